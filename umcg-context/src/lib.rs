@@ -1,0 +1,18 @@
+//! Context switches, stacks and stack pools: what everything else in umcg stands on.
+//!
+//! A [`Context`] is saved registers and a stack pointer, nothing else. [`switch`] goes from one to another in user mode; stacks come from
+//! [`stack`] and are kept by [`pool`].
+#![no_std]
+
+mod arch;
+mod context;
+pub mod local;
+pub mod lock;
+pub mod pool;
+#[cfg(feature = "portable")]
+pub mod portable;
+pub mod stack;
+
+pub use context::{
+    Context, Entry, inject, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable,
+};
