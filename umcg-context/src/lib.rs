@@ -4,6 +4,7 @@
 //! [`stack`] and are kept by [`pool`].
 #![no_std]
 
+pub mod annotate;
 mod arch;
 mod context;
 pub mod local;

@@ -1,0 +1,106 @@
+//! A small lock for short critical sections: one word, a short spin, then a futex.
+//!
+//! States of the word: 0 free, 1 held, 2 held and somebody may be waiting (U. Drepper, "Futexes Are Tricky", 2011, mutex 3).
+//! It blocks the kernel thread, never a context, and does not touch thread-local storage unless a futex call fails.
+
+use core::cell::UnsafeCell;
+use core::hint::spin_loop;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const WAITED: u32 = 2;
+const SPINS: u32 = 100;
+
+/// A value that one kernel thread at a time may touch.
+pub struct Lock<T> {
+    word: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock gives one thread at a time access to the value, and may thereby move it between threads.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits until the lock is free and takes it.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T> {
+        // ORDERING(lock.1): Acquire, pairs with lock.2: what the last holder wrote is seen.
+        if self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
+            self.lock_slow();
+        }
+        Guard { lock: self }
+    }
+
+    #[cold]
+    fn lock_slow(&self) {
+        for _ in 0..SPINS {
+            // ORDERING(lock.1)
+            if self.word.load(Relaxed) == FREE && self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok() {
+                return;
+            }
+            spin_loop();
+        }
+        // ORDERING(lock.1)
+        while self.word.swap(WAITED, Acquire) != FREE {
+            futex(&self.word, libc::FUTEX_WAIT, WAITED);
+        }
+    }
+
+    /// Frees a lock whose guard was forgotten.
+    ///
+    /// # Safety
+    /// The caller took the lock, forgot the guard, and touches the value no more.
+    pub unsafe fn unlock_forgotten(&self) {
+        self.unlock();
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        // ORDERING(lock.2): Release, pairs with lock.1.
+        if self.word.swap(FREE, Release) == WAITED {
+            futex(&self.word, libc::FUTEX_WAKE, 1);
+        }
+    }
+}
+
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
+    let no_timeout = core::ptr::null::<libc::timespec>();
+    // SAFETY: `word` outlives the call. A failure (EAGAIN, EINTR) only makes the caller look again.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, no_timeout) };
+}
+
+/// Access to a locked value; frees the lock when dropped.
+pub struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard proves that this thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock();
+    }
+}
