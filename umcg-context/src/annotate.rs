@@ -1,5 +1,294 @@
 //! What checking tools are told about stacks and switches.
+//!
+//! | tool | learns | built in |
+//! |---|---|---|
+//! | Valgrind | each stack, so that a switch is not taken for a huge frame | always: a few instructions a new stack that do nothing elsewhere |
+//! | AddressSanitizer | each switch and the bounds of the stack it goes to | under `--cfg umcg_asan` |
+//! | ThreadSanitizer | each flow as a fiber, and each switch | under `--cfg umcg_tsan` |
+//!
+//! Without these cfgs a [`Flow`] has no bytes and its functions are empty. A switch is told in two halves: [`Flow::leave`] right before it,
+//! and [`Flow::arrive`] first thing after it, on the other stack; a new flow arrives at the start of its entry function.
+//!
+//! Flows that take their thread-local storage along (thread workers) need none of this: the sanitizers keep their notion of the
+//! current thread and its stack in that storage, so it moves by itself.
 
-/// A new stack occupies `base..top`. Called once a stack: stacks are recycled, never unmapped.
+#[cfg(any(umcg_asan, umcg_tsan))]
+use core::ffi::c_void;
+#[cfg(any(umcg_asan, umcg_tsan))]
+use core::ptr::null_mut;
+
+/// Valgrind's name of a stack.
+#[derive(Clone, Copy, Debug)]
+pub struct StackId(usize);
+
+/// A new stack occupies `base..top`.
 #[inline]
-pub fn stack_allocated(_base: usize, _top: usize) {}
+pub fn stack_allocated(base: usize, top: usize) -> StackId {
+    // What only such a stack points to is not leaked.
+    #[cfg(umcg_asan)]
+    // SAFETY: the range is mapped.
+    unsafe {
+        asan::__lsan_register_root_region(base as *const c_void, top - base)
+    };
+    StackId(valgrind::request(valgrind::STACK_REGISTER, base, top - 1))
+}
+
+/// The memory of a stack is about to be unmapped. Recycled stacks need no such call.
+#[inline]
+pub fn stack_freed(id: StackId, base: usize, top: usize) {
+    #[cfg(umcg_asan)]
+    asan::forget(base, top);
+    let _ = (base, top);
+    valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
+}
+
+/// What the sanitizers know a flow of control by. It belongs beside the flow's context.
+#[derive(Debug)]
+pub struct Flow {
+    #[cfg(umcg_asan)]
+    asan: asan::Flow,
+    #[cfg(umcg_tsan)]
+    fiber: *mut c_void,
+}
+
+// SAFETY: the pointers are names that mean the same on every thread.
+unsafe impl Send for Flow {}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Flow {
+    /// The flow of the kernel thread that leaves it first; for one on a stack of its own, [`Flow::start`] follows.
+    #[inline]
+    pub const fn new() -> Self {
+        Self {
+            #[cfg(umcg_asan)]
+            asan: asan::Flow::new(),
+            #[cfg(umcg_tsan)]
+            fiber: null_mut(),
+        }
+    }
+
+    /// From now on this is a new flow on the stack `base..top`. What ran there before has ended or was given up.
+    #[inline]
+    pub fn start(&mut self, base: usize, top: usize) {
+        let _ = (base, top);
+        #[cfg(umcg_asan)]
+        self.asan.start(base, top);
+        #[cfg(umcg_tsan)]
+        {
+            self.end();
+            self.fiber = tsan::__tsan_create_fiber(0);
+        }
+    }
+
+    /// The flow will not run again, and does not run now. Not for the flow of a kernel thread.
+    #[inline]
+    pub fn end(&mut self) {
+        #[cfg(umcg_tsan)]
+        if !self.fiber.is_null() {
+            // SAFETY: made by `start`, not the current one, and forgotten here.
+            unsafe { tsan::__tsan_destroy_fiber(self.fiber) };
+            self.fiber = null_mut();
+        }
+    }
+
+    /// Right before a switch from `from`, the running flow, to `to`.
+    ///
+    /// # Safety
+    /// Both are valid, and the switch follows with nothing but trivial code in between.
+    #[inline(always)]
+    pub unsafe fn leave(from: *mut Flow, to: *mut Flow) {
+        let _ = (from, to);
+        #[cfg(any(umcg_asan, umcg_tsan))]
+        // SAFETY: passed on.
+        unsafe {
+            tell(from, to, false)
+        };
+    }
+
+    /// As [`Flow::leave`], from a flow that ends with this switch.
+    ///
+    /// # Safety
+    /// As [`Flow::leave`].
+    #[inline(always)]
+    pub unsafe fn leave_for_good(from: *mut Flow, to: *mut Flow) {
+        let _ = (from, to);
+        #[cfg(any(umcg_asan, umcg_tsan))]
+        // SAFETY: passed on.
+        unsafe {
+            tell(from, to, true)
+        };
+    }
+
+    /// First thing after a switch to `me`, on the stack of `me`.
+    ///
+    /// # Safety
+    /// `me` is what the last [`Flow::leave`] on this kernel thread named as its `to`.
+    #[inline(always)]
+    pub unsafe fn arrive(me: *mut Flow) {
+        let _ = me;
+        #[cfg(umcg_asan)]
+        {
+            // SAFETY: the caller vouches for it.
+            let fake_stack = unsafe { (*me).asan.fake_stack };
+            // SAFETY: on the stack that the switch was announced for.
+            unsafe { asan::__sanitizer_finish_switch_fiber(fake_stack, null_mut(), null_mut()) };
+        }
+    }
+}
+
+/// # Safety
+/// As [`Flow::leave`].
+#[cfg(any(umcg_asan, umcg_tsan))]
+#[inline(always)]
+unsafe fn tell(from: *mut Flow, to: *mut Flow, for_good: bool) {
+    // SAFETY: the caller vouches for it, and it is the running flow: nobody else looks at it.
+    let from = unsafe { &mut *from };
+    // SAFETY: the caller vouches for it, and it is suspended.
+    let to = unsafe { &*to };
+    #[cfg(umcg_asan)]
+    from.asan.leave(&to.asan, for_good);
+    #[cfg(umcg_tsan)]
+    {
+        if from.fiber.is_null() {
+            from.fiber = tsan::__tsan_get_current_fiber();
+        }
+        // Without flags, all that happened before the switch happened before what comes after it.
+        // SAFETY: a fiber that runs nowhere.
+        unsafe { tsan::__tsan_switch_to_fiber(to.fiber, 0) };
+    }
+    let _ = for_good;
+}
+
+#[cfg(umcg_asan)]
+mod asan {
+    use super::*;
+
+    unsafe extern "C" {
+        fn __sanitizer_start_switch_fiber(fake_stack: *mut *mut c_void, bottom: *const c_void, size: usize);
+        pub(super) fn __sanitizer_finish_switch_fiber(fake_stack: *mut c_void, bottom: *mut *const c_void, size: *mut usize);
+        pub(super) fn __lsan_register_root_region(start: *const c_void, size: usize);
+        fn __lsan_unregister_root_region(start: *const c_void, size: usize);
+        fn __asan_unpoison_memory_region(start: *const c_void, size: usize);
+    }
+
+    #[derive(Debug)]
+    pub(super) struct Flow {
+        pub(super) fake_stack: *mut c_void,
+        bottom: usize,
+        size: usize,
+    }
+
+    impl Flow {
+        pub(super) const fn new() -> Self {
+            Self { fake_stack: null_mut(), bottom: 0, size: 0 }
+        }
+
+        pub(super) fn start(&mut self, base: usize, top: usize) {
+            *self = Self { fake_stack: null_mut(), bottom: base, size: top - base };
+            // Frames that were given up never took their red zones away.
+            // SAFETY: the range is a mapped stack.
+            unsafe { __asan_unpoison_memory_region(base as *const c_void, top - base) };
+        }
+
+        #[inline(always)]
+        pub(super) fn leave(&mut self, to: &Flow, for_good: bool) {
+            if self.size == 0 {
+                (self.bottom, self.size) = thread_stack();
+            }
+            // No place to keep the fake stack in: it is freed.
+            let fake_stack = if for_good { null_mut() } else { &raw mut self.fake_stack };
+            // SAFETY: the switch to that stack follows.
+            unsafe { __sanitizer_start_switch_fiber(fake_stack, to.bottom as *const c_void, to.size) };
+        }
+    }
+
+    /// The bounds of the calling kernel thread's own stack.
+    #[cold]
+    fn thread_stack() -> (usize, usize) {
+        let (mut bottom, mut size) = (null_mut(), 0);
+        // SAFETY: an all-zero attribute is overwritten by the first call.
+        let mut attr: libc::pthread_attr_t = unsafe { core::mem::zeroed() };
+        // SAFETY: no preconditions.
+        let me = unsafe { libc::pthread_self() };
+        // SAFETY: the calling thread is alive.
+        if unsafe { libc::pthread_getattr_np(me, &mut attr) } == 0 {
+            // SAFETY: filled by the call above.
+            unsafe { libc::pthread_attr_getstack(&attr, &mut bottom, &mut size) };
+            // SAFETY: as above, and not used again.
+            unsafe { libc::pthread_attr_destroy(&mut attr) };
+        }
+        (bottom as usize, size)
+    }
+
+    pub(super) fn forget(base: usize, top: usize) {
+        // SAFETY: the range is still mapped.
+        unsafe { __asan_unpoison_memory_region(base as *const c_void, top - base) };
+        // SAFETY: registered when it was allocated.
+        unsafe { __lsan_unregister_root_region(base as *const c_void, top - base) };
+    }
+}
+
+#[cfg(umcg_tsan)]
+mod tsan {
+    use super::*;
+
+    unsafe extern "C" {
+        pub(super) safe fn __tsan_create_fiber(flags: u32) -> *mut c_void;
+        pub(super) fn __tsan_destroy_fiber(fiber: *mut c_void);
+        pub(super) safe fn __tsan_get_current_fiber() -> *mut c_void;
+        pub(super) fn __tsan_switch_to_fiber(fiber: *mut c_void, flags: u32);
+    }
+}
+
+/// Requests to Valgrind: instructions that do nothing, in an order that nobody would write (valgrind.h).
+mod valgrind {
+    pub(super) const STACK_REGISTER: usize = 0x1501;
+    pub(super) const STACK_DEREGISTER: usize = 0x1502;
+
+    /// What Valgrind answers, or 0 where it is not there.
+    #[inline]
+    pub(super) fn request(code: usize, first: usize, second: usize) -> usize {
+        let arguments = [code, first, second, 0, 0, 0];
+        cfg_if::cfg_if! {
+            if #[cfg(target_arch = "x86_64")] {
+                let answer;
+                // SAFETY: rdi is rotated by 128 bits in all, and rbx swapped with itself. Valgrind reads the arguments.
+                unsafe {
+                    core::arch::asm!(
+                        "rol rdi, 3",
+                        "rol rdi, 13",
+                        "rol rdi, 61",
+                        "rol rdi, 51",
+                        "xchg rbx, rbx",
+                        inout("rdi") 0usize => _, in("rax") &raw const arguments, inout("rdx") 0usize => answer,
+                        options(nostack),
+                    );
+                }
+                answer
+            } else if #[cfg(target_arch = "aarch64")] {
+                let answer;
+                // SAFETY: x12 is rotated by 128 bits in all, and x10 or-ed with itself. Valgrind reads the arguments.
+                unsafe {
+                    core::arch::asm!(
+                        "ror x12, x12, #3",
+                        "ror x12, x12, #13",
+                        "ror x12, x12, #51",
+                        "ror x12, x12, #61",
+                        "orr x10, x10, x10",
+                        inout("x12") 0usize => _, in("x4") &raw const arguments, inout("x3") 0usize => answer,
+                        options(nostack, preserves_flags),
+                    );
+                }
+                answer
+            } else {
+                let _ = arguments;
+                0
+            }
+        }
+    }
+}

@@ -50,7 +50,9 @@ impl Class {
         MIN_SIZE << self.0
     }
 
-    pub(crate) const fn from_index(index: usize) -> Class {
+    /// The class of an index below [`CLASSES`].
+    pub const fn from_index(index: usize) -> Class {
+        assert!(index < CLASSES);
         Class(index as u8)
     }
 
@@ -112,11 +114,7 @@ impl Stack {
     /// The address just above the stack, 64-aligned.
     #[inline]
     pub fn top(&self) -> *mut u8 {
-        // The position in the slab changes by a stride from one stack to the next, so the page number spreads the colours.
-        let page = self.base.as_ptr() as usize / PAGE;
-        let colour = (page ^ (page >> 4)) % COLOURS * COLOUR_STEP;
-        // SAFETY: every class has more bytes than the largest colour.
-        unsafe { self.base.as_ptr().add(self.class.size() - colour) }
+        top_of(self.base.as_ptr(), self.class)
     }
 
     /// Its size class.
@@ -137,24 +135,32 @@ impl Stack {
     pub unsafe fn from_parts(base: NonNull<u8>, class: Class) -> Stack {
         Stack { base, class }
     }
+}
 
-    /// The most bytes that were ever in use, to a page: those whose pages have been touched since the stack was new.
-    pub fn high_water(&self) -> usize {
-        let base = self.base.as_ptr();
-        let mut pages = [0u8; 64];
-        let size = self.class.size();
-        let mut at = 0;
-        while at < size {
-            let part = (size - at).min(pages.len() * PAGE);
-            // SAFETY: the range is mapped for the life of the process, and `pages` has a byte for each of its pages.
-            let failed = unsafe { libc::mincore(base.add(at).cast(), part, pages.as_mut_ptr()) } != 0;
-            if let (false, Some(first)) = (failed, pages[..part / PAGE].iter().position(|page| page & 1 == 1)) {
-                return size - at - first * PAGE;
-            }
-            at += part;
+/// The most bytes that were ever in use on the stack at `base`, to a page: those whose pages have been touched since the stack was new.
+pub fn high_water(base: *mut u8, class: Class) -> usize {
+    let mut pages = [0u8; 64];
+    let size = class.size();
+    let mut at = 0;
+    while at < size {
+        let part = (size - at).min(pages.len() * PAGE);
+        // SAFETY: the kernel checks the range, and `pages` has a byte for each of its pages.
+        let failed = unsafe { libc::mincore(base.wrapping_add(at).cast(), part, pages.as_mut_ptr()) } != 0;
+        if let (false, Some(first)) = (failed, pages[..part / PAGE].iter().position(|page| page & 1 == 1)) {
+            return size - at - first * PAGE;
         }
-        0
+        at += part;
     }
+    0
+}
+
+/// The address just above the stack at `base`, colour taken off.
+#[inline]
+pub fn top_of(base: *mut u8, class: Class) -> *mut u8 {
+    // The page number changes by a stride from one stack to the next, and so spreads the colours.
+    let page = base as usize / PAGE;
+    let colour = (page ^ (page >> 4)) % COLOURS * COLOUR_STEP;
+    base.wrapping_add(class.size() - colour)
 }
 
 #[repr(C)]
@@ -251,6 +257,13 @@ pub fn release(stack: Stack) {
     SHELVES[stack.class.index()].lock().free.push(stack);
 }
 
+/// Like [`release`], and gives the kernel back the memory of the stack.
+pub fn release_memory(stack: Stack) {
+    // SAFETY: the stack's own memory, and nobody uses it any more. Failure would only keep the memory.
+    unsafe { libc::madvise(stack.base.as_ptr().cast(), stack.class.size(), libc::MADV_DONTNEED) };
+    release(stack);
+}
+
 /// Moves stacks between a thread's own list and the shared one, under one lock.
 pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
     let mut shelf = SHELVES[class.index()].lock();
@@ -320,7 +333,8 @@ pub fn guard_kind() -> GuardKind {
 fn install_guard(page: *mut u8) -> Result<(), StackError> {
     if guard_kind() != GuardKind::Protection {
         // SAFETY: getenv reads the environment; the guard page is ours and holds nothing.
-        let forbidden = guard_kind() == GuardKind::Unknown && unsafe { !libc::getenv(c"UMCG_NO_GUARD_INSTALL".as_ptr()).is_null() };
+        let forbidden =
+            guard_kind() == GuardKind::Unknown && unsafe { !libc::getenv(c"UMCG_NO_GUARD_INSTALL".as_ptr()).is_null() };
         // SAFETY: as above.
         if !forbidden && unsafe { libc::madvise(page.cast(), PAGE, MADV_GUARD_INSTALL) } == 0 {
             GUARD_KIND.store(GuardKind::Marker as u8, Relaxed);

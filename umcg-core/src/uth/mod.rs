@@ -1,0 +1,497 @@
+//! Underlying threads: the operations of UthLib, on any number of virtual processors.
+//!
+//! A *uth* is a context with an entry function and a stack, and no scheduler: the program says which uth runs next
+//! ([`switch_to`]). A *virtual processor* is a kernel thread that runs uths ([`vp_init`]); a uth may go on on another one each time.
+//! Source: P. Hadjidoukas, "UthLib: a portable thread package core", whose six proposed optimisations are all here: constant-time
+//! self-identification (one thread-local word), recycling without a mutex (a pool a processor), a driver that gets its descriptor as
+//! its argument, and an assembly switch, beside the paper's two portable ones.
+//!
+//! Who switches to a uth must know that it is suspended. That it is running, finished or deleted is noticed and refused; that another
+//! virtual processor is just about to run it cannot be noticed at this speed, and is the caller's to rule out.
+
+mod error;
+pub(crate) mod method;
+pub(crate) mod record;
+pub(crate) mod vp;
+
+pub use error::Error;
+pub use method::Method;
+pub use record::NAME_BYTES;
+
+use record::{Record, state};
+use std::ffi::c_void;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
+use umcg_context::stack::{self, Class, StackError};
+use vp::Vp;
+
+/// The function of a uth. When it returns, the uth is finished and its virtual processor's own flow goes on.
+pub type Entry = extern "C-unwind" fn(*mut c_void);
+
+/// The stack size of uths where none was given, in bytes.
+pub const DEFAULT_STACK_SIZE: usize = 64 << 10;
+/// The stack size when `vp_init` had to call [`init`] itself, in bytes (the paper's figure).
+const IMPLICIT_STACK_SIZE: usize = 128 << 10;
+
+/// What happens to the stacks of deleted uths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Recycle {
+    /// Their memory goes back to the kernel.
+    Off,
+    /// Any virtual processor may use them next.
+    Global,
+    /// The virtual processor that deleted them uses them next; far more than that are shared.
+    PerVp,
+}
+
+/// The paper's compile-time options, at run time.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of stack; rounded up to a power of two of at least [`stack::MIN_SIZE`].
+    pub stack_size: usize,
+    /// What happens to the stacks of deleted uths.
+    pub recycle: Recycle,
+    /// How virtual processors switch, unless told otherwise by [`vp_init_with`].
+    pub method: Method,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { stack_size: DEFAULT_STACK_SIZE, recycle: Recycle::PerVp, method: Method::Asm }
+    }
+}
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+static STACK_SIZE: AtomicUsize = AtomicUsize::new(DEFAULT_STACK_SIZE);
+static RECYCLE: AtomicU8 = AtomicU8::new(Recycle::PerVp as u8);
+static METHOD: AtomicU8 = AtomicU8::new(Method::Asm as u8);
+
+/// Sets the options. Called at most once, before the first virtual processor; a thread that becomes one earlier sets the defaults
+/// with 128 KiB stacks.
+///
+/// # Errors
+/// [`Error::AlreadyInitialised`]; [`Error::Stack`] for an impossible stack size; [`Error::MethodMissing`].
+pub fn init(options: Options) -> Result<(), Error> {
+    let class = Class::for_size(options.stack_size).ok_or(StackError::TooLarge)?;
+    options.method.check()?;
+    if INITIALISED.swap(true, Relaxed) {
+        return Err(Error::AlreadyInitialised);
+    }
+    STACK_SIZE.store(class.size(), Relaxed);
+    RECYCLE.store(options.recycle as u8, Relaxed);
+    METHOD.store(options.method as u8, Relaxed);
+    Ok(())
+}
+
+fn default_class() -> Class {
+    const DEFAULT: Class = Class::for_size(DEFAULT_STACK_SIZE).unwrap();
+    // A size that `init` has checked.
+    Class::for_size(STACK_SIZE.load(Relaxed)).unwrap_or(DEFAULT)
+}
+
+/// Makes the calling kernel thread the virtual processor of this rank, or of the lowest free one. Returns the rank.
+///
+/// # Errors
+/// [`Error::AlreadyVp`], [`Error::RankTaken`], [`Error::OutOfMemory`].
+pub fn vp_init(rank: Option<u32>) -> Result<u32, Error> {
+    vp_init_with(rank, Method::from_u8(METHOD.load(Relaxed)))
+}
+
+/// Like [`vp_init`], for a virtual processor that switches by `method`. It can run the uths of that method only.
+///
+/// # Errors
+/// As [`vp_init`]; [`Error::MethodMissing`].
+pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
+    method.check()?;
+    if !INITIALISED.load(Relaxed) {
+        // Lost races are fine: somebody has initialised the library then.
+        let _ = init(Options { stack_size: IMPLICIT_STACK_SIZE, ..Options::default() });
+    }
+    Vp::init(rank, method).map(Vp::rank)
+}
+
+/// Makes the calling kernel thread a plain thread again. Its end does the same.
+///
+/// # Errors
+/// [`Error::NoVp`]; [`Error::NotCurrent`] when called by a uth.
+pub fn vp_exit() -> Result<(), Error> {
+    Vp::exit()
+}
+
+/// The rank of the virtual processor that the caller runs on.
+///
+/// # Errors
+/// [`Error::NoVp`].
+pub fn vpid() -> Result<u32, Error> {
+    Vp::here().map(Vp::rank).ok_or(Error::NoVp)
+}
+
+/// A uth: a name for it, not the right to it. Any copy may outlive the uth; using such a copy gets an error, or the uth that lives
+/// in the same place by then.
+#[derive(Clone, Copy)]
+pub struct Uth(pub(crate) &'static Record);
+
+impl PartialEq for Uth {
+    fn eq(&self, other: &Uth) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Uth {}
+
+impl std::fmt::Debug for Uth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Uth({:p}, {:?})", self.0, self.name())
+    }
+}
+
+impl Uth {
+    /// The argument of its function.
+    pub fn arg(self) -> *mut c_void {
+        self.0.arg.load(Relaxed)
+    }
+
+    /// Changes the argument; returns the one before. A function that has begun keeps what it was given.
+    pub fn set_arg(self, arg: *mut c_void) -> *mut c_void {
+        self.0.arg.swap(arg, Relaxed)
+    }
+
+    /// Its name; empty if it has none.
+    pub fn name(self) -> String {
+        let (bytes, len) = self.0.name();
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    /// Gives it a name, cut to [`NAME_BYTES`] bytes. Messages about the uth carry it.
+    pub fn set_name(self, name: &str) {
+        self.0.set_name(name);
+    }
+
+    /// The most bytes of stack it has used, to a page; none for a kernel thread's own flow.
+    pub fn stack_high_water(self) -> Option<usize> {
+        let place = stack::find(self.0.stack_base() as usize)?;
+        Some(stack::high_water(place.base, place.class))
+    }
+
+    /// The address that identifies it, as C sees it.
+    pub fn as_ptr(self) -> *mut c_void {
+        (self.0 as *const Record).cast_mut().cast()
+    }
+
+    /// The uth that [`Uth::as_ptr`] gave; none for null.
+    ///
+    /// # Safety
+    /// `pointer` is null or came from [`Uth::as_ptr`].
+    #[inline]
+    pub unsafe fn from_ptr(pointer: *mut c_void) -> Option<Uth> {
+        // SAFETY: records are never unmapped.
+        unsafe { pointer.cast::<Record>().as_ref() }.map(Uth)
+    }
+}
+
+/// How to make a uth.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attr<'a> {
+    /// Bytes of stack; 0 for what [`init`] was given.
+    pub stack_size: usize,
+    /// Its name; may be empty.
+    pub name: &'a str,
+}
+
+/// Makes a uth that will call `entry(arg)` when it is first switched to. It is made for the switch method of the caller's virtual processor.
+///
+/// # Errors
+/// [`Error::NoVp`]; [`Error::Stack`] when there is no memory for the stack.
+#[inline]
+pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
+    let vp = Vp::here().ok_or(Error::NoVp)?;
+    let record = make(vp, default_class())?;
+    record.set_entry(entry, arg);
+    // SAFETY: the record is new.
+    unsafe { start_driver(record, driver) };
+    Ok(Uth(record))
+}
+
+/// Like [`create`], with a stack size and a name of its own.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_with(attr: &Attr<'_>, entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
+    let vp = Vp::here().ok_or(Error::NoVp)?;
+    let record = make(vp, class_for(attr.stack_size)?)?;
+    record.set_name(attr.name);
+    record.set_entry(entry, arg);
+    // SAFETY: the record is new.
+    unsafe { start_driver(record, driver) };
+    Ok(Uth(record))
+}
+
+/// The class for so many bytes; 0 for what `init` was given.
+pub(crate) fn class_for(stack_size: usize) -> Result<Class, Error> {
+    match stack_size {
+        0 => Ok(default_class()),
+        size => Ok(Class::for_size(size).ok_or(StackError::TooLarge)?),
+    }
+}
+
+/// A record on a stack of its own, not yet able to run.
+#[inline]
+pub(crate) fn make(vp: &Vp, class: Class) -> Result<&'static Record, Error> {
+    let stack = match RECYCLE.load(Relaxed) {
+        r if r == Recycle::PerVp as u8 => vp.take_stack(class)?,
+        _ => stack::allocate(class)?,
+    };
+    let record = Record::place(stack, vp.method());
+    method::prepare_record(record);
+    Ok(record)
+}
+
+/// Makes `record` ready to run `driver(record)`.
+///
+/// # Safety
+/// Nothing runs on its stack.
+#[inline]
+pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context::Entry) {
+    // SAFETY: passed on.
+    unsafe { method::prepare(record, driver) };
+    // ORDERING(uth.1): Release: who is handed the uth through a word of this library sees it whole; other ways of handing it
+    // over synchronise by themselves.
+    record.state.store(state::READY + record.method.load(Relaxed), Release);
+}
+
+/// Makes a uth ready to run another function from its beginning, on the stack it has.
+///
+/// # Errors
+/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`].
+///
+/// # Safety
+/// The uth is not about to run elsewhere. What its frames own is leaked: they are not unwound.
+#[inline]
+pub unsafe fn reinit(uth: Uth, entry: Entry, arg: *mut c_void) -> Result<(), Error> {
+    check_idle(uth.0)?;
+    uth.0.set_entry(entry, arg);
+    // SAFETY: it is not running, and the caller rules out that it begins to.
+    unsafe { start_driver(uth.0, driver) };
+    Ok(())
+}
+
+/// Ends a uth that does not run, and recycles its stack.
+///
+/// # Errors
+/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`].
+///
+/// # Safety
+/// As [`reinit`].
+#[inline]
+pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
+    check_idle(uth.0)?;
+    // SAFETY: as `reinit`.
+    unsafe { discard(Vp::here(), uth.0) };
+    Ok(())
+}
+
+/// Marks a record deleted and recycles its stack.
+///
+/// # Safety
+/// Nothing runs on its stack, nor will.
+#[inline]
+pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
+    record.state.store(state::DELETED, Relaxed);
+    // SAFETY: passed on; a record is deleted once, by its state.
+    let Some(stack) = (unsafe { record.take_stack() }) else { return };
+    match (vp, RECYCLE.load(Relaxed)) {
+        (Some(vp), r) if r == Recycle::PerVp as u8 => vp.give_stack(stack),
+        (_, r) if r == Recycle::Off as u8 => stack::release_memory(stack),
+        _ => stack::release(stack),
+    }
+}
+
+#[inline]
+fn check_idle(record: &Record) -> Result<(), Error> {
+    match record.state.load(Relaxed) {
+        state::DELETED => Err(Error::Deleted),
+        _ if record.is_native() => Err(Error::Native),
+        state::RUNNING => Err(Error::Running),
+        _ => Ok(()),
+    }
+}
+
+/// The uth that the caller is; none where there is no virtual processor.
+#[inline]
+pub fn current() -> Option<Uth> {
+    // SAFETY: `current` is null or a record, which is readable for ever.
+    unsafe { Vp::here()?.current.load(Relaxed).as_ref() }.map(Uth)
+}
+
+/// The uth that runs on the virtual processor of this rank just now; none if there is no such processor.
+#[inline]
+pub fn current_on(rank: u32) -> Option<Uth> {
+    // SAFETY: as `current`.
+    unsafe { Vp::of_rank(rank)?.current.load(Relaxed).as_ref() }.map(Uth)
+}
+
+/// Saves the caller as `old`, which it must be, and goes on with `new`. Returns when something switches to `old`, perhaps on
+/// another virtual processor. Without `old` the caller is not saved, and the call returns only with an error.
+///
+/// # Errors
+/// [`Error::NoVp`], [`Error::NotCurrent`]; [`Error::Running`] (also for `new` = `old`), [`Error::Finished`],
+/// [`Error::Discarded`], [`Error::Deleted`], [`Error::MethodMismatch`] for a `new` that cannot run.
+///
+/// # Safety
+/// No other virtual processor switches to `new` at the same time. The caller holds no reference into thread-local storage across the
+/// call if the uth may go on on another virtual processor. Without `old`, what the caller's frames own is leaked.
+#[inline]
+pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
+    // The processor is known from the uth that runs on it; only a caller that does not say who it is costs a look-up.
+    let vp = match old {
+        // SAFETY: `vp` is null or a processor's descriptor, which is never freed.
+        Some(old) => unsafe { old.0.vp.load(Relaxed).as_ref() },
+        None => Vp::here(),
+    };
+    // SAFETY: passed on.
+    unsafe { switch_on(vp.ok_or(Error::NoVp)?, old, new) }
+}
+
+/// Like [`switch_to`], on the virtual processor of this rank, which must be the caller's.
+///
+/// # Errors
+/// As [`switch_to`].
+///
+/// # Safety
+/// As [`switch_to`], and `rank` is that of the caller's virtual processor.
+pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), Error> {
+    // SAFETY: passed on.
+    unsafe { switch_on(Vp::of_rank(rank).ok_or(Error::NoVp)?, old, new) }
+}
+
+/// # Safety
+/// As [`switch_to`]; `vp` is the caller's.
+#[inline(always)]
+unsafe fn switch_on(vp: &'static Vp, old: Option<Uth>, new: Uth) -> Result<(), Error> {
+    let ready = vp.ready.load(Relaxed);
+    let Some(old) = old else {
+        if new.0.state.load(Relaxed) != ready {
+            return Err(cannot_run(new.0));
+        }
+        // SAFETY: `current` is set while a processor exists.
+        let caller = unsafe { &*vp.current.load(Relaxed) };
+        caller.state.store(state::DISCARDED, Relaxed);
+        enter(vp, new.0);
+        // SAFETY: `new` is suspended, which its state says and the caller vouches for.
+        unsafe { method::resume(caller, new.0) }
+    };
+    if new.0.state.load(Relaxed) != ready || !std::ptr::eq(vp.current.load(Relaxed), old.0) {
+        return Err(cannot_switch(vp, old.0, new.0));
+    }
+    old.0.state.store(ready, Relaxed);
+    enter(vp, new.0);
+    // SAFETY: as above; `old` is the caller, so its context is the caller's to write.
+    unsafe { method::switch(ready, old.0, new.0) };
+    Ok(())
+}
+
+/// Notes that `record` is what runs on `vp` from now on.
+#[inline(always)]
+pub(crate) fn enter(vp: &Vp, record: &Record) {
+    record.state.store(state::RUNNING, Relaxed);
+    record.vp.store((vp as *const Vp).cast_mut(), Relaxed);
+    vp.current.store((record as *const Record).cast_mut(), Relaxed);
+}
+
+#[cold]
+fn cannot_switch(vp: &Vp, old: &Record, new: &Record) -> Error {
+    if std::ptr::eq(vp.current.load(Relaxed), old) { cannot_run(new) } else { Error::NotCurrent }
+}
+
+#[cold]
+fn cannot_run(new: &Record) -> Error {
+    match new.state.load(Relaxed) {
+        state::DELETED => Error::Deleted,
+        state::RUNNING => Error::Running,
+        state::FINISHED => Error::Finished,
+        state::DISCARDED => Error::Discarded,
+        _ => Error::MethodMismatch,
+    }
+}
+
+/// Calls `f` on the stack of a suspended uth, as if the uth had called it where it was suspended: a backtrace that `f` takes shows what the uth is doing.
+///
+/// # Errors
+/// As [`switch_to`].
+///
+/// # Safety
+/// As [`switch_to`]; `f` does not switch.
+pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
+    if uth.0.state.load(Relaxed) != state::READY + Method::Asm as u8 {
+        return Err(cannot_run(uth.0));
+    }
+    // SAFETY: passed on.
+    unsafe { method::inspect(uth.0, f) };
+    Ok(())
+}
+
+/// What a uth runs first: its function, and its end.
+unsafe extern "C" fn driver(record: *mut ()) -> ! {
+    // SAFETY: `start_driver` passed the record.
+    let record = unsafe { &*record.cast::<Record>() };
+    if let Some(entry) = record.entry() {
+        let arg = record.arg.load(Relaxed);
+        call_guarded(record, || entry(arg));
+    }
+    finish(record)
+}
+
+/// Calls `f`; an exception or panic that would leave it ends the process with the name of the uth.
+pub(crate) fn call_guarded(record: &Record, f: impl FnOnce()) {
+    /// Dropped while unwinding without a Rust panic: a foreign exception, which `catch_unwind` could only abort on namelessly.
+    struct Foreign<'a>(&'a Record);
+    impl Drop for Foreign<'_> {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                die(self.0, "was left by an exception of another language");
+            }
+        }
+    }
+    let call = AssertUnwindSafe(|| {
+        let guard = Foreign(record);
+        f();
+        std::mem::forget(guard);
+    });
+    if catch_unwind(call).is_err() {
+        die(record, "panicked");
+    }
+}
+
+/// Ends the process with a message about a uth.
+pub(crate) fn die(record: &Record, what: &str) -> ! {
+    let (name, len) = record.name();
+    let kind = record.kind();
+    let text = match &name[..len] {
+        [] => format!("umcg: {kind} {:p} {what}; aborting\n", record as *const Record),
+        name => format!("umcg: {kind} `{}` {what}; aborting\n", String::from_utf8_lossy(name)),
+    };
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    std::process::abort()
+}
+
+/// Ends the uth that runs: the processor's own flow goes on.
+fn finish(record: &Record) -> ! {
+    // SAFETY: set when the uth was switched to; descriptors are never freed.
+    let vp = unsafe { &*record.vp.load(Relaxed) };
+    if vp.native.state.load(Relaxed) != vp.ready.load(Relaxed) {
+        die(record, "returned, and its virtual processor's own flow was not saved, so nothing is left to run");
+    }
+    record.state.store(state::FINISHED, Relaxed);
+    enter(vp, &vp.native);
+    // SAFETY: the native flow is suspended on this processor, which its state says.
+    unsafe { method::resume(record, &vp.native) }
+}
+
+/// The calling thread ends.
+pub(crate) fn thread_ended() {
+    if let (Err(Error::NotCurrent), Some(uth)) = (Vp::exit(), current()) {
+        die(uth.0, "ended its virtual processor's kernel thread");
+    }
+}

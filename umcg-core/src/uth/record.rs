@@ -1,0 +1,170 @@
+//! The descriptor of a uth, which lives at the top of its own stack, and what a state allows.
+//!
+//! ```text
+//!   … frames | portable context, if the method needs one | Record (two cache lines) | top
+//! ```
+//!
+//! Stacks are never unmapped, so a record is readable for ever: a stale [`Uth`] finds the state of whatever lives
+//! there now, and a call on it gets an error instead of a fault. All fields are atomics for that reason only; who may *change* what:
+//!
+//! | field | written by |
+//! |---|---|
+//! | `context`, `state`, `vp` | the virtual processor that runs the uth; when nobody runs it, whoever makes, deletes or switches to it |
+//! | `arg`, `entry`, `name` | whoever makes it anew; `arg` also by `set_arg` |
+//! | `link` | the stack pool, while the uth is deleted |
+
+use super::vp::Vp;
+use super::{Entry, Method};
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
+use umcg_context::Context;
+use umcg_context::stack::{Class, Stack};
+
+/// What a uth is doing. A zeroed record is `DELETED`; the `READY` states tell the method too, so that one comparison checks both.
+pub(crate) mod state {
+    pub(crate) const DELETED: u8 = 0;
+    pub(crate) const RUNNING: u8 = 1;
+    pub(crate) const FINISHED: u8 = 2;
+    pub(crate) const DISCARDED: u8 = 3;
+    pub(crate) const READY: u8 = 4;
+}
+
+/// How many bytes of a name are kept.
+pub const NAME_BYTES: usize = 31;
+
+/// The descriptor.
+#[repr(C, align(64))]
+pub(crate) struct Record {
+    pub(crate) context: UnsafeCell<Context>,
+    pub(crate) vp: AtomicPtr<Vp>,
+    pub(crate) entry: AtomicUsize,
+    pub(crate) arg: AtomicPtr<c_void>,
+    pub(crate) state: AtomicU8,
+    pub(crate) method: AtomicU8,
+    name_len: AtomicU8,
+    native: AtomicU8,
+    class: AtomicU8,
+    /// The frame that the method `sjlj` begins its flows from stands on the stack.
+    pub(crate) boot_frame: AtomicU8,
+    // Second line: nothing that a switch needs.
+    name: [AtomicU8; NAME_BYTES + 1],
+    pub(crate) portable: AtomicPtr<u8>,
+    /// What the layer above keeps with the uth (a worker), or null.
+    pub(crate) extension: AtomicPtr<()>,
+    base: AtomicPtr<u8>,
+    _link: usize,
+}
+
+const _: () = assert!(size_of::<Record>() == 128);
+
+// SAFETY: all fields but the context are atomics, and the context is touched only by who runs or resumes the uth.
+unsafe impl Sync for Record {}
+
+impl Record {
+    /// The record of a kernel thread's own flow, which has no stack of ours.
+    pub(crate) const fn native() -> Self {
+        Self {
+            context: UnsafeCell::new(Context::empty()),
+            vp: AtomicPtr::new(null_mut()),
+            entry: AtomicUsize::new(0),
+            arg: AtomicPtr::new(null_mut()),
+            state: AtomicU8::new(state::RUNNING),
+            method: AtomicU8::new(0),
+            name_len: AtomicU8::new(0),
+            native: AtomicU8::new(1),
+            class: AtomicU8::new(0),
+            boot_frame: AtomicU8::new(0),
+            name: [const { AtomicU8::new(0) }; NAME_BYTES + 1],
+            portable: AtomicPtr::new(null_mut()),
+            extension: AtomicPtr::new(null_mut()),
+            base: AtomicPtr::new(null_mut()),
+            _link: 0,
+        }
+    }
+
+    /// Turns the top of a stack into a record and gives it the stack.
+    pub(crate) fn place(stack: Stack, method: Method) -> &'static Record {
+        let place = stack.top().wrapping_sub(size_of::<Record>()).cast::<Record>();
+        let (base, class) = stack.into_parts();
+        // SAFETY: the top of a stack is mapped for ever and 64-aligned, its contents are valid for a Record whatever they are
+        // (atomics and integers), and only atomics are written while others may hold a reference.
+        let record = unsafe { &*place };
+        record.base.store(base.as_ptr(), Relaxed);
+        record.class.store(class.index() as u8, Relaxed);
+        if record.method.swap(method as u8, Relaxed) != method as u8 {
+            record.boot_frame.store(0, Relaxed);
+        }
+        record.native.store(0, Relaxed);
+        record.name_len.store(0, Relaxed);
+        record.vp.store(null_mut(), Relaxed);
+        record.extension.store(null_mut(), Relaxed);
+        record.portable.store(null_mut(), Relaxed);
+        record
+    }
+
+    /// Gives the stack back, once the uth is deleted.
+    ///
+    /// # Safety
+    /// Nothing runs on the stack, and this is called once for each [`Record::place`].
+    pub(crate) unsafe fn take_stack(&self) -> Option<Stack> {
+        let base = std::ptr::NonNull::new(self.base.swap(null_mut(), Relaxed))?;
+        let class = Class::from_index(self.class.load(Relaxed) as usize);
+        // SAFETY: the parts are those of `place`, and the swap lets only one caller have them.
+        Some(unsafe { Stack::from_parts(base, class) })
+    }
+
+    /// What messages call it.
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.extension.load(Relaxed).is_null() { "uth" } else { "worker" }
+    }
+
+    pub(crate) fn is_native(&self) -> bool {
+        self.native.load(Relaxed) == 1
+    }
+
+    /// The address below which frames may lie.
+    #[inline]
+    pub(crate) fn stack_top(&self) -> *mut u8 {
+        let portable = self.portable.load(Relaxed);
+        if portable.is_null() { (self as *const Record).cast_mut().cast() } else { portable }
+    }
+
+    pub(crate) fn stack_base(&self) -> *mut u8 {
+        self.base.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_entry(&self, entry: Entry, arg: *mut c_void) {
+        self.entry.store(entry as usize, Relaxed);
+        self.arg.store(arg, Relaxed);
+    }
+
+    /// The function that the uth runs; none for a kernel thread's own flow.
+    pub(crate) fn entry(&self) -> Option<Entry> {
+        // SAFETY: zero or a function that `set_entry` stored; `Option<fn>` represents null as None.
+        unsafe { std::mem::transmute::<usize, Option<Entry>>(self.entry.load(Relaxed)) }
+    }
+
+    pub(crate) fn set_name(&self, name: &str) {
+        let len = floor_char_boundary(name, NAME_BYTES);
+        for (to, from) in self.name.iter().zip(name.as_bytes()[..len].iter()) {
+            to.store(*from, Relaxed);
+        }
+        self.name_len.store(len as u8, Relaxed);
+    }
+
+    /// The name, and how many of its bytes count. Safe in a signal handler.
+    pub(crate) fn name(&self) -> ([u8; NAME_BYTES], usize) {
+        let mut bytes = [0; NAME_BYTES];
+        for (to, from) in bytes.iter_mut().zip(&self.name) {
+            *to = from.load(Relaxed);
+        }
+        (bytes, usize::from(self.name_len.load(Relaxed)).min(NAME_BYTES))
+    }
+}
+
+fn floor_char_boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}

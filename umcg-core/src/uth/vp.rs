@@ -1,0 +1,146 @@
+//! Virtual processors: kernel threads that run uths.
+//!
+//! A virtual processor belongs to a thread-local storage, by the word [`local::vp`]: that of the kernel thread, or of the thread worker,
+//! that called `vp_init`. Descriptors are recycled and never freed, so that `current_on` may read that of another thread.
+//! Only the thread itself changes its virtual processor.
+
+use super::record::{Record, state};
+use super::{Error, Method};
+use crate::table::Table;
+use crate::{fault, thread_end};
+use std::cell::UnsafeCell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
+use umcg_context::local;
+use umcg_context::lock::Lock;
+use umcg_context::pool::Pool;
+use umcg_context::stack::{Class, Stack};
+
+pub(crate) struct Vp {
+    /// The uth that runs here.
+    pub(crate) current: AtomicPtr<Record>,
+    rank: AtomicU32,
+    /// The state of a uth that may run here next: suspended, by this processor's method.
+    pub(crate) ready: AtomicU8,
+    pool: UnsafeCell<Pool>,
+    /// The flow of the kernel thread itself.
+    pub(crate) native: Record,
+}
+
+// SAFETY: `pool` is touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
+unsafe impl Sync for Vp {}
+
+static RANKS: Table<Vp> = Table::new();
+static SPARE: Lock<Vec<&'static Vp>> = Lock::new(Vec::new());
+
+impl Vp {
+    /// The virtual processor of the calling thread.
+    #[inline(always)]
+    pub(crate) fn here() -> Option<&'static Vp> {
+        // SAFETY: the word is null or was set by `init`, and descriptors are never freed.
+        unsafe { local::vp().cast::<Vp>().as_ref() }
+    }
+
+    pub(crate) fn of_rank(rank: u32) -> Option<&'static Vp> {
+        RANKS.get(rank)
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank.load(Relaxed)
+    }
+
+    pub(crate) fn method(&self) -> Method {
+        Method::from_u8(self.ready.load(Relaxed) - state::READY)
+    }
+
+    /// Makes the calling thread a virtual processor.
+    pub(crate) fn init(rank: Option<u32>, method: Method) -> Result<&'static Vp, Error> {
+        if Vp::here().is_some() {
+            return Err(Error::AlreadyVp);
+        }
+        if !thread_end::watch() {
+            return Err(Error::OutOfMemory);
+        }
+        let spare = SPARE.lock().pop();
+        let vp = spare.unwrap_or_else(|| Box::leak(Box::new(Vp::new())));
+        if let Err(error) = vp.claim_rank(rank) {
+            SPARE.lock().push(vp);
+            return Err(error);
+        }
+        if let Err(error) = super::method::prepare_native(&vp.native, method) {
+            vp.give_up();
+            return Err(error);
+        }
+        vp.ready.store(state::READY + method as u8, Relaxed);
+        vp.native.state.store(state::RUNNING, Relaxed);
+        vp.native.vp.store((vp as *const Vp).cast_mut(), Relaxed);
+        vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
+        fault::install();
+        fault::ensure_signal_stack();
+        local::set_vp((vp as *const Vp).cast_mut().cast());
+        Ok(vp)
+    }
+
+    fn new() -> Vp {
+        Vp {
+            current: AtomicPtr::new(null_mut()),
+            rank: AtomicU32::new(0),
+            ready: AtomicU8::new(state::READY),
+            pool: UnsafeCell::new(Pool::new()),
+            native: Record::native(),
+        }
+    }
+
+    fn claim_rank(&'static self, rank: Option<u32>) -> Result<(), Error> {
+        if let Some(rank) = rank {
+            self.rank.store(rank, Relaxed);
+            return if RANKS.claim(rank, self) { Ok(()) } else { Err(Error::RankTaken) };
+        }
+        // The lowest free rank, as the kernel does with descriptors.
+        for rank in 0..u32::MAX {
+            if RANKS.get(rank).is_none() {
+                self.rank.store(rank, Relaxed);
+                if RANKS.claim(rank, self) {
+                    return Ok(());
+                }
+            }
+        }
+        Err(Error::OutOfMemory)
+    }
+
+    fn give_up(&'static self) {
+        RANKS.set(self.rank(), None);
+        SPARE.lock().push(self);
+    }
+
+    /// Makes the calling thread a plain thread again.
+    pub(crate) fn exit() -> Result<(), Error> {
+        let vp = Vp::here().ok_or(Error::NoVp)?;
+        if !std::ptr::eq(vp.current.load(Relaxed), &vp.native) {
+            return Err(Error::NotCurrent);
+        }
+        // SAFETY: this is the processor's own thread, and no other borrow of the pool is alive.
+        drop(std::mem::take(unsafe { &mut *vp.pool.get() }));
+        local::set_vp(null_mut());
+        vp.current.store(null_mut(), Relaxed);
+        super::method::release_native(&vp.native);
+        vp.give_up();
+        Ok(())
+    }
+
+    /// Takes a stack from the processor's pool. Called by its own thread.
+    #[inline]
+    pub(crate) fn take_stack(&self, class: Class) -> Result<Stack, Error> {
+        // SAFETY: as `exit`.
+        let pool = unsafe { &mut *self.pool.get() };
+        Ok(pool.take(class)?)
+    }
+
+    /// Gives a stack to the processor's pool. Called by its own thread.
+    #[inline]
+    pub(crate) fn give_stack(&self, stack: Stack) {
+        // SAFETY: as `exit`.
+        let pool = unsafe { &mut *self.pool.get() };
+        pool.give(stack);
+    }
+}

@@ -1,0 +1,185 @@
+//! Underlying threads as a user of the crate sees them.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use umcg_core::uth::{self, Error, Method, Uth};
+
+fn on_vp<R: Send>(method: Method, f: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let run = || {
+            uth::vp_init_with(None, method).unwrap();
+            f()
+        };
+        scope.spawn(run).join().unwrap()
+    })
+}
+
+fn methods() -> &'static [Method] {
+    if cfg!(feature = "portable") { &[Method::Asm, Method::Sjlj, Method::Mcsc] } else { &[Method::Asm] }
+}
+
+fn me() -> Uth {
+    uth::current().unwrap()
+}
+
+fn number(uth: Uth) -> usize {
+    uth.arg() as usize
+}
+
+static FINISHED: AtomicUsize = AtomicUsize::new(0);
+
+/// Switches back to the native flow `arg` times, then returns.
+extern "C-unwind" fn back_and_forth(arg: *mut c_void) {
+    for _ in 0..arg as usize {
+        let native = unsafe { Uth::from_ptr(NATIVE.load(Relaxed) as *mut c_void) };
+        unsafe { uth::switch_to(Some(me()), native.unwrap()) }.unwrap();
+    }
+    FINISHED.fetch_add(1, Relaxed);
+}
+
+static NATIVE: AtomicUsize = AtomicUsize::new(0);
+/// These tests share NATIVE.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn with_native<R: Send>(method: Method, f: impl FnOnce(Uth) -> R + Send) -> R {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    on_vp(method, || {
+        NATIVE.store(me().as_ptr() as usize, Relaxed);
+        f(me())
+    })
+}
+
+#[test]
+fn a_uth_runs_waits_and_finishes() {
+    for &method in methods() {
+        with_native(method, |native| {
+            let u = uth::create(back_and_forth, 3 as *mut c_void).unwrap();
+            assert_eq!(number(u), 3);
+            let before = FINISHED.load(Relaxed);
+            for _ in 0..3 {
+                unsafe { uth::switch_to(Some(native), u) }.unwrap();
+                assert_eq!(FINISHED.load(Relaxed), before);
+            }
+            unsafe { uth::switch_to(Some(native), u) }.unwrap();
+            assert_eq!(FINISHED.load(Relaxed), before + 1);
+            assert_eq!(unsafe { uth::switch_to(Some(native), u) }, Err(Error::Finished));
+            unsafe { uth::reinit(u, back_and_forth, null_mut()) }.unwrap();
+            unsafe { uth::switch_to(Some(native), u) }.unwrap();
+            assert_eq!(FINISHED.load(Relaxed), before + 2);
+            unsafe { uth::delete(u) }.unwrap();
+            assert_eq!(unsafe { uth::delete(u) }, Err(Error::Deleted));
+            assert_eq!(unsafe { uth::switch_to(Some(native), u) }, Err(Error::Deleted));
+        });
+    }
+}
+
+#[test]
+fn recycled_uths_run_afresh() {
+    for &method in methods() {
+        with_native(method, |native| {
+            let before = FINISHED.load(Relaxed);
+            for round in 0..100 {
+                let u = uth::create(back_and_forth, null_mut()).unwrap();
+                if round % 3 != 0 {
+                    unsafe { uth::switch_to(Some(native), u) }.unwrap();
+                }
+                unsafe { uth::delete(u) }.unwrap();
+            }
+            assert_eq!(FINISHED.load(Relaxed), before + 66);
+        });
+    }
+}
+
+#[test]
+fn misuse_is_refused() {
+    assert_eq!(uth::create(back_and_forth, null_mut()), Err(Error::NoVp));
+    assert_eq!(uth::vpid(), Err(Error::NoVp));
+    assert_eq!(uth::vp_exit(), Err(Error::NoVp));
+    assert_eq!(uth::current(), None);
+    with_native(Method::Asm, |native| {
+        assert_eq!(uth::vp_init(None), Err(Error::AlreadyVp));
+        let rank = uth::vpid().unwrap();
+        assert_eq!(uth::current_on(rank), Some(native));
+        std::thread::scope(|scope| scope.spawn(|| assert_eq!(uth::vp_init(Some(rank)), Err(Error::RankTaken))).join().unwrap());
+        assert_eq!(unsafe { uth::switch_to(Some(native), native) }, Err(Error::Running));
+        assert_eq!(unsafe { uth::delete(native) }, Err(Error::Native));
+        assert_eq!(unsafe { uth::reinit(native, back_and_forth, null_mut()) }, Err(Error::Native));
+        let a = uth::create(back_and_forth, null_mut()).unwrap();
+        let b = uth::create(back_and_forth, null_mut()).unwrap();
+        unsafe { uth::switch_to(Some(native), a) }.unwrap();
+        assert_eq!(unsafe { uth::switch_to(Some(a), b) }, Err(Error::NotCurrent));
+        assert_eq!(unsafe { uth::switch_to(Some(b), a) }, Err(Error::NoVp));
+        unsafe { uth::delete(a) }.unwrap();
+        unsafe { uth::delete(b) }.unwrap();
+        let big = uth::Attr { stack_size: 1 << 40, name: "" };
+        assert!(matches!(uth::create_with(&big, back_and_forth, null_mut()), Err(Error::Stack(_))));
+    });
+    if cfg!(feature = "portable") {
+        let sjlj = on_vp(Method::Sjlj, || uth::create(back_and_forth, null_mut()).unwrap());
+        with_native(Method::Asm, |native| {
+            assert_eq!(unsafe { uth::switch_to(Some(native), sjlj) }, Err(Error::MethodMismatch));
+        });
+    }
+}
+
+#[test]
+fn a_uth_goes_on_on_another_vp() {
+    for &method in methods() {
+        let u = with_native(method, |native| {
+            let u = uth::create(back_and_forth, 2 as *mut c_void).unwrap();
+            unsafe { uth::switch_to(Some(native), u) }.unwrap();
+            u
+        });
+        let before = FINISHED.load(Relaxed);
+        for expected in [before, before + 1] {
+            with_native(method, |native| {
+                unsafe { uth::switch_to(Some(native), u) }.unwrap();
+                assert_eq!(FINISHED.load(Relaxed), expected);
+            });
+        }
+        unsafe { uth::delete(u) }.unwrap();
+    }
+}
+
+#[test]
+fn names_and_high_water() {
+    extern "C-unwind" fn deep(_: *mut c_void) {
+        fn recurse(depth: usize) -> usize {
+            let block = std::hint::black_box([depth; 128]);
+            if depth == 0 { block[0] } else { recurse(depth - 1) + block[1] }
+        }
+        std::hint::black_box(recurse(20));
+    }
+    with_native(Method::Asm, |native| {
+        let u =
+            uth::create_with(&uth::Attr { stack_size: 256 << 10, name: "a rather long name, cut at 31 bytes" }, deep, null_mut());
+        let u = u.unwrap();
+        assert_eq!(u.name(), "a rather long name, cut at 31 b");
+        let fresh = u.stack_high_water().unwrap();
+        unsafe { uth::switch_to(Some(native), u) }.unwrap();
+        let used = u.stack_high_water().unwrap();
+        assert!(fresh < used && (20 << 10..64 << 10).contains(&used), "{fresh} {used}");
+        assert_eq!(native.stack_high_water(), None);
+        unsafe { uth::delete(u) }.unwrap();
+    });
+}
+
+#[test]
+fn a_suspended_uth_can_be_looked_at() {
+    #[inline(never)]
+    extern "C-unwind" fn a_function_to_be_found(arg: *mut c_void) {
+        back_and_forth(arg);
+        std::hint::black_box(()); // keeps the call above from becoming a jump
+    }
+    with_native(Method::Asm, |native| {
+        let u = uth::create(a_function_to_be_found, 1 as *mut c_void).unwrap();
+        unsafe { uth::switch_to(Some(native), u) }.unwrap();
+        let mut trace = String::new();
+        unsafe { uth::inspect(u, &mut || trace = std::backtrace::Backtrace::force_capture().to_string()) }.unwrap();
+        assert!(trace.contains("a_function_to_be_found"), "{trace}");
+        unsafe { uth::switch_to(Some(native), u) }.unwrap();
+        assert_eq!(unsafe { uth::inspect(u, &mut || ()) }, Err(Error::Finished));
+        unsafe { uth::delete(u) }.unwrap();
+    });
+}
