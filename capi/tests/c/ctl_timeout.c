@@ -2,6 +2,9 @@
 /* Every form of deadline: of a server's WAIT, of a worker's WAIT, of a worker's CTX_SWITCH. */
 #include "worker.h"
 
+/* Long enough for a few calls to be made before it has passed, on a busy machine too. */
+#define IN_TIME_MS 150
+
 static struct worker a, b;
 static uint64_t deadline;
 
@@ -91,11 +94,11 @@ static void wait_is_in_time(enum kind kind)
 {
     reset(kind, wait_until);
     start_ready(&a);
-    deadline = after_ms(30);
+    deadline = after_ms(IN_TIME_MS);
     RUN("a WAIT with a deadline gives WAIT", &a, UMCG_WE_WAIT);
     finish(&a);
     CHECK("switched to in time, WAIT gave 0", a.result == 0 && a.steps == 2);
-    check_sleep_ms(50);
+    check_sleep_ms(IN_TIME_MS + 20);
     NO_EVENT("and no TIMEOUT comes");
 }
 
@@ -110,10 +113,10 @@ static void old_deadline(enum kind kind)
 {
     reset(kind, wait_then_wait_for_ever);
     start_ready(&a);
-    deadline = after_ms(30);
+    deadline = after_ms(IN_TIME_MS);
     RUN("WAIT", &a, UMCG_WE_WAIT);
     RUN("the second WAIT", &a, UMCG_WE_WAIT);
-    check_sleep_ms(50);
+    check_sleep_ms(IN_TIME_MS + 20);
     NO_EVENT("the first one's deadline gives nothing");
     finish(&a);
     CHECK("both gave 0", a.result == 0);
@@ -152,13 +155,14 @@ static void many_deadlines(enum kind kind)
 {
     enum { COUNT = 8 };
     struct worker w[COUNT];
-    uint64_t base = after_ms(40);
+    uint64_t base;
 
     memset(w, 0, sizeof w);
     for (int i = 0; i < COUNT; i++) {
         w[i].kind = kind, w[i].index = (uint64_t)i + 1, w[i].body = wait_until;
         start_ready(&w[i]);
     }
+    base = after_ms(IN_TIME_MS);
     for (int i = 0; i < COUNT; i++) {
         deadline = base + (uint64_t)((i * 3) % COUNT) * 5000000u;
         RUN("WAIT", &w[i], UMCG_WE_WAIT);
@@ -234,12 +238,12 @@ static void switch_passes_untaken(enum kind kind)
 static void switch_is_in_time(enum kind kind)
 {
     switch_set_up(kind);
-    deadline = after_ms(30);
+    deadline = after_ms(IN_TIME_MS);
     check_event(__FILE__, __LINE__, "b's WAIT", EV(&b, UMCG_WE_WAIT), run(&a));
     EXPECT("a's WAIT", EV(&a, UMCG_WE_WAIT));
     finish(&a);
     CHECK("switched to in time, CTX_SWITCH gave 0", a.result == 0 && a.steps == 2);
-    check_sleep_ms(50);
+    check_sleep_ms(IN_TIME_MS + 20);
     NO_EVENT("and no TIMEOUT comes");
     finish(&b);
 }
