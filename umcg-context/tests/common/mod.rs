@@ -1,0 +1,194 @@
+//! A coroutine made of one context and a plain mapped stack: what the tests switch to and from.
+#![allow(dead_code, unreachable_pub, reason = "every test program has its own copy and uses a part of it")]
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::null_mut;
+use umcg_context::annotate::{self, Flow, StackId};
+use umcg_context::{Context, inject, resume, switch, switch_with};
+
+/// A mapping with an inaccessible page below it.
+#[derive(Debug)]
+pub struct Mapped {
+    start: *mut u8,
+    size: usize,
+    id: StackId,
+}
+
+const GUARD: usize = 1 << 16;
+
+impl Mapped {
+    pub fn new(size: usize) -> Mapped {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping.
+        let start = unsafe { libc::mmap(null_mut(), GUARD + size, access, kind, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: the lowest pages of our mapping.
+        assert_eq!(unsafe { libc::mprotect(start, GUARD, libc::PROT_NONE) }, 0);
+        let base = start as usize + GUARD;
+        Mapped { start: start.cast(), size, id: annotate::stack_allocated(base, base + size) }
+    }
+
+    pub fn base(&self) -> *mut u8 {
+        self.start.wrapping_add(GUARD)
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    pub fn top(&self) -> *mut u8 {
+        self.base().wrapping_add(self.size)
+    }
+
+    pub fn contains(&self, address: usize) -> bool {
+        (self.base() as usize..self.top() as usize).contains(&address)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        annotate::stack_freed(self.id, self.base() as usize, self.top() as usize);
+        // SAFETY: ours, and the flows on it have ended or are given up.
+        unsafe { libc::munmap(self.start.cast(), GUARD + self.size) };
+    }
+}
+
+/// Lets a value go to another thread because the test says so.
+pub struct Sendable<T>(pub T);
+
+// SAFETY: the tests hand over with a join or a channel, and do not use the value on two threads at a time.
+unsafe impl<T> Send for Sendable<T> {}
+
+impl<T> Sendable<T> {
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+type Body = Box<dyn FnOnce(&Coroutine)>;
+
+/// Runs a closure on its own stack, from one `resume` to the next `suspend`. Resumed by threads, not by other coroutines.
+pub struct Coroutine {
+    pub context: UnsafeCell<Context>,
+    pub resumer: UnsafeCell<Context>,
+    flow: UnsafeCell<Flow>,
+    resumer_flow: Cell<*mut Flow>,
+    body: Cell<Option<Body>>,
+    finished: Cell<bool>,
+    pub stack: Mapped,
+}
+
+impl Coroutine {
+    pub fn new(body: impl FnOnce(&Coroutine) + 'static) -> Box<Coroutine> {
+        Self::with_stack(256 << 10, body)
+    }
+
+    pub fn with_stack(size: usize, body: impl FnOnce(&Coroutine) + 'static) -> Box<Coroutine> {
+        let mut new = Box::new(Coroutine {
+            context: UnsafeCell::new(Context::empty()),
+            resumer: UnsafeCell::new(Context::empty()),
+            flow: UnsafeCell::new(Flow::new()),
+            resumer_flow: Cell::new(null_mut()),
+            body: Cell::new(None),
+            finished: Cell::new(false),
+            stack: Mapped::new(size),
+        });
+        new.restart(body);
+        new
+    }
+
+    /// Gives up what runs on the stack, and makes `body` what runs next.
+    pub fn restart(&mut self, body: impl FnOnce(&Coroutine) + 'static) {
+        self.body.set(Some(Box::new(body)));
+        self.finished.set(false);
+        self.flow.get_mut().start(self.stack.base() as usize, self.stack.top() as usize);
+        let this = &raw mut *self;
+        // SAFETY: the stack is its own, and the box keeps `this` in place.
+        unsafe { self.context.get_mut().prepare(self.stack.top(), entry, this.cast()) };
+    }
+
+    pub fn finished(&self) -> bool {
+        self.finished.get()
+    }
+
+    /// Runs the coroutine until it suspends itself or ends.
+    pub fn resume(&self) {
+        self.resume_by(|from, to| {
+            // SAFETY: suspended, and nobody else resumes it.
+            unsafe { switch(from, to) }
+        });
+    }
+
+    pub fn resume_to_the_end(&self) {
+        while !self.finished() {
+            self.resume();
+        }
+    }
+
+    /// As `resume`, with `f(arg)` called on the coroutine's stack first.
+    pub fn resume_with(&self, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
+        self.resume_by(|from, to| {
+            // SAFETY: as `resume`.
+            unsafe { switch_with(from, to, f, arg) }
+        });
+    }
+
+    /// As `resume_with`, with `f` called from where the coroutine is suspended.
+    pub fn resume_inside(&self, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
+        self.resume_by(|from, to| {
+            // SAFETY: as `resume`.
+            unsafe { inject(from, to, f, arg) }
+        });
+    }
+
+    #[inline(always)]
+    fn resume_by(&self, go: impl FnOnce(*mut Context, *const Context)) {
+        assert!(!self.finished(), "resumed a coroutine that has finished");
+        let mut here = Flow::new();
+        let flow = &raw mut here;
+        self.resumer_flow.set(flow);
+        // SAFETY: both flows are valid.
+        unsafe { Flow::leave(flow, self.flow.get()) };
+        go(self.resumer.get(), self.context.get());
+        // SAFETY: back on this thread's stack.
+        unsafe { Flow::arrive(flow) };
+    }
+
+    /// Goes back to who resumed the coroutine. Called on it.
+    #[inline(never)]
+    pub fn suspend(&self) {
+        // SAFETY: both flows are valid.
+        unsafe { Flow::leave(self.flow.get(), self.resumer_flow.get()) };
+        // SAFETY: the resumer is suspended in `resume`.
+        unsafe { switch(self.context.get(), self.resumer.get()) };
+        // SAFETY: back on the coroutine's stack.
+        unsafe { Flow::arrive(self.flow.get()) };
+    }
+}
+
+impl Drop for Coroutine {
+    fn drop(&mut self) {
+        self.flow.get_mut().end();
+    }
+}
+
+unsafe extern "C" fn entry(arg: *mut ()) -> ! {
+    // SAFETY: `restart` passed the coroutine.
+    let me = unsafe { &*arg.cast_const().cast::<Coroutine>() };
+    // SAFETY: first thing on the new stack.
+    unsafe { Flow::arrive(me.flow.get()) };
+    let body = me.body.take().expect("a body");
+    body(me);
+    me.finished.set(true);
+    // SAFETY: both flows are valid.
+    unsafe { Flow::leave_for_good(me.flow.get(), me.resumer_flow.get()) };
+    // SAFETY: the resumer is suspended in `resume`; nothing is left to drop here.
+    unsafe { resume(me.resumer.get()) }
+}
+
+/// The kernel's name of the kernel thread that runs this, asked for anew.
+pub fn kernel_thread() -> i64 {
+    // SAFETY: no arguments.
+    unsafe { libc::syscall(libc::SYS_gettid) }
+}
