@@ -1,0 +1,44 @@
+//! What a side of a comparison tells the harness.
+
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// Whether a larger or a smaller figure is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// A rate.
+    Higher,
+    /// A cost.
+    Lower,
+}
+
+/// A figure that a side reports. Names are stable: programs read them from the JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// For example `round_trips`.
+    pub name: &'static str,
+    /// For example `1/s`.
+    pub unit: &'static str,
+    /// Which direction is good.
+    pub better: Better,
+}
+
+/// The parameters of a case, by name.
+pub type Params = Map<String, Value>;
+
+/// One turn of a side: runs for about as long as it is told and returns one value for each of its metrics.
+pub type Turn = Box<dyn FnMut(Duration) -> anyhow::Result<Vec<f64>> + Send>;
+
+/// One side of a comparison.
+pub struct Case {
+    /// The stable name.
+    pub name: &'static str,
+    /// What distinguishes this case from others of the same name.
+    pub params: Params,
+    /// What a turn reports, in this order.
+    pub metrics: &'static [Metric],
+    /// The CPU that the turn's thread is pinned to.
+    pub cpu: usize,
+    /// Does the work.
+    pub turn: Turn,
+}

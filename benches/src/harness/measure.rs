@@ -1,0 +1,121 @@
+//! The clock, and the loop that calls what is measured.
+
+use std::time::{Duration, Instant};
+
+/// What [`ticks`] counts. On x86-64 the time-stamp counter: cycles at the processor's nominal frequency, whatever it runs at. Elsewhere
+/// no counter that user mode may read counts cycles, so it is nanoseconds.
+pub const TICKS_UNIT: &str = if cfg!(target_arch = "x86_64") { "cycles" } else { "ns" };
+
+/// The finest clock there is; see [`TICKS_UNIT`].
+#[inline(always)]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: reads a counter; every x86-64 has it and Linux does not forbid it.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        use std::sync::OnceLock;
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}
+
+/// How many operations took how long.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// Operations done.
+    pub operations: u64,
+    /// Time they took.
+    pub elapsed: Duration,
+    /// The same in [`TICKS_UNIT`].
+    pub ticks: u64,
+}
+
+impl Sample {
+    /// Operations a second.
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Nanoseconds an operation.
+    pub fn nanos(&self) -> f64 {
+        self.elapsed.as_secs_f64() * 1e9 / self.operations as f64
+    }
+
+    /// [`TICKS_UNIT`] an operation.
+    pub fn ticks_each(&self) -> f64 {
+        self.ticks as f64 / self.operations as f64
+    }
+
+    /// Puts two samples of the same thing together.
+    pub fn add(&mut self, other: Sample) {
+        self.operations += other.operations;
+        self.elapsed += other.elapsed;
+        self.ticks += other.ticks;
+    }
+}
+
+/// Times `work`, which does `operations` operations.
+#[inline(always)]
+pub fn time(operations: u64, work: impl FnOnce()) -> Sample {
+    let start = (Instant::now(), ticks());
+    work();
+    let ticks = ticks().wrapping_sub(start.1);
+    Sample { operations, elapsed: start.0.elapsed(), ticks }
+}
+
+/// A batch takes about this long, so that reading the clock between batches costs nothing.
+const BATCH: Duration = Duration::from_micros(50);
+
+/// Calls `batch(n)`, which does `n` operations, until `budget` is over. `n` is found by trying; what was tried is not counted.
+pub fn measure(budget: Duration, mut batch: impl FnMut(u64)) -> Sample {
+    let mut size = 1;
+    while size < 1 << 24 {
+        let tried = time(size, || batch(size));
+        if tried.elapsed >= BATCH {
+            break;
+        }
+        size *= 2;
+    }
+    let mut operations = 0;
+    let start = (Instant::now(), ticks());
+    loop {
+        batch(size);
+        operations += size;
+        let elapsed = start.0.elapsed();
+        if elapsed >= budget {
+            return Sample { operations, elapsed, ticks: ticks().wrapping_sub(start.1) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_of_the_timed_part_is_counted() {
+        let (mut total, mut largest) = (0, 0);
+        let sample = measure(Duration::from_millis(2), |n| {
+            total += n;
+            largest = largest.max(n);
+            std::thread::sleep(Duration::from_micros(10 * n));
+        });
+        assert!(sample.operations >= 1 && sample.operations < total);
+        assert_eq!(sample.operations % largest, 0);
+        assert!(sample.elapsed >= Duration::from_millis(2));
+        assert!(sample.ticks > 0);
+    }
+
+    #[test]
+    fn figures_an_operation() {
+        let mut sample = Sample { operations: 4, elapsed: Duration::from_nanos(80), ticks: 400 };
+        assert!((sample.nanos() - 20.0).abs() < 1e-9);
+        assert!((sample.ticks_each() - 100.0).abs() < 1e-9);
+        assert!((sample.rate() - 5e7).abs() < 1e-3);
+        sample.add(sample);
+        assert_eq!((sample.operations, sample.ticks), (8, 800));
+    }
+}

@@ -1,0 +1,27 @@
+//! Runs the sides of a comparison so that the ratio of two of them is fair, and reports.
+//!
+//! - All sides run in one process. They alternate: a *round* gives each side its turn, and there are several rounds after one that
+//!   only warms up. The order of the sides is turned round in every other round, so that drift of the machine cancels out.
+//! - Each turn runs on a fresh kernel thread, pinned before it starts; nothing of one turn is left to the next but what
+//!   the libraries themselves keep.
+//! - A side reports one figure a turn for each of its metrics. The report has the median, minimum and maximum over the rounds.
+
+mod case;
+pub mod cpu;
+mod machine;
+mod measure;
+mod plot;
+mod progress;
+mod report;
+mod run;
+mod stats;
+mod table;
+
+pub use case::{Better, Case, Metric, Params, Turn};
+pub use machine::Machine;
+pub use measure::{Sample, TICKS_UNIT, measure, ticks, time};
+pub use plot::plot;
+pub use report::{Report, Row};
+pub use run::{Plan, run};
+pub use stats::Summary;
+pub use table::{Column, Section, number, table};

@@ -1,0 +1,192 @@
+//! The picture: one panel a metric, one line a row, a dot at the median and whiskers from minimum to maximum.
+
+use super::{Params, Report, Row, Section, number};
+use anyhow::{Result, anyhow, ensure};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use serde_json::Value;
+use std::ops::Range;
+use std::path::Path;
+
+const WIDTH: u32 = 1000;
+const LINE: u32 = 22;
+const HEAD: u32 = 44;
+const FOOT: u32 = 48;
+const NAMES: u32 = 150;
+const VALUES: u32 = 150;
+const GREY: RGBColor = RGBColor(110, 110, 110);
+/// Distinct also for most colour-blind readers (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 0, 0),
+    RGBColor(148, 103, 189),
+];
+/// Figures further apart than this get a logarithmic axis.
+const LINEAR: f64 = 20.0;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// What stands on one line of a panel.
+enum Line<'a> {
+    Group(String),
+    Row(&'a Row),
+}
+
+struct Panel<'a> {
+    section: &'a Section,
+    lines: Vec<Line<'a>>,
+}
+
+impl<'a> Panel<'a> {
+    fn new(report: &'a Report, section: &'a Section) -> Option<Self> {
+        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.metric == section.metric && row.min > 0.0).collect();
+        let mut groups: Vec<&Params> = Vec::new();
+        rows.iter().for_each(|row| {
+            if !groups.contains(&&row.params) {
+                groups.push(&row.params);
+            }
+        });
+        let mut lines = Vec::new();
+        for group in groups {
+            lines.push(Line::Group(describe(group)));
+            lines.extend(rows.iter().filter(|row| row.params == *group).map(|row| Line::Row(row)));
+        }
+        (!lines.is_empty()).then_some(Self { section, lines })
+    }
+
+    fn height(&self) -> u32 {
+        HEAD + FOOT + LINE * self.lines.len() as u32
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Row(row) => Some(*row),
+            Line::Group(_) => None,
+        })
+    }
+
+    /// The smallest and the largest figure, whiskers included.
+    fn range(&self) -> Range<f64> {
+        self.rows().fold(f64::INFINITY..0.0, |range, row| range.start.min(row.min)..range.end.max(row.max))
+    }
+}
+
+fn describe(params: &Params) -> String {
+    let words: Vec<String> = params
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => format!("{key} {text}"),
+            other => format!("{key} {other}"),
+        })
+        .collect();
+    words.join(", ")
+}
+
+/// Draws `sections` of `report` into an SVG file.
+pub fn plot(report: &Report, sections: &[Section], file: &Path) -> Result<()> {
+    let panels: Vec<Panel<'_>> = sections.iter().filter_map(|section| Panel::new(report, section)).collect();
+    ensure!(!panels.is_empty(), "there is nothing to plot");
+    let height = panels.iter().map(Panel::height).sum::<u32>() + LINE;
+    let root = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
+    draw(&root, report, &panels).map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
+}
+
+fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>]) -> Result<()> {
+    root.fill(&WHITE)?;
+    let mut rest = root.clone();
+    for panel in panels {
+        let (area, below) = rest.split_vertically(panel.height());
+        rest = below;
+        let range = panel.range();
+        if range.end / range.start > LINEAR {
+            let logarithmic = range.start / 2.0..range.end * 2.0;
+            draw_panel(&area, report, panel, logarithmic.start, logarithmic.log_scale(), "logarithmic scale")?;
+        } else {
+            draw_panel(&area, report, panel, 0.0, 0.0..range.end * 1.05, "")?;
+        }
+    }
+    let machine = &report.machine;
+    let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
+    rest.draw(&Text::new(machine, (NAMES as i32, 2), ("sans-serif", 12).into_font().color(&GREY)))?;
+    root.present()?;
+    Ok(())
+}
+
+fn draw_panel<X>(area: &Area<'_>, report: &Report, panel: &Panel<'_>, floor: f64, axis: X, scale: &str) -> Result<()>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
+{
+    let unit = panel.rows().next().map_or("", |row| row.unit);
+    let mut chart = ChartBuilder::on(area)
+        .caption(panel.section.title, ("sans-serif", 18))
+        .margin_right(VALUES)
+        .x_label_area_size(FOOT - 6)
+        .y_label_area_size(NAMES)
+        .build_cartesian_2d(axis, 0.0..panel.lines.len() as f64)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .y_labels(0)
+        .light_line_style(WHITE)
+        .x_labels(8)
+        .x_label_formatter(&|value| number(*value))
+        .x_desc([unit, scale].iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(", "))
+        .draw()?;
+    let cases = cases(report);
+    for (index, line) in panel.lines.iter().enumerate() {
+        let y = panel.lines.len() as f64 - index as f64 - 0.5;
+        let left = chart.backend_coord(&(floor, y));
+        let row = match line {
+            Line::Group(name) => {
+                area.draw(&Text::new(name.clone(), at(area, left, 6), label(HPos::Left, BLACK).transform(FontTransform::None)))?;
+                continue;
+            }
+            Line::Row(row) => *row,
+        };
+        let colour = COLOURS[cases.iter().position(|case| *case == row.case).unwrap_or(0) % COLOURS.len()];
+        chart.draw_series([PathElement::new(vec![(floor, y), (row.median, y)], colour.mix(0.25).stroke_width(6))])?;
+        chart.draw_series([PathElement::new(vec![(row.min, y), (row.max, y)], colour.stroke_width(2))])?;
+        chart.draw_series([row.min, row.max].map(|x| Rectangle::new([(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))))?;
+        chart.draw_series([Circle::new((row.median, y), 4, colour.filled())])?;
+        area.draw(&Text::new(row.case, at(area, left, -8), label(HPos::Right, BLACK)))?;
+        let right = (WIDTH as i32 - VALUES as i32, left.1);
+        area.draw(&Text::new(figure(report, panel.section, row), at(area, right, 8), label(HPos::Left, GREY)))?;
+    }
+    Ok(())
+}
+
+/// Every case of the report once, so that each keeps its colour from panel to panel.
+fn cases(report: &Report) -> Vec<&'static str> {
+    let mut cases = Vec::new();
+    report.rows.iter().for_each(|row| {
+        if !cases.contains(&row.case) {
+            cases.push(row.case);
+        }
+    });
+    cases
+}
+
+/// The median, and how it compares with the first reference.
+fn figure(report: &Report, section: &Section, row: &Row) -> String {
+    let ratio = section.references.first().and_then(|reference| report.ratio(row, reference));
+    ratio.map_or_else(|| number(row.median), |ratio| format!("{} (x {})", number(row.median), number(ratio)))
+}
+
+/// A point of the whole picture as a point of `area`, moved to the right.
+fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
+    let (x, y) = area.get_base_pixel();
+    (point.0 - x + right, point.1 - y)
+}
+
+fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {
+    ("sans-serif", 13).into_font().color(&colour).pos(Pos::new(horizontal, VPos::Center))
+}

@@ -1,0 +1,124 @@
+//! What a bench found, in the shape that `--json` prints.
+
+use super::{Better, Machine, Metric, Params, Summary};
+use serde::Serialize;
+
+/// One figure of one case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The case's stable name.
+    pub case: &'static str,
+    /// Its parameters.
+    pub params: Params,
+    /// The metric's stable name.
+    pub metric: &'static str,
+    /// The metric's unit.
+    pub unit: &'static str,
+    /// The middle value of the rounds.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many rounds.
+    pub runs: usize,
+    /// Which direction is good.
+    #[serde(skip)]
+    pub better: Better,
+}
+
+impl Row {
+    pub(super) fn new(case: &'static str, params: Params, metric: &Metric, summary: Summary) -> Self {
+        let Summary { median, min, max, runs } = summary;
+        Self { case, params, metric: metric.name, unit: metric.unit, median, min, max, runs, better: metric.better }
+    }
+
+    /// How far apart the rounds were, as a fraction of the median.
+    pub fn spread(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median }
+    }
+}
+
+/// The result of a bench.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The bench's name.
+    pub bench: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What it found, in the order of the cases.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// The row of another case or metric with the same parameters.
+    pub fn beside(&self, row: &Row, case: &str, metric: &str) -> Option<&Row> {
+        self.rows.iter().find(|other| other.case == case && other.metric == metric && other.params == row.params)
+    }
+
+    /// How many times as fast as `reference` a row is, by the medians.
+    pub fn ratio(&self, row: &Row, reference: &str) -> Option<f64> {
+        let reference = self.beside(row, reference, row.metric)?;
+        let ratio = match row.better {
+            Better::Higher => row.median / reference.median,
+            Better::Lower => reference.median / row.median,
+        };
+        ratio.is_finite().then_some(ratio)
+    }
+
+    /// The one object that `--json` prints.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn params(cpus: u64) -> Params {
+        [("cpus".to_owned(), Value::from(cpus))].into_iter().collect()
+    }
+
+    pub(crate) fn sample() -> Report {
+        let trips = Metric { name: "round_trips", unit: "1/s", better: Better::Higher };
+        let cost = Metric { name: "cost", unit: "ns", better: Better::Lower };
+        let row = |case, cpus, metric: &Metric, median: f64| {
+            Row::new(case, params(cpus), metric, Summary { median, min: median * 0.9, max: median * 1.1, runs: 7 })
+        };
+        Report {
+            bench: "switch",
+            machine: Machine { cpus: 2, kernel: "6.1".into(), cpu: "A CPU".into() },
+            rows: vec![
+                row("futex", 1, &trips, 1000.0),
+                row("futex", 2, &trips, 500.0),
+                row("uth", 1, &trips, 250_000.0),
+                row("futex", 1, &cost, 100.0),
+                row("uth", 1, &cost, 4.0),
+            ],
+        }
+    }
+
+    #[test]
+    fn json_has_the_documented_shape() {
+        let report = sample();
+        let parsed: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        assert_eq!(parsed["bench"], "switch");
+        assert_eq!(parsed["machine"], json!({"cpus": 2, "kernel": "6.1", "cpu": "A CPU"}));
+        assert_eq!(
+            parsed["rows"][0],
+            json!({"case": "futex", "params": {"cpus": 1}, "metric": "round_trips", "unit": "1/s",
+                   "median": 1000.0, "min": 900.0, "max": 1100.0, "runs": 7})
+        );
+    }
+
+    #[test]
+    fn ratios_are_taken_between_rows_of_the_same_parameters() {
+        let report = sample();
+        assert_eq!(report.ratio(&report.rows[2], "futex"), Some(250.0));
+        assert_eq!(report.ratio(&report.rows[4], "futex"), Some(25.0), "a lower cost is a higher ratio");
+        assert_eq!(report.ratio(&report.rows[1], "uth"), None);
+        assert!((report.rows[0].spread() - 0.2).abs() < 1e-9);
+    }
+}

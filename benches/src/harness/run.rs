@@ -1,0 +1,152 @@
+//! Gives the sides their turns.
+
+use super::progress::Progress;
+use super::{Case, Machine, Report, Row, Summary, cpu};
+use anyhow::{Result, anyhow, ensure};
+use std::thread;
+use std::time::Duration;
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The time a case gets altogether, warm-up included.
+    pub seconds: f64,
+    /// Rounds that count.
+    pub rounds: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { seconds: 1.0, rounds: 7 }
+    }
+}
+
+impl Plan {
+    fn turn(&self) -> Result<Duration> {
+        ensure!(self.rounds > 0, "a bench needs at least one round");
+        let seconds = self.seconds / (self.rounds + 1) as f64;
+        Duration::try_from_secs_f64(seconds).map_err(|_| anyhow!("{} seconds is no duration", self.seconds))
+    }
+}
+
+/// A case and what it has reported so far: for each metric, a value a round.
+struct Side {
+    case: Case,
+    values: Vec<Vec<f64>>,
+    failed: bool,
+}
+
+/// Runs the cases in alternating rounds. A case that fails gives no row, and one line on standard error.
+pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan) -> Result<Report> {
+    let budget = plan.turn()?;
+    let mut progress = Progress::new(bench, cases.len() * (plan.rounds + 1));
+    let mut sides: Vec<Side> =
+        cases.into_iter().map(|case| Side { values: vec![Vec::new(); case.metrics.len()], case, failed: false }).collect();
+    for round in 0..=plan.rounds {
+        let mut order: Vec<&mut Side> = sides.iter_mut().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for side in order {
+            if !side.failed {
+                progress.begin(side.case.name);
+                side.take_turn(budget, round > 0, &progress);
+            }
+            progress.end();
+        }
+    }
+    progress.finish();
+    let rows = sides.into_iter().flat_map(Side::rows).collect();
+    Ok(Report { bench, machine: Machine::this(), rows })
+}
+
+impl Side {
+    /// The round that warms up does not count.
+    fn take_turn(&mut self, budget: Duration, counts: bool, progress: &Progress) {
+        match on_own_thread(&mut self.case, budget) {
+            Ok(values) if values.len() == self.values.len() => {
+                if counts {
+                    self.values.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
+                }
+            }
+            Ok(values) => self.give_up(&anyhow!("{} values for {} metrics", values.len(), self.values.len()), progress),
+            Err(error) => self.give_up(&error, progress),
+        }
+    }
+
+    fn give_up(&mut self, error: &anyhow::Error, progress: &Progress) {
+        self.failed = true;
+        progress.say(&format!("{}: no row: {error:#}", self.case.name));
+    }
+
+    fn rows(self) -> Vec<Row> {
+        if self.failed {
+            return Vec::new();
+        }
+        let Case { name, params, metrics, .. } = self.case;
+        let summaries = self.values.iter().map(|values| Summary::of(values));
+        metrics.iter().zip(summaries).filter_map(|(metric, all)| Some(Row::new(name, params.clone(), metric, all?))).collect()
+    }
+}
+
+/// A turn has a thread of its own, pinned: affinity, thread-locals and registrations end with it.
+fn on_own_thread(case: &mut Case, budget: Duration) -> Result<Vec<f64>> {
+    let Case { turn, cpu, name, .. } = case;
+    let cpu = *cpu;
+    thread::scope(|scope| {
+        let body = move || cpu::pin(cpu).and_then(|()| turn(budget));
+        let thread = thread::Builder::new().name((*name).to_owned()).spawn_scoped(scope, body)?;
+        thread.join().map_err(|_| anyhow!("panicked"))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Better, Metric, Params};
+    use std::sync::{Arc, Mutex};
+
+    const METRICS: &[Metric] = &[Metric { name: "m", unit: "ns", better: Better::Lower }];
+
+    fn case(name: &'static str, turn: impl FnMut(Duration) -> Result<Vec<f64>> + Send + 'static) -> Case {
+        let cpu = cpu::allowed().unwrap()[0];
+        Case { name, params: Params::new(), metrics: METRICS, cpu, turn: Box::new(turn) }
+    }
+
+    #[test]
+    fn sides_alternate_and_the_first_round_does_not_count() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let side = |name: &'static str| {
+            let log = Arc::clone(&log);
+            case(name, move |_| {
+                let mut log = log.lock().unwrap();
+                log.push(name);
+                Ok(vec![log.len() as f64])
+            })
+        };
+        let report = run("test", vec![side("a"), side("b")], Plan { seconds: 0.0, rounds: 2 }).unwrap();
+        assert_eq!(*log.lock().unwrap(), ["a", "b", "b", "a", "a", "b"]);
+        assert_eq!(report.rows.len(), 2);
+        assert_eq!((report.rows[0].min, report.rows[0].median, report.rows[0].max), (4.0, 4.5, 5.0));
+        assert_eq!(report.rows[1].runs, 2);
+    }
+
+    #[test]
+    fn a_side_that_fails_has_no_row_and_stops_nobody() {
+        let sides = vec![
+            case("good", |_| Ok(vec![1.0])),
+            case("bad", |_| Err(anyhow!("not today"))),
+            case("wrong", |_| Ok(Vec::new())),
+            case("infinite", |_| Ok(vec![f64::INFINITY])),
+        ];
+        let report = run("test", sides, Plan { seconds: 0.0, rounds: 3 }).unwrap();
+        assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["good"]);
+    }
+
+    #[test]
+    fn impossible_plans_are_refused() {
+        assert!(run("test", Vec::new(), Plan { seconds: -1.0, rounds: 7 }).is_err());
+        assert!(run("test", Vec::new(), Plan { seconds: f64::NAN, rounds: 7 }).is_err());
+        assert!(run("test", Vec::new(), Plan { seconds: 1.0, rounds: 0 }).is_err());
+    }
+}

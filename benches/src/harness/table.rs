@@ -1,0 +1,127 @@
+//! The table for people.
+
+use super::{Params, Report, Row};
+use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use serde_json::Value;
+
+/// Computes a column that is in no row; the report is there to look at other rows.
+pub type Column = fn(&Report, &Row) -> Option<String>;
+
+/// One table of a report: the rows of one metric.
+pub struct Section {
+    /// Stands above the table.
+    pub title: &'static str,
+    /// Which rows.
+    pub metric: &'static str,
+    /// The header of the medians.
+    pub heading: &'static str,
+    /// Further columns.
+    pub columns: &'static [(&'static str, Column)],
+    /// The cases that all others are compared with.
+    pub references: &'static [&'static str],
+}
+
+/// Three significant digits, thousands separated, never an exponent.
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    let plain = format!("{value:.digits$}");
+    let (whole, fraction) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
+    let (sign, whole) = whole.split_at(usize::from(whole.starts_with('-')));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{sign}{grouped}{fraction}")
+}
+
+fn param(params: &Params, key: &str) -> String {
+    match params.get(key) {
+        None => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Renders one section; `None` if the report has nothing for it.
+pub fn table(report: &Report, section: &Section) -> Option<String> {
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.metric == section.metric).collect();
+    let first = rows.first()?;
+    let keys: Vec<&str> = first.params.keys().map(String::as_str).collect();
+    let mut groups: Vec<&Params> = Vec::new();
+    rows.iter().for_each(|row| {
+        if !groups.contains(&&row.params) {
+            groups.push(&row.params);
+        }
+    });
+
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let mut header = vec!["case".to_owned()];
+    header.extend(keys.iter().map(|&key| key.to_owned()));
+    header.extend([section.heading.to_owned(), "min".into(), "max".into(), "spread".into()]);
+    header.extend(section.columns.iter().map(|(heading, _)| (*heading).to_owned()));
+    header.extend(section.references.iter().map(|reference| format!("x {reference}")));
+    table.set_header(header);
+    for group in groups {
+        for row in rows.iter().filter(|row| row.params == *group) {
+            table.add_row(cells(report, section, row, &keys));
+        }
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    Some(format!("{}\n{table}\n", section.title))
+}
+
+fn cells(report: &Report, section: &Section, row: &Row, keys: &[&str]) -> Vec<String> {
+    let mut cells = vec![row.case.to_owned()];
+    cells.extend(keys.iter().map(|key| param(&row.params, key)));
+    cells.extend([row.median, row.min, row.max].map(number));
+    cells.push(format!("{:.1}%", row.spread() * 100.0));
+    cells.extend(section.columns.iter().map(|(_, column)| column(report, row).unwrap_or_default()));
+    cells.extend(section.references.iter().map(|reference| report.ratio(row, reference).map(number).unwrap_or_default()));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::report::tests::sample;
+
+    #[test]
+    fn numbers_for_people() {
+        let cases = [(0.0, "0"), (0.1234, "0.123"), (1.239, "1.24"), (56.78, "56.8"), (999.6, "1,000"), (1234567.8, "1,234,568")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(-1234.0), "-1,234");
+        assert_eq!(number(-123.0), "-123");
+    }
+
+    #[test]
+    fn rows_are_grouped_by_parameters_and_compared() {
+        let section = Section {
+            title: "Title",
+            metric: "round_trips",
+            heading: "trips/s",
+            columns: &[("ns", |_, row| Some(number(1e9 / row.median)))],
+            references: &["futex"],
+        };
+        let text = table(&sample(), &section).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("futex ") || line.contains("uth ")).collect();
+        let words =
+            |line: &str| line.split(['│', '┆', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        assert!(text.starts_with("Title\n"));
+        assert_eq!(words(lines[1]), ["futex", "1", "1,000", "900", "1,100", "20.0%", "1,000,000", "1.00"]);
+        assert_eq!(words(lines[2])[..2], ["uth", "1"], "the rows of one CPU stand together");
+        assert_eq!(words(lines[2]).last().unwrap(), "250");
+        assert_eq!(words(lines[3])[..2], ["futex", "2"]);
+        assert!(table(&sample(), &Section { metric: "nothing", ..section }).is_none());
+    }
+}

@@ -1,0 +1,89 @@
+//! A mutex, a condition variable for each direction, and whose turn it is.
+
+use super::pair::{HandOver, Party};
+use anyhow::Result;
+use std::cell::{Cell, UnsafeCell};
+
+pub(super) struct Condvar {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    /// Written and read under the mutex.
+    turn: Cell<Party>,
+    main: UnsafeCell<libc::pthread_cond_t>,
+    worker: UnsafeCell<libc::pthread_cond_t>,
+}
+
+// SAFETY: the C objects are made for sharing, and `turn` is touched under the mutex only.
+unsafe impl Sync for Condvar {}
+
+impl Condvar {
+    fn variable(&self, party: Party) -> *mut libc::pthread_cond_t {
+        match party {
+            Party::Main => self.main.get(),
+            Party::Worker => self.worker.get(),
+        }
+    }
+
+    #[inline(always)]
+    fn locked(&self, f: impl FnOnce()) {
+        // SAFETY: the mutex is initialised, lives in `self`, and is not held by this thread.
+        unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        f();
+        // SAFETY: locked above.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    }
+
+    /// Called under the mutex.
+    #[inline(always)]
+    fn pass(&self, to: Party) {
+        self.turn.set(to);
+        // SAFETY: the condition variable is initialised and lives in `self`.
+        unsafe { libc::pthread_cond_signal(self.variable(to)) };
+    }
+
+    /// Called under the mutex.
+    #[inline(always)]
+    fn wait(&self, me: Party) {
+        while self.turn.get() != me {
+            // SAFETY: both are initialised and live in `self`; the mutex is held.
+            unsafe { libc::pthread_cond_wait(self.variable(me), self.mutex.get()) };
+        }
+    }
+}
+
+impl HandOver for Condvar {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            turn: Cell::new(Party::Main),
+            main: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
+            worker: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
+        })
+    }
+
+    fn give(&self, to: Party) {
+        self.locked(|| self.pass(to));
+    }
+
+    fn await_turn(&self, me: Party) {
+        self.locked(|| self.wait(me));
+    }
+
+    #[inline(always)]
+    fn hand_over(&self, to: Party) {
+        self.locked(|| {
+            self.pass(to);
+            self.wait(to.other());
+        });
+    }
+}
+
+impl Drop for Condvar {
+    fn drop(&mut self) {
+        for variable in [self.main.get(), self.worker.get()] {
+            // SAFETY: nobody waits any more: both threads are done.
+            unsafe { libc::pthread_cond_destroy(variable) };
+        }
+        // SAFETY: unlocked, and nobody will lock it again.
+        unsafe { libc::pthread_mutex_destroy(self.mutex.get()) };
+    }
+}

@@ -1,0 +1,72 @@
+//! `umcg bench switch`: control goes from a main thread to a worker and back, as often as it can (seed of the whole project: the
+//! Nanos benchmark of condition variables, futexes and UMCG).
+//!
+//! | case | one round trip |
+//! |---|---|
+//! | `condvar` | two kernel threads, a mutex and two condition variables of the C library |
+//! | `futex` | two kernel threads, a private futex word each: one wake and one wait a direction |
+//! | `pipe` | two kernel threads, one byte through a pipe each way |
+//! | `sem_t` | two kernel threads, two unnamed semaphores |
+//! | `swapcontext` | one kernel thread, the C library's two `ucontext_t` |
+//! | `umcg-thread` | a server runs a worker that is a pthread, which waits |
+//! | `umcg-light` | a server runs a light worker, which waits |
+//! | `uth` | two uths switch to each other |
+//!
+//! `cpus` is 1 (both kernel threads on one CPU) or 2 (one on each). Where one kernel thread does it all, 2 means that the home of
+//! the worker, if it has one, is on the other CPU. Nobody spins.
+
+mod condvar;
+mod futex;
+mod pair;
+mod pipe;
+mod sem;
+#[cfg(target_env = "gnu")]
+mod swapcontext;
+
+use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, number};
+use anyhow::Result;
+use std::time::Duration;
+
+const METRICS: &[Metric] = &[Metric { name: "round_trips", unit: "1/s", better: Better::Higher }];
+
+/// How [`run`]'s report is shown.
+pub const SECTIONS: &[Section] = &[Section {
+    title: "Main thread to worker and back",
+    metric: "round_trips",
+    heading: "round trips/s",
+    columns: &[("ns a switch", |_, row| Some(number(1e9 / row.median / 2.0)))],
+    references: &["futex"],
+}];
+
+/// Makes round trips with the worker on the given CPU for about as long as it is told.
+type RoundTrips = fn(worker_cpu: usize, budget: Duration) -> Result<Sample>;
+
+const SIDES: &[(&str, RoundTrips)] = &[
+    ("condvar", pair::round_trips::<condvar::Condvar>),
+    ("futex", pair::round_trips::<futex::Futex>),
+    ("pipe", pair::round_trips::<pipe::Pipe>),
+    ("sem_t", pair::round_trips::<sem::Sem>),
+    #[cfg(target_env = "gnu")]
+    ("swapcontext", swapcontext::round_trips),
+];
+
+/// Runs the bench.
+pub fn run(plan: Plan) -> Result<Report> {
+    let cpus = harness::cpu::allowed()?;
+    let mut cases = Vec::new();
+    for count in [1, 2] {
+        let Some(&worker_cpu) = cpus.get(count - 1) else {
+            eprintln!("switch: only one CPU to run on: no rows for cpus 2");
+            continue;
+        };
+        for &(name, round_trips) in SIDES {
+            let params: Params = [("cpus".to_owned(), count.into())].into_iter().collect();
+            let turn = Box::new(move |budget| Ok(vec![round_trips(worker_cpu, budget)?.rate()]));
+            cases.push(Case { name, params, metrics: METRICS, cpu: cpus[0], turn });
+        }
+    }
+    if cfg!(not(target_env = "gnu")) {
+        eprintln!("swapcontext: no row: this C library has none");
+    }
+    harness::run("switch", cases, plan)
+}

@@ -1,0 +1,134 @@
+//! The peer Boost.Context: its assembly below the C++ classes (`fcontext`), called as they call it. Stacks are made as its
+//! `protected_fixedsize_stack` makes them; there is no descriptor to set up.
+
+use super::body::{self, Lives, hop, rounds};
+use super::{Life, STACK, SWITCH_STACK, Side};
+use crate::harness::Sample;
+use anyhow::{Result, ensure};
+use std::ffi::c_void;
+use std::io;
+use std::ptr;
+use std::time::Duration;
+
+pub(super) const SIDE: Side = Side { name: "boost-context", shallow: switches::<false>, deep: switches::<true>, life };
+
+type FContext = *mut c_void;
+
+/// Who switched here, and what it passed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Transfer {
+    from: FContext,
+    data: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn jump_fcontext(to: FContext, data: *mut c_void) -> Transfer;
+    fn make_fcontext(top: *mut c_void, size: usize, entry: extern "C" fn(Transfer)) -> FContext;
+}
+
+struct Stack {
+    base: *mut c_void,
+    size: usize,
+}
+
+impl Stack {
+    fn new(size: usize) -> Result<Self> {
+        const GUARD: usize = 4096;
+        let (size, protection) = (size + GUARD, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping, at a place of the kernel's choice.
+        let base = unsafe { libc::mmap(ptr::null_mut(), size, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+        ensure!(base != libc::MAP_FAILED, "memory for a stack: {}", io::Error::last_os_error());
+        let stack = Self { base, size };
+        // SAFETY: the lowest page of the mapping just made.
+        let rc = unsafe { libc::mprotect(base, GUARD, libc::PROT_NONE) };
+        ensure!(rc == 0, "a stack's guard: {}", io::Error::last_os_error());
+        Ok(stack)
+    }
+
+    #[inline(always)]
+    fn context(&self, entry: extern "C" fn(Transfer)) -> FContext {
+        let top = self.base.wrapping_byte_add(self.size);
+        // SAFETY: the stack ends there, has this size, and nothing else uses it.
+        unsafe { make_fcontext(top, self.size, entry) }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; nobody switches to what is on it any more.
+        unsafe { libc::munmap(self.base, self.size) };
+    }
+}
+
+/// Comes straight back, for ever.
+extern "C" fn back<const DEEP: bool>(transfer: Transfer) {
+    let mut main = transfer.from;
+    loop {
+        // SAFETY: `main` is where the main thread was suspended by the switch to here.
+        hop::<DEEP>(&mut || main = unsafe { jump_fcontext(main, ptr::null_mut()) }.from);
+    }
+}
+
+fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
+    let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
+    let mut others: Vec<FContext> = stacks.iter().map(|stack| stack.context(back::<DEEP>)).collect();
+    Ok(rounds::<DEEP>(others.len(), budget, |other| {
+        // SAFETY: a context that is suspended, on a stack that is alive.
+        others[other] = unsafe { jump_fcontext(others[other], ptr::null_mut()) }.from;
+    }))
+}
+
+struct Boost {
+    /// Counts the runs, so that a body is not empty.
+    runs: u64,
+}
+
+extern "C" fn count(transfer: Transfer) {
+    // SAFETY: `create_run_delete` passes the counter.
+    unsafe { *transfer.data.cast::<u64>() += 1 };
+    // The end: nobody will come back.
+    // SAFETY: the main thread was suspended by the switch to here.
+    unsafe { jump_fcontext(transfer.from, ptr::null_mut()) };
+}
+
+impl Lives for Boost {
+    type Context = (FContext, Stack);
+    type Kept = Stack;
+
+    fn create(&mut self) -> Self::Context {
+        let stack = Stack::new(STACK).expect("memory for a stack");
+        (stack.context(count), stack)
+    }
+
+    #[inline(always)]
+    fn delete(&mut self, (_, stack): Self::Context) -> Stack {
+        stack
+    }
+
+    #[inline(always)]
+    fn recycle(&mut self, stack: Stack) -> Self::Context {
+        (stack.context(count), stack)
+    }
+
+    #[inline(always)]
+    fn reinit(&mut self, (_, stack): Self::Context) -> Self::Context {
+        (stack.context(count), stack)
+    }
+
+    #[inline(always)]
+    fn create_run_delete(&mut self, stack: Stack) -> Stack {
+        let context = stack.context(count);
+        // SAFETY: a new context, on a stack that is alive.
+        unsafe { jump_fcontext(context, (&raw mut self.runs).cast()) };
+        stack
+    }
+
+    fn discard(&mut self, contexts: Vec<Self::Context>) {
+        drop(contexts);
+    }
+}
+
+fn life(budget: Duration) -> Result<Life> {
+    Ok(body::life(&mut Boost { runs: 0 }, budget))
+}

@@ -1,0 +1,150 @@
+//! `umcg bench uth`: what a context costs, in the tables of the UthLib paper, for each of its methods and beside today's peers.
+//!
+//! | metric | the paper's | what is measured |
+//! |---|---|---|
+//! | `switch`, `switch_ns` | Table 2 | one switch from one context to another |
+//! | `create` | Table 3 | making 100 contexts whose stacks were never used, each |
+//! | `recycle` | Table 4 | making 100 contexts of the stacks of deleted ones, each |
+//! | `reinit` | Table 5 | giving 100 contexts that have not run another function and argument, each |
+//! | `create_run_delete` | - | making a context of a kept stack, running it to its end, and deleting it |
+//!
+//! `switch` has two parameters. `contexts` counts the main thread: 2 is a ping-pong, and with more the main thread switches to the others
+//! in turn, each of which switches back: the one pattern that every side can do, so a ratio of two sides compares like with like. Each
+//! of these switches counts. `depth` is `shallow` where the functions switch themselves, and `deep` where they do it at the bottom of four
+//! calls, through which they return after each switch. The metric `ring` is for sides that need no detour: context i switches to i+1.
+
+mod body;
+#[cfg(boost_context)]
+mod boost;
+mod coro;
+mod gener;
+mod paper;
+
+use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, number};
+use anyhow::Result;
+pub use paper::paper_tables;
+use std::time::Duration;
+
+/// Table 3, 4 and 5 are about so many contexts.
+const HUNDRED: usize = 100;
+/// Stacks of the contexts that are created, as in the paper.
+const STACK: usize = 64 * 1024;
+/// Stacks of the contexts that are switched between: another size, so that none of them is found in a pool by the others.
+const SWITCH_STACK: usize = 32 * 1024;
+
+const SWITCH: &[Metric] = &[
+    Metric { name: "switch", unit: TICKS_UNIT, better: Better::Lower },
+    Metric { name: "switch_ns", unit: "ns", better: Better::Lower },
+];
+const LIFE: &[Metric] = &[
+    Metric { name: "create", unit: "us", better: Better::Lower },
+    Metric { name: "recycle", unit: "us", better: Better::Lower },
+    Metric { name: "reinit", unit: TICKS_UNIT, better: Better::Lower },
+    Metric { name: "create_run_delete", unit: "ns", better: Better::Lower },
+];
+const REFERENCES: &[&str] = &["mcsc", "corosensei"];
+
+/// How [`run`]'s report is shown.
+pub const SECTIONS: &[Section] = &[
+    Section {
+        title: "Table 2: context switch",
+        metric: "switch",
+        heading: TICKS_UNIT,
+        columns: &[("ns", |report, row| report.beside(row, row.case, "switch_ns").map(|ns| number(ns.median)))],
+        references: REFERENCES,
+    },
+    Section { title: "Table 3: creation", metric: "create", heading: "us", columns: &[], references: REFERENCES },
+    Section { title: "Table 4: recycling", metric: "recycle", heading: "us", columns: &[], references: REFERENCES },
+    Section { title: "Table 5: re-initialisation", metric: "reinit", heading: TICKS_UNIT, columns: &[], references: REFERENCES },
+    Section {
+        title: "Creation with a kept stack, run to the end, deletion",
+        metric: "create_run_delete",
+        heading: "ns",
+        columns: &[],
+        references: REFERENCES,
+    },
+];
+
+/// What a side can do. Everything that is timed is monomorphic: these are called once a turn.
+struct Side {
+    name: &'static str,
+    shallow: Switches,
+    deep: Switches,
+    life: fn(Duration) -> Result<Life>,
+}
+
+/// Switches between so many contexts for about so long; a switch is an operation.
+type Switches = fn(contexts: usize, budget: Duration) -> Result<Sample>;
+
+/// What [`LIFE`] is made of.
+#[derive(Default)]
+struct Life {
+    create: Sample,
+    recycle: Sample,
+    reinit: Sample,
+    create_run_delete: Sample,
+}
+
+impl Life {
+    fn values(&self) -> Vec<f64> {
+        let Self { create, recycle, reinit, create_run_delete } = self;
+        vec![create.nanos() / 1e3, recycle.nanos() / 1e3, reinit.ticks_each(), create_run_delete.nanos()]
+    }
+}
+
+const SIDES: &[Side] = &[
+    coro::SIDE,
+    gener::SIDE,
+    #[cfg(boost_context)]
+    boost::SIDE,
+];
+
+/// Runs the bench.
+pub fn run(plan: Plan) -> Result<Report> {
+    let cpu = harness::cpu::allowed()?[0];
+    let mut cases = Vec::new();
+    for contexts in [2, 16, 4096] {
+        for depth in ["shallow", "deep"] {
+            for side in SIDES {
+                let switches = if depth == "deep" { side.deep } else { side.shallow };
+                let turn = Box::new(move |budget| {
+                    let sample = switches(contexts, budget)?;
+                    Ok(vec![sample.ticks_each(), sample.nanos()])
+                });
+                cases.push(Case { name: side.name, params: params(contexts, depth), metrics: SWITCH, cpu, turn });
+            }
+        }
+    }
+    for side in SIDES {
+        let life = side.life;
+        let turn = Box::new(move |budget| Ok(life(budget)?.values()));
+        cases.push(Case { name: side.name, params: params(HUNDRED, "shallow"), metrics: LIFE, cpu, turn });
+    }
+    if cfg!(not(boost_context)) {
+        eprintln!("boost-context: no row: Boost.Context was not found when this was built (Debian: libboost-context-dev)");
+    }
+    harness::run("uth", cases, plan)
+}
+
+fn params(contexts: usize, depth: &str) -> Params {
+    [("contexts".to_owned(), contexts.into()), ("depth".to_owned(), depth.into())].into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_switches_and_lives() {
+        let short = Duration::from_millis(1);
+        for side in SIDES {
+            for contexts in [2, 3, 64] {
+                assert!((side.shallow)(contexts, short).unwrap().operations > 0, "{}", side.name);
+                assert!((side.deep)(contexts, short).unwrap().operations > 0, "{}", side.name);
+            }
+            let values = (side.life)(short).unwrap().values();
+            assert_eq!(values.len(), LIFE.len());
+            assert!(values.iter().all(|value| value.is_finite() && *value > 0.0), "{}: {values:?}", side.name);
+        }
+    }
+}

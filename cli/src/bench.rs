@@ -1,0 +1,91 @@
+//! `umcg bench`.
+
+use crate::output;
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use umcg_benches::harness::{Plan, Report, Section, plot, table};
+use umcg_benches::{switch, uth};
+
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Round trips between a main thread and a worker, through everything there is for it
+    Switch(Options),
+    /// The tables of the UthLib paper: switch, creation, recycling, re-initialisation
+    Uth {
+        #[command(flatten)]
+        options: Options,
+        /// Print the paper's own figures too
+        #[arg(long, conflicts_with = "json")]
+        paper: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Time for each case, all rounds together
+    #[arg(long, value_name = "N", default_value_t = Plan::default().seconds, value_parser = seconds)]
+    seconds: f64,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Draw the figures into an SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err("a number above 0 and up to 1000000, as in 2.5".to_owned()),
+    }
+}
+
+pub(crate) fn run(bench: Bench) -> Result<()> {
+    match bench {
+        Bench::Switch(options) => show(&switch::run(options.plan())?, switch::SECTIONS, &options, ""),
+        Bench::Uth { options, paper } => {
+            let extra = if paper { uth::paper_tables() } else { String::new() };
+            show(&uth::run(options.plan())?, uth::SECTIONS, &options, &extra)
+        }
+    }
+}
+
+impl Options {
+    fn plan(&self) -> Plan {
+        Plan { seconds: self.seconds, ..Plan::default() }
+    }
+}
+
+fn show(report: &Report, sections: &[Section], options: &Options, extra: &str) -> Result<()> {
+    if let Some(file) = &options.plot {
+        plot(report, sections, file)?;
+    }
+    if options.json {
+        return output::print((report.to_json()? + "\n").as_bytes());
+    }
+    let machine = &report.machine;
+    let runs = report.rows.first().map_or(0, |row| row.runs);
+    let mut text =
+        format!("{}, {} CPUs, Linux {}; medians of {runs} alternating runs\n", machine.cpu, machine.cpus, machine.kernel);
+    for table in sections.iter().filter_map(|section| table(report, section)) {
+        text = text + "\n" + &table;
+    }
+    if !extra.is_empty() {
+        text = text + "\n" + extra;
+    }
+    output::print(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_checked() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "NaN", "inf", "ten", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

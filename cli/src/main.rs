@@ -1,0 +1,74 @@
+//! The command `umcg`: `umcg bench` compares, `umcg doctor` says what this machine offers.
+
+mod bench;
+mod doctor;
+mod output;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// User Mode Concurrency Groups for stock Linux.
+#[derive(Parser)]
+#[command(name = "umcg", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure ours beside the peers, side by side in one run
+    Bench {
+        #[command(subcommand)]
+        bench: bench::Bench,
+    },
+    /// Say which features of kernel and CPU umcg uses here, and what it does where one is missing
+    Doctor(doctor::Args),
+    /// Print a shell's completions
+    #[command(hide = true)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("umcg: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Bench { bench } => bench::run(bench),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "umcg", &mut text);
+            output::print(&text)
+        }
+        Command::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            output::print(&text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

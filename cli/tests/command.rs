@@ -1,0 +1,117 @@
+//! Runs the command itself.
+
+use serde_json::Value;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+fn umcg() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_umcg"))
+}
+
+fn run(args: &[&str]) -> Output {
+    umcg().args(args).output().unwrap()
+}
+
+/// Standard output must be one JSON object and nothing else.
+fn json(args: &[&str]) -> Value {
+    let output = run(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn check_shape(report: &Value, bench: &str) {
+    assert_eq!(report["bench"], bench);
+    assert!(report["machine"]["cpus"].as_u64().unwrap() >= 1);
+    assert!(report["machine"]["kernel"].is_string() && report["machine"]["cpu"].is_string());
+    let rows = report["rows"].as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        assert!(row["case"].is_string() && row["params"].is_object(), "{row}");
+        assert!(row["metric"].is_string() && row["unit"].is_string(), "{row}");
+        let figure = |key: &str| row[key].as_f64().unwrap();
+        assert!(figure("min") > 0.0 && figure("min") <= figure("median") && figure("median") <= figure("max"), "{row}");
+        assert_eq!(row["runs"], 7);
+    }
+}
+
+fn has(report: &Value, case: &str, metric: &str, key: &str, value: Value) -> bool {
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter().any(|row| row["case"] == case && row["metric"] == metric && row["params"][key] == value)
+}
+
+#[test]
+fn bench_switch_prints_json_alone() {
+    let report = json(&["bench", "switch", "--seconds", "0.1", "--json"]);
+    check_shape(&report, "switch");
+    for case in ["condvar", "futex", "pipe", "sem_t"] {
+        assert!(has(&report, case, "round_trips", "cpus", 1.into()), "{case}");
+    }
+}
+
+#[test]
+fn bench_uth_prints_json_alone_and_draws() {
+    let file = std::env::temp_dir().join(format!("umcg-bench-{}.svg", std::process::id()));
+    let report = json(&["bench", "uth", "--seconds", "0.01", "--json", "--plot", file.to_str().unwrap()]);
+    let svg = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_file(&file);
+    check_shape(&report, "uth");
+    for case in ["corosensei", "generator"] {
+        for contexts in [2, 16, 4096] {
+            assert!(has(&report, case, "switch", "contexts", contexts.into()), "{case}");
+        }
+        for metric in ["create", "recycle", "reinit", "create_run_delete"] {
+            assert!(has(&report, case, metric, "contexts", 100.into()), "{case}: {metric}");
+        }
+        assert!(has(&report, case, "switch", "depth", "deep".into()), "{case}");
+    }
+    let svg = svg.unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("corosensei"));
+}
+
+#[test]
+fn bench_switch_prints_a_table() {
+    let output = run(&["bench", "switch", "--seconds", "0.05"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(text.contains("round trips/s") && text.contains("x futex") && text.contains("condvar"), "{text}");
+}
+
+#[test]
+fn doctor_looks_at_everything() {
+    let diagnosis = json(&["doctor", "--json"]);
+    let features = diagnosis["features"].as_array().unwrap();
+    for name in ["FSGSBASE", "MADV_GUARD_INSTALL", "futex_waitv", "io_uring", "vm.max_map_count"] {
+        let feature = features.iter().find(|feature| feature["feature"] == name).unwrap();
+        assert!(["yes", "no", "limited", "info"].contains(&feature["state"].as_str().unwrap()));
+        assert!(feature["detail"].is_string() && feature["effect"].is_string());
+    }
+    let output = run(&["doctor"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stdout).unwrap().contains("perf_event_open"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = umcg().arg("doctor").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(errors, "");
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    for args in [&["bench", "switch", "--seconds", "0"][..], &["bench", "nothing"], &["bench", "uth", "--json", "--paper"], &[]] {
+        assert!(!run(args).status.success(), "{args:?}");
+    }
+    let output = run(&["bench", "switch", "--seconds", "0.01", "--plot", "/no/such/folder/x.svg"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/no/such/folder/x.svg"));
+}
+
+#[test]
+fn hidden_commands_write_the_manual_and_completions() {
+    assert!(String::from_utf8(run(&["man"]).stdout).unwrap().contains(".TH umcg"));
+    assert!(String::from_utf8(run(&["completions", "bash"]).stdout).unwrap().contains("umcg"));
+}
