@@ -86,7 +86,7 @@ fn deep_recursion_survives() {
             return 0;
         }
         let below = sum(me, depth - 1);
-        if depth.is_multiple_of(512) {
+        if depth % 512 == 0 {
             me.suspend();
         }
         below + black_box(frame)[3]

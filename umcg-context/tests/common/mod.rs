@@ -192,3 +192,24 @@ pub fn kernel_thread() -> i64 {
     // SAFETY: no arguments.
     unsafe { libc::syscall(libc::SYS_gettid) }
 }
+
+/// Blocks or unblocks a signal for the calling kernel thread.
+pub fn block_signal(signal: i32, block: bool) {
+    let how = if block { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: an all-zero set is the empty set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: our own set.
+    unsafe { libc::sigaddset(&mut set, signal) };
+    // SAFETY: a valid set, and the old one is not wanted.
+    assert_eq!(unsafe { libc::pthread_sigmask(how, &set, null_mut()) }, 0);
+}
+
+/// Whether the calling kernel thread blocks a signal.
+pub fn signal_blocked(signal: i32) -> bool {
+    // SAFETY: an all-zero set is the empty set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: only reads the mask.
+    assert_eq!(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set) }, 0);
+    // SAFETY: filled by the call above.
+    unsafe { libc::sigismember(&set, signal) == 1 }
+}

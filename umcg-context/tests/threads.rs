@@ -1,0 +1,274 @@
+//! Contexts and kernel threads: a flow goes on elsewhere, alone or with its thread-local storage.
+
+mod common;
+
+use common::{Coroutine, Mapped, Sendable, kernel_thread};
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use std::thread;
+use umcg_context::{
+    Context, local, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable,
+};
+
+#[test]
+fn a_flow_goes_on_on_another_kernel_thread() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let inner = Rc::clone(&seen);
+    let coroutine = Coroutine::new(move |me| {
+        for _ in 0..3 {
+            inner.borrow_mut().push(kernel_thread());
+            me.suspend();
+        }
+    });
+    coroutine.resume();
+    let (coroutine, other) = {
+        let moved = Sendable((coroutine, Rc::clone(&seen)));
+        let thread = thread::spawn(move || {
+            let (coroutine, seen) = moved.into_inner();
+            coroutine.resume();
+            let me = kernel_thread();
+            drop(seen);
+            Sendable((coroutine, me))
+        });
+        thread.join().expect("the thread").into_inner()
+    };
+    coroutine.resume();
+    let me = kernel_thread();
+    assert_eq!(*seen.borrow(), [me, other, me]);
+}
+
+#[test]
+fn the_local_words_are_those_of_the_kernel_thread_that_runs() {
+    let word = |n: usize| std::ptr::without_provenance_mut::<()>(n);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let inner = Rc::clone(&seen);
+    let coroutine = Coroutine::new(move |me| {
+        for _ in 0..3 {
+            // In one function around the switch: a cached address would show the first thread's words.
+            inner.borrow_mut().push((local::vp().addr(), local::task().addr()));
+            me.suspend();
+        }
+    });
+    assert!(local::vp().is_null() && local::task().is_null(), "all zero on a new thread");
+    local::set_vp(word(1));
+    local::set_task(word(2));
+    coroutine.resume();
+    let moved = Sendable(coroutine);
+    let coroutine = thread::spawn(move || {
+        let coroutine = moved.into_inner();
+        assert!(local::vp().is_null() && local::task().is_null());
+        local::set_vp(word(3));
+        local::set_task(word(4));
+        coroutine.resume();
+        Sendable(coroutine)
+    })
+    .join()
+    .expect("the thread")
+    .into_inner();
+    coroutine.resume();
+    local::set_vp(word(0));
+    local::set_task(word(0));
+    assert_eq!(*seen.borrow(), [(1, 2), (3, 4), (1, 2)]);
+}
+
+/// A flow parks by handing itself to a kernel thread that goes on with it at once, while the callback that handed it over still runs.
+/// Were the flow not wholly saved by then, or its stack still in use, this would not last a thousand rounds.
+#[test]
+#[cfg_attr(any(umcg_asan, umcg_tsan), ignore = "switches that are not annotated")]
+fn the_callback_may_give_the_old_flow_to_another_thread() {
+    const ROUNDS: u32 = 2_000;
+    struct Shared {
+        handed: AtomicPtr<Context>,
+        rounds: AtomicU32,
+        homes: [UnsafeCell<Context>; 2],
+        flow: UnsafeCell<Context>,
+    }
+    // SAFETY: each home is its thread's; the flow is that of who runs it.
+    unsafe impl Sync for Shared {}
+
+    unsafe extern "C" fn publish(shared: *mut ()) {
+        // SAFETY: the flow passes the shared state, which outlives both threads.
+        let shared = unsafe { &*shared.cast_const().cast::<Shared>() };
+        shared.handed.store(shared.flow.get(), Release);
+        // The other thread may run the flow by now.
+        for _ in 0..20 {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[inline(never)]
+    fn home_of_this_thread(shared: &Shared) -> *mut Context {
+        shared.homes[local::vp().addr() - 1].get()
+    }
+
+    unsafe extern "C" fn entry(arg: *mut ()) -> ! {
+        // SAFETY: as above.
+        let shared = unsafe { &*arg.cast_const().cast::<Shared>() };
+        for round in 0..ROUNDS {
+            assert_eq!(shared.rounds.fetch_add(1, Relaxed), round);
+            let home = home_of_this_thread(shared);
+            // SAFETY: this thread is suspended in its home.
+            unsafe { switch_with(shared.flow.get(), home, publish, arg) };
+        }
+        // SAFETY: as above.
+        unsafe { resume(home_of_this_thread(shared)) }
+    }
+
+    let stack = Mapped::new(256 << 10);
+    let shared = Arc::new(Shared {
+        handed: AtomicPtr::default(),
+        rounds: AtomicU32::new(0),
+        homes: [const { UnsafeCell::new(Context::empty()) }; 2],
+        flow: UnsafeCell::new(Context::empty()),
+    });
+    let arg = Arc::as_ptr(&shared).cast_mut().cast();
+    // SAFETY: nobody else has it yet.
+    let flow = unsafe { &mut *shared.flow.get() };
+    // SAFETY: the stack is used by nothing else.
+    unsafe { flow.prepare(stack.top(), entry, arg) };
+    shared.handed.store(flow, Release);
+    let threads = [1, 2].map(|number| {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            local::set_vp(std::ptr::without_provenance_mut(number));
+            while shared.rounds.load(Acquire) < ROUNDS {
+                let flow = shared.handed.swap(std::ptr::null_mut(), Acquire);
+                if flow.is_null() {
+                    thread::yield_now();
+                } else {
+                    // SAFETY: taken by the swap, so nobody else resumes it.
+                    unsafe { switch(shared.homes[number - 1].get(), flow) };
+                }
+            }
+            local::set_vp(std::ptr::null_mut());
+        })
+    });
+    for thread in threads {
+        thread.join().expect("a thread");
+    }
+    assert_eq!(shared.rounds.load(Relaxed), ROUNDS);
+}
+
+thread_local! {
+    static CANARY: Cell<u32> = const { Cell::new(0) };
+}
+
+#[inline(never)]
+fn canary() -> u32 {
+    CANARY.get()
+}
+
+#[inline(never)]
+fn set_canary(value: u32) {
+    CANARY.set(value);
+}
+
+const AWAY: u32 = 1;
+const HOME: u32 = 2;
+
+/// A pthread whose flow runs on the server's kernel thread, with its own thread-local storage, while its own kernel thread waits.
+struct Worker {
+    flow: UnsafeCell<Context>,
+    home: UnsafeCell<Context>,
+    server: UnsafeCell<Context>,
+    server_pointer: AtomicUsize,
+    pointer: AtomicUsize,
+    state: AtomicU32,
+    seen: UnsafeCell<Vec<(i64, u32)>>,
+}
+
+// SAFETY: the state says whose turn it is.
+unsafe impl Sync for Worker {}
+
+/// What the worker's kernel thread does meanwhile. Its thread pointer is the worker's, which runs elsewhere: it must not touch thread-local
+/// storage, not even `errno`, so it makes no call that can fail.
+unsafe extern "C" fn wait_at_home(arg: *mut ()) -> ! {
+    // SAFETY: the worker passes itself, and outlives this.
+    let worker = unsafe { &*arg.cast_const().cast::<Worker>() };
+    worker.state.store(AWAY, Release);
+    while worker.state.load(Acquire) != HOME {
+        // SAFETY: always succeeds.
+        unsafe { libc::sched_yield() };
+    }
+    // SAFETY: the server has suspended the flow for the last time.
+    unsafe { resume(worker.flow.get()) }
+}
+
+#[inline(never)]
+fn back_to_server(worker: &Worker) {
+    let server_pointer = worker.server_pointer.load(Relaxed);
+    // SAFETY: the server's kernel thread runs this, and its own flow is suspended. Nothing between here and the switch is thread-local.
+    unsafe { set_thread_pointer(server_pointer) };
+    // SAFETY: the server is suspended there.
+    unsafe { switch(worker.flow.get(), worker.server.get()) };
+}
+
+fn worker_thread(worker: &Worker) {
+    const ROUNDS: usize = 1_000;
+    set_canary(42);
+    worker.pointer.store(thread_pointer(), Relaxed);
+    let me = kernel_thread();
+    let home_stack = Mapped::new(64 << 10);
+    let arg = (&raw const *worker).cast_mut().cast();
+    // SAFETY: nobody else touches it while the state is 0.
+    let home = unsafe { &mut *worker.home.get() };
+    // SAFETY: the stack is used by nothing else.
+    unsafe { home.prepare(home_stack.top(), wait_at_home, arg) };
+    // SAFETY: both are valid; the server resumes the flow, with the thread pointer set.
+    unsafe { switch(worker.flow.get(), home) };
+    for _ in 0..ROUNDS {
+        // SAFETY: the server looks when this thread has ended.
+        unsafe { &mut *worker.seen.get() }.push((kernel_thread(), canary()));
+        set_canary(canary() + 1);
+        assert_ne!(kernel_thread(), me);
+        back_to_server(worker);
+    }
+    // Back on its own kernel thread.
+    assert_eq!((kernel_thread(), canary()), (me, 42 + ROUNDS as u32));
+    assert_eq!(thread_pointer(), worker.pointer.load(Relaxed));
+}
+
+#[test]
+#[cfg_attr(any(umcg_asan, umcg_tsan), ignore = "the sanitizers' state moves too, but the waiting home thread has none")]
+fn a_pthread_runs_on_another_kernel_thread_with_its_storage() {
+    if !thread_pointer_writable() {
+        eprintln!("skipped: the thread pointer cannot be written here");
+        return;
+    }
+    let worker = Arc::new(Worker {
+        flow: UnsafeCell::new(Context::empty()),
+        home: UnsafeCell::new(Context::empty()),
+        server: UnsafeCell::new(Context::empty()),
+        server_pointer: AtomicUsize::new(thread_pointer()),
+        pointer: AtomicUsize::new(0),
+        state: AtomicU32::new(0),
+        seen: UnsafeCell::new(Vec::new()),
+    });
+    set_canary(7);
+    let theirs = Arc::clone(&worker);
+    let thread = thread::spawn(move || worker_thread(&theirs));
+    while worker.state.load(Acquire) != AWAY {
+        thread::yield_now();
+    }
+    for round in 0..1_000 {
+        run_worker(&worker);
+        assert_eq!(canary(), 7, "round {round}");
+    }
+    worker.state.store(HOME, Release);
+    thread.join().expect("the worker");
+    // SAFETY: the worker has ended.
+    let seen = unsafe { &*worker.seen.get() };
+    let me = kernel_thread();
+    assert!(seen.iter().copied().eq((42..1_042).map(|value| (me, value))));
+}
+
+#[inline(never)]
+fn run_worker(worker: &Worker) {
+    let pointer = worker.pointer.load(Relaxed);
+    // SAFETY: the worker's own kernel thread waits without it. Nothing between here and the switch is thread-local.
+    unsafe { set_thread_pointer(pointer) };
+    // SAFETY: the worker's flow is suspended.
+    unsafe { switch(worker.server.get(), worker.flow.get()) };
+}
