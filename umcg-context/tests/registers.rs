@@ -3,19 +3,22 @@
 mod common;
 
 use common::Coroutine;
-use std::arch::asm;
+use std::arch::{asm, global_asm};
 use std::cell::Cell;
+use std::ptr::null_mut;
 use std::rc::Rc;
+
+type Function = unsafe extern "C" fn(*mut ());
 
 unsafe extern "C" fn suspend(arg: *mut ()) {
     // SAFETY: the tests pass a coroutine that runs.
     unsafe { &*arg.cast_const().cast::<Coroutine>() }.suspend();
 }
 
-/// Calls `suspend(me)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-fn through_registers(me: &Coroutine, seed: u64) -> [u64; 6] {
+fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 6] {
     let mut after = [0; 6];
     // SAFETY: the two registers that asm may not name are pushed and popped; the two words more keep the stack aligned.
     unsafe {
@@ -41,7 +44,7 @@ fn through_registers(me: &Coroutine, seed: u64) -> [u64; 6] {
             "mov [rdx + 40], r15",
             "pop rbp",
             "pop rbx",
-            inout("rdi") &raw const *me => _, inout("rsi") suspend => _, inout("rdx") &raw mut after => _, inout("rcx") seed => _,
+            inout("rdi") arg => _, inout("rsi") f => _, inout("rdx") &raw mut after => _, inout("rcx") seed => _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
             clobber_abi("C"),
         );
@@ -49,10 +52,10 @@ fn through_registers(me: &Coroutine, seed: u64) -> [u64; 6] {
     after
 }
 
-/// Calls `suspend(me)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
-fn through_registers(me: &Coroutine, seed: u64) -> [u64; 19] {
+fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 19] {
     let mut after = [0; 19];
     // SAFETY: the two registers that asm may not name are stored and loaded again.
     unsafe {
@@ -101,7 +104,7 @@ fn through_registers(me: &Coroutine, seed: u64) -> [u64; 19] {
             "stp d14, d15, [x2, #136]",
             "ldp x29, x19, [sp]",
             "add sp, sp, #32",
-            inout("x0") &raw const *me => _, inout("x1") suspend => _, inout("x2") &raw mut after => _, inout("x3") seed => _,
+            inout("x0") arg => _, inout("x1") f => _, inout("x2") &raw mut after => _, inout("x3") seed => _,
             out("x20") _, out("x21") _, out("x22") _, out("x23") _,
             out("x24") _, out("x25") _, out("x26") _, out("x27") _, out("x28") _,
             clobber_abi("C"),
@@ -110,10 +113,10 @@ fn through_registers(me: &Coroutine, seed: u64) -> [u64; 19] {
     after
 }
 
-/// Calls `suspend(me)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
 #[cfg(target_arch = "riscv64")]
 #[inline(never)]
-fn through_registers(me: &Coroutine, seed: u64) -> [u64; 24] {
+fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 24] {
     let mut after = [0; 24];
     // SAFETY: the two registers that asm may not name are stored and loaded again.
     unsafe {
@@ -187,7 +190,7 @@ fn through_registers(me: &Coroutine, seed: u64) -> [u64; 24] {
             "ld s0, 0(sp)",
             "ld s1, 8(sp)",
             "addi sp, sp, 32",
-            inout("a0") &raw const *me => _, inout("a1") suspend => _, inout("a2") &raw mut after => _, inout("a3") seed => _,
+            inout("a0") arg => _, inout("a1") f => _, inout("a2") &raw mut after => _, inout("a3") seed => _,
             out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _,
             out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
             out("fs0") _, out("fs1") _, out("fs2") _, out("fs3") _, out("fs4") _, out("fs5") _,
@@ -196,6 +199,32 @@ fn through_registers(me: &Coroutine, seed: u64) -> [u64; 24] {
         );
     }
     after
+}
+
+fn check(after: &[u64], seed: u64) {
+    assert!(after.iter().copied().eq(seed..seed + after.len() as u64), "spoiled registers: {after:?} from {seed}");
+}
+
+fn suspend_and_check(me: &Coroutine, seed: u64) {
+    check(&through_registers(suspend, (&raw const *me).cast_mut().cast(), seed), seed);
+}
+
+// A planted bug: a function that gives one register back changed.
+#[cfg(target_arch = "x86_64")]
+global_asm!(".pushsection .text", "umcg_test_spoil:", "inc r13", "ret", ".popsection");
+#[cfg(target_arch = "aarch64")]
+global_asm!(".pushsection .text", "umcg_test_spoil:", "fmov d12, xzr", "ret", ".popsection");
+#[cfg(target_arch = "riscv64")]
+global_asm!(".pushsection .text", "umcg_test_spoil:", "li s9, 0", "ret", ".popsection");
+
+unsafe extern "C" {
+    fn umcg_test_spoil(_: *mut ());
+}
+
+#[test]
+#[should_panic(expected = "spoiled registers")]
+fn a_spoiled_register_is_noticed() {
+    check(&through_registers(umcg_test_spoil, null_mut(), 1_000), 1_000);
 }
 
 #[test]
@@ -207,8 +236,7 @@ fn callee_saved_registers_survive() {
             Coroutine::new(move |me| {
                 for round in 0..10 {
                     let seed = number * 1_000_000 + round * 100;
-                    let after = through_registers(me, seed);
-                    assert!(after.into_iter().eq(seed..seed + after.len() as u64), "{seed}: {after:?}");
+                    suspend_and_check(me, seed);
                     right.set(right.get() + 1);
                 }
             })
@@ -231,8 +259,7 @@ fn callee_saved_registers_survive_callbacks() {
     let coroutine = Coroutine::new(|me| {
         for round in 0..10 {
             let seed = 500_000 + round * 100;
-            let after = through_registers(me, seed);
-            assert!(after.into_iter().eq(seed..seed + after.len() as u64), "{seed}: {after:?}");
+            suspend_and_check(me, seed);
         }
     });
     let mut count = 0u64;

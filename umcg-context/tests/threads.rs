@@ -8,9 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use std::thread;
-use umcg_context::{
-    Context, local, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable,
-};
+use umcg_context::{Context, local, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable};
 
 #[test]
 fn a_flow_goes_on_on_another_kernel_thread() {

@@ -114,8 +114,10 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn go_back(arg: *mut ()) -> ! {
-    // SAFETY: the test passes its Probe, and waits in the context that is resumed.
-    unsafe { resume(&raw const (*arg.cast::<Probe>()).resumer) }
+    // SAFETY: the test passes its Probe, and waits.
+    let probe = unsafe { &*arg.cast_const().cast::<Probe>() };
+    // SAFETY: the test is suspended there.
+    unsafe { resume(&probe.resumer) }
 }
 
 #[test]
