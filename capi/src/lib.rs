@@ -1,1 +1,27 @@
-//! Under construction.
+//! The C interface, declared in `include/umcg.h` and `include/uth.h`, whose comments are its manual.
+//!
+//! Every function here turns its arguments into those of one function of `umcg-core`, and that one's error into `errno` or an abort. What
+//! a C caller could get wrong and Rust's types or `unsafe` contracts rule out is checked here.
+
+mod uth;
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Sets `errno` of the calling thread, or of the worker whose context this is.
+///
+/// Never inlined: the address of `errno` must be looked up anew after whatever may have switched.
+#[inline(never)]
+pub(crate) fn set_errno(error: i32) {
+    // SAFETY: gives the address of the calling thread's errno.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { *errno = error };
+}
+
+/// Ends the process over a misuse of `function`, which has no way to return an error.
+#[cold]
+pub(crate) fn misused(function: &str, what: impl Display) -> ! {
+    let _ = std::io::stderr().write_all(format!("umcg: {function}: {what}\n").as_bytes());
+    std::process::abort()
+}

@@ -134,6 +134,19 @@ static void *other_vp(void *arg)
     return NULL;
 }
 
+static void *switches_for_another(void *arg)
+{
+    uth_switchto(self, (uth_t)arg); /* self runs, but not here */
+    return NULL;
+}
+
+static void switch_from_a_plain_thread(void)
+{
+    pthread_t thread;
+    set_up();
+    MUST(pthread_create(&thread, NULL, switches_for_another, other) == 0 && pthread_join(thread, NULL) == 0);
+}
+
 static uth_t running_elsewhere(void)
 {
     pthread_t thread;
@@ -267,6 +280,7 @@ int main(void)
     check_aborts("uth_switchto a uth that runs elsewhere", switch_to_running_elsewhere, "umcg: uth_switchto: ");
     check_aborts("uth_delete of a uth that runs elsewhere", delete_running_elsewhere, "umcg: uth_delete: ");
     check_aborts("uth_reinit of a uth that runs elsewhere", reinit_running_elsewhere, "umcg: uth_reinit: ");
+    check_aborts("uth_switchto that saves what runs elsewhere", switch_from_a_plain_thread, "umcg: uth_switchto: ");
     check_aborts("uth_switchto the thread that calls", switch_to_the_caller, "umcg: uth_switchto: ");
     return check_done();
 }

@@ -57,6 +57,7 @@ static void *passes_on(void *arg)
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < UTHS; i++)
         uth_delete(uths[(me + 1) % VPS][i]);
+    pthread_barrier_wait(&barrier);
     /* Recycled ones are as good as new. */
     for (int i = 0; i < UTHS; i++) {
         steps[me][i] -= ROUNDS;

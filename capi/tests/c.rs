@@ -1,0 +1,230 @@
+//! Builds libumcg, compiles the C programs in `tests/c` and the C examples with every warning an error, and runs each.
+//!
+//! A program passes with exit status 0, and is skipped with 77. Where a file `NAME.expected` stands beside it, its output must match,
+//! `*` standing for anything. Every program runs with thread workers that move between kernel threads, and where that matters once more
+//! with `UMCG_NO_FSGSBASE=1`, which makes them stay on their own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(150);
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+/// The programs, and whether each runs a second time without FSGSBASE.
+macro_rules! programs {
+    ($($name:ident $file:literal $twice:ident;)*) => {
+        const FILES: &[&str] = &[$($file),*];
+        mod moving {
+            $(#[test] fn $name() { super::check($file, &[]); })*
+        }
+        mod staying {
+            $(programs!(@$twice $name $file);)*
+        }
+    };
+    (@twice $name:ident $file:literal) => {
+        #[test] fn $name() { super::check($file, &[("UMCG_NO_FSGSBASE", "1")]); }
+    };
+    (@once $name:ident $file:literal) => {};
+}
+
+programs! {
+    ctl_args "ctl_args.c" twice;
+    ctl_block "ctl_block.c" twice;
+    ctl_efault "ctl_efault.c" twice;
+    ctl_exit "ctl_exit.c" twice;
+    ctl_fork "ctl_fork.c" twice;
+    ctl_gettid "ctl_gettid.c" twice;
+    ctl_light "ctl_light.c" once;
+    ctl_preempt "ctl_preempt.c" twice;
+    ctl_server "ctl_server.c" twice;
+    ctl_signal "ctl_signal.c" twice;
+    ctl_timeout "ctl_timeout.c" twice;
+    ctl_worker "ctl_worker.c" twice;
+    exception "exception.cc" twice;
+    tls "tls.cc" twice;
+    uth_errors "uth_errors.c" once;
+    uth_figure1 "uth_figure1.c" once;
+    uth_many "uth_many.c" once;
+    uth_methods "uth_methods.c" once;
+    uth_vps "uth_vps.c" once;
+}
+
+#[test]
+fn every_program_is_listed() {
+    for file in sources(&manifest_dir().join("tests/c")) {
+        assert!(FILES.contains(&file.as_str()), "{file} is not in the list of programs");
+    }
+}
+
+#[test]
+fn examples() {
+    let Some(tools) = tools() else { return };
+    let dir = manifest_dir().join("../examples/c");
+    for file in sources(&dir) {
+        let result = tools.compile(&dir.join(&file)).and_then(|program| run(&program, &[], TIMEOUT).map(drop));
+        result.unwrap_or_else(|why| panic!("{file}: {why}"));
+    }
+}
+
+#[test]
+fn headers_compile_alone() {
+    let Some(tools) = tools() else { return };
+    for header in ["umcg.h", "uth.h"] {
+        for (compiler, language, standard) in [("CC", "c", "c99"), ("CC", "c", "c11"), ("CXX", "c++", "c++17")] {
+            let mut command = compiler_command(compiler);
+            command.args(WARNINGS).arg(format!("-std={standard}")).args(["-fsyntax-only", "-x", language]);
+            command.arg(tools.include.join(header));
+            finish(command).unwrap_or_else(|why| panic!("{header} as {standard}: {why}"));
+        }
+    }
+}
+
+/// What this file would report if a program failed: it is shown one of each kind.
+#[test]
+fn failures_are_noticed() {
+    let Some(tools) = tools() else { return };
+    let outcome = |name: &str, body: &str| {
+        let source = tools.out.join(name);
+        std::fs::write(&source, format!("#include \"check.h\"\nint main(void) {{ {body} return check_done(); }}\n")).unwrap();
+        tools.compile(&source).and_then(|program| run(&program, &[], Duration::from_secs(3)))
+    };
+    assert!(outcome("good.c", r#"check_start(9); CHECK("one", 1);"#).is_ok());
+    assert!(outcome("wrong.c", r#"check_start(9); CHECK("one", 0);"#).unwrap_err().contains("FAILED: one"));
+    assert!(outcome("errno.c", r#"FAILS("row", EINVAL, (errno = EPERM, -1));"#).unwrap_err().contains("not permitted"));
+    assert!(outcome("hung.c", "check_start(1); for (;;) pause();").unwrap_err().contains("watchdog"));
+    assert!(outcome("deaf.c", "for (;;) pause();").unwrap_err().contains("took longer"));
+    assert!(outcome("crash.c", "check_start(9); abort();").unwrap_err().contains("signal"));
+    assert!(outcome("warned.c", "int unused; check_start(9);").unwrap_err().contains("unused"));
+}
+
+fn check(file: &str, environment: &[(&str, &str)]) {
+    let Some(tools) = tools() else { return };
+    let source = manifest_dir().join("tests/c").join(file);
+    let expected = std::fs::read_to_string(source.with_extension("expected")).ok();
+    let result =
+        tools.compile(&source).and_then(|program| run(&program, environment, TIMEOUT)).and_then(|output| match expected {
+            Some(pattern) if !matches(&pattern, &output) => {
+                Err(format!("the output should be like\n{pattern}\nbut is\n{output}"))
+            }
+            _ => Ok(()),
+        });
+    result.unwrap_or_else(|why| panic!("{file}: {why}"));
+}
+
+/// What is needed to compile a program; none without a C and a C++ compiler.
+struct Tools {
+    include: PathBuf,
+    library: PathBuf,
+    out: PathBuf,
+}
+
+fn tools() -> Option<&'static Tools> {
+    static TOOLS: OnceLock<Option<Tools>> = OnceLock::new();
+    TOOLS.get_or_init(find_tools).as_ref()
+}
+
+fn find_tools() -> Option<Tools> {
+    for variable in ["CC", "CXX"] {
+        if compiler_command(variable).arg("--version").stdout(Stdio::null()).status().is_err() {
+            eprintln!("SKIPPED: no C and C++ compiler, so no C program was tested");
+            return None;
+        }
+    }
+    // target/PROFILE/deps/this-test
+    let profile_dir = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_path_buf();
+    let out = profile_dir.join("c-tests");
+    std::fs::create_dir_all(&out).unwrap();
+    let mut build = Command::new(manifest_dir().join("build-lib.sh"));
+    build.env("CARGO_TARGET_DIR", profile_dir.parent().unwrap());
+    if profile_dir.ends_with("debug") {
+        build.arg("--debug");
+    }
+    finish(build).expect("libumcg does not build");
+    Some(Tools { include: manifest_dir().join("include"), library: profile_dir.join("libumcg.a"), out })
+}
+
+impl Tools {
+    /// Compiles a source file and links it with libumcg.a.
+    fn compile(&self, source: &Path) -> Result<PathBuf, String> {
+        let program = self.out.join(source.file_stem().unwrap());
+        let (compiler, standard) = if source.extension().unwrap() == "cc" { ("CXX", "-std=c++17") } else { ("CC", "-std=c11") };
+        // Two tests may compile one source; each writes a file of its own and moves it into place.
+        let own = program.with_extension(format!("{:?}", std::thread::current().id()));
+        let mut command = compiler_command(compiler);
+        command.args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS);
+        command.arg("-I").arg(&self.include).arg("-I").arg(manifest_dir().join("tests/c"));
+        command.arg("-o").arg(&own).arg(source).arg(&self.library).args(["-lgcc_s", "-ldl", "-lm"]);
+        finish(command)?;
+        let place = if source.starts_with(&self.out) { own } else { std::fs::rename(&own, &program).map(|()| program).unwrap() };
+        Ok(place)
+    }
+}
+
+fn manifest_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn compiler_command(variable: &str) -> Command {
+    let default = if variable == "CC" { "cc" } else { "c++" };
+    Command::new(std::env::var(variable).unwrap_or(default.to_string()))
+}
+
+fn sources(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".c") || name.ends_with(".cc")).collect()
+}
+
+/// Runs a command that must succeed.
+fn finish(mut command: Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))) }
+}
+
+/// Runs a program, one at a time so that none disturbs the timing of another. Returns its standard output.
+fn run(program: &Path, environment: &[(&str, &str)], timeout: Duration) -> Result<String, String> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = ["out", "err"].map(|extension| program.with_extension(format!("{extension}.txt")));
+    let [out, err] = files.each_ref().map(|file| std::fs::File::create(file).unwrap());
+    let mut command = Command::new(program);
+    command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(out).stderr(err);
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if began.elapsed() > timeout => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let [out, err] = files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
+    match status {
+        None => Err(format!("took longer than {timeout:?}\n{out}{err}")),
+        Some(status) if status.success() => Ok(out),
+        Some(status) if status.code() == Some(77) => {
+            eprintln!("SKIPPED: {}: {out}", program.display());
+            Ok(out)
+        }
+        Some(status) => Err(format!("{status}\n{out}{err}")),
+    }
+}
+
+/// Whether each line of `text` is like the line of `pattern` with the same number, `*` standing for anything.
+fn matches(pattern: &str, text: &str) -> bool {
+    fn like(pattern: &str, text: &str) -> bool {
+        match pattern.split_once('*') {
+            None => pattern == text,
+            Some((before, after)) => text
+                .strip_prefix(before)
+                .is_some_and(|rest| (0..=rest.len()).any(|at| rest.is_char_boundary(at) && like(after, &rest[at..]))),
+        }
+    }
+    pattern.lines().count() == text.lines().count()
+        && pattern.lines().zip(text.lines()).all(|(pattern, text)| like(pattern, text))
+}
