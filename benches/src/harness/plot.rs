@@ -12,7 +12,7 @@ use std::path::Path;
 
 const WIDTH: u32 = 1000;
 const LINE: u32 = 22;
-const HEAD: u32 = 44;
+const HEAD: u32 = 54;
 const FOOT: u32 = 48;
 const NAMES: u32 = 150;
 const VALUES: u32 = 150;
@@ -127,6 +127,7 @@ where
     let unit = panel.rows().next().map_or("", |row| row.unit);
     let mut chart = ChartBuilder::on(area)
         .caption(panel.section.title, ("sans-serif", 18))
+        .margin_top(10)
         .margin_right(VALUES)
         .x_label_area_size(FOOT - 6)
         .y_label_area_size(NAMES)
@@ -155,7 +156,9 @@ where
         let colour = COLOURS[cases.iter().position(|case| *case == row.case).unwrap_or(0) % COLOURS.len()];
         chart.draw_series([PathElement::new(vec![(floor, y), (row.median, y)], colour.mix(0.25).stroke_width(6))])?;
         chart.draw_series([PathElement::new(vec![(row.min, y), (row.max, y)], colour.stroke_width(2))])?;
-        chart.draw_series([row.min, row.max].map(|x| Rectangle::new([(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))))?;
+        chart.draw_series(
+            [row.min, row.max].map(|x| PathElement::new(vec![(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))),
+        )?;
         chart.draw_series([Circle::new((row.median, y), 4, colour.filled())])?;
         area.draw(&Text::new(row.case, at(area, left, -8), label(HPos::Right, BLACK)))?;
         let right = (WIDTH as i32 - VALUES as i32, left.1);

@@ -27,7 +27,9 @@ pub fn number(value: f64) -> String {
         size if size >= 100.0 || size == 0.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        _ => 3,
+        size if size >= 0.1 => 3,
+        size if size >= 0.01 => 4,
+        _ => 5,
     };
     let plain = format!("{value:.digits$}");
     let (whole, fraction) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
@@ -96,7 +98,15 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        let cases = [(0.0, "0"), (0.1234, "0.123"), (1.239, "1.24"), (56.78, "56.8"), (999.6, "1,000"), (1234567.8, "1,234,568")];
+        let cases = [
+            (0.0, "0"),
+            (0.1234, "0.123"),
+            (0.00791, "0.00791"),
+            (1.239, "1.24"),
+            (56.78, "56.8"),
+            (999.6, "1,000"),
+            (1234567.8, "1,234,568"),
+        ];
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }

@@ -26,17 +26,17 @@ frame!(frame2, frame3);
 frame!(frame3, frame4);
 frame!(frame4, |switch: &mut F| switch());
 
-/// The main thread of the pattern that every side can do: `switch(i)` goes to context `i` of `others`, which comes straight back.
+/// The main thread of the pattern that every side can do: `switch` goes to one of `others`, which comes straight back.
 #[inline(always)]
-pub(super) fn rounds<const DEEP: bool>(others: usize, budget: Duration, mut switch: impl FnMut(usize)) -> Sample {
+pub(super) fn rounds<T, const DEEP: bool>(others: &mut [T], budget: Duration, mut switch: impl FnMut(&mut T)) -> Sample {
     let mut sample = measure(budget, |rounds| {
         for _ in 0..rounds {
-            for other in 0..others {
+            for other in &mut *others {
                 hop::<DEEP>(&mut || switch(other));
             }
         }
     });
-    sample.operations *= 2 * others as u64;
+    sample.operations *= 2 * others.len() as u64;
     sample
 }
 

@@ -3,14 +3,23 @@
 
 use super::body::{self, Lives, hop, rounds};
 use super::{Life, STACK, SWITCH_STACK, Side};
-use crate::harness::Sample;
+use crate::harness::{Sample, measure};
 use anyhow::{Result, ensure};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
+use std::iter;
 use std::ptr;
 use std::time::Duration;
 
-pub(super) const SIDE: Side = Side { name: "boost-context", shallow: switches::<false>, deep: switches::<true>, life };
+pub(super) const SIDE: Side = Side {
+    name: "boost-context",
+    shallow: switches::<false>,
+    deep: switches::<true>,
+    ring_shallow: Some(ring::<false>),
+    ring_deep: Some(ring::<true>),
+    life,
+};
 
 type FContext = *mut c_void;
 
@@ -73,10 +82,59 @@ extern "C" fn back<const DEEP: bool>(transfer: Transfer) {
 fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
     let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
     let mut others: Vec<FContext> = stacks.iter().map(|stack| stack.context(back::<DEEP>)).collect();
-    Ok(rounds::<DEEP>(others.len(), budget, |other| {
+    Ok(rounds::<_, DEEP>(&mut others, budget, |other| {
         // SAFETY: a context that is suspended, on a stack that is alive.
-        others[other] = unsafe { jump_fcontext(others[other], ptr::null_mut()) }.from;
+        *other = unsafe { jump_fcontext(*other, ptr::null_mut()) }.from;
     }))
+}
+
+/// One place of a ring: where its context is suspended, and who comes next. Who is switched to notes where the one before is.
+struct Place {
+    context: Cell<FContext>,
+    next: Cell<*const Place>,
+    previous: Cell<*const Place>,
+}
+
+impl Place {
+    #[inline(always)]
+    fn to_next(&self) {
+        // SAFETY: `ring` links places that outlive every switch.
+        let next = unsafe { &*self.next.get() }.context.get();
+        // SAFETY: its context is suspended there.
+        self.arrived(unsafe { jump_fcontext(next, self.next.get().cast_mut().cast()) });
+    }
+
+    #[inline(always)]
+    fn arrived(&self, transfer: Transfer) {
+        // SAFETY: as above.
+        unsafe { &*self.previous.get() }.context.set(transfer.from);
+    }
+}
+
+extern "C" fn walk<const DEEP: bool>(transfer: Transfer) {
+    // SAFETY: who switches here passes this context's place.
+    let place = unsafe { &*transfer.data.cast::<Place>() };
+    place.arrived(transfer);
+    loop {
+        hop::<DEEP>(&mut || place.to_next());
+    }
+}
+
+/// Context i switches to i+1, and the last to the main thread, whose place is the first.
+fn ring<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
+    let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
+    let starts = iter::once(ptr::null_mut()).chain(stacks.iter().map(|stack| stack.context(walk::<DEEP>)));
+    let start = |context| Place { context: Cell::new(context), next: Cell::new(ptr::null()), previous: Cell::new(ptr::null()) };
+    let places: Vec<Place> = starts.map(start).collect();
+    for (index, place) in places.iter().enumerate() {
+        let next = &places[(index + 1) % contexts];
+        place.next.set(next);
+        next.previous.set(place);
+    }
+    let main = &places[0];
+    let mut sample = measure(budget, |laps| (0..laps).for_each(|_| hop::<DEEP>(&mut || main.to_next())));
+    sample.operations *= contexts as u64;
+    Ok(sample)
 }
 
 struct Boost {

@@ -8,7 +8,8 @@ use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
 use std::time::Duration;
 
-pub(super) const SIDE: Side = Side { name: "corosensei", shallow: switches::<false>, deep: switches::<true>, life };
+pub(super) const SIDE: Side =
+    Side { name: "corosensei", shallow: switches::<false>, deep: switches::<true>, ring_shallow: None, ring_deep: None, life };
 
 type Context = Coroutine<(), (), ()>;
 
@@ -22,8 +23,8 @@ fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sampl
             }
         }));
     }
-    let sample = rounds::<DEEP>(others.len(), budget, |other| {
-        others[other].resume(());
+    let sample = rounds::<_, DEEP>(&mut others, budget, |other| {
+        other.resume(());
     });
     for other in &mut others {
         // SAFETY: nothing on its stack needs to be dropped.

@@ -8,7 +8,8 @@ use anyhow::Result;
 use generator::{Gn, LocalGenerator};
 use std::time::Duration;
 
-pub(super) const SIDE: Side = Side { name: "generator", shallow: switches::<false>, deep: switches::<true>, life };
+pub(super) const SIDE: Side =
+    Side { name: "generator", shallow: switches::<false>, deep: switches::<true>, ring_shallow: None, ring_deep: None, life };
 
 type Context = LocalGenerator<'static, (), ()>;
 
@@ -24,8 +25,8 @@ fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sampl
             }
         }));
     }
-    Ok(rounds::<DEEP>(others.len(), budget, |other| {
-        others[other].resume();
+    Ok(rounds::<_, DEEP>(&mut others, budget, |other| {
+        other.resume();
     }))
 }
 

@@ -18,6 +18,7 @@ mod body;
 mod boost;
 mod coro;
 mod gener;
+mod ours;
 mod paper;
 
 use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, number};
@@ -36,6 +37,10 @@ const SWITCH: &[Metric] = &[
     Metric { name: "switch", unit: TICKS_UNIT, better: Better::Lower },
     Metric { name: "switch_ns", unit: "ns", better: Better::Lower },
 ];
+const RING: &[Metric] = &[
+    Metric { name: "ring", unit: TICKS_UNIT, better: Better::Lower },
+    Metric { name: "ring_ns", unit: "ns", better: Better::Lower },
+];
 const LIFE: &[Metric] = &[
     Metric { name: "create", unit: "us", better: Better::Lower },
     Metric { name: "recycle", unit: "us", better: Better::Lower },
@@ -52,6 +57,13 @@ pub const SECTIONS: &[Section] = &[
         heading: TICKS_UNIT,
         columns: &[("ns", |report, row| report.beside(row, row.case, "switch_ns").map(|ns| number(ns.median)))],
         references: REFERENCES,
+    },
+    Section {
+        title: "Context switch in a ring: each context switches to the next",
+        metric: "ring",
+        heading: TICKS_UNIT,
+        columns: &[("ns", |report, row| report.beside(row, row.case, "ring_ns").map(|ns| number(ns.median)))],
+        references: &["mcsc"],
     },
     Section { title: "Table 3: creation", metric: "create", heading: "us", columns: &[], references: REFERENCES },
     Section { title: "Table 4: recycling", metric: "recycle", heading: "us", columns: &[], references: REFERENCES },
@@ -70,6 +82,9 @@ struct Side {
     name: &'static str,
     shallow: Switches,
     deep: Switches,
+    /// The same in a ring, for sides that can.
+    ring_shallow: Option<Switches>,
+    ring_deep: Option<Switches>,
     life: fn(Duration) -> Result<Life>,
 }
 
@@ -93,6 +108,9 @@ impl Life {
 }
 
 const SIDES: &[Side] = &[
+    ours::ASM,
+    ours::SJLJ,
+    ours::MCSC,
     coro::SIDE,
     gener::SIDE,
     #[cfg(boost_context)]
@@ -104,15 +122,12 @@ pub fn run(plan: Plan) -> Result<Report> {
     let cpu = harness::cpu::allowed()?[0];
     let mut cases = Vec::new();
     for contexts in [2, 16, 4096] {
-        for depth in ["shallow", "deep"] {
-            for side in SIDES {
-                let switches = if depth == "deep" { side.deep } else { side.shallow };
-                let turn = Box::new(move |budget| {
-                    let sample = switches(contexts, budget)?;
-                    Ok(vec![sample.ticks_each(), sample.nanos()])
-                });
-                cases.push(Case { name: side.name, params: params(contexts, depth), metrics: SWITCH, cpu, turn });
-            }
+        for side in SIDES {
+            cases.push(switch_case(side.name, SWITCH, (contexts, "shallow"), side.shallow, cpu));
+            cases.push(switch_case(side.name, SWITCH, (contexts, "deep"), side.deep, cpu));
+            let rings = [("shallow", side.ring_shallow), ("deep", side.ring_deep)];
+            let rings = rings.into_iter().filter_map(|(depth, ring)| Some((depth, ring?)));
+            cases.extend(rings.map(|(depth, ring)| switch_case(side.name, RING, (contexts, depth), ring, cpu)));
         }
     }
     for side in SIDES {
@@ -126,6 +141,16 @@ pub fn run(plan: Plan) -> Result<Report> {
     harness::run("uth", cases, plan)
 }
 
+type At = (usize, &'static str);
+
+fn switch_case(name: &'static str, metrics: &'static [Metric], (contexts, depth): At, switches: Switches, cpu: usize) -> Case {
+    let turn = Box::new(move |budget| {
+        let sample = switches(contexts, budget)?;
+        Ok(vec![sample.ticks_each(), sample.nanos()])
+    });
+    Case { name, params: params(contexts, depth), metrics, cpu, turn }
+}
+
 fn params(contexts: usize, depth: &str) -> Params {
     [("contexts".to_owned(), contexts.into()), ("depth".to_owned(), depth.into())].into_iter().collect()
 }
@@ -136,15 +161,22 @@ mod tests {
 
     #[test]
     fn every_side_switches_and_lives() {
+        // Each on a thread of its own, as in the bench.
+        std::thread::scope(|scope| SIDES.iter().for_each(|side| drop(scope.spawn(move || check(side)))));
+    }
+
+    fn check(side: &Side) {
         let short = Duration::from_millis(1);
-        for side in SIDES {
-            for contexts in [2, 3, 64] {
-                assert!((side.shallow)(contexts, short).unwrap().operations > 0, "{}", side.name);
-                assert!((side.deep)(contexts, short).unwrap().operations > 0, "{}", side.name);
+        for contexts in [2, 3, 64] {
+            assert!((side.shallow)(contexts, short).unwrap().operations > 0, "{}", side.name);
+            assert!((side.deep)(contexts, short).unwrap().operations > 0, "{}", side.name);
+            for ring in side.ring_shallow.iter().chain(&side.ring_deep) {
+                let sample = ring(contexts, short).unwrap();
+                assert!(sample.operations > 0 && sample.operations % contexts as u64 == 0, "{}", side.name);
             }
-            let values = (side.life)(short).unwrap().values();
-            assert_eq!(values.len(), LIFE.len());
-            assert!(values.iter().all(|value| value.is_finite() && *value > 0.0), "{}: {values:?}", side.name);
         }
+        let values = (side.life)(short).unwrap().values();
+        assert_eq!(values.len(), LIFE.len());
+        assert!(values.iter().all(|value| value.is_finite() && *value > 0.0), "{}: {values:?}", side.name);
     }
 }
