@@ -43,7 +43,7 @@ fn has(report: &Value, case: &str, metric: &str, key: &str, value: Value) -> boo
 fn bench_switch_prints_json_alone() {
     let report = json(&["bench", "switch", "--seconds", "0.1", "--json"]);
     check_shape(&report, "switch");
-    for case in ["condvar", "futex", "pipe", "sem_t"] {
+    for case in ["condvar", "futex", "pipe", "sem_t", "uth"] {
         assert!(has(&report, case, "round_trips", "cpus", 1.into()), "{case}");
     }
 }
@@ -55,7 +55,7 @@ fn bench_uth_prints_json_alone_and_draws() {
     let svg = std::fs::read_to_string(&file);
     let _ = std::fs::remove_file(&file);
     check_shape(&report, "uth");
-    for case in ["corosensei", "generator"] {
+    for case in ["asm", "sjlj", "mcsc", "corosensei", "generator"] {
         for contexts in [2, 16, 4096] {
             assert!(has(&report, case, "switch", "contexts", contexts.into()), "{case}");
         }

@@ -24,6 +24,7 @@ mod sem;
 mod swapcontext;
 
 use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, number};
+use crate::uth;
 use anyhow::Result;
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ const SIDES: &[(&str, RoundTrips)] = &[
     ("sem_t", pair::round_trips::<sem::Sem>),
     #[cfg(target_env = "gnu")]
     ("swapcontext", swapcontext::round_trips),
+    ("uth", |_, budget| uth::ours::round_trips(budget)),
 ];
 
 /// Runs the bench.

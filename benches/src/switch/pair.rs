@@ -8,15 +8,14 @@ use std::time::Duration;
 
 /// A way for two kernel threads to hand control to each other.
 ///
-/// `hand_over(to)` is called by the other of the two, makes the control party `to`'s and returns once it is the caller's again; the worker
-/// begins with `await_turn`.
+/// Main has control at first, so the worker begins with `await_turn`.
 pub(super) trait HandOver: Sized + Sync {
     fn new() -> Result<Self>;
     /// Gives control to `to` without waiting for it to come back.
     fn give(&self, to: Party);
     /// Returns once control is `me`'s, and takes it.
     fn await_turn(&self, me: Party);
-    /// Both in one; a side that can do this in fewer steps does.
+    /// Gives control to `to`, the other of the two, and returns once it is the caller's again.
     #[inline(always)]
     fn hand_over(&self, to: Party) {
         self.give(to);

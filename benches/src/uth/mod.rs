@@ -18,7 +18,7 @@ mod body;
 mod boost;
 mod coro;
 mod gener;
-mod ours;
+pub(crate) mod ours;
 mod paper;
 
 use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, number};

@@ -126,6 +126,13 @@ fn ring<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Duration
     Ok(sample)
 }
 
+/// Round trips between the calling thread's own flow and one uth, by the assembly.
+pub(crate) fn round_trips(budget: Duration) -> Result<Sample> {
+    let mut sample = ring::<false, 0>(2, budget)?;
+    sample.operations /= 2;
+    Ok(sample)
+}
+
 struct Ours {
     main: Uth,
     /// Counts the runs, so that a body is not empty.
