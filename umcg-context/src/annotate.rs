@@ -132,12 +132,8 @@ impl Flow {
     pub unsafe fn arrive(me: *mut Flow) {
         let _ = me;
         #[cfg(umcg_asan)]
-        {
-            // SAFETY: the caller vouches for it.
-            let fake_stack = unsafe { (*me).asan.fake_stack };
-            // SAFETY: on the stack that the switch was announced for.
-            unsafe { asan::__sanitizer_finish_switch_fiber(fake_stack, null_mut(), null_mut()) };
-        }
+        // SAFETY: the caller vouches for it, and it is the running flow: nobody else looks at it.
+        unsafe { &mut *me }.asan.arrive();
     }
 }
 
@@ -149,9 +145,9 @@ unsafe fn tell(from: *mut Flow, to: *mut Flow, for_good: bool) {
     // SAFETY: the caller vouches for it, and it is the running flow: nobody else looks at it.
     let from = unsafe { &mut *from };
     // SAFETY: the caller vouches for it, and it is suspended.
-    let to = unsafe { &*to };
+    let to = unsafe { &mut *to };
     #[cfg(umcg_asan)]
-    from.asan.leave(&to.asan, for_good);
+    from.asan.leave(&mut to.asan, for_good);
     #[cfg(umcg_tsan)]
     {
         if from.fiber.is_null() {
@@ -170,7 +166,7 @@ mod asan {
 
     unsafe extern "C" {
         fn __sanitizer_start_switch_fiber(fake_stack: *mut *mut c_void, bottom: *const c_void, size: usize);
-        pub(super) fn __sanitizer_finish_switch_fiber(fake_stack: *mut c_void, bottom: *mut *const c_void, size: *mut usize);
+        fn __sanitizer_finish_switch_fiber(fake_stack: *mut c_void, bottom: *mut *const c_void, size: *mut usize);
         pub(super) fn __lsan_register_root_region(start: *const c_void, size: usize);
         fn __lsan_unregister_root_region(start: *const c_void, size: usize);
         fn __asan_unpoison_memory_region(start: *const c_void, size: usize);
@@ -178,25 +174,27 @@ mod asan {
 
     #[derive(Debug)]
     pub(super) struct Flow {
-        pub(super) fake_stack: *mut c_void,
+        fake_stack: *mut c_void,
         bottom: usize,
         size: usize,
+        /// Announced, not yet there. A function that was injected arrives first, and then what it was injected into does.
+        expected: bool,
     }
 
     impl Flow {
         pub(super) const fn new() -> Self {
-            Self { fake_stack: null_mut(), bottom: 0, size: 0 }
+            Self { fake_stack: null_mut(), bottom: 0, size: 0, expected: false }
         }
 
         pub(super) fn start(&mut self, base: usize, top: usize) {
-            *self = Self { fake_stack: null_mut(), bottom: base, size: top - base };
+            *self = Self { fake_stack: null_mut(), bottom: base, size: top - base, expected: false };
             // Frames that were given up never took their red zones away.
             // SAFETY: the range is a mapped stack.
             unsafe { __asan_unpoison_memory_region(base as *const c_void, top - base) };
         }
 
         #[inline(always)]
-        pub(super) fn leave(&mut self, to: &Flow, for_good: bool) {
+        pub(super) fn leave(&mut self, to: &mut Flow, for_good: bool) {
             if self.size == 0 {
                 (self.bottom, self.size) = thread_stack();
             }
@@ -204,6 +202,16 @@ mod asan {
             let fake_stack = if for_good { null_mut() } else { &raw mut self.fake_stack };
             // SAFETY: the switch to that stack follows.
             unsafe { __sanitizer_start_switch_fiber(fake_stack, to.bottom as *const c_void, to.size) };
+            to.expected = true;
+        }
+
+        #[inline(always)]
+        pub(super) fn arrive(&mut self) {
+            if self.expected {
+                self.expected = false;
+                // SAFETY: on the stack that the switch was announced for.
+                unsafe { __sanitizer_finish_switch_fiber(self.fake_stack, null_mut(), null_mut()) };
+            }
         }
     }
 

@@ -114,10 +114,13 @@ impl Coroutine {
 
     /// Runs the coroutine until it suspends itself or ends.
     pub fn resume(&self) {
-        self.resume_by(|from, to| {
-            // SAFETY: suspended, and nobody else resumes it.
-            unsafe { switch(from, to) }
-        });
+        let flow = self.about_to_resume();
+        // SAFETY: both flows are valid.
+        unsafe { Flow::leave(flow.get(), self.flow.get()) };
+        // SAFETY: suspended, and nobody else resumes it.
+        unsafe { switch(self.resumer.get(), self.context.get()) };
+        // SAFETY: back on this thread's stack.
+        unsafe { Flow::arrive(flow.get()) };
     }
 
     pub fn resume_to_the_end(&self) {
@@ -128,31 +131,38 @@ impl Coroutine {
 
     /// As `resume`, with `f(arg)` called on the coroutine's stack first.
     pub fn resume_with(&self, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-        self.resume_by(|from, to| {
-            // SAFETY: as `resume`.
-            unsafe { switch_with(from, to, f, arg) }
-        });
+        let flow = self.about_to_resume();
+        // SAFETY: as `resume`.
+        unsafe { Flow::leave(flow.get(), self.flow.get()) };
+        // SAFETY: as `resume`.
+        unsafe { switch_with(self.resumer.get(), self.context.get(), f, arg) };
+        // SAFETY: as `resume`.
+        unsafe { Flow::arrive(flow.get()) };
     }
 
     /// As `resume_with`, with `f` called from where the coroutine is suspended.
     pub fn resume_inside(&self, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-        self.resume_by(|from, to| {
-            // SAFETY: as `resume`.
-            unsafe { inject(from, to, f, arg) }
-        });
+        let flow = self.about_to_resume();
+        // SAFETY: as `resume`.
+        unsafe { Flow::leave(flow.get(), self.flow.get()) };
+        // SAFETY: as `resume`.
+        unsafe { inject(self.resumer.get(), self.context.get(), f, arg) };
+        // SAFETY: as `resume`.
+        unsafe { Flow::arrive(flow.get()) };
     }
 
-    #[inline(always)]
-    fn resume_by(&self, go: impl FnOnce(*mut Context, *const Context)) {
+    /// The flow of this thread, which waits on its stack until the coroutine comes back.
+    fn about_to_resume(&self) -> Box<UnsafeCell<Flow>> {
         assert!(!self.finished(), "resumed a coroutine that has finished");
-        let mut here = Flow::new();
-        let flow = &raw mut here;
-        self.resumer_flow.set(flow);
-        // SAFETY: both flows are valid.
-        unsafe { Flow::leave(flow, self.flow.get()) };
-        go(self.resumer.get(), self.context.get());
-        // SAFETY: back on this thread's stack.
-        unsafe { Flow::arrive(flow) };
+        let here = Box::new(UnsafeCell::new(Flow::new()));
+        self.resumer_flow.set(here.get());
+        here
+    }
+
+    /// First thing in a function that was injected and suspends the coroutine itself.
+    pub fn injected(&self) {
+        // SAFETY: on the coroutine's stack.
+        unsafe { Flow::arrive(self.flow.get()) };
     }
 
     /// Goes back to who resumed the coroutine. Called on it.
