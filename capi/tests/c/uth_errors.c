@@ -119,6 +119,7 @@ static void switch_to_unsaved(void)
 /* ---- On another VP ---- */
 
 static pthread_barrier_t barrier;
+static uth_t native_of_other;
 
 static void hold(void *arg)
 {
@@ -130,7 +131,8 @@ static void hold(void *arg)
 static void *other_vp(void *arg)
 {
     MUST(uth_vp_init(1) == 0);
-    uth_switchto(uth_self(), (uth_t)arg);
+    native_of_other = uth_self();
+    uth_switchto(native_of_other, (uth_t)arg);
     return NULL;
 }
 
@@ -165,6 +167,13 @@ static void switch_to_running_elsewhere(void) { uth_switchto(self, running_elsew
 static void delete_running_elsewhere(void) { uth_delete(running_elsewhere()); }
 static void reinit_running_elsewhere(void) { uth_reinit(running_elsewhere(), nothing, NULL); }
 static void switch_on_other_vp(void) { running_elsewhere(), uth_switchto2(1, self, other); }
+
+/* The other processor's own thread has switched away, but it can go on on its own kernel thread only. */
+static void switch_to_own_thread_elsewhere(void)
+{
+    running_elsewhere();
+    uth_switchto(self, native_of_other);
+}
 
 static void switch_to_the_caller(void) { set_up(), uth_switchto(NULL, self); }
 
@@ -281,6 +290,7 @@ int main(void)
     check_aborts("uth_delete of a uth that runs elsewhere", delete_running_elsewhere, "umcg: uth_delete: ");
     check_aborts("uth_reinit of a uth that runs elsewhere", reinit_running_elsewhere, "umcg: uth_reinit: ");
     check_aborts("uth_switchto that saves what runs elsewhere", switch_from_a_plain_thread, "umcg: uth_switchto: ");
+    check_aborts("uth_switchto the own thread of another VP", switch_to_own_thread_elsewhere, "umcg: uth_switchto: ");
     check_aborts("uth_switchto the thread that calls", switch_to_the_caller, "umcg: uth_switchto: ");
     return check_done();
 }
