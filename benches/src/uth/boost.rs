@@ -82,7 +82,9 @@ extern "C" fn back<const DEEP: bool>(transfer: Transfer) {
 fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
     let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
     let mut others: Vec<FContext> = stacks.iter().map(|stack| stack.context(back::<DEEP>)).collect();
-    Ok(rounds::<_, DEEP>(&mut others, budget, |other| {
+    Ok(rounds::<_, _, DEEP>(&mut others, budget, ptr::from_mut, |other| {
+        // SAFETY: one of `others`, and nobody else looks at it now.
+        let other = unsafe { &mut *other };
         // SAFETY: a context that is suspended, on a stack that is alive.
         *other = unsafe { jump_fcontext(*other, ptr::null_mut()) }.from;
     }))

@@ -121,14 +121,13 @@ const SIDES: &[Side] = &[
 pub fn run(plan: Plan) -> Result<Report> {
     let cpu = harness::cpu::allowed()?[0];
     let mut cases = Vec::new();
+    // The sides of a comparison have their turns next to each other: the machine may be another a second later.
     for contexts in [2, 16, 4096] {
-        for side in SIDES {
-            cases.push(switch_case(side.name, SWITCH, (contexts, "shallow"), side.shallow, cpu));
-            cases.push(switch_case(side.name, SWITCH, (contexts, "deep"), side.deep, cpu));
-            let rings = [("shallow", side.ring_shallow), ("deep", side.ring_deep)];
-            let rings = rings.into_iter().filter_map(|(depth, ring)| Some((depth, ring?)));
-            cases.extend(rings.map(|(depth, ring)| switch_case(side.name, RING, (contexts, depth), ring, cpu)));
-        }
+        let case = |depth, side: &Side, metrics, switches| switch_case(side.name, metrics, contexts, depth, switches, cpu);
+        cases.extend(SIDES.iter().map(|side| case("shallow", side, SWITCH, side.shallow)));
+        cases.extend(SIDES.iter().map(|side| case("deep", side, SWITCH, side.deep)));
+        cases.extend(SIDES.iter().filter_map(|side| Some(case("shallow", side, RING, side.ring_shallow?))));
+        cases.extend(SIDES.iter().filter_map(|side| Some(case("deep", side, RING, side.ring_deep?))));
     }
     for side in SIDES {
         let life = side.life;
@@ -141,9 +140,14 @@ pub fn run(plan: Plan) -> Result<Report> {
     harness::run("uth", cases, plan)
 }
 
-type At = (usize, &'static str);
-
-fn switch_case(name: &'static str, metrics: &'static [Metric], (contexts, depth): At, switches: Switches, cpu: usize) -> Case {
+fn switch_case(
+    name: &'static str,
+    metrics: &'static [Metric],
+    contexts: usize,
+    depth: &'static str,
+    switches: Switches,
+    cpu: usize,
+) -> Case {
     let turn = Box::new(move |budget| {
         let sample = switches(contexts, budget)?;
         Ok(vec![sample.ticks_each(), sample.nanos()])

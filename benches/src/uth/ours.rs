@@ -74,7 +74,7 @@ extern "C-unwind" fn walk<const DEEP: bool>(path: *mut c_void) {
     // SAFETY: `uths` passes a path that outlives the uth.
     let (own, next) = unsafe { &*path.cast::<Path>() }.ends();
     loop {
-        hop::<DEEP>(&mut || switch(own, next));
+        hop::<DEEP>(&mut move || switch(own, next));
     }
 }
 
@@ -107,7 +107,7 @@ fn switches<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Dura
     let paths = paths(contexts);
     let mut others = uths::<DEEP>(&paths)?;
     paths.iter().for_each(|path| path.next.set(Some(main)));
-    let sample = rounds::<_, DEEP>(&mut others, budget, |other| switch(main, *other));
+    let sample = rounds::<_, _, DEEP>(&mut others, budget, |other| *other, move |other| switch(main, other));
     end(others)?;
     Ok(sample)
 }
@@ -120,7 +120,7 @@ fn ring<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Duration
     let nexts = others.iter().skip(1).chain([&main]);
     paths.iter().zip(nexts).for_each(|(path, next)| path.next.set(Some(*next)));
     let first = others[0];
-    let mut sample = measure(budget, |laps| (0..laps).for_each(|_| hop::<DEEP>(&mut || switch(main, first))));
+    let mut sample = measure(budget, |laps| (0..laps).for_each(|_| hop::<DEEP>(&mut move || switch(main, first))));
     sample.operations *= contexts as u64;
     end(others)?;
     Ok(sample)
