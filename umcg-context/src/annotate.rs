@@ -2,7 +2,7 @@
 //!
 //! | tool | learns | built in |
 //! |---|---|---|
-//! | Valgrind | each stack, so that a switch is not taken for a huge frame | always: a few instructions a new stack that do nothing elsewhere |
+//! | Valgrind | each stack and that of each kernel thread that switches, so that a switch is not taken for a huge frame | always: a few instructions a new stack that do nothing elsewhere |
 //! | AddressSanitizer | each switch and the bounds of the stack it goes to | under `--cfg umcg_asan` |
 //! | ThreadSanitizer | each flow as a fiber, and each switch | under `--cfg umcg_tsan` |
 //!
@@ -14,7 +14,6 @@
 
 #[cfg(any(umcg_asan, umcg_tsan))]
 use core::ffi::c_void;
-#[cfg(any(umcg_asan, umcg_tsan))]
 use core::ptr::null_mut;
 
 /// Valgrind's name of a stack.
@@ -30,7 +29,8 @@ pub fn stack_allocated(base: usize, top: usize) -> StackId {
     unsafe {
         asan::__lsan_register_root_region(base as *const c_void, top - base)
     };
-    StackId(valgrind::request(valgrind::STACK_REGISTER, base, top - 1))
+    // The end belongs to it: where the stack pointer starts.
+    StackId(valgrind::request(valgrind::STACK_REGISTER, base, top))
 }
 
 /// The memory of a stack is about to be unmapped. Recycled stacks need no such call.
@@ -40,6 +40,43 @@ pub fn stack_freed(id: StackId, base: usize, top: usize) {
     asan::forget(base, top);
     let _ = (base, top);
     valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
+}
+
+/// The calling kernel thread will switch to stacks that were allocated. Valgrind does not know where its own stack ends, and would take
+/// a switch back to it for a return from a huge frame if the two are close.
+#[inline]
+pub fn thread_started() -> Option<StackId> {
+    if valgrind::request(valgrind::RUNNING_ON_VALGRIND, 0, 0) == 0 {
+        return None;
+    }
+    let (bottom, size) = thread_stack();
+    Some(StackId(valgrind::request(valgrind::STACK_REGISTER, bottom, bottom + size)))
+}
+
+/// The calling kernel thread will switch no more.
+#[inline]
+pub fn thread_ended(id: Option<StackId>) {
+    if let Some(id) = id {
+        valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
+    }
+}
+
+/// The bounds of the calling kernel thread's own stack.
+#[cold]
+fn thread_stack() -> (usize, usize) {
+    let (mut bottom, mut size) = (null_mut(), 0);
+    // SAFETY: an all-zero attribute is overwritten by the first call.
+    let mut attr: libc::pthread_attr_t = unsafe { core::mem::zeroed() };
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: the calling thread is alive.
+    if unsafe { libc::pthread_getattr_np(me, &mut attr) } == 0 {
+        // SAFETY: filled by the call above.
+        unsafe { libc::pthread_attr_getstack(&attr, &mut bottom, &mut size) };
+        // SAFETY: as above, and not used again.
+        unsafe { libc::pthread_attr_destroy(&mut attr) };
+    }
+    (bottom as usize, size)
 }
 
 /// What the sanitizers know a flow of control by. It belongs beside the flow's context.
@@ -215,24 +252,6 @@ mod asan {
         }
     }
 
-    /// The bounds of the calling kernel thread's own stack.
-    #[cold]
-    fn thread_stack() -> (usize, usize) {
-        let (mut bottom, mut size) = (null_mut(), 0);
-        // SAFETY: an all-zero attribute is overwritten by the first call.
-        let mut attr: libc::pthread_attr_t = unsafe { core::mem::zeroed() };
-        // SAFETY: no preconditions.
-        let me = unsafe { libc::pthread_self() };
-        // SAFETY: the calling thread is alive.
-        if unsafe { libc::pthread_getattr_np(me, &mut attr) } == 0 {
-            // SAFETY: filled by the call above.
-            unsafe { libc::pthread_attr_getstack(&attr, &mut bottom, &mut size) };
-            // SAFETY: as above, and not used again.
-            unsafe { libc::pthread_attr_destroy(&mut attr) };
-        }
-        (bottom as usize, size)
-    }
-
     pub(super) fn forget(base: usize, top: usize) {
         // SAFETY: the range is still mapped.
         unsafe { __asan_unpoison_memory_region(base as *const c_void, top - base) };
@@ -255,6 +274,7 @@ mod tsan {
 
 /// Requests to Valgrind: instructions that do nothing, in an order that nobody would write (valgrind.h).
 mod valgrind {
+    pub(super) const RUNNING_ON_VALGRIND: usize = 0x1001;
     pub(super) const STACK_REGISTER: usize = 0x1501;
     pub(super) const STACK_DEREGISTER: usize = 0x1502;
 

@@ -43,6 +43,7 @@ impl<M: Method> Counter<M> {
     }
 
     fn resume(&self) {
+        common::about_to_switch();
         // SAFETY: the flow is suspended.
         unsafe { M::switch(self.resumer.get(), self.own.get()) };
     }

@@ -154,6 +154,7 @@ impl Coroutine {
     /// The flow of this thread, which waits on its stack until the coroutine comes back.
     fn about_to_resume(&self) -> Box<UnsafeCell<Flow>> {
         assert!(!self.finished(), "resumed a coroutine that has finished");
+        about_to_switch();
         let here = Box::new(UnsafeCell::new(Flow::new()));
         self.resumer_flow.set(here.get());
         here
@@ -181,6 +182,23 @@ impl Drop for Coroutine {
     fn drop(&mut self) {
         self.flow.get_mut().end();
     }
+}
+
+struct OwnStack(Option<StackId>);
+
+impl Drop for OwnStack {
+    fn drop(&mut self) {
+        annotate::thread_ended(self.0);
+    }
+}
+
+thread_local! {
+    static OWN_STACK: OwnStack = OwnStack(annotate::thread_started());
+}
+
+/// Tells Valgrind about the stack of the calling kernel thread, once.
+pub fn about_to_switch() {
+    OWN_STACK.with(|_| ());
 }
 
 unsafe extern "C" fn entry(arg: *mut ()) -> ! {

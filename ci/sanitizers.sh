@@ -1,0 +1,89 @@
+#!/bin/sh
+# Runs the tests of umcg-context and umcg-core under AddressSanitizer and ThreadSanitizer, and those of umcg-context under Valgrind.
+#
+#   ci/sanitizers.sh [address] [thread] [valgrind]      all three when none is named
+#
+# Each job first runs a program with a planted bug (umcg-context/tests/planted.rs) and fails unless its tool finds that bug.
+# A job whose tool is missing is skipped loudly: a reason on standard error, and the others go on.
+set -eu
+cd "$(dirname "$0")/.."
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+base=${CARGO_TARGET_DIR:-target}
+
+say() {
+    echo "sanitizers.sh: $*" >&2
+}
+
+# must_find TEST WORDS COMMAND...: the command runs the planted bug TEST; it has to fail and to say WORDS.
+must_find() {
+    test=$1
+    words=$2
+    shift 2
+    if "$@" -p umcg-context --test planted -- --ignored --exact "$test" > "$log" 2>&1; then
+        say "$test: the planted bug went through"
+        return 1
+    fi
+    if ! grep -q "$words" "$log"; then
+        cat "$log" >&2
+        say "$test: failed, but not with \"$words\""
+        return 1
+    fi
+    say "$test: the planted bug was found"
+}
+
+# nightly [COMPONENT]: whether there is a nightly toolchain, with the component.
+nightly() {
+    rustup run nightly rustc --version > /dev/null 2>&1 || return 1
+    [ $# = 0 ] || rustup component list --toolchain nightly --installed | grep -q "$1" ||
+        rustup component add "$1" --toolchain nightly
+}
+
+job_address() {
+    if ! nightly; then
+        say "SKIPPED address: no nightly toolchain (rustup toolchain install nightly)"
+        return 0
+    fi
+    # Its own target folder: the flags go into every crate, and another build must not throw these away.
+    export CARGO_TARGET_DIR="$base/asan" RUSTFLAGS="-Zsanitizer=address --cfg umcg_asan"
+    must_find address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
+    timeout 1800 cargo +nightly test -p umcg-context -p umcg-core --target "$host" --lib --tests
+}
+
+job_thread() {
+    # The standard library has to be instrumented too: it holds the locks and channels that order the threads.
+    if ! nightly rust-src; then
+        say "SKIPPED thread: no nightly toolchain with rust-src (rustup component add rust-src --toolchain nightly)"
+        return 0
+    fi
+    export CARGO_TARGET_DIR="$base/tsan" RUSTFLAGS="-Zsanitizer=thread --cfg umcg_tsan"
+    must_find thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
+    timeout 1800 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests
+}
+
+job_valgrind() {
+    if ! command -v valgrind > /dev/null; then
+        say "SKIPPED valgrind: not installed (apt-get install valgrind)"
+        return 0
+    fi
+    name=$(echo "$host" | tr 'a-z-' 'A-Z_')
+    export "CARGO_TARGET_${name}_RUNNER=valgrind -q --error-exitcode=9"
+    must_find valgrind "Invalid read" timeout 900 cargo test --target "$host"
+    status=0
+    timeout 1800 cargo test -p umcg-context --features portable --target "$host" --lib --tests > "$log" 2>&1 || status=$?
+    cat "$log"
+    if grep -q "client switching stacks" "$log"; then
+        say "valgrind does not know one of the stacks"
+        status=1
+    fi
+    return $status
+}
+
+# Each job in a shell of its own, for its environment; `set -e` holds in them because nothing here looks at their status.
+for job in ${*:-address thread valgrind}; do
+    say "$job"
+    ("job_$job")
+done
+say "done"
