@@ -167,7 +167,8 @@ typedef struct umcg_light_attr {
  * that leaves fn aborts the process with the worker's name. attr may be NULL.
  *
  * Returns the worker's tid, for use as next_tid, or -1: EINVAL if worker_id has low bits set, fn is NULL or the stack
- * size is impossible; ENOMEM if there is no memory for its stack.
+ * size is impossible; ENOMEM if there is no memory for its stack. Another server may have been handed the WAKE before the
+ * call has returned.
  *
  * Called from anywhere. Does not switch.
  */

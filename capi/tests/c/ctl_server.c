@@ -76,6 +76,8 @@ static void *event_server(void *arg)
         for (int i = 0; i < 8 && events[i]; i++) {
             struct worker *of = &w[UMCG_EVENT_WORKER(events[i]) >> UMCG_WORKER_ID_SHIFT];
             check_event(__FILE__, __LINE__, "a new worker gives WAKE", EV(of, UMCG_WE_WAKE), events[i]);
+            while (__atomic_load_n(&of->tid, __ATOMIC_ACQUIRE) == 0) /* umcg_light_create has not returned yet */
+                sched_yield();
             MUST(SWITCH(of, &one, 1) == 0);
             check_event(__FILE__, __LINE__, "it runs to its end", EV(of, UMCG_WE_EXIT), one);
             __atomic_add_fetch(&returned, 1, __ATOMIC_RELEASE);

@@ -55,7 +55,7 @@ static inline void worker_light(void *arg)
 static inline void start(struct worker *w)
 {
     if (w->kind == LIGHT) {
-        w->tid = umcg_light_create(ID(w->index), worker_light, w, NULL);
+        __atomic_store_n(&w->tid, umcg_light_create(ID(w->index), worker_light, w, NULL), __ATOMIC_RELEASE);
         MUST(w->tid > 0);
         return;
     }
