@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Coroutine, Mapped, Sendable, kernel_thread};
+use common::{Coroutine, Mapped, Sendable, affinity, cpus, kernel_thread, only, set_affinity};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -204,6 +204,8 @@ struct Worker {
     pointer: AtomicUsize,
     state: AtomicU32,
     seen: UnsafeCell<Vec<(i64, u32)>>,
+    /// The kernel's and glibc's answer to which CPU this is.
+    cpus: UnsafeCell<(u32, i32)>,
 }
 
 // SAFETY: the state says whose turn it is.
@@ -232,9 +234,10 @@ fn back_to_server(worker: &Worker) {
     unsafe { switch(worker.flow.get(), worker.server.get()) };
 }
 
-fn worker_thread(worker: &Worker) {
+fn worker_thread(worker: &Worker, cpu: usize) {
     const ROUNDS: usize = 1_000;
     set_canary(42);
+    set_affinity(&only(cpu));
     worker.pointer.store(thread_pointer(), Relaxed);
     let me = kernel_thread();
     let home_stack = Mapped::new(64 << 10);
@@ -250,11 +253,30 @@ fn worker_thread(worker: &Worker) {
         unsafe { &mut *worker.seen.get() }.push((kernel_thread(), canary()));
         set_canary(canary() + 1);
         assert_ne!(kernel_thread(), me);
+        // SAFETY: no arguments.
+        let glibcs = unsafe { libc::sched_getcpu() };
+        // SAFETY: as above.
+        unsafe { worker.cpus.get().write((kernels_cpu(), glibcs)) };
         back_to_server(worker);
     }
     // Back on its own kernel thread.
     assert_eq!((kernel_thread(), canary()), (me, 42 + ROUNDS as u32));
     assert_eq!(thread_pointer(), worker.pointer.load(Relaxed));
+}
+
+fn kernels_cpu() -> u32 {
+    let mut cpu = 0u32;
+    // SAFETY: room for the answer.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) }, 0);
+    cpu
+}
+
+/// Whether glibc registered its threads for rseq, and answers from the area in thread-local storage.
+fn glibc_uses_rseq() -> bool {
+    // SAFETY: a constant name.
+    let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
+    // SAFETY: the symbol, where there is one, is a plain integer.
+    unsafe { size.cast::<u32>().as_ref() }.is_some_and(|&size| size > 0)
 }
 
 #[test]
@@ -272,10 +294,14 @@ fn a_pthread_runs_on_another_kernel_thread_with_its_storage() {
         pointer: AtomicUsize::new(0),
         state: AtomicU32::new(0),
         seen: UnsafeCell::new(Vec::new()),
+        cpus: UnsafeCell::new((0, 0)),
     });
     set_canary(7);
     let theirs = Arc::clone(&worker);
-    let thread = thread::spawn(move || worker_thread(&theirs));
+    let before = affinity();
+    let (here, there) = (cpus(&before)[0], cpus(&before).pop().expect("a CPU"));
+    set_affinity(&only(here));
+    let thread = thread::spawn(move || worker_thread(&theirs, there));
     while worker.state.load(Acquire) != AWAY {
         thread::yield_now();
     }
@@ -289,6 +315,12 @@ fn a_pthread_runs_on_another_kernel_thread_with_its_storage() {
     let seen = unsafe { &*worker.seen.get() };
     let me = kernel_thread();
     assert!(seen.iter().copied().eq((42..1_042).map(|value| (me, value))));
+    // The area that the kernel keeps for rseq moved with the storage, so glibc names the CPU of the worker's own kernel thread.
+    // SAFETY: as above.
+    let (kernels, glibcs) = unsafe { *worker.cpus.get() };
+    assert_eq!(kernels as usize, here);
+    assert_eq!(glibcs as usize, if glibc_uses_rseq() { there } else { here });
+    set_affinity(&before);
 }
 
 #[inline(never)]

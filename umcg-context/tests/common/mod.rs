@@ -241,3 +241,33 @@ pub fn signal_blocked(signal: i32) -> bool {
     // SAFETY: filled by the call above.
     unsafe { libc::sigismember(&set, signal) == 1 }
 }
+
+/// The CPUs that the calling kernel thread may run on.
+pub fn affinity() -> libc::cpu_set_t {
+    // SAFETY: all-zero is the empty set.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: room for a set.
+    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) }, 0);
+    set
+}
+
+/// Says on which CPUs the calling kernel thread may run.
+pub fn set_affinity(set: &libc::cpu_set_t) {
+    // SAFETY: a valid set.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) }, 0);
+}
+
+/// The set of one CPU.
+pub fn only(cpu: usize) -> libc::cpu_set_t {
+    // SAFETY: all-zero is the empty set.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: from a set of the same size.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    set
+}
+
+/// The CPUs in a set.
+pub fn cpus(set: &libc::cpu_set_t) -> Vec<usize> {
+    // SAFETY: below the size of a set.
+    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, set) }).collect()
+}
