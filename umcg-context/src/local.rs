@@ -1,4 +1,4 @@
-//! Two words of thread-local storage, and the only code of umcg that touches any.
+//! Three words of thread-local storage, and the only code of umcg that touches any.
 //!
 //! The compiler may compute the address of a thread-local once and use it again after a switch, when the flow may be on another kernel
 //! thread (llvm#98479). These accessors are assembly that it can neither cache nor merge, so the value read is always that
@@ -7,7 +7,8 @@
 //! | word | holds |
 //! |---|---|
 //! | `VP` | the virtual processor that this storage belongs to, or null |
-//! | `TASK` | the server or thread worker that this storage belongs to, or null |
+//! | `TASK` | the server, thread worker or helper that this storage belongs to, or null; the low bits tell which |
+//! | `HOLD` | how many regions are open that preemption must not cut: it would leave a lock or a pool of this storage half-way |
 
 use crate::arch;
 
@@ -23,7 +24,7 @@ pub fn set_vp(vp: *mut ()) {
     arch::local_set::<0>(vp);
 }
 
-/// The server or thread worker of this storage, or null.
+/// The server, thread worker or helper of this storage, or null.
 #[inline(always)]
 pub fn task() -> *mut () {
     arch::local_get::<1>()
@@ -33,4 +34,37 @@ pub fn task() -> *mut () {
 #[inline(always)]
 pub fn set_task(task: *mut ()) {
     arch::local_set::<1>(task);
+}
+
+/// How many holds are open on this storage.
+#[inline(always)]
+pub fn holds() -> usize {
+    arch::local_get::<2>() as usize
+}
+
+/// A region that preemption does not cut. Neither does the region switch: it ends on the storage that it began on.
+#[derive(Debug)]
+pub struct Hold(());
+
+impl Hold {
+    /// Begins a region.
+    #[inline(always)]
+    pub fn begin() -> Hold {
+        arch::local_set::<2>((holds() + 1) as *mut ());
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        Hold(())
+    }
+
+    /// A region that was begun by a `Hold` which was forgotten.
+    pub(crate) fn adopt() -> Hold {
+        Hold(())
+    }
+}
+
+impl Drop for Hold {
+    #[inline(always)]
+    fn drop(&mut self) {
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        arch::local_set::<2>((holds() - 1) as *mut ());
+    }
 }

@@ -1,12 +1,14 @@
 //! A small lock for short critical sections: one word, a short spin, then a futex.
 //!
 //! States of the word: 0 free, 1 held, 2 held and somebody may be waiting (U. Drepper, "Futexes Are Tricky", 2011, mutex 3).
-//! It blocks the kernel thread, never a context, and does not touch thread-local storage unless a futex call fails.
+//! It blocks the kernel thread, never a context, and touches no thread-local storage, errno included.
 
+use crate::local::Hold;
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering::*};
+use rustix::thread::futex;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -31,11 +33,12 @@ impl<T> Lock<T> {
     /// Waits until the lock is free and takes it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
+        let hold = Hold::begin();
         // ORDERING(lock.1): Acquire, pairs with lock.2: what the last holder wrote is seen.
         if self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
             self.lock_slow();
         }
-        Guard { lock: self }
+        Guard { lock: self, _hold: hold }
     }
 
     #[cold]
@@ -49,36 +52,34 @@ impl<T> Lock<T> {
         }
         // ORDERING(lock.1)
         while self.word.swap(WAITED, Acquire) != FREE {
-            futex(&self.word, libc::FUTEX_WAIT, WAITED);
+            // A failure (EAGAIN, EINTR) only makes us look again.
+            let _ = futex::wait(&self.word, futex::Flags::PRIVATE, WAITED, None);
         }
     }
 
-    /// Frees a lock whose guard was forgotten.
+    /// Makes a guard for a lock whose guard was forgotten: how the lock is kept across a fork.
     ///
     /// # Safety
-    /// The caller took the lock, forgot the guard, and touches the value no more.
-    pub unsafe fn unlock_forgotten(&self) {
-        self.unlock();
+    /// The caller took the lock and forgot the guard, once for each call of this.
+    pub unsafe fn adopt(&self) -> Guard<'_, T> {
+        // Forgetting the guard left its hold open: this closes that one when dropped.
+        Guard { lock: self, _hold: Hold::adopt() }
     }
 
     #[inline]
     fn unlock(&self) {
         // ORDERING(lock.2): Release, pairs with lock.1.
         if self.word.swap(FREE, Release) == WAITED {
-            futex(&self.word, libc::FUTEX_WAKE, 1);
+            let _ = futex::wake(&self.word, futex::Flags::PRIVATE, 1);
         }
     }
-}
-
-fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
-    let no_timeout = core::ptr::null::<libc::timespec>();
-    // SAFETY: `word` outlives the call. A failure (EAGAIN, EINTR) only makes the caller look again.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, no_timeout) };
 }
 
 /// Access to a locked value; frees the lock when dropped.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    // Dropped after the lock is free.
+    _hold: Hold,
 }
 
 impl<T> Deref for Guard<'_, T> {

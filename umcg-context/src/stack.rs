@@ -10,7 +10,7 @@
 //!   bounded so that half of `vm.max_map_count` stays free for the rest of the program.
 //! - Slabs stay mapped for the life of the process. What is written at the top of a stack can therefore be read at any later
 //!   time: descriptors there are type-stable, and a signal handler may walk the list of slabs.
-//! - Tops are *coloured*: moved down by one of 16 multiples of 128 bytes. Otherwise the hot lines of all stacks would have the same
+//! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of all stacks would have the same
 //!   address within their page and share a 64th of the cache's sets.
 
 use crate::lock::Lock;
@@ -20,8 +20,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
 const PAGE: usize = 4096;
 const SLAB_BYTES: usize = 4 << 20;
 const MIN_STACKS_A_SLAB: usize = 4;
-const COLOURS: usize = 16;
-const COLOUR_STEP: usize = 128;
+const COLOURS: usize = 8;
+const COLOUR_STEP: usize = 192;
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
 /// The smallest stack that [`Class::for_size`] gives, in bytes.
@@ -159,7 +159,7 @@ pub fn high_water(base: *mut u8, class: Class) -> usize {
 pub fn top_of(base: *mut u8, class: Class) -> *mut u8 {
     // The page number changes by a stride from one stack to the next, and so spreads the colours.
     let page = base as usize / PAGE;
-    let colour = (page ^ (page >> 4)) % COLOURS * COLOUR_STEP;
+    let colour = (page ^ (page >> 3)) % COLOURS * COLOUR_STEP;
     base.wrapping_add(class.size() - colour)
 }
 
@@ -373,6 +373,24 @@ fn max_map_count() -> usize {
     match digits.fold(0usize, |n, byte| n * 10 + usize::from(byte - b'0')) {
         0 => DEFAULT,
         n => n,
+    }
+}
+
+/// Takes all locks of this module, so that a fork finds them in order.
+pub fn before_fork() {
+    for shelf in &SHELVES {
+        core::mem::forget(shelf.lock());
+    }
+}
+
+/// Frees them again.
+///
+/// # Safety
+/// Called once after each [`before_fork`], in the parent and in the child, by the thread that called that.
+pub unsafe fn forked() {
+    for shelf in &SHELVES {
+        // SAFETY: passed on.
+        drop(unsafe { shelf.adopt() });
     }
 }
 

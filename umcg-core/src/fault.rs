@@ -89,6 +89,7 @@ impl Drop for SignalStack {
     }
 }
 
+// `store`, and where a signal frame keeps the program counter.
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
         std::arch::global_asm!(
@@ -104,7 +105,7 @@ cfg_if::cfg_if! {
             "ret",
             ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
         );
-        fn program_counter(context: &mut libc::ucontext_t) -> &mut i64 {
+        pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut i64 {
             &mut context.uc_mcontext.gregs[libc::REG_RIP as usize]
         }
     } else if #[cfg(target_arch = "aarch64")] {
@@ -121,7 +122,7 @@ cfg_if::cfg_if! {
             "ret",
             ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
         );
-        fn program_counter(context: &mut libc::ucontext_t) -> &mut u64 {
+        pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut u64 {
             &mut context.uc_mcontext.pc
         }
     } else if #[cfg(target_arch = "riscv64")] {
@@ -140,7 +141,7 @@ cfg_if::cfg_if! {
             ".option pop",
             ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
         );
-        fn program_counter(context: &mut libc::ucontext_t) -> &mut libc::c_ulong {
+        pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut libc::c_ulong {
             &mut context.uc_mcontext.__gregs[libc::REG_PC]
         }
     }

@@ -2,14 +2,21 @@
 //!
 //! This crate says what happens and leaves safety to its callers where speed asks for it; the crate `umcg` puts safe types above.
 
+pub mod ctl;
 mod fault;
+mod link;
+pub mod raw;
+mod sync;
 mod table;
 mod thread_end;
+mod timer;
+mod umcg;
 pub mod uth;
 
 pub use umcg_context as context;
 
 /// The calling kernel thread, or the thread worker whose context this is, ends.
 fn thread_ended() {
+    umcg::operation::thread_ended();
     uth::thread_ended();
 }

@@ -63,6 +63,13 @@ impl<T: Sync> Table<T> {
         entry.compare_exchange(null_mut(), (value as *const T).cast_mut(), Release, Relaxed).is_ok()
     }
 
+    /// Takes out all entries. In a process with one thread only.
+    pub(crate) fn clear(&self) {
+        for chunk in &self.chunks {
+            chunk.store(null_mut(), Relaxed);
+        }
+    }
+
     fn entry(&self, number: u32) -> Option<&'static AtomicPtr<T>> {
         let (slot, index, len) = locate(number);
         // ORDERING(table.2)

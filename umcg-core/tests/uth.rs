@@ -1,5 +1,11 @@
 //! Underlying threads as a user of the crate sees them.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "these tests keep the contract of each call by construction, or break it on purpose"
+)]
+
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::*};

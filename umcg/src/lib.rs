@@ -1,1 +1,47 @@
-//! Under construction.
+//! User Mode Concurrency Groups: thread scheduling in the hands of the program.
+//!
+//! A *server* ([`Server`]) is a thread that schedules; a *worker* is what it schedules: a pthread ([`Worker::register`]) or, lighter, a function on a
+//! stack of its own ([`light`]). A server runs a worker in its own place ([`Server::switch_to`]) until the worker blocks, waits, exits or has run
+//! for too long, and learns which as an [`Event`]. The right to run a worker is a value, [`Ready`], of which there is one: what two servers must not do at once does not compile.
+//!
+//! ```
+//! use umcg::{Event, Server, Worker, WorkerId};
+//!
+//! let thread = std::thread::spawn(|| {
+//!     let _worker = Worker::register(WorkerId::from_index(7)).unwrap(); // returns when a server runs it
+//!     println!("hello from a worker");
+//!     umcg::wait().unwrap(); // gives the processor back
+//!     println!("hello again");
+//! }); // the guard's drop makes it a plain thread again: EXIT
+//!
+//! let server = Server::register().unwrap();
+//! let mut ready = match server.wait().unwrap() {
+//!     Event::Wake(worker) => worker,
+//!     other => panic!("{other:?}"),
+//! };
+//! loop {
+//!     match server.switch_to(ready) {
+//!         Event::Wait(worker) => ready = worker,
+//!         Event::Exit(id) => break assert_eq!(id, WorkerId::from_index(7)),
+//!         other => panic!("{other:?}"),
+//!     }
+//! }
+//! thread.join().unwrap();
+//! ```
+//!
+//! Below this crate lies `umcg-core`, where [`uth`] comes from: threads without any scheduler.
+
+mod current;
+mod error;
+mod event;
+mod light;
+mod server;
+mod worker;
+
+pub use current::{blocking, critical, current_id, set_name, switch_to, switch_to_deadline, wait, wait_deadline, wait_timeout};
+pub use error::{Error, NotAWorker, TimedOut, WaitError};
+pub use event::{Event, Ready, WorkerId};
+pub use light::{LightBuilder, light};
+pub use server::{Server, set_preemption, wake};
+pub use umcg_core::{ctl, uth};
+pub use worker::Worker;

@@ -59,9 +59,9 @@ global_asm!(
     ".hidden umcg_local",
     ".globl umcg_local",
     ".type umcg_local,%object",
-    ".size umcg_local, 16",
+    ".size umcg_local, 24",
     "umcg_local:",
-    ".zero 16",
+    ".zero 24",
     ".popsection",
 );
 

@@ -160,7 +160,7 @@ mod portable {
         if record.method.load(Relaxed) == Method::Asm as u8 {
             return;
         }
-        let below = (record as *const Record as usize - size_of::<PortableContext>()) & !63;
+        let below = (record.extension_place() as usize - size_of::<PortableContext>()) & !63;
         record.portable.store(below as *mut u8, Relaxed);
     }
 

@@ -207,7 +207,7 @@ pub struct Attr<'a> {
 #[inline]
 pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
     let vp = Vp::here().ok_or(Error::NoVp)?;
-    let record = make(vp, default_class())?;
+    let record = make(Some(vp), default_class(), vp.method())?;
     record.set_entry(entry, arg);
     // SAFETY: the record is new.
     unsafe { start_driver(record, driver) };
@@ -220,7 +220,7 @@ pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
 /// As [`create`].
 pub fn create_with(attr: &Attr<'_>, entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
     let vp = Vp::here().ok_or(Error::NoVp)?;
-    let record = make(vp, class_for(attr.stack_size)?)?;
+    let record = make(Some(vp), class_for(attr.stack_size)?, vp.method())?;
     record.set_name(attr.name);
     record.set_entry(entry, arg);
     // SAFETY: the record is new.
@@ -238,12 +238,12 @@ pub(crate) fn class_for(stack_size: usize) -> Result<Class, Error> {
 
 /// A record on a stack of its own, not yet able to run.
 #[inline]
-pub(crate) fn make(vp: &Vp, class: Class) -> Result<&'static Record, Error> {
-    let stack = match RECYCLE.load(Relaxed) {
-        r if r == Recycle::PerVp as u8 => vp.take_stack(class)?,
+pub(crate) fn make(vp: Option<&Vp>, class: Class, method: Method) -> Result<&'static Record, Error> {
+    let stack = match (vp, RECYCLE.load(Relaxed)) {
+        (Some(vp), r) if r == Recycle::PerVp as u8 => vp.take_stack(class)?,
         _ => stack::allocate(class)?,
     };
-    let record = Record::place(stack, vp.method());
+    let record = Record::place(stack, method);
     method::prepare_record(record);
     Ok(record)
 }

@@ -1,11 +1,12 @@
 //! The descriptor of a uth, which lives at the top of its own stack, and what a state allows.
 //!
 //! ```text
-//!   … frames | portable context, if the method needs one | Record (two cache lines) | top
+//!   … frames | portable context, if the method needs one | extension | Record (two cache lines) | top
 //! ```
 //!
 //! Stacks are never unmapped, so a record is readable for ever: a stale [`Uth`] finds the state of whatever lives
-//! there now, and a call on it gets an error instead of a fault. All fields are atomics for that reason only; who may *change* what:
+//! there now, and a call on it gets an error instead of a fault. The extension is room for what the layer above keeps with a uth (a
+//! worker); it holds nothing else ever, so a stale pointer to a worker is as safe. All fields are atomics for that reason only; who may *change* what:
 //!
 //! | field | written by |
 //! |---|---|
@@ -33,6 +34,9 @@ pub(crate) mod state {
 
 /// How many bytes of a name are kept.
 pub const NAME_BYTES: usize = 31;
+
+/// Bytes between the frames and the record that are left to the layer above.
+pub(crate) const EXTENSION_BYTES: usize = 320;
 
 /// The descriptor.
 #[repr(C, align(64))]
@@ -128,7 +132,13 @@ impl Record {
     #[inline]
     pub(crate) fn stack_top(&self) -> *mut u8 {
         let portable = self.portable.load(Relaxed);
-        if portable.is_null() { (self as *const Record).cast_mut().cast() } else { portable }
+        if portable.is_null() { self.extension_place() } else { portable }
+    }
+
+    /// Where the extension lies, in a record on a stack.
+    #[inline]
+    pub(crate) fn extension_place(&self) -> *mut u8 {
+        (self as *const Record).cast_mut().cast::<u8>().wrapping_sub(EXTENSION_BYTES)
     }
 
     pub(crate) fn stack_base(&self) -> *mut u8 {

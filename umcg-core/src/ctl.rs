@@ -1,0 +1,359 @@
+//! `umcg_ctl`: the one call of the kernel interface, and what stands beside it in C.
+//!
+//! The meaning of every command, argument and error is that of the Linux patch "sched: UMCG" (2023) as the Nanos unikernel ported it; the manual
+//! page `umcg_ctl(3)` has it whole. This module checks arguments, and nothing else.
+
+use crate::fault;
+use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
+use crate::umcg::server::Server;
+use crate::umcg::worker::Worker;
+use crate::umcg::{LISTS, Role, WORKERS, blocking, light, operation, preempt, role, thread};
+use crate::uth;
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
+use std::ffi::c_void;
+
+/// Commands.
+pub mod command {
+    /// The caller becomes a worker.
+    pub const REGISTER_WORKER: u32 = 1;
+    /// The caller becomes a server.
+    pub const REGISTER_SERVER: u32 = 2;
+    /// The caller becomes a plain thread.
+    pub const UNREGISTER: u32 = 3;
+    /// An idle server is woken.
+    pub const WAKE: u32 = 4;
+    /// A server waits for events, or for a worker; a worker gives its server the processor back.
+    pub const WAIT: u32 = 5;
+    /// A server runs a worker; a worker lets another one run.
+    pub const CTX_SWITCH: u32 = 6;
+}
+
+/// The flag of WAIT by a server that was interrupted by a signal and waits again.
+pub const WAIT_FLAG_INTERRUPTED: u32 = 1;
+/// The bits of an event that tell its kind.
+pub const EVENT_MASK: u64 = 31;
+/// A deadline that means "poll, do not wait".
+const POLL: u64 = 1;
+
+type Result<T = ()> = std::result::Result<T, Errno>;
+
+/// The arguments besides flags and command.
+#[derive(Clone, Copy)]
+struct Args {
+    next_tid: i32,
+    timeout: u64,
+    events: *mut u64,
+    event_sz: i32,
+}
+
+impl Args {
+    fn no_tid(self) -> Result {
+        if self.next_tid == 0 { Ok(()) } else { Err(Errno::INVAL) }
+    }
+
+    fn no_timeout(self) -> Result {
+        if self.timeout == 0 { Ok(()) } else { Err(Errno::INVAL) }
+    }
+
+    fn no_events(self) -> Result {
+        if self.events.is_null() && self.event_sz == 0 { Ok(()) } else { Err(Errno::INVAL) }
+    }
+
+    fn deadline(self) -> Option<u64> {
+        (self.timeout != 0).then_some(self.timeout)
+    }
+}
+
+/// Does what `command` says. May switch: WAIT, CTX_SWITCH and REGISTER_WORKER return when somebody runs the caller again.
+///
+/// # Errors
+/// As the manual page says, command by command. Bad arguments change nothing.
+///
+/// # Safety
+/// `events` is null, or an address where `event_sz` words are either not writable at all (that is EFAULT) or the caller's to write. The
+/// caller rules out what the safe types of the crate `umcg` forbid: a light worker that holds a reference into thread-local storage across the call.
+pub unsafe fn umcg_ctl(flags: u32, command: u32, next_tid: i32, timeout: u64, events: *mut u64, event_sz: i32) -> Result {
+    let args = Args { next_tid, timeout, events, event_sz };
+    let allowed = if command == command::WAIT { WAIT_FLAG_INTERRUPTED } else { 0 };
+    if flags & !allowed != 0 {
+        return Err(Errno::INVAL);
+    }
+    match command {
+        command::CTX_SWITCH => match role() {
+            Role::Server(server) => server_switch(server, args),
+            Role::Worker(worker) => worker_switch(worker, args),
+            Role::Plain => Err(Errno::INVAL),
+        },
+        command::WAIT => match role() {
+            Role::Server(_) if next_tid != 0 => server_wait_for(args),
+            Role::Server(server) => server_wait(server, args),
+            Role::Worker(worker) => worker_wait(worker, args),
+            Role::Plain => Err(Errno::INVAL),
+        },
+        command::WAKE => wake(args),
+        command::REGISTER_WORKER => register_worker(args),
+        command::REGISTER_SERVER => register_server(args),
+        command::UNREGISTER => unregister(args),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn register_server(args: Args) -> Result {
+    args.no_tid()?;
+    args.no_timeout()?;
+    args.no_events()?;
+    operation::register_server(preempt::DEFAULT_INTERVAL).map(drop)
+}
+
+fn register_worker(args: Args) -> Result {
+    args.no_tid()?;
+    args.no_events()?;
+    let id = args.timeout;
+    if id & EVENT_MASK != 0 || !matches!(role(), Role::Plain) {
+        return Err(Errno::INVAL);
+    }
+    thread::register(id).map(drop)
+}
+
+fn unregister(args: Args) -> Result {
+    args.no_tid()?;
+    args.no_timeout()?;
+    args.no_events()?;
+    match role() {
+        Role::Plain => {}
+        Role::Server(server) => operation::unregister_server(server),
+        // A light worker has no thread of its own to go on as.
+        Role::Worker(worker) if worker.home.is_none() => return Err(Errno::INVAL),
+        Role::Worker(worker) => thread::unregister(worker),
+    }
+    Ok(())
+}
+
+fn wake(args: Args) -> Result {
+    args.no_tid()?;
+    args.no_timeout()?;
+    args.no_events()?;
+    if LISTS.wake_server() { Ok(()) } else { Err(Errno::AGAIN) }
+}
+
+/// The worker that `tid` names, for a caller that is `me` if it is a worker.
+fn find(tid: i32, me: Option<&Worker>) -> Result<&'static Worker> {
+    if tid <= 0 {
+        return Err(Errno::SRCH);
+    }
+    match WORKERS.get(tid as u32) {
+        Some(worker) if worker.node.tid() == tid as u32 && worker.node.state() != state::GONE => {
+            if me.is_some_and(|me| std::ptr::eq(me, worker)) { Err(Errno::INVAL) } else { Ok(worker) }
+        }
+        _ if thread_exists(tid) => Err(Errno::INVAL),
+        _ => Err(Errno::SRCH),
+    }
+}
+
+fn thread_exists(tid: i32) -> bool {
+    // SAFETY: signal 0 is not sent, only the thread looked for.
+    unsafe { libc::syscall(libc::SYS_tgkill, getpid().as_raw_nonzero().get(), tid, 0) == 0 }
+}
+
+fn is_runnable(worker: &Worker) -> bool {
+    matches!(worker.node.state(), state::RUNNABLE | state::RUNNABLE_TIMED)
+}
+
+/// Stores events one after the other in the caller's memory.
+struct Slots {
+    at: *mut u64,
+    room: usize,
+    faulted: bool,
+}
+
+impl Slots {
+    fn new(args: Args) -> Slots {
+        Slots { at: args.events, room: args.event_sz.max(0) as usize, faulted: false }
+    }
+
+    #[inline]
+    fn put(&mut self, event: u64) -> bool {
+        // SAFETY: by the contract of `umcg_ctl`, the caller's to write or not writable.
+        let stored = self.room > 0 && unsafe { fault::store(self.at, event) };
+        if stored {
+            self.at = self.at.wrapping_add(1);
+            self.room -= 1;
+        } else {
+            self.faulted |= self.room > 0;
+        }
+        stored
+    }
+
+    fn put_event(&mut self, node: &'static Node, kind: Kind) -> bool {
+        self.put(node.id() | kind as u64)
+    }
+
+    /// Ends the list where there is room.
+    #[inline]
+    fn finish(mut self) -> Result {
+        if self.room > 0 {
+            self.put(0);
+        }
+        if self.faulted { Err(Errno::FAULT) } else { Ok(()) }
+    }
+}
+
+fn server_switch(server: &'static Server, args: Args) -> Result {
+    let worker = find(args.next_tid, None)?;
+    if !is_runnable(worker) || args.event_sz <= 0 {
+        return Err(Errno::INVAL);
+    }
+    args.no_timeout()?;
+    if !worker.node.claim(args.next_tid as u32, &LISTS) {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: the caller is the server's own flow, by its role, and has just claimed the worker.
+    let (left, kind) = unsafe { server.run(worker) };
+    let event = left.node.id() | kind as u64;
+    operation::settle(left, kind, Hand::Open, server.mail.deadline());
+    let mut slots = Slots::new(args);
+    if slots.put(event) && slots.room > 0 && LISTS.has_events() {
+        let room = slots.room;
+        LISTS.collect(Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
+    }
+    slots.finish()
+}
+
+fn worker_switch(worker: &'static Worker, args: Args) -> Result {
+    let next = find(args.next_tid, Some(worker))?;
+    if !worker.is_running() || !is_runnable(next) {
+        return Err(Errno::INVAL);
+    }
+    args.no_events()?;
+    if !next.node.claim(args.next_tid as u32, &LISTS) {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: `next` is another worker, just claimed.
+    let in_time = unsafe { operation::worker_switch(worker, next, args.deadline()) };
+    if in_time { Ok(()) } else { Err(Errno::TIMEDOUT) }
+}
+
+fn worker_wait(worker: &'static Worker, args: Args) -> Result {
+    args.no_tid()?;
+    args.no_events()?;
+    if !worker.is_running() {
+        return Err(Errno::INVAL);
+    }
+    if operation::worker_wait(worker, args.deadline()) { Ok(()) } else { Err(Errno::TIMEDOUT) }
+}
+
+fn server_wait(server: &'static Server, args: Args) -> Result {
+    if args.event_sz < 2 {
+        return Err(Errno::INVAL);
+    }
+    let mut slots = Slots::new(args);
+    let room = slots.room;
+    let deadline = if args.timeout == POLL { Some(0) } else { args.deadline() };
+    let waited = operation::wait(server, deadline, Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
+    match waited {
+        Waited::Collected | Waited::Woken => slots.finish(),
+        Waited::TimedOut => Err(Errno::TIMEDOUT),
+        Waited::Interrupted => Err(Errno::INTR),
+        Waited::Refused => Err(Errno::FAULT),
+    }
+}
+
+fn server_wait_for(args: Args) -> Result {
+    args.no_timeout()?;
+    args.no_events()?;
+    let worker = find(args.next_tid, None)?;
+    if LISTS.wait_unblocked(&worker.node, args.next_tid as u32) { Ok(()) } else { Err(Errno::INTR) }
+}
+
+/// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and runs on. Switches. A caller that
+/// is no worker just goes on.
+pub fn blocking_begin() {
+    if let Role::Worker(worker) = role() {
+        blocking::begin(worker);
+    }
+}
+
+/// Ends the scope: the worker gets WAKE, and goes on when a server runs it. Switches. errno is kept.
+///
+/// # Errors
+/// `EINVAL` when the calling worker is in no such scope.
+pub fn blocking_end() -> Result {
+    match role() {
+        Role::Worker(worker) if !blocking::end(worker) => Err(Errno::INVAL),
+        _ => Ok(()),
+    }
+}
+
+/// Begins a section in which the calling worker is not preempted. Does not switch. Sections nest.
+pub fn critical_begin() {
+    if let Role::Worker(worker) = role() {
+        operation::critical_begin(worker);
+    }
+}
+
+/// Ends it. Switches if preemption was due.
+///
+/// # Errors
+/// `EINVAL` when the calling worker is in no such section.
+pub fn critical_end() -> Result {
+    match role() {
+        Role::Worker(worker) if !operation::critical_end(worker) => Err(Errno::INVAL),
+        _ => Ok(()),
+    }
+}
+
+/// Sets the preemption interval of all servers, now and to come; 0 for none. Without this call it is 10 ms for servers that register by `umcg_ctl`.
+///
+/// # Errors
+/// What the kernel says of the interval.
+pub fn set_preemption(nanoseconds: u64) -> Result {
+    preempt::set_interval(nanoseconds)
+}
+
+/// The caller's tid: a worker's own, wherever it runs.
+pub fn gettid() -> i32 {
+    let own = match role() {
+        Role::Worker(worker) => worker.node.tid() as i32,
+        Role::Plain | Role::Server(_) => 0,
+    };
+    if own != 0 { own } else { Pid::as_raw(Some(rustix::thread::gettid())) }
+}
+
+/// Names the calling worker, for messages and dumps.
+///
+/// # Errors
+/// `EINVAL` when the caller is no worker.
+pub fn set_name(name: &str) -> Result {
+    match role() {
+        Role::Worker(worker) => {
+            operation::set_name(worker, name);
+            Ok(())
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Makes a light worker that runs `entry(arg)` and posts its WAKE. Returns a tid above the kernel's range, by which all commands name it.
+/// `stack_size` 0 means 64 KiB. Does not switch.
+///
+/// # Errors
+/// `EINVAL`: the low five bits of the id are not zero, or the stack size is impossible; `ENOMEM`; `EAGAIN`: 2^31 light workers.
+///
+/// # Safety
+/// `entry(arg)` is sound to run on any server's kernel thread, and to go on on another one after each call that switches.
+pub unsafe fn light_create(
+    id: u64,
+    entry: extern "C-unwind" fn(*mut c_void),
+    arg: *mut c_void,
+    stack_size: usize,
+    name: &str,
+) -> Result<i32> {
+    if id & EVENT_MASK != 0 {
+        return Err(Errno::INVAL);
+    }
+    let size = if stack_size == 0 { uth::DEFAULT_STACK_SIZE } else { stack_size };
+    let class = uth::class_for(size).map_err(|_| Errno::INVAL)?;
+    // SAFETY: passed on.
+    unsafe { light::create_named(class, name, id, move || entry(arg)) }.map(|tid| tid as i32)
+}

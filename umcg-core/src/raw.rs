@@ -1,0 +1,262 @@
+//! Servers and workers by reference: what the safe types of the crate `umcg` are made of. Each function says what its caller must
+//! rule out; the types there do it by ownership.
+
+pub use crate::umcg::idle::Kind;
+
+use crate::umcg::idle::{Hand, Node, Waited};
+use crate::umcg::operation::{self, settle};
+use crate::umcg::{self, LISTS, Role, blocking, light, preempt, role, thread};
+use crate::uth;
+use rustix::io::Errno;
+
+/// A server. The program has the right to use it on the thread that registered it, until it unregisters.
+#[derive(Clone, Copy, Debug)]
+pub struct Server(&'static umcg::server::Server);
+
+/// A worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Worker(&'static umcg::worker::Worker);
+
+// SAFETY: a worker's descriptor is shared by design; who may run it is the contract of the functions.
+unsafe impl Send for Worker {}
+// SAFETY: as above.
+unsafe impl Sync for Worker {}
+
+/// An event: what happened, to which worker, and the worker itself for those events that give the right to run it.
+#[derive(Clone, Copy)]
+pub struct Event {
+    /// What happened.
+    pub kind: Kind,
+    /// The worker's id.
+    pub id: u64,
+    /// Wake, Wait and Preempt: the caller may run this worker now, and nobody else may.
+    pub worker: Worker,
+}
+
+/// Why a server's wait ended without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nothing {
+    /// Somebody woke the server.
+    Woken,
+    /// The deadline passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+fn event(node: &'static Node, kind: Kind) -> Event {
+    Event { kind, id: node.id(), worker: Worker(umcg::worker::Worker::of(node)) }
+}
+
+impl Server {
+    /// Makes the calling thread a server. Without preemption, unless the program has set an interval.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no memory, timer or thread key left.
+    pub fn register() -> Result<Server, Errno> {
+        operation::register_server(0).map(Server)
+    }
+
+    /// Makes it a plain thread again.
+    ///
+    /// # Safety
+    /// Called once, by the server's own flow.
+    pub unsafe fn unregister(self) {
+        operation::unregister_server(self.0);
+    }
+
+    /// Whether a worker runs in its place.
+    #[inline]
+    pub fn is_attached(self) -> bool {
+        self.0.current.get().is_some()
+    }
+
+    /// Runs a worker in the server's place until it, or another that it switched to, leaves.
+    ///
+    /// # Safety
+    /// Called by the server's own flow, which has the right to run `worker`.
+    #[inline]
+    pub unsafe fn run(self, worker: Worker) -> Event {
+        LISTS.take(&worker.0.node);
+        // SAFETY: passed on; the worker is RUNNING now.
+        let (left, kind) = unsafe { self.0.run(worker.0) };
+        let event = event(&left.node, kind);
+        settle(left, kind, Hand::Held, self.0.mail.deadline());
+        event
+    }
+
+    /// The next event of an idle worker; waits for one until `deadline` (nanoseconds of CLOCK_REALTIME; 0 for not at all).
+    ///
+    /// # Errors
+    /// As [`Nothing`] says.
+    ///
+    /// # Safety
+    /// Called by the server's own flow.
+    pub unsafe fn wait(self, deadline: Option<u64>) -> Result<Event, Nothing> {
+        let mut found = None;
+        let waited = operation::wait(self.0, deadline, Hand::Held, 1, &mut |node, kind| {
+            found = Some(event(node, kind));
+            true
+        });
+        match (found, waited) {
+            (Some(event), _) => Ok(event),
+            (None, Waited::TimedOut) => Err(Nothing::TimedOut),
+            (None, Waited::Interrupted) => Err(Nothing::Interrupted),
+            (None, _) => Err(Nothing::Woken),
+        }
+    }
+
+    /// The next event of an idle worker if there is one. A look at two words when there is none.
+    #[inline]
+    pub fn try_wait(self) -> Option<Event> {
+        if LISTS.has_events() { Self::collect_one() } else { None }
+    }
+
+    #[cold]
+    fn collect_one() -> Option<Event> {
+        let mut found = None;
+        LISTS.collect(Hand::Held, 1, &mut |node, kind| {
+            found = Some(event(node, kind));
+            true
+        });
+        found
+    }
+}
+
+impl Worker {
+    /// Makes the calling pthread a worker; returns when a server runs it. Switches.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread key left.
+    pub fn register(id: u64) -> Result<Worker, Errno> {
+        if !matches!(role(), Role::Plain) {
+            return Err(Errno::INVAL);
+        }
+        thread::register(id).map(Worker)
+    }
+
+    /// Makes the calling worker a plain thread again. Switches.
+    ///
+    /// # Safety
+    /// Called by the worker itself, which is a thread worker.
+    pub unsafe fn unregister(self) {
+        thread::unregister(self.0);
+    }
+
+    /// Makes a light worker that will run `f`; the caller has the right to run it. `stack_size` 0 for the default.
+    ///
+    /// # Errors
+    /// Those of a stack.
+    ///
+    /// # Safety
+    /// `f` is sound to run on any server's kernel thread, and to go on on another one, with another thread-local storage, after any call that switches
+    /// or blocks.
+    pub unsafe fn light<F: FnOnce() + 'static>(id: u64, stack_size: usize, name: &str, f: F) -> Result<Worker, uth::Error> {
+        let class = uth::class_for(stack_size)?;
+        // SAFETY: passed on.
+        let worker = unsafe { light::create(class, name, id, 0, f) }?;
+        light::hold(worker);
+        Ok(Worker(worker))
+    }
+
+    /// The worker that the caller is, and whether it is running (rather than in a blocking scope).
+    #[inline]
+    pub fn current() -> Option<(Worker, bool)> {
+        match role() {
+            Role::Worker(worker) => Some((Worker(worker), worker.is_running())),
+            Role::Plain | Role::Server(_) => None,
+        }
+    }
+
+    /// Its id.
+    #[inline]
+    pub fn id(self) -> u64 {
+        self.0.node.id()
+    }
+
+    /// Its name, or an empty one.
+    pub fn name(self) -> String {
+        self.0.name()
+    }
+
+    /// Names the calling worker.
+    pub fn set_name(self, name: &str) {
+        operation::set_name(self.0, name);
+    }
+
+    /// Gives the processor back with WAIT. False when `deadline` passed before a server ran the worker again. Switches.
+    ///
+    /// # Safety
+    /// Called by the worker itself, which is running.
+    #[inline]
+    pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
+        operation::worker_wait(self.0, deadline)
+    }
+
+    /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in [`Worker::wait`]. Switches.
+    ///
+    /// # Safety
+    /// Called by the worker itself, which is running and has the right to run `next`.
+    #[inline]
+    pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
+        LISTS.take(&next.0.node);
+        // SAFETY: passed on.
+        unsafe { operation::worker_switch(self.0, next.0, deadline) }
+    }
+
+    /// Gives up the right to run the worker: it is idle, with WAKE, and any server may collect that.
+    ///
+    /// # Safety
+    /// The caller has the right to run it.
+    pub unsafe fn put_back(self) {
+        LISTS.take(&self.0.node);
+        LISTS.post(&self.0.node, Kind::Wake, None);
+    }
+
+    /// Begins a scope in which the worker may block. Switches.
+    ///
+    /// # Safety
+    /// Called by the worker itself.
+    pub unsafe fn begin_blocking(self) {
+        blocking::begin(self.0);
+    }
+
+    /// Ends it. Switches.
+    ///
+    /// # Safety
+    /// As [`Worker::begin_blocking`], and there is such a scope.
+    pub unsafe fn end_blocking(self) {
+        blocking::end(self.0);
+    }
+
+    /// Begins a section without preemption.
+    ///
+    /// # Safety
+    /// Called by the worker itself.
+    #[inline]
+    pub unsafe fn begin_critical(self) {
+        operation::critical_begin(self.0);
+    }
+
+    /// Ends it. May switch.
+    ///
+    /// # Safety
+    /// As [`Worker::begin_critical`], and there is such a section.
+    #[inline]
+    pub unsafe fn end_critical(self) {
+        operation::critical_end(self.0);
+    }
+}
+
+/// Wakes an idle server. False when there is none.
+pub fn wake_server() -> bool {
+    LISTS.wake_server()
+}
+
+/// Sets the preemption interval of all servers, in nanoseconds; 0 for none.
+///
+/// # Errors
+/// What the kernel says of it.
+pub fn set_preemption(nanoseconds: u64) -> Result<(), Errno> {
+    preempt::set_interval(nanoseconds)
+}

@@ -1,0 +1,56 @@
+//! The scope in which a worker may block in the kernel.
+//!
+//! Its server gets BLOCK and runs on; the worker's own flow goes on where blocking harms nobody: a thread worker on its home thread, a light
+//! worker on a helper thread. When the scope ends the worker reports WAKE and waits for a server.
+//!
+//! This is the seam for automatic blocking: whatever notices that a worker is about to block, or has just blocked, calls `begin` and `end`.
+
+use super::idle::{Kind, state};
+use super::worker::{Carrier, Inside, Worker};
+use super::{LISTS, helper, helper_of_storage, thread};
+use std::sync::atomic::Ordering::*;
+
+/// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server instead.
+pub(crate) fn begin(worker: &'static Worker) {
+    let depth = worker.blocking.load(Relaxed);
+    worker.blocking.store(depth + 1, Relaxed);
+    if depth > 0 || (worker.carrier() == Carrier::Light && !helper::reserve()) {
+        return;
+    }
+    let _inside = Inside::enter(worker);
+    // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
+    unsafe { worker.leave(Kind::Block, u64::MAX) };
+    thread::came_home(worker);
+}
+
+/// Ends a scope. False when there is none.
+pub(crate) fn end(worker: &'static Worker) -> bool {
+    let depth = worker.blocking.load(Relaxed);
+    if depth == 0 {
+        return false;
+    }
+    worker.blocking.store(depth - 1, Relaxed);
+    if depth == 1 && !worker.is_running() {
+        let _inside = Inside::enter(worker);
+        match helper_of_storage() {
+            // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts WAKE.
+            Some(helper) => unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) },
+            None => thread::arrive(worker),
+        }
+    }
+    true
+}
+
+/// The worker's server has seen it block: sends it home.
+pub(crate) fn settle(worker: &'static Worker) {
+    worker.node.set_state(state::BLOCKED);
+    match worker.carrier() {
+        Carrier::Light => helper::submit(worker),
+        Carrier::Moving | Carrier::Staying => worker.post_go(),
+    }
+}
+
+/// A helper has the worker's flow back: it waits for a server now.
+pub(crate) fn ended(worker: &'static Worker) {
+    LISTS.post(&worker.node, Kind::Wake, None);
+}

@@ -1,0 +1,51 @@
+//! Fork: the child has one plain thread, no servers and no workers.
+//!
+//! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have.
+
+use super::{LISTS, Owner, WORKERS, helper, light, preempt, set_role};
+use rustix::io::Errno;
+use std::sync::OnceLock;
+use umcg_context::stack;
+
+/// Registers the handlers, once a process.
+pub(crate) fn install() -> Result<(), Errno> {
+    static INSTALLED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the handlers are functions of ours that may run in any thread.
+    let installed = INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } == 0);
+    if *installed { Ok(()) } else { Err(Errno::NOMEM) }
+}
+
+unsafe extern "C" fn prepare() {
+    preempt::before_fork();
+    LISTS.before_fork();
+    helper::before_fork();
+    light::before_fork();
+    stack::before_fork();
+}
+
+unsafe extern "C" fn parent() {
+    // SAFETY: `prepare` ran in this thread.
+    unsafe { release(false) };
+}
+
+unsafe extern "C" fn child() {
+    // SAFETY: `prepare` ran in the thread that this one is a copy of.
+    unsafe { release(true) };
+    WORKERS.clear();
+    set_role(Owner::Nobody);
+}
+
+/// # Safety
+/// `prepare` ran in this thread, once.
+unsafe fn release(in_child: bool) {
+    // SAFETY: passed on.
+    unsafe { stack::forked() };
+    // SAFETY: passed on.
+    unsafe { light::forked() };
+    // SAFETY: passed on.
+    unsafe { helper::forked(in_child) };
+    // SAFETY: passed on.
+    unsafe { LISTS.forked(in_child) };
+    // SAFETY: passed on.
+    unsafe { preempt::forked(in_child) };
+}

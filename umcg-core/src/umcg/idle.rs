@@ -1,0 +1,631 @@
+//! The idle lists: workers that have an event nobody has collected, and servers that wait for one.
+//!
+//! # States of a worker
+//!
+//! ```text
+//!                 post                 collect              claim / take
+//!   RUNNING ----------------> QUEUED ------------> RUNNABLE ------------> RUNNING
+//!      |  \                      ^                 or HELD
+//!      |   \ its server learns WAIT or PREEMPT directly -----^
+//!      |    \ BLOCK: goes home   | post(WAKE)
+//!      |     `----> BLOCKED -----'
+//!      `-> GONE by EXIT
+//! ```
+//!
+//! - `RUNNABLE`: anyone may claim it by its tid: one compare-and-swap decides between servers ([`Node::claim`]).
+//! - `HELD`: a token for it exists (the safe Rust form). The token's owner alone may run it, so that takes no locked operation ([`Lists::take`]).
+//! - `RUNNABLE_TIMED`, `HELD_TIMED`: the same with an armed timer, or with an uncollected TIMEOUT. Both are left only under the lock.
+//!
+//! # Invariants
+//!
+//! - I1: a node is in the queue exactly while its `events` are not zero, and in the timer heap exactly while `armed`.
+//! - I2: an event is posted after the worker's context was saved, by whoever runs next on that kernel thread. So who sees the event,
+//!   or the state that collecting it sets, may resume the worker.
+//! - I3: a seat is in the list of idle servers exactly while its word is `SEATED`. Who takes it out writes the word, under the
+//!   lock, and then wakes. A server looks into the queue under the lock before it sits down. So an event never waits while a server sleeps
+//!   that sat down after it came; and each post wakes one server, if one sits.
+//! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline; and while one is idle, the queue
+//!   is empty or one has been called. Whoever may have broken either calls the first in the list ([`Lists::call_if_needed`]).
+//!
+//! What was not chosen: a lock-free queue. A post is needed only when a worker comes back from the kernel or switches to another
+//! one; the round trip of a server and a worker touches none of this. One short lock keeps the order of events total,
+//! which the interface promises, and makes WAIT followed by TIMEOUT one decision.
+//!
+//! Modelled in `umcg-core/tests/model.rs` (shuttle).
+
+use crate::link::Link;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Guard, Lock, futex_wait, futex_wake};
+use crate::timer::{Heap, Timed, Timer};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+
+/// What a worker is doing: the low half of its state word. The high half is its tid.
+pub(crate) mod state {
+    pub(crate) const GONE: u32 = 0;
+    pub(crate) const QUEUED: u32 = 1;
+    pub(crate) const RUNNABLE: u32 = 2;
+    pub(crate) const RUNNABLE_TIMED: u32 = 3;
+    pub(crate) const HELD: u32 = 4;
+    pub(crate) const HELD_TIMED: u32 = 5;
+    pub(crate) const RUNNING: u32 = 6;
+    pub(crate) const BLOCKED: u32 = 7;
+}
+
+/// Kinds of events, by their numbers in the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// It blocked in the kernel.
+    Block = 1,
+    /// It could go on after having blocked, or has just registered.
+    Wake = 2,
+    /// It gave the processor back, or switched to another worker.
+    Wait = 3,
+    /// It unregistered or ended.
+    Exit = 4,
+    /// Its deadline passed.
+    Timeout = 5,
+    /// It ran for too long.
+    Preempt = 6,
+}
+
+impl Kind {
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// The order in which the events of one worker are handed over.
+const IN_ORDER: [Kind; 4] = [Kind::Wake, Kind::Wait, Kind::Timeout, Kind::Exit];
+
+/// Who collects: whether the worker may then be claimed by tid or is held by a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hand {
+    /// By tid, as `umcg_ctl` does.
+    Open,
+    /// By token.
+    Held,
+}
+
+impl Hand {
+    const fn state(self, timed: bool) -> u32 {
+        match (self, timed) {
+            (Hand::Open, false) => state::RUNNABLE,
+            (Hand::Open, true) => state::RUNNABLE_TIMED,
+            (Hand::Held, false) => state::HELD,
+            (Hand::Held, true) => state::HELD_TIMED,
+        }
+    }
+}
+
+/// A worker's place in the lists. First field of the worker, so that one pointer names both.
+pub(crate) struct Node {
+    state: AtomicU64,
+    id: AtomicU64,
+    /// Under the lock: the events not yet collected, a bit a kind.
+    events: AtomicU8,
+    /// Under the lock: the timer is in the heap.
+    armed: AtomicBool,
+    /// Under the lock, read by the worker once it runs: the deadline passed before it was switched to.
+    timed_out: AtomicBool,
+    /// How often it has stopped being BLOCKED: what servers that wait for that sleep on.
+    unblocked: AtomicU32,
+    /// How many servers do.
+    watchers: AtomicU32,
+    next: Link<Node>,
+    before: Link<Node>,
+    timer: Timer<Node>,
+}
+
+impl Timed for Node {
+    fn timer(&self) -> &Timer<Node> {
+        &self.timer
+    }
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            id: AtomicU64::new(0),
+            events: AtomicU8::new(0),
+            armed: AtomicBool::new(false),
+            timed_out: AtomicBool::new(false),
+            unblocked: AtomicU32::new(0),
+            watchers: AtomicU32::new(0),
+            next: Link::none(),
+            before: Link::none(),
+            timer: Timer::new(),
+        }
+    }
+
+    /// Makes it the node of a new worker, which is in no list.
+    pub(crate) fn reset(&self, tid: u32, id: u64, state: u32) {
+        self.id.store(id, Relaxed);
+        self.timed_out.store(false, Relaxed);
+        self.state.store(word(tid, state), Relaxed);
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Relaxed)
+    }
+
+    pub(crate) fn tid(&self) -> u32 {
+        (self.state.load(Relaxed) >> 32) as u32
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Relaxed) as u32
+    }
+
+    /// Only by who has the right to the worker just now: who runs it, holds it, or the lock for a queued one.
+    #[inline]
+    pub(crate) fn set_state(&self, to: u32) {
+        // ORDERING(worker.1): Release, pairs with worker.2: who claims the worker sees all that it did, its context included.
+        self.state.store(word(self.tid(), to), Release);
+    }
+
+    /// Counts it; true when a server waits for that.
+    fn stop_being_blocked(&self) -> bool {
+        // ORDERING(unblocked.1): SeqCst, with unblocked.2.
+        self.unblocked.fetch_add(1, SeqCst);
+        self.watchers.load(SeqCst) != 0
+    }
+
+    /// Whether the worker's deadline passed; forgets it. By the worker itself.
+    #[inline]
+    pub(crate) fn take_timed_out(&self) -> bool {
+        self.timed_out.load(Relaxed) && self.timed_out.swap(false, Relaxed)
+    }
+
+    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. One of many servers succeeds.
+    #[inline]
+    pub(crate) fn claim(&'static self, tid: u32, lists: &Lists) -> bool {
+        // ORDERING(worker.2): Acquire, pairs with worker.1.
+        let (from, to) = (word(tid, state::RUNNABLE), word(tid, state::RUNNING));
+        self.state.compare_exchange(from, to, Acquire, Relaxed).is_ok() || self.claim_timed(tid, lists)
+    }
+
+    #[cold]
+    fn claim_timed(&'static self, tid: u32, lists: &Lists) -> bool {
+        if self.state.load(Relaxed) != word(tid, state::RUNNABLE_TIMED) {
+            return false;
+        }
+        let inner = lists.lock();
+        lists.expire(&inner);
+        // If the deadline has passed, TIMEOUT comes first.
+        let claimed = self.state.load(Relaxed) == word(tid, state::RUNNABLE_TIMED);
+        if claimed {
+            lists.disarm(&inner, self);
+            self.set_state(state::RUNNING);
+        }
+        let seat = lists.call_if_needed(&inner);
+        drop(inner);
+        wake(seat);
+        claimed
+    }
+}
+
+const fn word(tid: u32, state: u32) -> u64 {
+    (tid as u64) << 32 | state as u64
+}
+
+/// A server's place in the list of idle servers.
+pub(crate) struct Seat {
+    word: AtomicU32,
+    /// Until when it sleeps.
+    until: AtomicU64,
+    next: Link<Seat>,
+}
+
+const SEATED: u32 = 0;
+const STANDING: u32 = 1;
+/// Somebody posted an event, or armed a timer: look again.
+const CALLED: u32 = 2;
+/// The command WAKE.
+const WOKEN: u32 = 3;
+
+impl Seat {
+    pub(crate) fn new() -> Self {
+        Self { word: AtomicU32::new(STANDING), until: AtomicU64::new(u64::MAX), next: Link::none() }
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// At least one event was collected.
+    Collected,
+    /// The command WAKE ended it.
+    Woken,
+    /// The deadline passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+    /// There was an event, and the caller could not take it.
+    Refused,
+}
+
+/// Is told of each event that is collected. False if it cannot take it: then the event stays where it is.
+pub(crate) type Give<'a> = &'a mut dyn FnMut(&'static Node, Kind) -> bool;
+
+struct Inner {
+    first: Link<Node>,
+    last: Link<Node>,
+    idle: Link<Seat>,
+    timers: Heap<Node>,
+}
+
+/// The lists of a process.
+pub(crate) struct Lists {
+    inner: Lock<Inner>,
+    /// How many workers are in the queue. Written under the lock.
+    queued: AtomicUsize,
+    /// The earliest deadline, or `u64::MAX`. Written under the lock.
+    next_deadline: AtomicU64,
+    /// Nanoseconds of CLOCK_REALTIME.
+    clock: fn() -> u64,
+    /// Called once the EXIT of a node has been collected: the lists need it no more.
+    gone: fn(&'static Node),
+}
+
+impl Lists {
+    #[cfg(not(shuttle))]
+    pub(crate) const fn new(clock: fn() -> u64, gone: fn(&'static Node)) -> Self {
+        Self {
+            inner: Lock::new(Inner { first: Link::none(), last: Link::none(), idle: Link::none(), timers: Heap::new() }),
+            queued: AtomicUsize::new(0),
+            next_deadline: AtomicU64::new(u64::MAX),
+            clock,
+            gone,
+        }
+    }
+
+    #[cfg(shuttle)]
+    pub(crate) fn new(clock: fn() -> u64, gone: fn(&'static Node)) -> Self {
+        Self {
+            inner: Lock::new(Inner { first: Link::none(), last: Link::none(), idle: Link::none(), timers: Heap::new() }),
+            queued: AtomicUsize::new(0),
+            next_deadline: AtomicU64::new(u64::MAX),
+            clock,
+            gone,
+        }
+    }
+
+    fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Whether a look into the queue is worth the lock. A hint: an event that is just coming may be missed.
+    #[inline]
+    pub(crate) fn has_events(&self) -> bool {
+        self.queued.load(Relaxed) != 0 || self.next_deadline.load(Relaxed) != u64::MAX
+    }
+
+    /// Queues an event of a worker that runs no more (I2), and calls an idle server for it. With a deadline, WAIT is followed by
+    /// TIMEOUT once that has passed.
+    pub(crate) fn post(&self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
+        let inner = self.lock();
+        let was_blocked = node.state() == state::BLOCKED;
+        node.set_state(state::QUEUED);
+        self.enqueue(&inner, node, kind);
+        if let Some(deadline) = deadline {
+            if deadline <= (self.clock)() {
+                node.timed_out.store(true, Relaxed);
+                self.enqueue(&inner, node, Kind::Timeout);
+            } else {
+                self.arm(&inner, node, deadline);
+            }
+        }
+        // Under the lock: once it is free the worker may run and block again.
+        let watched = was_blocked && node.stop_being_blocked();
+        let seat = self.call_one(&inner, CALLED);
+        drop(inner);
+        wake(seat);
+        if watched {
+            futex_wake(&node.unblocked, i32::MAX as u32);
+        }
+    }
+
+    /// A worker gave its server WAIT or PREEMPT directly: hands it over at once.
+    #[inline]
+    pub(crate) fn hand_over(&self, node: &'static Node, hand: Hand, deadline: Option<u64>) {
+        match deadline {
+            None => node.set_state(hand.state(false)),
+            Some(deadline) => self.hand_over_timed(node, hand, deadline),
+        }
+    }
+
+    #[cold]
+    fn hand_over_timed(&self, node: &'static Node, hand: Hand, deadline: u64) {
+        let inner = self.lock();
+        node.set_state(hand.state(true));
+        self.arm(&inner, node, deadline);
+        let seat = self.call_if_needed(&inner);
+        drop(inner);
+        wake(seat);
+    }
+
+    /// The worker that a token holds is about to run: takes back what its last wait left behind.
+    #[inline]
+    pub(crate) fn take(&self, node: &'static Node) {
+        if node.state() != state::HELD {
+            self.take_timed(node);
+        }
+        node.set_state(state::RUNNING);
+    }
+
+    #[cold]
+    fn take_timed(&self, node: &'static Node) {
+        let inner = self.lock();
+        if node.armed.load(Relaxed) {
+            self.disarm(&inner, node);
+            if node.timer.deadline() <= (self.clock)() {
+                node.timed_out.store(true, Relaxed);
+            }
+        }
+        if node.events.load(Relaxed) != 0 {
+            self.dequeue(&inner, node);
+        }
+    }
+
+    /// Collects events in the order they arose. `give` is told of each; `room` says how many more it takes. The two events of
+    /// a wait that timed out are given together where there is room for two at the start.
+    pub(crate) fn collect(&self, hand: Hand, mut room: usize, give: Give<'_>) -> bool {
+        let inner = self.lock();
+        self.expire(&inner);
+        let any = self.collect_locked(&inner, hand, &mut room, give);
+        let seat = self.call_if_needed(&inner);
+        drop(inner);
+        wake(seat);
+        any
+    }
+
+    fn collect_locked(&self, inner: &Guard<'_, Inner>, hand: Hand, room: &mut usize, give: Give<'_>) -> bool {
+        let mut any = false;
+        while let Some(node) = inner.first.get() {
+            let events = node.events.load(Relaxed);
+            let splits = hand == Hand::Held;
+            if *room == 0 || (!splits && (events.count_ones() as usize) > *room) {
+                break;
+            }
+            let before = *room;
+            self.hand_over_queued(inner, node, hand, room, give);
+            if *room == before {
+                break;
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Hands over the events of the first in the queue, as many as there is room for.
+    fn hand_over_queued(&self, inner: &Guard<'_, Inner>, node: &'static Node, hand: Hand, room: &mut usize, give: Give<'_>) {
+        let events = node.events.load(Relaxed);
+        let mut left = events;
+        self.dequeue(inner, node);
+        for kind in IN_ORDER.into_iter().filter(|kind| events & kind.bit() != 0) {
+            if *room == 0 || !give(node, kind) {
+                break;
+            }
+            *room -= 1;
+            left &= !kind.bit();
+            let timed = node.armed.load(Relaxed) || left & Kind::Timeout.bit() != 0;
+            node.set_state(match kind {
+                Kind::Exit => state::GONE,
+                // TIMEOUT never changes who may run the worker: that was settled when its WAIT was collected.
+                Kind::Timeout if node.state() == state::HELD_TIMED => state::HELD,
+                Kind::Timeout => state::RUNNABLE,
+                _ => hand.state(timed),
+            });
+            if kind == Kind::Exit {
+                (self.gone)(node);
+            }
+        }
+        if left != 0 {
+            self.requeue_first(inner, node, left);
+        }
+    }
+
+    /// Waits as an idle server until there are events to collect.
+    pub(crate) fn wait(
+        &self,
+        seat: &'static Seat,
+        deadline: Option<u64>,
+        hand: Hand,
+        mut room: usize,
+        give: Give<'_>,
+        spurious: &dyn Fn() -> bool,
+    ) -> Waited {
+        let (waited, seat) = loop {
+            let inner = self.lock();
+            self.expire(&inner);
+            if self.collect_locked(&inner, hand, &mut room, give) {
+                break (Waited::Collected, self.call_if_needed(&inner));
+            }
+            if inner.first.get().is_some() {
+                break (Waited::Refused, self.call_if_needed(&inner));
+            }
+            if deadline.is_some_and(|deadline| deadline <= (self.clock)()) {
+                break (Waited::TimedOut, self.call_if_needed(&inner));
+            }
+            let until = deadline.unwrap_or(u64::MAX).min(inner.timers.next_deadline());
+            sit_down(&inner, seat, until);
+            drop(inner);
+            let result = futex_wait(&seat.word, SEATED, until);
+            let inner = self.lock();
+            let word = stand_up(&inner, seat);
+            if word == WOKEN {
+                self.collect_locked(&inner, hand, &mut room, give);
+                break (Waited::Woken, self.call_if_needed(&inner));
+            }
+            if result == Err(Errno::INTR) && word != CALLED && !spurious() {
+                break (Waited::Interrupted, self.call_if_needed(&inner));
+            }
+        };
+        wake(seat);
+        waited
+    }
+
+    /// The command WAKE. False when no server is idle.
+    pub(crate) fn wake_server(&self) -> bool {
+        let seat = self.call_one(&self.lock(), WOKEN);
+        wake(seat);
+        seat.is_some()
+    }
+
+    /// Waits until `node` is BLOCKED no more. False when a signal handler ran.
+    pub(crate) fn wait_unblocked(&self, node: &'static Node, tid: u32) -> bool {
+        // ORDERING(unblocked.2): SeqCst, with unblocked.1: either we see the new count or state, or the poster sees us.
+        node.watchers.fetch_add(1, SeqCst);
+        let before = node.unblocked.load(SeqCst);
+        let mut interrupted = false;
+        while !interrupted && node.unblocked.load(Acquire) == before && node.state.load(SeqCst) == word(tid, state::BLOCKED) {
+            interrupted = futex_wait(&node.unblocked, before, u64::MAX) == Err(Errno::INTR);
+        }
+        node.watchers.fetch_sub(1, Relaxed);
+        !interrupted
+    }
+
+    /// Keeps the lists still while the process forks; `forked` ends it, and forgets everything in the child, whose only thread has no
+    /// servers and no workers.
+    #[cfg(not(shuttle))]
+    pub(crate) fn before_fork(&self) {
+        std::mem::forget(self.lock());
+    }
+
+    /// # Safety
+    /// Called once after each `before_fork`, by the thread that called that.
+    #[cfg(not(shuttle))]
+    pub(crate) unsafe fn forked(&self, in_child: bool) {
+        // SAFETY: `before_fork` took the lock and forgot the guard.
+        let inner = unsafe { self.inner.adopt() };
+        if in_child {
+            inner.first.set(None);
+            inner.last.set(None);
+            inner.idle.set(None);
+            inner.timers.clear();
+            self.queued.store(0, Relaxed);
+            self.next_deadline.store(u64::MAX, Relaxed);
+        }
+    }
+
+    fn enqueue(&self, inner: &Guard<'_, Inner>, node: &'static Node, kind: Kind) {
+        let events = node.events.load(Relaxed);
+        node.events.store(events | kind.bit(), Relaxed);
+        if events != 0 {
+            return; // it stands in the queue already
+        }
+        node.next.set(None);
+        node.before.set(inner.last.get());
+        match inner.last.get() {
+            Some(last) => last.next.set(Some(node)),
+            None => inner.first.set(Some(node)),
+        }
+        inner.last.set(Some(node));
+        self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn requeue_first(&self, inner: &Guard<'_, Inner>, node: &'static Node, events: u8) {
+        node.events.store(events, Relaxed);
+        node.before.set(None);
+        node.next.set(inner.first.get());
+        match inner.first.get() {
+            Some(first) => first.before.set(Some(node)),
+            None => inner.last.set(Some(node)),
+        }
+        inner.first.set(Some(node));
+        self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn dequeue(&self, inner: &Guard<'_, Inner>, node: &'static Node) {
+        let (before, next) = (node.before.take(), node.next.take());
+        match before {
+            Some(before) => before.next.set(next),
+            None => inner.first.set(next),
+        }
+        match next {
+            Some(next) => next.before.set(before),
+            None => inner.last.set(before),
+        }
+        node.events.store(0, Relaxed);
+        self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
+    }
+
+    fn arm(&self, inner: &Guard<'_, Inner>, node: &'static Node, deadline: u64) {
+        inner.timers.insert(node, deadline);
+        node.armed.store(true, Relaxed);
+        self.next_deadline.store(inner.timers.next_deadline(), Relaxed);
+    }
+
+    fn disarm(&self, inner: &Guard<'_, Inner>, node: &'static Node) {
+        inner.timers.remove(node);
+        node.armed.store(false, Relaxed);
+        self.next_deadline.store(inner.timers.next_deadline(), Relaxed);
+    }
+
+    /// Queues TIMEOUT for every deadline that has passed. Reads the clock only if there are deadlines.
+    fn expire(&self, inner: &Guard<'_, Inner>) {
+        if self.next_deadline.load(Relaxed) == u64::MAX {
+            return;
+        }
+        let now = (self.clock)();
+        while let Some(node) = inner.timers.pop_due(now) {
+            node.armed.store(false, Relaxed);
+            node.timed_out.store(true, Relaxed);
+            if node.state() == state::RUNNABLE_TIMED {
+                node.set_state(state::QUEUED);
+            }
+            self.enqueue(inner, node, Kind::Timeout);
+        }
+        self.next_deadline.store(inner.timers.next_deadline(), Relaxed);
+    }
+
+    /// Calls an idle server if there is an event for it, or a deadline that none of them may be awake for (I4).
+    fn call_if_needed(&self, inner: &Guard<'_, Inner>) -> Option<&'static Seat> {
+        let until = inner.idle.get()?.until.load(Relaxed);
+        let needed = inner.first.get().is_some() || inner.timers.next_deadline() < until;
+        if needed { self.call_one(inner, CALLED) } else { None }
+    }
+
+    /// Takes an idle server out of the list and tells it why. The caller wakes it once the lock is free.
+    fn call_one(&self, inner: &Guard<'_, Inner>, why: u32) -> Option<&'static Seat> {
+        let seat = inner.idle.get()?;
+        inner.idle.set(seat.next.take());
+        // The lock orders this with the server's reading, which is under the lock too.
+        seat.word.store(why, Relaxed);
+        Some(seat)
+    }
+}
+
+/// Puts a server into the list of idle ones.
+fn sit_down(inner: &Inner, seat: &'static Seat, until: u64) {
+    seat.word.store(SEATED, Relaxed);
+    seat.until.store(until, Relaxed);
+    seat.next.set(inner.idle.get());
+    inner.idle.set(Some(seat));
+}
+
+/// Takes a seat out of the list if it is still there; returns what its word said.
+fn stand_up(inner: &Inner, seat: &'static Seat) -> u32 {
+    let word = seat.word.load(Relaxed);
+    if word == SEATED {
+        let mut at = &inner.idle;
+        while let Some(other) = at.get() {
+            if std::ptr::eq(other, seat) {
+                at.set(seat.next.get());
+                break;
+            }
+            at = &other.next;
+        }
+    }
+    seat.word.store(STANDING, Relaxed);
+    word
+}
+
+fn wake(seat: Option<&'static Seat>) {
+    if let Some(seat) = seat {
+        futex_wake(&seat.word, 1);
+    }
+}

@@ -1,0 +1,180 @@
+//! Workers that are uths: a pooled stack and no kernel thread.
+//!
+//! ```text
+//!   … frames | the function's captures | Worker | Record | top of the stack
+//! ```
+//!
+//! All of it lies in the page that the first frame touches anyway.
+
+use super::idle::{Kind, state};
+use super::worker::{Carrier, Inside, Worker};
+use super::{LISTS, Role, WORKERS, blocking, role};
+use crate::uth::record::{EXTENSION_BYTES, Record};
+use crate::uth::{self, Method, vp::Vp};
+use rustix::io::Errno;
+use std::sync::atomic::Ordering::*;
+use umcg_context::lock::Lock;
+use umcg_context::stack::Class;
+
+const _: () = assert!(size_of::<Worker>() <= EXTENSION_BYTES && EXTENSION_BYTES % align_of::<Worker>() == 0);
+
+/// Captures larger than this are moved to the heap, to leave the stack to the frames.
+const CAPTURES_IN_PLACE: usize = 512;
+
+/// The kernel's tids are smaller (PID_MAX_LIMIT).
+const FIRST_TID: u32 = 1 << 22;
+
+/// Tids of light workers: those given back, and the first that was never given.
+static TIDS: Lock<(Vec<u32>, u32)> = Lock::new((Vec::new(), FIRST_TID));
+
+/// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts it.
+///
+/// # Safety
+/// What `f` does is sound though it may go on on another kernel thread, with another thread-local storage, after any call that
+/// switches or blocks.
+pub(crate) unsafe fn create<F: FnOnce() + 'static>(
+    class: Class,
+    name: &str,
+    id: u64,
+    tid: u32,
+    f: F,
+) -> Result<&'static Worker, uth::Error> {
+    if size_of::<F>() > CAPTURES_IN_PLACE {
+        let boxed: Box<dyn FnOnce()> = Box::new(f);
+        // SAFETY: passed on.
+        return unsafe { create_in_place(class, name, id, tid, boxed) };
+    }
+    // SAFETY: passed on.
+    unsafe { create_in_place(class, name, id, tid, f) }
+}
+
+/// # Safety
+/// As `create`.
+#[inline]
+unsafe fn create_in_place<F: FnOnce() + 'static>(
+    class: Class,
+    name: &str,
+    id: u64,
+    tid: u32,
+    f: F,
+) -> Result<&'static Worker, uth::Error> {
+    let record = uth::make(Vp::here(), class, Method::Asm)?;
+    if !name.is_empty() {
+        record.set_name(name);
+    }
+    let place = record.extension_place();
+    // SAFETY: the extension holds nothing but workers ever, and zeros are a valid one without a home.
+    let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
+    worker.reset(Carrier::Light, tid, id, 0, (record as *const Record).cast_mut());
+    record.extension.store(place.cast(), Relaxed);
+    record.state.store(uth::record::state::RUNNING, Relaxed); // it is not a uth to switch to by hand
+    let captures = captures_of::<F>(worker);
+    // SAFETY: the place is below the worker, aligned for F, and the stack is new.
+    unsafe { captures.write(f) };
+    // SAFETY: the context of a new worker is its maker's.
+    let context = unsafe { &mut *worker.context.get() };
+    // SAFETY: the stack below the captures is the worker's own.
+    unsafe { context.prepare(captures.cast(), first_frame::<F>, (worker as *const Worker).cast_mut().cast()) };
+    Ok(worker)
+}
+
+#[inline]
+fn captures_of<F>(worker: &Worker) -> *mut F {
+    let below = (worker as *const Worker).cast::<u8>().wrapping_sub(size_of::<F>());
+    let padding = below.addr() % align_of::<F>().max(16);
+    below.wrapping_sub(padding).cast_mut().cast()
+}
+
+/// The right to run a new worker: a token for it is about to be made.
+#[inline]
+pub(crate) fn hold(worker: &Worker) {
+    worker.node.set_state(state::HELD);
+}
+
+/// Makes a light worker that a tid names, and posts its WAKE.
+///
+/// # Safety
+/// As `create`.
+pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(class: Class, name: &str, id: u64, f: F) -> Result<u32, Errno> {
+    let tid = take_tid().ok_or(Errno::AGAIN)?;
+    // SAFETY: passed on.
+    let Ok(worker) = (unsafe { create(class, name, id, tid, f) }) else {
+        TIDS.lock().0.push(tid);
+        return Err(Errno::NOMEM);
+    };
+    if !WORKERS.set(tid, Some(worker)) {
+        discard(worker);
+        return Err(Errno::NOMEM);
+    }
+    LISTS.post(&worker.node, Kind::Wake, None);
+    Ok(tid)
+}
+
+fn take_tid() -> Option<u32> {
+    let mut tids = TIDS.lock();
+    if let Some(tid) = tids.0.pop() {
+        return Some(tid);
+    }
+    let tid = tids.1;
+    if tid > i32::MAX as u32 {
+        return None;
+    }
+    tids.1 += 1;
+    Some(tid)
+}
+
+/// What a light worker runs first: its function, and its end.
+unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
+    // SAFETY: `create` passed the worker, which lives as long as this stack.
+    let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
+    // SAFETY: `create` wrote the captures there; they are read once.
+    let f = unsafe { captures_of::<F>(worker).read() };
+    drop(Inside(worker));
+    // SAFETY: a light worker has a record.
+    let record = unsafe { &*worker.record.load(Relaxed) };
+    uth::call_guarded(record, f);
+    end(worker)
+}
+
+fn end(worker: &'static Worker) -> ! {
+    if !matches!(role(), Role::Worker(_)) {
+        // A forked child whose only thread was this worker ends with it, as with any last thread.
+        std::process::exit(0);
+    }
+    while blocking::end(worker) {}
+    std::mem::forget(Inside::enter(worker));
+    // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this never returns.
+    unsafe { worker.leave(Kind::Exit, u64::MAX) };
+    std::process::abort()
+}
+
+/// Its server has seen it exit: recycles its stack, and its descriptor with it.
+#[inline]
+pub(crate) fn settle_exit(worker: &'static Worker) {
+    discard(worker);
+}
+
+fn discard(worker: &Worker) {
+    let tid = worker.node.tid();
+    if tid != 0 {
+        WORKERS.set(tid, None);
+        TIDS.lock().0.push(tid);
+    }
+    worker.node.set_state(state::GONE);
+    // SAFETY: a light worker has a record; nothing runs on its stack any more.
+    let record = unsafe { &*worker.record.load(Relaxed) };
+    // SAFETY: as above.
+    unsafe { uth::discard(Vp::here(), record) };
+}
+
+/// In a forked child no tid names a light worker.
+pub(crate) fn before_fork() {
+    std::mem::forget(TIDS.lock());
+}
+
+/// # Safety
+/// Called once after each `before_fork`, by the thread that called that.
+pub(crate) unsafe fn forked() {
+    // SAFETY: passed on.
+    drop(unsafe { TIDS.adopt() });
+}

@@ -1,0 +1,103 @@
+//! Servers, workers and events: what `umcg_ctl` and the safe types are made of.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `idle` | the idle lists: events that wait for a server, servers that wait for an event, deadlines |
+//! | `worker`, `server` | the two parties, and the switches between them |
+//! | `thread` | workers that are pthreads, and their home threads |
+//! | `light` | workers that are uths |
+//! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
+//! | `preempt` | the tick |
+//! | `operation` | the operations of the interface, by role of the caller |
+//! | `fork` | what a forked child is left with |
+
+pub(crate) mod blocking;
+pub(crate) mod fork;
+pub(crate) mod helper;
+pub(crate) mod idle;
+pub(crate) mod light;
+pub(crate) mod operation;
+pub(crate) mod preempt;
+pub(crate) mod server;
+pub(crate) mod thread;
+pub(crate) mod worker;
+
+use crate::table::Table;
+use helper::Helper;
+use idle::Lists;
+use rustix::time::{ClockId, clock_gettime};
+use server::Server;
+use umcg_context::local;
+use worker::Worker;
+
+/// The lists of this process.
+pub(crate) static LISTS: Lists = Lists::new(clock, |node| thread::release(Worker::of(node)));
+/// The workers that a tid names.
+pub(crate) static WORKERS: Table<Worker> = Table::new();
+
+/// Nanoseconds of CLOCK_REALTIME.
+pub(crate) fn clock() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
+}
+
+/// What the caller is.
+#[derive(Clone, Copy)]
+pub(crate) enum Role {
+    Plain,
+    /// A server, in its own flow.
+    Server(&'static Server),
+    /// A worker, running or in a blocking scope.
+    Worker(&'static Worker),
+}
+
+const SERVER: usize = 1;
+const WORKER: usize = 2;
+const HELPER: usize = 3;
+const TAG: usize = 3;
+
+/// The caller's role, from the word of the thread-local storage it runs with.
+#[inline]
+pub(crate) fn role() -> Role {
+    let word = local::task() as usize;
+    let address = word & !TAG;
+    match word & TAG {
+        SERVER => {
+            // SAFETY: `set_role` stored a server; descriptors are never freed.
+            let server: &'static Server = unsafe { &*(address as *const Server) };
+            server.current.get().map_or(Role::Server(server), Role::Worker)
+        }
+        // SAFETY: likewise, a worker.
+        WORKER => Role::Worker(unsafe { &*(address as *const Worker) }),
+        HELPER => {
+            // SAFETY: likewise, a helper.
+            let helper: &'static Helper = unsafe { &*(address as *const Helper) };
+            helper.current.get().map_or(Role::Plain, Role::Worker)
+        }
+        _ => Role::Plain,
+    }
+}
+
+/// The helper that the caller's storage belongs to.
+pub(crate) fn helper_of_storage() -> Option<&'static Helper> {
+    let word = local::task() as usize;
+    // SAFETY: as in `role`.
+    (word & TAG == HELPER).then(|| unsafe { &*((word & !TAG) as *const Helper) })
+}
+
+/// Whom the calling thread's storage belongs to.
+pub(crate) enum Owner {
+    Nobody,
+    Server(&'static Server),
+    Worker(&'static Worker),
+    Helper(&'static Helper),
+}
+
+pub(crate) fn set_role(owner: Owner) {
+    local::set_task(match owner {
+        Owner::Nobody => std::ptr::null_mut(),
+        Owner::Server(server) => ((server as *const Server).addr() | SERVER) as *mut (),
+        Owner::Worker(worker) => ((worker as *const Worker).addr() | WORKER) as *mut (),
+        Owner::Helper(helper) => ((helper as *const Helper).addr() | HELPER) as *mut (),
+    });
+}

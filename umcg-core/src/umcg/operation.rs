@@ -1,0 +1,116 @@
+//! The operations of the interface, for callers whose role is known.
+
+use super::idle::{Give, Hand, Kind, Waited};
+use super::server::Server;
+use super::worker::{Carrier, Inside, Worker};
+use super::{LISTS, Owner, Role, blocking, fork, light, preempt, role, set_role, thread};
+use crate::uth;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering::*;
+
+/// Makes the caller a server. `interval` is that of the preemption tick where the program has set none.
+pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
+    if !matches!(role(), Role::Plain) {
+        return Err(Errno::INVAL);
+    }
+    fork::install()?;
+    crate::fault::install();
+    if !crate::thread_end::watch() {
+        return Err(Errno::AGAIN);
+    }
+    let server = Server::make().map_err(|_| Errno::NOMEM)?;
+    if let Err(error) = preempt::start(server, interval) {
+        server.unmake();
+        return Err(error);
+    }
+    set_role(Owner::Server(server));
+    Ok(server)
+}
+
+/// Makes the calling server a plain thread.
+pub(crate) fn unregister_server(server: &'static Server) {
+    set_role(Owner::Nobody);
+    preempt::stop(server);
+    server.unmake();
+}
+
+/// What has to happen once a worker's way of leaving is known, before the event is told.
+#[inline]
+pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: Option<u64>) {
+    match kind {
+        Kind::Block => blocking::settle(worker),
+        Kind::Exit if worker.carrier() == Carrier::Light => light::settle_exit(worker),
+        Kind::Exit => thread::settle_exit(worker),
+        Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => LISTS.hand_over(&worker.node, hand, deadline),
+    }
+}
+
+/// Waits as an idle server.
+pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, room: usize, give: Give<'_>) -> Waited {
+    LISTS.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
+}
+
+/// The calling worker, RUNNING, gives the processor back. False when its deadline passed before a server ran it again.
+#[inline]
+pub(crate) fn worker_wait(worker: &'static Worker, deadline: Option<u64>) -> bool {
+    let _inside = Inside::enter(worker);
+    // SAFETY: the caller is the worker, running, inside.
+    unsafe { worker.leave(Kind::Wait, deadline.unwrap_or(u64::MAX)) };
+    !worker.node.take_timed_out()
+}
+
+/// The calling worker, RUNNING, gives the processor to `next`. False as in `worker_wait`.
+///
+/// # Safety
+/// `next` is another worker, which the caller has claimed or taken.
+#[inline]
+pub(crate) unsafe fn worker_switch(worker: &'static Worker, next: &'static Worker, deadline: Option<u64>) -> bool {
+    let _inside = Inside::enter(worker);
+    // SAFETY: the caller is the worker, running, inside; for `next` passed on.
+    unsafe { worker.leave_to(next, deadline) };
+    !worker.node.take_timed_out()
+}
+
+/// Begins a critical section of the calling worker.
+pub(crate) fn critical_begin(worker: &'static Worker) {
+    std::mem::forget(Inside::enter(worker));
+}
+
+/// Ends one. False when there is none.
+pub(crate) fn critical_end(worker: &'static Worker) -> bool {
+    let open = worker.critical.load(Relaxed) > 0;
+    if open {
+        drop(Inside(worker));
+    }
+    open
+}
+
+/// Names the calling worker.
+pub(crate) fn set_name(worker: &'static Worker, name: &str) {
+    match &worker.home {
+        Some(home) => {
+            let mut kept = home.name.lock();
+            kept.clear();
+            kept.push_str(name);
+        }
+        None => {
+            if let Some(uth) = uth::current() {
+                uth.set_name(name);
+            }
+        }
+    }
+}
+
+/// The calling thread ends while its storage may have a role.
+pub(crate) fn thread_ended() {
+    match role() {
+        Role::Plain => {}
+        Role::Server(server) => unregister_server(server),
+        Role::Worker(worker) if worker.carrier() == Carrier::Light => {
+            if let Some(uth) = uth::current() {
+                uth::die(uth.0, "ended the kernel thread that it ran on");
+            }
+        }
+        Role::Worker(worker) => thread::unregister(worker),
+    }
+}

@@ -1,0 +1,311 @@
+//! Preemption: a worker that runs too long is taken off its server.
+//!
+//! Each server has a timer on its kernel thread's CPU clock, so a server that sleeps is never disturbed. The timer ticks twice in an
+//! interval and signals that very thread; if the same turn (`Server::turns`) has been running for two ticks, the handler switches away *inside
+//! the handler*, on the worker's stack. When a server runs the worker again the handler returns, and the kernel restores every
+//! register from the signal frame. So a preempted worker has run for between one interval and one and a half.
+//!
+//! No preemption, but another look at the next tick:
+//! - in the library, or in a critical section (`Worker::critical`, [`Hold`](umcg_context::local::Hold)); a critical section
+//!   gives way itself when it ends;
+//! - when the interrupted instruction belongs to libc, the dynamic loader or the language runtimes: it may hold a lock of theirs, malloc's above
+//!   all, which the next worker on this kernel thread would wait for in vain.
+//!
+//! What the frame says about the kernel thread (signal mask, alternate stack) is rewritten on the way back if the worker came to another one.
+
+use super::idle::Kind;
+use super::server::Server;
+use super::worker::{Inside, Worker};
+use super::{Role, role, thread};
+use crate::link::Link;
+use rustix::io::Errno;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use umcg_context::local;
+use umcg_context::lock::Lock;
+
+/// The tick's signal: ignored by default, so that a late one does no harm.
+const SIGNAL: c_int = libc::SIGURG;
+/// The interval of programs that use `umcg_ctl` and set none, in nanoseconds.
+pub(crate) const DEFAULT_INTERVAL: u64 = 10_000_000;
+const UNSET: u64 = u64::MAX;
+
+static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
+/// All servers that have a tick, so that a new interval reaches them.
+static SERVERS: Lock<Link<Server>> = Lock::new(Link::none());
+
+/// A server's part.
+pub(crate) struct Tick {
+    timer: AtomicPtr<c_void>,
+    armed: AtomicBool,
+    tid: AtomicI32,
+    /// The turn that the last tick saw, and how many ticks in a row.
+    seen: AtomicU64,
+    times: AtomicU32,
+    /// The tick interrupted a sleep of the server itself.
+    interrupted: AtomicBool,
+    next: Link<Server>,
+}
+
+impl Tick {
+    pub(crate) fn new() -> Tick {
+        Tick {
+            timer: AtomicPtr::new(null_mut()),
+            armed: AtomicBool::new(false),
+            tid: AtomicI32::new(0),
+            seen: AtomicU64::new(0),
+            times: AtomicU32::new(0),
+            interrupted: AtomicBool::new(false),
+            next: Link::none(),
+        }
+    }
+
+    /// Whether a tick came since the last call.
+    pub(crate) fn take_interrupted(&self) -> bool {
+        self.interrupted.swap(false, Relaxed)
+    }
+}
+
+/// Sets the interval in nanoseconds for all servers; 0 for no preemption.
+pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
+    INTERVAL.store(interval, Relaxed);
+    let servers = SERVERS.lock();
+    let mut at = servers.get();
+    while let Some(server) = at {
+        arm(server, interval)?;
+        at = server.tick.next.get();
+    }
+    Ok(())
+}
+
+/// Gives the calling server its tick. `unset` is the interval where the program has set none.
+pub(crate) fn start(server: &'static Server, unset: u64) -> Result<(), Errno> {
+    let interval = match INTERVAL.load(Relaxed) {
+        UNSET => unset,
+        set => set,
+    };
+    server.tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+    let servers = SERVERS.lock();
+    arm_own(server, interval)?;
+    server.tick.next.set(servers.get());
+    servers.set(Some(server));
+    Ok(())
+}
+
+/// Takes it away again.
+pub(crate) fn stop(server: &'static Server) {
+    let servers = SERVERS.lock();
+    let mut at: &Link<Server> = &servers;
+    while let Some(other) = at.get() {
+        if std::ptr::eq(other, server) {
+            at.set(server.tick.next.take());
+            break;
+        }
+        at = &other.tick.next;
+    }
+    if server.tick.armed.swap(false, Relaxed) {
+        // SAFETY: the timer was created and is deleted once.
+        unsafe { libc::timer_delete(server.tick.timer.load(Relaxed)) };
+    }
+}
+
+/// Keeps the list of servers still while the process forks.
+pub(crate) fn before_fork() {
+    std::mem::forget(SERVERS.lock());
+}
+
+/// Timers are not inherited: in the child no server has one.
+///
+/// # Safety
+/// Called once after each `before_fork`, by the thread that called that.
+pub(crate) unsafe fn forked(in_child: bool) {
+    // SAFETY: passed on.
+    let servers = unsafe { SERVERS.adopt() };
+    if in_child {
+        servers.set(None);
+    }
+}
+
+/// Creates the calling server's timer if the interval asks for one.
+fn arm_own(server: &'static Server, interval: u64) -> Result<(), Errno> {
+    if interval == 0 {
+        return Ok(());
+    }
+    create_timer(server)?;
+    arm(server, interval)
+}
+
+fn create_timer(server: &'static Server) -> Result<(), Errno> {
+    install_handler()?;
+    // SAFETY: zero is a valid sigevent.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = SIGNAL;
+    event.sigev_notify_thread_id = server.tick.tid.load(Relaxed);
+    let mut timer = null_mut();
+    // SAFETY: both are valid for the call.
+    if unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) } != 0 {
+        return Err(last_error());
+    }
+    server.tick.timer.store(timer, Relaxed);
+    server.tick.armed.store(true, Relaxed);
+    Ok(())
+}
+
+fn arm(server: &Server, interval: u64) -> Result<(), Errno> {
+    if !server.tick.armed.load(Relaxed) {
+        return Ok(()); // a timer on a thread's CPU clock can be made by that thread only
+    }
+    let half = (interval / 2).max(u64::from(interval != 0));
+    let period = libc::timespec { tv_sec: (half / 1_000_000_000) as _, tv_nsec: (half % 1_000_000_000) as _ };
+    let setting = libc::itimerspec { it_interval: period, it_value: period };
+    // SAFETY: the timer exists while `armed`; SERVERS' lock keeps `stop` out.
+    match unsafe { libc::timer_settime(server.tick.timer.load(Relaxed), 0, &setting, null_mut()) } {
+        0 => Ok(()),
+        _ => Err(last_error()),
+    }
+}
+
+fn last_error() -> Errno {
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)
+}
+
+fn install_handler() -> Result<(), Errno> {
+    static INSTALLED: OnceLock<Result<(), Errno>> = OnceLock::new();
+    *INSTALLED.get_or_init(|| {
+        runtime_ranges();
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_tick;
+        // SAFETY: zero is a valid sigaction.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as *const () as usize;
+        // On the worker's own stack, where it can stay; not blocking itself, since it may return late and elsewhere.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NODEFER;
+        // SAFETY: the handler is async-signal-safe.
+        match unsafe { libc::sigaction(SIGNAL, &action, null_mut()) } {
+            0 => Ok(()),
+            _ => Err(last_error()),
+        }
+    })
+}
+
+/// The calling worker, inside no critical section any more, was to be preempted while it was in one.
+#[cold]
+pub(crate) fn give_way(worker: &'static Worker) {
+    worker.preempt_wanted.store(false, Relaxed);
+    if worker.is_running() {
+        let _inside = Inside::enter(worker);
+        // SAFETY: the caller is the worker, running, inside.
+        unsafe { worker.leave(Kind::Preempt, u64::MAX) };
+    }
+}
+
+extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a siginfo_t.
+    if unsafe { (*information).si_code } != libc::SI_TIMER {
+        return;
+    }
+    let worker = match role() {
+        Role::Worker(worker) if worker.is_running() => worker,
+        Role::Server(server) => return server.tick.interrupted.store(true, Relaxed),
+        _ => return,
+    };
+    let Some(server) = worker.server.get() else { return };
+    if !is_due(server) {
+        return;
+    }
+    if worker.critical.load(Relaxed) != 0 {
+        worker.preempt_wanted.store(true, Relaxed);
+        return;
+    }
+    // SAFETY: the kernel passes a ucontext_t.
+    let frame = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    if local::holds() == 0 && !in_runtime(*crate::fault::program_counter(frame) as usize) {
+        preempt(worker, server, frame);
+    }
+}
+
+/// Whether the worker's turn has been running for two ticks.
+fn is_due(server: &Server) -> bool {
+    let (tick, turn) = (&server.tick, server.turns.load(Relaxed));
+    if tick.seen.swap(turn, Relaxed) != turn {
+        tick.times.store(0, Relaxed);
+    }
+    tick.times.fetch_add(1, Relaxed) >= 2
+}
+
+fn preempt(worker: &'static Worker, server: &'static Server, frame: &mut libc::ucontext_t) {
+    // A light worker shares errno with all that run on the server meanwhile.
+    // SAFETY: errno of the storage that this runs with.
+    let errno = unsafe { *errno_place() };
+    let tid = server.tick.tid.load(Relaxed);
+    let inside = Inside::enter(worker);
+    // SAFETY: the caller is the worker, running, inside.
+    unsafe { worker.leave(Kind::Preempt, u64::MAX) };
+    std::mem::forget(inside);
+    worker.preempt_wanted.store(false, Relaxed);
+    worker.critical.store(0, Relaxed);
+    // SAFETY: as above, perhaps of another storage.
+    unsafe { *errno_place() = errno };
+    if worker.server.get().is_none_or(|server| server.tick.tid.load(Relaxed) != tid) {
+        adopt_thread_state(frame);
+    }
+}
+
+/// Makes the frame restore what this kernel thread has, not what the one before had.
+fn adopt_thread_state(frame: &mut libc::ucontext_t) {
+    let mask = thread::current_mask();
+    let to = (&raw mut frame.uc_sigmask).cast::<u64>();
+    // SAFETY: the kernel's signal set is the first word of the frame's.
+    unsafe { to.write(mask) };
+    // SAFETY: reads the setting into the frame.
+    unsafe { libc::sigaltstack(std::ptr::null(), &mut frame.uc_stack) };
+}
+
+/// Where errno is, in the storage that the thread pointer names now.
+#[inline(never)]
+fn errno_place() -> *mut c_int {
+    // SAFETY: no precondition.
+    unsafe { libc::__errno_location() }
+}
+
+/// The executable segments of the libraries whose locks a worker may hold while it runs in them.
+fn runtime_ranges() -> &'static [(usize, usize)] {
+    static RANGES: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
+    RANGES.get_or_init(|| {
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        // SAFETY: the callback gets our vector back, and does not unwind.
+        unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut ranges).cast()) };
+        ranges
+    })
+}
+
+const RUNTIMES: [&str; 8] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread", "libgcc_s", "libstdc++", "libc++"];
+
+unsafe extern "C" fn note_object(object: *mut libc::dl_phdr_info, _size: usize, ranges: *mut c_void) -> c_int {
+    // SAFETY: the loader passes an object that lives during the call.
+    let object = unsafe { &*object };
+    // SAFETY: and the vector of `runtime_ranges`.
+    let ranges = unsafe { &mut *ranges.cast::<Vec<(usize, usize)>>() };
+    if object.dlpi_name.is_null() || object.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: a C string, by the loader's word.
+    let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_string_lossy();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    if !RUNTIMES.iter().any(|runtime| file.starts_with(runtime)) {
+        return 0;
+    }
+    // SAFETY: the loader's table has that many entries.
+    let segments = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+    for segment in segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0) {
+        let start = object.dlpi_addr as usize + segment.p_vaddr as usize;
+        ranges.push((start, start + segment.p_memsz as usize));
+    }
+    0
+}
+
+fn in_runtime(address: usize) -> bool {
+    runtime_ranges().iter().any(|&(start, end)| (start..end).contains(&address))
+}

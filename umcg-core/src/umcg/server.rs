@@ -1,0 +1,230 @@
+//! Servers: kernel threads that run workers and collect their events.
+//!
+//! ```text
+//!   RUNNING --run(worker)--> ATTACHED --the worker leaves--> RUNNING
+//!   RUNNING --wait---------> IDLE     --an event, WAKE-----> RUNNING
+//! ```
+//!
+//! While ATTACHED the server's own flow is suspended in `context`, on its kernel thread's stack, and the mail box says how the
+//! worker left. The box has one letter: who writes it is the worker that runs on this very server, and who reads it is the server
+//! once it goes on, so a carried worker needs no atomic operation for it. A `Staying` worker runs on its own kernel thread; for
+//! that one the box has a futex.
+
+use super::idle::{Kind, Seat};
+use super::preempt;
+use super::worker::{Carrier, Worker};
+use crate::link::Link;
+use crate::sync::{futex_wait, futex_wake};
+use crate::uth::{self, vp::Vp};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use umcg_context::Context;
+use umcg_context::lock::Lock;
+
+/// How the worker that ran left, and until when it wants to wait.
+pub(crate) struct Mail {
+    kind: AtomicU8,
+    deadline: AtomicU64,
+    posted: AtomicU32,
+}
+
+/// Not an event: the server is to run another worker in the place of the one that left.
+const SWITCH: u8 = 0;
+
+impl Mail {
+    #[inline]
+    pub(crate) fn set(&self, kind: u8, deadline: u64) {
+        self.kind.store(kind, Relaxed);
+        self.deadline.store(deadline, Relaxed);
+    }
+
+    pub(crate) fn set_switch(&self) {
+        self.set(SWITCH, u64::MAX);
+    }
+
+    /// From another kernel thread.
+    pub(crate) fn post(&self) {
+        // ORDERING(mail.1): Release, pairs with mail.2.
+        self.posted.store(1, Release);
+        futex_wake(&self.posted, 1);
+    }
+
+    fn await_posted(&self) {
+        // ORDERING(mail.2): Acquire, pairs with mail.1.
+        while self.posted.swap(0, Acquire) == 0 {
+            let _ = futex_wait(&self.posted, 0, u64::MAX);
+        }
+    }
+
+    #[inline]
+    fn kind(&self) -> u8 {
+        self.kind.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let deadline = self.deadline.load(Relaxed);
+        (deadline != u64::MAX).then_some(deadline)
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) context: UnsafeCell<Context>,
+    /// The worker that runs in its place.
+    pub(crate) current: Link<Worker>,
+    tp: AtomicUsize,
+    vp: AtomicPtr<Vp>,
+    pub(crate) mail: Mail,
+    /// With a mail of SWITCH: whom to run.
+    pub(crate) next: Link<Worker>,
+    /// How many times a worker has begun to run here: how the preemption tick sees that it still is the same one.
+    pub(crate) turns: AtomicU64,
+    pub(crate) seat: Seat,
+    pub(crate) tick: preempt::Tick,
+    /// The virtual processor was made for the server, and goes with it.
+    owns_vp: AtomicBool,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({self:p})")
+    }
+}
+
+// SAFETY: the context is touched by the server's kernel thread only; everything else is atomics.
+unsafe impl Sync for Server {}
+
+static SPARE: Lock<Vec<&'static Server>> = Lock::new(Vec::new());
+
+impl Server {
+    fn new() -> Server {
+        Server {
+            context: UnsafeCell::new(Context::empty()),
+            current: Link::none(),
+            tp: AtomicUsize::new(0),
+            vp: AtomicPtr::new(std::ptr::null_mut()),
+            mail: Mail { kind: AtomicU8::new(SWITCH), deadline: AtomicU64::new(u64::MAX), posted: AtomicU32::new(0) },
+            next: Link::none(),
+            turns: AtomicU64::new(0),
+            seat: Seat::new(),
+            tick: preempt::Tick::new(),
+            owns_vp: AtomicBool::new(false),
+        }
+    }
+
+    /// A server for the calling kernel thread, which is made a virtual processor if it is none.
+    pub(crate) fn make() -> Result<&'static Server, uth::Error> {
+        let (vp, owns) = match Vp::here() {
+            Some(vp) => (vp, false),
+            None => {
+                uth::vp_init_with(None, uth::Method::Asm)?;
+                (Vp::here().ok_or(uth::Error::NoVp)?, true)
+            }
+        };
+        let spare = SPARE.lock().pop();
+        let server = spare.unwrap_or_else(|| Box::leak(Box::new(Server::new())));
+        server.tp.store(umcg_context::thread_pointer(), Relaxed);
+        server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
+        server.owns_vp.store(owns, Relaxed);
+        Ok(server)
+    }
+
+    /// The end of what `make` made. By the server's own thread, with no worker attached.
+    pub(crate) fn unmake(&'static self) {
+        if self.owns_vp.load(Relaxed) {
+            // Fails only inside a uth of the program's own, which then keeps its processor.
+            let _ = uth::vp_exit();
+        }
+        SPARE.lock().push(self);
+    }
+
+    #[inline(always)]
+    pub(crate) fn tp(&self) -> usize {
+        self.tp.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn vp(&self) -> &'static Vp {
+        // SAFETY: set by `make`; descriptors are never freed.
+        unsafe { &*self.vp.load(Relaxed) }
+    }
+
+    /// Notes that `worker` runs here from now on.
+    #[inline(always)]
+    pub(crate) fn begin(&'static self, worker: &'static Worker) {
+        worker.server.set(Some(self));
+        self.current.set(Some(worker));
+        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// When `from` leaves and `next` runs: which uth each is on.
+    #[inline]
+    pub(crate) fn note_uths(&self, from: &Worker, next: &Worker) {
+        let vp = self.vp();
+        if from.carrier() == Carrier::Light {
+            from.record.store(vp.current.load(Relaxed), Relaxed);
+        }
+        if next.carrier() == Carrier::Light {
+            // SAFETY: a light worker has a record.
+            uth::enter(vp, unsafe { &*next.record.load(Relaxed) });
+        }
+    }
+
+    /// Runs `worker` in the server's place, until it, or another that it switched to, leaves. Returns which, and why.
+    ///
+    /// # Safety
+    /// The caller is the server's own flow; `worker` is RUNNING by the caller's claim and suspended.
+    #[inline]
+    pub(crate) unsafe fn run(&'static self, mut worker: &'static Worker) -> (&'static Worker, Kind) {
+        let vp = self.vp();
+        let me = vp.current.load(Relaxed);
+        loop {
+            self.begin(worker);
+            match worker.carrier() {
+                Carrier::Light => {
+                    // SAFETY: a light worker has a record.
+                    uth::enter(vp, unsafe { &*worker.record.load(Relaxed) });
+                    // SAFETY: the worker is suspended, and ours.
+                    unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
+                }
+                Carrier::Moving => {
+                    // SAFETY: so is its storage; nothing touches any before the switch.
+                    unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
+                    // SAFETY: as above. Who comes back sets our own storage again.
+                    unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
+                }
+                Carrier::Staying => {
+                    worker.post_go();
+                    self.mail.await_posted();
+                }
+            }
+            let Some(left) = self.current.get() else { std::process::abort() };
+            if left.carrier() == Carrier::Light {
+                left.record.store(vp.current.load(Relaxed), Relaxed);
+            }
+            vp.current.store(me, Relaxed);
+            if let Some(kind) = Kind::of(self.mail.kind()) {
+                self.current.set(None);
+                return (left, kind);
+            }
+            left.publish();
+            match self.next.take() {
+                Some(next) => worker = next,
+                None => std::process::abort(),
+            }
+        }
+    }
+}
+
+impl Kind {
+    #[inline]
+    fn of(mail: u8) -> Option<Kind> {
+        Some(match mail {
+            1 => Kind::Block,
+            3 => Kind::Wait,
+            4 => Kind::Exit,
+            6 => Kind::Preempt,
+            _ => return None,
+        })
+    }
+}

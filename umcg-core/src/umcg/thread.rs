@@ -1,0 +1,185 @@
+//! Workers that are pthreads, and their home threads.
+//!
+//! ```text
+//!   the worker's context                     its kernel thread ("home")
+//!   ------------------------------------     ------------------------------------------------
+//!   register: saved, switches to the loop -> on a small stack: post WAKE, wait for `go`
+//!   runs on servers' kernel threads          asleep
+//!   begins to block: saved, server settles   `go`: loads the context
+//!   makes its system calls at home      <->  (the same flow)
+//!   ends blocking: saved, to the loop     -> post WAKE, wait for `go`
+//!   exits: saved, server settles             `go`: loads the context, for good
+//! ```
+//!
+//! The home thread keeps the worker's thread pointer all the time, so while the worker is away the loop must not touch
+//! thread-local storage: it would be shared. It makes raw system calls only, and all signals are blocked but the one
+//! that glibc's `setuid` waits for. A signal sent to the worker's tid therefore waits until the worker is at home.
+
+use super::idle::{Kind, state};
+use super::worker::{Carrier, Home, Inside, Worker};
+use super::{LISTS, Owner, WORKERS, set_role};
+use crate::{fault, thread_end};
+use rustix::io::Errno;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::*;
+use umcg_context::lock::Lock;
+use umcg_context::stack::{self, Class};
+
+/// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
+const HOME_STACK: usize = 16 << 10;
+/// The signal by which glibc changes credentials in all threads at once. Its sender waits for every thread.
+const SIGSETXID: u32 = 33;
+
+static SPARE: Lock<Vec<&'static Worker>> = Lock::new(Vec::new());
+
+/// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment forbids it.
+pub(crate) fn carrier() -> Carrier {
+    static CARRIER: OnceLock<Carrier> = OnceLock::new();
+    *CARRIER.get_or_init(|| {
+        let forbidden = std::env::var_os("UMCG_NO_FSGSBASE").is_some();
+        if !forbidden && umcg_context::thread_pointer_writable() { Carrier::Moving } else { Carrier::Staying }
+    })
+}
+
+/// Makes the calling pthread a worker. Returns when a server runs it.
+pub(crate) fn register(id: u64) -> Result<&'static Worker, Errno> {
+    super::fork::install()?;
+    if !thread_end::watch() {
+        return Err(Errno::AGAIN);
+    }
+    fault::install();
+    let spare = SPARE.lock().pop();
+    let worker = spare.unwrap_or_else(|| Box::leak(Box::new(Worker::with_home())));
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    worker.reset(carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
+    let Some(home) = &worker.home else { return Err(Errno::INVAL) };
+    home.name.lock().clear();
+    if worker.carrier() == Carrier::Moving {
+        let stack = match stack::allocate(const { Class::for_size(HOME_STACK).unwrap() }) {
+            Ok(stack) => stack,
+            Err(_) => return give_back(worker),
+        };
+        // SAFETY: the descriptor is new, so its contexts are ours.
+        let context = unsafe { &mut *home.context.get() };
+        // SAFETY: the stack is new.
+        unsafe { context.prepare(stack.top(), home_loop, (worker as *const Worker).cast_mut().cast()) };
+        // SAFETY: nobody else looks at the stack.
+        unsafe { home.stack.get().write(Some(stack)) };
+    }
+    if !WORKERS.set(tid, Some(worker)) {
+        free_home_stack(home);
+        return give_back(worker);
+    }
+    set_role(Owner::Worker(worker));
+    arrive(worker);
+    drop(Inside(worker));
+    Ok(worker)
+}
+
+fn give_back(worker: &'static Worker) -> Result<&'static Worker, Errno> {
+    SPARE.lock().push(worker);
+    Err(Errno::NOMEM)
+}
+
+fn free_home_stack(home: &Home) {
+    // SAFETY: the worker is at home, so the loop is suspended for ever, or was never begun.
+    let stack = unsafe { &mut *home.stack.get() };
+    if let Some(stack) = stack.take() {
+        stack::release(stack);
+    }
+}
+
+/// At home, in the worker's own flow: reports WAKE, and returns when a server runs the worker.
+pub(crate) fn arrive(worker: &'static Worker) {
+    match &worker.home {
+        Some(home) if worker.carrier() == Carrier::Moving => {
+            block_signals(home);
+            // SAFETY: the loop is suspended, or new; it posts WAKE once this context is saved.
+            unsafe { umcg_context::switch(worker.context.get(), home.context.get()) };
+        }
+        _ => {
+            LISTS.post(&worker.node, Kind::Wake, None);
+            worker.await_go();
+        }
+    }
+}
+
+/// At home again after the server has let it go: the worker's own flow goes on there.
+pub(crate) fn came_home(worker: &Worker) {
+    if let (Some(home), Carrier::Moving) = (&worker.home, worker.carrier()) {
+        set_mask(home.mask.load(Relaxed));
+    }
+}
+
+unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
+    // SAFETY: `register` passed the worker; descriptors are never freed.
+    let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
+    let Some(home) = &worker.home else { std::process::abort() };
+    loop {
+        LISTS.post(&worker.node, Kind::Wake, None);
+        worker.await_go();
+        // SAFETY: who posted `go` saw the worker leave for here, and nobody else may resume it.
+        unsafe { umcg_context::switch(home.context.get(), worker.context.get()) };
+    }
+}
+
+fn block_signals(home: &Home) {
+    home.mask.store(set_mask(!(1 << (SIGSETXID - 1))), Relaxed);
+}
+
+/// Sets the kernel thread's signal mask, glibc's own signals included. Returns the one before.
+pub(crate) fn set_mask(mask: u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: both are 64-bit signal sets, which is what the kernel is told. It cannot fail, so errno is not written.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &mask, &mut before, size_of::<u64>()) };
+    before
+}
+
+/// The kernel thread's signal mask.
+pub(crate) fn current_mask() -> u64 {
+    let mut mask = 0u64;
+    let same = std::ptr::null::<u64>();
+    // SAFETY: as `set_mask`; nothing is changed.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, same, &mut mask, size_of::<u64>()) };
+    mask
+}
+
+/// The running or blocked caller is a plain pthread again, on its own kernel thread.
+pub(crate) fn unregister(worker: &'static Worker) {
+    let inside = Inside::enter(worker);
+    if worker.is_running() {
+        // SAFETY: the caller is the worker, running, inside.
+        unsafe { worker.leave(Kind::Exit, u64::MAX) };
+        came_home(worker);
+    } else {
+        forget(worker);
+        LISTS.post(&worker.node, Kind::Exit, None);
+    }
+    std::mem::forget(inside); // it is a worker no more
+    set_role(Owner::Nobody);
+    if let Some(home) = &worker.home {
+        free_home_stack(home);
+    }
+    release(worker);
+}
+
+/// No tid names the worker any more.
+fn forget(worker: &Worker) {
+    WORKERS.set(worker.node.tid(), None);
+}
+
+/// Its server has seen it exit: lets it go on as a plain thread.
+pub(crate) fn settle_exit(worker: &'static Worker) {
+    forget(worker);
+    worker.node.set_state(state::GONE);
+    worker.post_go();
+    release(worker);
+}
+
+/// One of the two that need the descriptor needs it no more: the thread itself, and its EXIT.
+pub(crate) fn release(worker: &'static Worker) {
+    // ORDERING(users): AcqRel with itself: the last one sees that the other is done.
+    if worker.users.fetch_sub(1, AcqRel) == 1 {
+        SPARE.lock().push(worker);
+    }
+}

@@ -1,0 +1,282 @@
+//! Workers: what a server runs.
+//!
+//! A worker is carried in one of three ways:
+//!
+//! | carrier | its context | its thread-local storage | where it blocks |
+//! |---|---|---|---|
+//! | `Light` | on a pooled stack | that of the kernel thread that runs it | on a helper thread |
+//! | `Moving` | a pthread's, which moves to the server's kernel thread | its own, which moves along | on its home thread |
+//! | `Staying` | a pthread's, which stays where it is | its own | where it is |
+//!
+//! `Staying` is the fallback where the thread pointer cannot be written in user mode: a switch is then a futex hand-over.
+//!
+//! # Who may touch which field when
+//!
+//! - `context`, `record`: the worker when it leaves, then whoever runs it. I2 of `idle` orders the two.
+//! - `server`: whoever runs the worker, before it runs.
+//! - `critical`: the worker, and the preemption handler on the same kernel thread.
+//! - `go`: posted by the server that settles BLOCK or EXIT, and by one that runs a `Staying` worker; awaited by the home thread.
+//!
+//! Descriptors are recycled and never freed: a stale pointer finds the state word of whatever worker uses the memory now.
+
+use super::idle::{Kind, Node, state};
+use super::server::Server;
+use super::{LISTS, preempt};
+use crate::link::Link;
+use crate::sync::{futex_wait, futex_wake};
+use crate::uth::record::Record;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, compiler_fence};
+use umcg_context::Context;
+use umcg_context::lock::Lock;
+use umcg_context::stack::Stack;
+
+/// How a worker is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Carrier {
+    Light,
+    Moving,
+    Staying,
+}
+
+/// The part that only thread workers use.
+pub(crate) struct Home {
+    /// The loop of the home thread, while the worker is away.
+    pub(crate) context: UnsafeCell<Context>,
+    pub(crate) stack: UnsafeCell<Option<Stack>>,
+    /// The worker's signal mask on its home thread, while it is away.
+    pub(crate) mask: AtomicU64,
+    pub(crate) name: Lock<String>,
+}
+
+#[repr(C)]
+pub(crate) struct Worker {
+    /// First: a pointer to the node is one to the worker.
+    pub(crate) node: Node,
+    pub(crate) context: UnsafeCell<Context>,
+    /// The server that runs it.
+    pub(crate) server: Link<Server>,
+    /// The thread pointer to run it with; 0 for the server's.
+    pub(crate) tp: AtomicUsize,
+    /// The uth that runs when the worker does; null unless it is light.
+    pub(crate) record: AtomicPtr<Record>,
+    /// How many critical sections it is in: the library's while it is suspended, and its own.
+    pub(crate) critical: AtomicU32,
+    pub(crate) preempt_wanted: AtomicBool,
+    carrier: AtomicU8,
+    /// How many blocking scopes it is in.
+    pub(crate) blocking: AtomicU32,
+    /// 1: the home thread (or the staying worker) may go on.
+    pub(crate) go: AtomicU32,
+    /// When it leaves by a direct switch: its deadline, for who publishes it.
+    pub(crate) deadline: AtomicU64,
+    /// How many still need the descriptor: the thread itself, and its EXIT.
+    pub(crate) users: AtomicU32,
+    pub(crate) home: Option<Box<Home>>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Worker({self:p})")
+    }
+}
+
+// SAFETY: the cells are touched as the module says; everything else is atomics.
+unsafe impl Sync for Worker {}
+
+impl Worker {
+    /// A descriptor for workers with home threads.
+    pub(crate) fn with_home() -> Self {
+        let home = Home {
+            context: UnsafeCell::new(Context::empty()),
+            stack: UnsafeCell::new(None),
+            mask: AtomicU64::new(0),
+            name: Lock::new(String::new()),
+        };
+        Self {
+            node: Node::new(),
+            context: UnsafeCell::new(Context::empty()),
+            server: Link::none(),
+            tp: AtomicUsize::new(0),
+            record: AtomicPtr::new(std::ptr::null_mut()),
+            critical: AtomicU32::new(0),
+            preempt_wanted: AtomicBool::new(false),
+            carrier: AtomicU8::new(0),
+            blocking: AtomicU32::new(0),
+            go: AtomicU32::new(0),
+            deadline: AtomicU64::new(0),
+            users: AtomicU32::new(0),
+            home: Some(Box::new(home)),
+        }
+    }
+
+    /// Makes the descriptor that of a new worker. It is inside the library until it first runs. By atomics only: somebody may be looking at it
+    /// by a tid that is no more.
+    pub(crate) fn reset(&self, carrier: Carrier, tid: u32, id: u64, tp: usize, record: *mut Record) {
+        self.server.set(None);
+        self.tp.store(tp, Relaxed);
+        self.record.store(record, Relaxed);
+        self.critical.store(1, Relaxed);
+        self.preempt_wanted.store(false, Relaxed);
+        self.carrier.store(carrier as u8, Relaxed);
+        self.blocking.store(0, Relaxed);
+        self.go.store(0, Relaxed);
+        self.users.store(2, Relaxed);
+        self.node.reset(tid, id, state::RUNNING);
+    }
+
+    #[inline(always)]
+    pub(crate) fn carrier(&self) -> Carrier {
+        match self.carrier.load(Relaxed) {
+            0 => Carrier::Light,
+            1 => Carrier::Moving,
+            _ => Carrier::Staying,
+        }
+    }
+
+    /// The worker that a node is the first field of.
+    #[inline]
+    pub(crate) fn of(node: &'static Node) -> &'static Worker {
+        // SAFETY: nodes are made as the first field of a worker (repr(C)) only.
+        unsafe { &*(node as *const Node).cast::<Worker>() }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.node.state() == state::RUNNING
+    }
+
+    /// Its name, or an empty one.
+    pub(crate) fn name(&self) -> String {
+        // SAFETY: null or a record, which is readable for ever.
+        if let Some(record) = unsafe { self.record.load(Relaxed).as_ref() } {
+            let (name, len) = record.name();
+            return String::from_utf8_lossy(&name[..len]).into_owned();
+        }
+        self.home.as_ref().map_or_else(String::new, |home| home.name.lock().clone())
+    }
+
+    /// Lets the home thread, or a staying worker, go on.
+    pub(crate) fn post_go(&self) {
+        // ORDERING(go.1): Release, pairs with go.2.
+        self.go.store(1, Release);
+        futex_wake(&self.go, 1);
+    }
+
+    /// Waits for that. Touches no thread-local storage: a moving worker's is in use elsewhere.
+    pub(crate) fn await_go(&self) {
+        // ORDERING(go.2): Acquire, pairs with go.1.
+        while self.go.swap(0, Acquire) == 0 {
+            let _ = futex_wait(&self.go, 0, u64::MAX);
+        }
+    }
+
+    /// Gives the kernel thread back to the server that runs this worker, which is the caller. Returns when the worker runs again.
+    ///
+    /// # Safety
+    /// The caller is this worker, RUNNING, inside the library ([`Inside`]).
+    #[inline]
+    pub(crate) unsafe fn leave(&'static self, kind: Kind, deadline: u64) {
+        let Some(server) = self.server.get() else { return };
+        server.mail.set(kind as u8, deadline);
+        match self.carrier() {
+            // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
+            Carrier::Light => unsafe { umcg_context::switch(self.context.get(), server.context.get()) },
+            Carrier::Moving => {
+                // SAFETY: the server's storage is in nobody's use while it is suspended; nothing touches any before the switch.
+                unsafe { umcg_context::set_thread_pointer(server.tp()) };
+                // SAFETY: as above.
+                unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
+            }
+            Carrier::Staying => {
+                server.mail.post();
+                self.await_go();
+            }
+        }
+    }
+
+    /// Runs `next` with the caller's server, and leaves the caller to whichever server asks first, with WAIT.
+    ///
+    /// # Safety
+    /// As [`Worker::leave`]; `next` is another worker, which the caller has claimed or taken.
+    pub(crate) unsafe fn leave_to(&'static self, next: &'static Worker, deadline: Option<u64>) {
+        let Some(server) = self.server.get() else { return };
+        self.deadline.store(deadline.unwrap_or(u64::MAX), Relaxed);
+        if self.carrier() == Carrier::Staying || next.carrier() == Carrier::Staying {
+            server.next.set(Some(next));
+            server.mail.set_switch();
+            // SAFETY: passed on. The server publishes this worker and runs the next.
+            return unsafe { self.leave_for_switch(server) };
+        }
+        server.begin(next);
+        server.note_uths(self, next);
+        let (mine, its) = (self.tp_on(server), next.tp_on(server));
+        if mine != its {
+            // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.
+            unsafe { umcg_context::set_thread_pointer(its) };
+        }
+        let this = (self as *const Worker).cast_mut().cast::<()>();
+        // SAFETY: `next` is suspended and claimed; `publish` runs once this context is saved.
+        unsafe { umcg_context::switch_with(self.context.get(), next.context.get(), publish, this) };
+    }
+
+    /// # Safety
+    /// As [`Worker::leave`]; the mail is set.
+    unsafe fn leave_for_switch(&'static self, server: &'static Server) {
+        if self.carrier() == Carrier::Staying {
+            server.mail.post();
+            return self.await_go();
+        }
+        if self.carrier() == Carrier::Moving {
+            // SAFETY: as in `leave`.
+            unsafe { umcg_context::set_thread_pointer(server.tp()) };
+        }
+        // SAFETY: as in `leave`.
+        unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
+    }
+
+    #[inline]
+    fn tp_on(&self, server: &Server) -> usize {
+        match self.tp.load(Relaxed) {
+            0 => server.tp(),
+            tp => tp,
+        }
+    }
+
+    /// Queues the WAIT of a worker that has left by a direct switch.
+    pub(crate) fn publish(&'static self) {
+        let deadline = self.deadline.load(Relaxed);
+        LISTS.post(&self.node, Kind::Wait, (deadline != u64::MAX).then_some(deadline));
+    }
+}
+
+/// Runs on the stack of the next worker, once the one before is wholly suspended.
+unsafe extern "C" fn publish(worker: *mut ()) {
+    // SAFETY: `leave_to` passed a worker; descriptors are never freed.
+    let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
+    worker.publish();
+}
+
+/// A worker's time inside the library, or in a critical section of its own: it is not preempted.
+pub(crate) struct Inside(pub(crate) &'static Worker);
+
+impl Inside {
+    #[inline]
+    pub(crate) fn enter(worker: &'static Worker) -> Inside {
+        worker.critical.store(worker.critical.load(Relaxed) + 1, Relaxed);
+        compiler_fence(SeqCst);
+        Inside(worker)
+    }
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        let critical = self.0.critical.load(Relaxed) - 1;
+        self.0.critical.store(critical, Relaxed);
+        if critical == 0 && self.0.preempt_wanted.load(Relaxed) {
+            preempt::give_way(self.0);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a worker of either kind does about itself.
+
+use crate::server::nanoseconds;
+use crate::{NotAWorker, Ready, TimedOut, WorkerId};
+use std::time::{Duration, SystemTime};
+use umcg_core::raw::Worker;
+
+/// The calling worker, if a server runs it.
+#[inline]
+fn running() -> Result<Worker, NotAWorker> {
+    match Worker::current() {
+        Some((worker, true)) => Ok(worker),
+        _ => Err(NotAWorker),
+    }
+}
+
+/// The id of the calling worker, in a blocking scope too; none if the caller is no worker.
+pub fn current_id() -> Option<WorkerId> {
+    Worker::current().map(|(worker, _)| WorkerId::from_raw(worker.id()))
+}
+
+/// Names the calling worker, for messages and dumps.
+///
+/// # Errors
+/// [`NotAWorker`].
+pub fn set_name(name: &str) -> Result<(), NotAWorker> {
+    let (worker, _) = Worker::current().ok_or(NotAWorker)?;
+    worker.set_name(name);
+    Ok(())
+}
+
+/// Gives the processor back: the server gets [`Event::Wait`](crate::Event::Wait). Returns when a server switches to the worker again.
+///
+/// # Errors
+/// [`NotAWorker`].
+#[inline]
+pub fn wait() -> Result<(), NotAWorker> {
+    let worker = running()?;
+    // SAFETY: the caller is that worker, running.
+    unsafe { worker.wait(None) };
+    Ok(())
+}
+
+/// Like [`wait`]; when `deadline` passes first, some server gets [`Event::Timeout`](crate::Event::Timeout). The call still returns only
+/// once a server has switched to the worker.
+///
+/// # Errors
+/// [`TimedOut::Passed`] if the deadline had passed by then.
+pub fn wait_deadline(deadline: SystemTime) -> Result<(), TimedOut> {
+    let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
+    // SAFETY: the caller is that worker, running.
+    let in_time = unsafe { worker.wait(Some(nanoseconds(deadline))) };
+    if in_time { Ok(()) } else { Err(TimedOut::Passed) }
+}
+
+/// Like [`wait_deadline`], with a deadline so far from now.
+///
+/// # Errors
+/// As [`wait_deadline`].
+pub fn wait_timeout(timeout: Duration) -> Result<(), TimedOut> {
+    match SystemTime::now().checked_add(timeout) {
+        Some(deadline) => wait_deadline(deadline),
+        None => wait().map_err(|NotAWorker| TimedOut::NotAWorker),
+    }
+}
+
+/// Lets another worker run at once with the caller's server. The caller is idle, and some server gets [`Event::Wait`](crate::Event::Wait) for it.
+///
+/// # Errors
+/// The worker is handed back if the caller is none itself.
+#[inline]
+pub fn switch_to(next: Ready) -> Result<(), Ready> {
+    let Ok(worker) = running() else { return Err(next) };
+    // SAFETY: the caller is that worker, running, and the value was the right to run the other.
+    unsafe { worker.switch_to(next.into_raw(), None) };
+    Ok(())
+}
+
+/// Like [`switch_to`], with a deadline as in [`wait_deadline`].
+///
+/// # Errors
+/// As [`wait_deadline`]. If the caller is no worker, `next` is dropped, so that a server gets it as [`Event::Wake`](crate::Event::Wake).
+pub fn switch_to_deadline(next: Ready, deadline: SystemTime) -> Result<(), TimedOut> {
+    let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
+    // SAFETY: as in `switch_to`.
+    let in_time = unsafe { worker.switch_to(next.into_raw(), Some(nanoseconds(deadline))) };
+    if in_time { Ok(()) } else { Err(TimedOut::Passed) }
+}
+
+/// Calls `f`, which may block in the kernel. The calling worker's server gets [`Event::Block`](crate::Event::Block) and runs on; `f` runs on the
+/// worker's home thread, or on a helper thread for a light worker; then some server gets [`Event::Wake`](crate::Event::Wake), and the call returns
+/// when a server switches to the worker. A caller that is no worker just calls `f`.
+pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
+    /// Ends the scope also when `f` panics.
+    struct Scope(Worker);
+    impl Drop for Scope {
+        fn drop(&mut self) {
+            // SAFETY: the caller is the worker, in the scope that `blocking` began.
+            unsafe { self.0.end_blocking() };
+        }
+    }
+    let Some((worker, _)) = Worker::current() else { return f() };
+    // SAFETY: the caller is that worker.
+    unsafe { worker.begin_blocking() };
+    let _scope = Scope(worker);
+    f()
+}
+
+/// Calls `f`; the calling worker is not preempted meanwhile. If that was due, it gives way right afterwards. A caller that is no worker just
+/// calls `f`.
+#[inline]
+pub fn critical<R>(f: impl FnOnce() -> R) -> R {
+    /// Ends the section also when `f` panics.
+    struct Section(Worker);
+    impl Drop for Section {
+        fn drop(&mut self) {
+            // SAFETY: the caller is the worker, in the section that `critical` began.
+            unsafe { self.0.end_critical() };
+        }
+    }
+    let Some((worker, _)) = Worker::current() else { return f() };
+    // SAFETY: the caller is that worker.
+    unsafe { worker.begin_critical() };
+    let _section = Section(worker);
+    f()
+}

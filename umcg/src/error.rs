@@ -1,0 +1,98 @@
+//! Errors, one a kind of outcome.
+
+use std::fmt;
+
+/// Why there is no server or worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The calling thread is a server or a worker already.
+    Registered,
+    /// The system has no memory, stack, timer or thread key left.
+    OutOfMemory,
+    /// There is no stack for a light worker.
+    Stack(umcg_core::uth::Error),
+    /// The kernel refused; its error number.
+    Os(i32),
+}
+
+impl Error {
+    pub(crate) fn from_raw(code: i32) -> Error {
+        const EINVAL: i32 = 22;
+        const ENOMEM: i32 = 12;
+        const EAGAIN: i32 = 11;
+        match code {
+            EINVAL => Error::Registered,
+            ENOMEM | EAGAIN => Error::OutOfMemory,
+            code => Error::Os(code),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Registered => f.write_str("the calling thread is a server or a worker already"),
+            Error::OutOfMemory => f.write_str("no memory, stack, timer or thread key left"),
+            Error::Stack(error) => error.fmt(f),
+            Error::Os(code) => write!(f, "refused by the kernel: {}", std::io::Error::from_raw_os_error(*code)),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why a server's wait ended without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitError {
+    /// [`wake`](crate::wake) or the command WAKE ended it.
+    Woken,
+    /// The deadline passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WaitError::Woken => "the server was woken without an event",
+            WaitError::TimedOut => "the deadline passed without an event",
+            WaitError::Interrupted => "a signal handler ran",
+        })
+    }
+}
+
+impl std::error::Error for WaitError {}
+
+/// The caller is no worker that a server runs just now: a plain thread, a server, or a worker in a blocking scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAWorker;
+
+impl fmt::Display for NotAWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the caller is no worker that a server runs")
+    }
+}
+
+impl std::error::Error for NotAWorker {}
+
+/// Why a worker's wait with a deadline did not end by a server's choice alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimedOut {
+    /// The deadline passed before a server ran the worker again.
+    Passed,
+    /// As [`NotAWorker`]: there was no wait.
+    NotAWorker,
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TimedOut::Passed => f.write_str("the deadline passed"),
+            TimedOut::NotAWorker => NotAWorker.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TimedOut {}

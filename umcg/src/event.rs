@@ -1,0 +1,120 @@
+//! Events, and the right to run a worker.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use umcg_core::raw::{self, Kind};
+
+/// The program's own number for a worker. Its low five bits are zero, as in the C interface, so 59 bits are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(u64);
+
+impl WorkerId {
+    const SHIFT: u32 = 5;
+
+    /// The id of an index below 2^59; higher bits are cut off.
+    pub const fn from_index(index: u64) -> WorkerId {
+        WorkerId(index << Self::SHIFT)
+    }
+
+    /// The index.
+    pub const fn index(self) -> u64 {
+        self.0 >> Self::SHIFT
+    }
+
+    /// The id as the C interface has it.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn from_raw(id: u64) -> WorkerId {
+        WorkerId(id)
+    }
+}
+
+/// The right to run one worker, which is suspended. There is one such value for a worker at most, and none while it runs or blocks.
+///
+/// Dropping it does not lose the worker: any server gets it as [`Event::Wake`].
+#[must_use = "a worker runs only when somebody switches to it"]
+pub struct Ready(raw::Worker);
+
+impl Ready {
+    /// # Safety
+    /// The caller has the right to run the worker, and gives it up to this value.
+    #[inline]
+    pub(crate) unsafe fn new(worker: raw::Worker) -> Ready {
+        Ready(worker)
+    }
+
+    /// The worker, and the right with it.
+    #[inline]
+    pub(crate) fn into_raw(self) -> raw::Worker {
+        ManuallyDrop::new(self).0
+    }
+
+    /// The worker's id.
+    #[inline]
+    pub fn id(&self) -> WorkerId {
+        WorkerId(self.0.id())
+    }
+
+    /// The worker's name; empty if it has none.
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        // SAFETY: this value was the right to run it, and ends here.
+        unsafe { self.0.put_back() };
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready").field("id", &self.id()).field("name", &self.name()).finish()
+    }
+}
+
+/// What happened to a worker.
+#[derive(Debug)]
+#[must_use = "an event may hold the only right to run a worker"]
+pub enum Event {
+    /// It began to block in the kernel, and goes on elsewhere. [`Event::Wake`] follows.
+    Block(WorkerId),
+    /// It has registered, could go on after having blocked, or its [`Ready`] was dropped.
+    Wake(Ready),
+    /// It gave the processor back, or switched to another worker.
+    Wait(Ready),
+    /// It unregistered or ended.
+    Exit(WorkerId),
+    /// The deadline of its wait has passed. Who holds its [`Ready`] may run it at any time, before and after.
+    Timeout(WorkerId),
+    /// It ran for longer than the preemption interval.
+    Preempt(Ready),
+}
+
+impl Event {
+    /// The worker's id.
+    pub fn id(&self) -> WorkerId {
+        match self {
+            Event::Block(id) | Event::Exit(id) | Event::Timeout(id) => *id,
+            Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => ready.id(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn from_raw(event: raw::Event) -> Event {
+        let id = WorkerId(event.id);
+        // SAFETY: Wake, Wait and Preempt give the right to run the worker to who gets the event, once.
+        let ready = || unsafe { Ready::new(event.worker) };
+        match event.kind {
+            Kind::Block => Event::Block(id),
+            Kind::Wake => Event::Wake(ready()),
+            Kind::Wait => Event::Wait(ready()),
+            Kind::Exit => Event::Exit(id),
+            Kind::Timeout => Event::Timeout(id),
+            Kind::Preempt => Event::Preempt(ready()),
+        }
+    }
+}

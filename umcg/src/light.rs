@@ -1,0 +1,52 @@
+//! Light workers.
+
+use crate::{Error, Ready, WorkerId};
+use umcg_core::raw;
+
+/// A light worker to be: a function on a pooled stack, without a kernel thread of its own.
+#[derive(Clone, Debug)]
+pub struct LightBuilder<'a> {
+    id: WorkerId,
+    stack_size: usize,
+    name: &'a str,
+}
+
+/// Begins to make a light worker of this id.
+pub fn light<'a>(id: WorkerId) -> LightBuilder<'a> {
+    LightBuilder { id, stack_size: 0, name: "" }
+}
+
+impl<'a> LightBuilder<'a> {
+    /// Bytes of stack, rounded up to a power of two; 64 KiB if not set.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Its name, of which 31 bytes are kept: messages about the worker carry it.
+    pub fn name(mut self, name: &'a str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Makes the worker. It runs `f` when a server first switches to it, and exits when `f` returns; a panic that leaves `f` ends the
+    /// process with the worker's name. Does not switch.
+    ///
+    /// # Errors
+    /// [`Error::Stack`]: no memory for a stack, or no such size.
+    ///
+    /// # Safety
+    /// A light worker shares the thread-local storage of whatever kernel thread runs it, and may be on another one after each call that
+    /// switches ([`wait`](crate::wait), [`switch_to`](crate::switch_to), [`blocking`](crate::blocking), or preemption if that is on). So `f` keeps
+    /// across such a call
+    /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and
+    /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that knows its owner.
+    ///
+    /// With preemption on, the same holds at every instruction outside a [`critical`](crate::critical) section.
+    pub unsafe fn spawn<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
+        // SAFETY: passed on.
+        let worker = unsafe { raw::Worker::light(self.id.as_u64(), self.stack_size, self.name, f) };
+        // SAFETY: the right to run a new worker is its maker's.
+        worker.map(|worker| unsafe { Ready::new(worker) }).map_err(Error::Stack)
+    }
+}

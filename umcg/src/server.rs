@@ -1,0 +1,152 @@
+//! The safe server.
+
+use crate::{Error, Event, Ready, WaitError};
+use std::marker::PhantomData;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use umcg_core::raw::{self, Nothing};
+
+/// The calling thread as a server. It stays one until this is dropped, on the same thread.
+#[derive(Debug)]
+pub struct Server {
+    server: raw::Server,
+    /// Not Send, not Sync: it is this thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl Server {
+    /// Makes the calling thread a server. It goes on running; what it runs is its own choice from here. Not preempting its workers,
+    /// unless [`set_preemption`] says so.
+    ///
+    /// # Errors
+    /// [`Error::Registered`], [`Error::OutOfMemory`].
+    pub fn register() -> Result<Server, Error> {
+        match raw::Server::register() {
+            Ok(server) => Ok(Server { server, _here: PhantomData }),
+            Err(error) => Err(Error::from_raw(error.raw_os_error())),
+        }
+    }
+
+    /// Runs a worker in the server's place. Returns when it, or another that it switched to, blocks, waits, exits or has run for too long.
+    /// Switches; makes no system call for a light worker, nor for a thread worker where the thread pointer can be written in user mode.
+    ///
+    /// # Panics
+    /// When called by a worker that runs in the server's place, which could have borrowed the server.
+    #[inline]
+    pub fn switch_to(&self, ready: Ready) -> Event {
+        self.check_flow();
+        // SAFETY: this is the server's own flow, and the value was the right to run the worker.
+        Event::from_raw(unsafe { self.server.run(ready.into_raw()) })
+    }
+
+    /// The next event of an idle worker: one that came back from blocking, switched to another worker, timed out, or registered. Waits
+    /// until there is one; a signal handler that runs meanwhile does not end the wait.
+    ///
+    /// # Errors
+    /// [`WaitError::Woken`].
+    ///
+    /// # Panics
+    /// As [`Server::switch_to`].
+    pub fn wait(&self) -> Result<Event, WaitError> {
+        loop {
+            match self.wait_until(None) {
+                Err(WaitError::Interrupted) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Like [`Server::wait`], but a signal handler that runs meanwhile ends the wait.
+    ///
+    /// # Errors
+    /// [`WaitError::Woken`], [`WaitError::Interrupted`].
+    ///
+    /// # Panics
+    /// As [`Server::switch_to`].
+    pub fn wait_interruptible(&self) -> Result<Event, WaitError> {
+        self.wait_until(None)
+    }
+
+    /// Like [`Server::wait`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`WaitError::Woken`], [`WaitError::TimedOut`].
+    ///
+    /// # Panics
+    /// As [`Server::switch_to`].
+    pub fn wait_deadline(&self, deadline: SystemTime) -> Result<Event, WaitError> {
+        loop {
+            match self.wait_until(Some(nanoseconds(deadline))) {
+                Err(WaitError::Interrupted) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Like [`Server::wait`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`WaitError::Woken`], [`WaitError::TimedOut`].
+    ///
+    /// # Panics
+    /// As [`Server::switch_to`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Event, WaitError> {
+        match SystemTime::now().checked_add(timeout) {
+            Some(deadline) => self.wait_deadline(deadline),
+            None => self.wait(),
+        }
+    }
+
+    /// The next event of an idle worker if there is one. Costs a nanosecond when there is none.
+    #[inline]
+    pub fn try_wait(&self) -> Option<Event> {
+        self.server.try_wait().map(Event::from_raw)
+    }
+
+    fn wait_until(&self, deadline: Option<u64>) -> Result<Event, WaitError> {
+        self.check_flow();
+        // SAFETY: this is the server's own flow.
+        match unsafe { self.server.wait(deadline) } {
+            Ok(event) => Ok(Event::from_raw(event)),
+            Err(Nothing::Woken) => Err(WaitError::Woken),
+            Err(Nothing::TimedOut) => Err(WaitError::TimedOut),
+            Err(Nothing::Interrupted) => Err(WaitError::Interrupted),
+        }
+    }
+
+    /// A light worker shares the server's thread, so the type alone does not keep it from calling.
+    #[inline]
+    fn check_flow(&self) {
+        assert!(!self.server.is_attached(), "a worker called its server's own operations");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.check_flow();
+        // SAFETY: this is the server's own flow, and the value ends here.
+        unsafe { self.server.unregister() };
+    }
+}
+
+/// Wakes one idle server, whose wait then ends with [`WaitError::Woken`]. False when none is idle: nothing is remembered. Does not switch.
+pub fn wake() -> bool {
+    raw::wake_server()
+}
+
+/// Sets for how long a worker may run without giving way before its server gets [`Event::Preempt`]; `None` for as long as it likes,
+/// which is the default. Servers that registered while it was `None` keep running without.
+///
+/// Preemption is by a timer signal (SIGURG). A worker that holds a lock which other workers of the same server want must hold it in a
+/// [`critical`](crate::critical) section.
+///
+/// # Errors
+/// [`Error::Os`]: what the kernel says of the interval.
+pub fn set_preemption(interval: Option<Duration>) -> Result<(), Error> {
+    let nanoseconds = interval.map_or(0, |interval| interval.as_nanos().clamp(1, u128::from(u64::MAX - 1)) as u64);
+    raw::set_preemption(nanoseconds).map_err(|error| Error::from_raw(error.raw_os_error()))
+}
+
+/// Nanoseconds of CLOCK_REALTIME; a time before 1970 has passed.
+pub(crate) fn nanoseconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().min(u128::from(u64::MAX - 1)) as u64)
+}
