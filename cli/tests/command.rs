@@ -43,7 +43,7 @@ fn has(report: &Value, case: &str, metric: &str, key: &str, value: Value) -> boo
 fn bench_switch_prints_json_alone() {
     let report = json(&["bench", "switch", "--seconds", "0.1", "--json"]);
     check_shape(&report, "switch");
-    for case in ["condvar", "futex", "pipe", "sem_t", "uth"] {
+    for case in ["condvar", "futex", "pipe", "sem_t", "umcg-thread", "umcg-light", "uth"] {
         assert!(has(&report, case, "round_trips", "cpus", 1.into()), "{case}");
     }
 }

@@ -17,6 +17,7 @@
 
 mod condvar;
 mod futex;
+mod ours;
 mod pair;
 mod pipe;
 mod sem;
@@ -49,6 +50,8 @@ const SIDES: &[(&str, RoundTrips)] = &[
     ("sem_t", pair::round_trips::<sem::Sem>),
     #[cfg(target_env = "gnu")]
     ("swapcontext", swapcontext::round_trips),
+    ("umcg-thread", ours::thread_worker),
+    ("umcg-light", ours::light_worker),
     ("uth", |_, budget| uth::ours::round_trips(budget)),
 ];
 

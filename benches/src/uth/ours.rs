@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Once;
 use std::time::Duration;
-use umcg_core::uth::{self, Attr, Entry, Method, Options, Uth};
+use umcg::uth::{self, Attr, Entry, Method, Options, Uth};
 
 pub(super) const ASM: Side = side::<0>("asm");
 pub(super) const SJLJ: Side = side::<1>("sjlj");

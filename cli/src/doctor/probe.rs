@@ -283,30 +283,25 @@ fn cpus() -> Finding {
     }
 }
 
-fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is writable.
-    let rc = unsafe { libc::getrlimit(resource, &mut limit) };
-    (rc == 0).then_some(limit.rlim_cur)
+/// A soft limit of this process, by the name it has in `/proc/self/limits`.
+fn limit(name: &str) -> String {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    limits.lines().find_map(|line| soft_limit(line, name)).unwrap_or("unknown").to_owned()
 }
 
-fn limit_text(limit: Option<u64>) -> String {
-    match limit {
-        Some(libc::RLIM_INFINITY) => "unlimited".into(),
-        Some(value) => value.to_string(),
-        None => "unknown".into(),
-    }
+fn soft_limit<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.strip_prefix(name)?.split_whitespace().next()
 }
 
 fn stack_limit() -> Finding {
     let effect = "the stack of a thread worker, as of every pthread; light workers have the size they ask for";
-    finding("RLIMIT_STACK", State::Info, limit_text(limit(libc::RLIMIT_STACK)), effect)
+    finding("RLIMIT_STACK", State::Info, limit("Max stack size"), effect)
 }
 
 fn threads() -> Finding {
     let [pid_max, threads_max] =
         ["pid_max", "threads-max"].map(|name| line(&format!("/proc/sys/kernel/{name}")).unwrap_or("unknown".into()));
-    let detail = format!("RLIMIT_NPROC {}, pid_max {pid_max}, threads-max {threads_max}", limit_text(limit(libc::RLIMIT_NPROC)));
+    let detail = format!("RLIMIT_NPROC {}, pid_max {pid_max}, threads-max {threads_max}", limit("Max processes"));
     finding("kernel threads", State::Info, detail, "a thread worker takes one, a light worker none")
 }
 
@@ -335,5 +330,13 @@ mod tests {
         assert_eq!(field(text, "Seccomp").as_deref(), Some("2"));
         assert_eq!(field(text, "Seccomp_filters").as_deref(), Some("1"));
         assert_eq!(field(text, "x86_Thread_features"), None);
+    }
+
+    #[test]
+    fn soft_limits() {
+        let line = "Max stack size            8388608              unlimited            bytes";
+        assert_eq!(soft_limit(line, "Max stack size"), Some("8388608"));
+        assert_eq!(soft_limit(line, "Max processes"), None);
+        assert_ne!(limit("Max stack size"), "unknown");
     }
 }
