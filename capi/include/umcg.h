@@ -93,9 +93,9 @@ int umcg_ctl(uint32_t flags, uint32_t cmd, pid_t next_tid, uint64_t abs_timeout,
  *
  * The worker's server gets event BLOCK and runs on at once. The code up to umcg_blocking_end runs on the worker's home
  * thread, with the worker's own kernel identity (a light worker: on a helper thread). Scopes nest; only the outermost
- * counts. On a server or a plain thread it does nothing and returns 0.
+ * counts. On a server or a plain thread it does nothing. Returns 0. umcg_ctl's WAIT and CTX_SWITCH are EINVAL in a scope.
  *
- * Called from anywhere but inside a critical section (EINVAL). Switches when called in a worker.
+ * Called from anywhere. Switches when called in a worker.
  */
 int umcg_blocking_begin(void);
 
@@ -103,7 +103,7 @@ int umcg_blocking_begin(void);
  * umcg_blocking_end - the end of the scope that umcg_blocking_begin opened.
  *
  * Event WAKE is queued, and the call returns once a server has switched to the worker. errno is kept, so that the error
- * of the blocking call can be read after it. Without an open scope: EINVAL.
+ * of the blocking call can be read after it. In a worker without an open scope: EINVAL.
  *
  * Called from where the scope was opened. Switches when called in a worker.
  */
@@ -123,8 +123,8 @@ int umcg_set_preemption(uint64_t interval_ns);
 /*
  * umcg_critical_begin, umcg_critical_end - a section in which the calling worker is not preempted.
  *
- * Sections nest. A preemption that fell due inside happens at the end of the outermost one. An end without a begin is
- * EINVAL. On a server or a plain thread both do nothing and return 0.
+ * Sections nest. A preemption that fell due inside happens at the end of the outermost one. In a worker, an end without a
+ * begin is EINVAL. On a server or a plain thread both do nothing and return 0.
  *
  * Called from anywhere. umcg_critical_begin does not switch; umcg_critical_end may.
  */

@@ -3,6 +3,7 @@
 //! Every function here turns its arguments into those of one function of `umcg-core`, and that one's error into `errno` or an abort. What
 //! a C caller could get wrong and Rust's types or `unsafe` contracts rule out is checked here.
 
+mod ctl;
 mod uth;
 
 use std::fmt::Display;
@@ -17,6 +18,15 @@ pub(crate) fn set_errno(error: i32) {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     unsafe { *errno = error };
+}
+
+/// `errno` as [`set_errno`] would set it.
+#[inline(never)]
+pub(crate) fn errno() -> i32 {
+    // SAFETY: as in `set_errno`.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { *errno }
 }
 
 /// Ends the process over a misuse of `function`, which has no way to return an error.

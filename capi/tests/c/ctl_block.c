@@ -116,16 +116,16 @@ static void keep_errno(struct worker *self)
     MUST(umcg_blocking_begin() == 0);
     self->result = (int)read(-1, self, 1);
     MUST(umcg_blocking_end() == 0);
-    self->error = errno;
+    self->error = check_errno();
     MUST(umcg_blocking_begin() == 0);
-    errno = EXDEV;
+    check_set_errno(EXDEV);
     MUST(umcg_blocking_end() == 0);
-    self->steps = errno;
+    self->steps = check_errno();
 }
 
-static void error_of_the_call(void)
+static void error_of_the_call(enum kind kind)
 {
-    reset(THREAD, keep_errno);
+    reset(kind, keep_errno);
     start_ready(&a);
     for (int i = 0; i < 2; i++) {
         RUN("BLOCK", &a, UMCG_WE_BLOCK);
@@ -133,6 +133,42 @@ static void error_of_the_call(void)
     }
     finish(&a);
     CHECK("errno of the call can be read after the scope", a.result == -1 && a.error == EBADF && a.steps == EXDEV);
+}
+
+static void nests(struct worker *self)
+{
+    FAILS("an end without a scope", EINVAL, umcg_blocking_end());
+    MUST(umcg_blocking_begin() == 0);
+    MUST(umcg_blocking_begin() == 0);
+    FAILS("WAIT inside a scope", EINVAL, WAIT_IN_WORKER(0));
+    FAILS("CTX_SWITCH inside a scope", EINVAL, SWITCH(&b, NULL, 0));
+    self->steps++;
+    MUST(umcg_blocking_end() == 0);
+    CHECK("the inner end does not end the scope", (pid_t)syscall(SYS_gettid) != server_tid);
+    self->steps++;
+    MUST(umcg_blocking_end() == 0);
+    FAILS("an end too many", EINVAL, umcg_blocking_end());
+    self->steps++;
+}
+
+static void nested(enum kind kind)
+{
+    reset(kind, nests);
+    b.body = keep_errno;
+    b.kind = LIGHT;
+    start_ready(&b);
+    start_ready(&a);
+    RUN("BLOCK", &a, UMCG_WE_BLOCK);
+    EXPECT("one WAKE", EV(&a, UMCG_WE_WAKE));
+    NO_EVENT("and no other");
+    CHECK("when the outermost scope ended", a.steps == 2);
+    finish(&a);
+    CHECK("it came to its end", a.steps == 3);
+    for (int i = 0; i < 2; i++) {
+        RUN("b is as it was", &b, UMCG_WE_BLOCK);
+        EXPECT("WAKE", EV(&b, UMCG_WE_WAKE));
+    }
+    finish(&b);
 }
 
 static void block_often(struct worker *self)
@@ -204,8 +240,9 @@ int main(void)
         server_runs_on(kind, THREAD);
         server_runs_on(kind, LIGHT);
         often(kind);
+        nested(kind);
+        error_of_the_call(kind);
     }
-    error_of_the_call();
     outside_a_worker();
     end_server();
     return check_done();

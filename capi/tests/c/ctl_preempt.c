@@ -72,6 +72,7 @@ static void spins_in_critical(struct worker *self)
     self->steps++;
     __atomic_store_n(&left_critical, 1, __ATOMIC_RELAXED);
     MUST(umcg_critical_end() == 0);
+    FAILS("an end too many", EINVAL, umcg_critical_end());
     spins(self);
 }
 

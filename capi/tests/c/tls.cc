@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int SERVERS = 2, WORKERS = 4, TURNS = 50;
+constexpr int SERVERS = 3, WORKERS = 4, TURNS = 50;
 
 std::atomic<int> constructed, destroyed;
 

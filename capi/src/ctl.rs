@@ -1,0 +1,124 @@
+//! `umcg.h`: C's names for `umcg_core::ctl`.
+
+use crate::{errno, set_errno};
+use rustix::io::Errno;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null;
+use umcg_core::ctl;
+
+/// `umcg_light_attr_t`.
+#[repr(C)]
+pub(crate) struct LightAttr {
+    stack_size: usize,
+    name: *const c_char,
+}
+
+const _: () = assert!(size_of::<LightAttr>() == 2 * size_of::<usize>());
+const _: () = assert!(align_of::<LightAttr>() == align_of::<usize>());
+
+fn value(result: Result<c_int, Errno>) -> c_int {
+    result.unwrap_or_else(|error| {
+        set_errno(error.raw_os_error());
+        -1
+    })
+}
+
+fn status(result: Result<(), Errno>) -> c_int {
+    value(result.map(|()| 0))
+}
+
+/// # Safety
+/// As `umcg_core::ctl::umcg_ctl`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_ctl(
+    flags: u32,
+    cmd: u32,
+    next_tid: c_int,
+    abs_timeout: u64,
+    events: *mut u64,
+    event_sz: c_int,
+) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { ctl::umcg_ctl(flags, cmd, next_tid, abs_timeout, events, event_sz) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_blocking_begin() -> c_int {
+    ctl::blocking_begin();
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_blocking_end() -> c_int {
+    // A light worker comes from the storage of a helper thread back to that of a server: errno goes with it.
+    let of_the_call = errno();
+    let result = ctl::blocking_end();
+    if result.is_ok() {
+        set_errno(of_the_call);
+    }
+    status(result)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_critical_begin() -> c_int {
+    ctl::critical_begin();
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_critical_end() -> c_int {
+    status(ctl::critical_end())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_set_preemption(interval_ns: u64) -> c_int {
+    status(ctl::set_preemption(interval_ns))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_gettid() -> c_int {
+    ctl::gettid()
+}
+
+/// Takes the place of the C library's function of this name, in programs that link this library.
+#[unsafe(no_mangle)]
+extern "C" fn gettid() -> c_int {
+    ctl::gettid()
+}
+
+/// # Safety
+/// `name` is null or a string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_set_name(name: *const c_char) -> c_int {
+    // SAFETY: passed on.
+    let name = unsafe { string(name) };
+    status(name.ok_or(Errno::INVAL).and_then(|name| ctl::set_name(&name)))
+}
+
+/// # Safety
+/// As `umcg_core::ctl::light_create`; `attr` is null or points to attributes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_light_create(
+    worker_id: u64,
+    function: Option<extern "C-unwind" fn(*mut c_void)>,
+    arg: *mut c_void,
+    attr: *const LightAttr,
+) -> c_int {
+    // SAFETY: passed on.
+    let attr = unsafe { attr.as_ref() }.unwrap_or(&LightAttr { stack_size: 0, name: null() });
+    // SAFETY: passed on.
+    let name = unsafe { string(attr.name) }.unwrap_or_default();
+    let Some(function) = function else { return value(Err(Errno::INVAL)) };
+    // SAFETY: passed on.
+    value(unsafe { ctl::light_create(worker_id, function, arg, attr.stack_size, &name) })
+}
+
+/// # Safety
+/// `text` is null or a string.
+unsafe fn string(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: passed on.
+    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
