@@ -6,6 +6,9 @@ use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use std::time::{Duration, Instant};
 
 /// Calls `switch`, at the bottom of four calls if `DEEP`.
+///
+/// The closures passed in hold their values, not references to them: each further load stands between the switch and the address that
+/// the first return behind it goes to, and would be measured with it.
 #[inline(always)]
 pub(super) fn hop<const DEEP: bool>(switch: &mut impl FnMut()) {
     if DEEP { frame1(switch) } else { switch() }
@@ -26,24 +29,12 @@ frame!(frame2, frame3);
 frame!(frame3, frame4);
 frame!(frame4, |switch: &mut F| switch());
 
-/// The main thread of the pattern that every side can do: `switch` goes to one of `others`, which comes straight back. What it needs to
-/// know of it, `look` has found out before.
-///
-/// Closures hold their values, not references to them: each further load stands between the switch and the address that the first
-/// return behind it goes to, and would be measured with it.
+/// The main thread of the pattern that every side can do: `switch` goes to one of `others`, which comes straight back.
 #[inline(always)]
-pub(super) fn rounds<T, A: Copy, const DEEP: bool>(
-    others: &mut [T],
-    budget: Duration,
-    look: impl Fn(&mut T) -> A,
-    switch: impl Fn(A) + Copy,
-) -> Sample {
+pub(super) fn rounds<T>(others: &mut [T], budget: Duration, mut switch: impl FnMut(&mut T)) -> Sample {
     let mut sample = measure(budget, |rounds| {
         for _ in 0..rounds {
-            for other in &mut *others {
-                let other = look(other);
-                hop::<DEEP>(&mut move || switch(other));
-            }
+            others.iter_mut().for_each(&mut switch);
         }
     });
     sample.operations *= 2 * others.len() as u64;

@@ -82,9 +82,7 @@ extern "C" fn back<const DEEP: bool>(transfer: Transfer) {
 fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
     let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
     let mut others: Vec<FContext> = stacks.iter().map(|stack| stack.context(back::<DEEP>)).collect();
-    Ok(rounds::<_, _, DEEP>(&mut others, budget, ptr::from_mut, |other| {
-        // SAFETY: one of `others`, and nobody else looks at it now.
-        let other = unsafe { &mut *other };
+    Ok(rounds(&mut others, budget, |other| {
         // SAFETY: a context that is suspended, on a stack that is alive.
         *other = unsafe { jump_fcontext(*other, ptr::null_mut()) }.from;
     }))

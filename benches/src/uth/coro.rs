@@ -6,7 +6,6 @@ use crate::harness::Sample;
 use anyhow::Result;
 use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
-use std::ptr;
 use std::time::Duration;
 
 pub(super) const SIDE: Side =
@@ -24,9 +23,8 @@ fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sampl
             }
         }));
     }
-    let sample = rounds::<_, _, DEEP>(&mut others, budget, ptr::from_mut, |other| {
-        // SAFETY: one of `others`, and nobody else looks at it now.
-        unsafe { &mut *other }.resume(());
+    let sample = rounds(&mut others, budget, |other| {
+        other.resume(());
     });
     for other in &mut others {
         // SAFETY: nothing on its stack needs to be dropped.

@@ -6,7 +6,6 @@ use super::{Life, STACK, SWITCH_STACK, Side};
 use crate::harness::Sample;
 use anyhow::Result;
 use generator::{Gn, LocalGenerator};
-use std::ptr;
 use std::time::Duration;
 
 pub(super) const SIDE: Side =
@@ -26,9 +25,8 @@ fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sampl
             }
         }));
     }
-    Ok(rounds::<_, _, DEEP>(&mut others, budget, ptr::from_mut, |other| {
-        // SAFETY: one of `others`, and nobody else looks at it now.
-        unsafe { &mut *other }.resume();
+    Ok(rounds(&mut others, budget, |other| {
+        other.resume();
     }))
 }
 

@@ -10,8 +10,9 @@
 //!
 //! `switch` has two parameters. `contexts` counts the main thread: 2 is a ping-pong, and with more the main thread switches to the others
 //! in turn, each of which switches back: the one pattern that every side can do, so a ratio of two sides compares like with like. Each
-//! of these switches counts. `depth` is `shallow` where the functions switch themselves, and `deep` where they do it at the bottom of four
-//! calls, through which they return after each switch. The metric `ring` is for sides that need no detour: context i switches to i+1.
+//! of these switches counts. `depth` is `shallow` where the others switch back themselves, and `deep` where they do it at the bottom of four
+//! calls, through which they return after each switch; the main thread does it in its loop, as a scheduler would. The metric `ring` is
+//! for sides that need no detour: context i switches to i+1, and all of them, the main thread too, do it at the same depth.
 
 mod body;
 #[cfg(boost_context)]

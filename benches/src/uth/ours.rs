@@ -107,7 +107,7 @@ fn switches<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Dura
     let paths = paths(contexts);
     let mut others = uths::<DEEP>(&paths)?;
     paths.iter().for_each(|path| path.next.set(Some(main)));
-    let sample = rounds::<_, _, DEEP>(&mut others, budget, |other| *other, move |other| switch(main, other));
+    let sample = rounds(&mut others, budget, |other| switch(main, *other));
     end(others)?;
     Ok(sample)
 }
