@@ -7,7 +7,7 @@ use crate::fault;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
 use crate::umcg::server::Server;
 use crate::umcg::worker::Worker;
-use crate::umcg::{LISTS, Role, WORKERS, blocking, light, operation, preempt, role, thread};
+use crate::umcg::{LISTS, Role, WORKERS, blocking, current_worker, light, operation, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
@@ -82,14 +82,14 @@ pub unsafe fn umcg_ctl(flags: u32, command: u32, next_tid: i32, timeout: u64, ev
     match command {
         command::CTX_SWITCH => match role() {
             Role::Server(server) => server_switch(server, args),
-            Role::Worker(worker) => worker_switch(worker, args),
-            Role::Plain => Err(Errno::INVAL),
+            Role::Worker(worker, server) => worker_switch(worker, server, args),
+            Role::Plain | Role::Blocked(_) => Err(Errno::INVAL),
         },
         command::WAIT => match role() {
             Role::Server(_) if next_tid != 0 => server_wait_for(args),
             Role::Server(server) => server_wait(server, args),
-            Role::Worker(worker) => worker_wait(worker, args),
-            Role::Plain => Err(Errno::INVAL),
+            Role::Worker(worker, server) => worker_wait(worker, server, args),
+            Role::Plain | Role::Blocked(_) => Err(Errno::INVAL),
         },
         command::WAKE => wake(args),
         command::REGISTER_WORKER => register_worker(args),
@@ -124,8 +124,8 @@ fn unregister(args: Args) -> Result {
         Role::Plain => {}
         Role::Server(server) => operation::unregister_server(server),
         // A light worker has no thread of its own to go on as.
-        Role::Worker(worker) if worker.home.is_none() => return Err(Errno::INVAL),
-        Role::Worker(worker) => thread::unregister(worker),
+        Role::Worker(worker, _) | Role::Blocked(worker) if worker.home.is_none() => return Err(Errno::INVAL),
+        Role::Worker(worker, _) | Role::Blocked(worker) => thread::unregister(worker),
     }
     Ok(())
 }
@@ -220,9 +220,9 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
     slots.finish()
 }
 
-fn worker_switch(worker: &'static Worker, args: Args) -> Result {
+fn worker_switch(worker: &'static Worker, server: &'static Server, args: Args) -> Result {
     let next = find(args.next_tid, Some(worker))?;
-    if !worker.is_running() || !is_runnable(next) {
+    if !is_runnable(next) {
         return Err(Errno::INVAL);
     }
     args.no_events()?;
@@ -230,17 +230,14 @@ fn worker_switch(worker: &'static Worker, args: Args) -> Result {
         return Err(Errno::INVAL);
     }
     // SAFETY: `next` is another worker, just claimed.
-    let in_time = unsafe { operation::worker_switch(worker, next, args.deadline()) };
+    let in_time = unsafe { operation::worker_switch(worker, server, next, args.deadline()) };
     if in_time { Ok(()) } else { Err(Errno::TIMEDOUT) }
 }
 
-fn worker_wait(worker: &'static Worker, args: Args) -> Result {
+fn worker_wait(worker: &'static Worker, server: &'static Server, args: Args) -> Result {
     args.no_tid()?;
     args.no_events()?;
-    if !worker.is_running() {
-        return Err(Errno::INVAL);
-    }
-    if operation::worker_wait(worker, args.deadline()) { Ok(()) } else { Err(Errno::TIMEDOUT) }
+    if operation::worker_wait(worker, server, args.deadline()) { Ok(()) } else { Err(Errno::TIMEDOUT) }
 }
 
 fn server_wait(server: &'static Server, args: Args) -> Result {
@@ -269,7 +266,7 @@ fn server_wait_for(args: Args) -> Result {
 /// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and runs on. Switches. A caller that
 /// is no worker just goes on.
 pub fn blocking_begin() {
-    if let Role::Worker(worker) = role() {
+    if let Some(worker) = current_worker() {
         blocking::begin(worker);
     }
 }
@@ -279,15 +276,15 @@ pub fn blocking_begin() {
 /// # Errors
 /// `EINVAL` when the calling worker is in no such scope.
 pub fn blocking_end() -> Result {
-    match role() {
-        Role::Worker(worker) if !blocking::end(worker) => Err(Errno::INVAL),
+    match current_worker() {
+        Some(worker) if !blocking::end(worker) => Err(Errno::INVAL),
         _ => Ok(()),
     }
 }
 
 /// Begins a section in which the calling worker is not preempted. Does not switch. Sections nest.
 pub fn critical_begin() {
-    if let Role::Worker(worker) = role() {
+    if let Some(worker) = current_worker() {
         operation::critical_begin(worker);
     }
 }
@@ -297,8 +294,8 @@ pub fn critical_begin() {
 /// # Errors
 /// `EINVAL` when the calling worker is in no such section.
 pub fn critical_end() -> Result {
-    match role() {
-        Role::Worker(worker) if !operation::critical_end(worker) => Err(Errno::INVAL),
+    match current_worker() {
+        Some(worker) if !operation::critical_end(worker) => Err(Errno::INVAL),
         _ => Ok(()),
     }
 }
@@ -313,10 +310,7 @@ pub fn set_preemption(nanoseconds: u64) -> Result {
 
 /// The caller's tid: a worker's own, wherever it runs.
 pub fn gettid() -> i32 {
-    let own = match role() {
-        Role::Worker(worker) => worker.node.tid() as i32,
-        Role::Plain | Role::Server(_) => 0,
-    };
+    let own = current_worker().map_or(0, |worker| worker.node.tid() as i32);
     if own != 0 { own } else { Pid::as_raw(Some(rustix::thread::gettid())) }
 }
 
@@ -325,13 +319,9 @@ pub fn gettid() -> i32 {
 /// # Errors
 /// `EINVAL` when the caller is no worker.
 pub fn set_name(name: &str) -> Result {
-    match role() {
-        Role::Worker(worker) => {
-            operation::set_name(worker, name);
-            Ok(())
-        }
-        _ => Err(Errno::INVAL),
-    }
+    let worker = current_worker().ok_or(Errno::INVAL)?;
+    operation::set_name(worker, name);
+    Ok(())
 }
 
 /// Makes a light worker that runs `entry(arg)` and posts its WAKE. Returns a tid above the kernel's range, by which all commands name it.

@@ -5,7 +5,7 @@ pub use crate::umcg::idle::Kind;
 
 use crate::umcg::idle::{Hand, Node, Waited};
 use crate::umcg::operation::{self, settle};
-use crate::umcg::{self, LISTS, Role, blocking, light, preempt, role, thread};
+use crate::umcg::{self, LISTS, Role, blocking, current_worker, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
 
@@ -159,13 +159,10 @@ impl Worker {
         Ok(Worker(worker))
     }
 
-    /// The worker that the caller is, and whether it is running (rather than in a blocking scope).
+    /// The worker that the caller is, running or in a blocking scope.
     #[inline]
-    pub fn current() -> Option<(Worker, bool)> {
-        match role() {
-            Role::Worker(worker) => Some((Worker(worker), worker.is_running())),
-            Role::Plain | Role::Server(_) => None,
-        }
+    pub fn current() -> Option<Worker> {
+        current_worker().map(Worker)
     }
 
     /// Its id.
@@ -182,26 +179,6 @@ impl Worker {
     /// Names the calling worker.
     pub fn set_name(self, name: &str) {
         operation::set_name(self.0, name);
-    }
-
-    /// Gives the processor back with WAIT. False when `deadline` passed before a server ran the worker again. Switches.
-    ///
-    /// # Safety
-    /// Called by the worker itself, which is running.
-    #[inline]
-    pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
-        operation::worker_wait(self.0, deadline)
-    }
-
-    /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in [`Worker::wait`]. Switches.
-    ///
-    /// # Safety
-    /// Called by the worker itself, which is running and has the right to run `next`.
-    #[inline]
-    pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
-        LISTS.take(&next.0.node);
-        // SAFETY: passed on.
-        unsafe { operation::worker_switch(self.0, next.0, deadline) }
     }
 
     /// Gives up the right to run the worker: it is idle, with WAKE, and any server may collect that.
@@ -245,6 +222,44 @@ impl Worker {
     #[inline]
     pub unsafe fn end_critical(self) {
         operation::critical_end(self.0);
+    }
+}
+
+/// A worker in its own flow, and the server that runs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    worker: &'static umcg::worker::Worker,
+    server: &'static umcg::server::Server,
+}
+
+impl Running {
+    /// The caller, if it is a worker that a server runs. Good until the caller switches.
+    #[inline(always)]
+    pub fn here() -> Option<Running> {
+        match role() {
+            Role::Worker(worker, server) => Some(Running { worker, server }),
+            Role::Plain | Role::Server(_) | Role::Blocked(_) => None,
+        }
+    }
+
+    /// Gives the processor back with WAIT. False when `deadline` passed before a server ran the worker again. Switches.
+    ///
+    /// # Safety
+    /// The caller has not switched since [`Running::here`].
+    #[inline]
+    pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
+        operation::worker_wait(self.worker, self.server, deadline)
+    }
+
+    /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in [`Running::wait`]. Switches.
+    ///
+    /// # Safety
+    /// As [`Running::wait`], and the caller has the right to run `next`.
+    #[inline]
+    pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
+        LISTS.take(&next.0.node);
+        // SAFETY: passed on.
+        unsafe { operation::worker_switch(self.worker, self.server, next.0, deadline) }
     }
 }
 

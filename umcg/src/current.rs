@@ -3,20 +3,17 @@
 use crate::server::nanoseconds;
 use crate::{NotAWorker, Ready, TimedOut, WorkerId};
 use std::time::{Duration, SystemTime};
-use umcg_core::raw::Worker;
+use umcg_core::raw::{Running, Worker};
 
 /// The calling worker, if a server runs it.
 #[inline]
-fn running() -> Result<Worker, NotAWorker> {
-    match Worker::current() {
-        Some((worker, true)) => Ok(worker),
-        _ => Err(NotAWorker),
-    }
+fn running() -> Result<Running, NotAWorker> {
+    Running::here().ok_or(NotAWorker)
 }
 
 /// The id of the calling worker, in a blocking scope too; none if the caller is no worker.
 pub fn current_id() -> Option<WorkerId> {
-    Worker::current().map(|(worker, _)| WorkerId::from_raw(worker.id()))
+    Worker::current().map(|worker| WorkerId::from_raw(worker.id()))
 }
 
 /// Names the calling worker, for messages and dumps.
@@ -24,7 +21,7 @@ pub fn current_id() -> Option<WorkerId> {
 /// # Errors
 /// [`NotAWorker`].
 pub fn set_name(name: &str) -> Result<(), NotAWorker> {
-    let (worker, _) = Worker::current().ok_or(NotAWorker)?;
+    let worker = Worker::current().ok_or(NotAWorker)?;
     worker.set_name(name);
     Ok(())
 }
@@ -99,7 +96,7 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
             unsafe { self.0.end_blocking() };
         }
     }
-    let Some((worker, _)) = Worker::current() else { return f() };
+    let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_blocking() };
     let _scope = Scope(worker);
@@ -118,7 +115,7 @@ pub fn critical<R>(f: impl FnOnce() -> R) -> R {
             unsafe { self.0.end_critical() };
         }
     }
-    let Some((worker, _)) = Worker::current() else { return f() };
+    let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_critical() };
     let _section = Section(worker);

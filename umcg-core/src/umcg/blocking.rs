@@ -7,19 +7,20 @@
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{LISTS, helper, helper_of_storage, thread};
+use super::{LISTS, Role, helper, helper_of_storage, role, thread};
 use std::sync::atomic::Ordering::*;
 
 /// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server instead.
 pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
+    let Role::Worker(_, server) = role() else { return };
     if depth > 0 || (worker.carrier() == Carrier::Light && !helper::reserve()) {
         return;
     }
     let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
-    unsafe { worker.leave(Kind::Block, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Block, u64::MAX) };
     thread::came_home(worker);
 }
 

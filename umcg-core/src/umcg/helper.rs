@@ -105,7 +105,7 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
     // SAFETY: its server saw it leave for here, and nobody else may resume it.
     unsafe { umcg_context::switch(helper.context.get(), worker.context.get()) };
     if let Some(vp) = vp {
-        worker.record.store(vp.current.load(Relaxed), Relaxed);
+        worker.keep_record(vp.current.load(Relaxed));
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     }
     helper.current.set(None);

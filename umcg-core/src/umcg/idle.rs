@@ -101,6 +101,8 @@ impl Hand {
 /// A worker's place in the lists. First field of the worker, so that one pointer names both.
 pub(crate) struct Node {
     state: AtomicU64,
+    /// What the high half of `state` repeats. Reading it here keeps a store to `state` from waiting for the one before.
+    tid: AtomicU32,
     id: AtomicU64,
     /// Under the lock: the events not yet collected, a bit a kind.
     events: AtomicU8,
@@ -127,6 +129,7 @@ impl Node {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU64::new(0),
+            tid: AtomicU32::new(0),
             id: AtomicU64::new(0),
             events: AtomicU8::new(0),
             armed: AtomicBool::new(false),
@@ -143,6 +146,7 @@ impl Node {
     pub(crate) fn reset(&self, tid: u32, id: u64, state: u32) {
         self.id.store(id, Relaxed);
         self.timed_out.store(false, Relaxed);
+        self.tid.store(tid, Relaxed);
         self.state.store(word(tid, state), Relaxed);
     }
 
@@ -150,8 +154,9 @@ impl Node {
         self.id.load(Relaxed)
     }
 
+    #[inline]
     pub(crate) fn tid(&self) -> u32 {
-        (self.state.load(Relaxed) >> 32) as u32
+        self.tid.load(Relaxed)
     }
 
     #[inline]

@@ -137,14 +137,14 @@ unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
 }
 
 fn end(worker: &'static Worker) -> ! {
-    if !matches!(role(), Role::Worker(_)) {
-        // A forked child whose only thread was this worker ends with it, as with any last thread.
-        std::process::exit(0);
-    }
     while blocking::end(worker) {}
+    let Role::Worker(_, server) = role() else {
+        // A forked child whose only thread was this worker ends with it, as with any last thread.
+        std::process::exit(0)
+    };
     std::mem::forget(Inside::enter(worker));
     // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this never returns.
-    unsafe { worker.leave(Kind::Exit, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Exit, u64::MAX) };
     std::process::abort()
 }
 

@@ -47,8 +47,10 @@ pub(crate) enum Role {
     Plain,
     /// A server, in its own flow.
     Server(&'static Server),
-    /// A worker, running or in a blocking scope.
-    Worker(&'static Worker),
+    /// A worker that a server runs.
+    Worker(&'static Worker, &'static Server),
+    /// A worker in a blocking scope.
+    Blocked(&'static Worker),
 }
 
 const SERVER: usize = 1;
@@ -57,24 +59,35 @@ const HELPER: usize = 3;
 const TAG: usize = 3;
 
 /// The caller's role, from the word of the thread-local storage it runs with.
-#[inline]
+///
+/// A light worker's server comes from that word, not from the worker: so the way back to the server depends on nothing that the server wrote
+/// just before, and the processor need not wait for it.
+#[inline(always)]
 pub(crate) fn role() -> Role {
     let word = local::task() as usize;
     let address = word & !TAG;
-    match word & TAG {
-        SERVER => {
-            // SAFETY: `set_role` stored a server; descriptors are never freed.
-            let server: &'static Server = unsafe { &*(address as *const Server) };
-            server.current.get().map_or(Role::Server(server), Role::Worker)
-        }
+    if word & TAG == SERVER {
+        // SAFETY: `set_role` stored a server; descriptors are never freed.
+        let server: &'static Server = unsafe { &*(address as *const Server) };
+        server.current.get().map_or(Role::Server(server), |worker| Role::Worker(worker, server))
+    } else if word & TAG == WORKER {
         // SAFETY: likewise, a worker.
-        WORKER => Role::Worker(unsafe { &*(address as *const Worker) }),
-        HELPER => {
-            // SAFETY: likewise, a helper.
-            let helper: &'static Helper = unsafe { &*(address as *const Helper) };
-            helper.current.get().map_or(Role::Plain, Role::Worker)
+        let worker: &'static Worker = unsafe { &*(address as *const Worker) };
+        match worker.server.get() {
+            Some(server) if worker.is_running() => Role::Worker(worker, server),
+            _ => Role::Blocked(worker),
         }
-        _ => Role::Plain,
+    } else {
+        helper_of_storage().and_then(|helper| helper.current.get()).map_or(Role::Plain, Role::Blocked)
+    }
+}
+
+/// The worker that the caller is, running or blocked.
+#[inline]
+pub(crate) fn current_worker() -> Option<&'static Worker> {
+    match role() {
+        Role::Worker(worker, _) | Role::Blocked(worker) => Some(worker),
+        Role::Plain | Role::Server(_) => None,
     }
 }
 

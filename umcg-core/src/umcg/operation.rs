@@ -50,24 +50,29 @@ pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, r
     LISTS.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
 }
 
-/// The calling worker, RUNNING, gives the processor back. False when its deadline passed before a server ran it again.
+/// The calling worker, which `server` runs, gives the processor back. False when its deadline passed before a server ran it again.
 #[inline]
-pub(crate) fn worker_wait(worker: &'static Worker, deadline: Option<u64>) -> bool {
+pub(crate) fn worker_wait(worker: &'static Worker, server: &'static Server, deadline: Option<u64>) -> bool {
     let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(Kind::Wait, deadline.unwrap_or(u64::MAX)) };
+    unsafe { worker.leave(server, Kind::Wait, deadline.unwrap_or(u64::MAX)) };
     !worker.node.take_timed_out()
 }
 
-/// The calling worker, RUNNING, gives the processor to `next`. False as in `worker_wait`.
+/// The calling worker, which `server` runs, gives the processor to `next`. False as in `worker_wait`.
 ///
 /// # Safety
 /// `next` is another worker, which the caller has claimed or taken.
 #[inline]
-pub(crate) unsafe fn worker_switch(worker: &'static Worker, next: &'static Worker, deadline: Option<u64>) -> bool {
+pub(crate) unsafe fn worker_switch(
+    worker: &'static Worker,
+    server: &'static Server,
+    next: &'static Worker,
+    deadline: Option<u64>,
+) -> bool {
     let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside; for `next` passed on.
-    unsafe { worker.leave_to(next, deadline) };
+    unsafe { worker.leave_to(server, next, deadline) };
     !worker.node.take_timed_out()
 }
 
@@ -106,11 +111,11 @@ pub(crate) fn thread_ended() {
     match role() {
         Role::Plain => {}
         Role::Server(server) => unregister_server(server),
-        Role::Worker(worker) if worker.carrier() == Carrier::Light => {
+        Role::Worker(worker, _) | Role::Blocked(worker) if worker.carrier() == Carrier::Light => {
             if let Some(uth) = uth::current() {
                 uth::die(uth.0, "ended the kernel thread that it ran on");
             }
         }
-        Role::Worker(worker) => thread::unregister(worker),
+        Role::Worker(worker, _) | Role::Blocked(worker) => thread::unregister(worker),
     }
 }

@@ -192,13 +192,12 @@ fn install_handler() -> Result<(), Errno> {
 
 /// The calling worker, inside no critical section any more, was to be preempted while it was in one.
 #[cold]
-pub(crate) fn give_way(worker: &'static Worker) {
+pub(crate) fn give_way() {
+    let Role::Worker(worker, server) = role() else { return };
     worker.preempt_wanted.store(false, Relaxed);
-    if worker.is_running() {
-        let _inside = Inside::enter(worker);
-        // SAFETY: the caller is the worker, running, inside.
-        unsafe { worker.leave(Kind::Preempt, u64::MAX) };
-    }
+    let _inside = Inside::enter(worker);
+    // SAFETY: the caller is the worker, running, inside.
+    unsafe { worker.leave(server, Kind::Preempt, u64::MAX) };
 }
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -206,12 +205,11 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     if unsafe { (*information).si_code } != libc::SI_TIMER {
         return;
     }
-    let worker = match role() {
-        Role::Worker(worker) if worker.is_running() => worker,
+    let (worker, server) = match role() {
+        Role::Worker(worker, server) => (worker, server),
         Role::Server(server) => return server.tick.interrupted.store(true, Relaxed),
-        _ => return,
+        Role::Plain | Role::Blocked(_) => return,
     };
-    let Some(server) = worker.server.get() else { return };
     if !is_due(server) {
         return;
     }
@@ -242,7 +240,7 @@ fn preempt(worker: &'static Worker, server: &'static Server, frame: &mut libc::u
     let tid = server.tick.tid.load(Relaxed);
     let inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(Kind::Preempt, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Preempt, u64::MAX) };
     std::mem::forget(inside);
     worker.preempt_wanted.store(false, Relaxed);
     worker.critical.store(0, Relaxed);

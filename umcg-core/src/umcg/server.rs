@@ -161,9 +161,7 @@ impl Server {
     #[inline]
     pub(crate) fn note_uths(&self, from: &Worker, next: &Worker) {
         let vp = self.vp();
-        if from.carrier() == Carrier::Light {
-            from.record.store(vp.current.load(Relaxed), Relaxed);
-        }
+        from.keep_record(vp.current.load(Relaxed));
         if next.carrier() == Carrier::Light {
             // SAFETY: a light worker has a record.
             uth::enter(vp, unsafe { &*next.record.load(Relaxed) });
@@ -199,9 +197,7 @@ impl Server {
                 }
             }
             let Some(left) = self.current.get() else { std::process::abort() };
-            if left.carrier() == Carrier::Light {
-                left.record.store(vp.current.load(Relaxed), Relaxed);
-            }
+            left.keep_record(vp.current.load(Relaxed));
             vp.current.store(me, Relaxed);
             if let Some(kind) = Kind::of(self.mail.kind()) {
                 self.current.set(None);

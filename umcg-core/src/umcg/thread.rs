@@ -17,7 +17,7 @@
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
-use super::{LISTS, Owner, WORKERS, set_role};
+use super::{LISTS, Owner, Role, WORKERS, role, set_role};
 use crate::{fault, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -147,9 +147,9 @@ pub(crate) fn current_mask() -> u64 {
 /// The running or blocked caller is a plain pthread again, on its own kernel thread.
 pub(crate) fn unregister(worker: &'static Worker) {
     let inside = Inside::enter(worker);
-    if worker.is_running() {
+    if let Role::Worker(_, server) = role() {
         // SAFETY: the caller is the worker, running, inside.
-        unsafe { worker.leave(Kind::Exit, u64::MAX) };
+        unsafe { worker.leave(server, Kind::Exit, u64::MAX) };
         came_home(worker);
     } else {
         forget(worker);

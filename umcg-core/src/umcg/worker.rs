@@ -156,6 +156,15 @@ impl Worker {
         self.home.as_ref().map_or_else(String::new, |home| home.name.lock().clone())
     }
 
+    /// Remembers which uth a light worker was on when it left: its own, unless the program switches uths inside workers.
+    #[inline]
+    pub(crate) fn keep_record(&self, record: *mut Record) {
+        // Not stored when it is the same, which is faster than the store: the next load need not wait for it.
+        if self.carrier() == Carrier::Light && self.record.load(Relaxed) != record {
+            self.record.store(record, Relaxed);
+        }
+    }
+
     /// Lets the home thread, or a staying worker, go on.
     pub(crate) fn post_go(&self) {
         // ORDERING(go.1): Release, pairs with go.2.
@@ -174,10 +183,9 @@ impl Worker {
     /// Gives the kernel thread back to the server that runs this worker, which is the caller. Returns when the worker runs again.
     ///
     /// # Safety
-    /// The caller is this worker, RUNNING, inside the library ([`Inside`]).
-    #[inline]
-    pub(crate) unsafe fn leave(&'static self, kind: Kind, deadline: u64) {
-        let Some(server) = self.server.get() else { return };
+    /// The caller is this worker, RUNNING on `server`, inside the library ([`Inside`]).
+    #[inline(always)]
+    pub(crate) unsafe fn leave(&'static self, server: &'static Server, kind: Kind, deadline: u64) {
         server.mail.set(kind as u8, deadline);
         match self.carrier() {
             // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
@@ -199,8 +207,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Worker::leave`]; `next` is another worker, which the caller has claimed or taken.
-    pub(crate) unsafe fn leave_to(&'static self, next: &'static Worker, deadline: Option<u64>) {
-        let Some(server) = self.server.get() else { return };
+    pub(crate) unsafe fn leave_to(&'static self, server: &'static Server, next: &'static Worker, deadline: Option<u64>) {
         self.deadline.store(deadline.unwrap_or(u64::MAX), Relaxed);
         if self.carrier() == Carrier::Staying || next.carrier() == Carrier::Staying {
             server.next.set(Some(next));
@@ -276,7 +283,7 @@ impl Drop for Inside {
         let critical = self.0.critical.load(Relaxed) - 1;
         self.0.critical.store(critical, Relaxed);
         if critical == 0 && self.0.preempt_wanted.load(Relaxed) {
-            preempt::give_way(self.0);
+            preempt::give_way();
         }
     }
 }
