@@ -24,13 +24,14 @@ fn serve(server: &Server, first: Ready, stop: &AtomicBool, budget: Duration) -> 
     let mut slot = Some(first);
     let mut stray = None;
     let sample = measure(budget, |n| {
+        let Some(mut ready) = slot.take() else { return };
         for _ in 0..n {
-            let Some(ready) = slot.take() else { return };
             match server.switch_to(ready) {
-                Event::Wait(ready) => slot = Some(ready),
-                other => stray = Some(other),
+                Event::Wait(again) => ready = again,
+                other => return stray = Some(other),
             }
         }
+        slot = Some(ready);
     });
     stop.store(true, Relaxed);
     let ready = slot.with_context(|| format!("the worker did not wait: {stray:?}"))?;
