@@ -1,7 +1,6 @@
 //! Tries each feature, harmlessly: what a kernel says about itself and what it lets this process do are two things.
 
 use super::{Finding, State};
-use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::mem;
@@ -310,7 +309,7 @@ fn c_library() -> Finding {
     // SAFETY: takes nothing and returns a constant string.
     let version = unsafe { libc::gnu_get_libc_version() };
     // SAFETY: as above; it lives as long as the program.
-    let version = unsafe { CStr::from_ptr(version) };
+    let version = unsafe { std::ffi::CStr::from_ptr(version) };
     let effect = "all switch methods, for sjlj and mcsc its own setjmp and makecontext";
     finding("C library", State::Yes, format!("glibc {}", version.to_string_lossy()), effect)
 }
