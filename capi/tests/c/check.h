@@ -16,12 +16,18 @@
 
 static int check_failures;
 
+/* Where the test was last seen, for the watchdog. */
+static const char *volatile check_file = "";
+static volatile int check_line;
+#define CHECK_HERE() (check_file = __FILE__, (void)(check_line = __LINE__))
+
 /* A row of a table of checks: what is said, and whether it holds. The test goes on after a failure. */
-#define CHECK(what, holds) check_row(__FILE__, __LINE__, what, (holds) ? 1 : 0)
+#define CHECK(what, holds) (CHECK_HERE(), check_row(__FILE__, __LINE__, what, (holds) ? 1 : 0))
 
 /* The call must return -1 with errno `expected`. */
 #define FAILS(what, expected, call)                                                                                                \
     do {                                                                                                                           \
+        CHECK_HERE();                                                                                                              \
         check_set_errno(0);                                                                                                        \
         long fails_result = (long)(call);                                                                                          \
         check_fails(__FILE__, __LINE__, what, expected, fails_result, check_errno());                                              \
@@ -30,6 +36,7 @@ static int check_failures;
 /* Nothing after this makes sense unless it holds. */
 #define MUST(holds)                                                                                                                \
     do {                                                                                                                           \
+        CHECK_HERE();                                                                                                              \
         if (!(holds))                                                                                                              \
             check_die(__FILE__, __LINE__, #holds);                                                                                 \
     } while (0)
@@ -80,9 +87,11 @@ static inline void check_die(const char *file, int line, const char *what)
 
 static inline void check_on_alarm(int sig)
 {
-    static const char text[] = "FAILED: the test hung, ended by its watchdog\n";
+    char text[256];
+    int size = snprintf(text, sizeof text, "FAILED: the test hung, ended by its watchdog; last seen at %s:%d\n", check_file,
+                        check_line);
     (void)sig;
-    if (write(2, text, sizeof text - 1) < 0)
+    if (write(2, text, (size_t)size) < 0)
         _exit(2);
     _exit(1);
 }

@@ -163,6 +163,34 @@ static void in_the_middle(enum kind kind)
     MUST(umcg_set_preemption(5000000) == 0);
 }
 
+/* A server that registered while preemption was off, and then it is turned on by its own thread or by another. */
+static pthread_barrier_t registered, turned_on;
+
+static void *late_server(void *arg)
+{
+    enum kind kind = (enum kind)(intptr_t)arg;
+
+    MUST(umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0) == 0);
+    pthread_barrier_wait(&registered);
+    pthread_barrier_wait(&turned_on);
+    preempted(kind, 2);
+    end_server();
+    return NULL;
+}
+
+static void turned_on_later(enum kind kind)
+{
+    pthread_t server;
+
+    MUST(pthread_barrier_init(&registered, NULL, 2) == 0 && pthread_barrier_init(&turned_on, NULL, 2) == 0);
+    MUST(umcg_set_preemption(0) == 0);
+    MUST(pthread_create(&server, NULL, late_server, (void *)(intptr_t)kind) == 0);
+    pthread_barrier_wait(&registered);
+    MUST(umcg_set_preemption(5000000) == 0);
+    pthread_barrier_wait(&turned_on);
+    MUST(pthread_join(server, NULL) == 0);
+}
+
 static void outside_a_worker(void)
 {
     CHECK("critical_begin outside a worker", umcg_critical_begin() == 0);
@@ -192,5 +220,7 @@ int main(void)
     }
     outside_a_worker();
     end_server();
+    turned_on_later(THREAD);
+    turned_on_later(LIGHT);
     return check_done();
 }

@@ -134,13 +134,13 @@ static inline void check_event(const char *file, int line, const char *what, uin
 }
 
 /* The next event of an idle worker must be this one. */
-#define EXPECT(what, event) check_event(__FILE__, __LINE__, what, event, next_event())
+#define EXPECT(what, event) (CHECK_HERE(), check_event(__FILE__, __LINE__, what, event, next_event()))
 
 /* The result of a switch to the worker must be this event. */
-#define RUN(what, w, type) check_event(__FILE__, __LINE__, what, EV(w, type), run(w))
+#define RUN(what, w, type) (CHECK_HERE(), check_event(__FILE__, __LINE__, what, EV(w, type), run(w)))
 
 /* There must be no event. */
-#define NO_EVENT(what) check_event(__FILE__, __LINE__, what, 0, poll_event())
+#define NO_EVENT(what) (CHECK_HERE(), check_event(__FILE__, __LINE__, what, 0, poll_event()))
 
 static inline uint64_t poll_event(void)
 {
