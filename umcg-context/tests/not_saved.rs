@@ -5,6 +5,7 @@ mod common;
 use common::{Coroutine, Sendable, affinity, block_signal, cpus, only, set_affinity, signal_blocked};
 use std::cell::Cell;
 use std::mem::zeroed;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null_mut;
 use std::rc::Rc;
 use std::thread;
@@ -163,6 +164,27 @@ fn errno_is_shared() {
     });
     // SAFETY: this thread's errno.
     assert_eq!(unsafe { errno().read() }, libc::EBADF);
+}
+
+#[test]
+fn the_panic_count_is_shared() {
+    struct SuspendsInDrop<'a>(&'a Coroutine);
+    impl Drop for SuspendsInDrop<'_> {
+        fn drop(&mut self) {
+            self.0.suspend();
+        }
+    }
+    let coroutine = Coroutine::new(|me| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let _guard = SuspendsInDrop(me);
+            resume_unwind(Box::new(()));
+        }));
+        assert!(caught.is_err());
+    });
+    coroutine.resume();
+    assert!(thread::panicking(), "the flow is suspended in the middle of unwinding");
+    coroutine.resume();
+    assert!(coroutine.finished() && !thread::panicking());
 }
 
 fn robust_list() -> Option<usize> {

@@ -207,8 +207,7 @@ fn a_panic_is_caught_inside_its_flow() {
     });
     coroutine.resume();
     coroutine.resume();
-    // The flow is suspended in the middle of unwinding; this thread may panic and catch meanwhile. Their panic count is the thread's,
-    // so the order must be last in, first out.
+    // Suspended in the middle of unwinding.
     assert!(!coroutine.finished());
     coroutine.resume();
     assert!(coroutine.finished());
