@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""The lints that no tool has: ordering labels, sizes, layers, words, references.
+
+    ci/lint.py [ROOT]      lints the tracked files of the repository (or the folder ROOT)
+    ci/lint.py --planted   shows that each lint finds a planted fault, and only where there is one
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+MAX_FILE = 800
+MAX_FUNCTION = 60
+# How far above an atomic operation its comment may begin.
+REACH = 6
+
+# Which crates of the workspace each one may use: down only, and never a sibling.
+LAYERS = {
+    "umcg-context": set(),
+    "umcg-core": {"umcg-context"},
+    "umcg": {"umcg-core"},
+    "umcg-capi": {"umcg-core"},
+    "umcg-benches": {"umcg"},
+    "umcg-cli": {"umcg", "umcg-benches"},
+}
+# What the two lowest may use besides. Model checkers come in under their own cfg only.
+LOW = {"umcg-context", "umcg-core"}
+LOW_MAY_USE = {"libc", "rustix", "bitflags", "cfg-if"}
+LOW_MAY_BUILD_WITH = {"cc"}
+MODEL_CFGS = {"cfg(loom)", "cfg(shuttle)"}
+
+# Classes of one letter, so that this file does not contain what it looks for.
+UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|X[X]X)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.])(/wor[k]/|/roo[t]/|/tm[p]/target|/hom[e]/\w)")
+HOSTS = (r"(static|index)\.crate[s]\.io|de[b]\.debian\.org|py[p]i\.org|files\.python[h]osted\.org|registry\.np[m]js\.org"
+         r"|prox[y]\.golang\.org|repo1?\.mave[n]\.|static\.rus[t]-lang\.org")
+HOST = re.compile(HOSTS)
+STRONG = re.compile(r"\b(Acquire|Release|AcqRel|SeqCst)\b")
+LABEL = re.compile(r"ORDERING\(([\w.-]+)\)")
+PARTNER = re.compile(r"[\w-]+\.\d+")
+FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:default |const |async |unsafe |extern \"[^\"]*\" )*fn (\w+)")
+ASSEMBLY = re.compile(r'\s*".*",( //.*)?$')
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
+
+
+class Tree:
+    """The files to lint, by their paths relative to the root."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.texts = {}
+        for name in self.names():
+            try:
+                self.texts[name] = (self.root / name).read_text(encoding="utf-8")
+            except (UnicodeDecodeError, IsADirectoryError, FileNotFoundError):
+                pass  # not text, or deleted and not yet committed
+
+    def names(self):
+        if not (self.root / ".git").exists():
+            return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file())
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=self.root, check=True, capture_output=True, text=True)
+        return [name for name in listed.stdout.split("\0") if name]
+
+    def of(self, *endings):
+        return ((name, text.splitlines()) for name, text in self.texts.items() if name.endswith(endings))
+
+
+def code(line):
+    return line.split("//")[0]
+
+
+def comments(lines):
+    """Each comment as a whole: the number of its first line, that of its last, its text."""
+    at = 0
+    while at < len(lines):
+        start = at
+        parts = []
+        while at < len(lines) and "//" in lines[at]:
+            own_line = not code(lines[at]).strip()
+            if parts and (not own_line or LABEL.search(lines[at])):
+                break
+            parts.append(lines[at].split("//", 1)[1].strip("/! "))
+            at += 1
+            if not own_line:
+                break
+        if parts:
+            yield start, at - 1, " ".join(parts)
+        else:
+            at += 1
+
+
+def orderings(tree):
+    """Labels come in pairs that name each other, and every operation stronger than Relaxed stands below one."""
+    places, partners = {}, {}
+    for name, lines in tree.of(".rs"):
+        covered = set()
+        for first, last, text in comments(lines):
+            for label in LABEL.findall(text):
+                places.setdefault(label, f"{name}:{first + 1}")
+                after = text.partition(f"({label})")[2]
+                named = PARTNER.findall(after.partition("with ")[2])
+                partners.setdefault(label, set()).update([label] if re.search(r"with itself", after) else named)
+                covered.update(range(first, last + REACH + 1))
+        if "/tests/" in name:
+            continue
+        for number, line in enumerate(lines):
+            if line.strip() == "mod tests {":
+                break
+            if re.match(r"\s*(pub(\([^)]*\))? )?use ", line) or re.match(r"\s*Ordering::\{", line) or "compiler_fence" in line:
+                continue
+            if STRONG.search(code(line)) and number not in covered:
+                yield f"{name}:{number + 1}: an ordering stronger than Relaxed without an ORDERING(label)"
+    for label, place in places.items():
+        if not partners[label]:
+            yield f"{place}: ORDERING({label}) says nowhere what it pairs with"
+        for partner in partners[label]:
+            if partner not in places:
+                yield f"{place}: ORDERING({label}) pairs with {partner}, which does not exist"
+            elif label not in partners[partner]:
+                yield f"{place}: ORDERING({label}) pairs with {partner}, which does not say so"
+
+
+def sizes(tree):
+    """No file over 800 lines, no function over 60."""
+    for name, lines in tree.of(".rs", ".c", ".cc", ".h", ".py", ".sh", ".md"):
+        if len(lines) > MAX_FILE:
+            yield f"{name}: {len(lines)} lines, more than {MAX_FILE}"
+    for name, lines in tree.of(".rs"):
+        spans = [span for number, line in enumerate(lines) if (span := rust_function(lines, number, line))]
+        for first, last, function in spans:
+            inner = {line for a, b, _ in spans if first < a and b <= last for line in range(a, b + 1)}
+            # A line of inline assembly is a row of a table, and a function inside counts by itself.
+            own = [at for at in range(first, last + 1) if at not in inner and not ASSEMBLY.match(lines[at])]
+            yield from too_long(name, first, len(own), function)
+    for name, lines in tree.of(".c", ".cc"):
+        for number, line in enumerate(lines):
+            if line == "{" and "}" in lines[number:]:
+                yield from too_long(name, number, lines.index("}", number) - number + 1, lines[number - 1])
+
+
+def rust_function(lines, number, line):
+    """The first and the last line of the function that begins here, and its name."""
+    match = FUNCTION.match(line)
+    if not match or line.rstrip().endswith((";", "}")):
+        return None
+    # rustfmt puts the last brace of a function below its first word.
+    last = re.compile(re.escape(match[1]) + r"(\}|\).*;)$")
+    end = next((at for at in range(number + 1, len(lines)) if last.match(lines[at])), number)
+    return number, end, match[2]
+
+
+def too_long(name, first, length, function):
+    if length > MAX_FUNCTION:
+        yield f"{name}:{first + 1}: {function} has {length} lines, more than {MAX_FUNCTION}"
+
+
+def words(tree):
+    """Nothing unfinished, no path of some machine, no package registry's host."""
+    for name, text in tree.texts.items():
+        for number, line in enumerate(text.splitlines()):
+            for pattern, what in ((UNFINISHED, "unfinished"), (MACHINE_PATH, "a machine's path"), (HOST, "a registry's host")):
+                match = pattern.search(line)
+                if match:
+                    yield f"{name}:{number + 1}: {what}: {match[0]}"
+
+
+def references(tree):
+    """What documents and comments point to is there."""
+    for name, lines in tree.of(".md"):
+        for number, line in enumerate(lines):
+            for target in LINK.findall(line):
+                if "://" not in target and not (tree.root / name).parent.joinpath(target).exists():
+                    yield f"{name}:{number + 1}: no such file: {target}"
+    for name, lines in tree.of(".rs", ".c", ".h", ".sh", ".md"):
+        for number, line in enumerate(lines):
+            for target in DOCUMENT.findall(line):
+                if not (tree.root / target).exists() and not (tree.root / name).parent.joinpath(target).exists():
+                    yield f"{name}:{number + 1}: no such document: {target}"
+
+
+def layers(tree):
+    """Dependencies point down only, and the lowest crates use few others."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
+    found = subprocess.run(command, cwd=tree.root, check=True, capture_output=True, text=True)
+    packages = json.loads(found.stdout)["packages"]
+    own = {package["name"] for package in packages}
+    for package in packages:
+        name = package["name"]
+        if name not in LAYERS:
+            yield f"{name}: a new crate: say in ci/lint.py which others it may use"
+            continue
+        for dependency in package["dependencies"]:
+            other, kind = dependency["name"], dependency["kind"]
+            if other in own and other not in LAYERS[name]:
+                yield f"{name} depends on {other}, which is not below it"
+            elif other not in own and name in LOW and not low_may_use(other, kind, dependency["target"]):
+                yield f"{name} depends on {other}, and may use only {', '.join(sorted(LOW_MAY_USE))}"
+
+
+def low_may_use(other, kind, target):
+    if kind == "dev" or target in MODEL_CFGS:
+        return True
+    return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
+
+
+LINTS = (orderings, sizes, words, references, layers)
+
+
+def lint(root, lints=LINTS):
+    tree = Tree(root)
+    return [complaint for check in lints for complaint in check(tree)]
+
+
+def crate(name, *dependencies):
+    lines = [f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n[dependencies]']
+    return "\n".join(lines + list(dependencies))
+
+
+def workspace(**crates):
+    members = ", ".join(f'"{folder}"' for folder in crates)
+    files = {"Cargo.toml": f'[workspace]\nresolver = "3"\nmembers = [{members}]\n'}
+    for folder, manifest in crates.items():
+        files |= {f"{folder}/Cargo.toml": manifest, f"{folder}/src/lib.rs": ""}
+    return files
+
+
+LONG = "    work();\n" * (MAX_FUNCTION + 1)
+PAIR = "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n// ORDERING(a.2): Acquire, pairs with a.1.\nx.load(Acquire);\n"
+UPWARDS = workspace(low=crate("umcg-core", 'umcg = { path = "../high" }'), high=crate("umcg"))
+DOWNWARDS = workspace(low=crate("umcg-core"), high=crate("umcg", 'umcg-core = { path = "../low" }'))
+FAT = workspace(low=crate("umcg-context", 'serde = "1"'))
+
+# The lint, what the tree holds, and what the lint has to say of it: None where there is no fault.
+PLANTED = [
+    (orderings, {"src/a.rs": PAIR}, None),
+    (orderings, {"src/a.rs": "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n"}, "does not exist"),
+    (orderings, {"src/a.rs": PAIR.replace("with a.1", "with a.2")}, "does not say so"),
+    (orderings, {"src/a.rs": "// ORDERING(a.1): Release.\nx.store(1, Release);\n"}, "says nowhere"),
+    (orderings, {"src/a.rs": "x.store(1, Release);\n"}, "without an ORDERING"),
+    (sizes, {"a.rs": "fn short() {\n    work();\n}\n" * 200}, None),
+    (sizes, {"a.rs": "// line\n" * (MAX_FILE + 1)}, f"more than {MAX_FILE}"),
+    (sizes, {"a.rs": "impl A {\n    pub(crate) const unsafe fn long(\n        x: u8,\n    ) {\n" + LONG + "    }\n}\n"}, "long has"),
+    (sizes, {"a.c": "static int long_one(void)\n{\n" + LONG + "}\n"}, "long_one"),
+    (words, {"a.md": "see /usr/lib, https://example.org/work/, mktemp -t XXXXXX\n"}, None),
+    (words, {"a.rs": "// TO" + "DO: later\n"}, "unfinished"),
+    (words, {"a.sh": "cd /wor" + "k/main\n"}, "path"),
+    (words, {"a.toml": "index = 'https://index.crates" + ".io'\n"}, "host"),
+    (references, {"a.md": "[b](b.md#part), [c](https://example.org)\n", "b.md": ""}, None),
+    (references, {"a.md": "[b](b.md)\n"}, "no such file"),
+    (references, {"src/a.rs": "//! See `docs/" + "b.md`.\n"}, "no such document"),
+    (layers, DOWNWARDS, None),
+    (layers, UPWARDS, "not below it"),
+    (layers, FAT, "may use only"),
+    (layers, workspace(new=crate("umcg-new")), "a new crate"),
+]
+
+
+def show_planted():
+    for check, files, expected in PLANTED:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            found = lint(root, [check])
+        if expected is None and found:
+            sys.exit(f"lint.py: {check.__name__} sees a fault where there is none: {found}")
+        if expected and not any(expected in complaint for complaint in found):
+            sys.exit(f"lint.py: {check.__name__} does not see a planted fault ({expected}): {found}")
+    print(f"lint.py: all {len(PLANTED)} samples judged rightly")
+
+
+def main(arguments):
+    if arguments == ["--planted"]:
+        return show_planted()
+    root = arguments[0] if arguments else pathlib.Path(__file__).resolve().parent.parent
+    complaints = lint(root)
+    print("\n".join(complaints) or "lint.py: nothing to complain of")
+    sys.exit(1 if complaints else 0)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Installs what the tests need and this machine lacks. Quiet and quick when all is there. It uses apt-get, as root or by
+# sudo; what it cannot install it names on standard error, and the job that needs it is skipped by that job's own script.
+# (What ci/cross.sh needs it installs itself.)
+set -eu
+
+say() { echo "setup.sh: $*" >&2; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        command -v sudo > /dev/null && sudo -n "$@"
+    fi
+}
+
+# A file or command that tells whether it is there, and the Debian package it comes from.
+missing=
+while read -r proof package; do
+    command -v "$proof" > /dev/null 2>&1 || [ -e "$proof" ] || missing="$missing $package"
+done << 'LIST'
+cc gcc
+c++ g++
+ld binutils
+python3 python3
+pkg-config pkg-config
+strace strace
+valgrind valgrind
+groff groff-base
+shellcheck shellcheck
+/usr/include/boost/context/fiber.hpp libboost-context-dev
+LIST
+
+if [ -n "$missing" ]; then
+    say "installing$missing"
+    if ! command -v apt-get > /dev/null; then
+        say "SKIPPED: no apt-get; install by other means:$missing"
+    else
+        as_root apt-get update > /dev/null 2>&1 || say "apt-get update failed, going on with the lists that are there"
+        # shellcheck disable=SC2086 # a list of packages
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing > /dev/null 2>&1 ||
+            say "SKIPPED: could not install$missing (root or sudo is needed)"
+    fi
+fi
+
+if ! command -v cargo > /dev/null; then
+    say "FAILED: no Rust. Install it with rustup (https://rustup.rs), or from your distribution if that has 1.85 or later."
+    exit 1
+fi
+for tool in rustfmt clippy; do
+    if ! cargo "${tool#rust}" --version > /dev/null 2>&1; then
+        say "installing $tool"
+        rustup component add "$tool" > /dev/null 2>&1 || say "FAILED: no $tool, and rustup could not add it"
+    fi
+done
+cargo fmt --version > /dev/null && cargo clippy --version > /dev/null
