@@ -49,7 +49,7 @@ job_address() {
     # Its own target folder: the flags go into every crate, and another build must not throw these away.
     export CARGO_TARGET_DIR="$base/asan" RUSTFLAGS="-Zsanitizer=address --cfg umcg_asan"
     must_find address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
-    timeout 1800 cargo +nightly test -p umcg-context -p umcg-core --target "$host" --lib --tests
+    timeout 1800 cargo +nightly test -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast
 }
 
 job_thread() {
@@ -60,7 +60,7 @@ job_thread() {
     fi
     export CARGO_TARGET_DIR="$base/tsan" RUSTFLAGS="-Zsanitizer=thread --cfg umcg_tsan"
     must_find thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
-    timeout 1800 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests
+    timeout 1800 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast
 }
 
 job_valgrind() {
@@ -72,7 +72,7 @@ job_valgrind() {
     export "CARGO_TARGET_${name}_RUNNER=valgrind -q --error-exitcode=9"
     must_find valgrind "Invalid read" timeout 900 cargo test --target "$host"
     status=0
-    timeout 1800 cargo test -p umcg-context --features portable --target "$host" --lib --tests > "$log" 2>&1 || status=$?
+    timeout 1800 cargo test -p umcg-context --features portable --target "$host" --lib --tests --no-fail-fast > "$log" 2>&1 || status=$?
     cat "$log"
     if grep -q "client switching stacks" "$log"; then
         say "valgrind does not know one of the stacks"

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Coroutine, Sendable, affinity, block_signal, cpus, only, set_affinity, signal_blocked};
+use common::{Coroutine, Mapped, Sendable, affinity, block_signal, cpus, only, set_affinity, signal_blocked};
 use std::cell::Cell;
 use std::mem::zeroed;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -120,8 +120,8 @@ fn alternate_stack(new: Option<libc::stack_t>) -> libc::stack_t {
 #[test]
 fn the_alternate_signal_stack_is_shared() {
     let before = alternate_stack(None);
-    let memory = Box::leak(vec![0u8; 64 << 10].into_boxed_slice());
-    let ours = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+    let memory = Mapped::new(64 << 10);
+    let ours = libc::stack_t { ss_sp: memory.base().cast(), ss_flags: 0, ss_size: memory.size() };
     in_a_flow(move || {
         alternate_stack(Some(ours));
     });
