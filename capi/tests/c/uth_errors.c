@@ -258,9 +258,42 @@ static void out_of_memory(void)
     CHECK("its place can be used again", uth_create(nothing, NULL) != NULL);
 }
 
+/* A stack overflow ends the process, and the message names the uth. */
+static int recurse(volatile char *above)
+{
+    volatile char frame[512];
+    frame[0] = above[0];
+    return frame[0] ? 0 : recurse(frame) + frame[0];
+}
+
+static void overflow_in_uth(void *arg)
+{
+    ran = recurse((volatile char *)arg);
+}
+
+static void overflow(void)
+{
+    static char start;
+    uth_t uth;
+    set_up();
+    uth = uth_create(overflow_in_uth, &start);
+    MUST(uth_set_name(uth, "ophelia") == 0);
+    uth_switchto(self, uth);
+}
+
+static void overflow_is_named(void)
+{
+    static char text[8192];
+    int status = check_child(overflow, text, sizeof text);
+    CHECK("a stack overflow ends the process by SIGSEGV or SIGABRT",
+          WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGABRT));
+    CHECK("and the message names the uth", strstr(text, "ophelia") && strstr(text, "overflow"));
+}
+
 int main(void)
 {
     check_start(120);
+    overflow_is_named();
     check_passes("without a VP", values_without_vp);
     check_passes("ranks", ranks);
     check_passes("options", options);
