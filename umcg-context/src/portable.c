@@ -21,6 +21,8 @@ struct sjlj {
     jmp_buf now;
     /* in bootstrap, before entry: where every new flow on this stack begins */
     jmp_buf boot;
+    /* bootstrap's own copy of this context's address: while it is there, so is its frame */
+    struct sjlj *volatile *frame;
     entry_fn entry;
     void *arg;
 };
@@ -37,16 +39,32 @@ _Static_assert(_Alignof(struct sjlj) <= 16 && _Alignof(struct mcsc) <= 16, "port
 
 static void bootstrap(unsigned context_high, unsigned context_low, unsigned back_high, unsigned back_low)
 {
-    /* Not changed after setjmp, so its value outlives every longjmp. */
-    struct sjlj *const context = JOIN(context_high, context_low);
+    /* All that is needed after a longjmp, in one word of the frame. */
+    struct sjlj *volatile self = JOIN(context_high, context_low);
 
-    if (_setjmp(context->boot) == 0)
+    self->frame = &self;
+    if (_setjmp(self->boot) == 0)
         _longjmp(*(jmp_buf *)JOIN(back_high, back_low), 1);
-    context->entry(context->arg);
+    self->entry(self->arg);
     __builtin_trap();
 }
 
-void umcg_sjlj_reprepare(struct sjlj *context, entry_fn entry, void *arg)
+/* Makes bootstrap run up to its _setjmp on a new stack. */
+static void visit(struct sjlj *context, void *stack, size_t size)
+{
+    ucontext_t there;
+    jmp_buf back;
+
+    getcontext(&there);
+    there.uc_stack.ss_sp = stack;
+    there.uc_stack.ss_size = size;
+    there.uc_link = NULL;
+    makecontext(&there, (void (*)(void))bootstrap, 4, HIGH(context), LOW(context), HIGH(&back), LOW(&back));
+    if (_setjmp(back) == 0)
+        setcontext(&there);
+}
+
+static void begin_at_boot(struct sjlj *context, entry_fn entry, void *arg)
 {
     memcpy(&context->now, &context->boot, sizeof(context->now));
     context->entry = entry;
@@ -55,17 +73,16 @@ void umcg_sjlj_reprepare(struct sjlj *context, entry_fn entry, void *arg)
 
 void umcg_sjlj_prepare(struct sjlj *context, void *stack, size_t size, entry_fn entry, void *arg)
 {
-    ucontext_t visit;
-    jmp_buf back;
+    visit(context, stack, size);
+    begin_at_boot(context, entry, arg);
+}
 
-    getcontext(&visit);
-    visit.uc_stack.ss_sp = stack;
-    visit.uc_stack.ss_size = size;
-    visit.uc_link = NULL;
-    makecontext(&visit, (void (*)(void))bootstrap, 4, HIGH(context), LOW(context), HIGH(&back), LOW(&back));
-    if (_setjmp(back) == 0)
-        setcontext(&visit);
-    umcg_sjlj_reprepare(context, entry, arg);
+void umcg_sjlj_reprepare(struct sjlj *context, void *stack, size_t size, entry_fn entry, void *arg)
+{
+    /* The kernel may have been given the pages of the context, or those of the frame, back: they are zero then. */
+    if (context->frame == NULL || *context->frame != context)
+        visit(context, stack, size);
+    begin_at_boot(context, entry, arg);
 }
 
 void umcg_sjlj_switch(struct sjlj *from, struct sjlj *to)

@@ -60,7 +60,7 @@ pub trait Method {
     ///
     /// # Safety
     /// As [`Method::prepare`]. The context was prepared with this very stack and has not moved, and nothing but the flows on it
-    /// wrote to either since.
+    /// wrote to either since, unless whole pages of them were zeroed (`MADV_DONTNEED`).
     unsafe fn reprepare(context: *mut Self::Context, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
 
     /// Suspends the caller into `from` and goes on with `to`.
@@ -84,7 +84,7 @@ pub struct Mcsc;
 
 unsafe extern "C" {
     fn umcg_sjlj_prepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
-    fn umcg_sjlj_reprepare(context: *mut PortableContext, entry: Entry, arg: *mut ());
+    fn umcg_sjlj_reprepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
     fn umcg_sjlj_switch(from: *mut PortableContext, to: *mut PortableContext);
     fn umcg_mcsc_prepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
     fn umcg_mcsc_switch(from: *mut PortableContext, to: *mut PortableContext);
@@ -134,9 +134,9 @@ impl Method for Sjlj {
     }
 
     #[inline]
-    unsafe fn reprepare(context: *mut PortableContext, _stack: *mut u8, _size: usize, entry: Entry, arg: *mut ()) {
-        // SAFETY: passed on: the bootstrap frame of the first `prepare` is still at the top of the stack.
-        unsafe { umcg_sjlj_reprepare(context, entry, arg) }
+    unsafe fn reprepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
+        // SAFETY: passed on: the bootstrap frame of the first `prepare` is still at the top of the stack, or zeroed and made anew.
+        unsafe { umcg_sjlj_reprepare(context, stack, size, entry, arg) }
     }
 
     #[inline(always)]

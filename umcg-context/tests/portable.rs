@@ -97,6 +97,18 @@ fn starts_anew<M: Method>() {
     }
 }
 
+fn starts_anew_after_trimming<M: Method>() {
+    let counter = Counter::<M>::new(1);
+    counter.resume();
+    // SAFETY: what was suspended there is given up.
+    assert_eq!(unsafe { libc::madvise(counter.stack.base().cast(), counter.stack.size(), libc::MADV_DONTNEED) }, 0);
+    counter.restart(count::<M>);
+    counter.resume();
+    counter.restart(count::<M>);
+    counter.resume();
+    assert_eq!(counter.count.get(), 3, "{}", M::NAME);
+}
+
 fn moves_between_threads<M: Method + 'static>() {
     let counter = Counter::<M>::new(1);
     counter.resume();
@@ -127,6 +139,13 @@ fn every_method_starts_anew() {
     starts_anew::<Asm>();
     starts_anew::<Sjlj>();
     starts_anew::<Mcsc>();
+}
+
+#[test]
+fn every_method_starts_anew_after_trimming() {
+    starts_anew_after_trimming::<Asm>();
+    starts_anew_after_trimming::<Sjlj>();
+    starts_anew_after_trimming::<Mcsc>();
 }
 
 #[test]
