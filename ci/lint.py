@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The lints that no tool has: ordering labels, sizes, layers, words, references.
+"""The lints that no tool has: ordering labels, sizes, words, references, excerpts, layers.
 
     ci/lint.py [ROOT]      lints the tracked files of the repository (or the folder ROOT)
     ci/lint.py --planted   shows that each lint finds a planted fault, and only where there is one
@@ -44,6 +44,8 @@ PARTNER = re.compile(r"[\w-]+\.\d+")
 FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:default |const |async |unsafe |extern \"[^\"]*\" )*fn (\w+)")
 ASSEMBLY = re.compile(r'\s*".*",( //.*)?$')
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+EXCERPT = re.compile(r"<!-- from (\S+) -->$")
+COMMENT = re.compile(r"^//[/!] ?")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
 
 
@@ -182,6 +184,21 @@ def references(tree):
                     yield f"{name}:{number + 1}: no such document: {target}"
 
 
+def excerpts(tree):
+    """A program in a document that says where it comes from is there, word for word."""
+    for name, lines in tree.of(".md"):
+        for number, line in enumerate(lines):
+            match = EXCERPT.match(line)
+            if not match:
+                continue
+            first = number + 2
+            last = next((at for at in range(first, len(lines)) if lines[at].startswith("```")), first)
+            source = [COMMENT.sub("", text) for text in tree.texts.get(match[1], "").splitlines()]
+            wanted = lines[first:last]
+            if not wanted or not any(source[at:at + len(wanted)] == wanted for at in range(len(source))):
+                yield f"{name}:{number + 1}: not word for word in {match[1]}"
+
+
 def layers(tree):
     """Dependencies point down only, and the lowest crates use few others."""
     command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
@@ -207,7 +224,7 @@ def low_may_use(other, kind, target):
     return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
 
 
-LINTS = (orderings, sizes, words, references, layers)
+LINTS = (orderings, sizes, words, references, excerpts, layers)
 
 
 def lint(root, lints=LINTS):
@@ -230,6 +247,7 @@ def workspace(**crates):
 
 LONG = "    work();\n" * (MAX_FUNCTION + 1)
 PAIR = "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n// ORDERING(a.2): Acquire, pairs with a.1.\nx.load(Acquire);\n"
+EXAMPLE = "<!-- from a.rs -->\n```rust\nlet x = 1;\n\nf(x);\n```\n"
 UPWARDS = workspace(low=crate("umcg-core", 'umcg = { path = "../high" }'), high=crate("umcg"))
 DOWNWARDS = workspace(low=crate("umcg-core"), high=crate("umcg", 'umcg-core = { path = "../low" }'))
 FAT = workspace(low=crate("umcg-context", 'serde = "1"'))
@@ -252,6 +270,9 @@ PLANTED = [
     (references, {"a.md": "[b](b.md#part), [c](https://example.org)\n", "b.md": ""}, None),
     (references, {"a.md": "[b](b.md)\n"}, "no such file"),
     (references, {"src/a.rs": "//! See `docs/" + "b.md`.\n"}, "no such document"),
+    (excerpts, {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 1;\n//!\n//! f(x);\n//! ```\n"}, None),
+    (excerpts, {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 2;\n//!\n//! f(x);\n//! ```\n"}, "not word for word"),
+    (excerpts, {"a.md": EXAMPLE}, "not word for word"),
     (layers, DOWNWARDS, None),
     (layers, UPWARDS, "not below it"),
     (layers, FAT, "may use only"),
