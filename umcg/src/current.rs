@@ -89,17 +89,20 @@ pub fn switch_to_deadline(next: Ready, deadline: SystemTime) -> Result<(), Timed
 /// when a server switches to the worker. A caller that is no worker just calls `f`.
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     /// Ends the scope also when `f` panics.
-    struct Scope(Worker);
+    struct Scope;
     impl Drop for Scope {
         fn drop(&mut self) {
-            // SAFETY: the caller is the worker, in the scope that `blocking` began.
-            unsafe { self.0.end_blocking() };
+            // Looked up anew: `f` may have unregistered the worker.
+            if let Some(worker) = Worker::current() {
+                // SAFETY: the caller is that worker; a new one, which is in no scope, is left as it is.
+                unsafe { worker.end_blocking() };
+            }
         }
     }
     let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_blocking() };
-    let _scope = Scope(worker);
+    let _scope = Scope;
     f()
 }
 
@@ -108,16 +111,19 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn critical<R>(f: impl FnOnce() -> R) -> R {
     /// Ends the section also when `f` panics.
-    struct Section(Worker);
+    struct Section;
     impl Drop for Section {
         fn drop(&mut self) {
-            // SAFETY: the caller is the worker, in the section that `critical` began.
-            unsafe { self.0.end_critical() };
+            // As in `blocking`.
+            if let Some(worker) = Worker::current() {
+                // SAFETY: the caller is that worker; a new one, which is in no section, is left as it is.
+                unsafe { worker.end_critical() };
+            }
         }
     }
     let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_critical() };
-    let _section = Section(worker);
+    let _section = Section;
     f()
 }
