@@ -113,7 +113,7 @@ fn register_worker(args: Args) -> Result {
     if id & EVENT_MASK != 0 || !matches!(role(), Role::Plain) {
         return Err(Errno::INVAL);
     }
-    thread::register(id).map(drop)
+    thread::register(id, preempt::DEFAULT_INTERVAL).map(drop)
 }
 
 fn unregister(args: Args) -> Result {
@@ -151,9 +151,20 @@ fn find(tid: i32, me: Option<&Worker>) -> Result<&'static Worker> {
     }
 }
 
+/// Whether a thread of this process has this tid. One that has been joined may still be on its way out of the kernel: it is gone.
 fn thread_exists(tid: i32) -> bool {
+    const PF_EXITING: u64 = 4;
+    const FLAGS: usize = 6; // counted from the state, the first field after the name
     // SAFETY: signal 0 is not sent, only the thread looked for.
-    unsafe { libc::syscall(libc::SYS_tgkill, getpid().as_raw_nonzero().get(), tid, 0) == 0 }
+    if unsafe { libc::syscall(libc::SYS_tgkill, getpid().as_raw_nonzero().get(), tid, 0) } != 0 {
+        return false;
+    }
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")) else {
+        return !std::path::Path::new("/proc/self/task").exists(); // without /proc the kernel's first answer stands
+    };
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let flags = fields.split_whitespace().nth(FLAGS).and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & PF_EXITING == 0)
 }
 
 fn is_runnable(worker: &Worker) -> bool {

@@ -132,7 +132,7 @@ impl Worker {
         if !matches!(role(), Role::Plain) {
             return Err(Errno::INVAL);
         }
-        thread::register(id).map(Worker)
+        thread::register(id, 0).map(Worker)
     }
 
     /// Makes the calling worker a plain thread again. Switches.
@@ -201,7 +201,7 @@ impl Worker {
     /// Ends it. Switches.
     ///
     /// # Safety
-    /// As [`Worker::begin_blocking`], and there is such a scope.
+    /// As [`Worker::begin_blocking`]. Where there is no such scope nothing happens.
     pub unsafe fn end_blocking(self) {
         blocking::end(self.0);
     }
@@ -218,7 +218,7 @@ impl Worker {
     /// Ends it. May switch.
     ///
     /// # Safety
-    /// As [`Worker::begin_critical`], and there is such a section.
+    /// As [`Worker::begin_critical`]. Where there is no such section nothing happens.
     #[inline]
     pub unsafe fn end_critical(self) {
         operation::critical_end(self.0);

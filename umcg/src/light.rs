@@ -23,7 +23,7 @@ impl<'a> LightBuilder<'a> {
         self
     }
 
-    /// Its name, of which 31 bytes are kept: messages about the worker carry it.
+    /// Its name, of which 23 bytes are kept: messages about the worker carry it.
     pub fn name(mut self, name: &'a str) -> Self {
         self.name = name;
         self

@@ -97,15 +97,12 @@ fn main() {
 fn run(helper: &'static Helper, worker: &'static Worker) {
     helper.current.set(Some(worker));
     let vp = Vp::here();
-    // SAFETY: a light worker has a record.
-    let record = unsafe { &*worker.record.load(Relaxed) };
     if let Some(vp) = vp {
-        uth::enter(vp, record);
+        vp.current.store(worker.record.load(Relaxed), Relaxed);
     }
     // SAFETY: its server saw it leave for here, and nobody else may resume it.
     unsafe { umcg_context::switch(helper.context.get(), worker.context.get()) };
     if let Some(vp) = vp {
-        worker.keep_record(vp.current.load(Relaxed));
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     }
     helper.current.set(None);

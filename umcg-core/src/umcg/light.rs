@@ -67,7 +67,7 @@ unsafe fn create_in_place<F: FnOnce() + 'static>(
     let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
     worker.reset(Carrier::Light, tid, id, 0, (record as *const Record).cast_mut());
     record.extension.store(place.cast(), Relaxed);
-    record.state.store(uth::record::state::RUNNING, Relaxed); // it is not a uth to switch to by hand
+    record.state.store(uth::record::state::WORKER, Relaxed);
     let captures = captures_of::<F>(worker);
     // SAFETY: the place is below the worker, aligned for F, and the stack is new.
     unsafe { captures.write(f) };

@@ -19,7 +19,7 @@ pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
         return Err(Errno::AGAIN);
     }
     let server = Server::make().map_err(|_| Errno::NOMEM)?;
-    if let Err(error) = preempt::start(server, interval) {
+    if let Err(error) = preempt::start(&server.tick, interval) {
         server.unmake();
         return Err(error);
     }
@@ -30,7 +30,7 @@ pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
 /// Makes the calling server a plain thread.
 pub(crate) fn unregister_server(server: &'static Server) {
     set_role(Owner::Nobody);
-    preempt::stop(server);
+    preempt::stop(&server.tick);
     server.unmake();
 }
 

@@ -1,6 +1,7 @@
 //! Preemption: a worker that runs too long is taken off its server.
 //!
-//! Each server has a timer on its kernel thread's CPU clock, so a server that sleeps is never disturbed. The timer ticks twice in an
+//! Each kernel thread that runs workers has a timer on its CPU clock, so one that sleeps is never disturbed: each server's, and that of each
+//! worker that stays on its own (`Carrier::Staying`). The timer ticks twice in an
 //! interval and signals that very thread; if the same turn (`Server::turns`) has been running for two ticks, the handler switches away *inside
 //! the handler*, on the worker's stack. When a server runs the worker again the handler returns, and the kernel restores every
 //! register from the signal frame. So a preempted worker has run for between one interval and one and a half.
@@ -15,7 +16,7 @@
 
 use super::idle::Kind;
 use super::server::Server;
-use super::worker::{Inside, Worker};
+use super::worker::{Carrier, Inside, Worker};
 use super::{Role, role, thread};
 use crate::link::Link;
 use rustix::io::Errno;
@@ -33,10 +34,10 @@ pub(crate) const DEFAULT_INTERVAL: u64 = 10_000_000;
 const UNSET: u64 = u64::MAX;
 
 static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
-/// All servers that have a tick, so that a new interval reaches them.
-static SERVERS: Lock<Link<Server>> = Lock::new(Link::none());
+/// All ticks, so that a new interval reaches them.
+static TICKS: Lock<Link<Tick>> = Lock::new(Link::none());
 
-/// A server's part.
+/// A kernel thread's part.
 pub(crate) struct Tick {
     timer: AtomicPtr<c_void>,
     armed: AtomicBool,
@@ -46,7 +47,7 @@ pub(crate) struct Tick {
     times: AtomicU32,
     /// The tick interrupted a sleep of the server itself.
     interrupted: AtomicBool,
-    next: Link<Server>,
+    next: Link<Tick>,
 }
 
 impl Tick {
@@ -71,101 +72,104 @@ impl Tick {
 /// Sets the interval in nanoseconds for all servers; 0 for no preemption.
 pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
     INTERVAL.store(interval, Relaxed);
-    let servers = SERVERS.lock();
-    let mut at = servers.get();
-    while let Some(server) = at {
-        arm(server, interval)?;
-        at = server.tick.next.get();
+    let ticks = TICKS.lock();
+    let mut at = ticks.get();
+    while let Some(tick) = at {
+        arm(tick, interval)?;
+        at = tick.next.get();
     }
     Ok(())
 }
 
-/// Gives the calling server its tick. `unset` is the interval where the program has set none.
-pub(crate) fn start(server: &'static Server, unset: u64) -> Result<(), Errno> {
+/// Gives the calling kernel thread its tick. `unset` is the interval where the program has set none.
+pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
     let interval = match INTERVAL.load(Relaxed) {
         UNSET => unset,
         set => set,
     };
-    server.tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-    let servers = SERVERS.lock();
-    arm_own(server, interval)?;
-    server.tick.next.set(servers.get());
-    servers.set(Some(server));
+    tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+    let ticks = TICKS.lock();
+    arm(tick, interval)?;
+    tick.next.set(ticks.get());
+    ticks.set(Some(tick));
     Ok(())
 }
 
 /// Takes it away again.
-pub(crate) fn stop(server: &'static Server) {
-    let servers = SERVERS.lock();
-    let mut at: &Link<Server> = &servers;
+pub(crate) fn stop(tick: &'static Tick) {
+    let ticks = TICKS.lock();
+    let mut at: &Link<Tick> = &ticks;
     while let Some(other) = at.get() {
-        if std::ptr::eq(other, server) {
-            at.set(server.tick.next.take());
+        if std::ptr::eq(other, tick) {
+            at.set(tick.next.take());
             break;
         }
-        at = &other.tick.next;
+        at = &other.next;
     }
-    if server.tick.armed.swap(false, Relaxed) {
+    if tick.armed.swap(false, Relaxed) {
         // SAFETY: the timer was created and is deleted once.
-        unsafe { libc::timer_delete(server.tick.timer.load(Relaxed)) };
+        unsafe { libc::timer_delete(tick.timer.load(Relaxed)) };
     }
 }
 
-/// Keeps the list of servers still while the process forks.
+/// Keeps the list of ticks still while the process forks.
 pub(crate) fn before_fork() {
-    std::mem::forget(SERVERS.lock());
+    std::mem::forget(TICKS.lock());
 }
 
-/// Timers are not inherited: in the child no server has one.
+/// Timers are not inherited: in the child no thread has one.
 ///
 /// # Safety
 /// Called once after each `before_fork`, by the thread that called that.
 pub(crate) unsafe fn forked(in_child: bool) {
     // SAFETY: passed on.
-    let servers = unsafe { SERVERS.adopt() };
+    let ticks = unsafe { TICKS.adopt() };
     if in_child {
-        servers.set(None);
+        let mut at = ticks.take();
+        while let Some(tick) = at {
+            tick.armed.store(false, Relaxed);
+            at = tick.next.take();
+        }
     }
 }
 
-/// Creates the calling server's timer if the interval asks for one.
-fn arm_own(server: &'static Server, interval: u64) -> Result<(), Errno> {
-    if interval == 0 {
-        return Ok(());
-    }
-    create_timer(server)?;
-    arm(server, interval)
-}
-
-fn create_timer(server: &'static Server) -> Result<(), Errno> {
-    install_handler()?;
-    // SAFETY: zero is a valid sigevent.
-    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
-    event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_signo = SIGNAL;
-    event.sigev_notify_thread_id = server.tick.tid.load(Relaxed);
-    let mut timer = null_mut();
-    // SAFETY: both are valid for the call.
-    if unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) } != 0 {
-        return Err(last_error());
-    }
-    server.tick.timer.store(timer, Relaxed);
-    server.tick.armed.store(true, Relaxed);
-    Ok(())
-}
-
-fn arm(server: &Server, interval: u64) -> Result<(), Errno> {
-    if !server.tick.armed.load(Relaxed) {
-        return Ok(()); // a timer on a thread's CPU clock can be made by that thread only
+/// Lets the timer tick for this interval; makes it first if there is none and one is asked for. With the lock of TICKS.
+fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
+    if !tick.armed.load(Relaxed) {
+        if interval == 0 {
+            return Ok(());
+        }
+        create_timer(tick)?;
     }
     let half = (interval / 2).max(u64::from(interval != 0));
     let period = libc::timespec { tv_sec: (half / 1_000_000_000) as _, tv_nsec: (half % 1_000_000_000) as _ };
     let setting = libc::itimerspec { it_interval: period, it_value: period };
-    // SAFETY: the timer exists while `armed`; SERVERS' lock keeps `stop` out.
-    match unsafe { libc::timer_settime(server.tick.timer.load(Relaxed), 0, &setting, null_mut()) } {
+    // SAFETY: the timer exists while `armed`, and the lock keeps `stop` out.
+    match unsafe { libc::timer_settime(tick.timer.load(Relaxed), 0, &setting, null_mut()) } {
         0 => Ok(()),
         _ => Err(last_error()),
     }
+}
+
+/// A timer on the CPU clock of the tick's thread, which signals that thread. Any thread may make it: the kernel's number for another thread's clock
+/// is the complement of its tid with the bits for "thread" and "time it ran" below.
+fn create_timer(tick: &Tick) -> Result<(), Errno> {
+    const THREAD_CPU_CLOCK: libc::clockid_t = 0b110;
+    install_handler()?;
+    let tid = tick.tid.load(Relaxed);
+    // SAFETY: zero is a valid sigevent.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = SIGNAL;
+    event.sigev_notify_thread_id = tid;
+    let mut timer = null_mut();
+    // SAFETY: both are valid for the call.
+    if unsafe { libc::timer_create(!tid << 3 | THREAD_CPU_CLOCK, &mut event, &mut timer) } != 0 {
+        return Err(last_error());
+    }
+    tick.timer.store(timer, Relaxed);
+    tick.armed.store(true, Relaxed);
+    Ok(())
 }
 
 fn last_error() -> Errno {
@@ -210,7 +214,11 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         Role::Server(server) => return server.tick.interrupted.store(true, Relaxed),
         Role::Plain | Role::Blocked(_) => return,
     };
-    if !is_due(server) {
+    let tick = match &worker.home {
+        Some(home) if worker.carrier() == Carrier::Staying => &home.tick,
+        _ => &server.tick,
+    };
+    if !is_due(tick, server.turns.load(Relaxed)) {
         return;
     }
     if worker.critical.load(Relaxed) != 0 {
@@ -224,9 +232,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     }
 }
 
-/// Whether the worker's turn has been running for two ticks.
-fn is_due(server: &Server) -> bool {
-    let (tick, turn) = (&server.tick, server.turns.load(Relaxed));
+/// Whether this turn has been running for two ticks.
+fn is_due(tick: &Tick, turn: u64) -> bool {
     if tick.seen.swap(turn, Relaxed) != turn {
         tick.times.store(0, Relaxed);
     }
@@ -246,7 +253,8 @@ fn preempt(worker: &'static Worker, server: &'static Server, frame: &mut libc::u
     worker.critical.store(0, Relaxed);
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
-    if worker.server.get().is_none_or(|server| server.tick.tid.load(Relaxed) != tid) {
+    let moved = worker.server.get().is_none_or(|server| server.tick.tid.load(Relaxed) != tid);
+    if moved && worker.carrier() != Carrier::Staying {
         adopt_thread_state(frame);
     }
 }

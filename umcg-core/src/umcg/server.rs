@@ -157,14 +157,11 @@ impl Server {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }
 
-    /// When `from` leaves and `next` runs: which uth each is on.
-    #[inline]
-    pub(crate) fn note_uths(&self, from: &Worker, next: &Worker) {
-        let vp = self.vp();
-        from.keep_record(vp.current.load(Relaxed));
-        if next.carrier() == Carrier::Light {
-            // SAFETY: a light worker has a record.
-            uth::enter(vp, unsafe { &*next.record.load(Relaxed) });
+    /// A light worker is the uth that runs on the server's virtual processor.
+    #[inline(always)]
+    pub(crate) fn enter(&self, worker: &Worker) {
+        if worker.carrier() == Carrier::Light {
+            self.vp().current.store(worker.record.load(Relaxed), Relaxed);
         }
     }
 
@@ -180,8 +177,7 @@ impl Server {
             self.begin(worker);
             match worker.carrier() {
                 Carrier::Light => {
-                    // SAFETY: a light worker has a record.
-                    uth::enter(vp, unsafe { &*worker.record.load(Relaxed) });
+                    vp.current.store(worker.record.load(Relaxed), Relaxed);
                     // SAFETY: the worker is suspended, and ours.
                     unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
                 }
@@ -197,7 +193,6 @@ impl Server {
                 }
             }
             let Some(left) = self.current.get() else { std::process::abort() };
-            left.keep_record(vp.current.load(Relaxed));
             vp.current.store(me, Relaxed);
             if let Some(kind) = Kind::of(self.mail.kind()) {
                 self.current.set(None);

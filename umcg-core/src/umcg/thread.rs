@@ -17,7 +17,7 @@
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
-use super::{LISTS, Owner, Role, WORKERS, role, set_role};
+use super::{LISTS, Owner, Role, WORKERS, preempt, role, set_role};
 use crate::{fault, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -41,8 +41,8 @@ pub(crate) fn carrier() -> Carrier {
     })
 }
 
-/// Makes the calling pthread a worker. Returns when a server runs it.
-pub(crate) fn register(id: u64) -> Result<&'static Worker, Errno> {
+/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the preemption tick where the program has set none.
+pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno> {
     super::fork::install()?;
     if !thread_end::watch() {
         return Err(Errno::AGAIN);
@@ -66,7 +66,8 @@ pub(crate) fn register(id: u64) -> Result<&'static Worker, Errno> {
         // SAFETY: nobody else looks at the stack.
         unsafe { home.stack.get().write(Some(stack)) };
     }
-    if !WORKERS.set(tid, Some(worker)) {
+    let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
+    if !ticks || !WORKERS.set(tid, Some(worker)) {
         free_home_stack(home);
         return give_back(worker);
     }
@@ -159,6 +160,7 @@ pub(crate) fn unregister(worker: &'static Worker) {
     set_role(Owner::Nobody);
     if let Some(home) = &worker.home {
         free_home_stack(home);
+        preempt::stop(&home.tick);
     }
     release(worker);
 }

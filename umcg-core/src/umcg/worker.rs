@@ -48,6 +48,8 @@ pub(crate) struct Home {
     /// The worker's signal mask on its home thread, while it is away.
     pub(crate) mask: AtomicU64,
     pub(crate) name: Lock<String>,
+    /// Only of a staying worker: it runs on its own kernel thread.
+    pub(crate) tick: preempt::Tick,
 }
 
 #[repr(C)]
@@ -59,7 +61,7 @@ pub(crate) struct Worker {
     pub(crate) server: Link<Server>,
     /// The thread pointer to run it with; 0 for the server's.
     pub(crate) tp: AtomicUsize,
-    /// The uth that runs when the worker does; null unless it is light.
+    /// The uth that it is; null unless it is light.
     pub(crate) record: AtomicPtr<Record>,
     /// How many critical sections it is in: the library's while it is suspended, and its own.
     pub(crate) critical: AtomicU32,
@@ -93,6 +95,7 @@ impl Worker {
             stack: UnsafeCell::new(None),
             mask: AtomicU64::new(0),
             name: Lock::new(String::new()),
+            tick: preempt::Tick::new(),
         };
         Self {
             node: Node::new(),
@@ -156,15 +159,6 @@ impl Worker {
         self.home.as_ref().map_or_else(String::new, |home| home.name.lock().clone())
     }
 
-    /// Remembers which uth a light worker was on when it left: its own, unless the program switches uths inside workers.
-    #[inline]
-    pub(crate) fn keep_record(&self, record: *mut Record) {
-        // Not stored when it is the same, which is faster than the store: the next load need not wait for it.
-        if self.carrier() == Carrier::Light && self.record.load(Relaxed) != record {
-            self.record.store(record, Relaxed);
-        }
-    }
-
     /// Lets the home thread, or a staying worker, go on.
     pub(crate) fn post_go(&self) {
         // ORDERING(go.1): Release, pairs with go.2.
@@ -216,7 +210,7 @@ impl Worker {
             return unsafe { self.leave_for_switch(server) };
         }
         server.begin(next);
-        server.note_uths(self, next);
+        server.enter(next);
         let (mine, its) = (self.tp_on(server), next.tp_on(server));
         if mine != its {
             // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.

@@ -28,6 +28,8 @@ pub enum Error {
     NotCurrent,
     /// The uth stands for a kernel thread: it cannot be deleted or made anew.
     Native,
+    /// The uth is a light worker's: only a server runs it.
+    Worker,
     /// The switch method was left out of this build (feature `portable`).
     MethodMissing,
     /// There is no stack.
@@ -50,6 +52,7 @@ impl std::fmt::Display for Error {
             Error::MethodMismatch => "the uth was made for another switch method",
             Error::NotCurrent => "the uth to be saved does not run on this virtual processor",
             Error::Native => "the uth stands for a kernel thread",
+            Error::Worker => "the uth is a worker's",
             Error::MethodMissing => "the switch method is not part of this build",
             Error::Stack(error) => return error.fmt(f),
             Error::OutOfMemory => "no memory for a descriptor",

@@ -208,6 +208,7 @@ pub struct Attr<'a> {
 pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
     let vp = Vp::here().ok_or(Error::NoVp)?;
     let record = make(Some(vp), default_class(), vp.method())?;
+    record.vp.store((vp as *const Vp).cast_mut(), Relaxed);
     record.set_entry(entry, arg);
     // SAFETY: the record is new.
     unsafe { start_driver(record, driver) };
@@ -259,12 +260,16 @@ pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context:
     // ORDERING(uth.1): Release: who is handed the uth through a word of this library sees it whole; other ways of handing it
     // over synchronise by themselves.
     record.state.store(state::READY + record.method.load(Relaxed), Release);
+    // SAFETY: null or a processor's descriptor, which is never freed.
+    if let Some(vp) = unsafe { record.vp.load(Relaxed).as_ref() } {
+        record.belongs_to(vp);
+    }
 }
 
 /// Makes a uth ready to run another function from its beginning, on the stack it has.
 ///
 /// # Errors
-/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`].
+/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`], [`Error::Worker`].
 ///
 /// # Safety
 /// The uth is not about to run elsewhere. What its frames own is leaked: they are not unwound.
@@ -280,7 +285,7 @@ pub unsafe fn reinit(uth: Uth, entry: Entry, arg: *mut c_void) -> Result<(), Err
 /// Ends a uth that does not run, and recycles its stack.
 ///
 /// # Errors
-/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`].
+/// [`Error::Running`], [`Error::Deleted`], [`Error::Native`], [`Error::Worker`].
 ///
 /// # Safety
 /// As [`reinit`].
@@ -298,7 +303,7 @@ pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
 /// Nothing runs on its stack, nor will.
 #[inline]
 pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
-    record.state.store(state::DELETED, Relaxed);
+    record.retire(state::DELETED);
     // SAFETY: passed on; a record is deleted once, by its state.
     let Some(stack) = (unsafe { record.take_stack() }) else { return };
     match (vp, RECYCLE.load(Relaxed)) {
@@ -312,8 +317,9 @@ pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
 fn check_idle(record: &Record) -> Result<(), Error> {
     match record.state.load(Relaxed) {
         state::DELETED => Err(Error::Deleted),
+        state::WORKER => Err(Error::Worker),
         _ if record.is_native() => Err(Error::Native),
-        state::RUNNING => Err(Error::Running),
+        _ if record.is_running() => Err(Error::Running),
         _ => Ok(()),
     }
 }
@@ -337,21 +343,32 @@ pub fn current_on(rank: u32) -> Option<Uth> {
 ///
 /// # Errors
 /// [`Error::NoVp`], [`Error::NotCurrent`]; [`Error::Running`] (also for `new` = `old`), [`Error::Finished`],
-/// [`Error::Discarded`], [`Error::Deleted`], [`Error::MethodMismatch`] for a `new` that cannot run.
+/// [`Error::Discarded`], [`Error::Deleted`], [`Error::MethodMismatch`], [`Error::Native`] for a `new` that cannot run here;
+/// [`Error::Worker`] when either is a light worker's.
 ///
 /// # Safety
 /// No other virtual processor switches to `new` at the same time. The caller holds no reference into thread-local storage across the
 /// call if the uth may go on on another virtual processor. Without `old`, what the caller's frames own is leaked.
 #[inline]
 pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
-    // The processor is known from the uth that runs on it; only a caller that does not say who it is costs a look-up.
-    let vp = match old {
-        // SAFETY: `vp` is null or a processor's descriptor, which is never freed.
-        Some(old) => unsafe { old.0.vp.load(Relaxed).as_ref() },
-        None => Vp::here(),
-    };
+    if let Some(old) = old {
+        // The processor is known from the uth that runs on it, and what can be wrong shows in four comparisons.
+        let vp = old.0.short_way.load(Relaxed);
+        // SAFETY: null or a processor's descriptor, which is never freed.
+        let as_usual = unsafe { vp.as_ref() }.filter(|here| {
+            std::ptr::eq(new.0.short_way.load(Relaxed), vp)
+                && std::ptr::eq(here.current.load(Relaxed), old.0)
+                && !std::ptr::eq(old.0, new.0)
+        });
+        if let Some(here) = as_usual {
+            here.current.store((new.0 as *const Record).cast_mut(), Relaxed);
+            // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
+            unsafe { umcg_context::switch(old.0.context.get(), new.0.context.get()) };
+            return Ok(());
+        }
+    }
     // SAFETY: passed on.
-    unsafe { switch_on(vp.ok_or(Error::NoVp)?, old, new) }
+    unsafe { switch_checked(Vp::here(), old, new) }
 }
 
 /// Like [`switch_to`], on the virtual processor of this rank, which must be the caller's.
@@ -363,57 +380,64 @@ pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
 /// As [`switch_to`], and `rank` is that of the caller's virtual processor.
 pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), Error> {
     // SAFETY: passed on.
-    unsafe { switch_on(Vp::of_rank(rank).ok_or(Error::NoVp)?, old, new) }
+    unsafe { switch_checked(Vp::of_rank(rank), old, new) }
 }
 
+/// A switch that is not by the short way: the first on a processor, one by a portable method, or a wrong one.
+///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
-#[inline(always)]
-unsafe fn switch_on(vp: &'static Vp, old: Option<Uth>, new: Uth) -> Result<(), Error> {
-    let ready = vp.ready.load(Relaxed);
+#[inline(never)]
+unsafe fn switch_checked(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Result<(), Error> {
+    let vp = vp.ok_or(Error::NoVp)?;
     let Some(old) = old else {
-        if new.0.state.load(Relaxed) != ready {
-            return Err(cannot_run(new.0));
-        }
-        // SAFETY: `current` is set while a processor exists.
-        let caller = unsafe { &*vp.current.load(Relaxed) };
-        caller.state.store(state::DISCARDED, Relaxed);
-        enter(vp, new.0);
-        // SAFETY: `new` is suspended, which its state says and the caller vouches for.
-        unsafe { method::resume(caller, new.0) }
+        // SAFETY: passed on.
+        return Err(unsafe { abandon(vp, new) });
     };
-    if new.0.state.load(Relaxed) != ready || !std::ptr::eq(vp.current.load(Relaxed), old.0) {
-        return Err(cannot_switch(vp, old.0, new.0));
-    }
-    old.0.state.store(ready, Relaxed);
-    enter(vp, new.0);
-    // SAFETY: as above; `old` is the caller, so its context is the caller's to write.
-    unsafe { method::switch(ready, old.0, new.0) };
+    check_switch(vp, old.0, new.0)?;
+    vp.current.store((new.0 as *const Record).cast_mut(), Relaxed);
+    // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
+    unsafe { method::switch(vp.ready.load(Relaxed), old.0, new.0) };
     Ok(())
 }
 
-/// Notes that `record` is what runs on `vp` from now on.
-#[inline(always)]
-pub(crate) fn enter(vp: &Vp, record: &Record) {
-    record.state.store(state::RUNNING, Relaxed);
-    record.vp.store((vp as *const Vp).cast_mut(), Relaxed);
-    vp.current.store((record as *const Record).cast_mut(), Relaxed);
-}
-
+/// Goes on with `new` without saving the caller. Returns only if that cannot be done.
+///
+/// # Safety
+/// As [`switch_to`]; `vp` is the caller's.
 #[cold]
-fn cannot_switch(vp: &Vp, old: &Record, new: &Record) -> Error {
-    if std::ptr::eq(vp.current.load(Relaxed), old) { cannot_run(new) } else { Error::NotCurrent }
-}
-
-#[cold]
-fn cannot_run(new: &Record) -> Error {
-    match new.state.load(Relaxed) {
-        state::DELETED => Error::Deleted,
-        state::RUNNING => Error::Running,
-        state::FINISHED => Error::Finished,
-        state::DISCARDED => Error::Discarded,
-        _ => Error::MethodMismatch,
+unsafe fn abandon(vp: &'static Vp, new: Uth) -> Error {
+    // SAFETY: `current` is set while a processor exists.
+    let caller = unsafe { &*vp.current.load(Relaxed) };
+    if let Err(error) = check_switch(vp, caller, new.0) {
+        return error;
     }
+    caller.retire(state::DISCARDED);
+    vp.current.store((new.0 as *const Record).cast_mut(), Relaxed);
+    // SAFETY: `new` is suspended, which was checked and the caller vouches for.
+    unsafe { method::resume(caller, new.0) }
+}
+
+/// Whether `vp` can go from `old` to `new`; if so, `new` is noted as its own.
+#[cold]
+fn check_switch(vp: &'static Vp, old: &Record, new: &Record) -> Result<(), Error> {
+    if !std::ptr::eq(vp.current.load(Relaxed), old) {
+        return Err(Error::NotCurrent);
+    }
+    let state = new.state.load(Relaxed);
+    match state {
+        state::DELETED => return Err(Error::Deleted),
+        state::FINISHED => return Err(Error::Finished),
+        state::DISCARDED => return Err(Error::Discarded),
+        state::WORKER => return Err(Error::Worker),
+        _ if old.state.load(Relaxed) == state::WORKER => return Err(Error::Worker),
+        _ if new.is_running() => return Err(Error::Running),
+        _ if new.is_native() && !std::ptr::eq(new, &vp.native) => return Err(Error::Native),
+        _ if state != vp.ready.load(Relaxed) => return Err(Error::MethodMismatch),
+        _ => {}
+    }
+    new.belongs_to(vp);
+    Ok(())
 }
 
 /// Calls `f` on the stack of a suspended uth, as if the uth had called it where it was suspended: a backtrace that `f` takes shows what the uth is doing.
@@ -424,8 +448,13 @@ fn cannot_run(new: &Record) -> Error {
 /// # Safety
 /// As [`switch_to`]; `f` does not switch.
 pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
-    if uth.0.state.load(Relaxed) != state::READY + Method::Asm as u8 {
-        return Err(cannot_run(uth.0));
+    match uth.0.state.load(Relaxed) {
+        state::DELETED => return Err(Error::Deleted),
+        state::FINISHED => return Err(Error::Finished),
+        state::DISCARDED => return Err(Error::Discarded),
+        _ if uth.0.is_running() => return Err(Error::Running),
+        _ if uth.0.method.load(Relaxed) != Method::Asm as u8 => return Err(Error::MethodMismatch),
+        _ => {}
     }
     // SAFETY: passed on.
     unsafe { method::inspect(uth.0, f) };
@@ -483,8 +512,8 @@ fn finish(record: &Record) -> ! {
     if vp.native.state.load(Relaxed) != vp.ready.load(Relaxed) {
         die(record, "returned, and its virtual processor's own flow was not saved, so nothing is left to run");
     }
-    record.state.store(state::FINISHED, Relaxed);
-    enter(vp, &vp.native);
+    record.retire(state::FINISHED);
+    vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     // SAFETY: the native flow is suspended on this processor, which its state says.
     unsafe { method::resume(record, &vp.native) }
 }

@@ -10,7 +10,7 @@
 //!
 //! | field | written by |
 //! |---|---|
-//! | `context`, `state`, `vp` | the virtual processor that runs the uth; when nobody runs it, whoever makes, deletes or switches to it |
+//! | `context`, `state`, `vp`, `short_way` | the virtual processor that runs the uth; when nobody runs it, whoever makes, deletes or switches to it |
 //! | `arg`, `entry`, `name` | whoever makes it anew; `arg` also by `set_arg` |
 //! | `link` | the stack pool, while the uth is deleted |
 
@@ -23,17 +23,21 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
 use umcg_context::Context;
 use umcg_context::stack::{Class, Stack};
 
-/// What a uth is doing. A zeroed record is `DELETED`; the `READY` states tell the method too, so that one comparison checks both.
+/// Whether a uth has a flow that can run. A zeroed record is `DELETED`; the `READY` states tell the method too, so that one comparison
+/// checks both.
+///
+/// Whether a `READY` uth runs just now is not said here but by its processor: `vp.current`. So a switch changes no state.
 pub(crate) mod state {
     pub(crate) const DELETED: u8 = 0;
-    pub(crate) const RUNNING: u8 = 1;
-    pub(crate) const FINISHED: u8 = 2;
-    pub(crate) const DISCARDED: u8 = 3;
+    pub(crate) const FINISHED: u8 = 1;
+    pub(crate) const DISCARDED: u8 = 2;
+    /// It is a worker's: only a server runs it.
+    pub(crate) const WORKER: u8 = 3;
     pub(crate) const READY: u8 = 4;
 }
 
 /// How many bytes of a name are kept.
-pub const NAME_BYTES: usize = 31;
+pub const NAME_BYTES: usize = 23;
 
 /// Bytes between the frames and the record that are left to the layer above.
 pub(crate) const EXTENSION_BYTES: usize = 320;
@@ -42,7 +46,9 @@ pub(crate) const EXTENSION_BYTES: usize = 320;
 #[repr(C, align(64))]
 pub(crate) struct Record {
     pub(crate) context: UnsafeCell<Context>,
-    pub(crate) vp: AtomicPtr<Vp>,
+    /// The processor that may run it by the short way: that which ran it last, while the uth is `READY` and both switch by the
+    /// assembly; else null. One comparison with the caller's processor then says all that a switch has to know.
+    pub(crate) short_way: AtomicPtr<Vp>,
     pub(crate) entry: AtomicUsize,
     pub(crate) arg: AtomicPtr<c_void>,
     pub(crate) state: AtomicU8,
@@ -55,6 +61,8 @@ pub(crate) struct Record {
     // Second line: nothing that a switch needs.
     name: [AtomicU8; NAME_BYTES + 1],
     pub(crate) portable: AtomicPtr<u8>,
+    /// The processor that ran it last, or null.
+    pub(crate) vp: AtomicPtr<Vp>,
     /// What the layer above keeps with the uth (a worker), or null.
     pub(crate) extension: AtomicPtr<()>,
     base: AtomicPtr<u8>,
@@ -71,10 +79,11 @@ impl Record {
     pub(crate) const fn native() -> Self {
         Self {
             context: UnsafeCell::new(Context::empty()),
+            short_way: AtomicPtr::new(null_mut()),
             vp: AtomicPtr::new(null_mut()),
             entry: AtomicUsize::new(0),
             arg: AtomicPtr::new(null_mut()),
-            state: AtomicU8::new(state::RUNNING),
+            state: AtomicU8::new(state::DELETED),
             method: AtomicU8::new(0),
             name_len: AtomicU8::new(0),
             native: AtomicU8::new(1),
@@ -102,6 +111,7 @@ impl Record {
         }
         record.native.store(0, Relaxed);
         record.name_len.store(0, Relaxed);
+        record.short_way.store(null_mut(), Relaxed);
         record.vp.store(null_mut(), Relaxed);
         record.extension.store(null_mut(), Relaxed);
         record.portable.store(null_mut(), Relaxed);
@@ -122,6 +132,27 @@ impl Record {
     /// What messages call it.
     pub(crate) fn kind(&self) -> &'static str {
         if self.extension.load(Relaxed).is_null() { "uth" } else { "worker" }
+    }
+
+    /// Whether it runs on some virtual processor just now.
+    pub(crate) fn is_running(&self) -> bool {
+        // SAFETY: null or a processor's descriptor, which is never freed.
+        let vp = unsafe { self.vp.load(Relaxed).as_ref() };
+        vp.is_some_and(|vp| std::ptr::eq(vp.current.load(Relaxed), self))
+    }
+
+    /// Makes `vp` the processor that runs it, or ran it last.
+    pub(crate) fn belongs_to(&self, vp: &Vp) {
+        let vp = (vp as *const Vp).cast_mut();
+        self.vp.store(vp, Relaxed);
+        let short = self.state.load(Relaxed) == state::READY + Method::Asm as u8;
+        self.short_way.store(if short { vp } else { null_mut() }, Relaxed);
+    }
+
+    /// It has no flow that can run any more, or not one that a switch may choose.
+    pub(crate) fn retire(&self, state: u8) {
+        self.short_way.store(null_mut(), Relaxed);
+        self.state.store(state, Relaxed);
     }
 
     pub(crate) fn is_native(&self) -> bool {

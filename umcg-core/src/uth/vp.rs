@@ -72,8 +72,8 @@ impl Vp {
             return Err(error);
         }
         vp.ready.store(state::READY + method as u8, Relaxed);
-        vp.native.state.store(state::RUNNING, Relaxed);
-        vp.native.vp.store((vp as *const Vp).cast_mut(), Relaxed);
+        vp.native.state.store(state::READY + method as u8, Relaxed);
+        vp.native.belongs_to(vp);
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
         fault::install();
         fault::ensure_signal_stack();
@@ -123,6 +123,7 @@ impl Vp {
         drop(std::mem::take(unsafe { &mut *vp.pool.get() }));
         local::set_vp(null_mut());
         vp.current.store(null_mut(), Relaxed);
+        vp.native.retire(state::DELETED);
         super::method::release_native(&vp.native);
         vp.give_up();
         Ok(())
