@@ -1,0 +1,98 @@
+//! Work stealing: a server for each processor, with a queue of its own; one that has nothing left takes half of another's queue, or sleeps.
+//!
+//! The load is as unbalanced as can be: all workers begin in the first server's queue. The same load on one server shows what stealing gains.
+//!
+//! Run it: `cargo run --release -p umcg --example work_stealing [workers]`
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use std::{hint::black_box, thread};
+use umcg::{Event, Ready, Server, WorkerId};
+
+const SLICES: u32 = 20;
+
+struct Group {
+    queues: Vec<Mutex<VecDeque<Ready>>>,
+    /// Workers that have not ended.
+    alive: AtomicU64,
+    /// Servers that sleep, or have decided to and look around once more. `umcg::wake` remembers nothing, so who has work for others calls it until
+    /// it finds one asleep, or none is left: one that counted itself before the work was there gets the call; one that did so after sees the work.
+    sleepers: AtomicU64,
+}
+
+impl Group {
+    /// The newest of its own queue, which the cache still knows; else the first of the oldest half of another's, which moves over.
+    fn next(&self, me: usize, stolen: &mut usize) -> Option<Ready> {
+        let own = self.queues[me].lock().unwrap().pop_back();
+        own.or_else(|| {
+            let half = |queue: &mut VecDeque<Ready>| queue.drain(..queue.len().div_ceil(2)).collect::<VecDeque<_>>();
+            let mut loot = self.queues.iter().map(|queue| half(&mut queue.lock().unwrap())).find(|loot| !loot.is_empty())?;
+            *stolen += loot.len();
+            let first = loot.pop_front();
+            self.queues[me].lock().unwrap().append(&mut loot); // no other lock is held: no two servers wait for each other
+            first
+        })
+    }
+
+    /// Until there is an event, a call, or work to steal.
+    fn sleep(&self, server: &Server) -> Option<Event> {
+        self.sleepers.fetch_add(1, SeqCst);
+        let idle = self.alive.load(SeqCst) > 0 && self.queues.iter().all(|queue| queue.lock().unwrap().is_empty());
+        let event = if idle { server.wait().ok() } else { None };
+        self.sleepers.fetch_sub(1, SeqCst);
+        event
+    }
+
+    /// A server's life.
+    fn serve(&self, me: usize) {
+        let server = Server::register().expect("a plain thread");
+        let (mut turns, mut stolen) = (0, 0);
+        while self.alive.load(SeqCst) > 0 {
+            let event = self.next(me, &mut stolen).map(|ready| server.switch_to(ready)).or_else(|| self.sleep(&server));
+            let mut queue = self.queues[me].lock().unwrap();
+            match event {
+                Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) => queue.push_back(ready),
+                Some(Event::Exit(_)) => drop(self.alive.fetch_sub(1, SeqCst)),
+                Some(Event::Block(_) | Event::Timeout(_)) | None => continue,
+            }
+            turns += 1;
+            let surplus = queue.len() > 1;
+            drop(queue);
+            while surplus && self.sleepers.load(SeqCst) > 0 && !umcg::wake() {
+                thread::yield_now(); // one is about to sleep, or has just been woken
+            }
+        }
+        while self.sleepers.load(SeqCst) > 0 {
+            umcg::wake();
+            thread::yield_now();
+        }
+        println!("server {} of {}: {turns:>6} turns, {stolen:>4} workers stolen", me + 1, self.queues.len());
+    }
+}
+
+/// Runs the load on so many servers.
+fn run(servers: usize, workers: u64) -> Duration {
+    let work = || {
+        for _ in 0..SLICES {
+            black_box((0..100_000).fold(1u64, |x, y| black_box(x ^ y)));
+            umcg::wait().expect("a worker");
+        }
+    };
+    // SAFETY: there is no preemption, and nothing but a counter is kept across the wait.
+    let light = |index| unsafe { umcg::light(WorkerId::from_index(index)).spawn(work) }.expect("memory for a stack");
+    let group = &Group { queues: (0..servers).map(|_| Mutex::default()).collect(), alive: workers.into(), sleepers: 0.into() };
+    group.queues[0].lock().unwrap().extend((0..workers).map(light));
+    let begin = Instant::now();
+    thread::scope(|scope| (0..servers).for_each(|me| drop(scope.spawn(move || group.serve(me)))));
+    begin.elapsed()
+}
+
+fn main() {
+    let workers = std::env::args().nth(1).map_or(1_500, |argument| argument.parse().expect("a number of workers"));
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    let (alone, together) = (run(1, workers), run(processors, workers));
+    let gain = alone.as_secs_f64() / together.as_secs_f64();
+    println!("{alone:.1?} on one server, {together:.1?} on {processors}: {gain:.2} times as fast");
+}
