@@ -220,9 +220,10 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
         return Err(Errno::INVAL);
     }
     // SAFETY: the caller is the server's own flow, by its role, and has just claimed the worker.
-    let (left, kind) = unsafe { server.run(worker) };
+    let (left, _) = unsafe { server.run(worker) };
+    let (kind, deadline) = server.mail.read();
     let event = left.node.id() | kind as u64;
-    operation::settle(left, kind, Hand::Open, server.mail.deadline());
+    operation::settle(left, kind, Hand::Open, deadline);
     let mut slots = Slots::new(args);
     if slots.put(event) && slots.room > 0 && LISTS.has_events() {
         let room = slots.room;

@@ -4,7 +4,7 @@
 pub use crate::umcg::idle::Kind;
 
 use crate::umcg::idle::{Hand, Node, Waited};
-use crate::umcg::operation::{self, settle};
+use crate::umcg::operation;
 use crate::umcg::{self, LISTS, Role, blocking, current_worker, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
@@ -22,15 +22,13 @@ unsafe impl Send for Worker {}
 // SAFETY: as above.
 unsafe impl Sync for Worker {}
 
-/// An event: what happened, to which worker, and the worker itself for those events that give the right to run it.
+/// An event.
 #[derive(Clone, Copy)]
-pub struct Event {
-    /// What happened.
-    pub kind: Kind,
-    /// The worker's id.
-    pub id: u64,
-    /// Wake, Wait and Preempt: the caller may run this worker now, and nobody else may.
-    pub worker: Worker,
+pub enum Event {
+    /// Wake, Wait or Preempt: the caller may run this worker now, and nobody else may.
+    Ready(Kind, Worker),
+    /// Block, Exit or Timeout of the worker with this id.
+    News(Kind, u64),
 }
 
 /// Why a server's wait ended without an event.
@@ -45,7 +43,10 @@ pub enum Nothing {
 }
 
 fn event(node: &'static Node, kind: Kind) -> Event {
-    Event { kind, id: node.id(), worker: Worker(umcg::worker::Worker::of(node)) }
+    match kind {
+        Kind::Wake | Kind::Wait | Kind::Preempt => Event::Ready(kind, Worker(umcg::worker::Worker::of(node))),
+        Kind::Block | Kind::Exit | Kind::Timeout => Event::News(kind, node.id()),
+    }
 }
 
 impl Server {
@@ -75,13 +76,24 @@ impl Server {
     ///
     /// # Safety
     /// Called by the server's own flow, which has the right to run `worker`.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn run(self, worker: Worker) -> Event {
         LISTS.take(&worker.0.node);
-        // SAFETY: passed on; the worker is RUNNING now.
-        let (left, kind) = unsafe { self.0.run(worker.0) };
+        // SAFETY: passed on.
+        let (left, plain_wait) = unsafe { self.0.run(worker.0) };
+        if plain_wait {
+            LISTS.hold(&left.node);
+            return Event::Ready(Kind::Wait, Worker(left));
+        }
+        self.settle(left)
+    }
+
+    /// What is to be done, and told, after any letter but the most common one.
+    #[cold]
+    fn settle(self, left: &'static umcg::worker::Worker) -> Event {
+        let (kind, deadline) = self.0.mail.read();
         let event = event(&left.node, kind);
-        settle(left, kind, Hand::Held, self.0.mail.deadline());
+        operation::settle(left, kind, Hand::Held, deadline);
         event
     }
 

@@ -103,18 +103,21 @@ impl Event {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_raw(event: raw::Event) -> Event {
-        let id = WorkerId(event.id);
-        // SAFETY: Wake, Wait and Preempt give the right to run the worker to who gets the event, once.
-        let ready = || unsafe { Ready::new(event.worker) };
-        match event.kind {
-            Kind::Block => Event::Block(id),
-            Kind::Wake => Event::Wake(ready()),
-            Kind::Wait => Event::Wait(ready()),
-            Kind::Exit => Event::Exit(id),
-            Kind::Timeout => Event::Timeout(id),
-            Kind::Preempt => Event::Preempt(ready()),
+        match event {
+            raw::Event::Ready(kind, worker) => {
+                // SAFETY: such an event gives the right to run the worker to who gets it, once.
+                let ready = unsafe { Ready::new(worker) };
+                match kind {
+                    Kind::Wake => Event::Wake(ready),
+                    Kind::Preempt => Event::Preempt(ready),
+                    _ => Event::Wait(ready),
+                }
+            }
+            raw::Event::News(Kind::Block, id) => Event::Block(WorkerId(id)),
+            raw::Event::News(Kind::Exit, id) => Event::Exit(WorkerId(id)),
+            raw::Event::News(_, id) => Event::Timeout(WorkerId(id)),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn begin(worker: &'static Worker) {
     }
     let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
-    unsafe { worker.leave(server, Kind::Block, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Block, None) };
     thread::came_home(worker);
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
         return false;
     }
     worker.blocking.store(depth - 1, Relaxed);
-    if depth == 1 && !worker.is_running() {
+    if depth == 1 && worker.is_blocked() {
         let _inside = Inside::enter(worker);
         match helper_of_storage() {
             // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts WAKE.

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - `RUNNABLE`: anyone may claim it by its tid: one compare-and-swap decides between servers ([`Node::claim`]).
-//! - `HELD`: a token for it exists (the safe Rust form). The token's owner alone may run it, so that takes no locked operation ([`Lists::take`]).
+//! - `HELD`: a token for it exists, or somebody runs it by its token (the safe Rust form). The token's owner alone may run it, so that takes
+//!   no locked operation ([`Lists::take`]), and the state need not change when it runs and waits.
 //! - `RUNNABLE_TIMED`, `HELD_TIMED`: the same with an armed timer, or with an uncollected TIMEOUT. Both are left only under the lock.
 //!
 //! # Invariants
@@ -333,6 +334,14 @@ impl Lists {
         }
     }
 
+    /// A worker that runs by its token gave its server WAIT directly, without a deadline: the server has the token again.
+    #[inline]
+    pub(crate) fn hold(&self, node: &'static Node) {
+        if node.state() != state::HELD {
+            node.set_state(state::HELD); // it ran by its tid before
+        }
+    }
+
     /// A worker gave its server WAIT or PREEMPT directly: hands it over at once.
     #[inline]
     pub(crate) fn hand_over(&self, node: &'static Node, hand: Hand, deadline: Option<u64>) {
@@ -358,7 +367,6 @@ impl Lists {
         if node.state() != state::HELD {
             self.take_timed(node);
         }
-        node.set_state(state::RUNNING);
     }
 
     #[cold]
@@ -373,6 +381,7 @@ impl Lists {
         if node.events.load(Relaxed) != 0 {
             self.dequeue(&inner, node);
         }
+        node.set_state(state::HELD);
     }
 
     /// Collects events in the order they arose. `give` is told of each; `room` says how many more it takes. The two events of

@@ -144,7 +144,7 @@ fn end(worker: &'static Worker) -> ! {
     };
     std::mem::forget(Inside::enter(worker));
     // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this never returns.
-    unsafe { worker.leave(server, Kind::Exit, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Exit, None) };
     std::process::abort()
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn role() -> Role {
         // SAFETY: likewise, a worker.
         let worker: &'static Worker = unsafe { &*(address as *const Worker) };
         match worker.server.get() {
-            Some(server) if worker.is_running() => Role::Worker(worker, server),
+            Some(server) if !worker.is_blocked() => Role::Worker(worker, server),
             _ => Role::Blocked(worker),
         }
     } else {

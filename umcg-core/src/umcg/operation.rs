@@ -2,7 +2,7 @@
 
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
-use super::worker::{Carrier, Inside, Worker};
+use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{LISTS, Owner, Role, blocking, fork, light, preempt, role, set_role, thread};
 use crate::uth;
 use rustix::io::Errno;
@@ -55,7 +55,7 @@ pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, r
 pub(crate) fn worker_wait(worker: &'static Worker, server: &'static Server, deadline: Option<u64>) -> bool {
     let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(server, Kind::Wait, deadline.unwrap_or(u64::MAX)) };
+    unsafe { worker.leave(server, Kind::Wait, deadline) };
     !worker.node.take_timed_out()
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn critical_begin(worker: &'static Worker) {
 
 /// Ends one. False when there is none.
 pub(crate) fn critical_end(worker: &'static Worker) -> bool {
-    let open = worker.critical.load(Relaxed) > 0;
+    let open = worker.critical.load(Relaxed) & !PREEMPT_WANTED > 0;
     if open {
         drop(Inside(worker));
     }

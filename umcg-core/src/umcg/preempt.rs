@@ -16,7 +16,7 @@
 
 use super::idle::Kind;
 use super::server::Server;
-use super::worker::{Carrier, Inside, Worker};
+use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{Role, role, thread};
 use crate::link::Link;
 use rustix::io::Errno;
@@ -198,10 +198,10 @@ fn install_handler() -> Result<(), Errno> {
 #[cold]
 pub(crate) fn give_way() {
     let Role::Worker(worker, server) = role() else { return };
-    worker.preempt_wanted.store(false, Relaxed);
+    worker.critical.store(0, Relaxed);
     let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(server, Kind::Preempt, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Preempt, None) };
 }
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -221,9 +221,10 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     if !is_due(tick, server.turns.load(Relaxed)) {
         return;
     }
-    if worker.critical.load(Relaxed) != 0 {
-        worker.preempt_wanted.store(true, Relaxed);
-        return;
+    let critical = worker.critical.load(Relaxed);
+    if critical != 0 {
+        // The section that was interrupted may just be counting, and overwrite this: then the next tick says it again.
+        return worker.critical.store(critical | PREEMPT_WANTED, Relaxed);
     }
     // SAFETY: the kernel passes a ucontext_t.
     let frame = unsafe { &mut *context.cast::<libc::ucontext_t>() };
@@ -247,9 +248,8 @@ fn preempt(worker: &'static Worker, server: &'static Server, frame: &mut libc::u
     let tid = server.tick.tid.load(Relaxed);
     let inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(server, Kind::Preempt, u64::MAX) };
+    unsafe { worker.leave(server, Kind::Preempt, None) };
     std::mem::forget(inside);
-    worker.preempt_wanted.store(false, Relaxed);
     worker.critical.store(0, Relaxed);
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };

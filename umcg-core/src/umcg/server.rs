@@ -30,16 +30,21 @@ pub(crate) struct Mail {
 
 /// Not an event: the server is to run another worker in the place of the one that left.
 const SWITCH: u8 = 0;
+/// WAIT without a deadline: the letter that nearly always comes, so its ways are kept short.
+pub(crate) const PLAIN_WAIT: u8 = 7;
 
 impl Mail {
-    #[inline]
-    pub(crate) fn set(&self, kind: u8, deadline: u64) {
-        self.kind.store(kind, Relaxed);
-        self.deadline.store(deadline, Relaxed);
+    #[inline(always)]
+    pub(crate) fn set(&self, kind: Kind, deadline: Option<u64>) {
+        if let (Kind::Wait, None) = (kind, deadline) {
+            return self.kind.store(PLAIN_WAIT, Relaxed);
+        }
+        self.kind.store(kind as u8, Relaxed);
+        self.deadline.store(deadline.unwrap_or(u64::MAX), Relaxed);
     }
 
     pub(crate) fn set_switch(&self) {
-        self.set(SWITCH, u64::MAX);
+        self.kind.store(SWITCH, Relaxed);
     }
 
     /// From another kernel thread.
@@ -56,15 +61,16 @@ impl Mail {
         }
     }
 
-    #[inline]
-    fn kind(&self) -> u8 {
-        self.kind.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        let deadline = self.deadline.load(Relaxed);
-        (deadline != u64::MAX).then_some(deadline)
+    /// What happened, and for WAIT the deadline. Not for SWITCH.
+    pub(crate) fn read(&self) -> (Kind, Option<u64>) {
+        let deadline = || Some(self.deadline.load(Relaxed)).filter(|deadline| *deadline != u64::MAX);
+        match self.kind.load(Relaxed) {
+            1 => (Kind::Block, None),
+            3 => (Kind::Wait, deadline()),
+            4 => (Kind::Exit, None),
+            6 => (Kind::Preempt, None),
+            _ => (Kind::Wait, None),
+        }
     }
 }
 
@@ -152,7 +158,9 @@ impl Server {
     /// Notes that `worker` runs here from now on.
     #[inline(always)]
     pub(crate) fn begin(&'static self, worker: &'static Worker) {
-        worker.server.set(Some(self));
+        if worker.carrier() != Carrier::Light {
+            worker.server.set(Some(self)); // a light worker finds it in the storage that they share
+        }
         self.current.set(Some(worker));
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }
@@ -165,57 +173,63 @@ impl Server {
         }
     }
 
-    /// Runs `worker` in the server's place, until it, or another that it switched to, leaves. Returns which, and why.
+    /// Runs `worker` in the server's place, until it, or another that it switched to, leaves. Returns which one did, and whether its letter
+    /// is a [`PLAIN_WAIT`]; if not, `mail` has it.
     ///
     /// # Safety
-    /// The caller is the server's own flow; `worker` is RUNNING by the caller's claim and suspended.
-    #[inline]
-    pub(crate) unsafe fn run(&'static self, mut worker: &'static Worker) -> (&'static Worker, Kind) {
-        let vp = self.vp();
-        let me = vp.current.load(Relaxed);
-        loop {
-            self.begin(worker);
-            match worker.carrier() {
-                Carrier::Light => {
-                    vp.current.store(worker.record.load(Relaxed), Relaxed);
-                    // SAFETY: the worker is suspended, and ours.
-                    unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
-                }
-                Carrier::Moving => {
-                    // SAFETY: so is its storage; nothing touches any before the switch.
-                    unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
-                    // SAFETY: as above. Who comes back sets our own storage again.
-                    unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
-                }
-                Carrier::Staying => {
-                    worker.post_go();
-                    self.mail.await_posted();
-                }
+    /// The caller is the server's own flow; `worker` is the caller's to run, by claim or token, and suspended.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&'static self, worker: &'static Worker) -> (&'static Worker, bool) {
+        let me = self.vp().current.load(Relaxed);
+        // SAFETY: passed on.
+        unsafe { self.attach(worker) };
+        let letter = self.mail.kind.load(Relaxed);
+        if letter == SWITCH {
+            // SAFETY: passed on.
+            unsafe { self.attach_next() };
+        }
+        self.vp().current.store(me, Relaxed);
+        let left = self.current.get().unwrap_or(worker);
+        self.current.set(None);
+        (left, self.mail.kind.load(Relaxed) == PLAIN_WAIT)
+    }
+
+    /// Lets `worker` run until a worker leaves.
+    ///
+    /// # Safety
+    /// As [`Server::run`].
+    #[inline(always)]
+    unsafe fn attach(&'static self, worker: &'static Worker) {
+        self.begin(worker);
+        match worker.carrier() {
+            Carrier::Light => {
+                self.vp().current.store(worker.record.load(Relaxed), Relaxed);
+                // SAFETY: the worker is suspended, and ours.
+                unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
             }
-            let Some(left) = self.current.get() else { std::process::abort() };
-            vp.current.store(me, Relaxed);
-            if let Some(kind) = Kind::of(self.mail.kind()) {
-                self.current.set(None);
-                return (left, kind);
+            Carrier::Moving => {
+                // SAFETY: so is its storage; nothing touches any before the switch.
+                unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
+                // SAFETY: as above. Who comes back sets our own storage again.
+                unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
             }
-            left.publish();
-            match self.next.take() {
-                Some(next) => worker = next,
-                None => std::process::abort(),
+            Carrier::Staying => {
+                worker.post_go();
+                self.mail.await_posted();
             }
         }
     }
-}
 
-impl Kind {
-    #[inline]
-    fn of(mail: u8) -> Option<Kind> {
-        Some(match mail {
-            1 => Kind::Block,
-            3 => Kind::Wait,
-            4 => Kind::Exit,
-            6 => Kind::Preempt,
-            _ => return None,
-        })
+    /// The worker that left did so for another: publishes the one and runs the other, as often as that happens.
+    ///
+    /// # Safety
+    /// As [`Server::run`]; the letter is SWITCH.
+    #[cold]
+    unsafe fn attach_next(&'static self) {
+        while let (SWITCH, Some(left), Some(next)) = (self.mail.kind.load(Relaxed), self.current.get(), self.next.take()) {
+            left.publish();
+            // SAFETY: passed on; the worker that left had the right to run `next`, and gave it to us.
+            unsafe { self.attach(next) };
+        }
     }
 }

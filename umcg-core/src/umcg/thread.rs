@@ -150,7 +150,7 @@ pub(crate) fn unregister(worker: &'static Worker) {
     let inside = Inside::enter(worker);
     if let Role::Worker(_, server) = role() {
         // SAFETY: the caller is the worker, running, inside.
-        unsafe { worker.leave(server, Kind::Exit, u64::MAX) };
+        unsafe { worker.leave(server, Kind::Exit, None) };
         came_home(worker);
     } else {
         forget(worker);

@@ -26,7 +26,7 @@ use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, compiler_fence};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, compiler_fence};
 use umcg_context::Context;
 use umcg_context::lock::Lock;
 use umcg_context::stack::Stack;
@@ -52,6 +52,9 @@ pub(crate) struct Home {
     pub(crate) tick: preempt::Tick,
 }
 
+/// In `critical`: the worker was to be preempted in a critical section.
+pub(crate) const PREEMPT_WANTED: u32 = 1 << 31;
+
 #[repr(C)]
 pub(crate) struct Worker {
     /// First: a pointer to the node is one to the worker.
@@ -63,9 +66,8 @@ pub(crate) struct Worker {
     pub(crate) tp: AtomicUsize,
     /// The uth that it is; null unless it is light.
     pub(crate) record: AtomicPtr<Record>,
-    /// How many critical sections it is in: the library's while it is suspended, and its own.
+    /// How many critical sections it is in: the library's while it is suspended, and its own. Plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
-    pub(crate) preempt_wanted: AtomicBool,
     carrier: AtomicU8,
     /// How many blocking scopes it is in.
     pub(crate) blocking: AtomicU32,
@@ -104,7 +106,6 @@ impl Worker {
             tp: AtomicUsize::new(0),
             record: AtomicPtr::new(std::ptr::null_mut()),
             critical: AtomicU32::new(0),
-            preempt_wanted: AtomicBool::new(false),
             carrier: AtomicU8::new(0),
             blocking: AtomicU32::new(0),
             go: AtomicU32::new(0),
@@ -121,7 +122,6 @@ impl Worker {
         self.tp.store(tp, Relaxed);
         self.record.store(record, Relaxed);
         self.critical.store(1, Relaxed);
-        self.preempt_wanted.store(false, Relaxed);
         self.carrier.store(carrier as u8, Relaxed);
         self.blocking.store(0, Relaxed);
         self.go.store(0, Relaxed);
@@ -145,8 +145,10 @@ impl Worker {
         unsafe { &*(node as *const Node).cast::<Worker>() }
     }
 
-    pub(crate) fn is_running(&self) -> bool {
-        self.node.state() == state::RUNNING
+    /// Whether it is in a blocking scope, away from servers. Asked by the worker itself.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.node.state() == state::BLOCKED
     }
 
     /// Its name, or an empty one.
@@ -179,8 +181,8 @@ impl Worker {
     /// # Safety
     /// The caller is this worker, RUNNING on `server`, inside the library ([`Inside`]).
     #[inline(always)]
-    pub(crate) unsafe fn leave(&'static self, server: &'static Server, kind: Kind, deadline: u64) {
-        server.mail.set(kind as u8, deadline);
+    pub(crate) unsafe fn leave(&'static self, server: &'static Server, kind: Kind, deadline: Option<u64>) {
+        server.mail.set(kind, deadline);
         match self.carrier() {
             // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
             Carrier::Light => unsafe { umcg_context::switch(self.context.get(), server.context.get()) },
@@ -276,7 +278,7 @@ impl Drop for Inside {
         compiler_fence(SeqCst);
         let critical = self.0.critical.load(Relaxed) - 1;
         self.0.critical.store(critical, Relaxed);
-        if critical == 0 && self.0.preempt_wanted.load(Relaxed) {
+        if critical == PREEMPT_WANTED {
             preempt::give_way();
         }
     }
