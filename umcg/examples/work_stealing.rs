@@ -50,7 +50,8 @@ impl Group {
         let server = Server::register().expect("a plain thread");
         let (mut turns, mut stolen) = (0, 0);
         while self.alive.load(SeqCst) > 0 {
-            let event = self.next(me, &mut stolen).map(|ready| server.switch_to(ready)).or_else(|| self.sleep(&server));
+            let event = server.try_wait().or_else(|| self.next(me, &mut stolen).map(|ready| server.switch_to(ready)));
+            let event = event.or_else(|| self.sleep(&server));
             let mut queue = self.queues[me].lock().unwrap();
             match event {
                 Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) => queue.push_back(ready),

@@ -20,7 +20,7 @@ static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
 pub(crate) fn load(index: u64, sleep_until: fn(SystemTime), give_way: fn()) {
     let compute = || black_box((0..100_000).fold(1u64, |x, y| black_box(x ^ y)));
     let mut due = SystemTime::now() + PERIOD.mul_f64(index as f64 / URGENT as f64);
-    while !STOP.load(Relaxed) {
+    loop {
         if index < URGENT {
             due += PERIOD;
             sleep_until(due);
@@ -34,6 +34,9 @@ pub(crate) fn load(index: u64, sleep_until: fn(SystemTime), give_way: fn()) {
             if index < ALL - HOGS {
                 give_way();
             }
+        }
+        if STOP.load(Relaxed) {
+            break; // after one request at least
         }
     }
 }
