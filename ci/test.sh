@@ -42,7 +42,7 @@ else
     echo "test.sh: SKIPPED: Rust 1.85, which is not installed (rustup toolchain install 1.85)" >&2
 fi
 
-step 1800 "tests" cargo test --workspace --all-features
+step 1800 "tests" cargo test --workspace --all-features --no-fail-fast
 step 600 "tests with thread workers that stay on their own kernel threads" \
     env UMCG_NO_FSGSBASE=1 cargo test --package umcg --package umcg-core --all-features --lib --tests
 step 600 "tests with guards made by mprotect" \
