@@ -1,7 +1,8 @@
 //! A small lock for short critical sections: one word, a short spin, then a futex.
 //!
 //! States of the word: 0 free, 1 held, 2 held and somebody may be waiting (U. Drepper, "Futexes Are Tricky", 2011, mutex 3).
-//! It blocks the kernel thread, never a context, and touches no thread-local storage, errno included.
+//! It blocks the kernel thread, never a context. [`Lock`] touches no thread-local storage, errno included; [`HoldLock`] counts a hold there,
+//! which keeps preemption off.
 
 use crate::local::Hold;
 use core::cell::UnsafeCell;
@@ -33,12 +34,11 @@ impl<T> Lock<T> {
     /// Waits until the lock is free and takes it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
-        let hold = Hold::begin();
         // ORDERING(lock.1): Acquire, pairs with lock.2: what the last holder wrote is seen.
         if self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
             self.lock_slow();
         }
-        Guard { lock: self, _hold: hold }
+        Guard { lock: self }
     }
 
     #[cold]
@@ -62,8 +62,7 @@ impl<T> Lock<T> {
     /// # Safety
     /// The caller took the lock and forgot the guard, once for each call of this.
     pub unsafe fn adopt(&self) -> Guard<'_, T> {
-        // Forgetting the guard left its hold open: this closes that one when dropped.
-        Guard { lock: self, _hold: Hold::adopt() }
+        Guard { lock: self }
     }
 
     #[inline]
@@ -78,8 +77,6 @@ impl<T> Lock<T> {
 /// Access to a locked value; frees the lock when dropped.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    // Dropped after the lock is free.
-    _hold: Hold,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -103,5 +100,56 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.lock.unlock();
+    }
+}
+
+/// A [`Lock`] whose holder is not preempted: for callers that could be, and would leave it taken.
+///
+/// Not for who makes its own flow runnable under the lock: the hold ends after the lock is free, when the storage that it is counted in may be in
+/// use elsewhere.
+pub struct HoldLock<T>(Lock<T>);
+
+impl<T> HoldLock<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(Lock::new(value))
+    }
+
+    /// Waits until the lock is free and takes it.
+    #[inline]
+    pub fn lock(&self) -> HoldGuard<'_, T> {
+        let hold = Hold::begin();
+        HoldGuard { guard: self.0.lock(), _hold: hold }
+    }
+
+    /// Makes a guard for a lock whose guard was forgotten, on the same thread.
+    ///
+    /// # Safety
+    /// As [`Lock::adopt`].
+    pub unsafe fn adopt(&self) -> HoldGuard<'_, T> {
+        // SAFETY: passed on. Forgetting the guard left its hold open; this one closes it.
+        HoldGuard { guard: unsafe { self.0.adopt() }, _hold: Hold::adopt() }
+    }
+}
+
+/// Access to a value under a [`HoldLock`]; frees the lock, and then ends the hold, when dropped.
+pub struct HoldGuard<'a, T> {
+    guard: Guard<'a, T>,
+    // Dropped after the guard, as the fields are in this order.
+    _hold: Hold,
+}
+
+impl<T> Deref for HoldGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for HoldGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
     }
 }

@@ -13,7 +13,7 @@
 //! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of all stacks would have the same
 //!   address within their page and share a 64th of the cache's sets.
 
-use crate::lock::Lock;
+use crate::lock::HoldLock;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
 
@@ -189,8 +189,8 @@ struct Shelf {
 // SAFETY: the pointers are to memory that the shelf owns.
 unsafe impl Send for Shelf {}
 
-static SHELVES: [Lock<Shelf>; CLASSES] =
-    [const { Lock::new(Shelf { free: FreeList::new(), uncut: null_mut(), uncut_stacks: 0 }) }; CLASSES];
+static SHELVES: [HoldLock<Shelf>; CLASSES] =
+    [const { HoldLock::new(Shelf { free: FreeList::new(), uncut: null_mut(), uncut_stacks: 0 }) }; CLASSES];
 
 /// Free stacks of one class, last in first out, linked through the word at their tops.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use crate::uth;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 use std::ffi::c_void;
+use umcg_context::local::Hold;
 
 /// Commands.
 pub mod command {
@@ -134,6 +135,7 @@ fn wake(args: Args) -> Result {
     args.no_tid()?;
     args.no_timeout()?;
     args.no_events()?;
+    let _hold = Hold::begin();
     if LISTS.wake_server() { Ok(()) } else { Err(Errno::AGAIN) }
 }
 
@@ -238,7 +240,10 @@ fn worker_switch(worker: &'static Worker, server: &'static Server, args: Args) -
         return Err(Errno::INVAL);
     }
     args.no_events()?;
-    if !next.node.claim(args.next_tid as u32, &LISTS) {
+    let hold = Hold::begin();
+    let claimed = next.node.claim(args.next_tid as u32, &LISTS);
+    drop(hold);
+    if !claimed {
         return Err(Errno::INVAL);
     }
     // SAFETY: `next` is another worker, just claimed.

@@ -8,6 +8,7 @@ use crate::umcg::operation;
 use crate::umcg::{self, LISTS, Role, blocking, current_worker, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
+use umcg_context::local::Hold;
 
 /// A server. The program has the right to use it on the thread that registered it, until it unregisters.
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +199,7 @@ impl Worker {
     /// # Safety
     /// The caller has the right to run it.
     pub unsafe fn put_back(self) {
+        let _hold = Hold::begin();
         LISTS.take(&self.0.node);
         LISTS.post(&self.0.node, Kind::Wake, None);
     }
@@ -269,7 +271,9 @@ impl Running {
     /// As [`Running::wait`], and the caller has the right to run `next`.
     #[inline]
     pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
+        let hold = Hold::begin();
         LISTS.take(&next.0.node);
+        drop(hold);
         // SAFETY: passed on.
         unsafe { operation::worker_switch(self.worker, self.server, next.0, deadline) }
     }
@@ -277,6 +281,7 @@ impl Running {
 
 /// Wakes an idle server. False when there is none.
 pub fn wake_server() -> bool {
+    let _hold = Hold::begin();
     LISTS.wake_server()
 }
 

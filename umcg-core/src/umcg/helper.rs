@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 use umcg_context::Context;
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 
 const IDLE_SECONDS: u64 = 10;
 
@@ -32,7 +32,7 @@ struct Pool {
     threads: usize,
 }
 
-static POOL: Lock<Pool> = Lock::new(Pool { jobs: VecDeque::new(), free: 0, threads: 0 });
+static POOL: HoldLock<Pool> = HoldLock::new(Pool { jobs: VecDeque::new(), free: 0, threads: 0 });
 /// Counts submissions: what idle helpers sleep on.
 static SUBMITTED: AtomicU32 = AtomicU32::new(0);
 

@@ -28,6 +28,9 @@
 //! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline; and while one is idle, the queue
 //!   is empty or one has been called. Whoever may have broken either calls the first in the list ([`Lists::call_if_needed`]).
 //!
+//! The lock is a bare one: who posts itself from its home thread may be running elsewhere, with its thread-local storage, as soon as the lock is
+//! free. So callers that could be preempted hold that off themselves (`Inside`, `Hold`).
+//!
 //! What was not chosen: a lock-free queue. A post is needed only when a worker comes back from the kernel or switches to another
 //! one; the round trip of a server and a worker touches none of this. One short lock keeps the order of events total,
 //! which the interface promises, and makes WAIT followed by TIMEOUT one decision.

@@ -13,7 +13,8 @@ use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::*;
-use umcg_context::lock::Lock;
+use umcg_context::local::Hold;
+use umcg_context::lock::HoldLock;
 use umcg_context::stack::Class;
 
 const _: () = assert!(size_of::<Worker>() <= EXTENSION_BYTES && EXTENSION_BYTES % align_of::<Worker>() == 0);
@@ -25,7 +26,7 @@ const CAPTURES_IN_PLACE: usize = 512;
 const FIRST_TID: u32 = 1 << 22;
 
 /// Tids of light workers: those given back, and the first that was never given.
-static TIDS: Lock<(Vec<u32>, u32)> = Lock::new((Vec::new(), FIRST_TID));
+static TIDS: HoldLock<(Vec<u32>, u32)> = HoldLock::new((Vec::new(), FIRST_TID));
 
 /// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts it.
 ///
@@ -106,6 +107,7 @@ pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(class: Class, name: &st
         discard(worker);
         return Err(Errno::NOMEM);
     }
+    let _hold = Hold::begin();
     LISTS.post(&worker.node, Kind::Wake, None);
     Ok(tid)
 }

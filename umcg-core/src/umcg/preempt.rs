@@ -25,7 +25,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use umcg_context::local;
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 
 /// The tick's signal: ignored by default, so that a late one does no harm.
 const SIGNAL: c_int = libc::SIGURG;
@@ -35,7 +35,7 @@ const UNSET: u64 = u64::MAX;
 
 static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
 /// All ticks, so that a new interval reaches them.
-static TICKS: Lock<Link<Tick>> = Lock::new(Link::none());
+static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
 
 /// A kernel thread's part.
 pub(crate) struct Tick {

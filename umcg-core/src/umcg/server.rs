@@ -19,7 +19,7 @@ use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_context::Context;
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 
 /// How the worker that ran left, and until when it wants to wait.
 pub(crate) struct Mail {
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Server {
 // SAFETY: the context is touched by the server's kernel thread only; everything else is atomics.
 unsafe impl Sync for Server {}
 
-static SPARE: Lock<Vec<&'static Server>> = Lock::new(Vec::new());
+static SPARE: HoldLock<Vec<&'static Server>> = HoldLock::new(Vec::new());
 
 impl Server {
     fn new() -> Server {

@@ -22,7 +22,7 @@ use crate::{fault, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 use umcg_context::stack::{self, Class};
 
 /// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
@@ -30,7 +30,7 @@ const HOME_STACK: usize = 16 << 10;
 /// The signal by which glibc changes credentials in all threads at once. Its sender waits for every thread.
 const SIGSETXID: u32 = 33;
 
-static SPARE: Lock<Vec<&'static Worker>> = Lock::new(Vec::new());
+static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
 
 /// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment forbids it.
 pub(crate) fn carrier() -> Carrier {

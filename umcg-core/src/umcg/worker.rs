@@ -28,7 +28,7 @@ use crate::uth::record::Record;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, compiler_fence};
 use umcg_context::Context;
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 use umcg_context::stack::Stack;
 
 /// How a worker is carried.
@@ -47,7 +47,7 @@ pub(crate) struct Home {
     pub(crate) stack: UnsafeCell<Option<Stack>>,
     /// The worker's signal mask on its home thread, while it is away.
     pub(crate) mask: AtomicU64,
-    pub(crate) name: Lock<String>,
+    pub(crate) name: HoldLock<String>,
     /// Only of a staying worker: it runs on its own kernel thread.
     pub(crate) tick: preempt::Tick,
 }
@@ -96,7 +96,7 @@ impl Worker {
             context: UnsafeCell::new(Context::empty()),
             stack: UnsafeCell::new(None),
             mask: AtomicU64::new(0),
-            name: Lock::new(String::new()),
+            name: HoldLock::new(String::new()),
             tick: preempt::Tick::new(),
         };
         Self {

@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
 use umcg_context::local::{self, Hold};
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 use umcg_context::pool::Pool;
 use umcg_context::stack::{Class, Stack};
 
@@ -31,7 +31,7 @@ pub(crate) struct Vp {
 unsafe impl Sync for Vp {}
 
 static RANKS: Table<Vp> = Table::new();
-static SPARE: Lock<Vec<&'static Vp>> = Lock::new(Vec::new());
+static SPARE: HoldLock<Vec<&'static Vp>> = HoldLock::new(Vec::new());
 
 impl Vp {
     /// The virtual processor of the calling thread.
