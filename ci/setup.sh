@@ -44,7 +44,7 @@ if [ -n "$missing" ]; then
 fi
 
 if ! command -v cargo > /dev/null; then
-    say "FAILED: no Rust. Install it with rustup (https://rustup.rs), or from your distribution if that has 1.85 or later."
+    say "FAILED: no Rust. Install a current one with rustup: https://rustup.rs"
     exit 1
 fi
 for tool in rustfmt clippy; do
