@@ -122,10 +122,15 @@ impl<T> HoldLock<T> {
         HoldGuard { guard: self.0.lock(), _hold: hold }
     }
 
-    /// Makes a guard for a lock whose guard was forgotten, on the same thread.
+    /// Takes the lock and keeps it: so that a fork finds its value in order. [`HoldLock::adopt`] gives it back, in the parent and in the child.
+    pub fn take(&self) {
+        core::mem::forget(self.lock());
+    }
+
+    /// Makes a guard for a lock that the same thread took.
     ///
     /// # Safety
-    /// As [`Lock::adopt`].
+    /// As [`Lock::adopt`], after [`HoldLock::take`].
     pub unsafe fn adopt(&self) -> HoldGuard<'_, T> {
         // SAFETY: passed on. Forgetting the guard left its hold open; this one closes it.
         HoldGuard { guard: unsafe { self.0.adopt() }, _hold: Hold::adopt() }

@@ -379,7 +379,7 @@ fn max_map_count() -> usize {
 /// Takes all locks of this module, so that a fork finds them in order.
 pub fn before_fork() {
     for shelf in &SHELVES {
-        core::mem::forget(shelf.lock());
+        shelf.take();
     }
 }
 

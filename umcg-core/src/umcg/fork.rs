@@ -1,8 +1,10 @@
 //! Fork: the child has one plain thread, no servers and no workers.
 //!
-//! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have.
+//! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have. They are taken in
+//! the order in which they nest.
 
-use super::{LISTS, Owner, WORKERS, helper, light, preempt, set_role};
+use super::{LISTS, Owner, WORKERS, helper, light, preempt, server, set_role, thread};
+use crate::uth::vp;
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use umcg_context::stack;
@@ -20,6 +22,9 @@ unsafe extern "C" fn prepare() {
     LISTS.before_fork();
     helper::before_fork();
     light::before_fork();
+    thread::SPARE.take();
+    server::SPARE.take();
+    vp::SPARE.take();
     stack::before_fork();
 }
 
@@ -40,6 +45,12 @@ unsafe extern "C" fn child() {
 unsafe fn release(in_child: bool) {
     // SAFETY: passed on.
     unsafe { stack::forked() };
+    // SAFETY: passed on.
+    drop(unsafe { vp::SPARE.adopt() });
+    // SAFETY: passed on.
+    drop(unsafe { server::SPARE.adopt() });
+    // SAFETY: passed on.
+    drop(unsafe { thread::SPARE.adopt() });
     // SAFETY: passed on.
     unsafe { light::forked() };
     // SAFETY: passed on.

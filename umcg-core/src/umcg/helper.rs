@@ -61,7 +61,7 @@ pub(crate) fn submit(worker: &'static Worker) {
 
 /// In a forked child there are none.
 pub(crate) fn before_fork() {
-    std::mem::forget(POOL.lock());
+    POOL.take();
 }
 
 /// # Safety

@@ -171,7 +171,7 @@ fn discard(worker: &Worker) {
 
 /// In a forked child no tid names a light worker.
 pub(crate) fn before_fork() {
-    std::mem::forget(TIDS.lock());
+    TIDS.take();
 }
 
 /// # Safety

@@ -114,7 +114,7 @@ pub(crate) fn stop(tick: &'static Tick) {
 
 /// Keeps the list of ticks still while the process forks.
 pub(crate) fn before_fork() {
-    std::mem::forget(TICKS.lock());
+    TICKS.take();
 }
 
 /// Timers are not inherited: in the child no thread has one.

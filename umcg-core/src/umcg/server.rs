@@ -100,7 +100,8 @@ impl std::fmt::Debug for Server {
 // SAFETY: the context is touched by the server's kernel thread only; everything else is atomics.
 unsafe impl Sync for Server {}
 
-static SPARE: HoldLock<Vec<&'static Server>> = HoldLock::new(Vec::new());
+/// Descriptors that no one uses.
+pub(crate) static SPARE: HoldLock<Vec<&'static Server>> = HoldLock::new(Vec::new());
 
 impl Server {
     fn new() -> Server {

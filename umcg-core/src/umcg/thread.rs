@@ -30,7 +30,8 @@ const HOME_STACK: usize = 16 << 10;
 /// The signal by which glibc changes credentials in all threads at once. Its sender waits for every thread.
 const SIGSETXID: u32 = 33;
 
-static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
+/// Descriptors that no one uses.
+pub(crate) static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
 
 /// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment forbids it.
 pub(crate) fn carrier() -> Carrier {

@@ -31,7 +31,8 @@ pub(crate) struct Vp {
 unsafe impl Sync for Vp {}
 
 static RANKS: Table<Vp> = Table::new();
-static SPARE: HoldLock<Vec<&'static Vp>> = HoldLock::new(Vec::new());
+/// Descriptors that no one uses.
+pub(crate) static SPARE: HoldLock<Vec<&'static Vp>> = HoldLock::new(Vec::new());
 
 impl Vp {
     /// The virtual processor of the calling thread.
