@@ -4,6 +4,7 @@
 
 pub mod ctl;
 mod fault;
+mod fork;
 mod link;
 pub mod raw;
 mod sync;

@@ -9,10 +9,8 @@
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `preempt` | the tick |
 //! | `operation` | the operations of the interface, by role of the caller |
-//! | `fork` | what a forked child is left with |
 
 pub(crate) mod blocking;
-pub(crate) mod fork;
 pub(crate) mod helper;
 pub(crate) mod idle;
 pub(crate) mod light;

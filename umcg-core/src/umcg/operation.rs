@@ -3,8 +3,8 @@
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{LISTS, Owner, Role, blocking, fork, light, preempt, role, set_role, thread};
-use crate::uth;
+use super::{LISTS, Owner, Role, blocking, light, preempt, role, set_role, thread};
+use crate::{fork, uth};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::*;
 

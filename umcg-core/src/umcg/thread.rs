@@ -18,7 +18,7 @@
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{LISTS, Owner, Role, WORKERS, preempt, role, set_role};
-use crate::{fault, thread_end};
+use crate::{fault, fork, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
@@ -44,7 +44,7 @@ pub(crate) fn carrier() -> Carrier {
 
 /// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the preemption tick where the program has set none.
 pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno> {
-    super::fork::install()?;
+    fork::install()?;
     if !thread_end::watch() {
         return Err(Errno::AGAIN);
     }

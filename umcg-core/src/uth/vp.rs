@@ -7,7 +7,7 @@
 use super::record::{Record, state};
 use super::{Error, Method};
 use crate::table::Table;
-use crate::{fault, thread_end};
+use crate::{fault, fork, thread_end};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
@@ -59,7 +59,7 @@ impl Vp {
         if Vp::here().is_some() {
             return Err(Error::AlreadyVp);
         }
-        if !thread_end::watch() {
+        if !thread_end::watch() || fork::install().is_err() {
             return Err(Error::OutOfMemory);
         }
         let spare = SPARE.lock().pop();

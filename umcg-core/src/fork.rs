@@ -3,7 +3,7 @@
 //! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have. They are taken in
 //! the order in which they nest.
 
-use super::{LISTS, Owner, WORKERS, helper, light, preempt, server, set_role, thread};
+use crate::umcg::{LISTS, Owner, WORKERS, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
 use rustix::io::Errno;
 use std::sync::OnceLock;
