@@ -61,7 +61,7 @@ fn serve(queues: &Mutex<Queues>, classes: &[usize]) {
 }
 
 fn main() {
-    let length = Duration::from_millis(std::env::args().nth(1).map_or(700, |argument| argument.parse().expect("milliseconds")));
+    let length = Duration::from_millis(std::env::args().nth(1).map_or(600, |argument| argument.parse().expect("milliseconds")));
     umcg::set_preemption(Some(Duration::from_millis(1))).expect("an interval that a timer can have");
     for index in 0..ALL {
         let work = move || load(index, |due| umcg::wait_deadline(due).unwrap_or(()), || umcg::wait().expect("a worker"));
