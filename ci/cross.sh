@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds umcg-context for aarch64 and riscv64 and runs its tests under qemu-user.
+# Builds umcg for aarch64 and riscv64 and runs the tests of umcg-context, umcg-core and umcg under qemu-user.
 # Skips loudly (a reason on standard error, exit 0) where a target, a cross compiler or qemu cannot be had.
 set -eu
 cd "$(dirname "$0")/.."
@@ -64,5 +64,7 @@ for arch in aarch64 riscv64; do
     for profile in dev release; do
         timeout 900 cargo test -q -p umcg-context --features portable --tests --profile $profile --target $target
     done
+    # One at a time: these have time limits, and qemu is slow.
+    timeout 900 cargo test -q -p umcg-core -p umcg --features umcg-core/portable --lib --tests --target $target -- --test-threads=1
 done
 echo "cross.sh: passed" >&2

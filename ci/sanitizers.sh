@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests of umcg-context and umcg-core under AddressSanitizer and ThreadSanitizer, and those of umcg-context under Valgrind.
+# Runs the tests of umcg-context, umcg-core and umcg under AddressSanitizer and ThreadSanitizer, and those of umcg-context under Valgrind.
 #
 #   ci/sanitizers.sh [address] [thread] [valgrind]      all three when none is named
 #
@@ -46,10 +46,14 @@ job_address() {
         say "SKIPPED address: no nightly toolchain (rustup toolchain install nightly)"
         return 0
     fi
-    # Its own target folder: the flags go into every crate, and another build must not throw these away.
+    # A target folder of its own: the flags go into every crate, and would throw away what other builds made.
     export CARGO_TARGET_DIR="$base/asan" RUSTFLAGS="-Zsanitizer=address --cfg umcg_asan"
     must_find address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
-    timeout 1800 cargo +nightly test -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast
+    timeout 900 cargo +nightly test -p umcg-context --target "$host" --lib --tests --no-fail-fast
+    # A thread worker's home thread has the worker's thread-local storage, so the copies of frames that detect their use after
+    # return, which are found through it, are off here. Descriptors are never freed.
+    export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0
+    timeout 900 cargo +nightly test -p umcg-core -p umcg --target "$host" --lib --tests --no-fail-fast
 }
 
 job_thread() {
@@ -60,7 +64,11 @@ job_thread() {
     fi
     export CARGO_TARGET_DIR="$base/tsan" RUSTFLAGS="-Zsanitizer=thread --cfg umcg_tsan"
     must_find thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
-    timeout 1800 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast
+    # Thread workers stay on their own kernel threads, since ThreadSanitizer would take home thread and worker for one thread.
+    # It also holds a signal back until the next system call, so nothing is preempted.
+    export UMCG_NO_FSGSBASE=1
+    timeout 1200 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core -p umcg --target "$host" --lib --tests --no-fail-fast \
+        -- --skip preempt
 }
 
 job_valgrind() {
@@ -72,7 +80,7 @@ job_valgrind() {
     export "CARGO_TARGET_${name}_RUNNER=valgrind -q --error-exitcode=9"
     must_find valgrind "Invalid read" timeout 900 cargo test --target "$host"
     status=0
-    timeout 1800 cargo test -p umcg-context --features portable --target "$host" --lib --tests --no-fail-fast > "$log" 2>&1 || status=$?
+    timeout 900 cargo test -p umcg-context --features portable --target "$host" --lib --tests --no-fail-fast > "$log" 2>&1 || status=$?
     cat "$log"
     if grep -q "client switching stacks" "$log"; then
         say "valgrind does not know one of the stacks"
@@ -81,8 +89,9 @@ job_valgrind() {
     return $status
 }
 
-# Each job in a shell of its own, for its environment; `set -e` holds in them because nothing here looks at their status.
-for job in ${*:-address thread valgrind}; do
+[ $# -gt 0 ] || set -- address thread valgrind
+for job in "$@"; do
+    # In a shell of its own, for its environment; `set -e` holds there, because nothing here looks at its status.
     say "$job"
     ("job_$job")
 done
