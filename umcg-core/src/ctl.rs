@@ -6,8 +6,8 @@
 use crate::fault;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
 use crate::umcg::server::Server;
-use crate::umcg::worker::Worker;
-use crate::umcg::{LISTS, Role, WORKERS, blocking, current_worker, light, operation, preempt, role, thread};
+use crate::umcg::worker::{Inside, Worker};
+use crate::umcg::{Caller, LISTS, Role, WORKERS, blocking, caller, current_worker, light, operation, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
@@ -81,16 +81,16 @@ pub unsafe fn umcg_ctl(flags: u32, command: u32, next_tid: i32, timeout: u64, ev
         return Err(Errno::INVAL);
     }
     match command {
-        command::CTX_SWITCH => match role() {
-            Role::Server(server) => server_switch(server, args),
-            Role::Worker(worker, server) => worker_switch(worker, server, args),
-            Role::Plain | Role::Blocked(_) => Err(Errno::INVAL),
+        command::CTX_SWITCH => match caller() {
+            Caller::Server(server) => server_switch(server, args),
+            Caller::Worker(inside, server) => worker_switch(inside, server, args),
+            Caller::Neither => Err(Errno::INVAL),
         },
-        command::WAIT => match role() {
-            Role::Server(_) if next_tid != 0 => server_wait_for(args),
-            Role::Server(server) => server_wait(server, args),
-            Role::Worker(worker, server) => worker_wait(worker, server, args),
-            Role::Plain | Role::Blocked(_) => Err(Errno::INVAL),
+        command::WAIT => match caller() {
+            Caller::Server(_) if next_tid != 0 => server_wait_for(args),
+            Caller::Server(server) => server_wait(server, args),
+            Caller::Worker(inside, server) => worker_wait(inside, server, args),
+            Caller::Neither => Err(Errno::INVAL),
         },
         command::WAKE => wake(args),
         command::REGISTER_WORKER => register_worker(args),
@@ -234,8 +234,8 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
     slots.finish()
 }
 
-fn worker_switch(worker: &'static Worker, server: &'static Server, args: Args) -> Result {
-    let next = find(args.next_tid, Some(worker))?;
+fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> Result {
+    let next = find(args.next_tid, Some(inside.0))?;
     if !is_runnable(next) {
         return Err(Errno::INVAL);
     }
@@ -246,15 +246,17 @@ fn worker_switch(worker: &'static Worker, server: &'static Server, args: Args) -
     if !claimed {
         return Err(Errno::INVAL);
     }
-    // SAFETY: `next` is another worker, just claimed.
-    let in_time = unsafe { operation::worker_switch(worker, server, next, args.deadline()) };
+    // SAFETY: the caller is inside, on `server`; `next` is another worker, just claimed.
+    let in_time = unsafe { operation::worker_switch(inside, server, next, args.deadline()) };
     if in_time { Ok(()) } else { Err(Errno::TIMEDOUT) }
 }
 
-fn worker_wait(worker: &'static Worker, server: &'static Server, args: Args) -> Result {
+fn worker_wait(inside: Inside, server: &'static Server, args: Args) -> Result {
     args.no_tid()?;
     args.no_events()?;
-    if operation::worker_wait(worker, server, args.deadline()) { Ok(()) } else { Err(Errno::TIMEDOUT) }
+    // SAFETY: the caller is inside, on `server`.
+    let in_time = unsafe { operation::worker_wait(inside, server, args.deadline()) };
+    if in_time { Ok(()) } else { Err(Errno::TIMEDOUT) }
 }
 
 fn server_wait(server: &'static Server, args: Args) -> Result {

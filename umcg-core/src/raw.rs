@@ -5,7 +5,8 @@ pub use crate::umcg::idle::Kind;
 
 use crate::umcg::idle::{Hand, Node, Waited};
 use crate::umcg::operation;
-use crate::umcg::{self, LISTS, Role, blocking, current_worker, light, preempt, role, thread};
+use crate::umcg::worker::Inside;
+use crate::umcg::{self, Caller, LISTS, Role, blocking, caller, current_worker, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
 use umcg_context::local::Hold;
@@ -239,20 +240,20 @@ impl Worker {
     }
 }
 
-/// A worker in its own flow, and the server that runs it.
-#[derive(Clone, Copy, Debug)]
+/// A worker in its own flow, and the server that runs it. While this exists the worker is not preempted.
+#[derive(Debug)]
 pub struct Running {
-    worker: &'static umcg::worker::Worker,
+    inside: Inside,
     server: &'static umcg::server::Server,
 }
 
 impl Running {
-    /// The caller, if it is a worker that a server runs. Good until the caller switches.
+    /// The caller, if it is a worker that a server runs.
     #[inline(always)]
     pub fn here() -> Option<Running> {
-        match role() {
-            Role::Worker(worker, server) => Some(Running { worker, server }),
-            Role::Plain | Role::Server(_) | Role::Blocked(_) => None,
+        match caller() {
+            Caller::Worker(inside, server) => Some(Running { inside, server }),
+            Caller::Server(_) | Caller::Neither => None,
         }
     }
 
@@ -262,7 +263,8 @@ impl Running {
     /// The caller has not switched since [`Running::here`].
     #[inline]
     pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
-        operation::worker_wait(self.worker, self.server, deadline)
+        // SAFETY: both are the caller's, by the contract.
+        unsafe { operation::worker_wait(self.inside, self.server, deadline) }
     }
 
     /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in [`Running::wait`]. Switches.
@@ -275,7 +277,7 @@ impl Running {
         LISTS.take(&next.0.node);
         drop(hold);
         // SAFETY: passed on.
-        unsafe { operation::worker_switch(self.worker, self.server, next.0, deadline) }
+        unsafe { operation::worker_switch(self.inside, self.server, next.0, deadline) }
     }
 }
 

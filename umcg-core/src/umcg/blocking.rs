@@ -7,21 +7,21 @@
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{LISTS, Role, helper, helper_of_storage, role, thread};
+use super::{Caller, LISTS, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
 
 /// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server instead.
 pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
-    let Role::Worker(_, server) = role() else { return };
+    let Caller::Worker(inside, server) = caller() else { return };
     if depth > 0 || (worker.carrier() == Carrier::Light && !helper::reserve()) {
         return;
     }
-    let _inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
     unsafe { worker.leave(server, Kind::Block, None) };
     thread::came_home(worker);
+    drop(inside);
 }
 
 /// Ends a scope. False when there is none.

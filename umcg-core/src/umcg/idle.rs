@@ -206,7 +206,7 @@ impl Node {
         // If the deadline has passed, TIMEOUT comes first.
         let claimed = self.state.load(Relaxed) == word(tid, state::RUNNABLE_TIMED);
         if claimed {
-            lists.disarm(&inner, self);
+            lists.forget_deadline(&inner, self);
             self.set_state(state::RUNNING);
         }
         let seat = lists.call_if_needed(&inner);
@@ -367,7 +367,8 @@ impl Lists {
     /// The worker that a token holds is about to run: takes back what its last wait left behind.
     #[inline]
     pub(crate) fn take(&self, node: &'static Node) {
-        if node.state() != state::HELD {
+        // ORDERING(worker.2): another server may have collected TIMEOUT meanwhile.
+        if node.state.load(Acquire) as u32 != state::HELD {
             self.take_timed(node);
         }
     }
@@ -375,16 +376,22 @@ impl Lists {
     #[cold]
     fn take_timed(&self, node: &'static Node) {
         let inner = self.lock();
-        if node.armed.load(Relaxed) {
-            self.disarm(&inner, node);
-            if node.timer.deadline() <= (self.clock)() {
-                node.timed_out.store(true, Relaxed);
-            }
-        }
-        if node.events.load(Relaxed) != 0 {
-            self.dequeue(&inner, node);
+        let armed = node.armed.load(Relaxed);
+        self.forget_deadline(&inner, node);
+        if armed && node.timer.deadline() <= (self.clock)() {
+            node.timed_out.store(true, Relaxed);
         }
         node.set_state(state::HELD);
+    }
+
+    /// Takes back the timer of a worker that is about to run, and a TIMEOUT that nobody could take.
+    fn forget_deadline(&self, inner: &Guard<'_, Inner>, node: &'static Node) {
+        if node.armed.load(Relaxed) {
+            self.disarm(inner, node);
+        }
+        if node.events.load(Relaxed) != 0 {
+            self.dequeue(inner, node);
+        }
     }
 
     /// Collects events in the order they arose. `give` is told of each; `room` says how many more it takes. The two events of
@@ -455,6 +462,7 @@ impl Lists {
         give: Give<'_>,
         spurious: &dyn Fn() -> bool,
     ) -> Waited {
+        let mut interrupted = false;
         let (waited, seat) = loop {
             let inner = self.lock();
             self.expire(&inner);
@@ -467,6 +475,9 @@ impl Lists {
             if deadline.is_some_and(|deadline| deadline <= (self.clock)()) {
                 break (Waited::TimedOut, self.call_if_needed(&inner));
             }
+            if interrupted {
+                break (Waited::Interrupted, self.call_if_needed(&inner));
+            }
             let until = deadline.unwrap_or(u64::MAX).min(inner.timers.next_deadline());
             sit_down(&inner, seat, until);
             drop(inner);
@@ -477,9 +488,8 @@ impl Lists {
                 self.collect_locked(&inner, hand, &mut room, give);
                 break (Waited::Woken, self.call_if_needed(&inner));
             }
-            if result == Err(Errno::INTR) && word != CALLED && !spurious() {
-                break (Waited::Interrupted, self.call_if_needed(&inner));
-            }
+            // Even if we were called: what we were called for may be gone.
+            interrupted = result == Err(Errno::INTR) && !spurious();
         };
         wake(seat);
         waited

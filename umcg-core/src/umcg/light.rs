@@ -8,7 +8,7 @@
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{LISTS, Role, WORKERS, blocking, role};
+use super::{Caller, LISTS, WORKERS, blocking, caller};
 use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
@@ -59,7 +59,9 @@ unsafe fn create_in_place<F: FnOnce() + 'static>(
     tid: u32,
     f: F,
 ) -> Result<&'static Worker, uth::Error> {
+    let hold = Hold::begin(); // the processor is the caller's until the stack is out of its pool
     let record = uth::make(Vp::here(), class, Method::Asm)?;
+    drop(hold);
     if !name.is_empty() {
         record.set_name(name);
     }
@@ -140,11 +142,11 @@ unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
 
 fn end(worker: &'static Worker) -> ! {
     while blocking::end(worker) {}
-    let Role::Worker(_, server) = role() else {
+    let Caller::Worker(inside, server) = caller() else {
         // A forked child whose only thread was this worker ends with it, as with any last thread.
         std::process::exit(0)
     };
-    std::mem::forget(Inside::enter(worker));
+    std::mem::forget(inside);
     // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this never returns.
     unsafe { worker.leave(server, Kind::Exit, None) };
     std::process::abort()
@@ -165,6 +167,7 @@ fn discard(worker: &Worker) {
     worker.node.set_state(state::GONE);
     // SAFETY: a light worker has a record; nothing runs on its stack any more.
     let record = unsafe { &*worker.record.load(Relaxed) };
+    let _hold = Hold::begin();
     // SAFETY: as above.
     unsafe { uth::discard(Vp::here(), record) };
 }

@@ -25,8 +25,8 @@ use helper::Helper;
 use idle::Lists;
 use rustix::time::{ClockId, clock_gettime};
 use server::Server;
-use umcg_context::local;
-use worker::Worker;
+use umcg_context::local::{self, Hold};
+use worker::{Inside, Worker};
 
 /// The lists of this process.
 pub(crate) static LISTS: Lists = Lists::new(clock, |node| thread::release(Worker::of(node)));
@@ -56,12 +56,40 @@ const WORKER: usize = 2;
 const HELPER: usize = 3;
 const TAG: usize = 3;
 
-/// The caller's role, from the word of the thread-local storage it runs with.
+/// The caller's role. The worker in it is the caller whatever happens; its server may be another one as soon as this has returned, by
+/// preemption: who needs the server asks [`caller`].
+#[inline(always)]
+pub(crate) fn role() -> Role {
+    let _hold = Hold::begin();
+    role_held()
+}
+
+/// Like [`Role`]; a running worker is inside the library from here on, so it stays with this server until it leaves.
+pub(crate) enum Caller {
+    Server(&'static Server),
+    Worker(Inside, &'static Server),
+    /// A plain thread, or a worker in a blocking scope.
+    Neither,
+}
+
+/// What the caller is, and keeps it so.
+#[inline(always)]
+pub(crate) fn caller() -> Caller {
+    let _hold = Hold::begin();
+    match role_held() {
+        Role::Server(server) => Caller::Server(server),
+        Role::Worker(worker, server) => Caller::Worker(Inside::enter(worker), server),
+        Role::Plain | Role::Blocked(_) => Caller::Neither,
+    }
+}
+
+/// The caller's role, from the word of the thread-local storage it runs with. Preemption in the midst of this would mix two servers, so the
+/// caller holds, or is a signal handler.
 ///
 /// A light worker's server comes from that word, not from the worker: so the way back to the server depends on nothing that the server wrote
 /// just before, and the processor need not wait for it.
 #[inline(always)]
-pub(crate) fn role() -> Role {
+pub(crate) fn role_held() -> Role {
     let word = local::task() as usize;
     let address = word & !TAG;
     if word & TAG == SERVER {
@@ -87,6 +115,11 @@ pub(crate) fn current_worker() -> Option<&'static Worker> {
         Role::Worker(worker, _) | Role::Blocked(worker) => Some(worker),
         Role::Plain | Role::Server(_) => None,
     }
+}
+
+/// Whether the caller runs with the storage of this worker.
+pub(crate) fn is_storage_of(worker: &Worker) -> bool {
+    local::task() as usize == (worker as *const Worker).addr() | WORKER
 }
 
 /// The helper that the caller's storage belongs to.

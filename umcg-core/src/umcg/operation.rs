@@ -47,13 +47,18 @@ pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: 
 
 /// Waits as an idle server.
 pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, room: usize, give: Give<'_>) -> Waited {
+    // What came while the server did something else interrupts nothing now.
+    server.tick.take_interrupted();
     LISTS.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
 }
 
 /// The calling worker, which `server` runs, gives the processor back. False when its deadline passed before a server ran it again.
+///
+/// # Safety
+/// Both come from the same [`caller`](super::caller).
 #[inline]
-pub(crate) fn worker_wait(worker: &'static Worker, server: &'static Server, deadline: Option<u64>) -> bool {
-    let _inside = Inside::enter(worker);
+pub(crate) unsafe fn worker_wait(inside: Inside, server: &'static Server, deadline: Option<u64>) -> bool {
+    let worker = inside.0;
     // SAFETY: the caller is the worker, running, inside.
     unsafe { worker.leave(server, Kind::Wait, deadline) };
     !worker.node.take_timed_out()
@@ -62,15 +67,15 @@ pub(crate) fn worker_wait(worker: &'static Worker, server: &'static Server, dead
 /// The calling worker, which `server` runs, gives the processor to `next`. False as in `worker_wait`.
 ///
 /// # Safety
-/// `next` is another worker, which the caller has claimed or taken.
+/// As `worker_wait`; `next` is another worker, which the caller has claimed or taken.
 #[inline]
 pub(crate) unsafe fn worker_switch(
-    worker: &'static Worker,
+    inside: Inside,
     server: &'static Server,
     next: &'static Worker,
     deadline: Option<u64>,
 ) -> bool {
-    let _inside = Inside::enter(worker);
+    let worker = inside.0;
     // SAFETY: the caller is the worker, running, inside; for `next` passed on.
     unsafe { worker.leave_to(server, next, deadline) };
     !worker.node.take_timed_out()

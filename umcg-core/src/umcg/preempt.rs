@@ -17,14 +17,14 @@
 use super::idle::Kind;
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{Role, role, thread};
+use super::{Caller, Role, caller, is_storage_of, role_held, thread};
 use crate::link::Link;
 use rustix::io::Errno;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
-use umcg_context::local;
+use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
 
 /// The tick's signal: ignored by default, so that a late one does no harm.
@@ -65,14 +65,14 @@ impl Tick {
 
     /// Whether a tick came since the last call.
     pub(crate) fn take_interrupted(&self) -> bool {
-        self.interrupted.swap(false, Relaxed)
+        self.interrupted.load(Relaxed) && self.interrupted.swap(false, Relaxed)
     }
 }
 
 /// Sets the interval in nanoseconds for all servers; 0 for no preemption.
 pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
-    INTERVAL.store(interval, Relaxed);
     let ticks = TICKS.lock();
+    INTERVAL.store(interval, Relaxed);
     let mut at = ticks.get();
     while let Some(tick) = at {
         arm(tick, interval)?;
@@ -83,12 +83,12 @@ pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
 
 /// Gives the calling kernel thread its tick. `unset` is the interval where the program has set none.
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
+    tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+    let ticks = TICKS.lock();
     let interval = match INTERVAL.load(Relaxed) {
         UNSET => unset,
         set => set,
     };
-    tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-    let ticks = TICKS.lock();
     arm(tick, interval)?;
     tick.next.set(ticks.get());
     ticks.set(Some(tick));
@@ -197,11 +197,13 @@ fn install_handler() -> Result<(), Errno> {
 /// The calling worker, inside no critical section any more, was to be preempted while it was in one.
 #[cold]
 pub(crate) fn give_way() {
-    let Role::Worker(worker, server) = role() else { return };
-    worker.critical.store(0, Relaxed);
-    let _inside = Inside::enter(worker);
-    // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(server, Kind::Preempt, None) };
+    let Caller::Worker(inside, server) = caller() else { return };
+    inside.0.critical.store(1, Relaxed);
+    // Not if that was an earlier turn, or the tick has taken it off meanwhile.
+    if was_due(tick_of(inside.0, server), server.turns.load(Relaxed)) {
+        // SAFETY: the caller is the worker, running, inside.
+        unsafe { inside.0.leave(server, Kind::Preempt, None) };
+    }
 }
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -209,16 +211,17 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     if unsafe { (*information).si_code } != libc::SI_TIMER {
         return;
     }
-    let (worker, server) = match role() {
+    // A tick that interrupts this one must not move it.
+    let held = local::holds() != 0;
+    let hold = Hold::begin();
+    let (worker, server) = match role_held() {
+        // A staying worker runs elsewhere while its server's thread, whose tick this may be, sleeps.
+        Role::Worker(worker, _) if worker.carrier() == Carrier::Staying && !is_storage_of(worker) => return,
         Role::Worker(worker, server) => (worker, server),
         Role::Server(server) => return server.tick.interrupted.store(true, Relaxed),
         Role::Plain | Role::Blocked(_) => return,
     };
-    let tick = match &worker.home {
-        Some(home) if worker.carrier() == Carrier::Staying => &home.tick,
-        _ => &server.tick,
-    };
-    if !is_due(tick, server.turns.load(Relaxed)) {
+    if !is_due(tick_of(worker, server), server.turns.load(Relaxed)) {
         return;
     }
     let critical = worker.critical.load(Relaxed);
@@ -228,8 +231,18 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     }
     // SAFETY: the kernel passes a ucontext_t.
     let frame = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    if local::holds() == 0 && !in_runtime(*crate::fault::program_counter(frame) as usize) {
-        preempt(worker, server, frame);
+    if !held && !in_runtime(*crate::fault::program_counter(frame) as usize) {
+        let inside = Inside::enter(worker);
+        drop(hold);
+        preempt(inside, server, frame);
+    }
+}
+
+/// The tick of the kernel thread that a running worker is on.
+fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
+    match &worker.home {
+        Some(home) if worker.carrier() == Carrier::Staying => &home.tick,
+        _ => &server.tick,
     }
 }
 
@@ -241,22 +254,27 @@ fn is_due(tick: &Tick, turn: u64) -> bool {
     tick.times.fetch_add(1, Relaxed) >= 2
 }
 
-fn preempt(worker: &'static Worker, server: &'static Server, frame: &mut libc::ucontext_t) {
+/// Whether [`is_due`] has said so of this turn.
+fn was_due(tick: &Tick, turn: u64) -> bool {
+    tick.seen.load(Relaxed) == turn && tick.times.load(Relaxed) > 2
+}
+
+fn preempt(inside: Inside, server: &'static Server, frame: &mut libc::ucontext_t) {
+    let worker = inside.0;
     // A light worker shares errno with all that run on the server meanwhile.
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
-    let inside = Inside::enter(worker);
     // SAFETY: the caller is the worker, running, inside.
     unsafe { worker.leave(server, Kind::Preempt, None) };
-    std::mem::forget(inside);
-    worker.critical.store(0, Relaxed);
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
     let moved = worker.server.get().is_none_or(|server| server.tick.tid.load(Relaxed) != tid);
     if moved && worker.carrier() != Carrier::Staying {
         adopt_thread_state(frame);
     }
+    std::mem::forget(inside);
+    worker.critical.store(0, Relaxed);
 }
 
 /// Makes the frame restore what this kernel thread has, not what the one before had.

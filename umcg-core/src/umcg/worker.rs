@@ -261,6 +261,7 @@ unsafe extern "C" fn publish(worker: *mut ()) {
 }
 
 /// A worker's time inside the library, or in a critical section of its own: it is not preempted.
+#[derive(Debug)]
 pub(crate) struct Inside(pub(crate) &'static Worker);
 
 impl Inside {

@@ -23,6 +23,7 @@ use std::ffi::c_void;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
+use umcg_context::local::Hold;
 use umcg_context::stack::{self, Class, StackError};
 use vp::Vp;
 
@@ -206,6 +207,7 @@ pub struct Attr<'a> {
 /// [`Error::NoVp`]; [`Error::Stack`] when there is no memory for the stack.
 #[inline]
 pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
+    let _hold = Hold::begin(); // or preemption would leave us with the pool of another thread
     let vp = Vp::here().ok_or(Error::NoVp)?;
     let record = make(Some(vp), default_class(), vp.method())?;
     record.vp.store((vp as *const Vp).cast_mut(), Relaxed);
@@ -220,6 +222,7 @@ pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
 /// # Errors
 /// As [`create`].
 pub fn create_with(attr: &Attr<'_>, entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
+    let _hold = Hold::begin(); // as in `create`
     let vp = Vp::here().ok_or(Error::NoVp)?;
     let record = make(Some(vp), class_for(attr.stack_size)?, vp.method())?;
     record.set_name(attr.name);
@@ -292,6 +295,7 @@ pub unsafe fn reinit(uth: Uth, entry: Entry, arg: *mut c_void) -> Result<(), Err
 #[inline]
 pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
     check_idle(uth.0)?;
+    let _hold = Hold::begin(); // as in `create`
     // SAFETY: as `reinit`.
     unsafe { discard(Vp::here(), uth.0) };
     Ok(())
@@ -327,6 +331,7 @@ fn check_idle(record: &Record) -> Result<(), Error> {
 /// The uth that the caller is; none where there is no virtual processor.
 #[inline]
 pub fn current() -> Option<Uth> {
+    let _hold = Hold::begin();
     // SAFETY: `current` is null or a record, which is readable for ever.
     unsafe { Vp::here()?.current.load(Relaxed).as_ref() }.map(Uth)
 }

@@ -11,7 +11,7 @@ use crate::{fault, fork, thread_end};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
-use umcg_context::local::{self, Hold};
+use umcg_context::local;
 use umcg_context::lock::HoldLock;
 use umcg_context::pool::Pool;
 use umcg_context::stack::{Class, Stack};
@@ -130,19 +130,17 @@ impl Vp {
         Ok(())
     }
 
-    /// Takes a stack from the processor's pool. Called by its own thread.
+    /// Takes a stack from the processor's pool. Called by its own thread, which holds.
     #[inline]
     pub(crate) fn take_stack(&self, class: Class) -> Result<Stack, Error> {
-        let _hold = Hold::begin();
         // SAFETY: as `exit`.
         let pool = unsafe { &mut *self.pool.get() };
         Ok(pool.take(class)?)
     }
 
-    /// Gives a stack to the processor's pool. Called by its own thread.
+    /// Gives a stack to the processor's pool. Called by its own thread, which holds.
     #[inline]
     pub(crate) fn give_stack(&self, stack: Stack) {
-        let _hold = Hold::begin();
         // SAFETY: as `exit`.
         let pool = unsafe { &mut *self.pool.get() };
         pool.give(stack);
