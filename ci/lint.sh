@@ -19,4 +19,5 @@ if echo 'rm $1' | shellcheck --shell=sh - > /dev/null; then
     echo "lint.sh: FAILED: shellcheck does not see a planted fault" >&2
     exit 1
 fi
-shellcheck .ci/run ci/*.sh capi/*.sh
+# SC3013: -ef is in POSIX since 2024, and in dash.
+shellcheck --exclude=SC3013 .ci/run ci/*.sh capi/*.sh
