@@ -79,6 +79,9 @@ fn thread_stack() -> (usize, usize) {
     (bottom as usize, size)
 }
 
+/// Whether a sanitizer is told about switches in this build: what is only needed for that can be left out by it.
+pub const ON: bool = cfg!(any(umcg_asan, umcg_tsan));
+
 /// What the sanitizers know a flow of control by. It belongs beside the flow's context.
 #[derive(Debug)]
 pub struct Flow {
