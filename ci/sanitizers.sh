@@ -53,7 +53,8 @@ job_address() {
     # A thread worker's home thread has the worker's thread-local storage, so the copies of frames that detect their use after
     # return, which are found through it, are off here. Descriptors are never freed.
     export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0
-    timeout 900 cargo +nightly test -p umcg-core -p umcg --target "$host" --lib --tests --no-fail-fast
+    timeout 900 cargo +nightly test -p umcg-core --target "$host" --lib --tests --no-fail-fast
+    timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --no-fail-fast
 }
 
 job_thread() {
@@ -67,8 +68,9 @@ job_thread() {
     # Thread workers stay on their own kernel threads, since ThreadSanitizer would take home thread and worker for one thread.
     # It also holds a signal back until the next system call, so nothing is preempted.
     export UMCG_NO_FSGSBASE=1
-    timeout 1200 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core -p umcg --target "$host" --lib --tests --no-fail-fast \
+    timeout 900 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast \
         -- --skip preempt
+    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --no-fail-fast -- --skip preempt
 }
 
 job_valgrind() {
