@@ -42,6 +42,14 @@ pub fn holds() -> usize {
     arch::local_get::<2>() as usize
 }
 
+/// Says how many holds are open on this storage. For a flow that leaves it, or comes to it, by a switch: a [`Hold`] cannot span that.
+#[inline(always)]
+pub fn set_holds(holds: usize) {
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    arch::local_set::<2>(holds as *mut ());
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}
+
 /// A region that preemption does not cut. Neither does the region switch: it ends on the storage that it began on.
 #[derive(Debug)]
 pub struct Hold(());

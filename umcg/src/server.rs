@@ -134,7 +134,8 @@ pub fn wake() -> bool {
 }
 
 /// Sets for how long a worker may run without giving way before its server gets [`Event::Preempt`]; `None` for as long as it likes,
-/// which is the default. Servers that registered while it was `None` keep running without.
+/// which is the default. What counts is CPU time; the worker is taken off after one interval to one and a half, rounded up to the kernel's ticks
+/// (with 250 of them a second, not before 12 ms).
 ///
 /// Preemption is by a timer signal (SIGURG). A worker that holds a lock which other workers of the same server want must hold it in a
 /// [`critical`](crate::critical) section.

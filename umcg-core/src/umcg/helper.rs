@@ -11,8 +11,8 @@ use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
-use umcg_context::Context;
 use umcg_context::lock::HoldLock;
+use umcg_context::{Context, local};
 
 const IDLE_SECONDS: u64 = 10;
 
@@ -83,6 +83,7 @@ fn main() {
     let helper: &'static Helper =
         Box::leak(Box::new(Helper { context: UnsafeCell::new(Context::empty()), current: Link::none() }));
     set_role(Owner::Helper(helper));
+    local::set_holds(1); // as a server's
     while let Some(worker) = next_job() {
         run(helper, worker);
         POOL.lock().free += 1;

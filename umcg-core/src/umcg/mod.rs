@@ -72,14 +72,17 @@ pub(crate) enum Caller {
     Neither,
 }
 
-/// What the caller is, and keeps it so.
+/// What the caller is, and keeps it so. Not for callers that hold.
 #[inline(always)]
 pub(crate) fn caller() -> Caller {
-    let _hold = Hold::begin();
+    local::set_holds(1); // a server's count is 1 all the time
     match role_held() {
         Role::Server(server) => Caller::Server(server),
-        Role::Worker(worker, server) => Caller::Worker(Inside::enter(worker), server),
-        Role::Plain | Role::Blocked(_) => Caller::Neither,
+        Role::Worker(worker, server) => Caller::Worker(Inside(worker), server),
+        Role::Plain | Role::Blocked(_) => {
+            local::set_holds(0);
+            Caller::Neither
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{LISTS, Owner, Role, blocking, light, preempt, role, set_role, thread};
 use crate::{fork, uth};
 use rustix::io::Errno;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, compiler_fence};
+use umcg_context::local;
 
 /// Makes the caller a server. `interval` is that of the preemption tick where the program has set none.
 pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
@@ -24,12 +25,14 @@ pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
         return Err(error);
     }
     set_role(Owner::Server(server));
+    local::set_holds(1); // see `Inside`
     Ok(server)
 }
 
 /// Makes the calling server a plain thread.
 pub(crate) fn unregister_server(server: &'static Server) {
     set_role(Owner::Nobody);
+    local::set_holds(0);
     preempt::stop(&server.tick);
     server.unmake();
 }
@@ -83,16 +86,22 @@ pub(crate) unsafe fn worker_switch(
 
 /// Begins a critical section of the calling worker.
 pub(crate) fn critical_begin(worker: &'static Worker) {
-    std::mem::forget(Inside::enter(worker));
+    worker.critical.store(worker.critical.load(Relaxed) + 1, Relaxed);
+    compiler_fence(SeqCst);
 }
 
 /// Ends one. False when there is none.
 pub(crate) fn critical_end(worker: &'static Worker) -> bool {
-    let open = worker.critical.load(Relaxed) & !PREEMPT_WANTED > 0;
-    if open {
-        drop(Inside(worker));
+    compiler_fence(SeqCst);
+    let critical = worker.critical.load(Relaxed);
+    if critical & !PREEMPT_WANTED == 0 {
+        return false;
     }
-    open
+    worker.critical.store(critical - 1, Relaxed);
+    if critical - 1 == PREEMPT_WANTED {
+        preempt::give_way();
+    }
+    true
 }
 
 /// Names the calling worker.

@@ -4,7 +4,9 @@
 //! worker that stays on its own (`Carrier::Staying`). The timer ticks twice in an
 //! interval and signals that very thread; if the same turn (`Server::turns`) has been running for two ticks, the handler switches away *inside
 //! the handler*, on the worker's stack. When a server runs the worker again the handler returns, and the kernel restores every
-//! register from the signal frame. So a preempted worker has run for between one interval and one and a half.
+//! register from the signal frame. So a preempted worker has run for between one interval and one and a half, rounded up to the kernel's own ticks:
+//! a CPU clock's timer fires at those only, so with 250 ticks a second the least is 12 ms. A monotonic clock would be finer, but would
+//! also signal a thread that sleeps in a system call, which some calls answer with EINTR.
 //!
 //! No preemption, but another look at the next tick:
 //! - in the library, or in a critical section (`Worker::critical`, [`Hold`](umcg_context::local::Hold)); a critical section
@@ -198,7 +200,7 @@ fn install_handler() -> Result<(), Errno> {
 #[cold]
 pub(crate) fn give_way() {
     let Caller::Worker(inside, server) = caller() else { return };
-    inside.0.critical.store(1, Relaxed);
+    inside.0.critical.store(0, Relaxed);
     // Not if that was an earlier turn, or the tick has taken it off meanwhile.
     if was_due(tick_of(inside.0, server), server.turns.load(Relaxed)) {
         // SAFETY: the caller is the worker, running, inside.
@@ -232,9 +234,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     // SAFETY: the kernel passes a ucontext_t.
     let frame = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     if !held && !in_runtime(*crate::fault::program_counter(frame) as usize) {
-        let inside = Inside::enter(worker);
-        drop(hold);
-        preempt(inside, server, frame);
+        std::mem::forget(hold); // the worker is inside now
+        preempt(Inside(worker), server, frame);
     }
 }
 
@@ -269,12 +270,10 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut libc::ucontext_t
     unsafe { worker.leave(server, Kind::Preempt, None) };
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
-    let moved = worker.server.get().is_none_or(|server| server.tick.tid.load(Relaxed) != tid);
+    let moved = !matches!(role_held(), Role::Worker(_, server) if server.tick.tid.load(Relaxed) == tid);
     if moved && worker.carrier() != Carrier::Staying {
         adopt_thread_state(frame);
     }
-    std::mem::forget(inside);
-    worker.critical.store(0, Relaxed);
 }
 
 /// Makes the frame restore what this kernel thread has, not what the one before had.

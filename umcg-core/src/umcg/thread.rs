@@ -73,8 +73,9 @@ pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno>
         return give_back(worker);
     }
     set_role(Owner::Worker(worker));
+    let inside = Inside::enter(worker);
     arrive(worker);
-    drop(Inside(worker));
+    drop(inside);
     Ok(worker)
 }
 
@@ -157,8 +158,8 @@ pub(crate) fn unregister(worker: &'static Worker) {
         forget(worker);
         LISTS.post(&worker.node, Kind::Exit, None);
     }
-    std::mem::forget(inside); // it is a worker no more
     set_role(Owner::Nobody);
+    drop(inside);
     if let Some(home) = &worker.home {
         free_home_stack(home);
         preempt::stop(&home.tick);

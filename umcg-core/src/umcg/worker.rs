@@ -26,10 +26,10 @@ use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, compiler_fence};
-use umcg_context::Context;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Stack;
+use umcg_context::{Context, local};
 
 /// How a worker is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) struct Worker {
     pub(crate) tp: AtomicUsize,
     /// The uth that it is; null unless it is light.
     pub(crate) record: AtomicPtr<Record>,
-    /// How many critical sections it is in: the library's while it is suspended, and its own. Plus [`PREEMPT_WANTED`].
+    /// How many critical sections of its own it is in. Plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
     carrier: AtomicU8,
     /// How many blocking scopes it is in.
@@ -115,13 +115,13 @@ impl Worker {
         }
     }
 
-    /// Makes the descriptor that of a new worker. It is inside the library until it first runs. By atomics only: somebody may be looking at it
+    /// Makes the descriptor that of a new worker. By atomics only: somebody may be looking at it
     /// by a tid that is no more.
     pub(crate) fn reset(&self, carrier: Carrier, tid: u32, id: u64, tp: usize, record: *mut Record) {
         self.server.set(None);
         self.tp.store(tp, Relaxed);
         self.record.store(record, Relaxed);
-        self.critical.store(1, Relaxed);
+        self.critical.store(0, Relaxed);
         self.carrier.store(carrier as u8, Relaxed);
         self.blocking.store(0, Relaxed);
         self.go.store(0, Relaxed);
@@ -260,27 +260,31 @@ unsafe extern "C" fn publish(worker: *mut ()) {
     worker.publish();
 }
 
-/// A worker's time inside the library, or in a critical section of its own: it is not preempted.
-#[derive(Debug)]
+/// A worker's time inside the library: it is not preempted.
+///
+/// What says so is the hold count of the storage that the worker runs with, which is 0 in a worker's own code. A worker that leaves sets it, and
+/// whoever goes on with that storage finds it set: a server, for which it is always set, or a worker, which clears it. So a switch is held on both
+/// sides, and costs two stores for it.
 pub(crate) struct Inside(pub(crate) &'static Worker);
 
 impl Inside {
-    #[inline]
+    /// The caller is `worker`.
+    #[inline(always)]
     pub(crate) fn enter(worker: &'static Worker) -> Inside {
-        worker.critical.store(worker.critical.load(Relaxed) + 1, Relaxed);
-        compiler_fence(SeqCst);
+        local::set_holds(1);
         Inside(worker)
     }
 }
 
 impl Drop for Inside {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        compiler_fence(SeqCst);
-        let critical = self.0.critical.load(Relaxed) - 1;
-        self.0.critical.store(critical, Relaxed);
-        if critical == PREEMPT_WANTED {
-            preempt::give_way();
-        }
+        local::set_holds(0);
+    }
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Inside").field(&self.0).finish()
     }
 }
