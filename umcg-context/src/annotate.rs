@@ -101,7 +101,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// The flow of the kernel thread that leaves it first; for one on a stack of its own, [`Flow::start`] follows.
+    /// A flow that [`Flow::start`] will give a stack, or that of the kernel thread that leaves it first.
     #[inline]
     pub const fn new() -> Self {
         Self {
@@ -110,6 +110,16 @@ impl Flow {
             #[cfg(umcg_tsan)]
             fiber: null_mut(),
         }
+    }
+
+    /// The flow of the calling kernel thread, on the stack that it came with.
+    #[inline]
+    pub fn of_this_thread() -> Self {
+        #[cfg_attr(not(umcg_asan), expect(unused_mut, reason = "only AddressSanitizer has to know its bounds beforehand"))]
+        let mut new = Self::new();
+        #[cfg(umcg_asan)]
+        new.asan.find_bounds();
+        new
     }
 
     /// From now on this is a new flow on the stack `base..top`. What ran there before has ended or was given up.
@@ -167,7 +177,7 @@ impl Flow {
     /// First thing after a switch to `me`, on the stack of `me`.
     ///
     /// # Safety
-    /// `me` is what the last [`Flow::leave`] on this kernel thread named as its `to`.
+    /// `me` runs; it is what the last [`Flow::leave`] on this thread-local storage named as its `to`, or nobody announced it.
     #[inline(always)]
     pub unsafe fn arrive(me: *mut Flow) {
         let _ = me;
@@ -217,7 +227,7 @@ mod asan {
         fake_stack: *mut c_void,
         bottom: usize,
         size: usize,
-        /// Announced, not yet there. A function that was injected arrives first, and then what it was injected into does.
+        /// Announced by `leave`, and not yet there.
         expected: bool,
     }
 
@@ -235,9 +245,7 @@ mod asan {
 
         #[inline(always)]
         pub(super) fn leave(&mut self, to: &mut Flow, for_good: bool) {
-            if self.size == 0 {
-                (self.bottom, self.size) = thread_stack();
-            }
+            self.find_bounds();
             // No place to keep the fake stack in: it is freed.
             let fake_stack = if for_good { null_mut() } else { &raw mut self.fake_stack };
             // SAFETY: the switch to that stack follows.
@@ -247,11 +255,27 @@ mod asan {
 
         #[inline(always)]
         pub(super) fn arrive(&mut self) {
-            if self.expected {
-                self.expected = false;
-                // SAFETY: on the stack that the switch was announced for.
-                unsafe { __sanitizer_finish_switch_fiber(self.fake_stack, null_mut(), null_mut()) };
+            if !self.expected {
+                self.announce();
             }
+            self.expected = false;
+            // SAFETY: on the stack that the switch was announced for.
+            unsafe { __sanitizer_finish_switch_fiber(self.fake_stack, null_mut(), null_mut()) };
+        }
+
+        /// A flow that was not started on a stack is on that of its thread.
+        pub(super) fn find_bounds(&mut self) {
+            if self.size == 0 {
+                (self.bottom, self.size) = thread_stack();
+            }
+        }
+
+        /// For a flow that was come to out of an injected function, or from a flow that has a storage of its own.
+        fn announce(&mut self) {
+            self.find_bounds();
+            let mut left = null_mut();
+            // SAFETY: `finish` follows.
+            unsafe { __sanitizer_start_switch_fiber(&mut left, self.bottom as *const c_void, self.size) };
         }
     }
 
