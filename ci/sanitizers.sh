@@ -54,7 +54,7 @@ job_address() {
     # return, which are found through it, are off here. Descriptors are never freed.
     export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0
     timeout 900 cargo +nightly test -p umcg-core --target "$host" --lib --tests --no-fail-fast
-    timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --no-fail-fast
+    timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --test stress --no-fail-fast
 }
 
 job_thread() {
@@ -70,7 +70,7 @@ job_thread() {
     export UMCG_NO_FSGSBASE=1
     timeout 900 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast \
         -- --skip preempt
-    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --no-fail-fast -- --skip preempt
+    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --test stress --no-fail-fast -- --skip preempt
 }
 
 job_valgrind() {
