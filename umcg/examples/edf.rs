@@ -6,7 +6,7 @@
 //! Run it: `cargo run --release -p umcg --example edf [milliseconds]`
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use umcg::{Event, Server, WorkerId};
 
 /// Period, which is the deadline too, and work, in microseconds. Together they need half of one processor.
@@ -26,13 +26,13 @@ fn job(work: u64) {
 /// Runs the tasks for a while; `key` says by what a job is chosen, given its release and its deadline. Returns how many jobs each task had,
 /// and how many of them missed their deadline.
 fn schedule(server: &Server, length: u64, key: fn(u64, u64) -> u64) -> [(u32, u32); TASKS.len()] {
-    let begin = SystemTime::now();
+    let begin = Instant::now();
     let mut releases = [0; TASKS.len()];
     let mut result = [(0, 0); TASKS.len()];
     let mut jobs = HashMap::new(); // of each worker: its task, its deadline, its place in the queue
     let mut queue = BTreeMap::new(); // smallest key first; equal ones in order of their ids
     loop {
-        let now = begin.elapsed().unwrap_or_default().as_micros() as u64;
+        let now = begin.elapsed().as_micros() as u64;
         for (task, &(period, work)) in TASKS.iter().enumerate() {
             while releases[task] <= now && releases[task] < length {
                 let deadline = releases[task] + period;
@@ -57,7 +57,7 @@ fn schedule(server: &Server, length: u64, key: fn(u64, u64) -> u64) -> [(u32, u3
             Ok(Event::Exit(id)) => {
                 let (task, deadline, _) = jobs[&id];
                 result[task].0 += 1;
-                result[task].1 += u32::from(begin.elapsed().unwrap_or_default().as_micros() as u64 > deadline);
+                result[task].1 += u32::from(begin.elapsed().as_micros() as u64 > deadline);
             }
             Ok(Event::Block(_) | Event::Timeout(_)) | Err(_) => {} // no job does that; it is time to release one
         }

@@ -2,7 +2,7 @@
 
 use crate::server::nanoseconds;
 use crate::{NotAWorker, Ready, TimedOut, WorkerId};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 use umcg_core::raw::{Running, Worker};
 
 /// The calling worker, if a server runs it.
@@ -43,7 +43,7 @@ pub fn wait() -> Result<(), NotAWorker> {
 ///
 /// # Errors
 /// [`TimedOut::Passed`] if the deadline had passed by then.
-pub fn wait_deadline(deadline: SystemTime) -> Result<(), TimedOut> {
+pub fn wait_deadline(deadline: Instant) -> Result<(), TimedOut> {
     let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
     // SAFETY: the caller is that worker, running.
     let in_time = unsafe { worker.wait(Some(nanoseconds(deadline))) };
@@ -55,7 +55,7 @@ pub fn wait_deadline(deadline: SystemTime) -> Result<(), TimedOut> {
 /// # Errors
 /// As [`wait_deadline`].
 pub fn wait_timeout(timeout: Duration) -> Result<(), TimedOut> {
-    match SystemTime::now().checked_add(timeout) {
+    match Instant::now().checked_add(timeout) {
         Some(deadline) => wait_deadline(deadline),
         None => wait().map_err(|NotAWorker| TimedOut::NotAWorker),
     }
@@ -77,7 +77,7 @@ pub fn switch_to(next: Ready) -> Result<(), Ready> {
 ///
 /// # Errors
 /// As [`wait_deadline`]. If the caller is no worker, `next` is dropped, so that a server gets it as [`Event::Wake`](crate::Event::Wake).
-pub fn switch_to_deadline(next: Ready, deadline: SystemTime) -> Result<(), TimedOut> {
+pub fn switch_to_deadline(next: Ready, deadline: Instant) -> Result<(), TimedOut> {
     let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
     // SAFETY: as in `switch_to`.
     let in_time = unsafe { worker.switch_to(next.into_raw(), Some(nanoseconds(deadline))) };

@@ -88,7 +88,8 @@ pub enum Event {
     Wait(Ready),
     /// It unregistered or ended.
     Exit(WorkerId),
-    /// The deadline of its wait has passed. Who holds its [`Ready`] may run it at any time, before and after.
+    /// The deadline of its wait has passed. Who holds its [`Ready`] may run it at any time, before and after. With several servers this may be
+    /// collected by one before the other, which got its [`Event::Wait`], has put that anywhere: note down a timeout that comes first.
     Timeout(WorkerId),
     /// It ran for longer than the preemption interval.
     Preempt(Ready),
@@ -100,6 +101,14 @@ impl Event {
         match self {
             Event::Block(id) | Event::Exit(id) | Event::Timeout(id) => *id,
             Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => ready.id(),
+        }
+    }
+
+    /// The right to run the worker, if the event gives it: Wake, Wait and Preempt do.
+    pub fn into_ready(self) -> Option<Ready> {
+        match self {
+            Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => Some(ready),
+            Event::Block(_) | Event::Exit(_) | Event::Timeout(_) => None,
         }
     }
 

@@ -30,7 +30,7 @@ impl<'a> LightBuilder<'a> {
     }
 
     /// Makes the worker. It runs `f` when a server first switches to it, and exits when `f` returns; a panic that leaves `f` ends the
-    /// process with the worker's name. Does not switch.
+    /// process with the worker's name. Does not switch. Dropping the result hands the new worker to whichever server asks first.
     ///
     /// # Errors
     /// [`Error::Stack`]: no memory for a stack, or no such size.

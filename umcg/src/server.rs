@@ -2,7 +2,7 @@
 
 use crate::{Error, Event, Ready, WaitError};
 use std::marker::PhantomData;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use umcg_core::raw::{self, Nothing};
 
 /// The calling thread as a server. It stays one until this is dropped, on the same thread.
@@ -73,7 +73,7 @@ impl Server {
     ///
     /// # Panics
     /// As [`Server::switch_to`].
-    pub fn wait_deadline(&self, deadline: SystemTime) -> Result<Event, WaitError> {
+    pub fn wait_deadline(&self, deadline: Instant) -> Result<Event, WaitError> {
         loop {
             match self.wait_until(Some(nanoseconds(deadline))) {
                 Err(WaitError::Interrupted) => {}
@@ -90,7 +90,7 @@ impl Server {
     /// # Panics
     /// As [`Server::switch_to`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Event, WaitError> {
-        match SystemTime::now().checked_add(timeout) {
+        match Instant::now().checked_add(timeout) {
             Some(deadline) => self.wait_deadline(deadline),
             None => self.wait(),
         }
@@ -100,6 +100,11 @@ impl Server {
     #[inline]
     pub fn try_wait(&self) -> Option<Event> {
         self.server.try_wait().map(Event::from_raw)
+    }
+
+    /// The events of idle workers that there are now, one after the other.
+    pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        std::iter::from_fn(|| self.try_wait())
     }
 
     fn wait_until(&self, deadline: Option<u64>) -> Result<Event, WaitError> {
@@ -129,6 +134,10 @@ impl Drop for Server {
 }
 
 /// Wakes one idle server, whose wait then ends with [`WaitError::Woken`]. False when none is idle: nothing is remembered. Does not switch.
+///
+/// A server that was about to wait when this came is not woken. Who must not miss one keeps a count of what there is to do: the server looks at
+/// it before it waits and waits with a timeout, or the waker repeats the call while a server that says it is going to wait has not woken up. The example
+/// `work_stealing` has the second form.
 pub fn wake() -> bool {
     raw::wake_server()
 }
@@ -138,7 +147,7 @@ pub fn wake() -> bool {
 /// (with 250 of them a second, not before 12 ms).
 ///
 /// Preemption is by a timer signal (SIGURG). A worker that holds a lock which other workers of the same server want must hold it in a
-/// [`critical`](crate::critical) section.
+/// [`critical`](crate::critical) section: a `std::sync::Mutex` that they share, for one, and standard output, whose lock also knows its owner.
 ///
 /// # Errors
 /// [`Error::Os`]: what the kernel says of the interval.
@@ -147,7 +156,9 @@ pub fn set_preemption(interval: Option<Duration>) -> Result<(), Error> {
     raw::set_preemption(nanoseconds).map_err(|error| Error::from_raw(error.raw_os_error()))
 }
 
-/// Nanoseconds of CLOCK_REALTIME; a time before 1970 has passed.
-pub(crate) fn nanoseconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().min(u128::from(u64::MAX - 1)) as u64)
+/// The time that the C interface and the lists below count in: nanoseconds of CLOCK_REALTIME. A deadline that has passed is one now.
+pub(crate) fn nanoseconds(deadline: Instant) -> u64 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now + left).as_nanos().min(u128::from(u64::MAX - 1)) as u64
 }

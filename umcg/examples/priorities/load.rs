@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 /// So many workers are urgent; the next ones are polite, the last two hogs.
 pub(crate) const URGENT: u64 = 4;
@@ -17,14 +17,14 @@ static CHUNKS: AtomicU64 = AtomicU64::new(0);
 static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
 
 /// What a worker or thread does: requests with some 30 us of work each, or such work without end.
-pub(crate) fn load(index: u64, sleep_until: fn(SystemTime), give_way: fn()) {
+pub(crate) fn load(index: u64, sleep_until: fn(Instant), give_way: fn()) {
     let compute = || black_box((0..100_000).fold(1u64, |x, y| black_box(x ^ y)));
-    let mut due = SystemTime::now() + PERIOD.mul_f64(index as f64 / URGENT as f64);
+    let mut due = Instant::now() + PERIOD.mul_f64(index as f64 / URGENT as f64);
     loop {
         if index < URGENT {
             due += PERIOD;
             sleep_until(due);
-            let latency = due.elapsed().unwrap_or_default();
+            let latency = due.elapsed();
             compute();
             // If it were preempted with the lock, the next urgent worker would block the very server that has to run this one.
             umcg::critical(|| LATENCIES.lock().unwrap().push(latency));

@@ -7,7 +7,7 @@ use crate::harness::{Dump, Noise, Rng, Signals, Watchdog, cpu_time, kernel_tid, 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 use umcg::{Event, Ready, Server, TimedOut, WaitError, Worker, WorkerId};
 
 /// Numbers of the kinds of events, as in the C interface.
@@ -314,8 +314,8 @@ fn wait_until_deadline(round: &Round, me: &Ledger, rng: &mut Rng) {
     me.deadlines.fetch_add(1, Relaxed);
     me.has_deadline.store(true, Relaxed);
     let deadline = match rng.below(4) {
-        0 => SystemTime::UNIX_EPOCH + Duration::from_secs(rng.below(1000)),
-        _ => SystemTime::now() + Duration::from_micros(rng.below(200)),
+        0 => Instant::now(),
+        _ => Instant::now() + Duration::from_micros(rng.below(200)),
     };
     let next = if rng.one_in(2) { round.take(rng) } else { None };
     let waited = match next {
