@@ -35,7 +35,7 @@
 //! one; the round trip of a server and a worker touches none of this. One short lock keeps the order of events total,
 //! which the interface promises, and makes WAIT followed by TIMEOUT one decision.
 //!
-//! Modelled in `umcg-core/tests/model.rs` (shuttle).
+//! Modelled in `umcg-core/tests/model` (shuttle), which compiles this very file.
 
 use crate::link::Link;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Guard, Lock, futex_wait, futex_wake};
@@ -280,19 +280,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    #[cfg(not(shuttle))]
     pub(crate) const fn new(clock: fn() -> u64, gone: fn(&'static Node)) -> Self {
-        Self {
-            inner: Lock::new(Inner { first: Link::none(), last: Link::none(), idle: Link::none(), timers: Heap::new() }),
-            queued: AtomicUsize::new(0),
-            next_deadline: AtomicU64::new(u64::MAX),
-            clock,
-            gone,
-        }
-    }
-
-    #[cfg(shuttle)]
-    pub(crate) fn new(clock: fn() -> u64, gone: fn(&'static Node)) -> Self {
         Self {
             inner: Lock::new(Inner { first: Link::none(), last: Link::none(), idle: Link::none(), timers: Heap::new() }),
             queued: AtomicUsize::new(0),
@@ -517,14 +505,12 @@ impl Lists {
 
     /// Keeps the lists still while the process forks; `forked` ends it, and forgets everything in the child, whose only thread has no
     /// servers and no workers.
-    #[cfg(not(shuttle))]
     pub(crate) fn before_fork(&self) {
         std::mem::forget(self.lock());
     }
 
     /// # Safety
     /// Called once after each `before_fork`, by the thread that called that.
-    #[cfg(not(shuttle))]
     pub(crate) unsafe fn forked(&self, in_child: bool) {
         // SAFETY: `before_fork` took the lock and forgot the guard.
         let inner = unsafe { self.inner.adopt() };

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Runs the models of the protocols under shuttle (umcg-core/tests/model): first with bugs planted in a copy of the sources, each of which has to
+# be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
+#
+#   ci/models.sh [RUNS]      schedules a test and a scheduler; 3000 where not given
+set -eu
+cd "$(dirname "$0")/.."
+runs=${1:-3000}
+base=${CARGO_TARGET_DIR:-$PWD/target}
+copy=$base/model-mutants
+log=$base/model-mutants.log
+# Target folders of their own, as the flag goes into every crate, and cargo takes a copy of the sources for the sources.
+export CARGO_TARGET_DIR="$base/shuttle-mutants" RUSTFLAGS="--cfg shuttle"
+
+say() {
+    echo "models.sh: $*" >&2
+}
+
+# models LIMIT RUNS: runs them in the current folder.
+models() {
+    UMCG_MODEL_RUNS=$2 timeout --kill-after=5 "$1" cargo test --quiet --package umcg-core --test model
+}
+
+# planted WHAT SCRIPT: the models fail when this sed script has changed the idle lists.
+planted() {
+    source=umcg-core/src/umcg/idle.rs
+    sed "$2" "$source" > "$copy/$source"
+    if cmp -s "$source" "$copy/$source"; then
+        say "FAILED: $1: the sources have changed, so this bug was not planted"
+        return 1
+    fi
+    if (cd "$copy" && models 120 300) > "$log" 2>&1; then
+        say "FAILED: $1: went through"
+        return 1
+    fi
+    if ! grep -q "panicked at" "$log"; then
+        cat "$log" >&2
+        say "FAILED: $1: no model found it, but something else went wrong"
+        return 1
+    fi
+    say "found: $1"
+}
+
+rm -rf "$copy"
+mkdir -p "$copy"
+tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
+
+planted "an event that nobody is called for" \
+    '/pub(crate) fn post(/,/^    }/ s/self.call_one(&inner, CALLED)/None/'
+planted "a server that sits down after an event came" \
+    's/sit_down(&inner, seat, until);/drop(inner); let inner = self.lock(); sit_down(\&inner, seat, until);/'
+planted "a server that sleeps past a deadline" \
+    's/deadline.unwrap_or(u64::MAX).min(inner.timers.next_deadline())/deadline.unwrap_or(u64::MAX)/'
+planted "a deadline that nobody is told of" \
+    '/fn hand_over_timed/,/^    }/ s/self.call_if_needed(&inner)/None/'
+planted "a server that leaves without handing the deadlines on" \
+    's/break (Waited::TimedOut, self.call_if_needed(&inner))/break (Waited::TimedOut, None)/'
+planted "a claim in two steps" \
+    's/self.state.compare_exchange(from, to, Acquire, Relaxed).is_ok()/(self.state.load(Acquire) == from \&\& { self.state.store(to, Release); true })/'
+planted "a claim that does not look again under the lock" \
+    's/let claimed = self.state.load(Relaxed) == word(tid, state::RUNNABLE_TIMED);/let claimed = true;/'
+planted "a worker that runs while its timer is armed" \
+    '/fn forget_deadline/,/^    }/ s/if node.armed.load(Relaxed) {/if false {/'
+planted "a TIMEOUT that outlives its wait" \
+    '/fn forget_deadline/,/^    }/ s/if node.events.load(Relaxed) != 0 {/if false {/'
+planted "TIMEOUT before WAIT" \
+    's/\[Kind::Wake, Kind::Wait, Kind::Timeout, Kind::Exit\]/[Kind::Wake, Kind::Timeout, Kind::Wait, Kind::Exit]/'
+planted "a server that waits for a worker and is not woken" \
+    's/self.watchers.load(SeqCst) != 0/false/'
+planted "a server that stays in the list of idle ones" \
+    '/^fn stand_up/,/^}/ s/if word == SEATED {/if false {/'
+
+say "the sources as they are"
+export CARGO_TARGET_DIR="$base/shuttle"
+models 600 "$runs"

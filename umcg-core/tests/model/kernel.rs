@@ -1,0 +1,78 @@
+//! What the kernel does for the protocols: sleeping on a word, and the time. Here the time stands still until somebody lets it go on, so a
+//! deadline that nobody is awake for shows as a deadlock.
+
+use rustix::io::Errno;
+use shuttle::lazy_static;
+use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use shuttle::sync::{Condvar, Mutex};
+
+struct Sleeper {
+    number: u64,
+    address: usize,
+    deadline: u64,
+    end: Option<Result<(), Errno>>,
+}
+
+#[derive(Default)]
+struct Table {
+    now: u64,
+    count: u64,
+    sleepers: Vec<Sleeper>,
+}
+
+lazy_static! {
+    static ref TABLE: Mutex<Table> = Mutex::new(Table::default());
+    static ref CHANGED: Condvar = Condvar::new();
+}
+
+impl Table {
+    /// Ends the sleep of up to `most` of those that `who` chooses. Says whether there was one.
+    fn end(&mut self, most: u32, end: Result<(), Errno>, who: impl Fn(&Sleeper) -> bool) -> bool {
+        let chosen = self.sleepers.iter_mut().filter(|sleeper| sleeper.end.is_none() && who(sleeper)).take(most as usize);
+        let count = chosen.map(|sleeper| sleeper.end = Some(end)).count();
+        CHANGED.notify_all();
+        count > 0
+    }
+}
+
+pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+    let mut table = TABLE.lock().unwrap();
+    if word.load(SeqCst) != expected {
+        return Err(Errno::AGAIN);
+    }
+    if deadline <= table.now {
+        return Err(Errno::TIMEDOUT);
+    }
+    table.count += 1;
+    let number = table.count;
+    table.sleepers.push(Sleeper { number, address: std::ptr::from_ref(word).addr(), deadline, end: None });
+    loop {
+        table = CHANGED.wait(table).unwrap();
+        let at = table.sleepers.iter().position(|sleeper| sleeper.number == number).unwrap();
+        if let Some(end) = table.sleepers[at].end {
+            table.sleepers.swap_remove(at);
+            return end;
+        }
+    }
+}
+
+pub(crate) fn wake(word: &AtomicU32, count: u32) {
+    let address = std::ptr::from_ref(word).addr();
+    TABLE.lock().unwrap().end(count, Ok(()), |sleeper| sleeper.address == address);
+}
+
+/// A signal handler runs on some sleeper's thread. False when nobody sleeps.
+pub(crate) fn interrupt() -> bool {
+    TABLE.lock().unwrap().end(1, Err(Errno::INTR), |_| true)
+}
+
+pub(crate) fn now() -> u64 {
+    TABLE.lock().unwrap().now
+}
+
+/// The time goes on.
+pub(crate) fn advance(to: u64) {
+    let mut table = TABLE.lock().unwrap();
+    table.now = to;
+    table.end(u32::MAX, Err(Errno::TIMEDOUT), |sleeper| sleeper.deadline <= to);
+}

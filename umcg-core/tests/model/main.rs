@@ -1,0 +1,124 @@
+//! Models of the protocols, under shuttle: the real sources of the idle lists, on locks, atomics, futexes and a clock of the checker's.
+//!
+//! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: each has to be found. By hand:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p umcg-core --test model
+//! ```
+//!
+//! | variable | means |
+//! |---|---|
+//! | `UMCG_MODEL_RUNS` | schedules a test and a scheduler; 500 |
+//! | `UMCG_MODEL_SEED` | the seed of the schedules, as a failure prints it |
+//!
+//! What they are blind to: shuttle treats every atomic operation as sequentially consistent, so no ordering is checked here.
+
+#![cfg(shuttle)]
+#![allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    reason = "the sources are a part of the library, and not all of them is used here"
+)]
+
+#[path = "../../src/umcg/idle.rs"]
+mod idle;
+mod kernel;
+#[path = "../../src/link.rs"]
+mod link;
+mod storm;
+mod sync;
+#[path = "../../src/timer.rs"]
+mod timer;
+mod two;
+
+use idle::{Kind, Lists, Node, Seat};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen preemptions (PCT).
+fn check(test: fn()) {
+    let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let runs = setting("UMCG_MODEL_RUNS").unwrap_or(500) as usize;
+    let seed = setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    eprintln!("UMCG_MODEL_SEED={seed}");
+    let mut config = Config::new();
+    config.max_steps = shuttle::MaxSteps::FailAfter(100_000);
+    config.silence_warnings = true;
+    Runner::new(RandomScheduler::new_from_seed(seed, runs), config.clone()).run(test);
+    Runner::new(PctScheduler::new_from_seed(seed, 3, runs), config).run(test);
+}
+
+fn lists() -> &'static Lists {
+    Box::leak(Box::new(Lists::new(kernel::now, |_| {})))
+}
+
+fn seat() -> &'static Seat {
+    Box::leak(Box::new(Seat::new()))
+}
+
+fn node(tid: u32, state: u32) -> &'static Node {
+    let node: &'static Node = Box::leak(Box::new(Node::new()));
+    node.reset(tid, u64::from(tid) << 5, state);
+    node
+}
+
+/// Threads that may be waiting as idle servers.
+struct Servers<T> {
+    threads: Vec<thread::JoinHandle<T>>,
+    finished: Arc<AtomicUsize>,
+}
+
+impl<T: Send + 'static> Servers<T> {
+    fn spawn(count: usize, serve: impl Fn() -> T + Clone + Send + 'static) -> Servers<T> {
+        let finished = Arc::new(AtomicUsize::new(0));
+        let one = |_| {
+            let (serve, finished) = (serve.clone(), finished.clone());
+            thread::spawn(move || {
+                let result = serve();
+                finished.fetch_add(1, Relaxed);
+                result
+            })
+        };
+        let threads = (0..count).map(one).collect();
+        Servers { threads, finished }
+    }
+
+    /// Ends their waits until none is left.
+    fn end(self, lists: &'static Lists) -> Vec<T> {
+        while self.finished.load(Relaxed) < self.threads.len() {
+            lists.wake_server();
+            thread::yield_now();
+        }
+        self.join()
+    }
+
+    fn join(self) -> Vec<T> {
+        self.threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+}
+
+/// The next event as a server waits for it, if that is how the wait ends.
+fn next_event(
+    lists: &'static Lists,
+    seat: &'static Seat,
+    deadline: Option<u64>,
+    hand: idle::Hand,
+) -> (idle::Waited, Vec<(u32, Kind)>) {
+    let mut events = Vec::new();
+    let room = if hand == idle::Hand::Held { 1 } else { 2 };
+    let waited = lists.wait(
+        seat,
+        deadline,
+        hand,
+        room,
+        &mut |node, kind| {
+            events.push((node.tid(), kind));
+            true
+        },
+        &|| false,
+    );
+    (waited, events)
+}

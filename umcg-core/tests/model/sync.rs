@@ -1,0 +1,66 @@
+//! The names of the library's `sync`, as the checker has them.
+
+use rustix::io::Errno;
+use shuttle::sync::{Condvar, Mutex};
+use std::cell::UnsafeCell;
+use std::ops::Deref;
+
+pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+    crate::kernel::sleep(word, expected, deadline)
+}
+
+pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
+    crate::kernel::wake(word, count);
+}
+
+pub(crate) struct Lock<T> {
+    held: Mutex<bool>,
+    freed: Condvar,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: as the library's lock.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+pub(crate) struct Guard<'a, T>(&'a Lock<T>);
+
+impl<T> Lock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { held: Mutex::new(false), freed: Condvar::new(), value: UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        let mut held = self.held.lock().unwrap();
+        while *held {
+            held = self.freed.wait(held).unwrap();
+        }
+        *held = true;
+        Guard(self)
+    }
+
+    /// # Safety
+    /// As the library's lock.
+    pub(crate) unsafe fn adopt(&self) -> Guard<'_, T> {
+        Guard(self)
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the guard proves that this thread holds the lock.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        *self.0.held.lock().unwrap() = false;
+        self.0.freed.notify_one();
+    }
+}
