@@ -78,6 +78,8 @@ pub enum StackError {
     OutOfMemory,
     /// Larger than [`MAX_SIZE`].
     TooLarge,
+    /// The kernel's pages are not of 4 KiB.
+    PageSize,
     /// This kernel has no guard markers, and further guards would use up `vm.max_map_count`.
     TooManyMappings,
 }
@@ -87,6 +89,7 @@ impl core::fmt::Display for StackError {
         f.write_str(match self {
             StackError::OutOfMemory => "no memory for a stack",
             StackError::TooLarge => "a stack may have at most 1 GiB",
+            StackError::PageSize => "the kernel's pages are not of 4 KiB",
             StackError::TooManyMappings => "more guarded stacks than vm.max_map_count allows (Linux 6.13 removes this bound)",
         })
     }
@@ -278,6 +281,10 @@ pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
 }
 
 fn map_slab(class: Class) -> Result<*mut u8, StackError> {
+    // SAFETY: no precondition.
+    if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
+        return Err(StackError::PageSize);
+    }
     let stacks = class.stacks_a_slab();
     let bytes = PAGE + stacks * class.stride();
     let access = libc::PROT_READ | libc::PROT_WRITE;

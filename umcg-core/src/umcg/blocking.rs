@@ -9,6 +9,7 @@ use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
 use super::{Caller, LISTS, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
+use umcg_context::annotate::Flow;
 
 /// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server instead.
 pub(crate) fn begin(worker: &'static Worker) {
@@ -34,8 +35,14 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
     if depth == 1 && worker.is_blocked() {
         let _inside = Inside::enter(worker);
         match helper_of_storage() {
-            // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts WAKE.
-            Some(helper) => unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) },
+            Some(helper) => {
+                // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts WAKE.
+                unsafe { Flow::leave(worker.flow(), helper.flow.get()) };
+                // SAFETY: as above.
+                unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) };
+                // SAFETY: back on the worker's stack.
+                unsafe { Flow::arrive(worker.flow()) };
+            }
             None => thread::arrive(worker),
         }
     }

@@ -11,6 +11,7 @@ use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
+use umcg_context::annotate::Flow;
 use umcg_context::lock::HoldLock;
 use umcg_context::{Context, local};
 
@@ -18,6 +19,7 @@ const IDLE_SECONDS: u64 = 10;
 
 pub(crate) struct Helper {
     pub(crate) context: UnsafeCell<Context>,
+    pub(crate) flow: UnsafeCell<Flow>,
     /// The worker that blocks here.
     pub(crate) current: Link<Worker>,
 }
@@ -80,8 +82,11 @@ fn main() {
     if uth::vp_init_with(None, uth::Method::Asm).is_err() {
         // No memory for a virtual processor: the worker still gets its thread, only `uth::current` is blind there.
     }
-    let helper: &'static Helper =
-        Box::leak(Box::new(Helper { context: UnsafeCell::new(Context::empty()), current: Link::none() }));
+    let helper: &'static Helper = Box::leak(Box::new(Helper {
+        context: UnsafeCell::new(Context::empty()),
+        flow: UnsafeCell::new(Flow::of_this_thread()),
+        current: Link::none(),
+    }));
     set_role(Owner::Helper(helper));
     local::set_holds(1); // as a server's
     while let Some(worker) = next_job() {
@@ -102,7 +107,11 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
         vp.current.store(worker.record.load(Relaxed), Relaxed);
     }
     // SAFETY: its server saw it leave for here, and nobody else may resume it.
+    unsafe { Flow::leave(helper.flow.get(), worker.flow()) };
+    // SAFETY: as above.
     unsafe { umcg_context::switch(helper.context.get(), worker.context.get()) };
+    // SAFETY: back on the helper's stack.
+    unsafe { Flow::arrive(helper.flow.get()) };
     if let Some(vp) = vp {
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     }

@@ -13,6 +13,7 @@ use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::*;
+use umcg_context::annotate::Flow;
 use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Class;
@@ -74,6 +75,8 @@ unsafe fn create_in_place<F: FnOnce() + 'static>(
     let captures = captures_of::<F>(worker);
     // SAFETY: the place is below the worker, aligned for F, and the stack is new.
     unsafe { captures.write(f) };
+    // SAFETY: the stack is new.
+    unsafe { record.start_flow() };
     // SAFETY: the context of a new worker is its maker's.
     let context = unsafe { &mut *worker.context.get() };
     // SAFETY: the stack below the captures is the worker's own.
@@ -131,6 +134,8 @@ fn take_tid() -> Option<u32> {
 unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
     // SAFETY: `create` passed the worker, which lives as long as this stack.
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
+    // SAFETY: first thing on the new stack.
+    unsafe { Flow::arrive(worker.flow()) };
     // SAFETY: `create` wrote the captures there; they are read once.
     let f = unsafe { captures_of::<F>(worker).read() };
     drop(Inside(worker));

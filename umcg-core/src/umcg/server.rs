@@ -19,6 +19,7 @@ use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_context::Context;
+use umcg_context::annotate::Flow;
 use umcg_context::lock::HoldLock;
 
 /// How the worker that ran left, and until when it wants to wait.
@@ -76,6 +77,7 @@ impl Mail {
 
 pub(crate) struct Server {
     pub(crate) context: UnsafeCell<Context>,
+    pub(crate) flow: UnsafeCell<Flow>,
     /// The worker that runs in its place.
     pub(crate) current: Link<Worker>,
     tp: AtomicUsize,
@@ -107,6 +109,7 @@ impl Server {
     fn new() -> Server {
         Server {
             context: UnsafeCell::new(Context::empty()),
+            flow: UnsafeCell::new(Flow::new()),
             current: Link::none(),
             tp: AtomicUsize::new(0),
             vp: AtomicPtr::new(std::ptr::null_mut()),
@@ -131,6 +134,8 @@ impl Server {
         let spare = SPARE.lock().pop();
         let server = spare.unwrap_or_else(|| Box::leak(Box::new(Server::new())));
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
+        // SAFETY: the descriptor is ours alone; the last server of that name may have been another kernel thread's.
+        unsafe { server.flow.get().write(Flow::of_this_thread()) };
         server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
         server.owns_vp.store(owns, Relaxed);
         Ok(server)
@@ -206,13 +211,19 @@ impl Server {
             Carrier::Light => {
                 self.vp().current.store(worker.record.load(Relaxed), Relaxed);
                 // SAFETY: the worker is suspended, and ours.
+                unsafe { Flow::leave(self.flow.get(), worker.flow()) };
+                // SAFETY: as above.
                 unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
+                // SAFETY: back on the server's stack.
+                unsafe { Flow::arrive(self.flow.get()) };
             }
             Carrier::Moving => {
                 // SAFETY: so is its storage; nothing touches any before the switch.
                 unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
                 // SAFETY: as above. Who comes back sets our own storage again.
                 unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
+                // SAFETY: back on the server's stack.
+                unsafe { Flow::arrive(self.flow.get()) };
             }
             Carrier::Staying => {
                 worker.post_go();

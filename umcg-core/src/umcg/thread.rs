@@ -22,6 +22,7 @@ use crate::{fault, fork, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
+use umcg_context::annotate;
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::{self, Class};
 
@@ -66,6 +67,8 @@ pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno>
         unsafe { context.prepare(stack.top(), home_loop, (worker as *const Worker).cast_mut().cast()) };
         // SAFETY: nobody else looks at the stack.
         unsafe { home.stack.get().write(Some(stack)) };
+        // SAFETY: as above.
+        unsafe { home.stack_id.get().write(annotate::thread_started()) };
     }
     let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
@@ -87,6 +90,8 @@ fn give_back(worker: &'static Worker) -> Result<&'static Worker, Errno> {
 fn free_home_stack(home: &Home) {
     // SAFETY: the worker is at home, so the loop is suspended for ever, or was never begun.
     let stack = unsafe { &mut *home.stack.get() };
+    // SAFETY: as above.
+    annotate::thread_ended(unsafe { (*home.stack_id.get()).take() });
     if let Some(stack) = stack.take() {
         stack::release(stack);
     }

@@ -27,6 +27,7 @@ use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use umcg_context::annotate::{self, Flow, StackId};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Stack;
 use umcg_context::{Context, local};
@@ -45,6 +46,8 @@ pub(crate) struct Home {
     /// The loop of the home thread, while the worker is away.
     pub(crate) context: UnsafeCell<Context>,
     pub(crate) stack: UnsafeCell<Option<Stack>>,
+    /// Valgrind's name of the pthread's stack.
+    pub(crate) stack_id: UnsafeCell<Option<StackId>>,
     /// The worker's signal mask on its home thread, while it is away.
     pub(crate) mask: AtomicU64,
     pub(crate) name: HoldLock<String>,
@@ -95,6 +98,7 @@ impl Worker {
         let home = Home {
             context: UnsafeCell::new(Context::empty()),
             stack: UnsafeCell::new(None),
+            stack_id: UnsafeCell::new(None),
             mask: AtomicU64::new(0),
             name: HoldLock::new(String::new()),
             tick: preempt::Tick::new(),
@@ -151,6 +155,16 @@ impl Worker {
         self.node.state() == state::BLOCKED
     }
 
+    /// What the sanitizers know a light worker's flow by.
+    #[inline(always)]
+    pub(crate) fn flow(&self) -> *mut Flow {
+        if !annotate::ON {
+            return std::ptr::null_mut(); // not looked at, and not worth a load
+        }
+        // SAFETY: a light worker has a record.
+        unsafe { (*self.record.load(Relaxed)).flow.get() }
+    }
+
     /// Its name, or an empty one.
     pub(crate) fn name(&self) -> String {
         // SAFETY: null or a record, which is readable for ever.
@@ -184,8 +198,14 @@ impl Worker {
     pub(crate) unsafe fn leave(&'static self, server: &'static Server, kind: Kind, deadline: Option<u64>) {
         server.mail.set(kind, deadline);
         match self.carrier() {
-            // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
-            Carrier::Light => unsafe { umcg_context::switch(self.context.get(), server.context.get()) },
+            Carrier::Light => {
+                // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
+                unsafe { Flow::leave(self.flow(), server.flow.get()) };
+                // SAFETY: as above.
+                unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
+                // SAFETY: back on the worker's stack.
+                unsafe { Flow::arrive(self.flow()) };
+            }
             Carrier::Moving => {
                 // SAFETY: the server's storage is in nobody's use while it is suspended; nothing touches any before the switch.
                 unsafe { umcg_context::set_thread_pointer(server.tp()) };
@@ -219,8 +239,16 @@ impl Worker {
             unsafe { umcg_context::set_thread_pointer(its) };
         }
         let this = (self as *const Worker).cast_mut().cast::<()>();
+        if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
+            // SAFETY: `next` is suspended and claimed.
+            unsafe { Flow::leave(self.flow(), next.flow()) };
+        }
         // SAFETY: `next` is suspended and claimed; `publish` runs once this context is saved.
         unsafe { umcg_context::switch_with(self.context.get(), next.context.get(), publish, this) };
+        if annotate::ON && self.carrier() == Carrier::Light {
+            // SAFETY: back on the worker's stack.
+            unsafe { Flow::arrive(self.flow()) };
+        }
     }
 
     /// # Safety
@@ -234,8 +262,16 @@ impl Worker {
             // SAFETY: as in `leave`.
             unsafe { umcg_context::set_thread_pointer(server.tp()) };
         }
+        if annotate::ON && self.carrier() == Carrier::Light {
+            // SAFETY: as in `leave`.
+            unsafe { Flow::leave(self.flow(), server.flow.get()) };
+        }
         // SAFETY: as in `leave`.
         unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
+        if annotate::ON && self.carrier() == Carrier::Light {
+            // SAFETY: back on the worker's stack.
+            unsafe { Flow::arrive(self.flow()) };
+        }
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use super::Error;
 use super::record::{Record, state};
 use std::sync::atomic::Ordering::*;
 use umcg_context::Context;
+use umcg_context::annotate::Flow;
 
 /// How a virtual processor switches between uths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub(crate) unsafe fn prepare(record: &Record, driver: umcg_context::Entry) {
         // SAFETY: passed on.
         return unsafe { portable::prepare(record, driver, arg) };
     }
+    // SAFETY: passed on.
+    unsafe { record.start_flow() };
     // SAFETY: nobody runs or resumes the uth, so its context is the caller's to write.
     let context = unsafe { &mut *record.context.get() };
     // SAFETY: the stack below the record is the uth's own.
@@ -87,8 +90,12 @@ pub(crate) unsafe fn switch(ready: u8, old: &Record, new: &Record) {
         return unsafe { portable::switch(ready - state::READY, old, new) };
     }
     debug_assert_eq!(ready, state::READY + Method::Asm as u8);
+    // SAFETY: both are suspended or the caller's.
+    unsafe { Flow::leave(old.flow.get(), new.flow.get()) };
     // SAFETY: passed on.
     unsafe { umcg_context::switch(old.context.get(), new.context.get()) };
+    // SAFETY: back on the stack of `old`.
+    unsafe { Flow::arrive(old.flow.get()) };
 }
 
 /// Goes on with `new` and forgets the caller, which is `old`.
@@ -102,7 +109,8 @@ pub(crate) unsafe fn resume(old: &Record, new: &Record) -> ! {
         unsafe { portable::switch(new.method.load(Relaxed), old, new) };
         super::die(old, "was resumed after its end");
     }
-    let _ = old;
+    // SAFETY: as `switch`.
+    unsafe { Flow::leave_for_good(old.flow.get(), new.flow.get()) };
     // SAFETY: passed on.
     unsafe { umcg_context::resume(new.context.get()) }
 }
@@ -111,24 +119,33 @@ pub(crate) unsafe fn resume(old: &Record, new: &Record) -> ! {
 ///
 /// # Safety
 /// As `umcg_context::inject`; the uth is suspended by the assembly.
-pub(crate) unsafe fn inspect(uth: &Record, f: &mut dyn FnMut()) {
+pub(crate) unsafe fn inspect(me: &Record, uth: &Record, f: &mut dyn FnMut()) {
     struct Call<'a> {
         f: &'a mut dyn FnMut(),
+        flows: (*mut Flow, *mut Flow),
         back: *const Context,
         there: Context,
     }
     unsafe extern "C" fn run(call: *mut ()) {
         // SAFETY: `inspect` passed the call, and waits.
         let call = unsafe { &mut *call.cast::<Call<'_>>() };
+        // SAFETY: first thing on the stack of the uth.
+        unsafe { Flow::arrive(call.flows.1) };
         (call.f)();
+        // SAFETY: the inspector is suspended.
+        unsafe { Flow::leave(call.flows.1, call.flows.0) };
         // Goes back, and leaves this frame suspended on the uth's stack: it is simply forgotten, as nothing ever resumes it.
         // SAFETY: `back` holds the inspector, which waits.
         unsafe { umcg_context::switch(&raw mut call.there, call.back) };
     }
     let mut back = Context::empty();
-    let mut call = Call { f, back: &raw const back, there: Context::empty() };
+    let mut call = Call { f, flows: (me.flow.get(), uth.flow.get()), back: &raw const back, there: Context::empty() };
+    // SAFETY: the uth is suspended.
+    unsafe { Flow::leave(me.flow.get(), uth.flow.get()) };
     // SAFETY: passed on; the uth's own context is only read, so it goes on later from where it was.
     unsafe { umcg_context::inject(&raw mut back, uth.context.get(), run, (&raw mut call).cast()) };
+    // SAFETY: back on the inspector's stack.
+    unsafe { Flow::arrive(me.flow.get()) };
 }
 
 #[cfg(feature = "portable")]

@@ -23,6 +23,7 @@ use std::ffi::c_void;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
+use umcg_context::annotate::Flow;
 use umcg_context::local::Hold;
 use umcg_context::stack::{self, Class, StackError};
 use vp::Vp;
@@ -260,9 +261,7 @@ pub(crate) fn make(vp: Option<&Vp>, class: Class, method: Method) -> Result<&'st
 pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context::Entry) {
     // SAFETY: passed on.
     unsafe { method::prepare(record, driver) };
-    // ORDERING(uth.1): Release: who is handed the uth through a word of this library sees it whole; other ways of handing it
-    // over synchronise by themselves.
-    record.state.store(state::READY + record.method.load(Relaxed), Release);
+    record.state.store(state::READY + record.method.load(Relaxed), Relaxed); // who hands the uth on synchronises
     // SAFETY: null or a processor's descriptor, which is never freed.
     if let Some(vp) = unsafe { record.vp.load(Relaxed).as_ref() } {
         record.belongs_to(vp);
@@ -308,6 +307,8 @@ pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
 #[inline]
 pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
     record.retire(state::DELETED);
+    // SAFETY: passed on: nobody else has it.
+    unsafe { &mut *record.flow.get() }.end();
     // SAFETY: passed on; a record is deleted once, by its state.
     let Some(stack) = (unsafe { record.take_stack() }) else { return };
     match (vp, RECYCLE.load(Relaxed)) {
@@ -368,7 +369,11 @@ pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
         if let Some(here) = as_usual {
             here.current.store((new.0 as *const Record).cast_mut(), Relaxed);
             // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
+            unsafe { Flow::leave(old.0.flow.get(), new.0.flow.get()) };
+            // SAFETY: as above.
             unsafe { umcg_context::switch(old.0.context.get(), new.0.context.get()) };
+            // SAFETY: back on the stack of `old`.
+            unsafe { Flow::arrive(old.0.flow.get()) };
             return Ok(());
         }
     }
@@ -453,6 +458,7 @@ fn check_switch(vp: &'static Vp, old: &Record, new: &Record) -> Result<(), Error
 /// # Safety
 /// As [`switch_to`]; `f` does not switch.
 pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
+    let vp = Vp::here().ok_or(Error::NoVp)?;
     match uth.0.state.load(Relaxed) {
         state::DELETED => return Err(Error::Deleted),
         state::FINISHED => return Err(Error::Finished),
@@ -461,8 +467,10 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
         _ if uth.0.method.load(Relaxed) != Method::Asm as u8 => return Err(Error::MethodMismatch),
         _ => {}
     }
+    // SAFETY: `current` is set while a processor exists.
+    let me = unsafe { &*vp.current.load(Relaxed) };
     // SAFETY: passed on.
-    unsafe { method::inspect(uth.0, f) };
+    unsafe { method::inspect(me, uth.0, f) };
     Ok(())
 }
 
@@ -470,6 +478,8 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
 unsafe extern "C" fn driver(record: *mut ()) -> ! {
     // SAFETY: `start_driver` passed the record.
     let record = unsafe { &*record.cast::<Record>() };
+    // SAFETY: first thing on the new stack.
+    unsafe { Flow::arrive(record.flow.get()) };
     if let Some(entry) = record.entry() {
         let arg = record.arg.load(Relaxed);
         call_guarded(record, || entry(arg));

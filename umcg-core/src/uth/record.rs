@@ -21,6 +21,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
 use umcg_context::Context;
+use umcg_context::annotate::Flow;
 use umcg_context::stack::{Class, Stack};
 
 /// Whether a uth has a flow that can run. A zeroed record is `DELETED`; the `READY` states tell the method too, so that one comparison
@@ -66,12 +67,14 @@ pub(crate) struct Record {
     /// What the layer above keeps with the uth (a worker), or null.
     pub(crate) extension: AtomicPtr<()>,
     base: AtomicPtr<u8>,
+    /// What the sanitizers know it by; has no bytes without them.
+    pub(crate) flow: UnsafeCell<Flow>,
     _link: usize,
 }
 
-const _: () = assert!(size_of::<Record>() == 128);
+const _: () = assert!(size_of::<Record>() == 128 || cfg!(any(umcg_asan, umcg_tsan)));
 
-// SAFETY: all fields but the context are atomics, and the context is touched only by who runs or resumes the uth.
+// SAFETY: all fields but the context and the flow are atomics, and those are touched only by who runs or resumes the uth.
 unsafe impl Sync for Record {}
 
 impl Record {
@@ -93,6 +96,7 @@ impl Record {
             portable: AtomicPtr::new(null_mut()),
             extension: AtomicPtr::new(null_mut()),
             base: AtomicPtr::new(null_mut()),
+            flow: UnsafeCell::new(Flow::new()),
             _link: 0,
         }
     }
@@ -127,6 +131,16 @@ impl Record {
         let class = Class::from_index(self.class.load(Relaxed) as usize);
         // SAFETY: the parts are those of `place`, and the swap lets only one caller have them.
         Some(unsafe { Stack::from_parts(base, class) })
+    }
+
+    /// A new flow begins on the stack.
+    ///
+    /// # Safety
+    /// Nothing runs on it.
+    #[inline(always)]
+    pub(crate) unsafe fn start_flow(&self) {
+        // SAFETY: nobody runs the uth, so its flow is the caller's to write.
+        unsafe { &mut *self.flow.get() }.start(self.stack_base() as usize, self.stack_top() as usize);
     }
 
     /// What messages call it.

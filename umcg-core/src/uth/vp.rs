@@ -11,6 +11,7 @@ use crate::{fault, fork, thread_end};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
+use umcg_context::annotate::{self, Flow, StackId};
 use umcg_context::local;
 use umcg_context::lock::HoldLock;
 use umcg_context::pool::Pool;
@@ -23,11 +24,13 @@ pub(crate) struct Vp {
     /// The state of a uth that may run here next: suspended, by this processor's method.
     pub(crate) ready: AtomicU8,
     pool: UnsafeCell<Pool>,
+    /// Valgrind's name of the kernel thread's stack.
+    stack_id: UnsafeCell<Option<StackId>>,
     /// The flow of the kernel thread itself.
     pub(crate) native: Record,
 }
 
-// SAFETY: `pool` is touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
+// SAFETY: `pool` and `stack_id` are touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
 unsafe impl Sync for Vp {}
 
 static RANKS: Table<Vp> = Table::new();
@@ -73,9 +76,13 @@ impl Vp {
             return Err(error);
         }
         vp.ready.store(state::READY + method as u8, Relaxed);
+        // SAFETY: the processor is ours alone; the last one of that name may have been another kernel thread.
+        unsafe { vp.native.flow.get().write(Flow::of_this_thread()) };
         vp.native.state.store(state::READY + method as u8, Relaxed);
         vp.native.belongs_to(vp);
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
+        // SAFETY: as above.
+        unsafe { vp.stack_id.get().write(annotate::thread_started()) };
         fault::install();
         fault::ensure_signal_stack();
         local::set_vp((vp as *const Vp).cast_mut().cast());
@@ -88,6 +95,7 @@ impl Vp {
             rank: AtomicU32::new(0),
             ready: AtomicU8::new(state::READY),
             pool: UnsafeCell::new(Pool::new()),
+            stack_id: UnsafeCell::new(None),
             native: Record::native(),
         }
     }
@@ -122,6 +130,8 @@ impl Vp {
         }
         // SAFETY: this is the processor's own thread, and no other borrow of the pool is alive.
         drop(std::mem::take(unsafe { &mut *vp.pool.get() }));
+        // SAFETY: as above.
+        annotate::thread_ended(unsafe { (*vp.stack_id.get()).take() });
         local::set_vp(null_mut());
         vp.current.store(null_mut(), Relaxed);
         vp.native.retire(state::DELETED);
