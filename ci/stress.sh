@@ -1,0 +1,76 @@
+#!/bin/sh
+# Stress (umcg/tests/stress), with thread workers that move and that stay, optimised and not, two processes at a time so that the kernel
+# preempts at odd moments; and the memory of a million idle workers. First the stress tests have to find planted bugs.
+#
+#   ci/stress.sh [SECONDS]      how long each of the two tests goes on in each process; 30 where not given
+#
+# A failure prints UMCG_STRESS_SEED and what is known of the workers.
+set -eu
+cd "$(dirname "$0")/.."
+seconds=${1:-30}
+base=${CARGO_TARGET_DIR:-$PWD/target}
+copy=$base/stress-mutants
+log=$base/stress.log
+
+say() {
+    echo "stress.sh: $*" >&2
+}
+
+# stress SETTING SECONDS OPTIONS...: both tests with a variable set, in the current folder.
+stress() {
+    setting=$1
+    length=$2
+    shift 2
+    env "$setting" "UMCG_STRESS_SECONDS=$length" timeout --kill-after=5 $((2 * length + 400)) \
+        cargo test --quiet "$@" --package umcg --test stress -- --nocapture
+}
+
+# planted WHAT FILE SCRIPT: the tests fail when this sed script has changed a copy of the file.
+planted() {
+    sed "$3" "$2" > "$copy/$2"
+    if cmp -s "$2" "$copy/$2"; then
+        say "FAILED: $1: the sources have changed, so this bug was not planted"
+        return 1
+    fi
+    # Cargo takes a copy of the sources for the sources: a target folder of its own.
+    if (cd "$copy" && CARGO_TARGET_DIR=$base/stress-mutants-target stress UMCG_STRESS_PATIENCE=5 20) > "$log" 2>&1; then
+        say "FAILED: $1: went through"
+        return 1
+    fi
+    if ! grep -q "UMCG_STRESS_SEED=" "$log"; then
+        cat "$log" >&2
+        say "FAILED: $1: not found by the tests, but something else went wrong"
+        return 1
+    fi
+    cp "$2" "$copy/$2"
+    say "found: $1"
+}
+
+# pair WHAT SETTING OPTIONS...: two processes at once, one of them with a variable set.
+pair() {
+    say "$1"
+    special=$2
+    shift 2
+    cargo test --quiet "$@" --package umcg --test stress --no-run
+    stress UMCG_STRESS_PATIENCE=30 "$seconds" "$@" > "$log" 2>&1 &
+    other=$!
+    status=0
+    stress "$special" "$seconds" "$@" || status=1
+    wait "$other" || status=1
+    cat "$log"
+    return $status
+}
+
+rm -rf "$copy"
+mkdir -p "$copy"
+tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
+planted "an event that nobody is called for" umcg-core/src/umcg/idle.rs \
+    '/pub(crate) fn post(/,/^    }/ s/self.call_one(&inner, CALLED)/None/'
+planted "a TIMEOUT that is told twice" umcg-core/src/umcg/idle.rs \
+    '/fn hand_over_queued/,/^    }/ s/left &= !kind.bit();/if kind != Kind::Timeout || node.armed.load(Relaxed) { left \&= !kind.bit(); }/'
+
+pair "optimised" UMCG_NO_FSGSBASE=1 --release
+pair "not optimised" UMCG_NO_GUARD_INSTALL=1
+
+say "a million idle workers"
+UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory -- --nocapture
