@@ -11,6 +11,8 @@
 //! No preemption, but another look at the next tick:
 //! - in the library, or in a critical section (`Worker::critical`, [`Hold`](umcg_context::local::Hold)); a critical section
 //!   gives way itself when it ends;
+//! - while signals are blocked that were not when the thread registered: that is, in a handler, which would leave them blocked on this kernel
+//!   thread and, on an alternate stack, lose its frames to the next one; or in a worker that has blocked them itself;
 //! - when the interrupted instruction belongs to libc, the dynamic loader or the language runtimes: it may hold a lock of theirs, malloc's above
 //!   all, which the next worker on this kernel thread would wait for in vain.
 //!
@@ -44,6 +46,8 @@ pub(crate) struct Tick {
     timer: AtomicPtr<c_void>,
     armed: AtomicBool,
     tid: AtomicI32,
+    /// The signals that the thread blocked when it registered.
+    mask: AtomicU64,
     /// The turn that the last tick saw, and how many ticks in a row.
     seen: AtomicU64,
     times: AtomicU32,
@@ -58,6 +62,7 @@ impl Tick {
             timer: AtomicPtr::new(null_mut()),
             armed: AtomicBool::new(false),
             tid: AtomicI32::new(0),
+            mask: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             times: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
@@ -86,6 +91,7 @@ pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
 /// Gives the calling kernel thread its tick. `unset` is the interval where the program has set none.
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
     tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+    tick.mask.store(thread::current_mask(), Relaxed);
     let ticks = TICKS.lock();
     let interval = match INTERVAL.load(Relaxed) {
         UNSET => unset,
@@ -223,7 +229,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         Role::Server(server) => return server.tick.interrupted.store(true, Relaxed),
         Role::Plain | Role::Blocked(_) => return,
     };
-    if !is_due(tick_of(worker, server), server.turns.load(Relaxed)) {
+    let tick = tick_of(worker, server);
+    if !is_due(tick, server.turns.load(Relaxed)) {
         return;
     }
     let critical = worker.critical.load(Relaxed);
@@ -233,7 +240,10 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     }
     // SAFETY: the kernel passes a ucontext_t.
     let frame = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    if !held && !in_runtime(*crate::fault::program_counter(frame) as usize) {
+    // SAFETY: the kernel's signal set is the first word of the frame's.
+    let blocked = unsafe { mask_of(frame).read() };
+    let in_handler = blocked & !tick.mask.load(Relaxed) != 0;
+    if !held && !in_handler && !in_runtime(*crate::fault::program_counter(frame) as usize) {
         std::mem::forget(hold); // the worker is inside now
         preempt(Inside(worker), server, frame);
     }
@@ -276,12 +286,16 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut libc::ucontext_t
     }
 }
 
+/// The signals that the interrupted flow blocks.
+fn mask_of(frame: &mut libc::ucontext_t) -> *mut u64 {
+    (&raw mut frame.uc_sigmask).cast()
+}
+
 /// Makes the frame restore what this kernel thread has, not what the one before had.
 fn adopt_thread_state(frame: &mut libc::ucontext_t) {
     let mask = thread::current_mask();
-    let to = (&raw mut frame.uc_sigmask).cast::<u64>();
-    // SAFETY: the kernel's signal set is the first word of the frame's.
-    unsafe { to.write(mask) };
+    // SAFETY: as in `on_tick`.
+    unsafe { mask_of(frame).write(mask) };
     // SAFETY: reads the setting into the frame.
     unsafe { libc::sigaltstack(std::ptr::null(), &mut frame.uc_stack) };
 }

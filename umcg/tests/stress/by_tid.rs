@@ -2,7 +2,7 @@
 //!
 //! Servers run whatever a queue or chance names, so that many switches are refused, and of those that name a runnable worker one succeeds.
 
-use crate::harness::{Dump, Noise, Rng, Signals, Watchdog, kernel_tid, progress, rounds, spin, turn};
+use crate::harness::{Dump, Noise, Rng, Signals, Watchdog, is_signal_blocked, kernel_tid, progress, rounds, spin, turn};
 use rustix::io::Errno;
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -182,6 +182,7 @@ impl Round {
             }
         }
         self.servers.lock().unwrap().retain(|&tid| tid != kernel_tid());
+        assert!(!is_signal_blocked(), "a signal handler was left behind");
         call(command::UNREGISTER, 0, 0).unwrap();
     }
 

@@ -142,12 +142,22 @@ unsafe extern "C" {
     fn kill(process: c_int, signal: c_int) -> c_int;
     fn tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int;
     fn syscall(number: c_long, ...) -> c_long;
+    fn pthread_sigmask(how: c_int, set: *const u64, before: *mut u64) -> c_int;
+}
+
+/// Whether the calling kernel thread blocks the harmless signal: no preempted handler may leave it so.
+pub(crate) fn is_signal_blocked() -> bool {
+    let mut mask = [0u64; 16];
+    unsafe { pthread_sigmask(0, std::ptr::null(), mask.as_mut_ptr()) };
+    mask[0] & 1 << (SIGUSR1 - 1) != 0
 }
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count_signal(_signal: c_int) {
-    HANDLED.fetch_add(1, Relaxed);
+    for _ in 0..1000 {
+        HANDLED.fetch_add(1, Relaxed);
+    }
 }
 
 /// A thread that sends signals to the servers and to the process.

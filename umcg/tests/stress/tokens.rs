@@ -3,7 +3,7 @@
 //! Servers wait without a timeout, so an event that nobody is called for shows as a hang. What each worker did and what the servers were
 //! told of it stand side by side in its ledger, and have to agree.
 
-use crate::harness::{Dump, Noise, Rng, Signals, Watchdog, cpu_time, kernel_tid, progress, rounds, spin, turn};
+use crate::harness::{Dump, Noise, Rng, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin, turn};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -235,6 +235,7 @@ impl Round {
             }
         }
         self.servers.lock().unwrap().retain(|&tid| tid != kernel_tid());
+        assert!(!is_signal_blocked(), "a signal handler was left behind");
     }
 
     fn check(&self) {
