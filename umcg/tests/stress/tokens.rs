@@ -3,12 +3,14 @@
 //! Servers wait without a timeout, so an event that nobody is called for shows as a hang. What each worker did and what the servers were
 //! told of it stand side by side in its ledger, and have to agree.
 
-use crate::harness::{Dump, Noise, Rng, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin, turn};
+use crate::harness::{
+    Dump, Noise, Rng, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin, turn,
+};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use umcg::{Event, Ready, Server, TimedOut, WaitError, Worker, WorkerId};
+use umcg::{Event, Ready, Server, TimedOut, WaitError, Worker, WorkerId, uth};
 
 /// Numbers of the kinds of events, as in the C interface.
 const BLOCK: usize = 1;
@@ -147,13 +149,19 @@ impl Round {
         umcg::critical(|| self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(ready));
     }
 
-    fn spawn(self: &Arc<Self>) {
+    /// A ledger for one more worker, if there is any left.
+    fn open(&self) -> Option<usize> {
         let index = self.used.fetch_add(1, Relaxed);
         if index >= self.ledgers.len() {
             self.used.fetch_sub(1, Relaxed);
-            return;
+            return None;
         }
         self.left.fetch_add(1, Relaxed);
+        Some(index)
+    }
+
+    fn spawn(self: &Arc<Self>) {
+        let Some(index) = self.open() else { return };
         let round = self.clone();
         let body = move || body(&round, index);
         self.put(unsafe { umcg::light(WorkerId::from_index(index as u64)).stack_size(64 << 10).spawn(body) }.unwrap());
@@ -211,9 +219,13 @@ impl Round {
 
     fn serve(&self, stream: u64) {
         let mut rng = Rng::new(self.seed, stream);
-        let server = Server::register().unwrap();
+        let mut server = Server::register().unwrap();
         self.servers.lock().unwrap().push(kernel_tid());
         while self.left.load(Relaxed) > 0 {
+            if rng.one_in(100) {
+                drop(server);
+                server = Server::register().unwrap();
+            }
             match self.take(&mut rng) {
                 Some(ready) if rng.one_in(50) => {
                     self.ledger(ready.id()).extra_wakes.fetch_add(1, Relaxed);
@@ -304,6 +316,12 @@ fn step(round: &Arc<Round>, me: &Ledger, rng: &mut Rng) {
             drop(other);
         }
         27 => umcg::critical(|| spin(rng, 5_000)),
+        29 => {
+            extern "C-unwind" fn nothing(_: *mut std::ffi::c_void) {}
+            if let Ok(uth) = uth::create(nothing, std::ptr::null_mut()) {
+                unsafe { uth::delete(uth) }.unwrap();
+            }
+        }
         28 if round.shape.interval.is_some() && rng.one_in(20) => spin(rng, 50_000_000 / SLOWER),
         _ => spin(rng, 20_000),
     }
@@ -333,13 +351,21 @@ fn wait_until_deadline(round: &Round, me: &Ledger, rng: &mut Rng) {
     }
 }
 
-/// A thread's life as a worker, with one of several ends.
+/// A thread's lives as a worker.
 fn thread(round: &Arc<Round>, index: usize) {
+    if let Some(index) = (index % 4 == 0).then(|| round.open()).flatten() {
+        life(round, index, 3 * index); // the end that leaves the thread what it was
+    }
+    life(round, index, index);
+}
+
+/// One of them, with one of several ends.
+fn life(round: &Arc<Round>, index: usize, end: usize) {
     let ledger = &round.ledgers[index];
     ledger.extra_wakes.fetch_add(1, Relaxed);
     let worker = Worker::register(WorkerId::from_index(index as u64)).unwrap();
     body(round, index);
-    match index % 3 {
+    match end % 3 {
         0 => drop(worker),
         1 => std::mem::forget(worker), // it ends with its thread
         _ => {
