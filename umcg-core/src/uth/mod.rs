@@ -397,6 +397,7 @@ pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), 
 ///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
+#[cold]
 #[inline(never)]
 unsafe fn switch_checked(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Result<(), Error> {
     let vp = vp.ok_or(Error::NoVp)?;
