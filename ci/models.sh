@@ -2,10 +2,10 @@
 # Runs the models of the protocols under shuttle (umcg-core/tests/model): first with bugs planted in a copy of the sources, each of which has to
 # be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
 #
-#   ci/models.sh [RUNS]      schedules a test and a scheduler; 3000 where not given
+#   ci/models.sh [RUNS]      schedules a test and a scheduler; 20000 where not given
 set -eu
 cd "$(dirname "$0")/.."
-runs=${1:-3000}
+runs=${1:-20000}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 copy=$base/model-mutants
 log=$base/model-mutants.log
@@ -16,9 +16,12 @@ say() {
     echo "models.sh: $*" >&2
 }
 
-# models LIMIT RUNS: runs them in the current folder.
+# models LIMIT RUNS OPTIONS...: runs them in the current folder.
 models() {
-    UMCG_MODEL_RUNS=$2 timeout --kill-after=5 "$1" cargo test --quiet --package umcg-core --test model
+    limit=$1
+    times=$2
+    shift 2
+    UMCG_MODEL_RUNS=$times timeout --kill-after=5 "$limit" cargo test --quiet "$@" --package umcg-core --test model
 }
 
 # planted WHAT SCRIPT: the models fail when this sed script has changed the idle lists.
@@ -72,4 +75,4 @@ planted "a server that stays in the list of idle ones" \
 
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
-models 600 "$runs"
+models 600 "$runs" --release
