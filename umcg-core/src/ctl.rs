@@ -87,7 +87,7 @@ pub unsafe fn umcg_ctl(flags: u32, command: u32, next_tid: i32, timeout: u64, ev
             Caller::Neither => Err(Errno::INVAL),
         },
         command::WAIT => match caller() {
-            Caller::Server(_) if next_tid != 0 => server_wait_for(args),
+            Caller::Server(server) if next_tid != 0 => server_wait_for(server, args),
             Caller::Server(server) => server_wait(server, args),
             Caller::Worker(inside, server) => worker_wait(inside, server, args),
             Caller::Neither => Err(Errno::INVAL),
@@ -275,11 +275,11 @@ fn server_wait(server: &'static Server, args: Args) -> Result {
     }
 }
 
-fn server_wait_for(args: Args) -> Result {
+fn server_wait_for(server: &'static Server, args: Args) -> Result {
     args.no_timeout()?;
     args.no_events()?;
     let worker = find(args.next_tid, None)?;
-    if LISTS.wait_unblocked(&worker.node, args.next_tid as u32) { Ok(()) } else { Err(Errno::INTR) }
+    if operation::wait_for(server, worker) { Ok(()) } else { Err(Errno::INTR) }
 }
 
 /// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and runs on. Switches. A caller that

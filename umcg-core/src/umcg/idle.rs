@@ -491,13 +491,13 @@ impl Lists {
     }
 
     /// Waits until `node` is BLOCKED no more. False when a signal handler ran.
-    pub(crate) fn wait_unblocked(&self, node: &'static Node, tid: u32) -> bool {
+    pub(crate) fn wait_unblocked(&self, node: &'static Node, tid: u32, spurious: &dyn Fn() -> bool) -> bool {
         // ORDERING(unblocked.2): SeqCst, with unblocked.1: either we see the new count or state, or the poster sees us.
         node.watchers.fetch_add(1, SeqCst);
         let before = node.unblocked.load(SeqCst);
         let mut interrupted = false;
         while !interrupted && node.unblocked.load(Acquire) == before && node.state.load(SeqCst) == word(tid, state::BLOCKED) {
-            interrupted = futex_wait(&node.unblocked, before, u64::MAX) == Err(Errno::INTR);
+            interrupted = futex_wait(&node.unblocked, before, u64::MAX) == Err(Errno::INTR) && !spurious();
         }
         node.watchers.fetch_sub(1, Relaxed);
         !interrupted

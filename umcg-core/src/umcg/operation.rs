@@ -55,6 +55,12 @@ pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, r
     LISTS.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
 }
 
+/// Waits as a server until `worker` is BLOCKED no more. False when a signal handler ran.
+pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker) -> bool {
+    server.tick.take_interrupted();
+    LISTS.wait_unblocked(&worker.node, worker.node.tid(), &|| server.tick.take_interrupted())
+}
+
 /// The calling worker, which `server` runs, gives the processor back. False when its deadline passed before a server ran it again.
 ///
 /// # Safety

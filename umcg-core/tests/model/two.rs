@@ -159,7 +159,7 @@ fn waiting_for_a_blocked_worker_ends() {
     check(|| {
         let lists = lists();
         let worker = node(1, state::BLOCKED);
-        let watchers = [0, 1].map(|_| thread::spawn(move || assert!(lists.wait_unblocked(worker, 1))));
+        let watchers = [0, 1].map(|_| thread::spawn(move || assert!(lists.wait_unblocked(worker, 1, &|| false))));
         lists.post(worker, Kind::Wake, None);
         let server = seat();
         assert_eq!(next_event(lists, server, None, Hand::Open).1, [(1, Kind::Wake)]);
