@@ -179,7 +179,7 @@ fn a_suspended_uth_can_be_looked_at() {
         std::hint::black_box(()); // keeps the call above from becoming a jump
     }
     with_native(Method::Asm, |native| {
-        let u = uth::create(a_function_to_be_found, 1 as *mut c_void).unwrap();
+        let u = uth::create(a_function_to_be_found, null_mut::<c_void>().wrapping_byte_add(1)).unwrap();
         unsafe { uth::switch_to(Some(native), u) }.unwrap();
         let mut trace = String::new();
         unsafe { uth::inspect(u, &mut || trace = std::backtrace::Backtrace::force_capture().to_string()) }.unwrap();
