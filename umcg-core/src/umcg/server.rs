@@ -13,6 +13,7 @@
 use super::idle::{Kind, Seat};
 use super::preempt;
 use super::worker::{Carrier, Worker};
+use crate::apart;
 use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::{self, vp::Vp};
@@ -75,7 +76,9 @@ impl Mail {
     }
 }
 
+#[repr(C)]
 pub(crate) struct Server {
+    /// First: see `apart`.
     pub(crate) context: UnsafeCell<Context>,
     pub(crate) flow: UnsafeCell<Flow>,
     /// The worker that runs in its place.
@@ -132,7 +135,7 @@ impl Server {
             }
         };
         let spare = SPARE.lock().pop();
-        let server = spare.unwrap_or_else(|| Box::leak(Box::new(Server::new())));
+        let server = spare.unwrap_or_else(|| apart::leak_at(apart::SERVER, Server::new()));
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
         // SAFETY: the descriptor is ours alone; the last server of that name may have been another kernel thread's.
         unsafe { server.flow.get().write(Flow::of_this_thread()) };

@@ -18,7 +18,7 @@
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{LISTS, Owner, Role, WORKERS, preempt, role, set_role};
-use crate::{fault, fork, thread_end};
+use crate::{apart, fault, fork, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
@@ -51,7 +51,7 @@ pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno>
     }
     fault::install();
     let spare = SPARE.lock().pop();
-    let worker = spare.unwrap_or_else(|| Box::leak(Box::new(Worker::with_home())));
+    let worker = spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     worker.reset(carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
     let Some(home) = &worker.home else { return Err(Errno::INVAL) };

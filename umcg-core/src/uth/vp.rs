@@ -7,7 +7,7 @@
 use super::record::{Record, state};
 use super::{Error, Method};
 use crate::table::Table;
-use crate::{fault, fork, thread_end};
+use crate::{apart, fault, fork, thread_end};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
@@ -17,7 +17,10 @@ use umcg_context::lock::HoldLock;
 use umcg_context::pool::Pool;
 use umcg_context::stack::{Class, Stack};
 
+#[repr(C)]
 pub(crate) struct Vp {
+    /// The flow of the kernel thread itself. First: see `apart`.
+    pub(crate) native: Record,
     /// The uth that runs here.
     pub(crate) current: AtomicPtr<Record>,
     rank: AtomicU32,
@@ -26,8 +29,6 @@ pub(crate) struct Vp {
     pool: UnsafeCell<Pool>,
     /// Valgrind's name of the kernel thread's stack.
     stack_id: UnsafeCell<Option<StackId>>,
-    /// The flow of the kernel thread itself.
-    pub(crate) native: Record,
 }
 
 // SAFETY: `pool` and `stack_id` are touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
@@ -66,7 +67,7 @@ impl Vp {
             return Err(Error::OutOfMemory);
         }
         let spare = SPARE.lock().pop();
-        let vp = spare.unwrap_or_else(|| Box::leak(Box::new(Vp::new())));
+        let vp = spare.unwrap_or_else(|| apart::leak_at(apart::PROCESSOR, Vp::new()));
         if let Err(error) = vp.claim_rank(rank) {
             SPARE.lock().push(vp);
             return Err(error);
