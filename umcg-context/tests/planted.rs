@@ -5,6 +5,7 @@ mod common;
 
 use common::Coroutine;
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::thread;
 
 #[test]
@@ -24,7 +25,9 @@ fn address() {
 #[ignore = "ThreadSanitizer has to find a data race"]
 fn thread() {
     static mut COUNT: u64 = 0;
+    static BOTH: Barrier = Barrier::new(2);
     let count = || {
+        BOTH.wait(); // else one might be done before the other begins
         let coroutine = Coroutine::new(|me| {
             for _ in 0..1_000 {
                 let count = &raw mut COUNT;

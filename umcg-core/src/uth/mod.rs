@@ -357,28 +357,33 @@ pub fn current_on(rank: u32) -> Option<Uth> {
 /// call if the uth may go on on another virtual processor. Without `old`, what the caller's frames own is leaked.
 #[inline]
 pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
-    if let Some(old) = old {
-        // The processor is known from the uth that runs on it, and what can be wrong shows in four comparisons.
-        let vp = old.0.short_way.load(Relaxed);
-        // SAFETY: null or a processor's descriptor, which is never freed.
-        let as_usual = unsafe { vp.as_ref() }.filter(|here| {
-            std::ptr::eq(new.0.short_way.load(Relaxed), vp)
-                && std::ptr::eq(here.current.load(Relaxed), old.0)
-                && !std::ptr::eq(old.0, new.0)
-        });
-        if let Some(here) = as_usual {
-            here.current.store((new.0 as *const Record).cast_mut(), Relaxed);
-            // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
-            unsafe { Flow::leave(old.0.flow.get(), new.0.flow.get()) };
-            // SAFETY: as above.
-            unsafe { umcg_context::switch(old.0.context.get(), new.0.context.get()) };
-            // SAFETY: back on the stack of `old`.
-            unsafe { Flow::arrive(old.0.flow.get()) };
-            return Ok(());
-        }
+    let Some(old) = old else {
+        // SAFETY: passed on.
+        return unsafe { switch_checked(None, new) };
+    };
+    // The processor is known from the uth that runs on it, and what can be wrong shows in four comparisons. Each leaves for the long way by itself,
+    // which keeps the short one straight.
+    let vp = old.0.short_way.load(Relaxed);
+    // SAFETY: null or a processor's descriptor, which is never freed.
+    let Some(here) = (unsafe { vp.as_ref() }) else {
+        // SAFETY: passed on.
+        return unsafe { switch_checked(Some(old), new) };
+    };
+    if !std::ptr::eq(new.0.short_way.load(Relaxed), vp)
+        || !std::ptr::eq(here.current.load(Relaxed), old.0)
+        || std::ptr::eq(old.0, new.0)
+    {
+        // SAFETY: passed on.
+        return unsafe { switch_checked(Some(old), new) };
     }
-    // SAFETY: passed on.
-    unsafe { switch_checked(Vp::here(), old, new) }
+    here.current.store((new.0 as *const Record).cast_mut(), Relaxed);
+    // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
+    unsafe { Flow::leave(old.0.flow.get(), new.0.flow.get()) };
+    // SAFETY: as above.
+    unsafe { umcg_context::switch(old.0.context.get(), new.0.context.get()) };
+    // SAFETY: back on the stack of `old`.
+    unsafe { Flow::arrive(old.0.flow.get()) };
+    Ok(())
 }
 
 /// Like [`switch_to`], on the virtual processor of this rank, which must be the caller's.
@@ -390,16 +395,25 @@ pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
 /// As [`switch_to`], and `rank` is that of the caller's virtual processor.
 pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), Error> {
     // SAFETY: passed on.
-    unsafe { switch_checked(Vp::of_rank(rank), old, new) }
+    unsafe { switch_on(Vp::of_rank(rank), old, new) }
+}
+
+/// The long way, from wherever the caller is.
+///
+/// # Safety
+/// As [`switch_to`].
+#[cold]
+#[inline(never)]
+unsafe fn switch_checked(old: Option<Uth>, new: Uth) -> Result<(), Error> {
+    // SAFETY: passed on.
+    unsafe { switch_on(Vp::here(), old, new) }
 }
 
 /// A switch that is not by the short way: the first on a processor, one by a portable method, or a wrong one.
 ///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
-#[cold]
-#[inline(never)]
-unsafe fn switch_checked(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Result<(), Error> {
+unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Result<(), Error> {
     let vp = vp.ok_or(Error::NoVp)?;
     let Some(old) = old else {
         // SAFETY: passed on.
