@@ -12,14 +12,13 @@ use std::{hint::black_box, thread};
 use umcg::{Event, Ready, Server, WorkerId};
 
 const SLICES: u32 = 20;
+/// `umcg::wake` remembers nothing: a server that had not quite gone to sleep when the call came looks for work again after this.
+const NAP: Duration = Duration::from_millis(1);
 
 struct Group {
     queues: Vec<Mutex<VecDeque<Ready>>>,
     /// Workers that have not ended.
     alive: AtomicU64,
-    /// Servers that sleep, or have decided to and look around once more. `umcg::wake` remembers nothing, so who has work for others calls it until
-    /// it finds one asleep, or none is left: one that counted itself before the work was there gets the call; one that did so after sees the work.
-    sleepers: AtomicU64,
 }
 
 impl Group {
@@ -36,38 +35,20 @@ impl Group {
         })
     }
 
-    /// Until there is an event, a call, or work to steal.
-    fn sleep(&self, server: &Server) -> Option<Event> {
-        self.sleepers.fetch_add(1, SeqCst);
-        let idle = self.alive.load(SeqCst) > 0 && self.queues.iter().all(|queue| queue.lock().unwrap().is_empty());
-        let event = if idle { server.wait().ok() } else { None };
-        self.sleepers.fetch_sub(1, SeqCst);
-        event
-    }
-
     /// A server's life.
     fn serve(&self, me: usize) {
         let server = Server::register().expect("a plain thread");
         let (mut turns, mut stolen) = (0, 0);
         while self.alive.load(SeqCst) > 0 {
             let event = server.try_wait().or_else(|| self.next(me, &mut stolen).map(|ready| server.switch_to(ready)));
-            let event = event.or_else(|| self.sleep(&server));
-            let mut queue = self.queues[me].lock().unwrap();
-            match event {
-                Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) => queue.push_back(ready),
-                Some(Event::Exit(_)) => drop(self.alive.fetch_sub(1, SeqCst)),
-                Some(Event::Block(_) | Event::Timeout(_)) | None => continue,
-            }
+            let Some(event) = event.or_else(|| server.wait_timeout(NAP).ok()) else { continue };
             turns += 1;
-            let surplus = queue.len() > 1;
-            drop(queue);
-            while surplus && self.sleepers.load(SeqCst) > 0 && !umcg::wake() {
-                thread::yield_now(); // one is about to sleep, or has just been woken
+            self.alive.fetch_sub(u64::from(matches!(event, Event::Exit(_))), SeqCst);
+            let mut queue = self.queues[me].lock().unwrap();
+            queue.extend(event.into_ready());
+            if queue.len() > 1 {
+                umcg::wake(); // there is something to steal
             }
-        }
-        while self.sleepers.load(SeqCst) > 0 {
-            umcg::wake();
-            thread::yield_now();
         }
         println!("server {} of {}: {turns:>6} turns, {stolen:>4} workers stolen", me + 1, self.queues.len());
     }
@@ -83,7 +64,7 @@ fn run(servers: usize, workers: u64) -> Duration {
     };
     // SAFETY: there is no preemption, and nothing but a counter is kept across the wait.
     let light = |index| unsafe { umcg::light(WorkerId::from_index(index)).spawn(work) }.expect("memory for a stack");
-    let group = &Group { queues: (0..servers).map(|_| Mutex::default()).collect(), alive: workers.into(), sleepers: 0.into() };
+    let group = &Group { queues: (0..servers).map(|_| Mutex::default()).collect(), alive: workers.into() };
     group.queues[0].lock().unwrap().extend((0..workers).map(light));
     let begin = Instant::now();
     thread::scope(|scope| (0..servers).for_each(|me| drop(scope.spawn(move || group.serve(me)))));

@@ -137,7 +137,7 @@ impl Drop for Server {
 ///
 /// A server that was about to wait when this came is not woken. Who must not miss one keeps a count of what there is to do: the server looks at
 /// it before it waits and waits with a timeout, or the waker repeats the call while a server that says it is going to wait has not woken up. The example
-/// `work_stealing` has the second form.
+/// `work_stealing` has the first form.
 pub fn wake() -> bool {
     raw::wake_server()
 }
