@@ -34,6 +34,15 @@ impl WorkerId {
 /// The right to run one worker, which is suspended. There is one such value for a worker at most, and none while it runs or blocks.
 ///
 /// Dropping it does not lose the worker: any server gets it as [`Event::Wake`].
+///
+/// Running a worker twice at once does not compile:
+///
+/// ```compile_fail,E0382
+/// fn twice(server: &umcg::Server, ready: umcg::Ready) {
+///     drop(server.switch_to(ready));
+///     drop(server.switch_to(ready));
+/// }
+/// ```
 #[must_use = "a worker runs only when somebody switches to it"]
 pub struct Ready(raw::Worker);
 

@@ -5,7 +5,12 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use umcg_core::raw::{self, Nothing};
 
-/// The calling thread as a server. It stays one until this is dropped, on the same thread.
+/// The calling thread as a server. It stays one until this is dropped, on the same thread: neither it nor a reference to it goes elsewhere.
+///
+/// ```compile_fail,E0277
+/// let server = umcg::Server::register().unwrap();
+/// std::thread::scope(|scope| drop(scope.spawn(|| server.try_wait())));
+/// ```
 #[derive(Debug)]
 pub struct Server {
     server: raw::Server,

@@ -6,6 +6,13 @@ use umcg_core::raw;
 
 /// The calling pthread as a worker. It stays one until this is dropped, or the thread ends.
 ///
+/// Its guard does not leave the thread:
+///
+/// ```compile_fail,E0277
+/// let worker = umcg::Worker::register(umcg::WorkerId::from_index(1)).unwrap();
+/// std::thread::spawn(move || drop(worker));
+/// ```
+///
 /// Its context moves to the kernel thread of whichever server runs it, with its stack, registers and thread-local storage; so all that is
 /// sound in a thread is sound in a thread worker, values that must not leave their thread included.
 #[derive(Debug)]
