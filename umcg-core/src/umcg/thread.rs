@@ -27,7 +27,7 @@ use umcg_context::lock::HoldLock;
 use umcg_context::stack::{self, Class};
 
 /// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
-const HOME_STACK: usize = 16 << 10;
+const HOME_STACK: usize = 32 << 10;
 /// The signal by which glibc changes credentials in all threads at once. Its sender waits for every thread.
 const SIGSETXID: u32 = 33;
 
