@@ -56,6 +56,10 @@ pub(crate) trait Dump: Send + Sync {
     fn dump(&self) -> String;
 }
 
+/// ThreadSanitizer holds a signal back until the flow that it came to makes a system call, which may be on another kernel thread by then: so its
+/// job goes without signals.
+pub(crate) const SIGNALS: bool = !cfg!(umcg_tsan);
+
 /// How a round is disturbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noise {

@@ -4,7 +4,7 @@
 //! told of it stand side by side in its ledger, and have to agree.
 
 use crate::harness::{
-    Dump, Noise, Rng, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin, turn,
+    Dump, Noise, Rng, SIGNALS, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin, turn,
 };
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -90,14 +90,14 @@ impl Shape {
     fn new(rng: &mut Rng) -> Shape {
         let workers = rng.pick(&[1, 2, 3, 10, 30, 100, 300, 1000]);
         let threads = rng.below(workers + 1).min(100);
-        let interval = rng.pick(&[None, Some(Duration::from_millis(1))]);
+        let interval = rng.pick(&[None, Some(Duration::from_millis(1))]).filter(|_| SIGNALS);
         Shape {
             servers: rng.pick(&[1, 2, 4]),
             light: (workers - threads) as usize,
             threads: threads as usize,
             steps: 20 + 5_000 / workers,
             interval,
-            noise: Noise { signals: rng.one_in(2), ticks: interval.is_some() && rng.one_in(2) },
+            noise: Noise { signals: SIGNALS && rng.one_in(2), ticks: interval.is_some() && rng.one_in(2) },
             patient: rng.one_in(2),
         }
     }
