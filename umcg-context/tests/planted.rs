@@ -27,7 +27,6 @@ fn thread() {
     static mut COUNT: u64 = 0;
     static BOTH: Barrier = Barrier::new(2);
     let count = || {
-        BOTH.wait(); // else one might be done before the other begins
         let coroutine = Coroutine::new(|me| {
             for _ in 0..1_000 {
                 let count = &raw mut COUNT;
@@ -35,6 +34,7 @@ fn thread() {
                 unsafe { *count += 1 };
                 me.suspend();
             }
+            BOTH.wait(); // a flow that is gone before the other one begins would be forgotten
         });
         coroutine.resume_to_the_end();
     };
