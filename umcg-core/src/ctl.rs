@@ -279,7 +279,7 @@ fn server_wait_for(server: &'static Server, args: Args) -> Result {
     args.no_timeout()?;
     args.no_events()?;
     let worker = find(args.next_tid, None)?;
-    if operation::wait_for(server, worker) { Ok(()) } else { Err(Errno::INTR) }
+    if operation::wait_for(server, worker, args.next_tid as u32) { Ok(()) } else { Err(Errno::INTR) }
 }
 
 /// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and runs on. Switches. A caller that

@@ -169,7 +169,7 @@ impl Worker {
         let class = uth::class_for(stack_size)?;
         // SAFETY: passed on.
         let worker = unsafe { light::create(class, name, id, 0, f) }?;
-        light::hold(worker);
+        LISTS.hold(&worker.node);
         Ok(Worker(worker))
     }
 

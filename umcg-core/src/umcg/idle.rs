@@ -329,7 +329,7 @@ impl Lists {
     #[inline]
     pub(crate) fn hold(&self, node: &'static Node) {
         if node.state() != state::HELD {
-            node.set_state(state::HELD); // it ran by its tid before
+            node.set_state(state::HELD); // it ran by its tid before, or is new
         }
     }
 

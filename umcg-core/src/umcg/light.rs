@@ -91,12 +91,6 @@ fn captures_of<F>(worker: &Worker) -> *mut F {
     below.wrapping_sub(padding).cast_mut().cast()
 }
 
-/// The right to run a new worker: a token for it is about to be made.
-#[inline]
-pub(crate) fn hold(worker: &Worker) {
-    worker.node.set_state(state::HELD);
-}
-
 /// Makes a light worker that a tid names, and posts its WAKE.
 ///
 /// # Safety

@@ -55,10 +55,10 @@ pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, r
     LISTS.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
 }
 
-/// Waits as a server until `worker` is BLOCKED no more. False when a signal handler ran.
-pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker) -> bool {
+/// Waits as a server until `worker`, found by this tid, is BLOCKED no more or another's. False when a signal handler ran.
+pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker, tid: u32) -> bool {
     server.tick.take_interrupted();
-    LISTS.wait_unblocked(&worker.node, worker.node.tid(), &|| server.tick.take_interrupted())
+    LISTS.wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
 }
 
 /// The calling worker, which `server` runs, gives the processor back. False when its deadline passed before a server ran it again.
