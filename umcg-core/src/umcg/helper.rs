@@ -31,10 +31,9 @@ struct Pool {
     jobs: VecDeque<&'static Worker>,
     /// Helpers that wait for a job, less those that one is reserved for.
     free: usize,
-    threads: usize,
 }
 
-static POOL: HoldLock<Pool> = HoldLock::new(Pool { jobs: VecDeque::new(), free: 0, threads: 0 });
+static POOL: HoldLock<Pool> = HoldLock::new(Pool { jobs: VecDeque::new(), free: 0 });
 /// Counts submissions: what idle helpers sleep on.
 static SUBMITTED: AtomicU32 = AtomicU32::new(0);
 
@@ -45,13 +44,8 @@ pub(crate) fn reserve() -> bool {
         pool.free -= 1;
         return true;
     }
-    pool.threads += 1;
     drop(pool);
-    let spawned = std::thread::Builder::new().name("umcg-helper".into()).spawn(main).is_ok();
-    if !spawned {
-        POOL.lock().threads -= 1;
-    }
-    spawned
+    std::thread::Builder::new().name("umcg-helper".into()).spawn(main).is_ok()
 }
 
 /// Gives a worker to the helper that was reserved for it.
@@ -74,14 +68,12 @@ pub(crate) unsafe fn forked(in_child: bool) {
     if in_child {
         pool.jobs.clear();
         pool.free = 0;
-        pool.threads = 0;
     }
 }
 
 fn main() {
-    if uth::vp_init_with(None, uth::Method::Asm).is_err() {
-        // No memory for a virtual processor: the worker still gets its thread, only `uth::current` is blind there.
-    }
+    // Without memory for a virtual processor the worker still gets its thread; only `uth::current` is blind there.
+    let _ = uth::vp_init_with(None, uth::Method::Asm);
     let helper: &'static Helper = Box::leak(Box::new(Helper {
         context: UnsafeCell::new(Context::empty()),
         flow: UnsafeCell::new(Flow::of_this_thread()),
@@ -131,7 +123,6 @@ fn next_job() -> Option<&'static Worker> {
         }
         if clock() >= deadline && pool.free > 0 {
             pool.free -= 1;
-            pool.threads -= 1;
             return None;
         }
         drop(pool);
