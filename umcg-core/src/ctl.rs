@@ -7,7 +7,7 @@ use crate::fault;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
 use crate::umcg::server::Server;
 use crate::umcg::worker::{Inside, Worker};
-use crate::umcg::{Caller, LISTS, Role, WORKERS, blocking, caller, current_worker, light, operation, preempt, role, thread};
+use crate::umcg::{Caller, Role, WORKERS, blocking, caller, current_worker, group, light, operation, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
@@ -104,7 +104,7 @@ fn register_server(args: Args) -> Result {
     args.no_tid()?;
     args.no_timeout()?;
     args.no_events()?;
-    operation::register_server(preempt::DEFAULT_INTERVAL).map(drop)
+    operation::register_server(&group::FIRST, preempt::DEFAULT_INTERVAL).map(drop)
 }
 
 fn register_worker(args: Args) -> Result {
@@ -114,7 +114,7 @@ fn register_worker(args: Args) -> Result {
     if id & EVENT_MASK != 0 || !matches!(role(), Role::Plain) {
         return Err(Errno::INVAL);
     }
-    thread::register(id, preempt::DEFAULT_INTERVAL).map(drop)
+    thread::register(&group::FIRST, id, preempt::DEFAULT_INTERVAL).map(drop)
 }
 
 fn unregister(args: Args) -> Result {
@@ -136,7 +136,7 @@ fn wake(args: Args) -> Result {
     args.no_timeout()?;
     args.no_events()?;
     let _hold = Hold::begin();
-    if LISTS.wake_server() { Ok(()) } else { Err(Errno::AGAIN) }
+    if group::FIRST.lists.wake_server() { Ok(()) } else { Err(Errno::AGAIN) }
 }
 
 /// The worker that `tid` names, for a caller that is `me` if it is a worker.
@@ -218,7 +218,7 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
         return Err(Errno::INVAL);
     }
     args.no_timeout()?;
-    if !worker.node.claim(args.next_tid as u32, &LISTS) {
+    if !worker.node.claim(args.next_tid as u32, worker.lists()) {
         return Err(Errno::INVAL);
     }
     // SAFETY: the caller is the server's own flow, by its role, and has just claimed the worker.
@@ -227,9 +227,9 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
     let event = left.node.id() | kind as u64;
     operation::settle(left, kind, Hand::Open, deadline);
     let mut slots = Slots::new(args);
-    if slots.put(event) && slots.room > 0 && LISTS.has_events() {
+    if slots.put(event) && slots.room > 0 && server.group().lists.has_events() {
         let room = slots.room;
-        LISTS.collect(Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
+        server.group().lists.collect(Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
     }
     slots.finish()
 }
@@ -241,7 +241,7 @@ fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> Result 
     }
     args.no_events()?;
     let hold = Hold::begin();
-    let claimed = next.node.claim(args.next_tid as u32, &LISTS);
+    let claimed = next.node.claim(args.next_tid as u32, next.lists());
     drop(hold);
     if !claimed {
         return Err(Errno::INVAL);

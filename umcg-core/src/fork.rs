@@ -3,7 +3,7 @@
 //! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have. They are taken in
 //! the order in which they nest.
 
-use crate::umcg::{LISTS, Owner, WORKERS, helper, light, preempt, server, set_role, thread};
+use crate::umcg::{Owner, WORKERS, group, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ pub(crate) fn install() -> Result<(), Errno> {
 
 unsafe extern "C" fn prepare() {
     preempt::before_fork();
-    LISTS.before_fork();
+    group::before_fork();
     helper::before_fork();
     light::before_fork();
     thread::SPARE.take();
@@ -56,7 +56,7 @@ unsafe fn release(in_child: bool) {
     // SAFETY: passed on.
     unsafe { helper::forked(in_child) };
     // SAFETY: passed on.
-    unsafe { LISTS.forked(in_child) };
+    unsafe { group::forked(in_child) };
     // SAFETY: passed on.
     unsafe { preempt::forked(in_child) };
 }

@@ -3,13 +3,58 @@
 
 pub use crate::umcg::idle::Kind;
 
+use crate::umcg::group;
 use crate::umcg::idle::{Hand, Node, Waited};
+use crate::umcg::light::Plan;
+pub use crate::umcg::light::UPPER_BYTES;
 use crate::umcg::operation;
 use crate::umcg::worker::Inside;
-use crate::umcg::{self, Caller, LISTS, Role, blocking, caller, current_worker, light, preempt, role, thread};
+use crate::umcg::{self, Caller, Role, blocking, caller, current_worker, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
+use std::alloc::Layout;
+use std::sync::atomic::Ordering::Relaxed;
 use umcg_context::local::Hold;
+pub use umcg_context::stack::Class;
+
+/// A group: servers, and the workers whose events they collect. Copies mean the same group.
+#[derive(Clone, Copy)]
+pub struct Group(&'static group::Group);
+
+impl Group {
+    /// The group of whoever names none, `umcg_ctl` among them.
+    pub fn first() -> Group {
+        Group(&group::FIRST)
+    }
+
+    /// A new one, without servers and workers.
+    pub fn make() -> Group {
+        Group(group::Group::make())
+    }
+
+    /// Lets the group be made again.
+    ///
+    /// # Safety
+    /// It is not the first, it was made once for each call of this, and it has no servers and no workers.
+    pub unsafe fn unmake(self) {
+        self.0.unmake();
+    }
+
+    /// Calls `hook(argument)` after each event that is posted for the servers of this group. On any kernel thread, perhaps with the thread-local storage of a worker
+    /// that runs elsewhere, and with all signals blocked: the hook touches none, errno included, and does not allocate.
+    ///
+    /// # Safety
+    /// The hook does so, and the group has no workers yet.
+    pub unsafe fn set_hook(self, hook: fn(usize), argument: usize) {
+        self.0.set_hook(Some(hook), argument);
+    }
+
+    /// Whether an event or a deadline may be waiting to be collected. A hint.
+    #[inline]
+    pub fn has_events(self) -> bool {
+        self.0.lists.has_events()
+    }
+}
 
 /// A server. The program has the right to use it on the thread that registered it, until it unregisters.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +97,23 @@ fn event(node: &'static Node, kind: Kind) -> Event {
 }
 
 impl Server {
-    /// Makes the calling thread a server. Without preemption, unless the program has set an interval.
+    /// Makes the calling thread a server of this group. Without preemption, unless the program has set an interval.
     ///
     /// # Errors
     /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no memory, timer or thread key left.
-    pub fn register() -> Result<Server, Errno> {
-        operation::register_server(0).map(Server)
+    pub fn register(group: Group) -> Result<Server, Errno> {
+        operation::register_server(group.0, 0).map(Server)
+    }
+
+    /// A word that the program keeps with the server; 0 at first.
+    #[inline(always)]
+    pub fn upper(self) -> usize {
+        self.0.upper.load(Relaxed)
+    }
+
+    /// Sets that word.
+    pub fn set_upper(self, to: usize) {
+        self.0.upper.store(to, Relaxed);
     }
 
     /// Makes it a plain thread again.
@@ -80,11 +136,11 @@ impl Server {
     /// Called by the server's own flow, which has the right to run `worker`.
     #[inline(always)]
     pub unsafe fn run(self, worker: Worker) -> Event {
-        LISTS.take(&worker.0.node);
+        worker.0.lists().take(&worker.0.node);
         // SAFETY: passed on.
         let (left, plain_wait) = unsafe { self.0.run(worker.0) };
         if plain_wait {
-            LISTS.hold(&left.node);
+            left.lists().hold(&left.node);
             return Event::Ready(Kind::Wait, Worker(left));
         }
         self.settle(left)
@@ -123,13 +179,13 @@ impl Server {
     /// The next event of an idle worker if there is one. A look at two words when there is none.
     #[inline]
     pub fn try_wait(self) -> Option<Event> {
-        if LISTS.has_events() { Self::collect_one() } else { None }
+        if self.0.group().lists.has_events() { self.collect_one() } else { None }
     }
 
     #[cold]
-    fn collect_one() -> Option<Event> {
+    fn collect_one(self) -> Option<Event> {
         let mut found = None;
-        LISTS.collect(Hand::Held, 1, &mut |node, kind| {
+        self.0.group().lists.collect(Hand::Held, 1, &mut |node, kind| {
             found = Some(event(node, kind));
             true
         });
@@ -138,15 +194,15 @@ impl Server {
 }
 
 impl Worker {
-    /// Makes the calling pthread a worker; returns when a server runs it. Switches.
+    /// Makes the calling pthread a worker of this group; returns when a server runs it. Switches.
     ///
     /// # Errors
     /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread key left.
-    pub fn register(id: u64) -> Result<Worker, Errno> {
+    pub fn register(group: Group, id: u64) -> Result<Worker, Errno> {
         if !matches!(role(), Role::Plain) {
             return Err(Errno::INVAL);
         }
-        thread::register(id, 0).map(Worker)
+        thread::register(group.0, id, 0).map(Worker)
     }
 
     /// Makes the calling worker a plain thread again. Switches.
@@ -165,12 +221,87 @@ impl Worker {
     /// # Safety
     /// `f` is sound to run on any server's kernel thread, and to go on on another one, with another thread-local storage, after any call that switches
     /// or blocks.
-    pub unsafe fn light<F: FnOnce() + 'static>(id: u64, stack_size: usize, name: &str, f: F) -> Result<Worker, uth::Error> {
-        let class = uth::class_for(stack_size)?;
+    pub unsafe fn light<F: FnOnce() + 'static>(
+        group: Group,
+        id: u64,
+        stack_size: usize,
+        name: &str,
+        f: F,
+    ) -> Result<Worker, uth::Error> {
+        let plan = Plan { group: group.0, class: uth::class_for(stack_size)?, name, id: Some(id), tid: 0 };
         // SAFETY: passed on.
-        let worker = unsafe { light::create(class, name, id, 0, f) }?;
-        LISTS.hold(&worker.node);
+        let worker = unsafe { light::create(plan, f) }?;
+        worker.lists().hold(&worker.node);
         Ok(Worker(worker))
+    }
+
+    /// Makes a light worker that will call `entry` with an argument for [`Worker::begin`], and has `room` for its maker at [`Worker::room`]. Its id is the address of
+    /// its [`Worker::upper`]. It ends when its maker discards it; `entry` does not return. The caller has the right to run it.
+    ///
+    /// # Errors
+    /// Those of a stack.
+    #[inline]
+    pub fn carve(
+        group: Group,
+        class: Class,
+        name: &str,
+        room: Layout,
+        entry: unsafe extern "C" fn(*mut ()) -> !,
+    ) -> Result<Worker, uth::Error> {
+        let worker = light::carve(Plan { group: group.0, class, name, id: None, tid: 0 }, room, entry)?;
+        worker.lists().hold(&worker.node);
+        Ok(Worker(worker))
+    }
+
+    /// The calling light worker, in the first frame of its entry function.
+    ///
+    /// # Safety
+    /// Called first thing by the entry function that `carve` was given, with its argument.
+    #[inline(always)]
+    pub unsafe fn begin(argument: *mut ()) -> Worker {
+        // SAFETY: passed on.
+        Worker(unsafe { light::arrive(argument) })
+    }
+
+    /// Calls `f`, which does what the worker is for; it may be preempted from here on. What unwinds out of it ends the process.
+    ///
+    /// # Safety
+    /// Called by the worker itself, once, after [`Worker::begin`].
+    #[inline]
+    pub unsafe fn run(self, f: impl FnOnce()) {
+        light::run_guarded(self.0, f);
+    }
+
+    /// The part of a light worker's descriptor that is its maker's: [`UPPER_BYTES`], 64-aligned. Stacks are never unmapped, and so this is
+    /// readable for ever and always of the same type; all zeros on a stack that is new.
+    #[inline(always)]
+    pub fn upper(self) -> *mut u8 {
+        light::upper(self.0)
+    }
+
+    /// The light worker that this is the upper part of.
+    ///
+    /// # Safety
+    /// It is one.
+    #[inline(always)]
+    pub unsafe fn of_upper(upper: *mut u8) -> Worker {
+        // SAFETY: passed on; descriptors are never unmapped.
+        Worker(unsafe { light::of_upper(upper) })
+    }
+
+    /// The room of a light worker that was made with so much of it.
+    #[inline(always)]
+    pub fn room(self, room: Layout) -> *mut u8 {
+        light::reserved(self.0, room)
+    }
+
+    /// Recycles a suspended light worker: it runs no more. What its frames own is forgotten.
+    ///
+    /// # Safety
+    /// The caller has the right to run the worker, and gives it up.
+    #[inline]
+    pub unsafe fn discard(self) {
+        light::discard(self.0);
     }
 
     /// The worker that the caller is, running or in a blocking scope.
@@ -201,8 +332,8 @@ impl Worker {
     /// The caller has the right to run it.
     pub unsafe fn put_back(self) {
         let _hold = Hold::begin();
-        LISTS.take(&self.0.node);
-        LISTS.post(&self.0.node, Kind::Wake, None);
+        self.0.lists().take(&self.0.node);
+        self.0.post(Kind::Wake, None);
     }
 
     /// Begins a scope in which the worker may block. Switches.
@@ -248,6 +379,18 @@ pub struct Running {
 }
 
 impl Running {
+    /// The server that runs it.
+    #[inline(always)]
+    pub fn server(&self) -> Server {
+        Server(self.server)
+    }
+
+    /// The worker.
+    #[inline(always)]
+    pub fn worker(&self) -> Worker {
+        Worker(self.inside.0)
+    }
+
     /// The caller, if it is a worker that a server runs.
     #[inline(always)]
     pub fn here() -> Option<Running> {
@@ -274,17 +417,17 @@ impl Running {
     #[inline]
     pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
         let hold = Hold::begin();
-        LISTS.take(&next.0.node);
+        next.0.lists().take(&next.0.node);
         drop(hold);
         // SAFETY: passed on.
         unsafe { operation::worker_switch(self.inside, self.server, next.0, deadline) }
     }
 }
 
-/// Wakes an idle server. False when there is none.
-pub fn wake_server() -> bool {
+/// Wakes an idle server of this group. False when there is none.
+pub fn wake_server(group: Group) -> bool {
     let _hold = Hold::begin();
-    LISTS.wake_server()
+    group.0.lists.wake_server()
 }
 
 /// Sets the preemption interval of all servers, in nanoseconds; 0 for none.

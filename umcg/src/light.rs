@@ -45,7 +45,7 @@ impl<'a> LightBuilder<'a> {
     /// With preemption on, the same holds at every instruction outside a [`critical`](crate::critical) section.
     pub unsafe fn spawn<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
         // SAFETY: passed on.
-        let worker = unsafe { raw::Worker::light(self.id.as_u64(), self.stack_size, self.name, f) };
+        let worker = unsafe { raw::Worker::light(raw::Group::first(), self.id.as_u64(), self.stack_size, self.name, f) };
         // SAFETY: the right to run a new worker is its maker's.
         worker.map(|worker| unsafe { Ready::new(worker) }).map_err(Error::Stack)
     }

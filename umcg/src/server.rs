@@ -25,7 +25,7 @@ impl Server {
     /// # Errors
     /// [`Error::Registered`], [`Error::OutOfMemory`].
     pub fn register() -> Result<Server, Error> {
-        match raw::Server::register() {
+        match raw::Server::register(raw::Group::first()) {
             Ok(server) => Ok(Server { server, _here: PhantomData }),
             Err(error) => Err(Error::from_raw(error.raw_os_error())),
         }
@@ -144,7 +144,7 @@ impl Drop for Server {
 /// it before it waits and waits with a timeout, or the waker repeats the call while a server that says it is going to wait has not woken up. The example
 /// `work_stealing` has the first form.
 pub fn wake() -> bool {
-    raw::wake_server()
+    raw::wake_server(raw::Group::first())
 }
 
 /// Sets for how long a worker may run without giving way before its server gets [`Event::Preempt`]; `None` for as long as it likes,

@@ -7,7 +7,7 @@
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{Caller, LISTS, caller, helper, helper_of_storage, thread};
+use super::{Caller, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
@@ -60,5 +60,5 @@ pub(crate) fn settle(worker: &'static Worker) {
 
 /// A helper has the worker's flow back: it waits for a server now.
 pub(crate) fn ended(worker: &'static Worker) {
-    LISTS.post(&worker.node, Kind::Wake, None);
+    worker.post(Kind::Wake, None);
 }

@@ -1,24 +1,31 @@
 //! Workers that are uths: a pooled stack and no kernel thread.
 //!
 //! ```text
-//!   … frames | the function's captures | Worker | Record | top of the stack
+//!   … frames | the function's captures | Worker | upper part | Record | top of the stack
 //! ```
 //!
 //! All of it lies in the page that the first frame touches anyway.
 
+use super::group::{self, Group};
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{Caller, LISTS, WORKERS, blocking, caller};
+use super::{Caller, WORKERS, blocking, caller};
 use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
+use std::alloc::Layout;
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Class;
 
-const _: () = assert!(size_of::<Worker>() <= EXTENSION_BYTES && EXTENSION_BYTES % align_of::<Worker>() == 0);
+/// Bytes of a light worker's descriptor that the layer above may use.
+pub const UPPER_BYTES: usize = 192;
+const UPPER_OFFSET: usize = EXTENSION_BYTES - UPPER_BYTES;
+
+const _: () =
+    assert!(size_of::<Worker>() <= UPPER_OFFSET && EXTENSION_BYTES % align_of::<Worker>() == 0 && UPPER_OFFSET % 64 == 0);
 
 /// Captures larger than this are moved to the heap, to leave the stack to the frames.
 const CAPTURES_IN_PLACE: usize = 512;
@@ -29,66 +36,91 @@ const FIRST_TID: u32 = 1 << 22;
 /// Tids of light workers: those given back, and the first that was never given.
 static TIDS: HoldLock<(Vec<u32>, u32)> = HoldLock::new((Vec::new(), FIRST_TID));
 
+/// What a new light worker is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) group: &'static Group,
+    pub(crate) class: Class,
+    pub(crate) name: &'a str,
+    /// Its id; none for the address of its upper part.
+    pub(crate) id: Option<u64>,
+    /// 0 where no tid is to name it.
+    pub(crate) tid: u32,
+}
+
 /// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts it.
 ///
 /// # Safety
 /// What `f` does is sound though it may go on on another kernel thread, with another thread-local storage, after any call that
 /// switches or blocks.
-pub(crate) unsafe fn create<F: FnOnce() + 'static>(
-    class: Class,
-    name: &str,
-    id: u64,
-    tid: u32,
-    f: F,
-) -> Result<&'static Worker, uth::Error> {
+pub(crate) unsafe fn create<F: FnOnce() + 'static>(plan: Plan<'_>, f: F) -> Result<&'static Worker, uth::Error> {
     if size_of::<F>() > CAPTURES_IN_PLACE {
         let boxed: Box<dyn FnOnce()> = Box::new(f);
         // SAFETY: passed on.
-        return unsafe { create_in_place(class, name, id, tid, boxed) };
+        return unsafe { create_in_place(plan, boxed) };
     }
     // SAFETY: passed on.
-    unsafe { create_in_place(class, name, id, tid, f) }
+    unsafe { create_in_place(plan, f) }
 }
 
 /// # Safety
 /// As `create`.
 #[inline]
-unsafe fn create_in_place<F: FnOnce() + 'static>(
-    class: Class,
-    name: &str,
-    id: u64,
-    tid: u32,
-    f: F,
-) -> Result<&'static Worker, uth::Error> {
+unsafe fn create_in_place<F: FnOnce() + 'static>(plan: Plan<'_>, f: F) -> Result<&'static Worker, uth::Error> {
+    let worker = carve(plan, Layout::new::<F>(), first_frame::<F>)?;
+    // SAFETY: the place is below the worker, aligned for F, and the stack is new.
+    unsafe { reserved(worker, Layout::new::<F>()).cast::<F>().write(f) };
+    Ok(worker)
+}
+
+/// Makes a light worker that will run `entry(worker)`, with so much room for the caller in [`reserved`], below which the frames begin.
+#[inline]
+pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) -> Result<&'static Worker, uth::Error> {
     let hold = Hold::begin(); // the processor is the caller's until the stack is out of its pool
-    let record = uth::make(Vp::here(), class, Method::Asm)?;
+    let record = uth::make(Vp::here(), plan.class, Method::Asm)?;
     drop(hold);
-    if !name.is_empty() {
-        record.set_name(name);
+    if !plan.name.is_empty() {
+        record.set_name(plan.name);
     }
     let place = record.extension_place();
     // SAFETY: the extension holds nothing but workers ever, and zeros are a valid one without a home.
     let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
-    worker.reset(Carrier::Light, tid, id, 0, (record as *const Record).cast_mut());
+    let id = plan.id.unwrap_or_else(|| upper(worker).addr() as u64);
+    worker.reset(plan.group, Carrier::Light, plan.tid, id, 0, (record as *const Record).cast_mut());
     record.extension.store(place.cast(), Relaxed);
     record.state.store(uth::record::state::WORKER, Relaxed);
-    let captures = captures_of::<F>(worker);
-    // SAFETY: the place is below the worker, aligned for F, and the stack is new.
-    unsafe { captures.write(f) };
     // SAFETY: the stack is new.
     unsafe { record.start_flow() };
     // SAFETY: the context of a new worker is its maker's.
     let context = unsafe { &mut *worker.context.get() };
-    // SAFETY: the stack below the captures is the worker's own.
-    unsafe { context.prepare(captures.cast(), first_frame::<F>, (worker as *const Worker).cast_mut().cast()) };
+    // SAFETY: the stack below that place is the worker's own.
+    unsafe { context.prepare(reserved(worker, room), entry, (worker as *const Worker).cast_mut().cast()) };
     Ok(worker)
 }
 
-#[inline]
-fn captures_of<F>(worker: &Worker) -> *mut F {
-    let below = (worker as *const Worker).cast::<u8>().wrapping_sub(size_of::<F>());
-    let padding = below.addr() % align_of::<F>().max(16);
-    below.wrapping_sub(padding).cast_mut().cast()
+/// The part of a light worker's descriptor that is the upper layer's: [`UPPER_BYTES`], 64-aligned. It holds the same type for ever, as the
+/// descriptor does, and zeros on a stack that is new.
+#[inline(always)]
+pub(crate) fn upper(worker: &Worker) -> *mut u8 {
+    (worker as *const Worker).cast::<u8>().cast_mut().wrapping_add(UPPER_OFFSET)
+}
+
+/// The light worker that this is the upper part of.
+///
+/// # Safety
+/// It is one.
+#[inline(always)]
+pub(crate) unsafe fn of_upper(upper: *mut u8) -> &'static Worker {
+    // SAFETY: by the contract; descriptors are never unmapped.
+    unsafe { &*upper.wrapping_sub(UPPER_OFFSET).cast::<Worker>() }
+}
+
+/// The room below a light worker that was made with so much of it.
+#[inline(always)]
+pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {
+    let below = (worker as *const Worker).cast::<u8>().wrapping_sub(room.size());
+    let padding = below.addr() % room.align().max(16);
+    below.wrapping_sub(padding).cast_mut()
 }
 
 /// Makes a light worker that a tid names, and posts its WAKE.
@@ -97,8 +129,9 @@ fn captures_of<F>(worker: &Worker) -> *mut F {
 /// As `create`.
 pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(class: Class, name: &str, id: u64, f: F) -> Result<u32, Errno> {
     let tid = take_tid().ok_or(Errno::AGAIN)?;
+    let plan = Plan { group: &group::FIRST, class, name, id: Some(id), tid };
     // SAFETY: passed on.
-    let Ok(worker) = (unsafe { create(class, name, id, tid, f) }) else {
+    let Ok(worker) = (unsafe { create(plan, f) }) else {
         TIDS.lock().0.push(tid);
         return Err(Errno::NOMEM);
     };
@@ -107,7 +140,7 @@ pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(class: Class, name: &st
         return Err(Errno::NOMEM);
     }
     let _hold = Hold::begin();
-    LISTS.post(&worker.node, Kind::Wake, None);
+    worker.post(Kind::Wake, None);
     Ok(tid)
 }
 
@@ -126,17 +159,33 @@ fn take_tid() -> Option<u32> {
 
 /// What a light worker runs first: its function, and its end.
 unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
-    // SAFETY: `create` passed the worker, which lives as long as this stack.
+    // SAFETY: `create` passed the worker, and this is its first frame.
+    let worker = unsafe { arrive(worker) };
+    // SAFETY: `create` wrote the captures there; they are read once.
+    let f = unsafe { reserved(worker, Layout::new::<F>()).cast::<F>().read() };
+    run_guarded(worker, f);
+    end(worker)
+}
+
+/// The first thing that a light worker's entry function does, with its argument.
+///
+/// # Safety
+/// As it says.
+#[inline(always)]
+pub(crate) unsafe fn arrive(worker: *mut ()) -> &'static Worker {
+    // SAFETY: `carve` passed the worker, which lives as long as this stack.
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
     // SAFETY: first thing on the new stack.
     unsafe { Flow::arrive(worker.flow()) };
-    // SAFETY: `create` wrote the captures there; they are read once.
-    let f = unsafe { captures_of::<F>(worker).read() };
+    worker
+}
+
+/// Calls `f`, the function of the calling worker, which may be preempted from here on. What unwinds out of it ends the process.
+pub(crate) fn run_guarded(worker: &'static Worker, f: impl FnOnce()) {
     drop(Inside(worker));
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
     uth::call_guarded(record, f);
-    end(worker)
 }
 
 fn end(worker: &'static Worker) -> ! {
@@ -157,7 +206,8 @@ pub(crate) fn settle_exit(worker: &'static Worker) {
     discard(worker);
 }
 
-fn discard(worker: &Worker) {
+/// Recycles the stack and descriptor of a worker that runs no more; what its frames own is forgotten.
+pub(crate) fn discard(worker: &Worker) {
     let tid = worker.node.tid();
     if tid != 0 {
         WORKERS.set(tid, None);

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `group` | servers and the workers whose events they collect |
 //! | `idle` | the idle lists: events that wait for a server, servers that wait for an event, deadlines |
 //! | `worker`, `server` | the two parties, and the switches between them |
 //! | `thread` | workers that are pthreads, and their home threads |
@@ -11,6 +12,7 @@
 //! | `operation` | the operations of the interface, by role of the caller |
 
 pub(crate) mod blocking;
+pub(crate) mod group;
 pub(crate) mod helper;
 pub(crate) mod idle;
 pub(crate) mod light;
@@ -22,14 +24,11 @@ pub(crate) mod worker;
 
 use crate::table::Table;
 use helper::Helper;
-use idle::Lists;
 use rustix::time::{ClockId, clock_gettime};
 use server::Server;
 use umcg_context::local::{self, Hold};
 use worker::{Inside, Worker};
 
-/// The lists of this process.
-pub(crate) static LISTS: Lists = Lists::new(clock, |node| thread::release(Worker::of(node)));
 /// The workers that a tid names.
 pub(crate) static WORKERS: Table<Worker> = Table::new();
 

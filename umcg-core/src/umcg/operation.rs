@@ -1,16 +1,17 @@
 //! The operations of the interface, for callers whose role is known.
 
+use super::group::Group;
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{LISTS, Owner, Role, blocking, light, preempt, role, set_role, thread};
+use super::{Owner, Role, blocking, light, preempt, role, set_role, thread};
 use crate::{fork, uth};
 use rustix::io::Errno;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use umcg_context::local;
 
 /// Makes the caller a server. `interval` is that of the preemption tick where the program has set none.
-pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
+pub(crate) fn register_server(group: &'static Group, interval: u64) -> Result<&'static Server, Errno> {
     if !matches!(role(), Role::Plain) {
         return Err(Errno::INVAL);
     }
@@ -19,7 +20,7 @@ pub(crate) fn register_server(interval: u64) -> Result<&'static Server, Errno> {
     if !crate::thread_end::watch() {
         return Err(Errno::AGAIN);
     }
-    let server = Server::make().map_err(|_| Errno::NOMEM)?;
+    let server = Server::make(group).map_err(|_| Errno::NOMEM)?;
     if let Err(error) = preempt::start(&server.tick, interval) {
         server.unmake();
         return Err(error);
@@ -44,7 +45,7 @@ pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: 
         Kind::Block => blocking::settle(worker),
         Kind::Exit if worker.carrier() == Carrier::Light => light::settle_exit(worker),
         Kind::Exit => thread::settle_exit(worker),
-        Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => LISTS.hand_over(&worker.node, hand, deadline),
+        Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => worker.lists().hand_over(&worker.node, hand, deadline),
     }
 }
 
@@ -52,13 +53,13 @@ pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: 
 pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, room: usize, give: Give<'_>) -> Waited {
     // What came while the server did something else interrupts nothing now.
     server.tick.take_interrupted();
-    LISTS.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
+    server.group().lists.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
 }
 
 /// Waits as a server until `worker`, found by this tid, is BLOCKED no more or another's. False when a signal handler ran.
 pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker, tid: u32) -> bool {
     server.tick.take_interrupted();
-    LISTS.wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
+    worker.lists().wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
 }
 
 /// The calling worker, which `server` runs, gives the processor back. False when its deadline passed before a server ran it again.

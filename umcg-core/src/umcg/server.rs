@@ -10,6 +10,7 @@
 //! once it goes on, so a carried worker needs no atomic operation for it. A `Staying` worker runs on its own kernel thread; for
 //! that one the box has a futex.
 
+use super::group::{self, Group};
 use super::idle::{Kind, Seat};
 use super::preempt;
 use super::worker::{Carrier, Worker};
@@ -85,6 +86,9 @@ pub(crate) struct Server {
     pub(crate) current: Link<Worker>,
     tp: AtomicUsize,
     vp: AtomicPtr<Vp>,
+    group: Link<Group>,
+    /// What the layer above keeps with the server.
+    pub(crate) upper: AtomicUsize,
     pub(crate) mail: Mail,
     /// With a mail of SWITCH: whom to run.
     pub(crate) next: Link<Worker>,
@@ -116,6 +120,8 @@ impl Server {
             current: Link::none(),
             tp: AtomicUsize::new(0),
             vp: AtomicPtr::new(std::ptr::null_mut()),
+            group: Link::none(),
+            upper: AtomicUsize::new(0),
             mail: Mail { kind: AtomicU8::new(SWITCH), deadline: AtomicU64::new(u64::MAX), posted: AtomicU32::new(0) },
             next: Link::none(),
             turns: AtomicU64::new(0),
@@ -125,8 +131,8 @@ impl Server {
         }
     }
 
-    /// A server for the calling kernel thread, which is made a virtual processor if it is none.
-    pub(crate) fn make() -> Result<&'static Server, uth::Error> {
+    /// A server of this group for the calling kernel thread, which is made a virtual processor if it is none.
+    pub(crate) fn make(group: &'static Group) -> Result<&'static Server, uth::Error> {
         let (vp, owns) = match Vp::here() {
             Some(vp) => (vp, false),
             None => {
@@ -141,6 +147,8 @@ impl Server {
         unsafe { server.flow.get().write(Flow::of_this_thread()) };
         server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
         server.owns_vp.store(owns, Relaxed);
+        server.group.set(Some(group));
+        server.upper.store(0, Relaxed);
         Ok(server)
     }
 
@@ -151,6 +159,11 @@ impl Server {
             let _ = uth::vp_exit();
         }
         SPARE.lock().push(self);
+    }
+
+    #[inline]
+    pub(crate) fn group(&self) -> &'static Group {
+        self.group.get().unwrap_or(&group::FIRST)
     }
 
     #[inline(always)]

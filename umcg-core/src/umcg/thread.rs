@@ -15,9 +15,10 @@
 //! thread-local storage: it would be shared. It makes raw system calls only, and all signals are blocked but the one
 //! that glibc's `setuid` waits for. A signal sent to the worker's tid therefore waits until the worker is at home.
 
+use super::group::Group;
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
-use super::{LISTS, Owner, Role, WORKERS, preempt, role, set_role};
+use super::{Owner, Role, WORKERS, preempt, role, set_role};
 use crate::{apart, fault, fork, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -44,7 +45,7 @@ pub(crate) fn carrier() -> Carrier {
 }
 
 /// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the preemption tick where the program has set none.
-pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno> {
+pub(crate) fn register(group: &'static Group, id: u64, interval: u64) -> Result<&'static Worker, Errno> {
     fork::install()?;
     if !thread_end::watch() {
         return Err(Errno::AGAIN);
@@ -53,7 +54,7 @@ pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno>
     let spare = SPARE.lock().pop();
     let worker = spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    worker.reset(carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
+    worker.reset(group, carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
     let Some(home) = &worker.home else { return Err(Errno::INVAL) };
     home.name.lock().clear();
     if worker.carrier() == Carrier::Moving {
@@ -64,7 +65,9 @@ pub(crate) fn register(id: u64, interval: u64) -> Result<&'static Worker, Errno>
         // SAFETY: the descriptor is new, so its contexts are ours.
         let context = unsafe { &mut *home.context.get() };
         // SAFETY: the stack is new.
-        unsafe { context.prepare(stack.top(), home_loop, (worker as *const Worker).cast_mut().cast()) };
+        unsafe {
+            context.prepare(crate::uth::record::frames_begin(&stack), home_loop, (worker as *const Worker).cast_mut().cast())
+        };
         // SAFETY: nobody else looks at the stack.
         unsafe { home.stack.get().write(Some(stack)) };
         // SAFETY: as above.
@@ -106,7 +109,7 @@ pub(crate) fn arrive(worker: &'static Worker) {
             unsafe { umcg_context::switch(worker.context.get(), home.context.get()) };
         }
         _ => {
-            LISTS.post(&worker.node, Kind::Wake, None);
+            worker.post(Kind::Wake, None);
             worker.await_go();
         }
     }
@@ -124,7 +127,7 @@ unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
     let Some(home) = &worker.home else { std::process::abort() };
     loop {
-        LISTS.post(&worker.node, Kind::Wake, None);
+        worker.post(Kind::Wake, None);
         worker.await_go();
         // SAFETY: who posted `go` saw the worker leave for here, and nobody else may resume it.
         unsafe { umcg_context::switch(home.context.get(), worker.context.get()) };
@@ -161,7 +164,7 @@ pub(crate) fn unregister(worker: &'static Worker) {
         came_home(worker);
     } else {
         forget(worker);
-        LISTS.post(&worker.node, Kind::Exit, None);
+        worker.post(Kind::Exit, None);
     }
     set_role(Owner::Nobody);
     drop(inside);

@@ -19,9 +19,10 @@
 //!
 //! Descriptors are recycled and never freed: a stale pointer finds the state word of whatever worker uses the memory now.
 
-use super::idle::{Kind, Node, state};
+use super::group::Group;
+use super::idle::{Kind, Lists, Node, state};
 use super::server::Server;
-use super::{LISTS, preempt};
+use super::{group, preempt};
 use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
@@ -63,6 +64,7 @@ pub(crate) struct Worker {
     /// First: a pointer to the node is one to the worker.
     pub(crate) node: Node,
     pub(crate) context: UnsafeCell<Context>,
+    group: Link<Group>,
     /// The server that runs it.
     pub(crate) server: Link<Server>,
     /// The thread pointer to run it with; 0 for the server's.
@@ -106,6 +108,7 @@ impl Worker {
         Self {
             node: Node::new(),
             context: UnsafeCell::new(Context::empty()),
+            group: Link::none(),
             server: Link::none(),
             tp: AtomicUsize::new(0),
             record: AtomicPtr::new(std::ptr::null_mut()),
@@ -121,7 +124,8 @@ impl Worker {
 
     /// Makes the descriptor that of a new worker. By atomics only: somebody may be looking at it
     /// by a tid that is no more.
-    pub(crate) fn reset(&self, carrier: Carrier, tid: u32, id: u64, tp: usize, record: *mut Record) {
+    pub(crate) fn reset(&self, group: &'static Group, carrier: Carrier, tid: u32, id: u64, tp: usize, record: *mut Record) {
+        self.group.set(Some(group));
         self.server.set(None);
         self.tp.store(tp, Relaxed);
         self.record.store(record, Relaxed);
@@ -131,6 +135,22 @@ impl Worker {
         self.go.store(0, Relaxed);
         self.users.store(2, Relaxed);
         self.node.reset(tid, id, state::RUNNING);
+    }
+
+    #[inline]
+    pub(crate) fn group(&self) -> &'static Group {
+        self.group.get().unwrap_or(&group::FIRST)
+    }
+
+    /// The idle lists of its group.
+    #[inline]
+    pub(crate) fn lists(&self) -> &'static Lists {
+        &self.group().lists
+    }
+
+    /// Queues an event for the servers of its group. The worker runs no more.
+    pub(crate) fn post(&'static self, kind: Kind, deadline: Option<u64>) {
+        self.group().post(self, kind, deadline);
     }
 
     #[inline(always)]
@@ -285,7 +305,7 @@ impl Worker {
     /// Queues the WAIT of a worker that has left by a direct switch.
     pub(crate) fn publish(&'static self) {
         let deadline = self.deadline.load(Relaxed);
-        LISTS.post(&self.node, Kind::Wait, (deadline != u64::MAX).then_some(deadline));
+        self.post(Kind::Wait, (deadline != u64::MAX).then_some(deadline));
     }
 }
 

@@ -41,7 +41,12 @@ pub(crate) mod state {
 pub const NAME_BYTES: usize = 23;
 
 /// Bytes between the frames and the record that are left to the layer above.
-pub(crate) const EXTENSION_BYTES: usize = 320;
+pub(crate) const EXTENSION_BYTES: usize = 512;
+
+/// Below which address frames begin, on a stack without a record: above may lie, later or before, descriptors that hold the same type for ever.
+pub(crate) fn frames_begin(stack: &Stack) -> *mut u8 {
+    stack.top().wrapping_sub(size_of::<Record>() + EXTENSION_BYTES)
+}
 
 /// The descriptor.
 #[repr(C, align(64))]

@@ -1,0 +1,110 @@
+//! Groups: servers, and the workers whose events they collect.
+//!
+//! A worker belongs to one group all its life, a server while it is registered; an event of a worker goes to a server of its group. So two
+//! schedulers in one process (two runtimes, or a runtime and a program's own servers) never get each other's workers. `umcg_ctl` knows one group
+//! a process, the first one; that is here where nothing else is said.
+//!
+//! Descriptors are recycled and never freed, like all others.
+
+use super::idle::{Kind, Lists};
+use super::worker::Worker;
+use super::{clock, thread};
+use crate::link::Link;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use umcg_context::lock::HoldLock;
+
+/// Is told that an event was posted. On any kernel thread, a home thread included: so it touches no thread-local storage.
+pub(crate) type Hook = fn(usize);
+
+pub(crate) struct Group {
+    pub(crate) lists: Lists,
+    /// A [`Hook`], or 0.
+    hook: AtomicUsize,
+    hook_argument: AtomicUsize,
+    next: Link<Group>,
+}
+
+/// The group of whoever names none.
+pub(crate) static FIRST: Group = Group::new();
+
+/// All groups but the first.
+static ALL: HoldLock<Link<Group>> = HoldLock::new(Link::none());
+/// Those that no one uses.
+static SPARE: HoldLock<Vec<&'static Group>> = HoldLock::new(Vec::new());
+
+impl Group {
+    const fn new() -> Group {
+        Group {
+            lists: Lists::new(clock, |node| thread::release(Worker::of(node))),
+            hook: AtomicUsize::new(0),
+            hook_argument: AtomicUsize::new(0),
+            next: Link::none(),
+        }
+    }
+
+    /// A group without servers and workers.
+    pub(crate) fn make() -> &'static Group {
+        if let Some(spare) = SPARE.lock().pop() {
+            return spare;
+        }
+        let group: &'static Group = Box::leak(Box::new(Group::new()));
+        let all = ALL.lock();
+        group.next.set(all.get());
+        all.set(Some(group));
+        group
+    }
+
+    /// Lets it be made again. It has no servers and no workers.
+    pub(crate) fn unmake(&'static self) {
+        self.set_hook(None, 0);
+        SPARE.lock().push(self);
+    }
+
+    /// Sets whom to tell of events; before the group has workers.
+    pub(crate) fn set_hook(&self, hook: Option<Hook>, argument: usize) {
+        self.hook_argument.store(argument, Relaxed);
+        // ORDERING(hook.1): Release, pairs with hook.2: who sees the hook sees its argument.
+        self.hook.store(hook.map_or(0, |hook| hook as usize), Release);
+    }
+
+    /// Posts an event of a worker of this group, and tells the hook.
+    pub(crate) fn post(&self, worker: &'static Worker, kind: Kind, deadline: Option<u64>) {
+        self.lists.post(&worker.node, kind, deadline);
+        // ORDERING(hook.2): Acquire, pairs with hook.1.
+        let hook = self.hook.load(Acquire);
+        // SAFETY: 0 or a hook that `set_hook` stored; `Option<fn>` represents null as None.
+        if let Some(hook) = unsafe { std::mem::transmute::<usize, Option<Hook>>(hook) } {
+            hook(self.hook_argument.load(Relaxed));
+        }
+    }
+}
+
+/// Keeps all groups still while the process forks.
+pub(crate) fn before_fork() {
+    SPARE.take();
+    ALL.take();
+    each(|group| group.lists.before_fork());
+}
+
+/// # Safety
+/// Called once after each `before_fork`, by the thread that called that.
+pub(crate) unsafe fn forked(in_child: bool) {
+    // SAFETY: passed on, for each group once.
+    each(|group| unsafe { group.lists.forked(in_child) });
+    // SAFETY: passed on.
+    drop(unsafe { ALL.adopt() });
+    // SAFETY: passed on.
+    drop(unsafe { SPARE.adopt() });
+}
+
+/// With the lock of `ALL` held.
+fn each(f: impl Fn(&'static Group)) {
+    f(&FIRST);
+    // SAFETY: `before_fork` holds the lock; this guard is another view of it, and is forgotten.
+    let all = std::mem::ManuallyDrop::new(unsafe { ALL.adopt() });
+    let mut at = all.get();
+    while let Some(group) = at {
+        f(group);
+        at = group.next.get();
+    }
+}
