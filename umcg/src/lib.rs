@@ -35,6 +35,7 @@ mod current;
 mod error;
 mod event;
 mod light;
+pub mod rt;
 mod server;
 mod worker;
 

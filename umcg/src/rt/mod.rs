@@ -1,0 +1,8 @@
+//! The runtime: servers that run workers until there are none.
+
+mod here;
+mod per_server;
+mod sync;
+
+pub use here::Here;
+pub use per_server::{Load, PerServer};

@@ -1,0 +1,358 @@
+//! One value a server: the server touches its own without a locked operation or a fence, others touch it at the price of a system call.
+//!
+//! A biased lock. The owner is the server's kernel thread, as [`Here`] proves; it announces itself by a plain store and looks whether it has been revoked.
+//! Others are rare (a thief, a dump, an end of the runtime): they take a mutex, revoke, and wait until the owner is outside.
+//!
+//!     owner                                  another one
+//!     busy := true                           lock the mutex
+//!     light()                                revoked := true
+//!     revoked?  no: inside                   heavy()
+//!               yes: busy := false,          wait until not busy: inside
+//!                    lock the mutex,         …
+//!                    busy := true,           revoked := false
+//!                    unlock: inside          unlock the mutex
+//!     …
+//!     busy := false
+//!
+//! Invariants:
+//!
+//! - `busy` is written by the owner only, `revoked` under the mutex only.
+//! - The owner is inside only while `busy`; another one is inside only with the mutex, while `revoked`, after it has seen `busy` false behind `heavy`.
+//! - So at most one is inside. The owner's store of `busy` and load of `revoked` cross the other's store of `revoked` and load of `busy`, and by
+//!   `light` and `heavy` ([`umcg_core::asymmetric`]) not both miss the other's store: the owner that found no `revoked` is seen as busy. On
+//!   the slow path nobody has revoked, as the owner has the mutex; who locks it next sees `busy`.
+//!
+//! Who is inside must not take long, switch, or come to another cell of the same `PerServer`. Callers of `own` keep preemption off (the contract of
+//! [`Here`]); the mutex does so for the others. A function that panics leaves its cell usable. A cell belongs to the first [`Here`] that uses
+//! it, and refuses any other: so a scheduler that is given to two runtimes panics and does no harm.
+//!
+//! Not chosen: a Chase-Lev deque needs its fence in each `pop`, holds only words, and has a server's other data lock some other way. A lock a server
+//! costs the owner two locked operations each time, some 10 ns, for the sake of thieves that come a thousand times less often.
+
+use super::here::Here;
+use super::sync::{AtomicBool, AtomicUsize, HoldLock, Ordering::*, give_way, heavy, light, spin};
+use std::cell::UnsafeCell;
+
+/// How often [`PerServer::try_other`] looks before it gives up.
+const TRIES: usize = 100;
+/// How often [`PerServer::other`] looks before it gives way each time.
+const SPINS: usize = 100;
+
+/// What can say how much there is in it.
+pub trait Load {
+    /// How much there is to take; 0 when it is of no use to come.
+    fn load(&self) -> usize;
+}
+
+/// One `T` for each server of a runtime.
+pub struct PerServer<T> {
+    cells: Box<[Cell<T>]>,
+}
+
+/// A cell has its cache lines to itself; 128 bytes, as processors fetch lines in pairs.
+#[repr(align(128))]
+struct Cell<T> {
+    /// The owner is inside, or about to look whether it may. Written by the owner.
+    busy: AtomicBool,
+    /// Another one is inside, or waits until the owner is not. Written under the mutex.
+    revoked: AtomicBool,
+    /// The [`Here`] that owns the cell, by its identity; 0 for none yet.
+    owner: AtomicUsize,
+    /// `value.load()` when somebody was last inside. Written by who is.
+    load: AtomicUsize,
+    mutex: HoldLock<()>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: one thread at a time touches a value, which may thereby move between threads.
+unsafe impl<T: Send> Sync for Cell<T> {}
+
+/// The owner is inside; outside when dropped.
+struct Owned<'a, T: Load>(&'a Cell<T>);
+
+impl<T: Load> Drop for Owned<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: still inside, and the function that had the value is over.
+        unsafe { self.0.note_load() };
+        // ORDERING(per-server.1): Release, pairs with per-server.2: who finds the owner outside sees what it did inside.
+        self.0.busy.store(false, Release);
+    }
+}
+
+/// Another one has revoked, and is inside as soon as the owner is not; outside when dropped. The mutex is its caller's.
+struct Revoked<'a, T: Load>(&'a Cell<T>, bool);
+
+impl<T: Load> Drop for Revoked<'_, T> {
+    fn drop(&mut self) {
+        if self.1 {
+            // SAFETY: still inside, and the function that had the value is over.
+            unsafe { self.0.note_load() };
+        }
+        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds nobody sees what was done inside.
+        self.0.revoked.store(false, Release);
+    }
+}
+
+impl<T: Load> Cell<T> {
+    fn new(value: T) -> Self {
+        Cell {
+            busy: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
+            owner: AtomicUsize::new(0),
+            load: AtomicUsize::new(value.load()),
+            mutex: HoldLock::new(()),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// # Safety
+    /// The caller is inside.
+    #[inline]
+    unsafe fn note_load(&self) {
+        // SAFETY: passed on.
+        let value = unsafe { &*self.value.get() };
+        self.load.store(value.load(), Relaxed);
+    }
+
+    #[inline]
+    fn enter_own(&self, here: &Here) -> Owned<'_, T> {
+        if self.owner.load(Relaxed) != here.identity() || self.busy.load(Relaxed) {
+            self.first_use(here);
+        }
+        self.busy.store(true, Relaxed);
+        light();
+        // ORDERING(per-server.4): Acquire, pairs with per-server.3.
+        if self.revoked.load(Acquire) {
+            self.enter_own_slow();
+        }
+        Owned(self)
+    }
+
+    /// The cell is nobody's yet.
+    #[cold]
+    fn first_use(&self, here: &Here) {
+        let owner = self.owner.compare_exchange(0, here.identity(), Relaxed, Relaxed).unwrap_or_else(|owner| owner);
+        assert!(
+            owner == 0 || owner == here.identity(),
+            "what belongs to one server is used as another's: a scheduler in two runtimes?"
+        );
+        assert!(!self.busy.load(Relaxed), "a server that uses what it has per server came to it again from within");
+    }
+
+    #[cold]
+    fn enter_own_slow(&self) {
+        // ORDERING(per-server.1)
+        self.busy.store(false, Release);
+        let _mutex = self.mutex.lock();
+        self.busy.store(true, Relaxed);
+    }
+
+    /// Revokes, with the mutex. Says by the guard whether the owner was outside within so many looks.
+    fn enter_other(&self, mut may_wait: impl FnMut(usize) -> bool) -> Revoked<'_, T> {
+        self.revoked.store(true, Relaxed);
+        let mut entered = Revoked(self, false);
+        heavy();
+        let mut looks = 0;
+        // ORDERING(per-server.2): Acquire, pairs with per-server.1.
+        while self.busy.load(Acquire) {
+            looks += 1;
+            if !may_wait(looks) {
+                return entered;
+            }
+        }
+        entered.1 = true;
+        entered
+    }
+}
+
+impl<T: Load + Send> PerServer<T> {
+    /// One value for each of so many servers, made from its index.
+    pub fn new(servers: usize, mut make: impl FnMut(usize) -> T) -> Self {
+        super::sync::init();
+        PerServer { cells: (0..servers).map(|index| Cell::new(make(index))).collect() }
+    }
+
+    /// Gives the calling server its own value. `f` must be short, and must not switch.
+    ///
+    /// # Panics
+    /// When `f` does this again; when another server, of another runtime, has used the value as its own.
+    #[inline]
+    pub fn own<R>(&self, here: &Here, f: impl FnOnce(&mut T) -> R) -> R {
+        let inside = self.cells[here.index()].enter_own(here);
+        // SAFETY: the owner is inside, and does not come in twice.
+        f(unsafe { &mut *inside.0.value.get() })
+    }
+
+    /// Gives the caller, whoever it is, the value of a server; none if somebody else is at it for longer than a moment. `f` must be short, and
+    /// must not switch.
+    ///
+    /// Costs a system call: look at [`PerServer::hint`] first.
+    #[inline(never)]
+    pub fn try_other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let cell = &self.cells[index];
+        if cell.revoked.load(Relaxed) {
+            return None;
+        }
+        let _mutex = cell.mutex.lock();
+        let entered = cell.enter_other(|looks| {
+            spin();
+            looks < TRIES
+        });
+        // SAFETY: inside, as the guard says.
+        entered.1.then(|| f(unsafe { &mut *cell.value.get() }))
+    }
+
+    /// Like [`PerServer::try_other`], but waits. Not for who is inside the same value: it would wait for itself.
+    #[inline(never)]
+    pub fn other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> R {
+        let cell = &self.cells[index];
+        let _mutex = cell.mutex.lock();
+        let _entered = cell.enter_other(|looks| {
+            if looks % SPINS == 0 {
+                give_way();
+            } else {
+                spin();
+            }
+            true
+        });
+        // SAFETY: inside, as it waited until then.
+        f(unsafe { &mut *cell.value.get() })
+    }
+
+    /// How much there was in a server's value when somebody was last inside; may be outdated at once.
+    #[inline]
+    pub fn hint(&self, index: usize) -> usize {
+        self.cells[index].load.load(Relaxed)
+    }
+
+    /// For how many servers there is one.
+    #[inline]
+    pub fn servers(&self) -> usize {
+        self.cells.len()
+    }
+}
+
+impl<T> std::fmt::Debug for PerServer<T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PerServer").field("servers", &self.cells.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicU64;
+
+    impl Load for Vec<u64> {
+        fn load(&self) -> usize {
+            self.len()
+        }
+    }
+
+    fn here(index: usize) -> Here {
+        // SAFETY: used on this thread only.
+        unsafe { Here::new(index) }
+    }
+
+    fn numbers(servers: usize) -> PerServer<Vec<u64>> {
+        PerServer::new(servers, |_| Vec::new())
+    }
+
+    #[test]
+    fn the_owner_and_others_see_one_value() {
+        let (cells, here) = (numbers(2), here(1));
+        cells.own(&here, |numbers| numbers.push(7));
+        assert_eq!((cells.hint(0), cells.hint(1)), (0, 1));
+        assert_eq!(cells.other(1, |numbers| numbers.pop()), Some(7));
+        assert_eq!(cells.try_other(1, |numbers| numbers.len()), Some(0));
+        assert_eq!(cells.hint(1), 0);
+        assert_eq!(cells.own(&here, |numbers| numbers.pop()), None);
+    }
+
+    #[test]
+    fn a_cell_takes_whole_lines() {
+        assert_eq!(align_of::<Cell<Vec<u64>>>(), 128);
+    }
+
+    #[test]
+    fn coming_in_twice_panics() {
+        let (cells, here) = (numbers(1), here(0));
+        let twice = catch_unwind(AssertUnwindSafe(|| cells.own(&here, |_| cells.own(&here, |numbers| numbers.push(1)))));
+        assert!(twice.is_err());
+        assert_eq!(cells.own(&here, |numbers| numbers.len()), 0);
+    }
+
+    #[test]
+    fn a_panic_leaves_the_cell_usable() {
+        let (cells, here) = (numbers(1), here(0));
+        let fails = |numbers: &mut Vec<u64>| {
+            numbers.push(1);
+            panic!("planted");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| cells.own(&here, fails))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| cells.other(0, fails))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| cells.try_other(0, fails))).is_err());
+        assert_eq!(cells.hint(0), 3);
+        assert_eq!(cells.own(&here, |numbers| numbers.len()), 3);
+        assert_eq!(cells.other(0, |numbers| numbers.len()), 3);
+    }
+
+    #[test]
+    fn a_cell_has_one_owner() {
+        let cells = numbers(1);
+        cells.own(&here(0), |numbers| numbers.push(1));
+        assert!(catch_unwind(AssertUnwindSafe(|| cells.own(&here(0), |numbers| numbers.push(2)))).is_err());
+        assert_eq!(cells.other(0, |numbers| numbers.len()), 1);
+    }
+
+    #[test]
+    fn nobody_comes_in_while_the_owner_is_inside() {
+        let (cells, here) = (numbers(1), here(0));
+        cells.own(&here, |_| {
+            std::thread::scope(|scope| {
+                assert_eq!(scope.spawn(|| cells.try_other(0, |_| ())).join().unwrap(), None);
+            });
+        });
+        assert!(cells.try_other(0, |_| ()).is_some());
+    }
+
+    /// The owner and two thieves: each number that was pushed is taken once, and the vector is whole at all times.
+    #[test]
+    fn nothing_is_lost_or_doubled() {
+        const NUMBERS: u64 = 200_000;
+        let cells = numbers(1);
+        let (taken, sum) = (AtomicU64::new(0), AtomicU64::new(0));
+        let take = |number: u64| {
+            taken.fetch_add(1, Relaxed);
+            sum.fetch_add(number, Relaxed);
+        };
+        std::thread::scope(|scope| {
+            for thief in 0..2 {
+                let (cells, take, taken) = (&cells, &take, &taken);
+                scope.spawn(move || {
+                    while taken.load(Relaxed) < NUMBERS {
+                        if cells.hint(0) == 0 {
+                            std::thread::yield_now();
+                            continue;
+                        }
+                        let number = match thief {
+                            0 => cells.other(0, |numbers| numbers.pop()),
+                            _ => cells.try_other(0, |numbers| numbers.pop()).flatten(),
+                        };
+                        number.into_iter().for_each(take);
+                    }
+                });
+            }
+            let here = here(0);
+            for number in 0..NUMBERS {
+                cells.own(&here, |numbers| numbers.push(number));
+                if number % 3 == 0 {
+                    cells.own(&here, |numbers| numbers.pop()).into_iter().for_each(take);
+                }
+            }
+        });
+        assert_eq!(sum.into_inner(), NUMBERS * (NUMBERS - 1) / 2);
+    }
+}

@@ -1,0 +1,16 @@
+//! What the protocols of the runtime stand on. Their models put the checker's in its place (`tests/model/sync.rs`).
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+pub(crate) use umcg_core::asymmetric::{heavy, init, light};
+pub(crate) use umcg_core::context::lock::HoldLock;
+
+/// One turn of a short wait for another processor.
+#[inline]
+pub(crate) fn spin() {
+    std::hint::spin_loop();
+}
+
+/// One turn of a wait for a kernel thread that may not be running: it may have this processor.
+pub(crate) fn give_way() {
+    std::thread::yield_now();
+}
