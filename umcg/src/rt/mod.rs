@@ -3,6 +3,7 @@
 mod here;
 mod per_server;
 mod sync;
+mod wheel;
 
 pub use here::Here;
 pub use per_server::{Load, PerServer};
