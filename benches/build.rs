@@ -1,13 +1,21 @@
-//! Looks for Boost.Context, the one peer that is not a crate. Where it is missing, or of no use for the target, there is no
-//! such side in `umcg bench uth`; the build never fails for it.
+//! The peers that are no crates. Looks for Boost.Context: where it is missing, or of no use for the target, there is no such side in
+//! `umcg bench uth`. Compiles the C server of `umcg bench rt`, if there is a C compiler. The build never fails for either.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+const EPOLL: &str = "src/rt/peers/epoll.c";
+
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(boost_context)");
+    println!("cargo::rustc-check-cfg=cfg(epoll_c)");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={EPOLL}");
+    let server = cc::Build::new().file(EPOLL).opt_level(2).std("gnu11").cargo_warnings(false).try_compile("umcg_bench_epoll");
+    if server.is_ok() {
+        println!("cargo::rustc-cfg=epoll_c");
+    }
     if let Some(library) = boost() {
         println!("cargo::rerun-if-changed={}", library.display());
         if let Some(folder) = library.parent() {

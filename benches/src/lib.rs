@@ -5,5 +5,6 @@
 //! what one round of each side does; see [`switch`] for the smallest example.
 
 pub mod harness;
+pub mod rt;
 pub mod switch;
 pub mod uth;

@@ -2,10 +2,11 @@
 
 use crate::output;
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use umcg_benches::harness::{Plan, Report, Section, plot, table};
-use umcg_benches::{switch, uth};
+use umcg_benches::{rt, switch, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
@@ -18,6 +19,23 @@ pub(crate) enum Bench {
         /// Print the paper's own figures too
         #[arg(long, conflicts_with = "json")]
         paper: bool,
+    },
+    /// The runtime beside tokio, may, Go, kernel threads and a C server
+    Rt {
+        #[command(flatten)]
+        options: Options,
+        /// Only this metric; may be given several times
+        #[arg(long, value_name = "METRIC", value_parser = PossibleValuesParser::new(rt::metrics()))]
+        only: Vec<String>,
+        /// Tiny sizes, for tests
+        #[arg(long, hide = true)]
+        small: bool,
+    },
+    /// A turn of `bench rt`
+    #[command(hide = true)]
+    RtChild {
+        /// What to do, in JSON
+        task: String,
     },
 }
 
@@ -48,6 +66,11 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             let extra = if paper { uth::paper_tables() } else { String::new() };
             show(&uth::run(options.plan())?, uth::SECTIONS, &options, &extra)
         }
+        Bench::Rt { options, only, small } => {
+            let own = rt::Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "rt-child".into()] };
+            show(&rt::run(options.plan(), &rt::Options { own, only, small })?, rt::SECTIONS, &options, "")
+        }
+        Bench::RtChild { task } => rt::child(&task),
     }
 }
 

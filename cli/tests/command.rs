@@ -69,6 +69,17 @@ fn bench_uth_prints_json_alone_and_draws() {
 }
 
 #[test]
+fn bench_rt_runs_sides_as_children() {
+    let report = json(&["bench", "rt", "--small", "--seconds", "0.01", "--only", "yield", "--only", "echo_rate", "--json"]);
+    check_shape(&report, "rt");
+    for case in ["tokio", "may", "threads"] {
+        assert!(has(&report, case, "yield", "servers", 1.into()), "{case}");
+        assert!(has(&report, case, "echo_rate", "connections", 40.into()), "{case}");
+        assert!(!has(&report, case, "echo_cpu", "connections", 40.into()), "not asked for");
+    }
+}
+
+#[test]
 fn bench_switch_prints_a_table() {
     let output = run(&["bench", "switch", "--seconds", "0.05"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -102,7 +113,14 @@ fn a_reader_that_leaves_is_no_error() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    for args in [&["bench", "switch", "--seconds", "0"][..], &["bench", "nothing"], &["bench", "uth", "--json", "--paper"], &[]] {
+    for args in [
+        &["bench", "switch", "--seconds", "0"][..],
+        &["bench", "nothing"],
+        &["bench", "rt", "--only", "speed"],
+        &["bench", "rt-child", "{}"],
+        &["bench", "uth", "--json", "--paper"],
+        &[],
+    ] {
         assert!(!run(args).status.success(), "{args:?}");
     }
     let output = run(&["bench", "switch", "--seconds", "0.01", "--plot", "/no/such/folder/x.svg"]);

@@ -22,6 +22,6 @@ pub use machine::Machine;
 pub use measure::{Sample, TICKS_UNIT, measure, ticks, time};
 pub use plot::plot;
 pub use report::{Report, Row};
-pub use run::{Plan, run};
+pub use run::{Plan, run, run_groups};
 pub use stats::Summary;
 pub use table::{Column, Section, number, table};

@@ -1,12 +1,12 @@
 //! The picture: one panel a metric, one line a row, a dot at the median and whiskers from minimum to maximum.
 
+use super::report::describe;
 use super::{Params, Report, Row, Section, number};
 use anyhow::{Result, anyhow, ensure};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use serde_json::Value;
 use std::ops::Range;
 use std::path::Path;
 
@@ -47,16 +47,16 @@ struct Panel<'a> {
 impl<'a> Panel<'a> {
     fn new(report: &'a Report, section: &'a Section) -> Option<Self> {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| row.metric == section.metric && row.min > 0.0).collect();
-        let mut groups: Vec<&Params> = Vec::new();
-        rows.iter().for_each(|row| {
-            if !groups.contains(&&row.params) {
-                groups.push(&row.params);
+        let mut groups: Vec<Params> = Vec::new();
+        rows.iter().map(|row| row.group()).for_each(|group| {
+            if !groups.contains(&group) {
+                groups.push(group);
             }
         });
         let mut lines = Vec::new();
         for group in groups {
-            lines.push(Line::Group(describe(group)));
-            lines.extend(rows.iter().filter(|row| row.params == *group).map(|row| Line::Row(row)));
+            lines.push(Line::Group(describe(&group)));
+            lines.extend(rows.iter().filter(|row| row.group() == group).map(|row| Line::Row(row)));
         }
         (!lines.is_empty()).then_some(Self { section, lines })
     }
@@ -76,17 +76,6 @@ impl<'a> Panel<'a> {
     fn range(&self) -> Range<f64> {
         self.rows().fold(f64::INFINITY..0.0, |range, row| range.start.min(row.min)..range.end.max(row.max))
     }
-}
-
-fn describe(params: &Params) -> String {
-    let words: Vec<String> = params
-        .iter()
-        .map(|(key, value)| match value {
-            Value::String(text) => format!("{key} {text}"),
-            other => format!("{key} {other}"),
-        })
-        .collect();
-    words.join(", ")
 }
 
 /// Draws `sections` of `report` into an SVG file.
@@ -160,7 +149,7 @@ where
             [row.min, row.max].map(|x| PathElement::new(vec![(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))),
         )?;
         chart.draw_series([Circle::new((row.median, y), 4, colour.filled())])?;
-        area.draw(&Text::new(row.case, at(area, left, -8), label(HPos::Right, BLACK)))?;
+        area.draw(&Text::new(row.label(), at(area, left, -8), label(HPos::Right, BLACK)))?;
         let right = (WIDTH as i32 - VALUES as i32, left.1);
         area.draw(&Text::new(figure(report, panel.section, row), at(area, right, 8), label(HPos::Left, GREY)))?;
     }

@@ -2,6 +2,22 @@
 
 use super::{Better, Machine, Metric, Params, Summary};
 use serde::Serialize;
+use serde_json::Value;
+
+/// The parameter that tells variants of one case apart. Other cases do not have it, and are compared with each variant.
+const VARIANT: &str = "kind";
+
+/// Parameters in words.
+pub(super) fn describe(params: &Params) -> String {
+    let words: Vec<String> = params
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => format!("{key} {text}"),
+            other => format!("{key} {other}"),
+        })
+        .collect();
+    words.join(", ")
+}
 
 /// One figure of one case.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +49,19 @@ impl Row {
         Self { case, params, metric: metric.name, unit: metric.unit, median, min, max, runs, better: metric.better }
     }
 
+    /// The parameters that make rows comparable: all but the variant.
+    pub(super) fn group(&self) -> Params {
+        self.params.iter().filter(|(key, _)| *key != VARIANT).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// The case and its variant.
+    pub(super) fn label(&self) -> String {
+        match self.params.get(VARIANT) {
+            Some(Value::String(variant)) => format!("{} {variant}", self.case),
+            _ => self.case.to_owned(),
+        }
+    }
+
     /// How far apart the rounds were, as a fraction of the median.
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median }
@@ -51,9 +80,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// The row of another case or metric with the same parameters.
+    /// The row of another case or metric with the same parameters. A case without variants is beside all variants of another.
     pub fn beside(&self, row: &Row, case: &str, metric: &str) -> Option<&Row> {
-        self.rows.iter().find(|other| other.case == case && other.metric == metric && other.params == row.params)
+        let find = |params: &Params| {
+            self.rows.iter().find(|other| other.case == case && other.metric == metric && other.params == *params)
+        };
+        find(&row.params).or_else(|| find(&row.group()))
     }
 
     /// How many times as fast as `reference` a row is, by the medians.
@@ -75,7 +107,7 @@ impl Report {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn params(cpus: u64) -> Params {
         [("cpus".to_owned(), Value::from(cpus))].into_iter().collect()
@@ -111,6 +143,17 @@ pub(super) mod tests {
             json!({"case": "futex", "params": {"cpus": 1}, "metric": "round_trips", "unit": "1/s",
                    "median": 1000.0, "min": 900.0, "max": 1100.0, "runs": 7})
         );
+    }
+
+    #[test]
+    fn variants_are_compared_with_cases_that_have_none() {
+        let mut report = sample();
+        report.rows[2].params.insert("kind".to_owned(), "light".into());
+        let variant = &report.rows[2];
+        assert_eq!(report.ratio(variant, "futex"), Some(250.0));
+        assert_eq!(report.ratio(&report.rows[0], "uth"), None, "which of them?");
+        assert_eq!((variant.label(), variant.group()), ("uth light".to_owned(), report.rows[0].params.clone()));
+        assert_eq!(describe(&variant.params), "cpus 1, kind light");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Gives the sides their turns.
 
 use super::progress::Progress;
+use super::report::describe;
 use super::{Case, Machine, Report, Row, Summary, cpu};
 use anyhow::{Result, anyhow, ensure};
 use std::thread;
@@ -38,11 +39,25 @@ struct Side {
 
 /// Runs the cases in alternating rounds. A case that fails gives no row, and one line on standard error.
 pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan) -> Result<Report> {
+    run_groups(bench, vec![cases], plan)
+}
+
+/// As [`run`], a group after the other: only the cases of a group alternate.
+pub fn run_groups(bench: &'static str, groups: Vec<Vec<Case>>, plan: Plan) -> Result<Report> {
     let budget = plan.turn()?;
-    let mut progress = Progress::new(bench, cases.len() * (plan.rounds + 1));
+    let mut progress = Progress::new(bench, groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1));
+    let mut rows = Vec::new();
+    for cases in groups {
+        rows.extend(run_group(cases, plan.rounds, budget, &mut progress));
+    }
+    progress.finish();
+    Ok(Report { bench, machine: Machine::this(), rows })
+}
+
+fn run_group(cases: Vec<Case>, rounds: usize, budget: Duration, progress: &mut Progress) -> Vec<Row> {
     let mut sides: Vec<Side> =
         cases.into_iter().map(|case| Side { values: vec![Vec::new(); case.metrics.len()], case, failed: false }).collect();
-    for round in 0..=plan.rounds {
+    for round in 0..=rounds {
         let mut order: Vec<&mut Side> = sides.iter_mut().collect();
         if round % 2 == 1 {
             order.reverse();
@@ -50,14 +65,12 @@ pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan) -> Result<Report> 
         for side in order {
             if !side.failed {
                 progress.begin(side.case.name);
-                side.take_turn(budget, round > 0, &progress);
+                side.take_turn(budget, round > 0, progress);
             }
             progress.end();
         }
     }
-    progress.finish();
-    let rows = sides.into_iter().flat_map(Side::rows).collect();
-    Ok(Report { bench, machine: Machine::this(), rows })
+    sides.into_iter().flat_map(Side::rows).collect()
 }
 
 impl Side {
@@ -76,7 +89,9 @@ impl Side {
 
     fn give_up(&mut self, error: &anyhow::Error, progress: &Progress) {
         self.failed = true;
-        progress.say(&format!("{}: no row: {error:#}", self.case.name));
+        let Case { name, params, metrics, .. } = &self.case;
+        let metrics: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
+        progress.say(&format!("{name}: no row for {} ({}): {error:#}", metrics.join(", "), describe(params)));
     }
 
     fn rows(self) -> Vec<Row> {
@@ -141,6 +156,22 @@ mod tests {
         ];
         let report = run("test", sides, Plan { seconds: 0.0, rounds: 3 }).unwrap();
         assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["good"]);
+    }
+
+    #[test]
+    fn groups_come_one_after_the_other() {
+        let log = Arc::new(Mutex::new(String::new()));
+        let side = |name: &'static str| {
+            let log = Arc::clone(&log);
+            case(name, move |_| {
+                log.lock().unwrap().push_str(name);
+                Ok(vec![1.0])
+            })
+        };
+        let groups = vec![vec![side("a"), side("b")], Vec::new(), vec![side("c"), side("d")]];
+        let report = run_groups("test", groups, Plan { seconds: 0.0, rounds: 1 }).unwrap();
+        assert_eq!(*log.lock().unwrap(), "abbacddc");
+        assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
     }
 
     #[test]

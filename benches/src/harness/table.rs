@@ -55,12 +55,12 @@ fn param(params: &Params, key: &str) -> String {
 /// Renders one section; `None` if the report has nothing for it.
 pub fn table(report: &Report, section: &Section) -> Option<String> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.metric == section.metric).collect();
-    let first = rows.first()?;
-    let keys: Vec<&str> = first.params.keys().map(String::as_str).collect();
-    let mut groups: Vec<&Params> = Vec::new();
-    rows.iter().for_each(|row| {
-        if !groups.contains(&&row.params) {
-            groups.push(&row.params);
+    // Cases of one table differ in their parameters only by the variant; the one with most has all.
+    let keys: Vec<&str> = rows.iter().max_by_key(|row| row.params.len())?.params.keys().map(String::as_str).collect();
+    let mut groups: Vec<Params> = Vec::new();
+    rows.iter().map(|row| row.group()).for_each(|group| {
+        if !groups.contains(&group) {
+            groups.push(group);
         }
     });
 
@@ -73,7 +73,7 @@ pub fn table(report: &Report, section: &Section) -> Option<String> {
     header.extend(section.references.iter().map(|reference| format!("x {reference}")));
     table.set_header(header);
     for group in groups {
-        for row in rows.iter().filter(|row| row.params == *group) {
+        for row in rows.iter().filter(|row| row.group() == group) {
             table.add_row(cells(report, section, row, &keys));
         }
     }

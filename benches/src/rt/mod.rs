@@ -1,0 +1,330 @@
+//! `umcg bench rt`: the runtime beside tokio, may, Go, kernel threads and a C server.
+//!
+//! Each turn of each side is a child process that does one piece of work and answers with one line ([`request`], [`process`]): memory and CPU time are the
+//! side's own, and no idle threads of another runtime are about. A child gets as many CPUs as it has servers. Our workers, may's coroutines and kernel threads run the
+//! same lines ([`stackful`]); tokio and Go ([`go`]) have their own, in the form that is fastest and still usual there. Servers under [`load`] are
+//! children too, and the load generator is a third.
+//!
+//! The parameter `kind` tells two variants of one case apart, so rows that differ in nothing else are compared.
+
+#[cfg(epoll_c)]
+mod epoll;
+mod go;
+mod load;
+mod may;
+mod process;
+mod request;
+mod side;
+mod stackful;
+mod threads;
+mod tokio;
+
+use crate::harness::{self, Better, Case, Column, Metric, Params, Plan, Report, Section};
+use anyhow::{Result, ensure};
+use load::Load;
+pub use process::Program;
+use process::Starter;
+pub use request::child;
+use request::{Figures, Request, Work};
+use std::time::Duration;
+
+const fn lower(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit, better: Better::Lower }
+}
+
+/// What a bench does, and how its figures become those of its metrics.
+struct Bench {
+    metrics: &'static [Metric],
+    kind: Kind,
+}
+
+enum Kind {
+    /// The child's own figures.
+    Work { work: Work, size: fn(Size) -> u64, values: fn(&Figures, &Request) -> Vec<f64> },
+    /// As many connections as can be.
+    Echo,
+    /// Beside batch load.
+    Urgent,
+}
+
+/// Small sizes are for tests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Full,
+    Small,
+}
+
+impl Size {
+    fn pick<T>(self, full: T, small: T) -> T {
+        if self == Self::Full { full } else { small }
+    }
+}
+
+fn each(figures: &Figures) -> f64 {
+    figures.nanos as f64 / figures.operations as f64
+}
+
+const BENCHES: &[Bench] = &[
+    Bench {
+        metrics: &[lower("yield", "ns")],
+        // Of a server's time: they all are at it.
+        kind: Kind::Work { work: Work::Yield, size: |_| 16, values: |f, r| vec![each(f) * r.servers as f64] },
+    },
+    Bench {
+        metrics: &[lower("hand_over", "ns")],
+        // There and back are two hops.
+        kind: Kind::Work { work: Work::Ring, size: |_| 2, values: |f, _| vec![2.0 * each(f)] },
+    },
+    Bench {
+        metrics: &[lower("ring", "ns")],
+        kind: Kind::Work { work: Work::Ring, size: |size| size.pick(503, 53), values: |f, _| vec![each(f)] },
+    },
+    Bench {
+        metrics: &[lower("spawn_join", "ns")],
+        kind: Kind::Work { work: Work::SpawnJoin, size: |_| 1, values: |f, _| vec![each(f)] },
+    },
+    Bench {
+        metrics: &[lower("skynet", "ms"), lower("skynet_memory", "MB")],
+        kind: Kind::Work {
+            work: Work::Skynet,
+            size: |size| size.pick(1_000_000, 1000),
+            values: |f, _| vec![each(f) / 1e6, f.peak as f64 / 1e6],
+        },
+    },
+    Bench {
+        metrics: &[lower("sleepers", "s"), lower("sleepers_memory", "bytes")],
+        kind: Kind::Work {
+            work: Work::Sleepers,
+            size: |size| size.pick(1_000_000, 1000),
+            values: |f, r| vec![each(f) / 1e9, f.peak.saturating_sub(f.before) as f64 / r.size as f64],
+        },
+    },
+    Bench {
+        metrics: &[lower("fib", "ms")],
+        kind: Kind::Work { work: Work::Fib, size: |size| size.pick(27, 10), values: |f, _| vec![each(f) / 1e6] },
+    },
+    Bench {
+        metrics: &[
+            lower("echo_cpu", "us"),
+            Metric { name: "echo_rate", unit: "1/s", better: Better::Higher },
+            lower("echo_p99", "us"),
+        ],
+        kind: Kind::Echo,
+    },
+    Bench { metrics: &[lower("urgent_p99", "us")], kind: Kind::Urgent },
+];
+
+/// Connections on which urgent requests come, in turn.
+const URGENT_CONNECTIONS: usize = 8;
+/// An urgent request is due every so many nanoseconds.
+const URGENT_EVERY: u64 = 1_000_000;
+/// Workers of the batch load, for each server.
+const BATCH: u64 = 4;
+/// The 99th percentile of a few requests says nothing, so these turns take so many times as long as others.
+const URGENT_TURNS: u32 = 8;
+
+const PEERS: &[&str] = &["tokio", "may", "go", "threads"];
+
+const fn section(
+    title: &'static str,
+    metric: &'static str,
+    heading: &'static str,
+    references: &'static [&'static str],
+) -> Section {
+    const NONE: &[(&str, Column)] = &[];
+    Section { title, metric, heading, columns: NONE, references }
+}
+
+/// How [`run`]'s report is shown.
+pub const SECTIONS: &[Section] = &[
+    section("Yield: 16 workers a server; of a server's time", "yield", "ns", PEERS),
+    section("Hand-over between two workers, there and back", "hand_over", "ns", PEERS),
+    section("Ring of 503 workers, a hop", "ring", "ns", PEERS),
+    section("Spawn and join", "spawn_join", "ns", PEERS),
+    section("Skynet: a tree of 1,111,111 workers", "skynet", "ms", PEERS),
+    section("Skynet: the most memory that was resident", "skynet_memory", "MB", PEERS),
+    section("1,000,000 workers that sleep for a second, altogether", "sleepers", "s", PEERS),
+    section("Sleepers: memory resident for each", "sleepers_memory", "bytes", PEERS),
+    section("Fork and join: fib(27), a worker for every addition", "fib", "ms", PEERS),
+    section("Echo: CPU time of the server for a request", "echo_cpu", "us", &["epoll-c", "tokio", "go"]),
+    section("Echo: requests a second", "echo_rate", "1/s", &["epoll-c", "tokio", "go"]),
+    section("Echo: 99th percentile of the delay", "echo_p99", "us", &["epoll-c", "tokio", "go"]),
+    section("Urgent requests beside batch load: 99th percentile of the delay", "urgent_p99", "us", PEERS),
+];
+
+/// The metrics of this bench, by their names.
+pub fn metrics() -> impl Iterator<Item = &'static str> {
+    BENCHES.iter().flat_map(|bench| bench.metrics).map(|metric| metric.name)
+}
+
+/// What to run, besides how long.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How to call [`child`].
+    pub own: Program,
+    /// Only the benches that have one of these metrics; all if it is empty.
+    pub only: Vec<String>,
+    /// Sizes for tests: the figures say nothing.
+    pub small: bool,
+}
+
+/// One row of every table, if it can do that bench.
+#[derive(Clone)]
+struct Side {
+    case: &'static str,
+    kind: Option<&'static str>,
+    starter: Starter,
+}
+
+impl Side {
+    fn can(&self, bench: &Bench) -> bool {
+        match self.case {
+            "epoll-c" => matches!(bench.kind, Kind::Echo),
+            "threads" => !matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers | Work::Fib, .. }),
+            _ => true,
+        }
+    }
+
+    fn request(&self, servers: usize, work: Work, size: u64, budget: Duration) -> Request {
+        let kind = self.kind.unwrap_or_default().to_owned();
+        Request { case: self.case.to_owned(), kind, servers, work, size, nanos: budget.as_nanos() as u64 }
+    }
+
+    fn params(&self, servers: usize, connections: Option<usize>) -> Params {
+        let connections = connections.map(|count| ("connections".to_owned(), count.into()));
+        let kind = self.kind.map(|kind| ("kind".to_owned(), kind.into()));
+        [("servers".to_owned(), servers.into())].into_iter().chain(connections).chain(kind).collect()
+    }
+}
+
+/// Runs the bench.
+pub fn run(plan: Plan, options: &Options) -> Result<Report> {
+    if let Some(unknown) = options.only.iter().find(|name| !metrics().any(|metric| metric == **name)) {
+        anyhow::bail!("{unknown} is no metric; there are {}", metrics().collect::<Vec<_>>().join(", "));
+    }
+    let wanted =
+        |bench: &&Bench| options.only.is_empty() || bench.metrics.iter().any(|m| options.only.iter().any(|name| name == m.name));
+    let benches: Vec<&Bench> = BENCHES.iter().filter(wanted).collect();
+    let go = match go::Go::build() {
+        Ok(go) => Some(go),
+        Err(error) => {
+            eprintln!("go: no rows: {error:#}");
+            None
+        }
+    };
+    let sides = sides(options, go.as_ref(), &benches);
+    let cpus = harness::cpu::allowed()?;
+    ensure!(!cpus.is_empty(), "no CPU to run on");
+    if cpus.len() < 2 {
+        eprintln!("rt: only one CPU to run on: no rows for 2 servers");
+    }
+    let size = if options.small { Size::Small } else { Size::Full };
+    let bench = Plans { options, sides, cpus, size };
+    let groups = benches.iter().flat_map(|wanted| bench.groups(wanted)).collect();
+    let mut report = harness::run_groups("rt", groups, plan)?;
+    // A bench may have metrics that nobody asked for.
+    report.rows.retain(|row| options.only.is_empty() || options.only.iter().any(|name| name == row.metric));
+    Ok(report)
+}
+
+fn sides(options: &Options, go: Option<&go::Go>, benches: &[&Bench]) -> Vec<Side> {
+    let own = |case, kind| Side { case, kind, starter: Starter::Own(options.own.clone()) };
+    let mut sides = vec![own("tokio", None), own("may", None)];
+    sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
+    let threads = own("threads", None);
+    if benches.iter().any(|bench| !threads.can(bench)) {
+        eprintln!("threads: no rows for skynet, sleepers and fib: that would be too many kernel threads");
+    }
+    sides.push(threads);
+    if cfg!(epoll_c) {
+        sides.push(own("epoll-c", None));
+    } else {
+        eprintln!("epoll-c: no rows: there was no C compiler when this was built");
+    }
+    sides
+}
+
+/// Makes cases.
+struct Plans<'a> {
+    options: &'a Options,
+    sides: Vec<Side>,
+    cpus: Vec<usize>,
+    size: Size,
+}
+
+impl Plans<'_> {
+    /// The cases that are compared with each other take turns; others come before or after.
+    fn groups(&self, bench: &'static Bench) -> Vec<Vec<Case>> {
+        let most = self.cpus.len().min(2);
+        let each = |make: &dyn Fn(&Side) -> Case| self.sides.iter().filter(|side| side.can(bench)).map(make).collect();
+        match bench.kind {
+            Kind::Work { .. } => (1..=most).map(|servers| each(&|side| self.work(bench, side, servers))).collect(),
+            Kind::Echo => {
+                let connections = self.size.pick(&[1, 100, 1000][..], &[1, 40]);
+                let params = (1..=most).flat_map(|servers| connections.iter().map(move |&count| (servers, count)));
+                params.map(|(servers, count)| each(&|side| self.echo(bench, side, servers, count))).collect()
+            }
+            Kind::Urgent => vec![each(&|side| self.urgent(bench, side, most))],
+        }
+    }
+
+    fn case(&self, bench: &'static Bench, side: &Side, params: Params, turn: harness::Turn) -> Case {
+        Case { name: side.case, params, metrics: bench.metrics, cpu: self.cpus[0], turn }
+    }
+
+    fn work(&self, bench: &'static Bench, side: &Side, servers: usize) -> Case {
+        let (own, cpus, size) = (side.clone(), self.cpus[..servers].to_vec(), self.size);
+        let turn = Box::new(move |budget: Duration| {
+            let Kind::Work { work, size: how_many, values } = bench.kind else { return Ok(Vec::new()) };
+            let nap = size.pick(Duration::from_secs(1), Duration::from_millis(10));
+            let budget = if work == Work::Sleepers { nap } else { budget };
+            let request = own.request(servers, work, how_many(size), budget);
+            Ok(values(&own.starter.figures(&request, &cpus)?, &request))
+        });
+        self.case(bench, side, side.params(servers, None), turn)
+    }
+
+    /// The generator gets the CPUs that the server has not, if there are any.
+    fn echo(&self, bench: &'static Bench, side: &Side, servers: usize, connections: usize) -> Case {
+        let (own, cpus, program) = (side.clone(), self.cpus.clone(), self.options.own.clone());
+        let turn = Box::new(move |budget: Duration| {
+            let request = own.request(servers, Work::Serve, 0, budget);
+            let load = Load { port: 0, server: 0, connections, nanos: request.nanos, every: None };
+            let others = if cpus.len() > servers { &cpus[servers..] } else { &cpus[..] };
+            let outcome = own.starter.outcome(&program, &request, load, [&cpus[..servers], others])?;
+            let requests = outcome.requests as f64;
+            Ok(vec![outcome.cpu as f64 / requests / 1e3, requests * 1e9 / outcome.nanos as f64, outcome.p99 as f64 / 1e3])
+        });
+        self.case(bench, side, side.params(servers, Some(connections)), turn)
+    }
+
+    fn urgent(&self, bench: &'static Bench, side: &Side, servers: usize) -> Case {
+        let (own, cpus, program) = (side.clone(), self.cpus.clone(), self.options.own.clone());
+        let turn = Box::new(move |budget: Duration| {
+            let request = own.request(servers, Work::Serve, BATCH * servers as u64, budget * URGENT_TURNS);
+            let nanos = request.nanos.max(20 * URGENT_EVERY);
+            let load = Load { port: 0, server: 0, connections: URGENT_CONNECTIONS, nanos, every: Some(URGENT_EVERY) };
+            let outcome = own.starter.outcome(&program, &request, load, [&cpus[..servers], &cpus])?;
+            Ok(vec![outcome.p99 as f64 / 1e3])
+        });
+        self.case(bench, side, side.params(servers, None), turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_section() {
+        let shown: Vec<&str> = SECTIONS.iter().map(|section| section.metric).collect();
+        assert_eq!(metrics().collect::<Vec<_>>(), shown);
+    }
+
+    #[test]
+    fn unknown_metrics_are_refused() {
+        let own = Program { file: "/no/such/file".into(), arguments: Vec::new() };
+        let options = Options { own, only: vec!["fast".into()], small: true };
+        assert!(run(Plan::default(), &options).unwrap_err().to_string().contains("skynet"));
+    }
+}
