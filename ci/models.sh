@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the models of the protocols under shuttle (umcg-core/tests/model): first with bugs planted in a copy of the sources, each of which has to
-# be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
+# Runs the models of the protocols under shuttle (umcg-core/tests/model, umcg/tests/model): first with bugs planted in a copy of the sources, each of
+# which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
 #
 #   ci/models.sh [RUNS]      schedules a test and a scheduler; 20000 where not given
 set -eu
@@ -16,23 +16,30 @@ say() {
     echo "models.sh: $*" >&2
 }
 
-# models LIMIT RUNS OPTIONS...: runs them in the current folder.
+# models PACKAGE LIMIT RUNS OPTIONS...: runs its models in the current folder.
 models() {
-    limit=$1
-    times=$2
-    shift 2
-    UMCG_MODEL_RUNS=$times timeout --kill-after=5 "$limit" cargo test --quiet "$@" --package umcg-core --test model
+    package=$1
+    limit=$2
+    times=$3
+    shift 3
+    UMCG_MODEL_RUNS=$times timeout --kill-after=5 "$limit" cargo test --quiet "$@" --package "$package" --test model
 }
 
-# planted WHAT SCRIPT: the models fail when this sed script has changed the idle lists.
+# plant_in PACKAGE SOURCE: where the bugs that follow are planted. The bugs before are taken out.
+plant_in() {
+    [ -z "${planted_source:-}" ] || cp "$planted_source" "$copy/$planted_source"
+    planted_package=$1
+    planted_source=$2
+}
+
+# planted WHAT SCRIPT: the models fail when this sed script has changed the source.
 planted() {
-    source=umcg-core/src/umcg/idle.rs
-    sed "$2" "$source" > "$copy/$source"
-    if cmp -s "$source" "$copy/$source"; then
+    sed "$2" "$planted_source" > "$copy/$planted_source"
+    if cmp -s "$planted_source" "$copy/$planted_source"; then
         say "FAILED: $1: the sources have changed, so this bug was not planted"
         return 1
     fi
-    if (cd "$copy" && models 120 300) > "$log" 2>&1; then
+    if (cd "$copy" && models "$planted_package" 120 300) > "$log" 2>&1; then
         say "FAILED: $1: went through"
         return 1
     fi
@@ -48,6 +55,7 @@ rm -rf "$copy"
 mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
 
+plant_in umcg-core umcg-core/src/umcg/idle.rs
 planted "an event that nobody is called for" \
     '/pub(crate) fn post(/,/^    }/ s/self.call_one(&inner, CALLED)/None/'
 planted "a server that sits down after an event came" \
@@ -73,6 +81,29 @@ planted "a server that waits for a worker and is not woken" \
 planted "a server that stays in the list of idle ones" \
     '/^fn stand_up/,/^}/ s/if word == SEATED {/if false {/'
 
+plant_in umcg umcg/src/rt/per_server.rs
+planted "an owner that does not look whether it is revoked" \
+    's/if self.revoked.load(Acquire) {/if false {/'
+planted "another that does not revoke" \
+    's/self.revoked.store(true, Relaxed);//'
+planted "another that does not wait until the owner is outside" \
+    's/while self.busy.load(Acquire) {/while false {/'
+planted "another that gives up and comes in" \
+    's/entered.1.then(|| f(unsafe/Some(()).map(|()| f(unsafe/'
+planted "two others at once" \
+    '/pub fn other</,/^    }/ s/let _mutex = cell/let _ = cell/'
+planted "an owner that is outside before it is done" \
+    's/let inside = self.cells\[here.index()\].enter_own(here);/&\n        inside.0.busy.store(false, Release);/'
+planted "a revoked owner that waits for nobody" \
+    '/fn enter_own_slow/,/^    }/ s/let _mutex = self.mutex.lock();//'
+planted "a revoked owner that frees the mutex before it is busy" \
+    '/fn enter_own_slow/,/^    }/ s/let _mutex = self/let _ = self/'
+planted "a revoked owner that does not say that it is back" \
+    '/fn enter_own_slow/,/^    }/ s/self.busy.store(true, Relaxed);//'
+planted "a revoked owner that stays busy while it waits" \
+    '/fn enter_own_slow/,/^    }/ s/self.busy.store(false, Release);//'
+
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
-models 600 "$runs" --release
+models umcg-core 600 "$runs" --release
+models umcg 600 "$runs" --release

@@ -6,8 +6,8 @@
 //!
 //! Each has a number of its own, so that what belongs to a server of one runtime is not mistaken for that of the server with the same index in another.
 
-use super::sync::{AtomicUsize, Ordering::*};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// A server, as known on its own kernel thread.
 #[derive(Debug)]

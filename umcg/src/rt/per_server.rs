@@ -30,11 +30,9 @@
 //! costs the owner two locked operations each time, some 10 ns, for the sake of thieves that come a thousand times less often.
 
 use super::here::Here;
-use super::sync::{AtomicBool, AtomicUsize, HoldLock, Ordering::*, give_way, heavy, light, spin};
+use super::sync::{AtomicBool, AtomicUsize, HoldLock, Ordering::*, TRIES, give_way, heavy, light, spin};
 use std::cell::UnsafeCell;
 
-/// How often [`PerServer::try_other`] looks before it gives up.
-const TRIES: usize = 100;
 /// How often [`PerServer::other`] looks before it gives way each time.
 const SPINS: usize = 100;
 
@@ -239,7 +237,7 @@ impl<T> std::fmt::Debug for PerServer<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

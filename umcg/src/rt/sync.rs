@@ -4,6 +4,9 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) use umcg_core::asymmetric::{heavy, init, light};
 pub(crate) use umcg_core::context::lock::HoldLock;
 
+/// How often [`PerServer::try_other`](super::PerServer::try_other) looks before it gives up.
+pub(crate) const TRIES: usize = 100;
+
 /// One turn of a short wait for another processor.
 #[inline]
 pub(crate) fn spin() {

@@ -1,0 +1,41 @@
+//! Models of the runtime's protocols: the real sources on locks, atomics and futexes of a checker's (shuttle), and, for what that one is blind to, the few
+//! lines that stand on a membarrier under every interleaving of an x86-64 ([`tso`]).
+//!
+//! `ci/models.sh` runs them, first with bugs planted in a copy of the sources: each has to be found. By hand:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p umcg --test model
+//! ```
+//!
+//! | variable | means |
+//! |---|---|
+//! | `UMCG_MODEL_RUNS` | schedules a test and a scheduler; 500 |
+//! | `UMCG_MODEL_SEED` | the seed of the schedules, as a failure prints it |
+
+mod tso;
+
+#[cfg(shuttle)]
+mod per_server;
+#[cfg(shuttle)]
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    reason = "the sources are a part of the library, and not all of them is used here"
+)]
+mod rt;
+
+/// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen preemptions (PCT).
+#[cfg(shuttle)]
+fn check(test: fn()) {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler};
+    let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let runs = setting("UMCG_MODEL_RUNS").unwrap_or(500) as usize;
+    let seed = setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    eprintln!("UMCG_MODEL_SEED={seed}");
+    let mut config = shuttle::Config::new();
+    config.max_steps = shuttle::MaxSteps::FailAfter(100_000);
+    config.silence_warnings = true;
+    shuttle::Runner::new(RandomScheduler::new_from_seed(seed, runs), config.clone()).run(test);
+    shuttle::Runner::new(PctScheduler::new_from_seed(seed, 3, runs), config).run(test);
+}

@@ -1,0 +1,37 @@
+//! The names of the library's `rt::sync`, as the checker has them.
+
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use shuttle::sync::{Mutex, MutexGuard};
+
+/// Nothing: to the checker every atomic operation is sequentially consistent. That fences are needed, and enough, is what `tso` shows.
+pub(crate) fn light() {}
+
+/// As [`light`].
+pub(crate) fn heavy() {}
+
+pub(crate) fn init() -> bool {
+    true
+}
+
+/// So few that giving up happens often.
+pub(crate) const TRIES: usize = 2;
+
+pub(crate) fn spin() {
+    shuttle::thread::yield_now();
+}
+
+pub(crate) fn give_way() {
+    shuttle::thread::yield_now();
+}
+
+pub(crate) struct HoldLock<T>(Mutex<T>);
+
+impl<T> HoldLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap()
+    }
+}
