@@ -36,6 +36,15 @@ pub fn set_task(task: *mut ()) {
     arch::local_set::<1>(task);
 }
 
+/// Bytes of all the words together.
+pub const BYTES: usize = 24;
+
+/// From the thread pointer to the first word: the same in every storage.
+#[inline(always)]
+pub fn offset() -> isize {
+    arch::local_offset()
+}
+
 /// How many holds are open on this storage.
 #[inline(always)]
 pub fn holds() -> usize {

@@ -3,6 +3,7 @@
 //! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have. They are taken in
 //! the order in which they nest.
 
+use crate::storage;
 use crate::umcg::{Owner, WORKERS, group, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
 use rustix::io::Errno;
@@ -25,6 +26,7 @@ unsafe extern "C" fn prepare() {
     thread::SPARE.take();
     server::SPARE.take();
     vp::SPARE.take();
+    storage::before_fork();
     stack::before_fork();
 }
 
@@ -45,6 +47,8 @@ unsafe extern "C" fn child() {
 unsafe fn release(in_child: bool) {
     // SAFETY: passed on.
     unsafe { stack::forked() };
+    // SAFETY: passed on.
+    unsafe { storage::forked(in_child) };
     // SAFETY: passed on.
     drop(unsafe { vp::SPARE.adopt() });
     // SAFETY: passed on.

@@ -9,6 +9,7 @@ mod fault;
 mod fork;
 mod link;
 pub mod raw;
+pub mod storage;
 mod sync;
 mod table;
 mod thread_end;

@@ -215,6 +215,22 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
     }
 }
 
+/// From the thread pointer to the local words.
+#[inline(always)]
+pub(crate) fn local_offset() -> isize {
+    let offset;
+    // SAFETY: reads a constant that the linker wrote.
+    unsafe {
+        asm!(
+            "adrp {t}, :gottprel:umcg_local",
+            "ldr {t}, [{t}, :gottprel_lo12:umcg_local]",
+            t = out(reg) offset,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    offset
+}
+
 /// Whether user code may read and write the thread pointer itself: always, `tpidr_el0` is a user register.
 pub(crate) fn thread_pointer_writable() -> bool {
     true

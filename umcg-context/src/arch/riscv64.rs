@@ -214,6 +214,15 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
     }
 }
 
+/// From the thread pointer to the local words.
+#[inline(always)]
+pub(crate) fn local_offset() -> isize {
+    let offset;
+    // SAFETY: reads a constant that the linker wrote.
+    unsafe { asm!("la.tls.ie {}, umcg_local", out(reg) offset, options(nostack, preserves_flags, readonly)) };
+    offset
+}
+
 /// Whether user code may read and write the thread pointer itself: always, `tp` is a general register.
 pub(crate) fn thread_pointer_writable() -> bool {
     true

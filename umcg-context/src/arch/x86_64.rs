@@ -195,6 +195,17 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
     }
 }
 
+/// From the thread pointer to the local words.
+#[inline(always)]
+pub(crate) fn local_offset() -> isize {
+    let offset;
+    // SAFETY: reads a constant that the linker wrote.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + umcg_local@gottpoff]", out(reg) offset, options(nostack, preserves_flags, readonly))
+    };
+    offset
+}
+
 /// Whether user code may read and write the thread pointer itself (FSGSBASE, Linux 5.9).
 pub(crate) fn thread_pointer_writable() -> bool {
     const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;

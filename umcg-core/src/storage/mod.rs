@@ -1,0 +1,312 @@
+//! Thread-local storage for flows that have no kernel thread.
+//!
+//! A [`Block`] is what glibc gives a new thread besides its stack: the thread control block and the static thread-local storage. A worker that
+//! runs with the thread pointer of its own block has its own `thread_local!`s, errno, malloc cache, C++ exception state and `pthread_self`,
+//! whichever kernel thread carries it, so it may be spawned by safe code.
+//!
+//! ```text
+//!   base          thread pointer          + size of struct pthread
+//!    | static storage | struct pthread     | Header |   next block …
+//! ```
+//!
+//! | a block | how long |
+//! |---|---|
+//! | is made by glibc's `_dl_allocate_tls` in memory of ours, and given what `pthread_create` would give it | once |
+//! | is [begun](Block::begin) by the worker, on its block | a worker |
+//! | is [finished](Block::finish) by the worker: its thread-local destructors run, then the storage is as new | a worker |
+//! | rests in a [`Pool`], or on the shared shelf | until the next worker |
+//!
+//! The C library's own part of the storage (malloc's cache, the locale tables, the resolver) is not made anew: it goes from worker to worker
+//! as it does from job to job in a pool of threads, so malloc's cache is neither lost nor filled again. Values of `pthread_key_create` are
+//! destroyed as at a thread's end. What holds of `pthread_self()` in a worker: it is an identity, not something to join, cancel or signal.
+//!
+//! Nothing of glibc is taken on trust: [`available`] looks at each thing once, tries a block, and says no when anything is not as expected.
+//!
+//! # Limits
+//!
+//! - A priority-inheriting mutex hands its word to the kernel, which knows no thread by the block's tid: not for workers with blocks.
+//! - A robust mutex is not marked when a worker ends with it locked; it stays locked, as any other mutex.
+//! - A library loaded by `dlopen` whose storage is static *and* has initial values other than zero does not get those into the blocks of workers
+//!   that are alive then. (glibc finds the threads to tell by a list of its own, under a lock of its own.) Workers begun later have them.
+//! - Libraries in other link namespaces (`dlmopen`) are not reset between workers.
+//! - For the dynamic linker a worker in the midst of binding a symbol lazily does not hold up a `dlclose` elsewhere.
+//!
+//! # Not chosen
+//!
+//! - *`_dl_allocate_tls(NULL)`*, which takes the memory from malloc: it leaves the room for libraries to come as it was, not zero.
+//! - *Freeing blocks.* glibc's clean-up of a thread's malloc cache is not exported; a block that is kept needs none.
+//! - *Joining glibc's lists of threads*, so that `dlopen` and `setuid` see blocks: their lock is not reachable.
+
+cfg_if::cfg_if! {
+    if #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(umcg_asan, umcg_tsan))))] {
+        mod glibc;
+        mod modules;
+        mod probe;
+    } else {
+        #[path = "none.rs"]
+        mod glibc;
+    }
+}
+
+use std::fmt;
+use std::ptr::{NonNull, null_mut};
+use umcg_context::lock::HoldLock;
+
+/// How many free blocks a pool keeps to itself.
+const KEEP: usize = 256;
+/// Tids of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex word of glibc's has for one.
+const FIRST_TID: u32 = 1 << 29;
+const LAST_TID: u32 = (1 << 30) - 1;
+/// How many blocks are mapped at a time.
+const BLOCKS_A_SLAB: usize = 64;
+
+/// Why there is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Not with this C library, this processor, or this environment; the reason.
+    Unavailable(&'static str),
+    /// The system has no memory left for one.
+    OutOfMemory,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(why) => write!(f, "workers cannot have storage of their own: {why}"),
+            Self::OutOfMemory => f.write_str("out of memory for a worker's storage"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Whether blocks can be made here, or why not. Looks once a process, by a thread of its own. `UMCG_NO_OWN_STORAGE` in the environment forbids it.
+///
+/// # Errors
+/// The reason.
+pub fn available() -> Result<(), &'static str> {
+    glibc::get().map(|_| ())
+}
+
+/// Bytes of memory that one block takes, without what malloc's cache may come to hold.
+pub fn bytes_a_block() -> usize {
+    glibc::get().map_or(0, |glibc| glibc.stride())
+}
+
+/// Lies behind the block.
+#[repr(C)]
+struct Header {
+    /// While it is free: the next free one.
+    next: *mut Header,
+    tp: usize,
+    tid: u32,
+    /// Which libraries were loaded when the storage was made as new; only kept up where libraries come and go.
+    stamp: Stamp,
+}
+
+/// Which libraries are loaded: how many have come and how many have gone.
+type Stamp = (u64, u64);
+
+/// A block: the exclusive right to its memory. Dropping it leaks it; [`Pool::give`] takes it back.
+#[derive(Debug)]
+#[must_use]
+pub struct Block(NonNull<Header>);
+
+// SAFETY: a block is memory that it alone owns.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// The thread pointer to run its worker with.
+    #[inline]
+    pub fn thread_pointer(&self) -> usize {
+        // SAFETY: the header of a block is written before the block exists, and this field never again.
+        unsafe { (*self.0.as_ptr()).tp }
+    }
+
+    /// What glibc takes for the worker's tid.
+    pub fn tid(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self.0.as_ptr()).tid }
+    }
+
+    /// What a worker does first on its block.
+    ///
+    /// # Safety
+    /// The thread pointer is this block's.
+    #[inline]
+    pub unsafe fn begin(&self) {
+        if let Ok(glibc) = glibc::get() {
+            // SAFETY: passed on.
+            unsafe { glibc.begin(self.0) };
+        }
+    }
+
+    /// What a worker does last on its block: runs the destructors of its thread-locals, and makes the storage as new.
+    ///
+    /// # Safety
+    /// The thread pointer is this block's, and the worker uses no thread-local afterwards.
+    #[inline]
+    pub unsafe fn finish(&self) {
+        if let Ok(glibc) = glibc::get() {
+            // SAFETY: passed on.
+            unsafe { glibc.finish(self.0) };
+        }
+    }
+
+    /// The pointer that [`Block::from_raw`] makes a block of again.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<()> {
+        self.0.cast()
+    }
+
+    /// # Safety
+    /// The pointer came from [`Block::into_raw`], once.
+    #[inline]
+    pub unsafe fn from_raw(raw: NonNull<()>) -> Block {
+        Block(raw.cast())
+    }
+}
+
+/// Free blocks, last in first out, for one virtual processor: without a lock as long as it is neither empty nor full.
+#[derive(Debug)]
+pub struct Pool {
+    head: *mut Header,
+    len: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pool {
+    /// An empty pool.
+    pub const fn new() -> Self {
+        Self { head: null_mut(), len: 0 }
+    }
+
+    /// The last block given back, or one from the shared shelf, or a new one.
+    ///
+    /// # Errors
+    /// As [`Error`] says; nothing is left behind.
+    #[inline]
+    pub fn take(&mut self) -> Result<Block, Error> {
+        match self.pop() {
+            Some(block) => Ok(block),
+            None => self.take_slow(),
+        }
+    }
+
+    #[cold]
+    fn take_slow(&mut self) -> Result<Block, Error> {
+        let glibc = glibc::get().map_err(Error::Unavailable)?;
+        glibc.ensure_threaded()?;
+        let mut shelf = SHELF.lock();
+        while self.len < KEEP / 2 {
+            let Some(block) = shelf.free.pop() else { break };
+            self.push(block);
+        }
+        drop(shelf);
+        self.pop().map_or_else(|| make(glibc), Ok)
+    }
+
+    /// Takes a block back whose worker has finished it, or that had no worker.
+    #[inline]
+    pub fn give(&mut self, block: Block) {
+        self.push(block);
+        if self.len > KEEP {
+            self.spill(KEEP / 2);
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self, keep: usize) {
+        let mut shelf = SHELF.lock();
+        while self.len > keep {
+            let Some(block) = self.pop() else { return };
+            shelf.free.push(block);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, block: Block) {
+        // SAFETY: the pool owns the block now.
+        unsafe { (*block.0.as_ptr()).next = self.head };
+        self.head = block.0.as_ptr();
+        self.len += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Block> {
+        let block = Block(NonNull::new(self.head)?);
+        // SAFETY: `push` wrote the link, and the block was nobody's since.
+        self.head = unsafe { (*block.0.as_ptr()).next };
+        self.len -= 1;
+        Some(block)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.spill(0);
+    }
+}
+
+/// What has been handed back, and what is still uncut.
+struct Shelf {
+    free: Pool,
+    uncut: *mut u8,
+    uncut_blocks: usize,
+    next_tid: u32,
+}
+
+// SAFETY: the pointers are to memory that the shelf owns.
+unsafe impl Send for Shelf {}
+
+static SHELF: HoldLock<Shelf> =
+    HoldLock::new(Shelf { free: Pool::new(), uncut: null_mut(), uncut_blocks: 0, next_tid: FIRST_TID });
+
+#[cold]
+fn make(glibc: &glibc::Glibc) -> Result<Block, Error> {
+    let mut shelf = SHELF.lock();
+    if shelf.next_tid > LAST_TID {
+        return Err(Error::OutOfMemory);
+    }
+    if shelf.uncut_blocks == 0 {
+        shelf.uncut = map(glibc.stride() * BLOCKS_A_SLAB)?;
+        shelf.uncut_blocks = BLOCKS_A_SLAB;
+    }
+    let (place, tid) = (shelf.uncut, shelf.next_tid);
+    shelf.uncut = place.wrapping_add(glibc.stride());
+    shelf.uncut_blocks -= 1;
+    shelf.next_tid += 1;
+    drop(shelf);
+    // SAFETY: the place is new, zero, and as large as a block.
+    let header = unsafe { glibc.make(place, tid) };
+    // Without memory for the dynamic linker's table the place is lost: 4 KiB of a process that has none left.
+    NonNull::new(header).map(Block).ok_or(Error::OutOfMemory)
+}
+
+fn map(bytes: usize) -> Result<*mut u8, Error> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
+    if start == libc::MAP_FAILED { Err(Error::OutOfMemory) } else { Ok(start.cast()) }
+}
+
+/// Takes all locks of this module, so that a fork finds them in order.
+pub(crate) fn before_fork() {
+    SHELF.take();
+    glibc::before_fork();
+}
+
+/// # Safety
+/// Called once after each `before_fork`, by the thread that called that.
+pub(crate) unsafe fn forked(in_child: bool) {
+    // SAFETY: passed on.
+    unsafe { glibc::forked(in_child) };
+    // SAFETY: passed on.
+    drop(unsafe { SHELF.adopt() });
+}

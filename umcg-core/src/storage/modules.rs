@@ -1,0 +1,408 @@
+//! The libraries that have thread-local storage, and how a block's is made as new.
+//!
+//! What has to be written is known beforehand as long as the libraries are those that the probe saw: it pinned those with thread-local storage, so
+//! their images stay where they are, and the last entry of the loader's list, so that a look at that entry's successor tells, without a lock,
+//! whether a library has come since. While there is one, each reset asks the loader (`dl_iterate_phdr`), under its lock.
+//!
+//! Left as they are: the storage of libc and of the dynamic linker, and the words of [`umcg_context::local`], which say whose storage it is.
+
+use super::{Header, Stamp};
+use crate::umcg::thread::set_mask;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+use umcg_context::local;
+use umcg_context::lock::HoldLock;
+
+/// Libraries with thread-local storage that one survey has room for.
+const ROOM: usize = 512;
+
+/// The public part of the loader's `struct link_map`.
+#[repr(C)]
+struct LinkMap {
+    address: usize,
+    name: *const c_char,
+    dynamic: *const c_void,
+    next: AtomicPtr<LinkMap>,
+    previous: *const LinkMap,
+}
+
+/// The thread-local storage of a library.
+#[derive(Clone, Copy)]
+struct Module {
+    /// Where the library is loaded.
+    address: usize,
+    image: *const u8,
+    image_bytes: usize,
+    bytes: usize,
+    /// In the storage of the thread that asks; null while it has none.
+    data: *mut u8,
+}
+
+/// A part of a block that is made as new.
+#[derive(Debug)]
+enum Step {
+    Copy { to: isize, from: *const u8, bytes: usize },
+    Zero { at: isize, bytes: usize },
+}
+
+/// How the blocks of this process are reset.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The last library of the list, or null if the loader has to be asked each time.
+    tail: *const LinkMap,
+    steps: Vec<Step>,
+    /// Where libc and the dynamic linker are loaded.
+    skip: [usize; 2],
+    survey: Survey,
+}
+
+/// What is loaded and where its storage is in each block.
+#[derive(Debug)]
+struct Survey {
+    stamp: Stamp,
+    /// Where a library is loaded, and the place of its storage from the thread pointer, for those whose storage is static.
+    statics: Vec<(usize, isize)>,
+    modules: Vec<Module>,
+    complete: bool,
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Module({:#x}, {} bytes)", self.address, self.bytes)
+    }
+}
+
+/// Calls `f` for each loaded library, under the loader's lock, until it returns false.
+fn each_library<F: FnMut(&libc::dl_phdr_info) -> bool>(mut f: F) {
+    unsafe extern "C" fn call<F: FnMut(&libc::dl_phdr_info) -> bool>(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        f: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `f` is the closure that was passed in.
+        let f = unsafe { &mut *f.cast::<F>() };
+        // SAFETY: the loader passes a valid entry.
+        c_int::from(!f(unsafe { &*info }))
+    }
+    // SAFETY: the callback fits, and the closure outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(call::<F>), (&raw mut f).cast()) };
+}
+
+/// Which libraries are loaded now.
+fn stamp_now() -> Stamp {
+    let mut stamp = (0, 0);
+    each_library(|info| {
+        stamp = (info.dlpi_adds, info.dlpi_subs);
+        false
+    });
+    stamp
+}
+
+fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
+    if info.dlpi_phdr.is_null() {
+        return &[];
+    }
+    // SAFETY: the loader says where the program headers are and how many.
+    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
+}
+
+/// The thread-local storage of a library, if it has any.
+fn module(info: &libc::dl_phdr_info) -> Option<Module> {
+    let header = headers(info).iter().find(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0)?;
+    let address = info.dlpi_addr as usize;
+    Some(Module {
+        address,
+        image: std::ptr::with_exposed_provenance(address.wrapping_add(header.p_vaddr as usize)),
+        image_bytes: header.p_filesz as usize,
+        bytes: header.p_memsz as usize,
+        data: info.dlpi_tls_data.cast(),
+    })
+}
+
+/// Whether the library holds this address.
+fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
+    let offset = address.wrapping_sub(info.dlpi_addr as usize);
+    let within = |header: &libc::Elf64_Phdr| offset.wrapping_sub(header.p_vaddr as usize) < header.p_memsz as usize;
+    headers(info).iter().any(|header| header.p_type == libc::PT_LOAD && within(header))
+}
+
+/// Calls `f` while the thread pointer is `tp`. `f` uses nothing that a fresh block has not.
+///
+/// # Safety
+/// `tp` is that of a block that nobody uses.
+#[inline(never)]
+pub(super) unsafe fn on_storage(tp: usize, f: &mut dyn FnMut()) {
+    let own = umcg_context::thread_pointer();
+    let mask = set_mask(u64::MAX); // a handler would run with the wrong storage
+    // SAFETY: the block is ours; the caller looked that the thread pointer can be written.
+    unsafe { umcg_context::set_thread_pointer(tp) };
+    std::hint::black_box(f)();
+    // SAFETY: our own again.
+    unsafe { umcg_context::set_thread_pointer(own) };
+    set_mask(mask);
+}
+
+impl Survey {
+    /// What the storage at `tp`, fresh from glibc, is made of.
+    ///
+    /// # Safety
+    /// As [`on_storage`].
+    unsafe fn take(tp: usize, skip: [usize; 2]) -> Survey {
+        let (mut modules, mut complete, mut stamp) = (Vec::with_capacity(ROOM), true, (0, 0));
+        let mut look = || {
+            each_library(|info| {
+                stamp = (info.dlpi_adds, info.dlpi_subs);
+                if let Some(module) = module(info).filter(|module| !skip.contains(&module.address)) {
+                    complete &= modules.len() < ROOM;
+                    if complete {
+                        modules.push(module); // within its capacity: malloc is not called with this storage
+                    }
+                }
+                true
+            });
+        };
+        // SAFETY: passed on.
+        unsafe { on_storage(tp, &mut look) };
+        let place = |module: &Module| (module.address, (module.data.addr().wrapping_sub(tp)) as isize);
+        let statics = modules.iter().filter(|module| !module.data.is_null()).map(place).collect();
+        Survey { stamp, statics, modules, complete }
+    }
+}
+
+impl Plan {
+    /// Learns from the storage at `tp`, fresh from glibc. `libc` and `linker` are addresses in those two.
+    ///
+    /// # Safety
+    /// As [`on_storage`].
+    pub(super) unsafe fn make(tp: usize, libc: usize, linker: usize) -> Result<Plan, &'static str> {
+        let mut skip = [usize::MAX; 2];
+        each_library(|info| {
+            for (at, address) in [libc, linker].into_iter().enumerate() {
+                if holds(info, address) {
+                    skip[at] = info.dlpi_addr as usize;
+                }
+            }
+            true
+        });
+        if skip.contains(&usize::MAX) {
+            return Err("libc or the dynamic linker is not among the loaded libraries");
+        }
+        // SAFETY: passed on.
+        let survey = unsafe { Survey::take(tp, skip) };
+        let words = tp.wrapping_add_signed(local::offset());
+        let ours = |module: &&Module| words.wrapping_sub(module.data.addr()) < module.bytes && !module.data.is_null();
+        if !survey.complete || survey.modules.iter().filter(ours).count() != 1 {
+            return Err("the storage of this library is not where it should be");
+        }
+        let steps = survey.modules.iter().filter(|module| !module.data.is_null()).flat_map(|module| steps(module, tp)).collect();
+        Ok(Plan { tail: null(), steps, skip, survey })
+    }
+
+    /// Finds and pins what the short way relies on. By a thread that may load libraries.
+    pub(super) fn pin(&mut self) {
+        let skip = self.skip;
+        // SAFETY: no name: the program itself.
+        let program = unsafe { libc::dlopen(null(), libc::RTLD_LAZY) };
+        let mut map: *mut LinkMap = null_mut();
+        // SAFETY: the handle is checked by the callee; it writes a pointer.
+        if program.is_null() || unsafe { libc::dlinfo(program, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) } != 0 {
+            return;
+        }
+        let (mut names, mut stamp, mut tail) = (Vec::new(), (0, 0), null::<LinkMap>());
+        each_library(|info| {
+            if tail.is_null() {
+                tail = last(map); // the list does not change under the lock
+                stamp = (info.dlpi_adds, info.dlpi_subs);
+                names.push(name_of(tail));
+            }
+            if module(info).is_some_and(|module| !skip.contains(&module.address)) {
+                // SAFETY: null or the library's name.
+                names.push(if info.dlpi_name.is_null() { CString::default() } else { unsafe { owned(info.dlpi_name) } });
+            }
+            true
+        });
+        let dynamic = self.survey.modules.iter().any(|module| module.data.is_null());
+        if !dynamic && names.iter().all(|name| pinned(name)) && stamp == self.survey.stamp && stamp == stamp_now() {
+            self.tail = tail;
+        }
+    }
+
+    /// Whether the libraries are those that the steps were made for.
+    #[inline(always)]
+    fn is_current(&self) -> bool {
+        // SAFETY: null, or an entry that was pinned.
+        unsafe { self.tail.as_ref() }.is_some_and(|tail| tail.next.load(Relaxed).is_null())
+    }
+
+    /// Makes the block's storage as new, if libraries have come since that was last done.
+    ///
+    /// # Safety
+    /// The thread pointer is that of the block.
+    #[inline]
+    pub(super) unsafe fn catch_up(&self, header: NonNull<Header>, scratch: &dyn Scratch) {
+        // SAFETY: passed on.
+        if !self.is_current() && unsafe { (*header.as_ptr()).stamp } != stamp_now() {
+            // SAFETY: passed on.
+            unsafe { self.reset_by_loader(header, scratch) };
+        }
+    }
+
+    /// Makes the block's storage as new.
+    ///
+    /// # Safety
+    /// The thread pointer is that of the block, and nobody uses a thread-local of it.
+    #[inline]
+    pub(super) unsafe fn reset(&self, header: NonNull<Header>, scratch: &dyn Scratch) {
+        if !self.is_current() {
+            // SAFETY: passed on.
+            return unsafe { self.reset_by_loader(header, scratch) };
+        }
+        // SAFETY: passed on.
+        let tp = unsafe { (*header.as_ptr()).tp };
+        for step in &self.steps {
+            // SAFETY: the step stays within a library's part of each block, and its image is pinned.
+            unsafe { step.perform(tp) };
+        }
+        // SAFETY: passed on.
+        unsafe { (*header.as_ptr()).stamp = (0, 0) }; // libraries that come now have not been here
+    }
+
+    /// # Safety
+    /// As [`Plan::reset`].
+    #[cold]
+    unsafe fn reset_by_loader(&self, header: NonNull<Header>, scratch: &dyn Scratch) {
+        // SAFETY: passed on.
+        let tp = unsafe { (*header.as_ptr()).tp };
+        let mut late = LATE.lock();
+        loop {
+            let stamp = stamp_now();
+            if late.as_ref().is_none_or(|survey| survey.stamp != stamp) {
+                // Without memory for it, static storage of the libraries that came last is not reset; no block was made since.
+                if let Some(fresh) = scratch.get() {
+                    // SAFETY: the scratch block is used under this lock only.
+                    *late = Some(unsafe { Survey::take(fresh, self.skip) });
+                    scratch.put();
+                }
+            }
+            let statics = late.as_ref().map_or(&self.survey.statics, |survey| &survey.statics);
+            let mut moved = false;
+            each_library(|info| {
+                moved |= (info.dlpi_adds, info.dlpi_subs) != stamp;
+                if let Some(mut module) = module(info).filter(|module| !moved && !self.skip.contains(&module.address)) {
+                    if let Some((_, place)) = statics.iter().find(|(address, _)| *address == module.address) {
+                        module.data = std::ptr::with_exposed_provenance_mut(tp.wrapping_add_signed(*place));
+                    }
+                    if !module.data.is_null() {
+                        for step in steps(&module, tp) {
+                            // SAFETY: the loader says where the library's storage and image are, and keeps them under the lock.
+                            unsafe { step.perform(tp) };
+                        }
+                    }
+                }
+                !moved
+            });
+            if !moved {
+                // SAFETY: passed on.
+                return unsafe { (*header.as_ptr()).stamp = stamp };
+            }
+        }
+    }
+}
+
+/// Lends a block fresh from glibc.
+pub(super) trait Scratch {
+    /// Makes it, and tells its thread pointer. None without memory.
+    fn get(&self) -> Option<usize>;
+    /// Gives back what glibc allocated for it.
+    fn put(&self);
+}
+
+/// The last survey that was needed after the probe's.
+static LATE: HoldLock<Option<Survey>> = HoldLock::new(None);
+
+// SAFETY: the pointers are to images and storage that are looked at by value, or under the loader's lock.
+unsafe impl Send for Survey {}
+// SAFETY: a plan is written before it is shared; its pointers are to what was pinned.
+unsafe impl Send for Plan {}
+// SAFETY: as above.
+unsafe impl Sync for Plan {}
+
+/// The steps that make the storage of a library as new: its image, then zeros, our own words left out.
+fn steps(module: &Module, tp: usize) -> impl Iterator<Item = Step> + use<> {
+    let start = module.data.addr().wrapping_sub(tp) as isize;
+    let (middle, end) = (start + module.image_bytes as isize, start + module.bytes as isize);
+    let (words, words_end) = (local::offset(), local::offset() + local::BYTES as isize);
+    let image = module.image;
+    let around = move |from: isize, to: isize| [(from, to.min(words)), (from.max(words_end), to)];
+    let parts = move |from: isize, to: isize| {
+        let apart = words < to && from < words_end;
+        around(from, to).into_iter().skip(usize::from(!apart)).map(move |part| if apart { part } else { (from, to) })
+    };
+    let copies = parts(start, middle).filter(|(from, to)| from < to).map(move |(from, to)| Step::Copy {
+        to: from,
+        from: image.wrapping_offset(from - start),
+        bytes: (to - from) as usize,
+    });
+    let zeros = parts(middle, end).filter(|(from, to)| from < to);
+    copies.chain(zeros.map(|(from, to)| Step::Zero { at: from, bytes: (to - from) as usize }))
+}
+
+impl Step {
+    /// # Safety
+    /// The step stays within the storage that `tp` names, and the image is there.
+    #[inline(always)]
+    unsafe fn perform(&self, tp: usize) {
+        let place = |at: isize| std::ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(at));
+        match *self {
+            // SAFETY: passed on; an image and a storage do not overlap.
+            Step::Copy { to, from, bytes } => unsafe { place(to).copy_from_nonoverlapping(from, bytes) },
+            // SAFETY: passed on.
+            Step::Zero { at, bytes } => unsafe { place(at).write_bytes(0, bytes) },
+        }
+    }
+}
+
+fn last(mut map: *const LinkMap) -> *const LinkMap {
+    loop {
+        // SAFETY: an entry of the loader's list, whose lock is held.
+        match unsafe { (*map).next.load(Relaxed) } {
+            next if next.is_null() => return map,
+            next => map = next,
+        }
+    }
+}
+
+fn name_of(map: *const LinkMap) -> CString {
+    // SAFETY: an entry of the loader's list, whose lock is held.
+    let name = unsafe { (*map).name };
+    // SAFETY: the loader's name of it.
+    if name.is_null() { CString::default() } else { unsafe { owned(name) } }
+}
+
+/// # Safety
+/// A C string.
+unsafe fn owned(name: *const c_char) -> CString {
+    // SAFETY: passed on.
+    unsafe { CStr::from_ptr(name) }.to_owned()
+}
+
+/// Sees to it that a library is never unloaded.
+fn pinned(name: &CStr) -> bool {
+    if name.is_empty() || name.to_bytes().starts_with(b"linux-vdso") {
+        return true; // the program itself, and what the kernel gave it
+    }
+    // SAFETY: a C string; a library that is not loaded is not loaded by this.
+    !unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) }.is_null()
+}
+
+pub(super) fn before_fork() {
+    LATE.take();
+}
+
+/// # Safety
+/// Called once after each `before_fork`, by the thread that called that.
+pub(super) unsafe fn forked() {
+    // SAFETY: passed on.
+    drop(unsafe { LATE.adopt() });
+}

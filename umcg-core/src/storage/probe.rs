@@ -1,0 +1,292 @@
+//! Looks whether glibc is as `glibc` takes it to be, and tries a block.
+//!
+//! The symbols are looked up by the caller: a library's constructor may call this with the loader's lock held. All that is read of a running thread
+//! is read of one made for the purpose, which owns nothing and has nothing to lose. Each step checks what the next relies on, and none writes
+//! outside memory of ours.
+
+use super::glibc::{self, Glibc, Key, POINTER_GUARD, SELF, STACK_GUARD, Symbols, TCB, THREADED, Thread, Value, get_at};
+use super::modules::{Plan, on_storage};
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::atomic::Ordering::*;
+use umcg_context::local::Hold;
+
+type Why = &'static str;
+
+/// Flags of shadow stacks and of indirect branch tracking, which glibc keeps in the control block.
+const FEATURES: usize = 72;
+/// No control block is larger.
+const LARGEST: usize = 1 << 14;
+/// No storage is larger that is worth a worker.
+const LARGEST_STORAGE: usize = 1 << 20;
+/// Bytes of a `struct __res_state`.
+const RESOLVER: usize = 568;
+
+pub(super) fn look() -> Result<Glibc, Why> {
+    if std::env::var_os("UMCG_NO_OWN_STORAGE").is_some() {
+        return Err("UMCG_NO_OWN_STORAGE forbids it");
+    }
+    if std::env::var_os("UMCG_NO_FSGSBASE").is_some() || !umcg_context::thread_pointer_writable() {
+        return Err("the thread pointer cannot be written in user mode");
+    }
+    let hold = Hold::begin(); // one address there is that of the caller's storage
+    let symbols = Symbols::look_up();
+    drop(hold);
+    let symbols = symbols?;
+    let probe = std::thread::Builder::new().name("umcg-probe".into()).spawn(|| {
+        let thread = Thread::look(&symbols)?;
+        let plan = try_block(&symbols, &thread)?;
+        Ok(Glibc { symbols, thread, plan })
+    });
+    let probe = probe.map_err(|_| "the system gives no thread to try it with")?;
+    let mut glibc = probe.join().map_err(|_| "the trial failed")??;
+    THREADED.store(true, Relaxed); // by that thread
+    glibc.plan.pin();
+    Ok(glibc)
+}
+
+fn symbol(name: &CStr) -> Option<usize> {
+    // SAFETY: a C string; any handle.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then(|| address.expose_provenance())
+}
+
+/// What libthread_db is told of a field: bits, elements, offset.
+fn field(name: &CStr, bits: u32, elements: u32, within: usize) -> Option<usize> {
+    // SAFETY: such a symbol is three 32-bit numbers.
+    let said: [u32; 3] = unsafe { get_at(symbol(name)?) };
+    let (offset, end) = (said[2] as usize, said[2] as usize + (bits / 8 * elements) as usize);
+    (said[0] == bits && (said[1] == elements || elements == 1) && end <= within && offset % 4 == 0).then_some(offset)
+}
+
+impl Symbols {
+    fn look_up() -> Result<Symbols, Why> {
+        let libc = symbol(c"gnu_get_libc_version").ok_or("the C library is not glibc")?;
+        let hidden = "glibc does not show what this takes";
+        let allocate = symbol(c"_dl_allocate_tls").ok_or(hidden)?;
+        let deallocate = symbol(c"_dl_deallocate_tls").ok_or(hidden)?;
+        let static_info = symbol(c"_dl_get_tls_static_info").ok_or(hidden)?;
+        let call_tls_dtors = symbol(c"__call_tls_dtors").ok_or(hidden)?;
+        let ctype_init = symbol(c"__ctype_init").ok_or(hidden)?;
+        let keys = symbol(c"__pthread_keys").ok_or(hidden)?;
+        // SAFETY: such a symbol is a 32-bit number.
+        let tcb = unsafe { get_at::<u32>(symbol(c"_thread_db_sizeof_pthread").ok_or(hidden)?) } as usize;
+        let (mut storage, mut align) = (0usize, 0usize);
+        // SAFETY: glibc's function of this name has this type.
+        let tell = unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut usize, *mut usize)>(static_info) };
+        // SAFETY: it writes two numbers.
+        unsafe { tell(&mut storage, &mut align) };
+        let sane = (1024..=LARGEST).contains(&tcb) && tcb % 8 == 0 && storage > tcb && storage <= LARGEST_STORAGE;
+        if !sane || !align.is_power_of_two() || align > 4096 {
+            return Err("the sizes of glibc's storage are not as expected");
+        }
+        let rseq = symbol(c"__rseq_offset");
+        // SAFETY: such a symbol is a `ptrdiff_t`.
+        let rseq = rseq.map(|address| unsafe { get_at::<isize>(address) }).filter(|offset| *offset != 0);
+        let below = -((storage - tcb) as isize);
+        if rseq.is_some_and(|offset| offset < below || offset + 32 > tcb as isize || offset % 4 != 0) {
+            return Err("glibc's rseq area is not within its storage");
+        }
+        // The symbol is a thread-local's: its address is that of the caller's.
+        let resp = symbol(c"__resp").ok_or(hidden)?.wrapping_sub(umcg_context::thread_pointer()) as isize;
+        if resp < below || resp + 8 > tcb as isize || resp % 8 != 0 {
+            return Err("glibc's resolver is not within its storage");
+        }
+        let fields = "the fields of glibc's threads are not as expected";
+        Ok(Symbols {
+            // SAFETY: glibc's function of this name has this type.
+            allocate: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(allocate) },
+            // SAFETY: as above.
+            deallocate: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void, bool)>(deallocate) },
+            // SAFETY: as above.
+            call_tls_dtors: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn()>(call_tls_dtors) },
+            // SAFETY: as above.
+            ctype_init: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn()>(ctype_init) },
+            keys: glibc::at(keys),
+            tcb,
+            storage,
+            align,
+            tid: field(c"_thread_db_pthread_tid", 32, 1, tcb).ok_or(fields)?,
+            list: field(c"_thread_db_pthread_list", 128, 1, tcb).ok_or(fields)?,
+            specific: field(c"_thread_db_pthread_specific", 64, 32, tcb).or_else(|| specific(tcb)).ok_or(fields)?,
+            rseq,
+            resp,
+            libc,
+            linker: allocate,
+        })
+    }
+}
+
+/// The bits of `specific` may be those of the whole table.
+fn specific(within: usize) -> Option<usize> {
+    field(c"_thread_db_pthread_specific", 64 * 32, 1, within)
+}
+
+fn distance(from: usize, to: usize, room: usize, bytes: usize) -> Option<usize> {
+    let distance = to.wrapping_sub(from);
+    (distance <= room && distance + bytes <= room && distance % 8 == 0).then_some(distance)
+}
+
+impl Thread {
+    /// What the calling thread shows, which `pthread_create` made.
+    fn look(symbols: &Symbols) -> Result<Thread, Why> {
+        let tp = umcg_context::thread_pointer();
+        // SAFETY: the control block of this thread is there, and at least 1024 bytes.
+        let word = |offset: usize| unsafe { get_at::<usize>(tp + offset) };
+        // SAFETY: no precondition.
+        let pthread = unsafe { libc::pthread_self() } as usize;
+        if word(TCB) != tp || word(SELF) != tp || pthread != tp || tp % 8 != 0 {
+            return Err("a thread's control block does not point to itself");
+        }
+        // Two words of 32 bits: which features are on.
+        if word(FEATURES) as u32 & 2 != 0 {
+            return Err("shadow stacks are on");
+        }
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        // SAFETY: within the control block, as `Symbols` checked.
+        if unsafe { get_at::<u32>(tp + symbols.tid) } != tid {
+            return Err("a thread's tid is not where it should be");
+        }
+        if word(symbols.list) == 0 || word(symbols.list + 8) == 0 {
+            return Err("a thread is not in the list of threads");
+        }
+        let first_values = distance(tp, word(symbols.specific), symbols.tcb, 32 * size_of::<Value>());
+        let first_values = first_values.ok_or("a thread's key values are not where they should be")?;
+        check_keys(symbols, tp + first_values)?;
+        let (robust, futex_offset) = robust_list(tp, symbols.tcb)?;
+        unsafe extern "C" {
+            fn __res_state() -> *mut c_void;
+        }
+        // SAFETY: no precondition.
+        let state = unsafe { __res_state() }.addr();
+        let resolver = distance(tp, state, symbols.tcb, RESOLVER).ok_or("a thread's resolver is not where it should be")?;
+        // SAFETY: within the static storage, as `Symbols` checked.
+        if unsafe { get_at::<usize>(tp.wrapping_add_signed(symbols.resp)) } != state {
+            return Err("a thread's resolver is not where it should be");
+        }
+        let (stack_guard, pointer_guard) = (word(STACK_GUARD), word(POINTER_GUARD));
+        Ok(Thread { stack_guard, pointer_guard, first_values, robust, resolver, futex_offset })
+    }
+}
+
+/// Where the kernel was told to find the list of robust mutexes.
+fn robust_list(tp: usize, tcb: usize) -> Result<(usize, usize), Why> {
+    let odd = "a thread's list of robust mutexes is not as expected";
+    let (mut head, mut bytes) = (0usize, 0usize);
+    // SAFETY: the kernel writes two words.
+    let failed = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &mut head, &mut bytes) } != 0;
+    let robust = distance(tp, head, tcb, 24).ok_or(odd)?;
+    if failed || bytes != 24 || robust < 8 {
+        return Err(odd);
+    }
+    // SAFETY: within the control block of this thread.
+    let [list, futex_offset, pending]: [usize; 3] = unsafe { get_at(head) };
+    if list != head || pending != 0 || (futex_offset as isize).unsigned_abs() > 64 {
+        return Err(odd);
+    }
+    Ok((robust, futex_offset))
+}
+
+unsafe extern "C" fn no_destructor(_value: *mut c_void) {}
+
+/// Whether keys and their values lie as they should.
+fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
+    let mut key = 0;
+    // SAFETY: writes a key.
+    if unsafe { libc::pthread_key_create(&mut key, Some(no_destructor)) } != 0 {
+        return Err("the system has no thread key left to try it with");
+    }
+    let marker = without_provenance_mut::<c_void>(0x5eed);
+    // SAFETY: the key was created.
+    let set = unsafe { libc::pthread_setspecific(key, marker) } == 0;
+    let index = key as usize;
+    let mut right = set;
+    if set && index < 32 {
+        // SAFETY: one of the values in the control block of this thread.
+        let value = unsafe { glibc::at::<Value>(values).wrapping_add(index).read_volatile() };
+        // SAFETY: glibc's table has a place for each key.
+        let entry = unsafe { symbols.keys.wrapping_add(index).read_volatile() };
+        let Key { sequence, destructor } = entry;
+        let ours = destructor.is_some_and(|destructor| destructor as usize == no_destructor as *const () as usize);
+        right = ours && sequence % 2 == 1 && value.sequence == sequence && value.data == marker;
+    }
+    // SAFETY: the key was created.
+    unsafe { libc::pthread_setspecific(key, null_mut()) };
+    // SAFETY: as above, and nobody else knows it.
+    unsafe { libc::pthread_key_delete(key) };
+    if right { Ok(()) } else { Err("a thread's key values are not where they should be") }
+}
+
+thread_local! {
+    /// 7 in each new storage.
+    static SEVEN: Cell<u32> = const { Cell::new(7) };
+}
+
+/// What a flow saw that ran with a block.
+#[derive(Default)]
+struct Seen {
+    pthread: usize,
+    errno: usize,
+    seven: u32,
+    chunk: usize,
+    alpha: bool,
+    locale: usize,
+}
+
+/// Makes a block and runs a little on it. The block is not used again.
+fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
+    let memory = "no memory to try it with";
+    let place = super::map(symbols.stride()).map_err(|_| memory)?;
+    // SAFETY: new, zero, and large enough.
+    let tp = unsafe { symbols.allocate_in(place) }.ok_or(memory)?;
+    // SAFETY: made just now.
+    unsafe { symbols.furnish(thread, tp, super::LAST_TID) };
+    let errno_here = errno_place();
+    let sevens_before = SEVEN.replace(8);
+    let mut seen = Seen::default();
+    let init = symbols.ctype_init;
+    // SAFETY: nobody uses the block.
+    unsafe { on_storage(tp, &mut || see(init, &mut seen)) };
+    let same_place = errno_here.wrapping_sub(umcg_context::thread_pointer()) == seen.errno.wrapping_sub(tp);
+    if seen.pthread != tp || !same_place || seen.locale != usize::MAX {
+        return Err("a trial block was not found by the C library");
+    }
+    if sevens_before != 7 || seen.seven != 7 || SEVEN.get() != 8 {
+        return Err("a trial block did not have thread-locals of its own");
+    }
+    if seen.chunk == 0 || !seen.alpha {
+        return Err("the C library did not work on a trial block");
+    }
+    // SAFETY: nobody uses the block.
+    unsafe { Plan::make(tp, symbols.libc, symbols.linker) }
+}
+
+fn errno_place() -> usize {
+    // SAFETY: no precondition.
+    unsafe { libc::__errno_location() }.addr()
+}
+
+/// Runs on the trial block.
+#[inline(never)]
+fn see(ctype_init: unsafe extern "C" fn(), seen: &mut Seen) {
+    // SAFETY: what a new thread does.
+    unsafe { ctype_init() };
+    // SAFETY: no precondition.
+    seen.pthread = unsafe { libc::pthread_self() } as usize;
+    seen.errno = errno_place();
+    seen.seven = SEVEN.replace(9);
+    // SAFETY: no precondition.
+    let chunk = std::hint::black_box(unsafe { libc::malloc(24) });
+    seen.chunk = chunk.addr();
+    // SAFETY: allocated just now.
+    unsafe { libc::free(chunk) };
+    // SAFETY: 'a' is a character.
+    seen.alpha = unsafe { libc::isalpha(c_int_of(b'a')) } != 0;
+    // SAFETY: null asks only.
+    seen.locale = unsafe { libc::uselocale(null_mut()) }.addr();
+}
+
+fn c_int_of(byte: u8) -> libc::c_int {
+    libc::c_int::from(byte)
+}

@@ -1,0 +1,512 @@
+//! Storage of their own for flows without a kernel thread.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "these tests run flows by hand, and keep the contract of each call by construction"
+)]
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+use std::time::Instant;
+use umcg_core::context::stack::{self, Class};
+use umcg_core::context::{Context, set_thread_pointer, switch, thread_pointer};
+use umcg_core::storage::{self, Block, Pool};
+
+type Body = Box<dyn FnOnce(&Flow)>;
+
+/// A flow with a block, run by whichever thread asks.
+struct Flow {
+    context: UnsafeCell<Context>,
+    runner: UnsafeCell<(Context, usize)>,
+    block: UnsafeCell<Option<Block>>,
+    body: UnsafeCell<Option<Body>>,
+    done: Cell<bool>,
+}
+
+unsafe impl Send for Flow {}
+
+impl Flow {
+    fn new(pool: &mut Pool, body: impl FnOnce(&Flow) + 'static) -> Box<Flow> {
+        let stack = stack::allocate(Class::for_size(128 << 10).unwrap()).unwrap();
+        let flow = Box::new(Flow {
+            context: UnsafeCell::new(Context::empty()),
+            runner: UnsafeCell::new((Context::empty(), 0)),
+            block: UnsafeCell::new(Some(pool.take().unwrap())),
+            body: UnsafeCell::new(Some(Box::new(body))),
+            done: Cell::new(false),
+        });
+        unsafe { (*flow.context.get()).prepare(stack.top(), first_frame, (&raw const *flow).cast_mut().cast()) };
+        flow
+    }
+
+    fn tp(&self) -> usize {
+        unsafe { (*self.block.get()).as_ref().unwrap().thread_pointer() }
+    }
+
+    /// Runs the flow until it pauses. Whether it has more to do.
+    #[inline(never)]
+    fn run(&self) -> bool {
+        let tp = self.tp();
+        unsafe {
+            (*self.runner.get()).1 = thread_pointer();
+            set_thread_pointer(tp);
+            switch(&raw mut (*self.runner.get()).0, self.context.get());
+        }
+        !self.done.get()
+    }
+
+    /// Lets the runner go on.
+    #[inline(never)]
+    fn pause(&self) {
+        unsafe {
+            set_thread_pointer((*self.runner.get()).1);
+            switch(self.context.get(), &raw const (*self.runner.get()).0);
+        }
+    }
+
+    fn take_block(&self) -> Block {
+        unsafe { (*self.block.get()).take().unwrap() }
+    }
+}
+
+unsafe extern "C" fn first_frame(flow: *mut ()) -> ! {
+    let flow = unsafe { &*flow.cast::<Flow>() };
+    let block = unsafe { (*flow.block.get()).as_ref().unwrap() };
+    unsafe { block.begin() };
+    let body = unsafe { (*flow.body.get()).take().unwrap() };
+    body(flow);
+    unsafe { block.finish() };
+    flow.done.set(true);
+    loop {
+        flow.pause();
+    }
+}
+
+/// Whether this machine has blocks; if it should not, says why.
+fn here() -> bool {
+    match storage::available() {
+        Ok(()) => true,
+        Err(why) => {
+            let expected = cfg!(all(target_env = "gnu", target_arch = "x86_64", not(any(umcg_asan, umcg_tsan))));
+            assert!(!expected || !umcg_core::context::thread_pointer_writable(), "{why}");
+            false
+        }
+    }
+}
+
+/// Runs these bodies in turn until all are done, and gives the blocks back.
+fn interleave(pool: &mut Pool, bodies: Vec<Body>) {
+    let flows: Vec<_> = bodies.into_iter().map(|body| Flow::new(pool, body)).collect();
+    let mut left: Vec<&Flow> = flows.iter().map(|flow| &**flow).collect();
+    while !left.is_empty() {
+        left.retain(|flow| flow.run());
+    }
+    for flow in &flows {
+        pool.give(flow.take_block());
+    }
+}
+
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+struct Counted(usize);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Relaxed);
+    }
+}
+
+thread_local! {
+    static NUMBER: Cell<usize> = const { Cell::new(7) };
+    static NAME: RefCell<String> = RefCell::new("new".into());
+    static COUNTED: RefCell<Option<Counted>> = const { RefCell::new(None) };
+}
+
+fn set_errno(to: i32) {
+    unsafe { *libc::__errno_location() = to };
+}
+
+fn errno() -> i32 {
+    unsafe { *libc::__errno_location() }
+}
+
+/// Uses what a thread has of its own, over several pauses.
+fn use_all(flow: &Flow, me: usize, ids: &Mutex<HashSet<ThreadId>>) {
+    assert_eq!(errno(), 0);
+    assert_eq!(NUMBER.replace(me), 7);
+    NAME.with_borrow_mut(|name| {
+        assert_eq!(*name, "new");
+        *name = me.to_string();
+    });
+    COUNTED.with_borrow_mut(|counted| assert!(counted.replace(Counted(me)).is_none()));
+    let id = std::thread::current().id();
+    assert!(ids.lock().unwrap().insert(id));
+    for round in 0..5 {
+        set_errno(me as i32);
+        let chunks: Vec<Vec<u8>> = (0..50).map(|size| vec![me as u8; 16 + size * me]).collect();
+        let map: HashMap<usize, String> = (0..20).map(|key| (key, format!("{key} of {me}"))).collect();
+        flow.pause();
+        assert_eq!(errno(), me as i32);
+        assert_eq!(NUMBER.get(), me);
+        NAME.with_borrow(|name| assert_eq!(*name, me.to_string()));
+        COUNTED.with_borrow(|counted| assert_eq!(counted.as_ref().unwrap().0, me));
+        assert_eq!(std::thread::current().id(), id);
+        assert!(chunks.iter().all(|chunk| chunk.iter().all(|byte| *byte == me as u8)));
+        assert_eq!(map[&19], format!("19 of {me}"));
+        let caught = std::panic::catch_unwind(|| {
+            assert!(!std::thread::panicking());
+            std::panic::resume_unwind(Box::new(round));
+        });
+        assert_eq!(caught.unwrap_err().downcast_ref::<i32>(), Some(&round));
+    }
+}
+
+#[test]
+fn interleaved_flows_have_their_own() {
+    if !here() {
+        return;
+    }
+    let mut pool = Pool::new();
+    let ids = Arc::new(Mutex::new(HashSet::new()));
+    NUMBER.set(1);
+    for generation in 1..=3 {
+        let body = |me: usize| -> Body {
+            let ids = ids.clone();
+            Box::new(move |flow| use_all(flow, me, &ids))
+        };
+        interleave(&mut pool, (0..64).map(body).collect());
+        assert_eq!(ids.lock().unwrap().len(), 64 * generation);
+        assert_eq!(DROPPED.load(Relaxed), 64 * generation);
+        assert_eq!(NUMBER.get(), 1);
+    }
+    println!("{} bytes a block", storage::bytes_a_block());
+}
+
+#[test]
+fn a_panic_is_counted_for_the_flow_that_panics() {
+    if !here() {
+        return;
+    }
+    struct Pausing<'a>(&'a Flow);
+    impl Drop for Pausing<'_> {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking());
+            self.0.pause();
+            assert!(std::thread::panicking());
+        }
+    }
+    let mut pool = Pool::new();
+    let body = |panics: bool| -> Body {
+        Box::new(move |flow| {
+            if panics {
+                let flow = std::panic::AssertUnwindSafe(flow);
+                let caught = std::panic::catch_unwind(|| {
+                    let _pausing = Pausing(&flow);
+                    std::panic::panic_any(1);
+                });
+                assert!(caught.is_err());
+            }
+            flow.pause();
+            assert!(!std::thread::panicking());
+        })
+    };
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload().downcast_ref::<i32>().is_none() {
+            eprintln!("{info}")
+        }
+    }));
+    interleave(&mut pool, (0..8).map(|me| body(me % 2 == 0)).collect());
+    let _ = std::panic::take_hook();
+    assert!(!std::thread::panicking());
+}
+
+static DESTROYED: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn destroy(value: *mut libc::c_void) {
+    DESTROYED.fetch_add(value as usize, Relaxed);
+}
+
+#[test]
+fn values_of_thread_keys_are_destroyed() {
+    if !here() {
+        return;
+    }
+    // More than the first level of the table holds.
+    let mut keys = [0; 40];
+    for key in &mut keys {
+        assert_eq!(unsafe { libc::pthread_key_create(key, Some(destroy)) }, 0);
+    }
+    let (first, last) = (keys[0], keys[39]);
+    let mut pool = Pool::new();
+    for round in 1..=2 {
+        let body: Body = Box::new(move |flow| {
+            for (key, value) in [(first, 1), (last, 100)] {
+                assert!(unsafe { libc::pthread_getspecific(key) }.is_null());
+                assert_eq!(unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(value)) }, 0);
+            }
+            flow.pause();
+            assert_eq!(unsafe { libc::pthread_getspecific(last) }.addr(), 100);
+        });
+        interleave(&mut pool, vec![body]);
+        assert_eq!(DESTROYED.load(Relaxed), 101 * round);
+    }
+}
+
+fn mutex(kind: i32, robust: bool) -> Box<libc::pthread_mutex_t> {
+    let mut mutex = Box::new(libc::PTHREAD_MUTEX_INITIALIZER);
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        assert_eq!(libc::pthread_mutexattr_init(&mut attributes), 0);
+        assert_eq!(libc::pthread_mutexattr_settype(&mut attributes, kind), 0);
+        if robust {
+            assert_eq!(libc::pthread_mutexattr_setrobust(&mut attributes, libc::PTHREAD_MUTEX_ROBUST), 0);
+        }
+        assert_eq!(libc::pthread_mutex_init(&mut *mutex, &attributes), 0);
+    }
+    mutex
+}
+
+#[test]
+fn mutexes_tell_flows_apart() {
+    if !here() {
+        return;
+    }
+    let checking = Box::into_raw(mutex(libc::PTHREAD_MUTEX_ERRORCHECK, false));
+    let mut pool = Pool::new();
+    let holder: Body = Box::new(move |flow| unsafe {
+        assert_eq!(libc::pthread_mutex_lock(checking), 0);
+        assert_eq!(libc::pthread_mutex_lock(checking), libc::EDEADLK);
+        flow.pause();
+        flow.pause();
+        assert_eq!(libc::pthread_mutex_unlock(checking), 0);
+    });
+    let other: Body = Box::new(move |flow| unsafe {
+        assert_eq!(libc::pthread_mutex_trylock(checking), libc::EBUSY);
+        assert_eq!(libc::pthread_mutex_unlock(checking), libc::EPERM);
+        flow.pause();
+    });
+    let robust: Body = Box::new(|flow| unsafe {
+        let mut locks: Vec<_> = (0..4).map(|_| mutex(libc::PTHREAD_MUTEX_RECURSIVE, true)).collect();
+        for lock in &mut locks {
+            assert_eq!(libc::pthread_mutex_lock(&mut **lock), 0);
+            assert_eq!(libc::pthread_mutex_lock(&mut **lock), 0);
+            flow.pause();
+        }
+        for lock in &mut locks {
+            assert_eq!(libc::pthread_mutex_unlock(&mut **lock), 0);
+            assert_eq!(libc::pthread_mutex_unlock(&mut **lock), 0);
+        }
+        assert_eq!(libc::pthread_mutex_lock(&mut **Box::leak(Box::new(mutex(libc::PTHREAD_MUTEX_NORMAL, true)))), 0);
+    });
+    interleave(&mut pool, vec![holder, other, robust]);
+}
+
+#[test]
+fn the_c_library_works() {
+    if !here() {
+        return;
+    }
+    unsafe extern "C" {
+        fn __res_state() -> *mut u8;
+    }
+    let mut pool = Pool::new();
+    for _ in 0..2 {
+        let body: Body = Box::new(|flow| unsafe {
+            let cpu = libc::sched_getcpu();
+            assert!((0..libc::sysconf(libc::_SC_NPROCESSORS_CONF)).contains(&i64::from(cpu)), "{cpu}");
+            assert!(libc::isalpha('a' as i32) != 0 && libc::toupper('a' as i32) == 'A' as i32);
+            assert!(libc::uselocale(std::ptr::null_mut()).addr() == usize::MAX);
+            let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut());
+            libc::uselocale(c);
+            let mine = libc::pthread_self() as usize;
+            let state = __res_state().addr();
+            assert!(state > mine && state < mine + 4096);
+            let mut text = [0u8; 32];
+            libc::snprintf(
+                text.as_mut_ptr().cast(),
+                text.len(),
+                c"%.2f".as_ptr(),
+                libc::strtod(c"1.5".as_ptr(), std::ptr::null_mut()),
+            );
+            assert_eq!(&text[..5], b"1.50\0");
+            flow.pause();
+            let thread = std::thread::spawn(|| 3);
+            assert_eq!(thread.join().unwrap(), 3);
+        });
+        interleave(&mut pool, vec![body]);
+    }
+}
+
+#[test]
+fn a_flow_may_fork() {
+    if !here() {
+        return;
+    }
+    let body: Body = Box::new(|flow| unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let chunk = vec![1u8; 100_000];
+            let own = std::thread::spawn(move || chunk.len()).join().unwrap() == 100_000;
+            libc::_exit(if own { 42 } else { 1 });
+        }
+        flow.pause();
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 42, "{status:#x}");
+    });
+    interleave(&mut Pool::new(), vec![body]);
+}
+
+#[test]
+fn flows_move_between_threads_and_run_on_many() {
+    if !here() {
+        return;
+    }
+    let flows: Vec<Box<Flow>> = {
+        let mut pool = Pool::new();
+        let ids = Arc::new(Mutex::new(HashSet::new()));
+        let body = |me: usize| {
+            let ids = ids.clone();
+            move |flow: &Flow| {
+                let id = std::thread::current().id();
+                assert!(ids.lock().unwrap().insert(id));
+                for size in 0..200 {
+                    let chunk = vec![me as u8; size * 7];
+                    NUMBER.set(me + size);
+                    flow.pause();
+                    assert_eq!(NUMBER.get(), me + size);
+                    assert!(chunk.iter().all(|byte| *byte == me as u8));
+                }
+            }
+        };
+        (0..32).map(|me| Flow::new(&mut pool, body(me))).collect()
+    };
+    let queue = Mutex::new(flows);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut pool = Pool::new();
+                loop {
+                    let Some(flow) = queue.lock().unwrap().pop() else { return };
+                    if flow.run() {
+                        queue.lock().unwrap().insert(0, flow);
+                    } else {
+                        pool.give(flow.take_block());
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// A library made for the test, if there is a C compiler: its thread-local is 5 at first, and each call adds 1.
+fn library(name: &str, options: &[&str]) -> Option<std::path::PathBuf> {
+    let folder = std::env::temp_dir().join(format!("umcg-storage-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, object) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
+    std::fs::write(
+        &source,
+        "static __thread int five = 5; static __thread char zeros[99]; int next(void) { return ++five + zeros[98]++; }",
+    )
+    .unwrap();
+    let mut compile = std::process::Command::new("cc");
+    compile.args(options).args(["-shared", "-fPIC", "-O1", "-o"]).arg(&object).arg(&source);
+    compile.status().is_ok_and(|status| status.success()).then_some(object)
+}
+
+fn next_of(library: &std::path::Path) -> (*mut libc::c_void, extern "C" fn() -> i32) {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(library.as_os_str().as_bytes()).unwrap();
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!handle.is_null());
+    let next = unsafe { libc::dlsym(handle, c"next".as_ptr()) };
+    (handle, unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i32>(next) })
+}
+
+/// Libraries come and go, with storage that is made at first use and with storage that is in every block.
+#[test]
+fn libraries_loaded_later_are_reset() {
+    if !here() {
+        return;
+    }
+    let models = [["-ftls-model=global-dynamic"], ["-ftls-model=initial-exec"]];
+    let made: Vec<_> = models.iter().enumerate().filter_map(|(at, model)| library(&format!("late{at}"), model)).collect();
+    if made.len() < 2 {
+        return println!("no C compiler");
+    }
+    let mut pool = Pool::new();
+    interleave(&mut pool, (0..4).map(|_| -> Body { Box::new(|flow| flow.pause()) }).collect());
+    for round in 0..6 {
+        let path = &made[round % 2];
+        let (handle, next) = next_of(path);
+        for _ in 0..2 {
+            let bodies = (0..8).map(|_| -> Body {
+                Box::new(move |flow| {
+                    assert_eq!(NUMBER.replace(9), 7);
+                    for call in 0..3 {
+                        assert_eq!(next(), 6 + 2 * call, "round {round}");
+                        flow.pause();
+                    }
+                })
+            });
+            interleave(&mut pool, bodies.collect());
+        }
+        assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+    }
+    std::fs::remove_dir_all(made[0].parent().unwrap()).unwrap();
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    if !here() {
+        return;
+    }
+    let mut pool = Pool::new();
+    let started = Instant::now();
+    let blocks: Vec<Block> = (0..10_000).map(|_| pool.take().unwrap()).collect();
+    println!("fresh block: {} ns", started.elapsed().as_nanos() / 10_000);
+    let blocks: Vec<Block> = blocks;
+    blocks.into_iter().for_each(|block| pool.give(block));
+    for uses in [false, true] {
+        let body: Body = Box::new(move |flow| {
+            let block = unsafe { (*flow.block.get()).as_ref().unwrap() };
+            for _ in 0..3 {
+                let (mut beginning, mut finishing) = (0, 0);
+                for _ in 0..100_000 {
+                    if uses {
+                        NAME.with_borrow_mut(|name| name.clear());
+                        drop(std::hint::black_box(std::thread::current()));
+                    }
+                    let now = Instant::now();
+                    unsafe { block.finish() };
+                    finishing += now.elapsed().as_nanos();
+                    let now = Instant::now();
+                    unsafe { block.begin() };
+                    beginning += now.elapsed().as_nanos();
+                }
+                let clock = Instant::now();
+                for _ in 0..100_000 {
+                    std::hint::black_box(Instant::now());
+                }
+                println!(
+                    "thread-locals {uses}: finish {} ns, begin {} ns, each with a clock reading of {} ns",
+                    finishing / 100_000,
+                    beginning / 100_000,
+                    clock.elapsed().as_nanos() / 100_000
+                );
+            }
+        });
+        interleave(&mut pool, vec![body]);
+    }
+    let started = Instant::now();
+    for _ in 0..1_000_000 {
+        let block = std::hint::black_box(pool.take().unwrap());
+        pool.give(block);
+    }
+    println!("take and give: {} ns", started.elapsed().as_nanos() as f64 / 1e6);
+}
