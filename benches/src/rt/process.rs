@@ -78,7 +78,7 @@ impl Running {
         let errors = memory_file(c"stderr")?;
         let mut command = Command::new(&program.file);
         command.args(&program.arguments).arg(serde_json::to_string(task)?);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
         confine(&mut command, cpus);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.file.display()))?;
         let out = child.stdout.take().context("no pipe")?;
