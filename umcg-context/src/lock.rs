@@ -74,6 +74,12 @@ impl<T> Lock<T> {
     }
 }
 
+impl<T: Default> Default for HoldLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 /// Access to a locked value; frees the lock when dropped.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,

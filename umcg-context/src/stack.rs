@@ -429,6 +429,20 @@ pub fn find(address: usize) -> Option<Place> {
     None
 }
 
+/// Calls `f` with the top of each place for a stack that there is; one that was never in use holds zeros there.
+pub fn each(f: &mut dyn FnMut(*mut u8)) {
+    // ORDERING(slabs.2): as in `find`.
+    let mut at = SLABS.load(Acquire);
+    // SAFETY: as in `find`.
+    while let Some(slab) = unsafe { at.as_ref() } {
+        for index in 0..slab.stacks {
+            let base = slab.first_guard() + index * slab.class.stride() + PAGE;
+            f(top_of(base as *mut u8, slab.class));
+        }
+        at = slab.next;
+    }
+}
+
 /// Gives the kernel back the memory of all free stacks but the page that links them. Returns how many stacks that was.
 pub fn trim() -> usize {
     let mut trimmed = 0;

@@ -4,11 +4,11 @@
 pub use crate::umcg::idle::Kind;
 
 use crate::umcg::group;
-use crate::umcg::idle::{Hand, Node, Waited};
+use crate::umcg::idle::{Hand, Node, Waited, state};
 use crate::umcg::light::Plan;
 pub use crate::umcg::light::UPPER_BYTES;
 use crate::umcg::operation;
-use crate::umcg::worker::Inside;
+use crate::umcg::worker::{Carrier, Inside};
 use crate::umcg::{self, Caller, Role, blocking, caller, current_worker, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
@@ -20,6 +20,14 @@ pub use umcg_context::stack::Class;
 /// A group: servers, and the workers whose events they collect. Copies mean the same group.
 #[derive(Clone, Copy)]
 pub struct Group(&'static group::Group);
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Group) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Group {}
 
 impl Group {
     /// The group of whoever names none, `umcg_ctl` among them.
@@ -97,12 +105,46 @@ fn event(node: &'static Node, kind: Kind) -> Event {
 }
 
 impl Server {
-    /// Makes the calling thread a server of this group. Without preemption, unless the program has set an interval.
+    /// Makes the calling thread a server of this group. `interval` is that of preemption, in nanoseconds, where the program has set none; 0 for none.
     ///
     /// # Errors
     /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no memory, timer or thread key left.
-    pub fn register(group: Group) -> Result<Server, Errno> {
-        operation::register_server(group.0, 0).map(Server)
+    pub fn register(group: Group, interval: u64) -> Result<Server, Errno> {
+        operation::register_server(group.0, interval).map(Server)
+    }
+
+    /// The caller, if it is a server in its own flow.
+    #[inline]
+    pub fn here() -> Option<Server> {
+        match role() {
+            Role::Server(server) => Some(Server(server)),
+            Role::Plain | Role::Worker(..) | Role::Blocked(_) => None,
+        }
+    }
+
+    /// The server as a word; it means the same server until that is unregistered, and some server after.
+    pub fn into_ptr(self) -> *mut () {
+        (self.0 as *const umcg::server::Server).cast_mut().cast()
+    }
+
+    /// The server again.
+    ///
+    /// # Safety
+    /// The word came from [`Server::into_ptr`].
+    pub unsafe fn from_ptr(pointer: *mut ()) -> Server {
+        // SAFETY: by the contract; descriptors are never freed.
+        Server(unsafe { &*pointer.cast::<umcg::server::Server>() })
+    }
+
+    /// Whether this worker runs on it just now.
+    pub fn runs(self, worker: Worker) -> bool {
+        self.0.current.is(worker.0)
+    }
+
+    /// Takes the worker that runs on this server off it, from any thread, if it can be preempted just now: the server gets PREEMPT for it. A request that comes
+    /// at a wrong moment is lost; the tick, if there is one, comes later.
+    pub fn preempt(self) {
+        preempt::ask(self.0);
     }
 
     /// A word that the program keeps with the server; 0 at first.
@@ -228,8 +270,28 @@ impl Worker {
         name: &str,
         f: F,
     ) -> Result<Worker, uth::Error> {
-        let plan = Plan { group: group.0, class: uth::class_for(stack_size)?, name, id: Some(id), tid: 0 };
+        let class = uth::class_for(stack_size)?;
+        let plan = Plan { group: group.0, class, name, id: Some(id), tid: 0, carrier: Carrier::Light };
         // SAFETY: passed on.
+        let worker = unsafe { light::create(plan, f) }?;
+        worker.lists().hold(&worker.node);
+        Ok(Worker(worker))
+    }
+
+    /// Like [`Worker::light`], for a worker with thread-local storage of its own: to what `f` calls it is a thread.
+    ///
+    /// # Errors
+    /// Those of a stack, or of a [block](crate::storage).
+    pub fn full<F: FnOnce() + Send + 'static>(
+        group: Group,
+        id: u64,
+        stack_size: usize,
+        name: &str,
+        f: F,
+    ) -> Result<Worker, uth::Error> {
+        let class = uth::class_for(stack_size)?;
+        let plan = Plan { group: group.0, class, name, id: Some(id), tid: 0, carrier: Carrier::Owning };
+        // SAFETY: the worker's storage moves along with it.
         let worker = unsafe { light::create(plan, f) }?;
         worker.lists().hold(&worker.node);
         Ok(Worker(worker))
@@ -248,7 +310,26 @@ impl Worker {
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<Worker, uth::Error> {
-        let worker = light::carve(Plan { group: group.0, class, name, id: None, tid: 0 }, room, entry)?;
+        let plan = Plan { group: group.0, class, name, id: None, tid: 0, carrier: Carrier::Light };
+        let worker = light::carve(plan, room, entry)?;
+        worker.lists().hold(&worker.node);
+        Ok(Worker(worker))
+    }
+
+    /// Like [`Worker::carve`], for a worker with thread-local storage of its own. [`Worker::run`] ends with the destructors of its thread-locals.
+    ///
+    /// # Errors
+    /// Those of a stack, or of a [block](crate::storage).
+    #[inline]
+    pub fn carve_full(
+        group: Group,
+        class: Class,
+        name: &str,
+        room: Layout,
+        entry: unsafe extern "C" fn(*mut ()) -> !,
+    ) -> Result<Worker, uth::Error> {
+        let plan = Plan { group: group.0, class, name, id: None, tid: 0, carrier: Carrier::Owning };
+        let worker = light::carve(plan, room, entry)?;
         worker.lists().hold(&worker.node);
         Ok(Worker(worker))
     }
@@ -263,7 +344,8 @@ impl Worker {
         Worker(unsafe { light::arrive(argument) })
     }
 
-    /// Calls `f`, which does what the worker is for; it may be preempted from here on. What unwinds out of it ends the process.
+    /// Calls `f`, which does what the worker is for; it may be preempted from here on. What unwinds out of it ends the process. A worker with storage of
+    /// its own then runs the destructors of its thread-locals, and uses none afterwards.
     ///
     /// # Safety
     /// Called by the worker itself, once, after [`Worker::begin`].
@@ -302,6 +384,30 @@ impl Worker {
     #[inline]
     pub unsafe fn discard(self) {
         light::discard(self.0);
+    }
+
+    /// What it is doing just now; a hint, unless the caller keeps it from doing anything else.
+    pub fn doing(self) -> Doing {
+        match self.0.node.state() {
+            state::BLOCKED => Doing::Blocked,
+            state::QUEUED | state::RUNNABLE | state::RUNNABLE_TIMED => Doing::Queued,
+            _ => Doing::Suspended,
+        }
+    }
+
+    /// Calls `f` on the worker's stack, below its frames, as if it had called that where it was suspended: so a backtrace shows where it stands. False, and
+    /// no call, where less than `room` bytes of stack are left.
+    ///
+    /// # Safety
+    /// It is a light worker that is suspended, and nobody runs it meanwhile. `f` does not unwind.
+    pub unsafe fn inspect(self, room: usize, f: &mut dyn FnMut()) -> bool {
+        // SAFETY: passed on.
+        unsafe { light::inspect(self.0, room, f) }
+    }
+
+    /// Its group.
+    pub fn group(self) -> Group {
+        Group(self.0.group())
     }
 
     /// The worker that the caller is, running or in a blocking scope.
@@ -422,6 +528,22 @@ impl Running {
         // SAFETY: passed on.
         unsafe { operation::worker_switch(self.inside, self.server, next.0, deadline) }
     }
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It blocks in the kernel, or has a helper thread.
+    Blocked,
+    /// It has an event that no server has collected.
+    Queued,
+    /// It runs, or is suspended and somebody has the right to run it.
+    Suspended,
+}
+
+/// Calls `f` with each light worker of the process that has not ended.
+pub fn each_light_worker(f: &mut dyn FnMut(Worker)) {
+    light::each(&mut |worker| f(Worker(worker)));
 }
 
 /// Wakes an idle server of this group. False when there is none.

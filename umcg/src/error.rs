@@ -17,6 +17,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn from_io(error: std::io::Error) -> Error {
+        error.raw_os_error().map_or(Error::OutOfMemory, Error::Os)
+    }
+
     pub(crate) fn from_raw(code: i32) -> Error {
         const EINVAL: i32 = 22;
         const ENOMEM: i32 = 12;
@@ -41,6 +45,16 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Os(code) => std::io::Error::from_raw_os_error(code),
+            Error::OutOfMemory | Error::Stack(_) => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
+            Error::Registered => std::io::Error::other(error),
+        }
+    }
+}
 
 /// Why a server's wait ended without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

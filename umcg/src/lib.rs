@@ -34,6 +34,7 @@
 mod current;
 mod error;
 mod event;
+pub mod io;
 mod light;
 pub mod rt;
 mod server;
@@ -43,6 +44,10 @@ pub use current::{blocking, critical, current_id, set_name, switch_to, switch_to
 pub use error::{Error, NotAWorker, TimedOut, WaitError};
 pub use event::{Event, Ready, WorkerId};
 pub use light::{LightBuilder, light};
+pub use rt::{
+    Builder, Elapsed, Handle, JoinError, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError, block_on, hand_over, park,
+    park_deadline, park_timeout, scope, sleep, sleep_until, spawn_light, timeout, timeout_at, yield_now,
+};
 pub use server::{Server, set_preemption, wake};
 pub use umcg_core::{ctl, uth};
 pub use worker::Worker;

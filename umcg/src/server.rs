@@ -25,10 +25,19 @@ impl Server {
     /// # Errors
     /// [`Error::Registered`], [`Error::OutOfMemory`].
     pub fn register() -> Result<Server, Error> {
-        match raw::Server::register(raw::Group::first()) {
+        Server::register_in(raw::Group::first(), 0)
+    }
+
+    /// Makes the calling thread a server of a group of a runtime.
+    pub(crate) fn register_in(group: raw::Group, interval: u64) -> Result<Server, Error> {
+        match raw::Server::register(group, interval) {
             Ok(server) => Ok(Server { server, _here: PhantomData }),
             Err(error) => Err(Error::from_raw(error.raw_os_error())),
         }
+    }
+
+    pub(crate) fn raw(&self) -> raw::Server {
+        self.server
     }
 
     /// Runs a worker in the server's place. Returns when it, or another that it switched to, blocks, waits, exits or has run for too long.

@@ -1,5 +1,7 @@
 //! Workers that are uths: a pooled stack and no kernel thread.
 //!
+//! An owning one has a [block](crate::storage) of thread-local storage besides, from the same processor's pool; a light one shares its server's.
+//!
 //! ```text
 //!   … frames | the function's captures | Worker | upper part | Record | top of the stack
 //! ```
@@ -9,14 +11,18 @@
 use super::group::{self, Group};
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
-use super::{Caller, WORKERS, blocking, caller};
+use super::{Caller, Owner, WORKERS, blocking, caller, role_word};
+use crate::storage::{self, Block};
 use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
 use std::alloc::Layout;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::*;
+use umcg_context::Context;
 use umcg_context::annotate::Flow;
-use umcg_context::local::Hold;
+use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Class;
 
@@ -46,6 +52,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) id: Option<u64>,
     /// 0 where no tid is to name it.
     pub(crate) tid: u32,
+    /// `Light` or `Owning`.
+    pub(crate) carrier: Carrier,
 }
 
 /// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts it.
@@ -76,8 +84,13 @@ unsafe fn create_in_place<F: FnOnce() + 'static>(plan: Plan<'_>, f: F) -> Result
 /// Makes a light worker that will run `entry(worker)`, with so much room for the caller in [`reserved`], below which the frames begin.
 #[inline]
 pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) -> Result<&'static Worker, uth::Error> {
-    let hold = Hold::begin(); // the processor is the caller's until the stack is out of its pool
-    let record = uth::make(Vp::here(), plan.class, Method::Asm)?;
+    let hold = Hold::begin(); // the processor is the caller's until stack and storage are out of its pools
+    let vp = Vp::here();
+    let record = uth::make(vp, plan.class, Method::Asm)?;
+    let block = match plan.carrier {
+        Carrier::Owning => Some(take_block(vp, record)?),
+        _ => None,
+    };
     drop(hold);
     if !plan.name.is_empty() {
         record.set_name(plan.name);
@@ -86,7 +99,11 @@ pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) ->
     // SAFETY: the extension holds nothing but workers ever, and zeros are a valid one without a home.
     let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
     let id = plan.id.unwrap_or_else(|| upper(worker).addr() as u64);
-    worker.reset(plan.group, Carrier::Light, plan.tid, id, 0, (record as *const Record).cast_mut());
+    let tp = block.as_ref().map_or(0, Block::thread_pointer);
+    worker.reset(plan.group, plan.carrier, plan.tid, id, tp, (record as *const Record).cast_mut());
+    if let Some(block) = block {
+        worker.own(block);
+    }
     record.extension.store(place.cast(), Relaxed);
     record.state.store(uth::record::state::WORKER, Relaxed);
     // SAFETY: the stack is new.
@@ -96,6 +113,41 @@ pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) ->
     // SAFETY: the stack below that place is the worker's own.
     unsafe { context.prepare(reserved(worker, room), entry, (worker as *const Worker).cast_mut().cast()) };
     Ok(worker)
+}
+
+/// Storage for a worker on this record, which is given back where there is none. The caller holds.
+fn take_block(vp: Option<&'static Vp>, record: &'static Record) -> Result<Block, uth::Error> {
+    vp.map_or_else(storage::take, Vp::take_block).map_err(|error| {
+        // SAFETY: nothing has run on the new stack.
+        unsafe { uth::discard(vp, record) };
+        error.into()
+    })
+}
+
+impl Worker {
+    /// Gives a new worker its storage.
+    fn own(&'static self, block: Block) {
+        // SAFETY: nobody runs with the block yet.
+        let words = unsafe { local::Words::of(block.thread_pointer()) };
+        words.set_task(role_word(Owner::Worker(self)));
+        words.set_holds(1); // see `Inside`
+        self.block.store(block.into_raw().as_ptr(), Relaxed);
+    }
+
+    /// Takes it away again.
+    fn disown(&self) -> Option<Block> {
+        let block = NonNull::new(self.block.load(Relaxed))?;
+        self.block.store(std::ptr::null_mut(), Relaxed);
+        // SAFETY: `own` stored it, and it is there no more.
+        Some(unsafe { Block::from_raw(block) })
+    }
+
+    /// The storage of an owning worker, for itself.
+    fn block(&self) -> Option<ManuallyDrop<Block>> {
+        let block = NonNull::new(self.block.load(Relaxed))?;
+        // SAFETY: `own` stored it. Dropping a block does nothing, and this is not even dropped.
+        Some(ManuallyDrop::new(unsafe { Block::from_raw(block) }))
+    }
 }
 
 /// The part of a light worker's descriptor that is the upper layer's: [`UPPER_BYTES`], 64-aligned. It holds the same type for ever, as the
@@ -129,7 +181,7 @@ pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {
 /// As `create`.
 pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(class: Class, name: &str, id: u64, f: F) -> Result<u32, Errno> {
     let tid = take_tid().ok_or(Errno::AGAIN)?;
-    let plan = Plan { group: &group::FIRST, class, name, id: Some(id), tid };
+    let plan = Plan { group: &group::FIRST, class, name, id: Some(id), tid, carrier: Carrier::Light };
     // SAFETY: passed on.
     let Ok(worker) = (unsafe { create(plan, f) }) else {
         TIDS.lock().0.push(tid);
@@ -177,15 +229,24 @@ pub(crate) unsafe fn arrive(worker: *mut ()) -> &'static Worker {
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
     // SAFETY: first thing on the new stack.
     unsafe { Flow::arrive(worker.flow()) };
+    if let Some(block) = worker.block() {
+        // SAFETY: the worker runs with its block.
+        unsafe { block.begin() };
+    }
     worker
 }
 
-/// Calls `f`, the function of the calling worker, which may be preempted from here on. What unwinds out of it ends the process.
+/// Calls `f`, the function of the calling worker, which may be preempted from here on. What unwinds out of it ends the process. If the storage is the worker's
+/// own, it ends with that: destructors of thread-locals run, and the worker uses none afterwards.
 pub(crate) fn run_guarded(worker: &'static Worker, f: impl FnOnce()) {
     drop(Inside(worker));
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
     uth::call_guarded(record, f);
+    if let Some(block) = worker.block() {
+        // SAFETY: the worker runs with its block.
+        unsafe { block.finish() };
+    }
 }
 
 fn end(worker: &'static Worker) -> ! {
@@ -217,8 +278,63 @@ pub(crate) fn discard(worker: &Worker) {
     // SAFETY: a light worker has a record; nothing runs on its stack any more.
     let record = unsafe { &*worker.record.load(Relaxed) };
     let _hold = Hold::begin();
+    let vp = Vp::here();
+    if let Some(block) = worker.disown() {
+        match vp {
+            Some(vp) => vp.give_block(block),
+            None => storage::give(block),
+        }
+    }
     // SAFETY: as above.
-    unsafe { uth::discard(Vp::here(), record) };
+    unsafe { uth::discard(vp, record) };
+}
+
+/// Calls `f` with each light worker that has not ended.
+pub(crate) fn each(f: &mut dyn FnMut(&'static Worker)) {
+    umcg_context::stack::each(&mut |top| {
+        // SAFETY: the tops of stacks are for records, or zeros, and are never unmapped.
+        let record = unsafe { Record::at_top(top) };
+        if record.state.load(Relaxed) != uth::record::state::WORKER || record.extension.load(Relaxed).is_null() {
+            return;
+        }
+        // SAFETY: the extension of such a record is a worker.
+        let worker: &'static Worker = unsafe { &*record.extension_place().cast::<Worker>() };
+        if worker.node.state() != state::GONE {
+            f(worker);
+        }
+    });
+}
+
+/// Calls `f` on the stack of a suspended worker. False where there is no room for that, and under sanitizers.
+///
+/// # Safety
+/// The worker is suspended and nobody runs it; `f` does not unwind.
+pub(crate) unsafe fn inspect(worker: &'static Worker, room: usize, f: &mut dyn FnMut()) -> bool {
+    struct Call<'a> {
+        f: &'a mut dyn FnMut(),
+        back: *const Context,
+        copy: *mut Context,
+    }
+    unsafe extern "C" fn call(argument: *mut ()) {
+        // SAFETY: `inspect` passed it, and waits.
+        let call = unsafe { &mut *argument.cast::<Call<'_>>() };
+        (call.f)();
+        let (copy, back) = (call.copy, call.back);
+        // SAFETY: `inspect` waits in `back`; what is saved here is resumed by nobody.
+        unsafe { umcg_context::switch(copy, back) };
+    }
+    // SAFETY: a light worker has a record.
+    let record = unsafe { &*worker.record.load(Relaxed) };
+    // SAFETY: nobody runs the worker, so its context is still.
+    let context = unsafe { &*worker.context.get() };
+    if umcg_context::annotate::ON || context.stack_pointer().saturating_sub(record.stack_base() as usize) < room {
+        return false;
+    }
+    let (mut back, mut unused) = (Context::empty(), Context::empty());
+    let mut argument = Call { f, back: &raw const back, copy: &raw mut unused };
+    // SAFETY: the worker's context stays as it is: `call` runs below its frames, and leaves by `back`.
+    unsafe { umcg_context::inject(&raw mut back, context, call, (&raw mut argument).cast()) };
+    true
 }
 
 /// In a forked child no tid names a light worker.

@@ -53,6 +53,8 @@ pub(crate) struct Tick {
     times: AtomicU32,
     /// The tick interrupted a sleep of the server itself.
     interrupted: AtomicBool,
+    /// The turn that somebody wants to end now.
+    wanted: AtomicU64,
     next: Link<Tick>,
 }
 
@@ -66,6 +68,7 @@ impl Tick {
             seen: AtomicU64::new(0),
             times: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
+            wanted: AtomicU64::new(u64::MAX),
             next: Link::none(),
         }
     }
@@ -202,13 +205,25 @@ fn install_handler() -> Result<(), Errno> {
     })
 }
 
+/// Asks that the worker which runs on this server now be taken off it.
+pub(crate) fn ask(server: &'static Server) {
+    if install_handler().is_err() {
+        return;
+    }
+    server.tick.wanted.store(server.turns.load(Relaxed), Relaxed);
+    let tid = server.tick.tid.load(Relaxed);
+    // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error that changes nothing.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, SIGNAL) };
+}
+
 /// The calling worker, inside no critical section any more, was to be preempted while it was in one.
 #[cold]
 pub(crate) fn give_way() {
     let Caller::Worker(inside, server) = caller() else { return };
     inside.0.critical.store(0, Relaxed);
     // Not if that was an earlier turn, or the tick has taken it off meanwhile.
-    if was_due(tick_of(inside.0, server), server.turns.load(Relaxed)) {
+    let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
+    if tick.wanted.load(Relaxed) == turn || was_due(tick, turn) {
         // SAFETY: the caller is the worker, running, inside.
         unsafe { inside.0.leave(server, Kind::Preempt, None) };
     }
@@ -216,7 +231,8 @@ pub(crate) fn give_way() {
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a siginfo_t.
-    if unsafe { (*information).si_code } != libc::SI_TIMER {
+    let code = unsafe { (*information).si_code };
+    if code != libc::SI_TIMER && code != libc::SI_TKILL {
         return;
     }
     // A tick that interrupts this one must not move it.
@@ -230,7 +246,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         Role::Plain | Role::Blocked(_) => return,
     };
     let tick = tick_of(worker, server);
-    if !is_due(tick, server.turns.load(Relaxed)) {
+    let turn = server.turns.load(Relaxed);
+    if tick.wanted.load(Relaxed) != turn && (code != libc::SI_TIMER || !is_due(tick, turn)) {
         return;
     }
     let critical = worker.critical.load(Relaxed);

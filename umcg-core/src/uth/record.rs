@@ -127,6 +127,15 @@ impl Record {
         record
     }
 
+    /// The record at this top of a stack: one that was, is or will be placed there.
+    ///
+    /// # Safety
+    /// It is the top of a stack.
+    pub(crate) unsafe fn at_top(top: *mut u8) -> &'static Record {
+        // SAFETY: mapped for ever, and valid whatever it holds (see `place`).
+        unsafe { &*top.wrapping_sub(size_of::<Record>()).cast::<Record>() }
+    }
+
     /// Gives the stack back, once the uth is deleted.
     ///
     /// # Safety

@@ -1,9 +1,59 @@
-//! The runtime: servers that run workers until there are none.
+//! The runtime: `spawn` a worker, and let servers see to the rest.
+//!
+//! A [`Runtime`] is a number of kernel threads, its servers, each of which asks a [`Scheduler`] for a worker, runs it until it waits, and asks again. It is
+//! built on this crate's own servers and workers; a program could have written it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `builder`, `global` | the runtime as its owner has it, and the one of whoever has none |
+//! | `spawn`, `scope`, `join` | making workers, and waiting for their end |
+//! | `park`, `handle` | how a worker or thread stops, and who makes it go on |
+//! | `time`, `wheel` | deadlines: `sleep`, `timeout` |
+//! | `cancel` | asking a worker to end |
+//! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
+//! | `scheduler`, `runnable`, `per_server`, `here` | who runs next, and what schedulers are made of |
+//! | `task` | the descriptor of a worker |
+//! | `local`, `future`, `dump` | worker-locals, futures, and the text for people |
 
+mod builder;
+mod cancel;
+mod dump;
+mod future;
+mod global;
+mod handle;
 mod here;
+mod idle;
+mod join;
+mod local;
+pub(crate) mod park;
 mod per_server;
+mod runnable;
+mod runtime;
+pub mod scheduler;
+mod scope;
+mod server;
+mod spawn;
 mod sync;
+mod task;
+pub(crate) mod time;
+mod watch;
 mod wheel;
 
+pub use crate::io::driver::DriverKind;
+pub use builder::{Runtime, RuntimeBuilder};
+pub use cancel::checkpoint;
+pub use future::block_on;
+pub use global::global;
+pub(crate) use global::with_driver;
+pub use handle::Handle;
 pub use here::Here;
+pub use join::{JoinError, JoinHandle};
+pub use local::WorkerLocal;
+pub use park::{hand_over, park, park_deadline, park_timeout};
 pub use per_server::{Load, PerServer};
+pub use runnable::{Queue, Runnable};
+pub use scheduler::{Scheduler, Wake, Why};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use server::yield_now;
+pub use spawn::{Builder, SpawnError, spawn_light};
+pub use time::{Elapsed, sleep, sleep_until, timeout, timeout_at};

@@ -171,6 +171,17 @@ impl<T: Load + Send> PerServer<T> {
         PerServer { cells: (0..servers).map(|index| Cell::new(make(index))).collect() }
     }
 
+    /// How many servers there are values for.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
     /// Gives the calling server its own value. `f` must be short, and must not switch.
     ///
     /// # Panics

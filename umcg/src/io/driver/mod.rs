@@ -1,0 +1,275 @@
+//! The driver: where a runtime learns from the kernel that something can be read or written, or that an operation is complete.
+//!
+//! ```text
+//!    sockets, pipes, pidfds ----> Source (source.rs) ---+
+//!                                                       +--> epoll <-- the one server that polls
+//!    files, terminals ----> Operation (uring.rs) -> ring +       ^
+//!                                                   wake(): eventfd
+//! ```
+//!
+//! What has readiness is reported by epoll, edge-triggered; what has none is carried out by io_uring where there is one, and on helper
+//! threads where not. The ring's descriptor is in epoll's set, so that there is one place to wait at. `docs/decisions/0006-io.md` says why, with
+//! the figures.
+//!
+//! Any server may poll; one at a time does (`polling`). Nobody is unparked before that lock is free again, so that what wakes up, and the
+//! server that runs it, finds the driver free.
+//!
+//! `sleeper` says whether the poller is in the kernel: AWAKE, ASLEEP, NOTIFIED. `wake` before a blocking poll is remembered and ends it at once.
+//!
+//! A driver ends when its runtime does, while sockets that it knows may live on: `close` makes their waiters try again, with the driver that
+//! they find then. A fork's child may not use the parent's driver: each operation fails there, before it touches any of it.
+
+mod epoll;
+pub(crate) mod pool;
+pub(crate) mod source;
+pub(crate) mod uring;
+
+use crate::rt::Handle;
+use epoll::Epoll;
+use rustix::event::epoll::EventFlags;
+use source::Source;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::time::Duration;
+use std::{fmt, io};
+use uring::Ring;
+
+/// How a runtime does its input and output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DriverKind {
+    /// As the environment variable `UMCG_DRIVER` says (`io_uring` or `epoll`); without it `IoUring` if the kernel lets us, else `Epoll`.
+    #[default]
+    Auto,
+    /// Files by io_uring, sockets by epoll.
+    IoUring,
+    /// Files on helper threads, sockets by epoll.
+    Epoll,
+}
+
+impl fmt::Display for DriverKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DriverKind::Auto => "auto",
+            DriverKind::IoUring => "io_uring",
+            DriverKind::Epoll => "epoll",
+        })
+    }
+}
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Driver(Arc<Shared>);
+
+struct Shared {
+    epoll: Epoll,
+    ring: Option<Ring>,
+    polling: AtomicBool,
+    sleeper: AtomicU32,
+    /// Descriptors that epoll knows.
+    sources: AtomicUsize,
+    open: AtomicBool,
+    /// [`pool::forks`] when it was made.
+    born: u32,
+}
+
+impl Driver {
+    /// A driver of this kind.
+    ///
+    /// # Errors
+    /// No descriptors or memory left; or the kernel does not allow io_uring, and `kind` or the environment asks for it.
+    pub(crate) fn new(kind: DriverKind) -> io::Result<Driver> {
+        pool::install()?;
+        let epoll = Epoll::new()?;
+        let ring = match asked(kind)? {
+            DriverKind::Epoll => None,
+            DriverKind::IoUring => Some(Ring::new()?),
+            DriverKind::Auto => Ring::new().ok(),
+        };
+        if let Some(ring) = &ring {
+            epoll.add_ring(ring.as_fd())?;
+        }
+        Ok(Driver(Arc::new(Shared {
+            epoll,
+            ring,
+            polling: AtomicBool::new(false),
+            sleeper: AtomicU32::new(AWAKE),
+            sources: AtomicUsize::new(0),
+            open: AtomicBool::new(true),
+            born: pool::forks(),
+        })))
+    }
+
+    /// What it became.
+    pub(crate) fn kind(&self) -> DriverKind {
+        if self.0.ring.is_some() { DriverKind::IoUring } else { DriverKind::Epoll }
+    }
+
+    /// Whether both are the same driver.
+    pub(super) fn is(&self, other: &Driver) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether the caller may use it.
+    ///
+    /// # Errors
+    /// It has ended, or was made before a fork whose child this is.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.0.born != pool::forks() {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "the runtime did not come along through the fork"))
+        } else if !self.0.open.load(Relaxed) {
+            Err(io::Error::new(io::ErrorKind::NotConnected, "the runtime has ended"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Its ring, if it has one.
+    #[inline]
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        self.0.ring.as_ref()
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
+        self.0.epoll.add(fd, key, flags)?;
+        self.0.sources.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn modify(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
+        self.0.epoll.modify(fd, key, flags)
+    }
+
+    fn remove(&self, fd: BorrowedFd<'_>) {
+        self.0.epoll.remove(fd);
+        self.0.sources.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether a poll may find anything: a descriptor is known, or an operation is under way.
+    #[inline]
+    pub(crate) fn has_sources(&self) -> bool {
+        self.0.sources.load(Relaxed) != 0 || self.ring().is_some_and(|ring| ring.is_busy())
+    }
+
+    /// Takes what the kernel has to say, and unparks who waits for it. Waits for that until `timeout` (`None`: for ever; zero: not at all) or
+    /// [`Driver::wake`]. False when another one polls, or the driver is a parent's.
+    pub(crate) fn poll(&self, timeout: Option<Duration>) -> bool {
+        let shared = &*self.0;
+        // ORDERING(polling.1): Acquire, pairs with polling.2: the buffers of the ring are as the last poller left them.
+        if shared.born != pool::forks() || shared.polling.load(Relaxed) || shared.polling.swap(true, Acquire) {
+            return false;
+        }
+        let mut woken = Batch::new();
+        shared.collect(timeout, &mut woken);
+        // ORDERING(polling.2): Release, pairs with polling.1.
+        shared.polling.store(false, Release);
+        woken.unpark();
+        true
+    }
+
+    /// Ends a blocking poll: the one that is under way, or else the next one.
+    pub(crate) fn wake(&self) {
+        // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what the caller did before.
+        if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && self.0.born == pool::forks() {
+            self.0.epoll.wake();
+        }
+    }
+
+    /// The runtime ends. Who still waits here tries again, elsewhere.
+    pub(crate) fn close(&self) {
+        self.0.open.store(false, Relaxed);
+        if self.0.born != pool::forks() {
+            return;
+        }
+        for slab in pool::all() {
+            for source in slab {
+                source.driver_gone(self, &mut Handle::unpark);
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn collect(&self, timeout: Option<Duration>, woken: &mut Batch) {
+        let mut timeout = timeout;
+        let blocking = timeout != Some(Duration::ZERO);
+        if blocking {
+            // ORDERING(sleeper.2): AcqRel, pairs with sleeper.1.
+            if self.sleeper.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_err() {
+                timeout = Some(Duration::ZERO);
+            }
+        }
+        if blocking || self.sources.load(Relaxed) != 0 {
+            self.epoll.wait(timeout, &mut |key, flags| {
+                if let Some(source) = Source::of_key(key) {
+                    source.report(flags, &mut |handle| woken.push(handle));
+                }
+            });
+        }
+        if blocking {
+            // ORDERING(sleeper.2)
+            self.sleeper.swap(AWAKE, AcqRel);
+        }
+        if let Some(ring) = self.ring.as_ref().filter(|ring| ring.is_busy()) {
+            ring.reap(None, &mut |handle| woken.push(handle));
+        }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("kind", &self.kind()).field("sources", &self.0.sources).finish()
+    }
+}
+
+/// What is asked for, the environment considered.
+fn asked(kind: DriverKind) -> io::Result<DriverKind> {
+    if kind != DriverKind::Auto {
+        return Ok(kind);
+    }
+    match std::env::var_os("UMCG_DRIVER") {
+        None => Ok(DriverKind::Auto),
+        Some(name) if name == "epoll" => Ok(DriverKind::Epoll),
+        Some(name) if name == "io_uring" => Ok(DriverKind::IoUring),
+        Some(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "UMCG_DRIVER is neither epoll nor io_uring")),
+    }
+}
+
+/// Who is to be unparked when the poll's lock is free again.
+struct Batch {
+    handles: [MaybeUninit<Handle>; Batch::SIZE],
+    count: usize,
+}
+
+impl Batch {
+    /// Both directions of each report of a poll.
+    const SIZE: usize = 2 * epoll::REPORTS;
+
+    fn new() -> Batch {
+        Batch { handles: [const { MaybeUninit::uninit() }; Batch::SIZE], count: 0 }
+    }
+
+    fn push(&mut self, handle: Handle) {
+        match self.handles.get_mut(self.count) {
+            Some(place) => {
+                place.write(handle);
+                self.count += 1;
+            }
+            // More than one waits in a direction, or many operations are complete.
+            None => handle.unpark(),
+        }
+    }
+
+    fn unpark(&mut self) {
+        for handle in &self.handles[..self.count] {
+            // SAFETY: written by `push`.
+            unsafe { handle.assume_init_ref() }.unpark();
+        }
+    }
+}

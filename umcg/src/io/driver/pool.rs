@@ -1,0 +1,86 @@
+//! Where sources come from: slabs that are never freed, and a list of those that are free.
+//!
+//! Around a fork the lock is held, so that the child finds the lists in order. It begins with empty ones: the sources that the parent had handed
+//! out may have been in the midst of anything.
+
+use super::source::Source;
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use umcg_core::context::lock::HoldLock;
+
+const SLAB: usize = 64;
+
+struct Pool {
+    slabs: Vec<&'static [Source]>,
+    /// Has room for all sources, so that giving one back allocates nothing.
+    free: Vec<&'static Source>,
+}
+
+static POOL: HoldLock<Pool> = HoldLock::new(Pool { slabs: Vec::new(), free: Vec::new() });
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How many forks lie between this process and the one that the program began as.
+#[inline]
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Relaxed)
+}
+
+/// A free source.
+pub(crate) fn take() -> &'static Source {
+    let source = try_take().unwrap_or_else(grow);
+    source.adopt();
+    source
+}
+
+fn try_take() -> Option<&'static Source> {
+    POOL.lock().free.pop()
+}
+
+#[cold]
+fn grow() -> &'static Source {
+    let slab: &'static [Source] = Box::leak((0..SLAB).map(|_| Source::new()).collect());
+    let mut pool = POOL.lock();
+    pool.slabs.push(slab);
+    let all = pool.slabs.len() * SLAB;
+    let free = pool.free.len();
+    pool.free.reserve(all - free);
+    pool.free.extend(&slab[1..]);
+    &slab[0]
+}
+
+/// Takes a source back that nobody uses any more.
+pub(super) fn give(source: &'static Source) {
+    POOL.lock().free.push(source);
+}
+
+/// All sources there are, free ones too.
+pub(super) fn all() -> Vec<&'static [Source]> {
+    POOL.lock().slabs.clone()
+}
+
+/// Makes forks known to this module.
+pub(super) fn install() -> io::Result<()> {
+    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    // SAFETY: the handlers are functions of ours that may run in any thread.
+    let error = *INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+unsafe extern "C" fn prepare() {
+    POOL.take();
+}
+
+unsafe extern "C" fn parent() {
+    // SAFETY: `prepare` took it, in this thread.
+    drop(unsafe { POOL.adopt() });
+}
+
+unsafe extern "C" fn child() {
+    // SAFETY: as above; the child's only thread is a copy of that one.
+    let mut pool = unsafe { POOL.adopt() };
+    // What the lists held is left alone: freeing it is not for a fork handler.
+    std::mem::forget(std::mem::take(&mut pool.slabs));
+    std::mem::forget(std::mem::take(&mut pool.free));
+    FORKS.fetch_add(1, Relaxed);
+}

@@ -1,0 +1,395 @@
+//! The readiness of one file descriptor, and who waits for it.
+//!
+//! A source's state is one word: what may be tried without waiting, what is for good, what the driver was asked to report, and a *tick* that each
+//! report of the driver advances:
+//!
+//! ```text
+//!   63           8   7      6        5 4       3 2        1 0
+//!  +--------------+-----+--------+---------+----------+---------+
+//!  | tick         |  -  | urgent | armed   | closed   | ready   |      bit 0, 2, 4: reading; bit 1, 3, 5: writing
+//!  +--------------+-----+--------+---------+----------+---------+
+//! ```
+//!
+//! Invariants:
+//!
+//! - S1. *Ready is optimistic.* A direction that is not armed is ready: the system call is tried. Only who saw the kernel say "not now" (EAGAIN, or a
+//!   short read) makes it unready, by a compare-and-swap from the word that it read *before* its system call. A report in
+//!   between changes the tick, so the compare-and-swap fails and no edge is lost.
+//! - S2. An armed direction is reported whenever it becomes ready (edge-triggered). It is armed after it was made unready, under
+//!   `registration`; arming reports what is ready already.
+//! - S3. Who waits stands in the slot of its direction, or in the list when the slot is taken, *before* it looks at the state for the last time; who
+//!   reports changes the state before it looks at slot and list. One of them sees the other (quartet `ready`).
+//! - S4. Nobody but the waiter itself takes it out of the slot or list, and does so before its stack frame goes, also when `park` unwinds. The
+//!   poller only reads them: what it unparks may have left since, and then wakes for nothing.
+//! - S5. Sources are never freed, only recycled. A report carries the generation of the source it was armed with; one that comes late all the
+//!   same makes its new owner try once for nothing, and keeps "closed" from sparing it system calls.
+//!
+//! Who may touch what: `state`, `slots`, `others` anybody; `more` under its lock; arming, and the driver, under `registration`.
+//! `registration` is taken before `more`, and both before no other lock.
+//!
+//! Not chosen: *clearing the bit before the system call* instead of after it: a locked operation as well, and another one to set it
+//! again after a full read. *Registering both directions at once*: a Unix socket reports room to write after each message that its
+//! peer reads, so that an echo costs two reports.
+
+use super::{Driver, pool};
+use crate::io::wait::{self, Reason};
+use crate::rt::Handle;
+use rustix::event::epoll::EventFlags;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use umcg_core::context::lock::HoldLock;
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read = 0,
+    Write = 1,
+}
+
+impl Direction {
+    const fn ready(self) -> u64 {
+        1 << self as u32
+    }
+
+    const fn closed(self) -> u64 {
+        4 << self as u32
+    }
+
+    const fn armed(self) -> u64 {
+        16 << self as u32
+    }
+}
+
+const READY: u64 = 3;
+const ARMED: u64 = 48;
+const URGENT: u64 = 64;
+const TICK: u64 = 256;
+
+/// What [`Source::look`] saw.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    #[inline]
+    pub(crate) fn is_ready(self, direction: Direction) -> bool {
+        self.0 & direction.ready() != 0
+    }
+}
+
+/// One who waits and found the slot taken. It lies in its waiter's stack frame.
+struct Waiter {
+    handle: Handle,
+    direction: Direction,
+    next: Option<NonNull<Waiter>>,
+}
+
+/// The list of those, newest first.
+struct Waiters(Option<NonNull<Waiter>>);
+
+// SAFETY: the list is used under its lock, and what it points to stays until it was taken out, under the same lock (S4).
+unsafe impl Send for Waiters {}
+
+/// See the module.
+#[repr(align(64))]
+pub(crate) struct Source {
+    state: AtomicU64,
+    slots: [AtomicPtr<()>; 2],
+    others: AtomicU32,
+    generation: AtomicU32,
+    /// The process that it was handed out in, as [`pool::forks`] counts them.
+    born: AtomicU32,
+    more: HoldLock<Waiters>,
+    registration: HoldLock<Option<Driver>>,
+}
+
+/// Takes the handles of who is to be unparked.
+pub(crate) type Wake<'a> = &'a mut dyn FnMut(Handle);
+
+impl Source {
+    pub(super) const fn new() -> Source {
+        Source {
+            state: AtomicU64::new(READY),
+            slots: [AtomicPtr::new(std::ptr::null_mut()), AtomicPtr::new(std::ptr::null_mut())],
+            others: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            born: AtomicU32::new(0),
+            more: HoldLock::new(Waiters(None)),
+            registration: HoldLock::new(None),
+        }
+    }
+
+    /// Says that it was handed out in this process.
+    pub(super) fn adopt(&self) {
+        self.born.store(pool::forks(), Relaxed);
+    }
+
+    /// Whether it was handed out before a fork whose child this is: its driver and its locks are the parent's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.born.load(Relaxed) != pool::forks()
+    }
+
+    /// What a report about this source carries: its address, and its generation in the bits that an address leaves free.
+    fn key(&'static self) -> u64 {
+        let generation = u64::from(self.generation.load(Relaxed));
+        (self as *const Source).expose_provenance() as u64 | generation << 48
+    }
+
+    /// The source that a report is about; none when it is about a former owner.
+    pub(super) fn of_key(key: u64) -> Option<&'static Source> {
+        let address = (key & ((1 << 48) - 1)) as usize;
+        // SAFETY: keys are made by `key`, of sources, which are never freed (S5).
+        let source: &'static Source = unsafe { &*std::ptr::with_exposed_provenance::<Source>(address) };
+        (u64::from(source.generation.load(Relaxed)) & 0xffff == key >> 48).then_some(source)
+    }
+
+    /// What may be tried without waiting.
+    #[inline]
+    pub(crate) fn look(&self) -> Seen {
+        // ORDERING(report.1): Acquire, pairs with report.2: what was done before a report is seen by who relies on it.
+        Seen(self.state.load(Acquire))
+    }
+
+    /// The kernel said "not now" to a system call made after `seen` (S1).
+    #[inline]
+    pub(crate) fn not_now(&self, direction: Direction, seen: Seen) {
+        // A failure is a report, or the other direction's doing; then one more system call says it again.
+        let _ = self.state.compare_exchange(seen.0, seen.0 & !direction.ready(), Relaxed, Relaxed);
+    }
+
+    /// A read got less than it asked for, so there is no more: the next one waits at once, unless the stream has ended, or may have stopped short
+    /// of urgent data.
+    #[inline]
+    pub(crate) fn drained(&self, direction: Direction, seen: Seen) {
+        if seen.0 & (direction.closed() | URGENT) == 0 {
+            self.not_now(direction, seen);
+        }
+    }
+
+    /// Asks the driver to report `directions`, of which the kernel just said "not now".
+    ///
+    /// # Errors
+    /// What the driver says: that the descriptor cannot be waited for, or that there are too many.
+    #[cold]
+    pub(crate) fn arm(&'static self, fd: BorrowedFd<'_>, directions: &[Direction]) -> io::Result<()> {
+        let here = wait::driver()?;
+        let mut registration = self.registration.lock();
+        // Under the lock: a driver that ends later finds this source.
+        here.check()?;
+        let state = self.state.load(Relaxed);
+        let ready = directions.iter().fold(0, |bits, direction| bits | direction.ready());
+        let wanted = directions.iter().fold(state & ARMED, |bits, direction| bits | direction.armed());
+        if wanted == state & ARMED {
+            return Ok(()); // another one who waits was first
+        }
+        let flags = interest(wanted);
+        // Before the kernel is asked, whose report may come at once (S2).
+        self.state.fetch_and(!ready, Relaxed);
+        let result = match &*registration {
+            Some(driver) => driver.modify(fd, self.key(), flags),
+            None => here.add(fd, self.key(), flags),
+        };
+        match result {
+            Ok(()) => {
+                self.state.fetch_or(wanted, Relaxed);
+                registration.get_or_insert(here);
+                Ok(())
+            }
+            Err(error) => {
+                self.state.fetch_or(ready, Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until `direction` may be tried. The caller arms it before.
+    ///
+    /// # Errors
+    /// `TimedOut` when `deadline` passes first.
+    pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> io::Result<()> {
+        let mut own = Waiter { handle: Handle::current(), direction, next: None };
+        let _place = Place::take(self, &mut own);
+        loop {
+            // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: stand in the slot or list, then look (S3).
+            let state = self.state.load(SeqCst);
+            if state & direction.ready() != 0 {
+                return Ok(());
+            }
+            if !wait::park_until(reason, deadline) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// Waits until `direction` of this or of another source may be tried. The caller arms both before.
+    pub(crate) fn wait_either(&'static self, other: &'static Source, direction: Direction, reason: Reason) {
+        let handle = Handle::current();
+        let (mut here, mut there) = (Waiter { handle, direction, next: None }, Waiter { handle, direction, next: None });
+        let _places = (Place::take(self, &mut here), Place::take(other, &mut there));
+        // ORDERING(ready.2): as in `wait`.
+        while (self.state.load(SeqCst) | other.state.load(SeqCst)) & direction.ready() == 0 {
+            wait::park(reason);
+        }
+    }
+
+    /// Whether the driver was asked to report `direction`.
+    #[inline]
+    pub(crate) fn is_armed(&self, direction: Direction) -> bool {
+        // ORDERING(report.1)
+        self.state.load(Acquire) & direction.armed() != 0
+    }
+
+    /// The kernel reports: `wake` gets those who wait for it.
+    pub(super) fn report(&self, events: EventFlags, wake: Wake<'_>) {
+        let bits = state_bits(events);
+        self.set(|state| (state | bits).wrapping_add(TICK));
+        for direction in [Direction::Read, Direction::Write] {
+            if bits & direction.ready() != 0 {
+                self.call(direction, wake);
+            }
+        }
+    }
+
+    /// The driver ends: nobody is armed any more, and all try again, with the driver that they find then.
+    pub(super) fn driver_gone(&self, gone: &Driver, wake: Wake<'_>) {
+        let mut registration = self.registration.lock();
+        if !registration.as_ref().is_some_and(|driver| driver.is(gone)) {
+            return;
+        }
+        *registration = None;
+        self.set(|state| (state & !ARMED | READY).wrapping_add(TICK));
+        drop(registration);
+        self.call(Direction::Read, wake);
+        self.call(Direction::Write, wake);
+    }
+
+    fn set(&self, f: impl Fn(u64) -> u64) {
+        // ORDERING(ready.3): SeqCst, quartet with ready.1, ready.2, ready.4: change the state, then look for who waits (S3).
+        // ORDERING(report.2): Release, pairs with report.1.
+        let _ = self.state.fetch_update(SeqCst, Relaxed, |state| Some(f(state)));
+    }
+
+    /// Tells `wake` who waits for `direction`.
+    #[inline]
+    fn call(&self, direction: Direction, wake: Wake<'_>) {
+        // ORDERING(ready.4): SeqCst, quartet with ready.1, ready.2, ready.3.
+        let first = self.slots[direction as usize].load(SeqCst);
+        if !first.is_null() {
+            // SAFETY: the slot held a handle's raw form; handles stay usable for ever.
+            wake(unsafe { Handle::from_raw(first) });
+        }
+        // ORDERING(ready.4)
+        if self.others.load(SeqCst) != 0 {
+            self.call_others(direction, wake);
+        }
+    }
+
+    #[cold]
+    fn call_others(&self, direction: Direction, wake: Wake<'_>) {
+        let waiters = self.more.lock();
+        let mut at = waiters.0;
+        while let Some(waiter) = at {
+            // SAFETY: it is in the list, and we hold the lock (S4).
+            let waiter = unsafe { waiter.as_ref() };
+            if waiter.direction == direction {
+                wake(waiter.handle);
+            }
+            at = waiter.next;
+        }
+    }
+
+    /// The descriptor is about to be closed or given away. The caller is the last one to use the source.
+    pub(crate) fn release(&'static self, fd: BorrowedFd<'_>) {
+        if self.is_foreign() {
+            return; // the parent's driver still has it
+        }
+        if let Some(driver) = self.registration.lock().take() {
+            driver.remove(fd);
+        }
+        self.generation.fetch_add(1, Relaxed);
+        self.state.store(READY, Relaxed);
+        pool::give(self);
+    }
+}
+
+/// A waiter's place in the slot or the list; ends when dropped.
+struct Place<'a> {
+    source: &'a Source,
+    direction: Direction,
+    /// None in the slot.
+    waiter: Option<NonNull<Waiter>>,
+}
+
+impl<'a> Place<'a> {
+    fn take(source: &'a Source, waiter: &mut Waiter) -> Place<'a> {
+        let direction = waiter.direction;
+        let own = waiter.handle.into_raw().cast_mut();
+        let slot = &source.slots[direction as usize];
+        // ORDERING(ready.1): SeqCst, quartet with ready.2, ready.3, ready.4.
+        if slot.compare_exchange(std::ptr::null_mut(), own, SeqCst, Relaxed).is_ok() {
+            return Place { source, direction, waiter: None };
+        }
+        let waiter = NonNull::from(waiter);
+        let mut waiters = source.more.lock();
+        // SAFETY: it is the caller's, and not in the list yet.
+        unsafe { (*waiter.as_ptr()).next = waiters.0 };
+        waiters.0 = Some(waiter);
+        // ORDERING(ready.1)
+        source.others.fetch_add(1, SeqCst);
+        Place { source, direction, waiter: Some(waiter) }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(own) = self.waiter else {
+            self.source.slots[self.direction as usize].store(std::ptr::null_mut(), Relaxed);
+            return;
+        };
+        let mut waiters = self.source.more.lock();
+        let mut link: *mut Option<NonNull<Waiter>> = &mut waiters.0;
+        // SAFETY: links lead from the list's head through waiters that are in it; we hold the lock (S4).
+        while let Some(at) = unsafe { *link } {
+            // SAFETY: as above.
+            let next = unsafe { &raw mut (*at.as_ptr()).next };
+            if at == own {
+                // SAFETY: as above, for both links.
+                unsafe { std::ptr::copy(next, link, 1) };
+                break;
+            }
+            link = next;
+        }
+        self.source.others.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What to ask the kernel for.
+fn interest(armed: u64) -> EventFlags {
+    let mut flags = EventFlags::ET;
+    if armed & Direction::Read.armed() != 0 {
+        flags |= EventFlags::IN | EventFlags::RDHUP | EventFlags::PRI;
+    }
+    if armed & Direction::Write.armed() != 0 {
+        flags |= EventFlags::OUT;
+    }
+    flags
+}
+
+/// What a report says about the state.
+fn state_bits(events: EventFlags) -> u64 {
+    let mut bits = 0;
+    if events.intersects(EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+        bits |= Direction::Read.ready();
+    }
+    if events.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+        bits |= Direction::Write.ready();
+    }
+    if events.intersects(EventFlags::RDHUP | EventFlags::HUP) {
+        bits |= Direction::Read.closed();
+    }
+    if events.contains(EventFlags::PRI) {
+        bits |= URGENT;
+    }
+    bits
+}

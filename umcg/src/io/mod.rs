@@ -1,0 +1,114 @@
+//! Standard input and output that park their worker, and the driver under all of `net`, `fs` and `process`.
+//!
+//! The standard streams belong to others too (the shell, the other end of a pipeline), so they are not made non-blocking: by the ring the kernel waits
+//! for us, and without one a helper thread does. They have no buffer; put a `BufReader` or `LineWriter` around them.
+//!
+//! ```no_run
+//! use std::io::BufRead;
+//!
+//! umcg::spawn(|| {
+//!     for line in std::io::BufReader::new(umcg::io::stdin()).lines() {
+//!         println!("{}", line.unwrap());
+//!     }
+//! });
+//! ```
+
+pub(crate) mod driver;
+pub(crate) mod fd;
+pub(crate) mod operation;
+pub(crate) mod wait;
+
+pub use driver::DriverKind;
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+/// Standard input, without a buffer. Several readers share what comes, a piece each.
+#[derive(Debug)]
+pub struct Stdin(());
+
+/// Standard output, without a buffer. Each call writes what it can at once; concurrent calls may mix.
+#[derive(Debug)]
+pub struct Stdout(());
+
+/// Standard error, likewise.
+#[derive(Debug)]
+pub struct Stderr(());
+
+/// Standard input.
+pub fn stdin() -> Stdin {
+    Stdin(())
+}
+
+/// Standard output.
+pub fn stdout() -> Stdout {
+    Stdout(())
+}
+
+/// Standard error.
+pub fn stderr() -> Stderr {
+    Stderr(())
+}
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        operation::read(self.as_fd(), buffer, None)
+    }
+}
+
+impl Read for &Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        operation::read(self.as_fd(), buffer, None)
+    }
+}
+
+impl AsFd for Stdin {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        rustix::stdio::stdin()
+    }
+}
+
+impl AsRawFd for Stdin {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+macro_rules! output {
+    ($type:ident, $fd:path) => {
+        impl Write for $type {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                operation::write(self.as_fd(), buffer, None)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        impl Write for &$type {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                operation::write(self.as_fd(), buffer, None)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        impl AsFd for $type {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                $fd()
+            }
+        }
+
+        impl AsRawFd for $type {
+            fn as_raw_fd(&self) -> RawFd {
+                self.as_fd().as_raw_fd()
+            }
+        }
+    };
+}
+
+output!(Stdout, rustix::stdio::stdout);
+output!(Stderr, rustix::stdio::stderr);

@@ -1,0 +1,105 @@
+//! Reads and writes of what has no readiness: files, terminals, whatever standard input is.
+//!
+//! By the ring, or in a blocking scope where there is none. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
+
+use super::wait::{self, Reason};
+use crate::blocking;
+use io_uring::{opcode, squeue, types};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::ffi::CStr;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The offset that means the file's own position.
+const POSITION: u64 = u64::MAX;
+/// What the kernel transfers at most.
+const MOST: usize = 0x7fff_f000;
+
+/// Makes `entry`'s operation, or what stands for it where there is no ring. `discard` gets, and drops, a result that nobody waits for any more.
+///
+/// # Safety
+/// As [`Ring::run`](super::driver::uring::Ring::run).
+unsafe fn carry_out<T>(
+    reason: Reason,
+    entry: squeue::Entry,
+    discard: fn(usize) -> T,
+    mut fallback: impl FnMut() -> Result<usize, Errno>,
+) -> io::Result<usize> {
+    let driver = wait::driver()?;
+    loop {
+        let result = match driver.ring() {
+            Some(ring) => {
+                driver.check()?;
+                // SAFETY: passed on.
+                unsafe { ring.run(reason, entry.clone(), |result| drop(discard(result))) }
+            }
+            None => blocking(&mut fallback).map_err(io::Error::from),
+        };
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Reads at `offset`, or at the file's position.
+pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+    let offset = offset.unwrap_or(POSITION);
+    let cached = rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
+    match cached {
+        Ok(done) => return Ok(done),
+        // Not cached; a signal; a kind of file, or a kernel, that does not know the question.
+        Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let length = buffer.len().min(MOST);
+    let entry = opcode::Read::new(types::Fd(fd.as_raw_fd()), buffer.as_mut_ptr(), length as u32).offset(offset).build();
+    let fallback = || match offset {
+        POSITION => rustix::io::read(fd, &mut *buffer),
+        offset => rustix::io::pread(fd, &mut *buffer, offset),
+    };
+    // SAFETY: the buffer is borrowed until this returns or unwinds.
+    unsafe { carry_out(&"read", entry, drop, fallback) }
+}
+
+/// Writes at `offset`, or at the file's position.
+pub(crate) fn write(fd: BorrowedFd<'_>, buffer: &[u8], offset: Option<u64>) -> io::Result<usize> {
+    let offset = offset.unwrap_or(POSITION);
+    let length = buffer.len().min(MOST);
+    let entry = opcode::Write::new(types::Fd(fd.as_raw_fd()), buffer.as_ptr(), length as u32).offset(offset).build();
+    let fallback = || match offset {
+        POSITION => rustix::io::write(fd, buffer),
+        offset => rustix::io::pwrite(fd, buffer, offset),
+    };
+    // SAFETY: as in `read`.
+    unsafe { carry_out(&"write", entry, drop, fallback) }
+}
+
+/// Waits until what was written is on the disk; `data`: only what is needed to read it again.
+pub(crate) fn sync(fd: BorrowedFd<'_>, data: bool) -> io::Result<()> {
+    let flags = if data { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
+    let entry = opcode::Fsync::new(types::Fd(fd.as_raw_fd())).flags(flags).build();
+    let fallback = || if data { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map(|()| 0);
+    // SAFETY: the entry points to nothing.
+    unsafe { carry_out(&"fsync", entry, drop, fallback) }.map(|_| ())
+}
+
+/// Opens a file.
+pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> io::Result<OwnedFd> {
+    let entry = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr()).flags(flags).mode(mode).build();
+    let mut opened = None;
+    let fallback = || {
+        let flags = rustix::fs::OFlags::from_bits_retain(flags as u32);
+        opened = Some(rustix::fs::open(path, flags, rustix::fs::Mode::from_bits_retain(mode))?);
+        Ok(0)
+    };
+    // SAFETY: the path is borrowed until this returns or unwinds.
+    let fd = unsafe { carry_out(&"open", entry, own, fallback) }?;
+    Ok(opened.unwrap_or_else(|| own(fd)))
+}
+
+/// A descriptor that the kernel has just made for us.
+fn own(fd: usize) -> OwnedFd {
+    // SAFETY: it is the result of an OpenAt, which nobody else has seen.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}

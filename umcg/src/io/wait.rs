@@ -1,0 +1,48 @@
+//! What input and output need of the runtime, and all they use of it.
+
+use super::driver::Driver;
+use crate::rt;
+use std::io;
+use std::time::Instant;
+
+/// What a dump says of a worker that waits.
+pub(crate) type Reason = &'static &'static str;
+
+/// No deadline. Deadlines are nanoseconds of the monotonic clock.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// An instant as a deadline.
+pub(crate) fn nanos(instant: Instant) -> u64 {
+    rt::time::nanos(instant)
+}
+
+/// So many nanoseconds from now.
+pub(crate) fn after(nanoseconds: u64) -> u64 {
+    rt::time::now().saturating_add(nanoseconds)
+}
+
+/// Parks the caller, perhaps for nothing. A point of cancellation: may unwind.
+#[inline]
+pub(crate) fn park(reason: Reason) {
+    rt::park::park_for(reason);
+}
+
+/// Likewise, until `deadline` at most. False when that has passed.
+#[inline]
+pub(crate) fn park_until(reason: Reason, deadline: u64) -> bool {
+    if deadline == NEVER {
+        rt::park::park_for(reason);
+        return true;
+    }
+    rt::park::park_until(reason, deadline)
+}
+
+/// Parks the caller, who must not unwind here.
+pub(crate) fn park_shielded(reason: Reason) {
+    rt::park::park_shielded(reason);
+}
+
+/// The driver of the caller's runtime; of the global one for who is in none.
+pub(crate) fn driver() -> io::Result<Driver> {
+    rt::with_driver(Driver::clone)
+}

@@ -1,0 +1,310 @@
+//! A runtime, as its owner has it.
+
+use super::join::JoinHandle;
+use super::runtime::{Parts, Shared};
+use super::scheduler::{Scheduler, WorkStealing};
+use super::spawn::{Builder, SpawnError, no_worker};
+use super::{dump, server, watch};
+use crate::io::driver::{Driver, DriverKind};
+use crate::{Error, Server};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::thread;
+use std::time::{Duration, Instant};
+use umcg_core::context::stack::StackError;
+use umcg_core::raw::Class;
+
+/// How to start a [`Runtime`].
+#[must_use = "`build` starts it"]
+pub struct RuntimeBuilder {
+    servers: usize,
+    scheduler: Option<Box<dyn Scheduler>>,
+    stack_size: usize,
+    name: String,
+    preemption: Option<Duration>,
+    pin: bool,
+    driver: DriverKind,
+    on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+impl std::fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimeBuilder").field("servers", &self.servers).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a worker's stack where nothing is said.
+const STACK_SIZE: usize = 64 << 10;
+/// The most servers of a runtime.
+const MOST_SERVERS: usize = 1024;
+
+impl RuntimeBuilder {
+    fn new() -> RuntimeBuilder {
+        RuntimeBuilder {
+            servers: 0,
+            scheduler: None,
+            stack_size: STACK_SIZE,
+            name: "umcg".to_owned(),
+            preemption: None,
+            pin: false,
+            driver: DriverKind::Auto,
+            on_deadlock: None,
+        }
+    }
+
+    /// How many servers run workers; 0, the default, for one a CPU that the process may use.
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.servers = servers;
+        self
+    }
+
+    /// Who decides which worker runs next; [`WorkStealing`] by default.
+    pub fn scheduler(mut self, scheduler: impl Scheduler) -> Self {
+        self.scheduler = Some(Box::new(scheduler));
+        self
+    }
+
+    /// Bytes of a worker's stack, rounded up to a power of two; 64 KiB by default.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// The name of the runtime's kernel threads, before their numbers; `umcg` by default.
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// For how long a worker may run while others wait; none, the default, for as long as it likes. With a scheduler that has ranks a more urgent worker also
+    /// preempts a less urgent one at once. What preemption asks of workers: see [`set_preemption`](crate::set_preemption).
+    pub fn preemption(mut self, interval: Option<Duration>) -> Self {
+        self.preemption = interval;
+        self
+    }
+
+    /// Whether each server stays on a CPU of its own, as far as there are.
+    pub fn pin(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// What waits for I/O.
+    pub fn driver(mut self, kind: DriverKind) -> Self {
+        self.driver = kind;
+        self
+    }
+
+    /// Calls `f` with a dump when all workers wait, and for nothing that could come by itself: no deadline, no I/O, nothing that blocks. Only another
+    /// thread could make one go on then. Called once each time that happens.
+    pub fn on_deadlock(mut self, f: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_deadlock = Some(Box::new(f));
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Error::Stack`] for an impossible stack size; [`Error::Os`] where the kernel gives no threads or descriptors.
+    ///
+    /// # Panics
+    /// For more than 1024 servers.
+    pub fn build(self) -> Result<Runtime, Error> {
+        let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
+        let servers = if self.servers == 0 { cpus } else { self.servers };
+        assert!(servers <= MOST_SERVERS, "a runtime has at most {MOST_SERVERS} servers");
+        let class = Class::for_size(self.stack_size).ok_or(Error::Stack(umcg_core::uth::Error::Stack(StackError::TooLarge)))?;
+        let parts = Parts {
+            scheduler: self.scheduler.unwrap_or_else(|| Box::new(WorkStealing::new())),
+            servers,
+            driver: Driver::new(self.driver).map_err(Error::from_io)?,
+            class,
+            name: self.name,
+            preemption: self.preemption,
+            on_deadlock: self.on_deadlock,
+        };
+        let shared = Arc::new(Shared::new(parts));
+        shared.hook();
+        let mut runtime = Runtime { shared, threads: Vec::new() };
+        for index in 0..servers {
+            runtime.start_server(index, self.pin.then_some(index % cpus))?;
+        }
+        runtime.start_watch()?;
+        Ok(runtime)
+    }
+}
+
+/// Servers that run workers until there are none. Dropping it waits for all its workers.
+#[derive(Debug)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("name", &self.name).field("servers", &self.seats.len()).finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// How to start one.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    /// One with a server for each CPU.
+    ///
+    /// # Errors
+    /// As [`RuntimeBuilder::build`].
+    pub fn new() -> Result<Runtime, Error> {
+        Runtime::builder().build()
+    }
+
+    fn start_server(&mut self, index: usize, cpu: Option<usize>) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let name = format!("{}-{index}", shared.name);
+        let interval = shared.watch.preemption();
+        // The server says whether it could be made one.
+        let (tell, told) = std::sync::mpsc::channel();
+        let body = move || {
+            if let Some(cpu) = cpu {
+                pin_to(cpu);
+            }
+            let server = match Server::register_in(shared.group, interval) {
+                Ok(server) => server,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let _ = tell.send(Ok(()));
+            // SAFETY: the thread keeps the runtime until the server has ended.
+            let shared = unsafe { &*Arc::as_ptr(&shared) };
+            server::main(shared, index, server.raw());
+        };
+        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::from_io)?;
+        self.threads.push(thread);
+        told.recv().unwrap_or(Err(Error::OutOfMemory))
+    }
+
+    fn start_watch(&mut self) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let name = format!("{}-watch", shared.name);
+        let thread = thread::Builder::new().name(name).spawn(move || watch::main(&shared)).map_err(Error::from_io)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// How many servers it has.
+    pub fn servers(&self) -> usize {
+        self.shared.seats.len()
+    }
+
+    /// What waits for its I/O.
+    pub fn driver(&self) -> DriverKind {
+        self.shared.driver.kind()
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> usize {
+        self.shared.live() as usize
+    }
+
+    /// Makes a light worker of this runtime. See [`Builder::spawn_light`].
+    ///
+    /// # Panics
+    /// When there is no memory for its stack.
+    ///
+    /// # Safety
+    /// As [`Builder::spawn_light`].
+    pub unsafe fn spawn_light<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        // SAFETY: passed on.
+        unsafe { self.build_light(&Builder::new(), f) }.unwrap_or_else(|error| no_worker(error))
+    }
+
+    /// Makes a light worker of this runtime, as the builder says.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    ///
+    /// # Safety
+    /// As [`Builder::spawn_light`].
+    pub unsafe fn build_light<F, R>(&self, builder: &Builder<'_>, f: F) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        // SAFETY: passed on.
+        unsafe { builder.make_outside(&self.shared, f, None) }
+    }
+
+    /// A text with all its workers: name, what each is doing, and where those stand that wait.
+    pub fn dump(&self) -> String {
+        dump::dump(&self.shared)
+    }
+
+    /// Waits until there are no workers, and ends the servers. Not to be called by a worker of this runtime.
+    pub fn shutdown(self) {
+        drop(self);
+    }
+
+    /// Like [`Runtime::shutdown`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// How many workers there are still: they are given up, together with all that they own, and run no more.
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
+        self.close();
+        let deadline = Instant::now() + timeout;
+        while !self.shared.is_over() && Instant::now() < deadline {
+            thread::sleep((deadline - Instant::now()).min(Duration::from_millis(1)));
+        }
+        let left = if self.shared.is_over() { 0 } else { self.shared.live() as usize };
+        if left > 0 {
+            self.shared.end();
+            // What the workers that are left may still refer to.
+            std::mem::forget(self.shared.clone());
+        }
+        self.join_threads();
+        if left == 0 { Ok(()) } else { Err(left) }
+    }
+
+    fn close(&self) {
+        // ORDERING(closing): SeqCst with itself: who makes a worker from outside counts it and then looks at this.
+        self.shared.closing.store(true, SeqCst);
+        if self.shared.live() == 0 {
+            self.shared.end();
+        } else {
+            self.shared.sleepers.wake_all(&self.shared);
+        }
+    }
+
+    fn join_threads(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.shared.driver.close();
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.close();
+            self.join_threads();
+            self.shared.give_group_back();
+        }
+    }
+}
+
+fn pin_to(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    // Refused by a smaller set that the process was given: then it stays unpinned.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}

@@ -1,0 +1,115 @@
+//! Cancellation: a worker is asked to end, and ends by unwinding from the next place where it waits.
+//!
+//! What is asked is a depth: 1 for the whole worker ([`JoinHandle::abort`](super::JoinHandle::abort)), `n + 1` for the `n`-th cancel scope that it is in
+//! ([`timeout`](super::timeout)). The word `cancel` keeps the lowest, 0 for none. A wait looks at it before and after; who asks writes it and
+//! then interrupts the wait. The payload of the unwinding carries the depth; whoever opened that scope catches it, and everybody between sees an ordinary
+//! unwinding: destructors run. It is not a panic: no message, no hook.
+//!
+//! - Who unwinds already is left alone, and so is a section that shields itself: what must not be cut, like waiting for the workers of a scope.
+//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there. ORDERING(cancel.1): SeqCst, pairs with
+//!   cancel.2: who is about to wait says where and then looks at `cancel`, who asks writes `cancel` and then looks where.
+
+use super::join;
+use super::runnable::Runnable;
+use super::runtime;
+use super::scheduler::Why;
+use super::server;
+use super::task::Task;
+use std::sync::atomic::{Ordering::*, fence};
+
+/// The payload of a worker that unwinds because it was asked to.
+pub(crate) struct Unwinding(pub(crate) u32);
+
+/// In `depth`: one shield.
+const SHIELD: u32 = 1 << 16;
+/// The most cancel scopes within each other.
+pub(crate) const DEEPEST: u32 = 60;
+
+#[inline(always)]
+pub(crate) fn is_asked(task: &Task) -> bool {
+    task.cancel.load(Relaxed) != 0
+}
+
+/// A point of cancellation of the calling worker or thread, whose task this is.
+#[inline(always)]
+pub(crate) fn check(task: &Task) {
+    if is_asked(task) {
+        unwind(task);
+    }
+}
+
+/// Unwinds unless the caller shields itself or unwinds already.
+#[cold]
+pub(crate) fn unwind(task: &Task) {
+    let depth = task.cancel.load(Relaxed);
+    if task.depth.load(Relaxed) < SHIELD && !std::thread::panicking() && depth != 0 {
+        std::panic::resume_unwind(Box::new(Unwinding(depth)));
+    }
+}
+
+/// A point of cancellation: unwinds the calling worker if it was asked to end. For long computations, which wait nowhere.
+pub fn checkpoint() {
+    if let Some(task) = server::current_task() {
+        check(task);
+    }
+}
+
+/// Asks `task` to end from this depth on.
+pub(crate) fn ask(task: &'static Task, depth: u32) {
+    let lower = |now: u32| (now == 0 || depth < now).then_some(depth);
+    let _ = task.cancel.fetch_update(Relaxed, Relaxed, lower);
+    interrupt(task);
+}
+
+/// Makes it look, wherever it waits.
+fn interrupt(task: &'static Task) {
+    // ORDERING(cancel.1): SeqCst, pairs with cancel.2.
+    fence(SeqCst);
+    // SAFETY: null, or the word of a task, which is never freed.
+    match unsafe { task.waits_at.load(Relaxed).as_ref() } {
+        Some(word) if join::leave(word, task) => {
+            // SAFETY: taken from where it waited, with the right to run it.
+            runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
+        }
+        _ => super::park::unpark(task),
+    }
+}
+
+/// Whether `task`, which has just said where it waits, was asked before that.
+pub(crate) fn was_asked(task: &Task) -> bool {
+    // ORDERING(cancel.2): SeqCst, pairs with cancel.1.
+    fence(SeqCst);
+    is_asked(task) && task.depth.load(Relaxed) < SHIELD
+}
+
+/// Opens a scope of the calling task; returns its depth. None when there are too many.
+pub(crate) fn open(task: &Task) -> Option<u32> {
+    let depth = task.depth.load(Relaxed);
+    if depth & (SHIELD - 1) >= DEEPEST {
+        return None;
+    }
+    task.depth.store(depth + 1, Relaxed);
+    Some((depth & (SHIELD - 1)) + 2)
+}
+
+/// Closes it. What was asked of it alone is forgotten.
+pub(crate) fn close(task: &Task, scope: u32) {
+    task.depth.store(task.depth.load(Relaxed) - 1, Relaxed);
+    let _ = task.cancel.compare_exchange(scope, 0, Relaxed, Relaxed);
+}
+
+/// Keeps cancellation off the calling task as long as it lives.
+pub(crate) struct Shield(&'static Task);
+
+impl Shield {
+    pub(crate) fn new(task: &'static Task) -> Shield {
+        task.depth.store(task.depth.load(Relaxed) + SHIELD, Relaxed);
+        Shield(task)
+    }
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        self.0.depth.store(self.0.depth.load(Relaxed) - SHIELD, Relaxed);
+    }
+}

@@ -1,0 +1,120 @@
+//! What all workers of a runtime are doing, for people.
+//!
+//! While the dump is taken no server begins to run a worker: each stops at its next turn, and says so. One that runs a worker for longer than [`PATIENCE`] is
+//! passed over; it stops as soon as that worker leaves. So all workers but those that such servers run, and those that block on helpers, are
+//! suspended and stay so: their stacks can be looked at.
+
+use super::park;
+use super::runtime::Shared;
+use super::task::Task;
+use super::time;
+use std::backtrace::Backtrace;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+use umcg_core::raw::{self, Doing};
+
+/// How long the dump waits for a server to stop.
+const PATIENCE: u64 = 100_000_000;
+/// A backtrace is taken only where the worker has so many bytes of stack left for that.
+const ROOM: usize = 16 << 10;
+/// So many workers are described; of more, only how many there are.
+const MOST: usize = 1_000;
+
+/// A text with a paragraph a worker.
+pub(crate) fn dump(shared: &Shared) -> String {
+    let stopped = shared.stop();
+    let mut text = String::new();
+    describe_runtime(&mut text, shared);
+    let mut count = 0;
+    raw::each_light_worker(&mut |worker| {
+        if worker.group() != shared.group {
+            return;
+        }
+        count += 1;
+        if count <= MOST {
+            describe(&mut text, shared, worker, stopped.all);
+        }
+    });
+    if count > MOST {
+        let _ = writeln!(text, "… and {} more", count - MOST);
+    }
+    drop(stopped);
+    text
+}
+
+fn describe_runtime(text: &mut String, shared: &Shared) {
+    let sleepers: usize = shared.seats.iter().map(|seat| seat.timers.len()).sum();
+    let _ = writeln!(
+        text,
+        "runtime `{}`: {} workers, {} servers ({} asleep), {} deadlines, I/O by {:?}",
+        shared.name,
+        shared.live(),
+        shared.seats.len(),
+        shared.sleepers.asleep(),
+        sleepers,
+        shared.driver.kind(),
+    );
+}
+
+fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped: bool) {
+    let task = Task::of(worker);
+    let name = worker.name();
+    let name = if name.is_empty() { "(no name)" } else { &name };
+    let doing = worker.doing();
+    let runs_on = shared.seats.iter().position(|seat| seat.server().is_some_and(|server| server.runs(worker)));
+    let state = match (doing, runs_on) {
+        (Doing::Blocked, _) => "blocks in the kernel".to_owned(),
+        (_, Some(server)) => format!("runs on server {server}"),
+        _ => match task.reason() {
+            _ if park::is_notified(task) => "ready".to_owned(),
+            "" => "ready, has not waited yet".to_owned(),
+            reason => format!("waits: {reason}"),
+        },
+    };
+    let _ = writeln!(text, "\nworker {:#x} {name}: {state}", worker.id());
+    if all_stopped && doing == Doing::Suspended && runs_on.is_none() {
+        if let Some(trace) = backtrace(worker) {
+            let _ = write!(text, "{trace}");
+        }
+    }
+}
+
+/// Where a suspended worker stands.
+fn backtrace(worker: raw::Worker) -> Option<Backtrace> {
+    let mut trace = None;
+    // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped.
+    let looked = unsafe { worker.inspect(ROOM, &mut || trace = Some(Backtrace::force_capture())) };
+    if looked { trace } else { None }
+}
+
+/// The servers are stopped; they go on when it is dropped.
+struct Stopped<'a> {
+    shared: &'a Shared,
+    /// Each of them was.
+    all: bool,
+}
+
+impl Shared {
+    fn stop(&self) -> Stopped<'_> {
+        self.stopping.fetch_add(1, Relaxed);
+        umcg_core::asymmetric::heavy();
+        self.sleepers.wake_all(self);
+        let deadline = time::now() + PATIENCE;
+        let all = loop {
+            let stopped = self.seats.iter().all(|seat| seat.local().is_none_or(|local| local.is_stopped()));
+            if stopped || time::now() >= deadline {
+                break stopped;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        };
+        Stopped { shared: self, all }
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.shared.stopping.fetch_sub(1, Release);
+        self.shared.sleepers.wake_all(self.shared);
+    }
+}

@@ -1,0 +1,39 @@
+//! Futures: run to their end by a worker or thread that parks while they wait.
+
+use super::handle::Handle;
+use super::park;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+
+/// Runs a future to its end, and returns its output. The caller parks while the future waits: a worker switches, a plain thread sleeps. A point of
+/// cancellation.
+///
+/// What the future does is the caller's: one of another runtime's types still needs that runtime to drive its I/O and timers.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = waker(Handle::current());
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => park::park_for(&"future"),
+        }
+    }
+}
+
+/// A waker that unparks. It owns nothing: a handle is a plain word that never dangles.
+fn waker(handle: Handle) -> Waker {
+    // SAFETY: the functions below keep the contract: they are thread-safe, and there is nothing to count or free.
+    unsafe { Waker::from_raw(raw(handle.into_raw())) }
+}
+
+fn raw(data: *const ()) -> RawWaker {
+    const TABLE: RawWakerVTable = RawWakerVTable::new(raw, wake, wake, |_| {});
+    RawWaker::new(data, &TABLE)
+}
+
+fn wake(data: *const ()) {
+    // SAFETY: `waker` made the word from a handle.
+    unsafe { Handle::from_raw(data) }.unpark();
+}

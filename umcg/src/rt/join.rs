@@ -1,0 +1,380 @@
+//! Waiting for a worker's end, and what it returned.
+//!
+//! # States of a worker's `join` word
+//!
+//! ```text
+//!              join: commit                  end
+//!   RUNNING ------------------> waiter ------------> DONE      the handle has the worker's stack, and what it returned
+//!      |  ^                       |                   ^
+//!      |  '--- leave: timeout ----'                   |
+//!      |        or cancelled                          |
+//!      |------------------------ end -----------------'
+//!      '---- drop: DETACHED ---- end: the server recycles the stack
+//! ```
+//!
+//! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to run it) or parked (it is unparked).
+//! - J2: a suspended waiter enters the word after its context was saved, on its server's stack.
+//! - J3: the ended worker's server writes DONE after the worker has left its stack for good: who sees it may recycle that.
+//! - J4: whoever is second recycles: the handle that finds DONE, the end that finds DETACHED. What was returned is dropped by the worker itself if it
+//!   is detached in time; if the handle goes between the worker's last look and its end, the worker is run once more for that.
+//!
+//! One locked operation at the end, one where the joiner has to wait.
+
+use super::cancel::{self, Shield};
+use super::handle::Handle;
+use super::park;
+use super::runnable::Runnable;
+use super::scheduler::Why;
+use super::server::{self, Local};
+use super::task::Task;
+use super::time;
+use std::any::Any;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
+
+pub(crate) const RUNNING: usize = 0;
+const DONE: usize = 1;
+const DETACHED: usize = 2;
+/// How a waiter waits, in the low bits of its address.
+const SUSPENDED: usize = 4;
+const UNPARKS: usize = 8;
+const TASK: usize = !63;
+
+/// Why there is no value.
+#[derive(Debug)]
+pub enum JoinError {
+    /// The worker panicked, with this payload.
+    Panicked(Box<dyn Any + Send>),
+    /// It was asked to end by [`JoinHandle::abort`], and did.
+    Cancelled,
+}
+
+impl JoinError {
+    fn of(payload: Box<dyn Any + Send>) -> JoinError {
+        if payload.is::<cancel::Unwinding>() { JoinError::Cancelled } else { JoinError::Panicked(payload) }
+    }
+
+    /// Goes on with the worker's panic in the caller, or with one that says that it was cancelled.
+    pub fn resume_unwind(self) -> ! {
+        match self {
+            JoinError::Panicked(payload) => std::panic::resume_unwind(payload),
+            JoinError::Cancelled => panic!("the worker was cancelled"),
+        }
+    }
+}
+
+impl std::fmt::Display for JoinError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            JoinError::Panicked(_) => "the worker panicked",
+            JoinError::Cancelled => "the worker was cancelled",
+        })
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// What a worker leaves for its handle.
+pub(crate) type Packet<R> = Result<R, Box<dyn Any + Send>>;
+
+/// Larger packets are kept on the heap, to leave the stack to the frames.
+const LARGEST_IN_PLACE: usize = 512;
+
+/// Where a packet lies: in the room on the worker's stack, or on the heap.
+pub(crate) const fn in_place<R>() -> bool {
+    size_of::<Packet<R>>() <= LARGEST_IN_PLACE
+}
+
+/// The right to a worker's end: what it returned, or that it panicked. Dropping it detaches the worker, which runs on.
+pub struct JoinHandle<R> {
+    task: &'static Task,
+    _result: PhantomData<R>,
+}
+
+// SAFETY: the value comes from another thread anyway, which is what R: Send allows.
+unsafe impl<R: Send> Send for JoinHandle<R> {}
+// SAFETY: a shared handle gives nothing of R away.
+unsafe impl<R: Send> Sync for JoinHandle<R> {}
+
+impl<R> JoinHandle<R> {
+    /// # Safety
+    /// The task is that of a new worker which will leave a `Packet<R>`; there is one handle to it.
+    pub(crate) unsafe fn new(task: &'static Task) -> JoinHandle<R> {
+        JoinHandle { task, _result: PhantomData }
+    }
+
+    /// Waits for the end, and returns what the worker returned. Switches. A point of cancellation: then the worker is detached.
+    ///
+    /// # Errors
+    /// [`JoinError`]: the worker panicked, or was cancelled.
+    #[inline]
+    pub fn join(self) -> Result<R, JoinError> {
+        // ORDERING(join.2): Acquire, pairs with join.1.
+        if self.task.join.load(Acquire) != DONE {
+            wait(self.task);
+        }
+        self.take()
+    }
+
+    /// What the worker returned, if it has ended.
+    ///
+    /// # Errors
+    /// The handle, if it has not.
+    pub fn try_join(self) -> Result<Result<R, JoinError>, JoinHandle<R>> {
+        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+    }
+
+    /// Like [`JoinHandle::join`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// The handle, if the worker has not ended by then.
+    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, JoinHandle<R>> {
+        if wait_until(self.task, time::nanos(deadline)) { Ok(self.take()) } else { Err(self) }
+    }
+
+    /// Like [`JoinHandle::join`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// As [`JoinHandle::join_deadline`].
+    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, JoinHandle<R>> {
+        if wait_until(self.task, time::after(timeout)) { Ok(self.take()) } else { Err(self) }
+    }
+
+    /// Whether the worker has ended, so that `join` returns at once.
+    pub fn is_finished(&self) -> bool {
+        // ORDERING(join.2): as there.
+        self.task.join.load(Acquire) == DONE
+    }
+
+    /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits or from where it waits now. One that has not begun
+    /// does not begin. It may take a while, or not happen at all if the worker waits nowhere any more; `join` tells.
+    pub fn abort(&self) {
+        cancel::ask(self.task, 1);
+    }
+
+    /// The worker's handle.
+    pub fn handle(&self) -> Handle {
+        Handle::of(self.task)
+    }
+
+    pub(crate) fn task(&self) -> &'static Task {
+        self.task
+    }
+
+    /// Takes the packet, and recycles the worker.
+    fn take(self) -> Result<R, JoinError> {
+        let task = ManuallyDrop::new(self).task;
+        // SAFETY: DONE, so the worker has left a packet of R and its stack; the handle is used up.
+        let packet = unsafe { read_packet::<R>(task) };
+        // SAFETY: likewise (J3, J4).
+        unsafe { task.worker().discard() };
+        packet.map_err(JoinError::of)
+    }
+}
+
+impl<R> Drop for JoinHandle<R> {
+    fn drop(&mut self) {
+        // ORDERING(join.2, join.3): Acquire, pairs with join.1; Release, pairs with join.4: the end that recycles comes after all that the handle did.
+        if self.task.join.compare_exchange(RUNNING, DETACHED, AcqRel, Acquire).is_err() {
+            // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
+            drop(unsafe { read_packet::<R>(self.task) });
+            // SAFETY: as above.
+            unsafe { self.task.worker().discard() };
+        }
+    }
+}
+
+impl<R> std::fmt::Debug for JoinHandle<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinHandle").field("handle", &self.handle()).field("finished", &self.is_finished()).finish()
+    }
+}
+
+/// # Safety
+/// The worker has left a packet of R, which nobody has read.
+unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
+    let place = task.result.load(Relaxed);
+    if in_place::<R>() {
+        // SAFETY: passed on.
+        unsafe { place.cast::<Packet<R>>().read() }
+    } else {
+        // SAFETY: it was left by `leave_packet`, in a box.
+        *unsafe { Box::from_raw(place.cast::<Packet<R>>()) }
+    }
+}
+
+/// The calling worker is over: leaves its packet, and its stack for good.
+///
+/// # Safety
+/// The caller is the worker of `task`, and has nothing on its stack that is wanted; `room` is the place of a packet of R in it, if it is small.
+pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Packet<R>) -> ! {
+    // ORDERING(join.4): Acquire, pairs with join.3.
+    if task.join.load(Acquire) == DETACHED {
+        forget_quietly(packet);
+    } else {
+        // SAFETY: passed on.
+        let place = unsafe { leave_packet(room, packet) };
+        task.result.store(place, Relaxed);
+        leave_for_good(task);
+        // Back: the handle went without the packet.
+        // SAFETY: left just above, and nobody else reads it.
+        forget_quietly(unsafe { read_packet::<R>(task) });
+        task.result.store(null_mut(), Relaxed);
+        task.join.store(DETACHED, Relaxed);
+    }
+    leave_for_good(task);
+    unreachable!("a worker that was recycled ran")
+}
+
+/// # Safety
+/// As `end`.
+unsafe fn leave_packet<R>(room: *mut (), packet: Packet<R>) -> *mut () {
+    if in_place::<R>() {
+        // SAFETY: passed on.
+        unsafe { room.cast::<Packet<R>>().write(packet) };
+        room
+    } else {
+        Box::into_raw(Box::new(packet)).cast()
+    }
+}
+
+/// Drops what nobody wants. A panic in its destructor is like one in a detached worker: it is over with that.
+fn forget_quietly<R>(packet: Packet<R>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(packet)));
+}
+
+fn leave_for_good(task: &'static Task) {
+    // A worker that ends in a blocking scope of its own comes back from it first.
+    while server::running().is_none() {
+        // SAFETY: the caller is that worker.
+        unsafe { task.worker().end_blocking() };
+    }
+    match server::running() {
+        Some(running) => running.suspend(ended),
+        None => unreachable!("a worker of a runtime runs on a server"),
+    }
+}
+
+/// On the server's stack: the worker has left its own for good.
+fn ended(local: &Local, worker: Runnable) {
+    let task = worker.into_task();
+    // ORDERING(join.1): Release, pairs with join.2; Acquire, pairs with join.3 and with join.5.
+    match task.join.swap(DONE, AcqRel) {
+        RUNNING => end_count(local, task),
+        DETACHED if task.result.load(Relaxed).is_null() => {
+            end_count(local, task);
+            // SAFETY: nobody has a right to it any more, and it is suspended for good.
+            unsafe { task.worker().discard() };
+        }
+        DETACHED => {
+            // The handle went in between: the worker has to drop what it left.
+            // SAFETY: the caller has the right to run it.
+            local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
+        }
+        waiter => {
+            end_count(local, task);
+            wake(local, waiter);
+        }
+    }
+}
+
+/// One worker less; who waits for a scope may go on.
+fn end_count(local: &Local, task: &'static Task) {
+    super::scope::ended(task);
+    // ORDERING(ended): Release, pairs with the Acquire in `Shared::live`.
+    local.ended.store(local.ended.load(Relaxed) + 1, Release);
+}
+
+fn wake(local: &Local, waiter: usize) {
+    // SAFETY: a waiter is the address of a task, which is never freed.
+    let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
+    if waiter & SUSPENDED != 0 {
+        // SAFETY: the word gave the right to run it.
+        local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
+    } else {
+        park::unpark(task);
+    }
+}
+
+/// Waits for the end of `child`.
+#[inline]
+fn wait(child: &'static Task) {
+    let Some(running) = server::running() else {
+        wait_until(child, u64::MAX);
+        return;
+    };
+    let task = running.task();
+    if cancel::is_asked(task) {
+        drop(running);
+        cancel::unwind(task);
+        let _shield = Shield::new(task);
+        wait_until(child, u64::MAX);
+        return;
+    }
+    task.set_reason(&"join");
+    task.waits_at.store((&raw const child.join).cast_mut(), Relaxed);
+    running.suspend(commit);
+    task.waits_at.store(null_mut(), Relaxed);
+    cancel::check(task);
+    // ORDERING(join.2): as there.
+    if child.join.load(Acquire) != DONE {
+        wait_until(child, u64::MAX); // woken without a reason
+    }
+}
+
+/// On the server's stack: the joiner is wholly suspended.
+fn commit(local: &Local, worker: Runnable) {
+    let task = worker.into_task();
+    let waiter = (task as *const Task).addr() | SUSPENDED;
+    // SAFETY: set by `wait`, to the word of a task, which is never freed.
+    let word = unsafe { &*task.waits_at.load(Relaxed) };
+    // ORDERING(join.5, join.2): Release, pairs with join.1: who takes the right sees the saved context; Acquire as in join.2.
+    let entered = word.compare_exchange(RUNNING, waiter, AcqRel, Acquire).is_ok();
+    if !entered || (cancel::was_asked(task) && leave(word, task)) {
+        // SAFETY: it did not enter the word, or was taken from there again.
+        local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
+    }
+}
+
+/// Takes a suspended waiter away from where it waits, and the right to run it with it. False if it does not wait there.
+pub(crate) fn leave(word: &AtomicUsize, task: &'static Task) -> bool {
+    // ORDERING(join.5): Acquire, as at join.1: the saved context is seen.
+    word.compare_exchange((task as *const Task).addr() | SUSPENDED, RUNNING, Acquire, Relaxed).is_ok()
+}
+
+/// Waits for the end of `child` by parking, until the deadline. False when that has passed first.
+fn wait_until(child: &'static Task, deadline: u64) -> bool {
+    /// Takes the waiter away, also when unwinding.
+    struct Waiting(&'static Task, usize);
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            let _ = self.0.join.compare_exchange(self.1, RUNNING, Relaxed, Relaxed);
+        }
+    }
+    let waiter = (Handle::current().task() as *const Task).addr() | UNPARKS;
+    // ORDERING(join.2): as there.
+    if child.join.compare_exchange(RUNNING, waiter, Acquire, Acquire).is_err() {
+        return true;
+    }
+    let _waiting = Waiting(child, waiter);
+    loop {
+        // ORDERING(join.2): as there.
+        if child.join.load(Acquire) == DONE {
+            return true;
+        }
+        if deadline != u64::MAX && time::now() >= deadline {
+            return false;
+        }
+        park::park_until(&"join", deadline);
+    }
+}
+
+/// Waits for the end of a worker whose handle is not used up, whatever is asked of the caller.
+pub(crate) fn wait_shielded(child: &'static Task) {
+    let _shield = server::current_task().map(Shield::new);
+    wait_until(child, u64::MAX);
+}

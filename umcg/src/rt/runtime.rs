@@ -1,0 +1,257 @@
+//! A runtime: what its servers, its workers and its owner share.
+
+use super::here::Here;
+use super::idle::Sleepers;
+use super::runnable::Runnable;
+use super::scheduler::{Scheduler, Wake, Why};
+use super::server::{self, Local};
+use super::time::Timers;
+use super::watch::Watch;
+use crate::io::driver::Driver;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use umcg_core::asymmetric;
+use umcg_core::raw::{self, Class, Group};
+
+/// A server, as others see it.
+#[repr(align(128))]
+pub(crate) struct Seat {
+    /// 0: awake; how it sleeps otherwise. See `idle`.
+    pub(crate) sleeping: AtomicU32,
+    pub(crate) timers: Timers,
+    /// Null before it has begun, and once it has ended.
+    local: AtomicPtr<Local>,
+    server: AtomicPtr<()>,
+    /// What its `Local` counted before it ended.
+    spawned: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Seat {
+    fn new() -> Seat {
+        Seat {
+            sleeping: AtomicU32::new(0),
+            timers: Timers::new(),
+            local: AtomicPtr::new(null_mut()),
+            server: AtomicPtr::new(null_mut()),
+            spawned: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    /// The server begins.
+    pub(crate) fn enter(&self, local: &Local, server: raw::Server) {
+        self.server.store(server.into_ptr(), Relaxed);
+        // ORDERING(seat.1): Release, pairs with seat.2: who finds it sees it whole.
+        self.local.store((local as *const Local).cast_mut(), Release);
+    }
+
+    /// The server ends. Nobody looks at it any more: its runtime is over, and its watch has ended.
+    pub(crate) fn leave(&self, local: &Local) {
+        self.spawned.store(local.spawned.load(Relaxed), Relaxed);
+        self.ended.store(local.ended.load(Relaxed), Relaxed);
+        self.local.store(null_mut(), Relaxed);
+    }
+
+    /// The server's own part, once it has begun.
+    pub(crate) fn local(&self) -> Option<&Local> {
+        // ORDERING(seat.2): Acquire, pairs with seat.1.
+        // SAFETY: null, or a server's that lives as long as its runtime is not over; who asks keeps it from being over.
+        unsafe { self.local.load(Acquire).as_ref() }
+    }
+
+    /// The server itself, once it has begun.
+    pub(crate) fn server(&self) -> Option<raw::Server> {
+        self.local()?;
+        // SAFETY: `enter` stored a server's before its local.
+        Some(unsafe { raw::Server::from_ptr(self.server.load(Relaxed)) })
+    }
+
+    fn ended(&self) -> u64 {
+        self.local().map_or_else(|| self.ended.load(Relaxed), |local| local.ended.load(Acquire))
+    }
+
+    fn spawned(&self) -> u64 {
+        self.local().map_or_else(|| self.spawned.load(Relaxed), |local| local.spawned.load(Relaxed))
+    }
+}
+
+/// All of a runtime.
+pub(crate) struct Shared {
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    /// The scheduler ranks workers.
+    pub(crate) ranked: bool,
+    pub(crate) group: Group,
+    pub(crate) seats: Box<[Seat]>,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) driver: Driver,
+    pub(crate) watch: Watch,
+    /// Of a worker for which nothing else is said.
+    pub(crate) class: Class,
+    pub(crate) name: String,
+    pub(crate) preempts: bool,
+    /// Workers that were made by others than servers.
+    pub(crate) spawned_outside: AtomicU64,
+    /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less those that came back.
+    pub(crate) blocked: AtomicUsize,
+    /// Its owner waits for the end.
+    pub(crate) closing: AtomicBool,
+    over: AtomicBool,
+    /// How many want all servers to stand still.
+    pub(crate) stopping: AtomicU32,
+    pub(crate) on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+/// What a runtime is made of, by its builder.
+pub(crate) struct Parts {
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) servers: usize,
+    pub(crate) driver: Driver,
+    pub(crate) class: Class,
+    pub(crate) name: String,
+    pub(crate) preemption: Option<std::time::Duration>,
+    pub(crate) on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Shared {
+        asymmetric::init();
+        let Parts { mut scheduler, servers, driver, class, name, preemption, on_deadlock } = parts;
+        scheduler.start(servers);
+        Shared {
+            ranked: scheduler.is_ranked(),
+            scheduler,
+            group: Group::make(),
+            seats: (0..servers).map(|_| Seat::new()).collect(),
+            sleepers: Sleepers::new(),
+            driver,
+            watch: Watch::new(preemption),
+            class,
+            name,
+            preempts: preemption.is_some(),
+            spawned_outside: AtomicU64::new(0),
+            blocked: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            stopping: AtomicU32::new(0),
+            on_deadlock,
+        }
+    }
+
+    /// How many workers there are. Exact when nobody is making one.
+    pub(crate) fn live(&self) -> u64 {
+        // What has ended is counted first: so a worker that is made meanwhile is not missed, nor one that made it.
+        let ended: u64 = self.seats.iter().map(Seat::ended).sum();
+        let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
+        // ORDERING(outside): SeqCst with itself: a worker made from outside is counted before it is ready.
+        (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Ends the servers: there are no workers any more, or they are given up.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Relaxed);
+        asymmetric::heavy();
+        self.sleepers.wake_all(self);
+        self.watch.end();
+    }
+
+    /// Lets events of workers that come back from blocking wake a server.
+    pub(crate) fn hook(self: &Arc<Self>) {
+        fn wake(shared: usize) {
+            // SAFETY: `hook` passed a runtime, which outlives its workers.
+            let shared = unsafe { &*(shared as *const Shared) };
+            shared.wake(Wake::One, u64::MAX);
+        }
+        // SAFETY: waking touches atomics and makes a system call; there are no workers yet.
+        unsafe { self.group.set_hook(wake, Arc::as_ptr(self).addr()) };
+    }
+
+    /// The runtime has no servers and no workers any more.
+    pub(crate) fn give_group_back(&self) {
+        // SAFETY: as the caller says, once a runtime.
+        unsafe { self.group.unmake() };
+    }
+
+    /// A server is about to sleep: perhaps the last one, for ever.
+    pub(crate) fn when_idle(&self) {
+        let Some(report) = &self.on_deadlock else { return };
+        let may_come = self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
+        let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
+        if self.sleepers.asleep() == self.seats.len() && !may_come && !deadlines && self.live() > 0 {
+            report(&format!("deadlock: all {} workers of runtime `{}` wait, and nothing can come", self.live(), self.name));
+        }
+    }
+
+    /// Gives a worker to the scheduler, on the kernel thread of a server.
+    #[inline(always)]
+    pub(crate) fn ready_at(&self, worker: Runnable, why: Why, here: &Here) {
+        let rank = if self.ranked { self.scheduler.rank(&worker) } else { 0 };
+        match self.scheduler.ready(worker, why, Some(here)) {
+            Wake::Nobody => {}
+            wake => self.wake(wake, rank),
+        }
+    }
+
+    /// Gives a worker to the scheduler, from anywhere else.
+    #[cold]
+    fn ready_outside(&self, worker: Runnable, why: Why) {
+        let rank = if self.ranked { self.scheduler.rank(&worker) } else { 0 };
+        let wake = self.scheduler.ready(worker, why, None);
+        self.wake(wake, rank);
+    }
+
+    /// Wakes who should look at what is ready now.
+    #[inline]
+    fn wake(&self, wake: Wake, rank: u64) {
+        asymmetric::light();
+        if self.sleepers.nobody_is_needed() {
+            if self.ranked && self.preempts {
+                self.preempt_below(rank);
+            }
+            return;
+        }
+        match wake {
+            Wake::Nobody => {}
+            Wake::One => self.sleepers.wake_one(self),
+            Wake::Server(index) => self.sleepers.wake(self, index),
+        }
+    }
+
+    /// Takes the least urgent worker off its server, if one of this rank is more urgent.
+    #[cold]
+    fn preempt_below(&self, rank: u64) {
+        let running = |seat: &Seat| seat.local().map_or(0, |local| local.rank.load(Relaxed));
+        let least = self.seats.iter().max_by_key(|seat| running(seat));
+        if let Some(seat) = least.filter(|seat| running(seat) > rank && running(seat) != u64::MAX) {
+            if let Some(server) = seat.server() {
+                server.preempt();
+            }
+        }
+    }
+}
+
+/// Gives a worker to its runtime's scheduler.
+#[inline]
+pub(crate) fn ready(worker: Runnable, why: Why) {
+    let shared = worker.task().shared();
+    match server::running() {
+        Some(running) if std::ptr::eq(running.local().shared(), shared) => shared.ready_at(worker, why, running.local().here()),
+        _ => ready_elsewhere(worker, why),
+    }
+}
+
+/// The caller is no worker of that runtime: perhaps its server, which wakes others from its loop.
+#[cold]
+fn ready_elsewhere(worker: Runnable, why: Why) {
+    let shared = worker.task().shared();
+    match server::in_loop() {
+        Some(local) if std::ptr::eq(local.shared(), shared) => local.make_ready(worker, why),
+        _ => shared.ready_outside(worker, why),
+    }
+}

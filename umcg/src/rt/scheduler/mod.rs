@@ -1,0 +1,81 @@
+//! Schedulers: who runs next.
+//!
+//! A runtime tells its scheduler of each worker that becomes ready, and why, and each server asks it whom to run. All else, waking servers, timers, I/O,
+//! the switch itself, is the runtime's. The schedulers here use nothing that a program's own could not; docs/schedulers.md shows how to write one.
+
+mod earliest_deadline;
+mod fifo;
+mod priority;
+mod shared;
+mod weighted;
+mod work_stealing;
+
+pub use earliest_deadline::EarliestDeadline;
+pub use fifo::Fifo;
+pub use priority::Priority;
+pub use weighted::Weighted;
+pub use work_stealing::WorkStealing;
+
+use super::here::Here;
+use super::runnable::Runnable;
+
+/// Why a worker is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is new.
+    Spawned,
+    /// Somebody unparked it, or what it waited for has come.
+    Woken,
+    /// It gave way to others.
+    Yielded,
+    /// It ran for too long, and was taken off its server.
+    Preempted,
+    /// It is back from blocking in the kernel.
+    Unblocked,
+}
+
+/// Whom the runtime is to wake, if they sleep, because a worker is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Nobody: the server that made it ready will get to it soon, or somebody was woken already.
+    Nobody,
+    /// Any server that sleeps.
+    One,
+    /// This server, since no other will run the worker.
+    Server(usize),
+}
+
+/// Decides which worker runs next, on which server.
+///
+/// The runtime calls these functions from servers, workers and other threads, all at once; none may block for long, switch, or call the runtime. A
+/// worker that was given to [`Scheduler::ready`] must sooner or later be given out by [`Scheduler::next`]: nothing else runs it.
+pub trait Scheduler: Send + Sync + 'static {
+    /// Called once, before anything else: how many servers there are.
+    fn start(&mut self, servers: usize);
+
+    /// A worker is ready. `here` is the server on whose kernel thread that was done, if it was; the calling worker, if it is one, stays there meanwhile.
+    fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake;
+
+    /// The worker that the calling server is to run next; none if it has nothing to run.
+    fn next(&self, here: &Here) -> Option<Runnable>;
+
+    /// Whether [`Scheduler::next`] may give the calling server something: asked before it goes to sleep, after it has said that it will. So what
+    /// `ready` was given before is seen.
+    fn has_work(&self, here: &Here) -> bool;
+
+    /// Takes a worker away from a server that has been running another one for too long: what was only meant for that one's next turn. Asked by a thread that is no
+    /// server.
+    fn take_from(&self, _server: usize) -> Option<Runnable> {
+        None
+    }
+
+    /// Whether workers have ranks, by which an urgent one has a less urgent one preempted. Asked once.
+    fn is_ranked(&self) -> bool {
+        false
+    }
+
+    /// How urgent a worker is: less is more urgent; below `u64::MAX`.
+    fn rank(&self, _worker: &Runnable) -> u64 {
+        0
+    }
+}

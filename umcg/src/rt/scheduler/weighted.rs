@@ -1,0 +1,101 @@
+//! Weighted classes: each gets turns in proportion to its weight.
+//!
+//! Source: Waldspurger, Weihl, "Stride scheduling: deterministic proportional-share resource management", 1995. A class has a *pass*, which grows by its stride (the
+//! inverse of its weight) with each turn; the class with the least pass that has workers is next. A class that comes back after having had none begins
+//! at the pass of the others: it cannot save up turns.
+
+use super::super::here::Here;
+use super::super::runnable::{Queue, Runnable};
+use super::shared::Bound;
+use super::{Scheduler, Wake, Why};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use umcg_core::context::lock::HoldLock;
+
+/// What a class of weight 1 advances by in a turn.
+const STRIDE: u64 = 1 << 32;
+
+/// Classes by priority: the workers whose priority is the index of a class are in it, higher ones in the last. A class gets turns in proportion to its weight, as long as it
+/// has workers that are ready; within a class they take turns in order.
+pub struct Weighted {
+    classes: HoldLock<Classes>,
+    len: AtomicUsize,
+    bound: Bound,
+}
+
+struct Classes {
+    all: Vec<Class>,
+    /// The pass of the class that was served last.
+    now: u64,
+}
+
+struct Class {
+    queue: Queue,
+    stride: u64,
+    pass: u64,
+}
+
+impl Weighted {
+    /// A class for each weight.
+    ///
+    /// # Panics
+    /// When there is no weight, or one is 0.
+    pub fn new(weights: &[u32]) -> Weighted {
+        assert!(!weights.is_empty() && !weights.contains(&0), "weights are numbers from 1, and there is one at least");
+        let class = |weight: &u32| Class { queue: Queue::new(), stride: STRIDE / u64::from(*weight), pass: 0 };
+        Weighted {
+            classes: HoldLock::new(Classes { all: weights.iter().map(class).collect(), now: 0 }),
+            len: AtomicUsize::new(0),
+            bound: Bound::default(),
+        }
+    }
+}
+
+impl Classes {
+    fn push(&mut self, worker: Runnable) {
+        let index = usize::from(worker.priority()).min(self.all.len() - 1);
+        let class = &mut self.all[index];
+        if class.queue.is_empty() {
+            class.pass = class.pass.max(self.now);
+        }
+        class.queue.push_back(worker);
+    }
+
+    fn pop(&mut self) -> Option<Runnable> {
+        let class = self.all.iter_mut().filter(|class| !class.queue.is_empty()).min_by_key(|class| class.pass)?;
+        self.now = class.pass;
+        class.pass += class.stride;
+        class.queue.pop_front()
+    }
+}
+
+impl Scheduler for Weighted {
+    fn start(&mut self, servers: usize) {
+        self.bound.start(servers);
+    }
+
+    fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
+        self.bound.put(worker).unwrap_or_else(|worker| {
+            let mut classes = self.classes.lock();
+            classes.push(worker);
+            self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+            Wake::One
+        })
+    }
+
+    fn next(&self, here: &Here) -> Option<Runnable> {
+        if let Some(bound) = self.bound.pop(here) {
+            return Some(bound);
+        }
+        if self.len.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut classes = self.classes.lock();
+        let worker = classes.pop()?;
+        self.len.store(self.len.load(Relaxed) - 1, Relaxed);
+        Some(worker)
+    }
+
+    fn has_work(&self, here: &Here) -> bool {
+        self.len.load(Relaxed) != 0 || self.bound.has_work(here)
+    }
+}

@@ -1,0 +1,205 @@
+//! The default: each server has its own workers, and takes some of another's when it has none.
+//!
+//! A server's part, in the order in which it looks:
+//!
+//! | | filled by | taken by its server | by others |
+//! |---|---|---|---|
+//! | slot | the last worker woken or made here | first, but at most [`STREAK`] times in a row | only if this server is stuck |
+//! | woken | workers woken, yielded, back from the kernel; what the slot held before | oldest first | oldest first |
+//! | fresh | workers that have not run yet, out of the slot | newest first | oldest first |
+//!
+//! - *The slot* runs who was woken right after the one that woke it, while what they share is in the cache, and without waking an idle server for it.
+//! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a time; thieves take the oldest, the
+//!   largest part of the tree (Blumofe, Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
+//! - *Fairness*: every [`TURN`]th look begins with the oldest fresh worker, or with those from outside; woken workers are served in their order; the slot is bounded. So
+//!   a worker runs after a number of turns that is bounded by how many stand before it.
+//! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one shared queue.
+//!
+//! A server touches its own part without a locked operation; a thief pays a system call for both ([`PerServer`]).
+
+use super::super::here::Here;
+use super::super::per_server::{Load, PerServer};
+use super::super::runnable::{Queue, Runnable};
+use super::shared::{Bound, SharedQueue};
+use super::{Scheduler, Wake, Why};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+
+/// How often in a row the slot is served before the others are.
+const STREAK: u32 = 16;
+/// How often the rarely served are looked at first.
+const TURN: u32 = 32;
+/// The most workers that are stolen at a time.
+const LOOT: usize = 32;
+
+#[derive(Default)]
+struct Own {
+    slot: Option<Runnable>,
+    slot_is_fresh: bool,
+    streak: u32,
+    turn: u32,
+    woken: Queue,
+    fresh: Queue,
+}
+
+impl Load for Own {
+    /// What a thief would find.
+    fn load(&self) -> usize {
+        self.woken.len() + self.fresh.len()
+    }
+}
+
+impl Own {
+    /// Puts a worker into the slot, and who was there into its queue. True when somebody was.
+    fn put(&mut self, worker: Runnable, is_fresh: bool) -> bool {
+        let before = self.slot.replace(worker);
+        let was_fresh = std::mem::replace(&mut self.slot_is_fresh, is_fresh);
+        let Some(before) = before else { return false };
+        if was_fresh {
+            self.fresh.push_back(before)
+        } else {
+            self.woken.push_back(before)
+        }
+        true
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Runnable> {
+        if let Some(worker) = self.slot.take() {
+            self.streak += 1;
+            if self.streak <= STREAK || self.load() == 0 {
+                return Some(worker);
+            }
+            self.streak = 0;
+            self.woken.push_back(worker);
+        }
+        self.streak = 0;
+        self.woken.pop_front().or_else(|| self.fresh.pop_back())
+    }
+
+    /// Half of what there is: the oldest fresh workers, or else woken ones.
+    fn loot(&mut self) -> Queue {
+        let half = self.load().div_ceil(2).min(LOOT);
+        let mut loot = self.fresh.split_front(half);
+        let mut more = self.woken.split_front(half - loot.len());
+        loot.append(&mut more);
+        loot
+    }
+}
+
+/// The scheduler of a runtime for which nothing else is said.
+#[derive(Default)]
+pub struct WorkStealing {
+    own: Option<PerServer<Own>>,
+    outside: SharedQueue,
+    /// Where the next thief looks first.
+    rotation: AtomicUsize,
+    bound: Bound,
+}
+
+impl WorkStealing {
+    /// One without workers.
+    pub fn new() -> WorkStealing {
+        WorkStealing::default()
+    }
+
+    #[inline(always)]
+    fn own(&self) -> &PerServer<Own> {
+        match &self.own {
+            Some(own) => own,
+            None => unreachable!("a runtime starts its scheduler first"),
+        }
+    }
+
+    /// Every so often: whoever else would come last.
+    #[cold]
+    fn rarely_served(&self, here: &Here) -> Option<Runnable> {
+        let oldest = || self.own().own(here, |own| own.fresh.pop_front());
+        self.bound.pop(here).or_else(|| self.outside.pop()).or_else(oldest)
+    }
+
+    #[cold]
+    fn from_others(&self, here: &Here) -> Option<Runnable> {
+        if let Some(bound) = self.bound.pop(here) {
+            return Some(bound);
+        }
+        if !self.outside.is_empty() {
+            let share = self.outside.take(LOOT);
+            if !share.is_empty() {
+                return self.keep(here, share);
+            }
+        }
+        let servers = self.own().len();
+        let start = self.rotation.fetch_add(1, Relaxed);
+        for index in (0..servers).map(|step| (start + step) % servers).filter(|index| *index != here.index()) {
+            if self.own().hint(index) == 0 {
+                continue;
+            }
+            let loot = self.own().try_other(index, Own::loot);
+            if let Some(loot) = loot.filter(|loot| !loot.is_empty()) {
+                return self.keep(here, loot);
+            }
+        }
+        None
+    }
+
+    /// Keeps all of them but the first.
+    fn keep(&self, here: &Here, mut workers: Queue) -> Option<Runnable> {
+        let first = workers.pop_front();
+        self.own().own(here, |own| own.woken.append(&mut workers));
+        first
+    }
+}
+
+impl Scheduler for WorkStealing {
+    fn start(&mut self, servers: usize) {
+        self.own = Some(PerServer::new(servers, |_| Own::default()));
+        self.bound.start(servers);
+    }
+
+    fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
+        let worker = match self.bound.put(worker) {
+            Ok(wake) => return wake,
+            Err(worker) => worker,
+        };
+        let Some(here) = here else {
+            self.outside.push(worker);
+            return Wake::One;
+        };
+        let others_could_help = self.own().own(here, |own| match why {
+            Why::Spawned => own.put(worker, true),
+            Why::Woken => own.put(worker, false),
+            Why::Yielded | Why::Preempted | Why::Unblocked => {
+                own.woken.push_back(worker);
+                own.load() > 1 || own.slot.is_some()
+            }
+        });
+        if others_could_help { Wake::One } else { Wake::Nobody }
+    }
+
+    #[inline]
+    fn next(&self, here: &Here) -> Option<Runnable> {
+        let (next, look_elsewhere) = self.own().own(here, |own| {
+            own.turn += 1;
+            if own.turn < TURN {
+                return (own.next(), false);
+            }
+            own.turn = 0;
+            (None, true)
+        });
+        if look_elsewhere {
+            return self.rarely_served(here).or_else(|| self.own().own(here, Own::next)).or_else(|| self.from_others(here));
+        }
+        next.or_else(|| self.from_others(here))
+    }
+
+    fn has_work(&self, here: &Here) -> bool {
+        let own = self.own().own(here, |own| own.slot.is_some());
+        own || !self.outside.is_empty()
+            || self.bound.has_work(here)
+            || (0..self.own().len()).any(|index| self.own().hint(index) > 0)
+    }
+
+    fn take_from(&self, server: usize) -> Option<Runnable> {
+        self.own().try_other(server, |own| own.slot.take()).flatten()
+    }
+}

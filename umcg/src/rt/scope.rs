@@ -1,0 +1,157 @@
+//! Workers that borrow: a scope does not end before they do.
+
+use super::cancel::Shield;
+use super::handle::Handle;
+use super::join::{JoinError, JoinHandle};
+use super::spawn::{Builder, SpawnError, no_worker};
+use super::task::Task;
+use super::{global, park, server};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+
+/// How many workers of a scope there are, and who waits for them. Lies in the frame of [`scope`].
+pub(crate) struct Count {
+    /// Twice the number of workers; odd while the scope itself is open.
+    left: AtomicUsize,
+    owner: Handle,
+}
+
+const OPEN: usize = 1;
+const WORKER: usize = 2;
+
+/// A worker has ended; it may have been one of a scope.
+#[inline]
+pub(crate) fn ended(task: &Task) {
+    // SAFETY: null, or a scope that waits for this worker.
+    let Some(count) = (unsafe { task.scope.load(Relaxed).cast::<Count>().as_ref() }) else { return };
+    task.scope.store(null_mut(), Relaxed);
+    let owner = count.owner; // the scope may be gone as soon as it is told
+    // ORDERING(scope.1): Release, pairs with scope.2: the scope sees all that its workers did; Acquire: and the last one what the others did.
+    if count.left.fetch_sub(WORKER, AcqRel) == WORKER {
+        owner.unpark();
+    }
+}
+
+/// A scope: what its workers borrow outlives it.
+#[derive(Debug)]
+pub struct Scope<'scope, 'env: 'scope> {
+    count: &'scope Count,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+impl std::fmt::Debug for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Count").field("left", &(self.left.load(Relaxed) / WORKER)).finish()
+    }
+}
+
+/// The right to the end of a worker of a scope. Dropping it leaves the worker to the scope.
+#[derive(Debug)]
+pub struct ScopedJoinHandle<'scope, R>(JoinHandle<R>, PhantomData<&'scope ()>);
+
+impl<R> ScopedJoinHandle<'_, R> {
+    /// As [`JoinHandle::join`].
+    ///
+    /// # Errors
+    /// As [`JoinHandle::join`].
+    #[inline]
+    pub fn join(self) -> Result<R, JoinError> {
+        self.0.join()
+    }
+
+    /// As [`JoinHandle::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+
+    /// As [`JoinHandle::handle`].
+    pub fn handle(&self) -> Handle {
+        self.0.handle()
+    }
+}
+
+/// Calls `f` with a scope in which it can make workers that borrow from outside it; returns when all of them have ended. Switches. Not a point of
+/// cancellation itself: who is asked to end while it waits here does so once its workers have.
+///
+/// # Panics
+/// When `f` does.
+///
+/// ```
+/// let mut words = vec!["a", "b"];
+/// umcg::scope(|scope| {
+///     for word in &mut words {
+///         scope.spawn(move || *word = "c");
+///     }
+/// });
+/// assert_eq!(words, ["c", "c"]);
+/// ```
+pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
+    let count = Count { left: AtomicUsize::new(OPEN), owner: Handle::current() };
+    let scope = Scope { count: &count, _scope: PhantomData, _env: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    // ORDERING(scope.2): Acquire, pairs with scope.1.
+    if count.left.fetch_sub(OPEN, Acquire) != OPEN {
+        let _shield = server::current_task().map(Shield::new);
+        // ORDERING(scope.2): as above.
+        while count.left.load(Acquire) != 0 {
+            park::park_shielded(&"scope");
+        }
+    }
+    match result {
+        Ok(value) => value,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Makes a light worker in the scope. See [`Builder::spawn_light`].
+    ///
+    /// # Panics
+    /// When there is no memory for its stack.
+    ///
+    /// # Safety
+    /// As [`Builder::spawn_light`].
+    #[inline]
+    pub unsafe fn spawn_light<F, R>(&'scope self, f: F) -> ScopedJoinHandle<'scope, R>
+    where
+        F: FnOnce() -> R + Send + 'scope,
+        R: Send + 'scope,
+    {
+        // SAFETY: passed on.
+        unsafe { self.build_light(&const { Builder::new() }, f) }.unwrap_or_else(|error| no_worker(error))
+    }
+
+    /// Makes a light worker in the scope, as the builder says.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    ///
+    /// # Safety
+    /// As [`Builder::spawn_light`].
+    pub unsafe fn build_light<F, R>(&'scope self, builder: &Builder<'_>, f: F) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'scope,
+        R: Send + 'scope,
+    {
+        let count = self.count;
+        count.left.fetch_add(WORKER, Relaxed);
+        let made = match server::running() {
+            // SAFETY: passed on; `scope` waits for the worker.
+            Some(running) => unsafe { builder.make_here(&running, f, Some(count)) },
+            // SAFETY: as above.
+            None => unsafe { builder.make_outside(global::shared_of_caller(), f, Some(count)) },
+        };
+        let made = made.inspect_err(|_| {
+            count.left.fetch_sub(WORKER, Relaxed);
+        });
+        made.map(|handle| ScopedJoinHandle(handle, PhantomData))
+    }
+}

@@ -1,0 +1,247 @@
+//! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and does what the worker left to be done.
+//!
+//! A worker that stops leaves a *step* with its server: a function that the server calls on its own stack once the worker is wholly suspended, with the right
+//! to run it. So nobody finds a worker that is still on its way out, and no lock is held across a switch.
+//!
+//! `Local` is touched by its kernel thread: by the loop here, and by workers that run on it, inside the library (that is, not preempted). What others read
+//! of it is said at the field.
+
+use super::here::Here;
+use super::idle;
+use super::runnable::Runnable;
+use super::runtime::Shared;
+use super::scheduler::Why;
+use super::task::Task;
+use super::time::Timers;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use umcg_core::raw::{self, Event, Group, Kind};
+
+/// What is to be done with a worker that has left.
+pub(crate) type Step = fn(&Local, Runnable);
+
+/// How many workers a server runs between two looks at timers and I/O.
+const INTERVAL: u32 = 64;
+
+#[repr(align(128))]
+pub(crate) struct Local {
+    here: Here,
+    shared: *const Shared,
+    step: Cell<Step>,
+    countdown: Cell<u32>,
+    /// Workers that were made here and that ended here. Read by others.
+    pub(crate) spawned: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    /// How many workers have begun to run here. Read by `watch`.
+    pub(crate) turns: AtomicU64,
+    /// What the scheduler says of the worker that runs here; `u64::MAX` for none. Read by who looks whom to preempt.
+    pub(crate) rank: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Local {
+    #[inline(always)]
+    pub(crate) fn here(&self) -> &Here {
+        &self.here
+    }
+
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &'static Shared {
+        // SAFETY: a runtime outlives its servers.
+        unsafe { &*self.shared }
+    }
+
+    pub(crate) fn timers(&self) -> &'static Timers {
+        &self.shared().seats[self.here.index()].timers
+    }
+
+    /// Gives a worker to the scheduler, as seen from this server.
+    #[inline(always)]
+    pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
+        self.shared().ready_at(worker, why, &self.here);
+    }
+}
+
+/// The calling worker of a runtime, and its server. As long as this exists the worker stays there.
+pub(crate) struct Running {
+    running: raw::Running,
+    local: *const Local,
+}
+
+/// The caller, if it is a worker of a runtime that a server runs.
+#[inline(always)]
+pub(crate) fn running() -> Option<Running> {
+    let running = raw::Running::here()?;
+    let local = running.server().upper() as *const Local;
+    if local.is_null() { None } else { Some(Running { running, local }) }
+}
+
+impl Running {
+    #[inline(always)]
+    pub(crate) fn task(&self) -> &'static Task {
+        Task::of(self.running.worker())
+    }
+
+    #[inline(always)]
+    pub(crate) fn local(&self) -> &Local {
+        // SAFETY: a runtime's server keeps it as long as it runs workers.
+        unsafe { &*self.local }
+    }
+
+    /// Gives the processor back; the server does `step` with the right to run the caller. Returns when that has been used. Switches.
+    #[inline(always)]
+    pub(crate) fn suspend(self, step: Step) {
+        self.local().step.set(step);
+        // SAFETY: the caller has not switched since `running`, as the value is not Send and lives within one call of this library.
+        unsafe { self.running.wait(None) };
+    }
+}
+
+/// The server that the caller is, in its own flow.
+pub(crate) fn in_loop() -> Option<&'static Local> {
+    let local = raw::Server::here()?.upper() as *const Local;
+    // SAFETY: null, or the server's, which it keeps while it is in its loop; the caller is in there.
+    unsafe { local.as_ref() }
+}
+
+/// The task of the calling worker of a runtime, also in a blocking scope.
+pub(crate) fn current_task() -> Option<&'static Task> {
+    if let Some(running) = running() {
+        return Some(running.task());
+    }
+    raw::Worker::current().filter(|worker| is_ours(*worker)).map(Task::of)
+}
+
+/// Whether a worker is one of a runtime: they alone have groups of their own.
+pub(crate) fn is_ours(worker: raw::Worker) -> bool {
+    worker.group() != Group::first()
+}
+
+/// Lets other workers run; the caller goes on when it is its turn again. Does nothing for a plain thread but `sched_yield`. Switches.
+#[inline]
+pub fn yield_now() {
+    match running() {
+        Some(running) => {
+            let task = running.task();
+            running.suspend(yielded);
+            super::cancel::check(task);
+        }
+        None => std::thread::yield_now(),
+    }
+}
+
+/// What is done with a worker that left without a step: by yielding, or by an operation of the crate's lower half.
+fn yielded(local: &Local, worker: Runnable) {
+    local.make_ready(worker, Why::Yielded);
+}
+
+/// The body of a server's kernel thread.
+pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
+    let local = Local {
+        // SAFETY: workers use it under `Running`, which keeps them here.
+        here: unsafe { Here::new(index) },
+        shared,
+        step: Cell::new(yielded),
+        countdown: Cell::new(INTERVAL),
+        spawned: AtomicU64::new(0),
+        ended: AtomicU64::new(0),
+        turns: AtomicU64::new(0),
+        rank: AtomicU64::new(u64::MAX),
+        stopped: AtomicBool::new(false),
+    };
+    shared.seats[index].enter(&local, server);
+    server.set_upper((&raw const local).addr());
+    while !shared.is_over() {
+        if shared.stopping.load(Relaxed) != 0 {
+            local.stand_still();
+        }
+        match local.next(server) {
+            Some(worker) => local.run(server, worker),
+            None => idle::idle(&local, server),
+        }
+    }
+    server.set_upper(0);
+    shared.seats[index].leave(&local);
+}
+
+impl Local {
+    /// Runs nothing while somebody looks at all workers.
+    #[cold]
+    fn stand_still(&self) {
+        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the contexts of the workers that it ran.
+        self.stopped.store(true, Release);
+        while self.shared().stopping.load(Acquire) != 0 {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        self.stopped.store(false, Relaxed);
+    }
+
+    /// Whether it runs nothing, and will not before `stopping` is taken back.
+    pub(crate) fn is_stopped(&self) -> bool {
+        // ORDERING(stopped.2): Acquire, pairs with stopped.1.
+        self.stopped.load(Acquire)
+    }
+
+    /// Whom to run next.
+    #[inline(always)]
+    pub(crate) fn next(&self, server: raw::Server) -> Option<Runnable> {
+        if let Some(event) = server.try_wait() {
+            self.settle(event);
+        }
+        let countdown = self.countdown.get();
+        if countdown == 0 {
+            self.look_around();
+        } else {
+            self.countdown.set(countdown - 1);
+        }
+        self.shared().scheduler.next(&self.here)
+    }
+
+    /// What is done at intervals, however busy the server is.
+    #[cold]
+    fn look_around(&self) {
+        self.countdown.set(INTERVAL);
+        idle::look_at_time_and_files(self);
+    }
+
+    #[inline(always)]
+    pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
+        let shared = self.shared();
+        if shared.ranked {
+            self.rank.store(shared.scheduler.rank(&worker), Relaxed);
+        }
+        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+        let worker = worker.into_task().worker();
+        // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
+        match unsafe { server.run(worker) } {
+            Event::Ready(Kind::Wait, left) => {
+                let step = self.step.replace(yielded);
+                // SAFETY: the event gave the right to run it.
+                step(self, unsafe { Runnable::new(Task::of(left)) });
+            }
+            event => self.settle(event),
+        }
+    }
+
+    /// Any event but a WAIT that a worker has told its server itself.
+    #[cold]
+    fn settle(&self, event: Event) {
+        // BLOCK: a helper has it now. EXIT and TIMEOUT do not happen to workers of a runtime.
+        let Event::Ready(kind, worker) = event else {
+            if let Event::News(Kind::Block, _) = event {
+                self.shared().blocked.fetch_add(1, Relaxed);
+            }
+            return;
+        };
+        if kind == Kind::Wake {
+            self.shared().blocked.fetch_sub(1, Relaxed);
+        }
+        let why = match kind {
+            Kind::Wake => Why::Unblocked,
+            Kind::Preempt => Why::Preempted,
+            _ => Why::Yielded,
+        };
+        // SAFETY: the event gave the right to run it.
+        self.make_ready(unsafe { Runnable::new(Task::of(worker)) }, why);
+    }
+}

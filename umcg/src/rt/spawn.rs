@@ -1,0 +1,302 @@
+//! Making workers.
+
+use super::cancel::Unwinding;
+use super::join::{self, JoinHandle, Packet};
+use super::runnable::Runnable;
+use super::runtime::{self, Shared};
+use super::scheduler::Why;
+use super::server;
+use super::task::{NO_SERVER, Task};
+use super::{global, local, scope, time};
+use std::alloc::Layout;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::*;
+use std::time::Instant;
+use umcg_core::context::stack::StackError;
+use umcg_core::raw;
+use umcg_core::uth;
+
+/// Why a worker could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnError {
+    /// No stack: no memory, or an impossible size.
+    Stack(StackError),
+    /// No memory for thread-local storage.
+    Storage,
+    /// The runtime has been shut down.
+    Closed,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Stack(error) => error.fmt(f),
+            SpawnError::Storage => f.write_str("no memory for thread-local storage"),
+            SpawnError::Closed => f.write_str("the runtime has been shut down"),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+impl From<SpawnError> for std::io::Error {
+    fn from(error: SpawnError) -> Self {
+        match error {
+            SpawnError::Stack(StackError::TooLarge) => std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
+            SpawnError::Closed => std::io::Error::other(error),
+            _ => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
+        }
+    }
+}
+
+impl From<uth::Error> for SpawnError {
+    fn from(error: uth::Error) -> Self {
+        match error {
+            uth::Error::Stack(error) => SpawnError::Stack(error),
+            _ => SpawnError::Stack(StackError::OutOfMemory),
+        }
+    }
+}
+
+/// How to make a worker.
+#[derive(Clone, Debug)]
+pub struct Builder<'a> {
+    name: &'a str,
+    stack_size: usize,
+    priority: u8,
+    server: u16,
+    deadline: u64,
+}
+
+impl Default for Builder<'_> {
+    fn default() -> Self {
+        Builder::new()
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// With nothing said.
+    pub const fn new() -> Builder<'a> {
+        Builder { name: "", stack_size: 0, priority: super::task::DEFAULT_PRIORITY, server: NO_SERVER, deadline: u64::MAX }
+    }
+
+    /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it.
+    pub fn name(mut self, name: &'a str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Bytes of stack, rounded up to a power of two; 0 for the runtime's choice.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// For schedulers that look at priorities: 255 is the most urgent, 128 what has none.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// For schedulers that look at deadlines: when it should be done. Nothing happens to it when that passes.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = time::nanos(deadline);
+        self
+    }
+
+    /// The server that is to run it, by its index in the runtime.
+    pub fn server(mut self, index: usize) -> Self {
+        self.server = u16::try_from(index).unwrap_or(NO_SERVER);
+        self
+    }
+
+    /// Makes a worker that shares the thread-local storage of whatever server runs it: the lightest kind, and the fastest to switch to.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    ///
+    /// # Safety
+    /// The worker may be on another kernel thread after each call that waits, yields or blocks, and other workers run there meanwhile. So `f` keeps across such a call
+    /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and
+    /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that knows its owner;
+    ///
+    /// nor does a destructor wait while it unwinds. With preemption on, the same holds at every instruction outside a [`critical`](crate::critical) section.
+    #[inline]
+    pub unsafe fn spawn_light<F, R>(&self, f: F) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        match server::running() {
+            // SAFETY: passed on.
+            Some(running) => unsafe { self.make_here(&running, f, None) },
+            // SAFETY: passed on.
+            None => unsafe { self.make_outside(global::shared_of_caller(), f, None) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Builder::spawn_light`]; what `f` and R borrow lives until the worker has ended.
+    #[inline]
+    pub(crate) unsafe fn make_here<F, R>(
+        &self,
+        running: &server::Running,
+        f: F,
+        scope: Option<&scope::Count>,
+    ) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R,
+    {
+        let local = running.local();
+        let shared = local.shared();
+        // SAFETY: passed on.
+        let task = unsafe { self.carve(shared, f) }?;
+        put_into_scope(task, scope);
+        local.spawned.store(local.spawned.load(Relaxed) + 1, Relaxed);
+        // SAFETY: the worker is new, and left to this handle.
+        let handle = unsafe { JoinHandle::new(task) };
+        // SAFETY: the right to run a new worker is its maker's.
+        shared.ready_at(unsafe { Runnable::new(task) }, Why::Spawned, local.here());
+        Ok(handle)
+    }
+
+    /// # Safety
+    /// As [`Builder::make_here`].
+    #[cold]
+    pub(crate) unsafe fn make_outside<F, R>(
+        &self,
+        shared: &Shared,
+        f: F,
+        scope: Option<&scope::Count>,
+    ) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R,
+    {
+        // ORDERING(outside): SeqCst with itself: see `Shared::live`. Counted first, so that the runtime does not end in between.
+        shared.spawned_outside.fetch_add(1, SeqCst);
+        let task = match shared.closing.load(SeqCst) {
+            true => Err(SpawnError::Closed),
+            // SAFETY: passed on.
+            false => unsafe { self.carve(shared, f) },
+        };
+        let task = task.inspect_err(|_| {
+            shared.spawned_outside.fetch_sub(1, SeqCst);
+        })?;
+        put_into_scope(task, scope);
+        // SAFETY: the worker is new, and left to this handle.
+        let handle = unsafe { JoinHandle::new(task) };
+        // SAFETY: the right to run a new worker is its maker's.
+        runtime::ready(unsafe { Runnable::new(task) }, Why::Spawned);
+        Ok(handle)
+    }
+
+    /// # Safety
+    /// As [`Builder::make_here`].
+    #[inline]
+    unsafe fn carve<F, R>(&self, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
+    where
+        F: FnOnce() -> R,
+    {
+        if size_of::<F>() > LARGEST_IN_PLACE {
+            let f = Box::new(f);
+            // SAFETY: passed on.
+            return unsafe { self.carve_in_place(shared, move || f()) };
+        }
+        // SAFETY: passed on.
+        unsafe { self.carve_in_place(shared, f) }
+    }
+
+    /// # Safety
+    /// As [`Builder::make_here`].
+    #[inline]
+    unsafe fn carve_in_place<F, R>(&self, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
+    where
+        F: FnOnce() -> R,
+    {
+        let class = match self.stack_size {
+            0 => shared.class,
+            size => raw::Class::for_size(size).ok_or(SpawnError::Stack(StackError::TooLarge))?,
+        };
+        let worker = raw::Worker::carve(shared.group, class, self.name, room::<F, R>(), first_frame::<F, R>)?;
+        let task = Task::place(worker, shared);
+        if self.priority != super::task::DEFAULT_PRIORITY {
+            task.hints.priority.store(self.priority, Relaxed);
+        }
+        if self.server != NO_SERVER {
+            task.hints.server.store(self.server, Relaxed);
+        }
+        if self.deadline != u64::MAX {
+            task.hints.deadline.store(self.deadline, Relaxed);
+        }
+        // SAFETY: the room is the maker's until the worker runs, and has place for F.
+        unsafe { worker.room(room::<F, R>()).cast::<F>().write(f) };
+        Ok(task)
+    }
+}
+
+/// Larger closures are kept on the heap, to leave the stack to the frames.
+const LARGEST_IN_PLACE: usize = 512;
+
+/// Room on the worker's stack for its function, and later for what that returned.
+const fn room<F, R>() -> Layout {
+    let (f, packet) = (Layout::new::<F>(), Layout::new::<Packet<R>>());
+    let packet = if join::in_place::<R>() { packet } else { Layout::new::<()>() };
+    let size = if f.size() > packet.size() { f.size() } else { packet.size() };
+    let align = if f.align() > packet.align() { f.align() } else { packet.align() };
+    match Layout::from_size_align(size, align) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a layout no larger than those of two types is valid"),
+    }
+}
+
+/// What a worker runs first: its function, and its end.
+unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
+    // SAFETY: first thing in the entry function that `carve` was given.
+    let worker = unsafe { raw::Worker::begin(argument) };
+    let task = Task::of(worker);
+    let room = worker.room(room::<F, R>());
+    // SAFETY: `carve_in_place` wrote it there; it is read once.
+    let f = unsafe { room.cast::<F>().read() };
+    let mut packet: Option<Packet<R>> = None;
+    let body = || {
+        packet =
+            Some(if super::cancel::is_asked(task) { Err(Box::new(Unwinding(1))) } else { catch_unwind(AssertUnwindSafe(f)) });
+        local::clear(task);
+    };
+    // SAFETY: the caller is that worker, and this is done once.
+    unsafe { worker.run(body) };
+    let packet = packet.unwrap_or_else(|| Err(Box::new(Unwinding(1))));
+    // SAFETY: nothing is left on the stack but the packet, which is moved; the room is empty.
+    unsafe { join::end(task, room.cast(), packet) }
+}
+
+/// Makes a worker that shares the thread-local storage of whatever server runs it. See [`Builder::spawn_light`].
+///
+/// # Panics
+/// When there is no memory for its stack.
+///
+/// # Safety
+/// As [`Builder::spawn_light`].
+#[inline]
+pub unsafe fn spawn_light<F, R>(f: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    // SAFETY: passed on.
+    unsafe { const { Builder::new() }.spawn_light(f) }.unwrap_or_else(|error| no_worker(error))
+}
+
+#[cold]
+pub(crate) fn no_worker(error: SpawnError) -> ! {
+    panic!("no worker could be made: {error}")
+}
+
+/// The scope that a new worker belongs to.
+#[inline(always)]
+fn put_into_scope(task: &Task, scope: Option<&scope::Count>) {
+    if let Some(scope) = scope {
+        task.scope.store((scope as *const scope::Count).cast_mut().cast(), Relaxed);
+    }
+}

@@ -1,0 +1,144 @@
+//! The descriptor of what can park: a worker of a runtime, or a plain thread.
+//!
+//! A worker's lies in the upper part of its light worker's descriptor, at the top of its stack; a thread's is on the heap. Neither is ever freed, only
+//! used again: so a [`Handle`](super::Handle) is a plain pointer, and one that has outlived its worker can do no more harm than
+//! wake up, without a reason, whoever has the descriptor now. All waits look again when they are woken, so that is none.
+//!
+//! # Who may touch which field when
+//!
+//! - `state`: anyone, as the protocol of `park` says. `join`: as that of `join` says.
+//! - `next`, `before`: who has the [`Runnable`](super::Runnable), that is, the queue that it stands in.
+//! - `hints`: who made the worker, before it is ready.
+//! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready; who has the right to run it after it has ended.
+//! - `cancel`, `waits_at`: see `cancel`.
+
+use super::runtime::Shared;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use umcg_core::raw;
+
+/// What a scheduler may know of a worker.
+pub(crate) struct Hints {
+    /// 255 is the most urgent.
+    pub(crate) priority: AtomicU8,
+    /// The server that it should run on, or [`NO_SERVER`].
+    pub(crate) server: AtomicU16,
+    /// When it should be done, as `time::nanos` counts; `u64::MAX` for whenever.
+    pub(crate) deadline: AtomicU64,
+}
+
+pub(crate) const NO_SERVER: u16 = u16::MAX;
+pub(crate) const DEFAULT_PRIORITY: u8 = 128;
+
+/// The descriptor.
+#[repr(C, align(64))]
+pub(crate) struct Task {
+    pub(crate) state: AtomicU32,
+    /// Asked to end, from this depth of cancel scopes on: 0 for not at all, 1 for the whole worker.
+    pub(crate) cancel: AtomicU32,
+    pub(crate) join: AtomicUsize,
+    pub(crate) next: AtomicPtr<Task>,
+    pub(crate) before: AtomicPtr<Task>,
+    pub(crate) shared: AtomicPtr<Shared>,
+    pub(crate) result: AtomicPtr<()>,
+    pub(crate) hints: Hints,
+    // Second line: nothing that a hop needs.
+    /// Where it waits by another protocol than `park`, or null.
+    pub(crate) waits_at: AtomicPtr<AtomicUsize>,
+    /// How many cancel scopes it is in. In the high half: how many sections without cancellation.
+    pub(crate) depth: AtomicU32,
+    pub(crate) flags: AtomicU32,
+    pub(crate) reason: AtomicPtr<&'static str>,
+    pub(crate) scope: AtomicPtr<()>,
+    pub(crate) locals: AtomicPtr<()>,
+}
+
+const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
+
+/// In `flags`: it is a worker.
+pub(crate) const IS_WORKER: u32 = 1;
+
+impl Task {
+    /// That of a plain thread.
+    pub(crate) fn of_thread() -> Task {
+        Task {
+            state: AtomicU32::new(super::park::EMPTY),
+            cancel: AtomicU32::new(0),
+            join: AtomicUsize::new(0),
+            next: AtomicPtr::new(null_mut()),
+            before: AtomicPtr::new(null_mut()),
+            shared: AtomicPtr::new(null_mut()),
+            result: AtomicPtr::new(null_mut()),
+            hints: Hints {
+                priority: AtomicU8::new(DEFAULT_PRIORITY),
+                server: AtomicU16::new(NO_SERVER),
+                deadline: AtomicU64::new(u64::MAX),
+            },
+            waits_at: AtomicPtr::new(null_mut()),
+            depth: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            reason: AtomicPtr::new(null_mut()),
+            scope: AtomicPtr::new(null_mut()),
+            locals: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// The descriptor of a new light worker, made that of a worker of this runtime.
+    #[inline]
+    pub(crate) fn place(worker: raw::Worker, shared: &Shared) -> &'static Task {
+        // SAFETY: the upper part of a light worker of the runtime's holds a Task for ever, for which zeros are valid; it is never unmapped.
+        let task: &'static Task = unsafe { &*worker.upper().cast::<Task>() };
+        // By atomics only: somebody may be looking at it by a stale handle.
+        task.state.store(super::park::EMPTY, Relaxed);
+        task.cancel.store(0, Relaxed);
+        task.join.store(super::join::RUNNING, Relaxed);
+        task.shared.store((shared as *const Shared).cast_mut(), Relaxed);
+        task.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
+        task.hints.server.store(NO_SERVER, Relaxed);
+        task.hints.deadline.store(u64::MAX, Relaxed);
+        task.waits_at.store(null_mut(), Relaxed);
+        task.depth.store(0, Relaxed);
+        task.flags.store(IS_WORKER, Relaxed);
+        task.reason.store(null_mut(), Relaxed);
+        task.result.store(null_mut(), Relaxed);
+        task.scope.store(null_mut(), Relaxed);
+        task.locals.store(null_mut(), Relaxed);
+        task
+    }
+
+    /// The task of a worker of a runtime.
+    #[inline(always)]
+    pub(crate) fn of(worker: raw::Worker) -> &'static Task {
+        // SAFETY: a runtime's group has workers of the runtime only, whose ids are the addresses of their tasks.
+        unsafe { &*(worker.id() as *const Task) }
+    }
+
+    /// The worker that it is the descriptor of.
+    #[inline(always)]
+    pub(crate) fn worker(&'static self) -> raw::Worker {
+        // SAFETY: asked of workers' tasks only, each the upper part of a light worker.
+        unsafe { raw::Worker::of_upper((self as *const Task).cast_mut().cast()) }
+    }
+
+    /// The runtime of a worker that lives.
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &'static Shared {
+        // SAFETY: set by `place`. A runtime lives as long as it has workers, and callers ask it of those only.
+        unsafe { &*self.shared.load(Relaxed) }
+    }
+
+    pub(crate) fn is_worker(&self) -> bool {
+        self.flags.load(Relaxed) & IS_WORKER != 0
+    }
+
+    /// What it waits for, in a word.
+    pub(crate) fn reason(&self) -> &'static str {
+        // SAFETY: null or a place for ever, as its type says.
+        unsafe { self.reason.load(Relaxed).as_ref() }.copied().unwrap_or("")
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_reason(&self, reason: &'static &'static str) {
+        self.reason.store((reason as *const &'static str).cast_mut(), Relaxed);
+    }
+}

@@ -1,0 +1,276 @@
+//! Deadlines: each server keeps those of the workers that began to wait on it, in a wheel.
+//!
+//! A deadline that passes unparks its worker, or cancels a scope of it; so the wheel knows nothing of waiting, and who waits with a deadline looks again
+//! like everybody else. Whoever arms a deadline takes it back when it goes on, from whichever server.
+//!
+//! Time is nanoseconds of CLOCK_MONOTONIC in 64 bits. A server looks at its wheel before it sleeps, and at intervals while it is busy, if there is
+//! anything in it; a hop reads no clock.
+
+use super::cancel;
+use super::park;
+use super::server;
+use super::task::Task;
+use super::wheel::{Entry, Wheel};
+use rustix::thread::Timespec;
+use rustix::time::{ClockId, clock_gettime};
+use std::pin::pin;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+use umcg_core::context::lock::HoldLock;
+
+/// Now, in nanoseconds of CLOCK_MONOTONIC.
+pub(crate) fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// One moment by both of the clocks' names: not before the instant.
+fn origin() -> (Instant, u64) {
+    static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+    const CLOSE: u64 = 1_000;
+    *ORIGIN.get_or_init(|| {
+        loop {
+            let (before, instant, after) = (now(), Instant::now(), now());
+            if after - before < CLOSE {
+                break (instant, after);
+            }
+        }
+    })
+}
+
+/// An instant in nanoseconds; one that is too far away is never.
+pub(crate) fn nanos(instant: Instant) -> u64 {
+    let (origin, nanos) = origin();
+    match instant.checked_duration_since(origin) {
+        Some(since) => u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).saturating_add(nanos),
+        None => nanos.saturating_sub(u64::try_from((origin - instant).as_nanos()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// The instant of so many nanoseconds.
+pub(crate) fn instant(at: u64) -> Instant {
+    let (origin, nanos) = origin();
+    match at.checked_sub(nanos) {
+        Some(after) => origin + Duration::from_nanos(after),
+        None => origin - Duration::from_nanos(nanos - at),
+    }
+}
+
+/// In so long.
+pub(crate) fn after(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).saturating_add(now())
+}
+
+/// How long it is until then; none for never.
+pub(crate) fn until(deadline: u64) -> Option<Duration> {
+    (deadline != u64::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(now())))
+}
+
+/// For the kernel; none for never.
+pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
+    let spec = Timespec { tv_sec: (deadline / 1_000_000_000) as i64, tv_nsec: (deadline % 1_000_000_000) as _ };
+    (deadline != u64::MAX).then_some(spec)
+}
+
+/// The deadlines of one server.
+pub(crate) struct Timers {
+    wheel: HoldLock<Wheel<usize>>,
+    /// When to look at them next; `u64::MAX` for never. Written under the lock.
+    next: AtomicU64,
+}
+
+/// Nanoseconds whose deadlines are taken out under one lock.
+const TICK: u64 = 1_024;
+/// The part of an entry's word that says which cancel scope; 0 for a plain unpark. Descriptors are 64-aligned.
+const SCOPE: usize = 63;
+
+const _: () = assert!(cancel::DEEPEST as usize + 2 <= SCOPE && align_of::<Task>() > SCOPE);
+
+impl Timers {
+    pub(crate) fn new() -> Timers {
+        Timers { wheel: HoldLock::new(Wheel::new()), next: AtomicU64::new(u64::MAX) }
+    }
+
+    /// When to look at them next.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.wheel.lock().len()
+    }
+
+    /// # Safety
+    /// The entry stays where it is until `disarm`.
+    unsafe fn arm(&self, entry: NonNull<Entry<usize>>, deadline: u64) {
+        let mut wheel = self.wheel.lock();
+        // SAFETY: passed on.
+        unsafe { wheel.insert(entry, deadline) };
+        self.next.store(wheel.next(), Relaxed);
+    }
+
+    /// False when its deadline has passed.
+    ///
+    /// # Safety
+    /// The entry was armed here.
+    unsafe fn disarm(&self, entry: NonNull<Entry<usize>>) -> bool {
+        let mut wheel = self.wheel.lock();
+        // SAFETY: passed on.
+        let was_armed = unsafe { wheel.remove(entry) };
+        self.next.store(wheel.next(), Relaxed);
+        was_armed
+    }
+
+    /// Wakes all whose deadline has passed. Reads the clock only if there may be any. True when there were.
+    pub(crate) fn expire(&self) -> bool {
+        if self.next() == u64::MAX {
+            return false;
+        }
+        let now = now();
+        let mut any = false;
+        // A tick of the wheel under one lock, so that nobody waits for it long.
+        while self.next() <= now {
+            let mut wheel = self.wheel.lock();
+            let tick = self.next().saturating_add(TICK).min(now);
+            wheel.expire(tick, &mut |word| {
+                any = true;
+                fire(word);
+            });
+            self.next.store(wheel.next(), Relaxed);
+        }
+        any
+    }
+}
+
+fn fire(word: usize) {
+    // SAFETY: `armed` made the word of a task, which is never freed.
+    let task = unsafe { &*((word & !SCOPE) as *const Task) };
+    match word & SCOPE {
+        0 => park::unpark(task),
+        scope => cancel::ask(task, scope as u32),
+    }
+}
+
+/// Takes back a deadline that was armed, also when unwinding.
+struct Armed<'a>(&'a Timers, NonNull<Entry<usize>>, bool);
+
+impl Armed<'_> {
+    /// False when the deadline has passed.
+    fn take_back(&mut self) -> bool {
+        if !std::mem::replace(&mut self.2, false) {
+            return false;
+        }
+        // SAFETY: `armed` armed it, and it lives in that frame.
+        unsafe { self.0.disarm(self.1) }
+    }
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+/// Calls `f` while a deadline of the calling worker is armed. False when it has passed.
+fn armed(timers: &Timers, task: &'static Task, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
+    let word = (task as *const Task).addr() | scope as usize;
+    let entry = pin!(Entry::new(word));
+    let place = NonNull::from(entry.as_ref().get_ref());
+    // SAFETY: the entry is pinned to this frame, and `armed` takes it back before that ends.
+    unsafe { timers.arm(place, deadline) };
+    let mut armed = Armed(timers, place, true);
+    f();
+    armed.take_back()
+}
+
+/// Calls `wait`, which parks the caller: a worker is unparked at the deadline, a thread's wait is told it. False when the deadline has passed.
+pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bool {
+    if deadline == u64::MAX {
+        return wait(deadline);
+    }
+    let Some(running) = server::running() else { return wait(deadline) };
+    if deadline <= now() {
+        return false;
+    }
+    let (timers, task) = (running.local().timers(), running.task());
+    drop(running);
+    armed(timers, task, 0, deadline, || {
+        wait(deadline);
+    })
+}
+
+/// Stops the caller for so long; other workers run meanwhile. A plain thread sleeps in the kernel. Switches. A point of cancellation.
+pub fn sleep(duration: Duration) {
+    sleep_nanos(after(duration));
+}
+
+/// Stops the caller until `deadline`. As [`sleep`].
+pub fn sleep_until(deadline: Instant) {
+    sleep_nanos(nanos(deadline));
+}
+
+fn sleep_nanos(deadline: u64) {
+    while now() < deadline {
+        park::park_until(&"sleep", deadline);
+    }
+}
+
+/// The time was over before the work was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl std::fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the time was over before the work was done")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+/// Calls `f`. When it waits somewhere at a time later than `duration` from now, that wait ends by unwinding to here: destructors run, and the
+/// result is [`Elapsed`]. What `f` computes without waiting is not cut short, unless it calls [`checkpoint`](super::checkpoint).
+///
+/// # Errors
+/// [`Elapsed`].
+///
+/// # Panics
+/// When the caller is no worker of a runtime, and for more than 60 within each other.
+pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    timeout_nanos(after(duration), f)
+}
+
+/// [`timeout`] with the time when it is over.
+///
+/// # Errors
+/// As [`timeout`].
+///
+/// # Panics
+/// As [`timeout`].
+pub fn timeout_at<T>(deadline: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    timeout_nanos(nanos(deadline), f)
+}
+
+fn timeout_nanos<T>(deadline: u64, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    let running = server::running().expect("timeout: the caller is no worker of a runtime");
+    let (timers, task) = (running.local().timers(), running.task());
+    drop(running);
+    let scope = cancel::open(task).expect("timeout: too many within each other");
+    let mut result = None;
+    armed(timers, task, scope, deadline, || {
+        result = Some(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)));
+    });
+    cancel::close(task, scope);
+    match result {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(payload)) => match payload.downcast::<cancel::Unwinding>() {
+            Ok(unwinding) if unwinding.0 == scope => Err(Elapsed),
+            Ok(unwinding) => std::panic::resume_unwind(unwinding),
+            Err(payload) => std::panic::resume_unwind(payload),
+        },
+        None => Err(Elapsed),
+    }
+}

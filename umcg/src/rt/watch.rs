@@ -1,0 +1,135 @@
+//! The watch: one kernel thread a runtime that looks after servers which run one worker for long, and sleeps while there are none.
+//!
+//! A server looks at timers and I/O between two workers. While one computes without end nobody does, unless another server is idle; and what was put into
+//! its slot waits. So the watch looks every [`TICK`] at how often each server has begun to run a worker. For one that has not since the last look
+//! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself; and
+//! asks for preemption where that is on.
+//!
+//! While all servers sleep the watch does too, after a few looks; the first server that has been busy for a while wakes it.
+
+use super::runtime::{Shared, ready};
+use super::scheduler::Why;
+use super::time;
+use rustix::thread::futex::{self, Flags};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::time::Duration;
+
+/// Between two looks.
+const TICK: u64 = 10_000_000;
+/// While a server is stuck.
+const SHORT_TICK: u64 = 1_000_000;
+/// After so many looks at servers that all sleep the watch sleeps too.
+const PATIENCE: u32 = 10;
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+pub(crate) struct Watch {
+    word: AtomicU32,
+    over: AtomicBool,
+    preemption: Option<u64>,
+}
+
+impl Watch {
+    pub(crate) fn new(preemption: Option<Duration>) -> Watch {
+        let preemption = preemption.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
+        Watch { word: AtomicU32::new(AWAKE), over: AtomicBool::new(false), preemption }
+    }
+
+    /// The interval of preemption in nanoseconds; 0 for none.
+    pub(crate) fn preemption(&self) -> u64 {
+        self.preemption.unwrap_or(0)
+    }
+
+    /// The caller is busy: the watch should be awake.
+    #[inline]
+    pub(crate) fn stay_awake(&self) {
+        if self.word.load(Relaxed) == ASLEEP {
+            self.rouse();
+        }
+    }
+
+    #[cold]
+    fn rouse(&self) {
+        if self.word.swap(AWAKE, Relaxed) == ASLEEP {
+            let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.store(true, Relaxed);
+        self.rouse();
+    }
+
+    /// Sleeps for a time, or until it is roused where `or_roused`.
+    fn sleep(&self, nanoseconds: Option<u64>) {
+        let word = if nanoseconds.is_none() { ASLEEP } else { AWAKE };
+        let until = nanoseconds.and_then(|nanoseconds| time::timespec(time::now() + nanoseconds));
+        self.word.store(word, Relaxed);
+        umcg_core::asymmetric::heavy();
+        if !self.over.load(Relaxed) {
+            let _ = futex::wait_bitset(&self.word, Flags::PRIVATE, word, until.as_ref(), NonZeroU32::MAX);
+        }
+        self.word.store(AWAKE, Relaxed);
+    }
+}
+
+/// What the watch saw of a server at its last look.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    turns: u64,
+    looks: u32,
+}
+
+/// The body of its kernel thread.
+pub(crate) fn main(shared: &Shared) {
+    let mut seen = vec![Seen::default(); shared.seats.len()];
+    let mut quiet = 0;
+    while !shared.watch.over.load(Relaxed) {
+        let asleep = shared.sleepers.asleep() == shared.seats.len();
+        quiet = if asleep { quiet + 1 } else { 0 };
+        if quiet >= PATIENCE {
+            shared.watch.sleep(None);
+            quiet = 0;
+            continue;
+        }
+        let stuck = seen.iter_mut().enumerate().fold(0, |stuck, (index, seen)| stuck + u32::from(look(shared, index, seen)));
+        match stuck {
+            0 => shared.watch.sleep(Some(TICK.min(shared.watch.preemption.unwrap_or(TICK)))),
+            _ => stand_in(shared, stuck as usize),
+        }
+    }
+}
+
+/// Looks at a server. True when it is stuck in one worker.
+fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
+    let seat = &shared.seats[index];
+    let Some(local) = seat.local().filter(|_| seat.sleeping.load(Relaxed) == 0) else { return false };
+    let turns = local.turns.load(Relaxed);
+    seen.looks = if seen.turns == turns { seen.looks + 1 } else { 0 };
+    seen.turns = turns;
+    if seen.looks == 0 {
+        return false;
+    }
+    seat.timers.expire();
+    if let Some(worker) = shared.scheduler.take_from(index) {
+        ready(worker, Why::Woken);
+    }
+    true
+}
+
+/// Does for servers that are stuck what they would do between two workers.
+fn stand_in(shared: &Shared, stuck: usize) {
+    if shared.sleepers.asleep() > 0 {
+        // It looks at everything before it sleeps again.
+        shared.sleepers.wake_one(shared);
+        return shared.watch.sleep(Some(SHORT_TICK));
+    }
+    if stuck < shared.seats.len() || !shared.driver.has_sources() {
+        return shared.watch.sleep(Some(SHORT_TICK));
+    }
+    let next = shared.seats.iter().map(|seat| seat.timers.next()).min().unwrap_or(u64::MAX);
+    let tick = time::now() + SHORT_TICK;
+    shared.driver.poll(time::until(next.min(tick)));
+}
