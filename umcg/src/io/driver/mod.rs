@@ -29,7 +29,7 @@ use epoll::Epoll;
 use rustix::event::epoll::EventFlags;
 use source::Source;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::time::Duration;

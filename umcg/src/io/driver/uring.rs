@@ -14,7 +14,7 @@ use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
 use io_uring::{IoUring, Probe, opcode, squeue};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 

@@ -1,0 +1,307 @@
+//! One file.
+
+use super::{Metadata, Permissions};
+use crate::blocking;
+use crate::io::operation;
+use std::ffi::CString;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// An open file. Its position is shared by all that was made of it by [`File::try_clone`].
+#[derive(Debug)]
+pub struct File {
+    inner: std::fs::File,
+}
+
+/// How to open a file.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    mode: u32,
+    flags: i32,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions::new()
+    }
+}
+
+macro_rules! choices {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
+        $(
+            $(#[$doc])*
+            pub fn $name(&mut self, $name: $type) -> &mut OpenOptions {
+                self.$name = $name;
+                self
+            }
+        )*
+    };
+}
+
+impl OpenOptions {
+    /// Nothing chosen yet.
+    pub fn new() -> OpenOptions {
+        OpenOptions {
+            read: false,
+            write: false,
+            append: false,
+            truncate: false,
+            create: false,
+            create_new: false,
+            mode: 0o666,
+            flags: 0,
+        }
+    }
+
+    choices! {
+        /// To be read.
+        read: bool;
+        /// To be written.
+        write: bool;
+        /// To be written, always at the end.
+        append: bool;
+        /// Emptied first; wants `write`.
+        truncate: bool;
+        /// Made if it is not there; wants `write` or `append`.
+        create: bool;
+        /// Made, and an error if it is there; wants `write` or `append`.
+        create_new: bool;
+        /// The permissions of a file that is made, less the process's mask.
+        mode: u32;
+    }
+
+    /// More flags for `open(2)`; those of access are left out.
+    pub fn custom_flags(&mut self, flags: i32) -> &mut OpenOptions {
+        self.flags = flags & !libc::O_ACCMODE;
+        self
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for choices that do not go together, and the kernel's.
+    pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
+        let flags = self.access()? | self.creation()? | self.flags | libc::O_CLOEXEC;
+        let path = CString::new(path.as_ref().as_os_str().as_bytes())?;
+        Ok(File::from(operation::open(&path, flags, self.mode)?))
+    }
+
+    fn access(&self) -> io::Result<i32> {
+        match (self.read, self.write, self.append) {
+            (true, false, false) => Ok(libc::O_RDONLY),
+            (false, true, false) => Ok(libc::O_WRONLY),
+            (true, true, false) => Ok(libc::O_RDWR),
+            (false, _, true) => Ok(libc::O_WRONLY | libc::O_APPEND),
+            (true, _, true) => Ok(libc::O_RDWR | libc::O_APPEND),
+            (false, false, false) => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    fn creation(&self) -> io::Result<i32> {
+        let unwritable = !self.write && !self.append && (self.truncate || self.create || self.create_new);
+        if unwritable || (self.append && self.truncate && !self.create_new) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(match (self.create, self.truncate, self.create_new) {
+            (_, _, true) => libc::O_CREAT | libc::O_EXCL,
+            (create, truncate, false) => (if create { libc::O_CREAT } else { 0 }) | (if truncate { libc::O_TRUNC } else { 0 }),
+        })
+    }
+}
+
+impl File {
+    /// Opens a file to be read.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens a file to be written, empty.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// Makes a file to be read and written, which must not be there yet.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// Choices of how to open one.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// Waits until contents and metadata are on the disk.
+    ///
+    /// # Errors
+    /// They could not be written.
+    pub fn sync_all(&self) -> io::Result<()> {
+        operation::sync(self.as_fd(), false)
+    }
+
+    /// Waits until contents are on the disk, and as much metadata as it takes to read them.
+    ///
+    /// # Errors
+    /// They could not be written.
+    pub fn sync_data(&self) -> io::Result<()> {
+        operation::sync(self.as_fd(), true)
+    }
+
+    /// Reads at `offset`, whatever the position.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        operation::read(self.as_fd(), buffer, Some(offset))
+    }
+
+    /// Writes at `offset`, whatever the position.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
+        operation::write(self.as_fd(), buffer, Some(offset))
+    }
+
+    /// Sets the file's length.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_len(&self, length: u64) -> io::Result<()> {
+        blocking(|| self.inner.set_len(length))
+    }
+
+    /// What the system knows of the file.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        blocking(|| self.inner.metadata())
+    }
+
+    /// Sets its permissions.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
+        blocking(|| self.inner.set_permissions(permissions))
+    }
+
+    /// Another value for the same open file.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn try_clone(&self) -> io::Result<File> {
+        Ok(File { inner: self.inner.try_clone()? })
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        operation::read(self.as_fd(), buffer, None)
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        operation::read(self.as_fd(), buffer, None)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        operation::write(self.as_fd(), buffer, None)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        operation::write(self.as_fd(), buffer, None)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+// The position is a number in the kernel; only its end is asked of the file system, which does not block for it.
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&self.inner).seek(to)
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+impl IntoRawFd for File {
+    fn into_raw_fd(self) -> RawFd {
+        self.inner.into_raw_fd()
+    }
+}
+
+impl FromRawFd for File {
+    unsafe fn from_raw_fd(fd: RawFd) -> File {
+        // SAFETY: passed on.
+        File::from(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl From<OwnedFd> for File {
+    fn from(fd: OwnedFd) -> File {
+        File { inner: fd.into() }
+    }
+}
+
+impl From<File> for OwnedFd {
+    fn from(file: File) -> OwnedFd {
+        file.inner.into()
+    }
+}
+
+impl From<std::fs::File> for File {
+    fn from(inner: std::fs::File) -> File {
+        File { inner }
+    }
+}
+
+impl From<File> for std::fs::File {
+    fn from(file: File) -> std::fs::File {
+        file.inner
+    }
+}

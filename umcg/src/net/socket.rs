@@ -1,0 +1,251 @@
+//! What all sockets have in common: system calls on an [`Fd`], and the traits around descriptors.
+
+use crate::io::driver::source::Direction::{Read, Write};
+use crate::io::fd::Fd;
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Never a signal for a peer that is gone, and never a wait in the kernel, whatever others do to the descriptor.
+const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+const RECV: RecvFlags = RecvFlags::DONTWAIT;
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// A new socket.
+pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Fd> {
+    Ok(Fd::new(rustix::net::socket_with(family, kind, FLAGS, None)?))
+}
+
+/// Two connected Unix sockets.
+pub(super) fn pair(kind: SocketType) -> io::Result<(Fd, Fd)> {
+    let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
+    Ok((Fd::new(one), Fd::new(other)))
+}
+
+pub(super) fn accept(fd: &Fd) -> io::Result<(Fd, Option<SocketAddrAny>)> {
+    let (accepted, address) = fd.call(Read, &"accept", |fd| rustix::net::acceptfrom_with(fd, FLAGS))?;
+    Ok((Fd::new(accepted), address))
+}
+
+/// Connects; waits for it until `deadline`.
+pub(super) fn connect(fd: &Fd, address: &impl SocketAddrArg, deadline: u64) -> io::Result<()> {
+    match rustix::net::connect(fd, address) {
+        Ok(()) => return Ok(()),
+        // A connect that a signal interrupts goes on by itself.
+        Err(Errno::INPROGRESS | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // One registration for what will be read and written.
+    fd.wait(&[Write, Read], &"connect", deadline)?;
+    fd.call_until(Write, &"connect", deadline, |fd| {
+        sockopt::socket_error(fd)??;
+        match rustix::net::getpeername(fd) {
+            Ok(_) => Ok(()),
+            // Woken for nothing.
+            Err(Errno::NOTCONN) => Err(Errno::AGAIN),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// Reads what is there, or a message.
+pub(super) fn receive(fd: &Fd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    fd.call(Read, &"read", |fd| rustix::net::recv(fd, &mut *buffer, RECV | flags).map(|(done, _)| done))
+}
+
+/// Like [`receive`], of a byte stream in which nothing but its end or urgent data makes a read short.
+#[inline]
+pub(super) fn receive_stream(fd: &Fd, buffer: &mut [u8]) -> io::Result<usize> {
+    let asked = buffer.len();
+    fd.stream(Read, &"read", asked, |fd| rustix::net::recv(fd, &mut *buffer, RECV).map(|(done, _)| done))
+}
+
+pub(super) fn receive_vectored(fd: &Fd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    fd.call(Read, &"read", |fd| rustix::io::readv(fd, buffers))
+}
+
+pub(super) fn receive_from(fd: &Fd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Option<SocketAddrAny>)> {
+    fd.call(Read, &"recv", |fd| rustix::net::recvfrom(fd, &mut *buffer, RECV | flags).map(|(done, _, from)| (done, from)))
+}
+
+/// One system call.
+#[inline]
+pub(super) fn try_send(fd: BorrowedFd<'_>, buffer: &[u8]) -> Result<usize, Errno> {
+    rustix::net::send(fd, buffer, SEND)
+}
+
+pub(super) fn send(fd: &Fd, buffer: &[u8]) -> io::Result<usize> {
+    fd.call(Write, &"write", |fd| try_send(fd, buffer))
+}
+
+pub(super) fn send_vectored(fd: &Fd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    // What the kernel takes at once; more is an error, not a short write.
+    let buffers = &buffers[..buffers.len().min(1024)];
+    fd.call(Write, &"write", |fd| rustix::net::sendmsg(fd, buffers, &mut SendAncillaryBuffer::default(), SEND))
+}
+
+pub(super) fn send_to(fd: &Fd, buffer: &[u8], to: &impl SocketAddrArg) -> io::Result<usize> {
+    fd.call(Write, &"send", |fd| rustix::net::sendto(fd, buffer, SEND, to))
+}
+
+pub(super) fn shutdown(fd: &Fd, how: Shutdown) -> io::Result<()> {
+    let how = match how {
+        Shutdown::Read => rustix::net::Shutdown::Read,
+        Shutdown::Write => rustix::net::Shutdown::Write,
+        Shutdown::Both => rustix::net::Shutdown::Both,
+    };
+    Ok(rustix::net::shutdown(fd.as_fd(), how)?)
+}
+
+/// The error that the socket keeps, which asking for it clears.
+pub(super) fn take_error(fd: &Fd) -> io::Result<Option<io::Error>> {
+    Ok(sockopt::socket_error(fd.as_fd())?.err().map(io::Error::from))
+}
+
+/// A descriptor of a kind that the caller vouches for.
+pub(super) fn adopt(fd: OwnedFd) -> Fd {
+    Fd::adopt(fd)
+}
+
+/// The conversions around descriptors, for a type with one field `fd`.
+macro_rules! descriptor {
+    ($type:ident, $std:ty) => {
+        impl std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                self.fd.as_fd()
+            }
+        }
+
+        impl std::os::fd::AsRawFd for $type {
+            fn as_raw_fd(&self) -> std::os::fd::RawFd {
+                std::os::fd::AsRawFd::as_raw_fd(&self.fd.as_fd())
+            }
+        }
+
+        impl From<std::os::fd::OwnedFd> for $type {
+            /// The descriptor, and all duplicates of it, become non-blocking.
+            fn from(fd: std::os::fd::OwnedFd) -> Self {
+                Self { fd: crate::net::socket::adopt(fd) }
+            }
+        }
+
+        impl From<$type> for std::os::fd::OwnedFd {
+            fn from(socket: $type) -> Self {
+                socket.fd.into_inner()
+            }
+        }
+
+        impl std::os::fd::IntoRawFd for $type {
+            fn into_raw_fd(self) -> std::os::fd::RawFd {
+                std::os::fd::IntoRawFd::into_raw_fd(self.fd.into_inner())
+            }
+        }
+
+        impl std::os::fd::FromRawFd for $type {
+            unsafe fn from_raw_fd(fd: std::os::fd::RawFd) -> Self {
+                // SAFETY: passed on.
+                Self::from(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) })
+            }
+        }
+
+        impl From<$std> for $type {
+            /// The socket becomes non-blocking.
+            fn from(socket: $std) -> Self {
+                Self::from(std::os::fd::OwnedFd::from(socket))
+            }
+        }
+
+        impl From<$type> for $std {
+            /// The socket stays non-blocking.
+            fn from(socket: $type) -> Self {
+                Self::from(socket.fd.into_inner())
+            }
+        }
+    };
+}
+
+/// `Read` and `Write` for a stream and for a reference to it, by its methods `receive`, `receive_vectored`, `send` and `send_vectored`.
+macro_rules! stream {
+    ($($type:ty),*) => {
+        $(
+            impl std::io::Read for $type {
+                #[inline]
+                fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                    self.receive(buffer)
+                }
+
+                fn read_vectored(&mut self, buffers: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
+                    self.receive_vectored(buffers)
+                }
+            }
+
+            impl std::io::Write for $type {
+                #[inline]
+                fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+                    self.send(buffer)
+                }
+
+                fn write_vectored(&mut self, buffers: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+                    self.send_vectored(buffers)
+                }
+
+                #[inline]
+                fn flush(&mut self) -> std::io::Result<()> {
+                    Ok(())
+                }
+            }
+        )*
+    };
+}
+
+/// The timeouts and deadlines of a socket with one field `fd`.
+macro_rules! limits {
+    () => {
+        /// How long each read waits at most; `None` for ever. For this value only, not for its clones.
+        ///
+        /// # Errors
+        /// The timeout is zero.
+        pub fn set_read_timeout(&self, timeout: Option<std::time::Duration>) -> std::io::Result<()> {
+            self.fd.set_timeout(crate::io::driver::source::Direction::Read, timeout)
+        }
+
+        /// How long each write waits at most.
+        ///
+        /// # Errors
+        /// The timeout is zero.
+        pub fn set_write_timeout(&self, timeout: Option<std::time::Duration>) -> std::io::Result<()> {
+            self.fd.set_timeout(crate::io::driver::source::Direction::Write, timeout)
+        }
+
+        /// The read timeout.
+        ///
+        /// # Errors
+        /// None; the type is std's.
+        pub fn read_timeout(&self) -> std::io::Result<Option<std::time::Duration>> {
+            Ok(self.fd.timeout(crate::io::driver::source::Direction::Read))
+        }
+
+        /// The write timeout.
+        ///
+        /// # Errors
+        /// None; the type is std's.
+        pub fn write_timeout(&self) -> std::io::Result<Option<std::time::Duration>> {
+            Ok(self.fd.timeout(crate::io::driver::source::Direction::Write))
+        }
+
+        /// Until when any read waits at most. Applies beside the timeout; what is there already can be read after it.
+        pub fn set_read_deadline(&self, deadline: Option<std::time::Instant>) {
+            self.fd.set_deadline(crate::io::driver::source::Direction::Read, deadline);
+        }
+
+        /// Until when any write waits at most.
+        pub fn set_write_deadline(&self, deadline: Option<std::time::Instant>) {
+            self.fd.set_deadline(crate::io::driver::source::Direction::Write, deadline);
+        }
+    };
+}
+
+pub(super) use {descriptor, limits, stream};

@@ -1,0 +1,270 @@
+//! TCP.
+
+use super::addr::{self, ToSocketAddrs};
+use super::socket::{self, descriptor, limits, stream};
+use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::io::driver::source::Direction;
+use crate::io::fd::Fd;
+use crate::io::wait;
+use rustix::net::{AddressFamily, RecvFlags, SocketType, sockopt};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// How many connections wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A TCP connection.
+#[derive(Debug)]
+pub struct TcpStream {
+    fd: Fd,
+}
+
+/// A TCP socket that listens.
+#[derive(Debug)]
+pub struct TcpListener {
+    fd: Fd,
+}
+
+/// The connections that a listener accepts; never ends.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+impl TcpStream {
+    /// Connects to the first address that answers.
+    ///
+    /// # Errors
+    /// The last address's, or that of the look-up.
+    pub fn connect<A: ToSocketAddrs>(address: A) -> io::Result<TcpStream> {
+        addr::each(address, |address| TcpStream::connect_one(address, wait::NEVER))
+    }
+
+    /// Connects to an address, in a given time at most.
+    ///
+    /// # Errors
+    /// `TimedOut`; `InvalidInput` if the timeout is zero; and the kernel's.
+    pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+        if timeout.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a timeout of zero"));
+        }
+        TcpStream::connect_one(*address, wait::after(timeout.as_nanos().try_into().unwrap_or(u64::MAX)))
+    }
+
+    /// Connects to an address until a deadline.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect_timeout`].
+    pub fn connect_deadline(address: &SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
+        TcpStream::connect_one(*address, wait::nanos(deadline))
+    }
+
+    fn connect_one(address: SocketAddr, deadline: u64) -> io::Result<TcpStream> {
+        let fd = socket::open(family(address), SocketType::STREAM)?;
+        socket::connect(&fd, &address, deadline)?;
+        Ok(TcpStream { fd })
+    }
+
+    limits!();
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// There is no connection any more.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        addr::peer(rustix::net::getpeername(self.as_fd())?)
+    }
+
+    /// This side's address.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        addr::internet(rustix::net::getsockname(self.as_fd())?)
+    }
+
+    /// Shuts one direction down, or both. Who waits in it goes on.
+    ///
+    /// # Errors
+    /// There is no connection any more.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        socket::shutdown(&self.fd, how)
+    }
+
+    /// Another value for the same connection.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn try_clone(&self) -> io::Result<TcpStream> {
+        Ok(TcpStream { fd: self.fd.duplicate()? })
+    }
+
+    /// The two directions, borrowed.
+    pub fn split(&self) -> (ReadHalf<'_, TcpStream>, WriteHalf<'_, TcpStream>) {
+        split::split(self)
+    }
+
+    /// The two directions, for two workers.
+    pub fn into_split(self) -> (OwnedReadHalf<TcpStream>, OwnedWriteHalf<TcpStream>) {
+        split::into_split(self)
+    }
+
+    /// Reads without taking what is read.
+    ///
+    /// # Errors
+    /// As a read's.
+    pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::receive(&self.fd, buffer, RecvFlags::PEEK)
+    }
+
+    /// Whether small writes go out at once (TCP_NODELAY).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_nodelay(self.as_fd(), nodelay)?)
+    }
+
+    /// As set by [`TcpStream::set_nodelay`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(sockopt::tcp_nodelay(self.as_fd())?)
+    }
+
+    /// How many routers a packet may pass.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        Ok(sockopt::set_ip_ttl(self.as_fd(), ttl)?)
+    }
+
+    /// As set by [`TcpStream::set_ttl`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(sockopt::ip_ttl(self.as_fd())?)
+    }
+
+    /// The error that the kernel keeps for the socket, which is cleared.
+    ///
+    /// # Errors
+    /// The kernel's about the question itself.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        socket::take_error(&self.fd)
+    }
+
+    #[inline]
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::receive_stream(&self.fd, buffer)
+    }
+
+    fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        socket::receive_vectored(&self.fd, buffers)
+    }
+
+    #[inline]
+    fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+        let asked = buffer.len();
+        self.fd.stream(Direction::Write, &"write", asked, |fd| socket::try_send(fd, buffer))
+    }
+
+    fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(&self.fd, buffers)
+    }
+}
+
+stream!(TcpStream, &TcpStream);
+descriptor!(TcpStream, std::net::TcpStream);
+
+impl TcpListener {
+    /// Listens on the first address that can be had.
+    ///
+    /// # Errors
+    /// The last address's, or that of the look-up.
+    pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<TcpListener> {
+        addr::each(address, |address| {
+            let fd = socket::open(family(address), SocketType::STREAM)?;
+            // As std: a server that starts again does not wait for its former connections to be forgotten.
+            sockopt::set_socket_reuseaddr(fd.as_fd(), true)?;
+            rustix::net::bind(fd.as_fd(), &address)?;
+            rustix::net::listen(fd.as_fd(), BACKLOG)?;
+            Ok(TcpListener { fd })
+        })
+    }
+
+    /// Waits for a connection.
+    ///
+    /// # Errors
+    /// No descriptors left; `TimedOut`; a connection that broke while it waited.
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (fd, address) = socket::accept(&self.fd)?;
+        Ok((TcpStream { fd }, addr::peer(address)?))
+    }
+
+    limits!();
+
+    /// Connections as they come.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    /// The address that it listens on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        addr::internet(rustix::net::getsockname(self.as_fd())?)
+    }
+
+    /// Another value for the same socket.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn try_clone(&self) -> io::Result<TcpListener> {
+        Ok(TcpListener { fd: self.fd.duplicate()? })
+    }
+
+    /// How many routers a packet may pass, of connections accepted from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        Ok(sockopt::set_ip_ttl(self.as_fd(), ttl)?)
+    }
+
+    /// As set by [`TcpListener::set_ttl`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(sockopt::ip_ttl(self.as_fd())?)
+    }
+
+    /// The error that the kernel keeps for the socket, which is cleared.
+    ///
+    /// # Errors
+    /// The kernel's about the question itself.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        socket::take_error(&self.fd)
+    }
+}
+
+descriptor!(TcpListener, std::net::TcpListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<io::Result<TcpStream>> {
+        Some(self.listener.accept().map(|(stream, _)| stream))
+    }
+}

@@ -1,0 +1,347 @@
+//! Unix sockets.
+
+use super::socket::{self, descriptor, limits, stream};
+use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::io::fd::Fd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType};
+use std::ffi::OsStr;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+pub use std::os::unix::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+const BACKLOG: i32 = 4096;
+
+/// A connection between two sockets of this machine.
+#[derive(Debug)]
+pub struct UnixStream {
+    fd: Fd,
+}
+
+/// A Unix socket that listens.
+#[derive(Debug)]
+pub struct UnixListener {
+    fd: Fd,
+}
+
+/// A Unix socket for messages.
+#[derive(Debug)]
+pub struct UnixDatagram {
+    fd: Fd,
+}
+
+/// The connections that a listener accepts; never ends.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a UnixListener,
+}
+
+/// std's address as the kernel takes it.
+fn to_raw(address: &SocketAddr) -> io::Result<SocketAddrUnix> {
+    Ok(match (address.as_pathname(), address.as_abstract_name()) {
+        (Some(path), _) => SocketAddrUnix::new(path)?,
+        (None, Some(name)) => SocketAddrUnix::new_abstract_name(name)?,
+        (None, None) => SocketAddrUnix::new_unnamed(),
+    })
+}
+
+/// The kernel's address as std has it.
+fn from_raw(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
+    // Nothing behind the family: an unnamed socket. rustix would make it an abstract name of no bytes.
+    let named = address.filter(|address| address.addr_len() as usize > size_of::<libc::sa_family_t>());
+    let Some(address) = named.map(SocketAddrUnix::try_from).transpose()? else { return SocketAddr::from_pathname("") };
+    match (address.path_bytes(), address.abstract_name()) {
+        (Some(path), _) => SocketAddr::from_pathname(OsStr::from_bytes(path)),
+        (None, Some(name)) => SocketAddr::from_abstract_name(name),
+        (None, None) => SocketAddr::from_pathname(""),
+    }
+}
+
+fn bound(kind: SocketType, address: &SocketAddr) -> io::Result<Fd> {
+    let fd = socket::open(AddressFamily::UNIX, kind)?;
+    rustix::net::bind(fd.as_fd(), &to_raw(address)?)?;
+    Ok(fd)
+}
+
+/// What every Unix socket can do.
+macro_rules! common {
+    () => {
+        limits!();
+
+        /// Its own address.
+        ///
+        /// # Errors
+        /// The kernel's.
+        pub fn local_addr(&self) -> io::Result<SocketAddr> {
+            from_raw(Some(rustix::net::getsockname(self.as_fd())?))
+        }
+
+        /// Another value for the same socket.
+        ///
+        /// # Errors
+        /// No descriptors left.
+        pub fn try_clone(&self) -> io::Result<Self> {
+            Ok(Self { fd: self.fd.duplicate()? })
+        }
+
+        /// The error that the kernel keeps for the socket, which is cleared.
+        ///
+        /// # Errors
+        /// The kernel's about the question itself.
+        pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+            socket::take_error(&self.fd)
+        }
+    };
+}
+
+/// What a socket with a peer can do.
+macro_rules! connected {
+    () => {
+        /// The peer's address.
+        ///
+        /// # Errors
+        /// There is no peer.
+        pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+            from_raw(rustix::net::getpeername(self.as_fd())?)
+        }
+
+        /// Shuts one direction down, or both. Who waits in it goes on.
+        ///
+        /// # Errors
+        /// There is no peer.
+        pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+            socket::shutdown(&self.fd, how)
+        }
+    };
+}
+
+impl UnixStream {
+    /// Connects to the socket at a path.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
+        UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// Connects to a socket.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
+        let fd = socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
+        let address = to_raw(address)?;
+        let mut pause = Duration::from_micros(50);
+        loop {
+            match rustix::net::connect(&fd.as_fd(), &address) {
+                Ok(()) => return Ok(UnixStream { fd }),
+                Err(Errno::INTR) => {}
+                // The listener's queue is full. The kernel offers nothing to wait for, so look again, ever less often.
+                Err(Errno::AGAIN) => {
+                    crate::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(10));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Two connected sockets.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let (one, other) = socket::pair(SocketType::STREAM)?;
+        Ok((UnixStream { fd: one }, UnixStream { fd: other }))
+    }
+
+    common!();
+    connected!();
+
+    /// The two directions, borrowed.
+    pub fn split(&self) -> (ReadHalf<'_, UnixStream>, WriteHalf<'_, UnixStream>) {
+        split::split(self)
+    }
+
+    /// The two directions, for two workers.
+    pub fn into_split(self) -> (OwnedReadHalf<UnixStream>, OwnedWriteHalf<UnixStream>) {
+        split::into_split(self)
+    }
+
+    // A short read may be due to a descriptor that was sent along, with more bytes behind it, so it says nothing.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::receive(&self.fd, buffer, RecvFlags::empty())
+    }
+
+    fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        socket::receive_vectored(&self.fd, buffers)
+    }
+
+    fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+        socket::send(&self.fd, buffer)
+    }
+
+    fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(&self.fd, buffers)
+    }
+}
+
+stream!(UnixStream, &UnixStream);
+descriptor!(UnixStream, std::os::unix::net::UnixStream);
+
+impl UnixListener {
+    /// Listens at a path, which must not exist yet.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
+        UnixListener::bind_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixListener> {
+        let fd = bound(SocketType::STREAM, address)?;
+        rustix::net::listen(fd.as_fd(), BACKLOG)?;
+        Ok(UnixListener { fd })
+    }
+
+    /// Waits for a connection.
+    ///
+    /// # Errors
+    /// No descriptors left; `TimedOut`.
+    pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
+        let (fd, address) = socket::accept(&self.fd)?;
+        Ok((UnixStream { fd }, from_raw(address)?))
+    }
+
+    /// Connections as they come.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    common!();
+}
+
+descriptor!(UnixListener, std::os::unix::net::UnixListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<UnixStream>;
+
+    fn next(&mut self) -> Option<io::Result<UnixStream>> {
+        Some(self.listener.accept().map(|(stream, _)| stream))
+    }
+}
+
+impl UnixDatagram {
+    /// A socket at a path, which must not exist yet.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
+        UnixDatagram::bind_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// A socket with an address.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixDatagram> {
+        Ok(UnixDatagram { fd: bound(SocketType::DGRAM, address)? })
+    }
+
+    /// A socket without an address.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn unbound() -> io::Result<UnixDatagram> {
+        Ok(UnixDatagram { fd: socket::open(AddressFamily::UNIX, SocketType::DGRAM)? })
+    }
+
+    /// Two connected sockets.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+        let (one, other) = socket::pair(SocketType::DGRAM)?;
+        Ok((UnixDatagram { fd: one }, UnixDatagram { fd: other }))
+    }
+
+    /// Sets the peer of [`UnixDatagram::send`] and [`UnixDatagram::recv`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        self.connect_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// Likewise, by address.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
+        Ok(rustix::net::connect(self.as_fd(), &to_raw(address)?)?)
+    }
+
+    /// Sends a message to the socket at a path.
+    ///
+    /// # Errors
+    /// `TimedOut`, and the kernel's.
+    pub fn send_to<P: AsRef<Path>>(&self, message: &[u8], path: P) -> io::Result<usize> {
+        self.send_to_addr(message, &SocketAddr::from_pathname(path)?)
+    }
+
+    /// Sends a message to a socket.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_to_addr(&self, message: &[u8], address: &SocketAddr) -> io::Result<usize> {
+        socket::send_to(&self.fd, message, &to_raw(address)?)
+    }
+
+    /// Receives a message and its sender. What does not fit into the buffer is lost.
+    ///
+    /// # Errors
+    /// `TimedOut`, and the kernel's.
+    pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let (size, from) = socket::receive_from(&self.fd, buffer, RecvFlags::empty())?;
+        Ok((size, from_raw(from)?))
+    }
+
+    /// Like [`UnixDatagram::recv_from`], without taking the message.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let (size, from) = socket::receive_from(&self.fd, buffer, RecvFlags::PEEK)?;
+        Ok((size, from_raw(from)?))
+    }
+
+    /// Sends a message to the peer.
+    ///
+    /// # Errors
+    /// `TimedOut`, and the kernel's.
+    pub fn send(&self, message: &[u8]) -> io::Result<usize> {
+        socket::send(&self.fd, message)
+    }
+
+    /// Receives a message.
+    ///
+    /// # Errors
+    /// `TimedOut`, and the kernel's.
+    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::receive(&self.fd, buffer, RecvFlags::empty())
+    }
+
+    common!();
+    connected!();
+}
+
+descriptor!(UnixDatagram, std::os::unix::net::UnixDatagram);
