@@ -39,6 +39,45 @@ pub fn set_task(task: *mut ()) {
 /// Bytes of all the words together.
 pub const BYTES: usize = 24;
 
+/// The words of a storage that nobody runs with yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Words(*mut usize);
+
+impl Words {
+    /// Those of the storage that this thread pointer names.
+    ///
+    /// # Safety
+    /// It names a storage that holds this library's words, and that is the caller's while this is in use.
+    #[inline(always)]
+    pub unsafe fn of(thread_pointer: usize) -> Words {
+        Words(core::ptr::with_exposed_provenance_mut(thread_pointer.wrapping_add_signed(offset())))
+    }
+
+    /// As [`set_vp`], for the flow that will run with it.
+    #[inline(always)]
+    pub fn set_vp(self, vp: *mut ()) {
+        self.put(0, vp.expose_provenance());
+    }
+
+    /// As [`set_task`].
+    #[inline(always)]
+    pub fn set_task(self, task: *mut ()) {
+        self.put(1, task.expose_provenance());
+    }
+
+    /// As [`set_holds`].
+    #[inline(always)]
+    pub fn set_holds(self, holds: usize) {
+        self.put(2, holds);
+    }
+
+    #[inline(always)]
+    fn put(self, index: usize, value: usize) {
+        // SAFETY: by the contract of `of`, one of the three words.
+        unsafe { self.0.wrapping_add(index).write(value) };
+    }
+}
+
 /// From the thread pointer to the first word: the same in every storage.
 #[inline(always)]
 pub fn offset() -> isize {

@@ -230,7 +230,7 @@ impl Glibc {
         unsafe { self.symbols.furnish(&self.thread, tp, tid) };
         let header = at::<Header>(tp + self.symbols.tcb.next_multiple_of(align_of::<Header>()));
         // SAFETY: behind the control block, within the stride.
-        unsafe { header.write(Header { next: null_mut(), tp, tid, stamp: (0, 0) }) };
+        unsafe { header.write(Header { next: null_mut(), tp, tid, dirty: false, stamp: (0, 0) }) };
         header
     }
 

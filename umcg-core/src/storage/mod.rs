@@ -100,6 +100,8 @@ struct Header {
     next: *mut Header,
     tp: usize,
     tid: u32,
+    /// A worker has begun on it, and has not finished it.
+    dirty: bool,
     /// Which libraries were loaded when the storage was made as new; only kept up where libraries come and go.
     stamp: Stamp,
 }
@@ -135,6 +137,8 @@ impl Block {
     /// The thread pointer is this block's.
     #[inline]
     pub unsafe fn begin(&self) {
+        // SAFETY: the header is the block's owner's to write.
+        unsafe { (*self.0.as_ptr()).dirty = true };
         if let Ok(glibc) = glibc::get() {
             // SAFETY: passed on.
             unsafe { glibc.begin(self.0) };
@@ -151,6 +155,15 @@ impl Block {
             // SAFETY: passed on.
             unsafe { glibc.finish(self.0) };
         }
+        // SAFETY: as in `begin`.
+        unsafe { (*self.0.as_ptr()).dirty = false };
+    }
+
+    /// Whether a worker has begun on it that has not finished it: what its thread-locals own is still there.
+    #[inline]
+    fn is_dirty(&self) -> bool {
+        // SAFETY: as in `begin`.
+        unsafe { (*self.0.as_ptr()).dirty }
     }
 
     /// The pointer that [`Block::from_raw`] makes a block of again.
@@ -211,9 +224,13 @@ impl Pool {
         self.pop().map_or_else(|| make(glibc), Ok)
     }
 
-    /// Takes a block back whose worker has finished it, or that had no worker.
+    /// Takes a block back. One whose worker has begun and not finished, because it was forgotten with all that it owns, is never used again:
+    /// somebody may still point to its thread-locals, and their destructors have not run.
     #[inline]
     pub fn give(&mut self, block: Block) {
+        if block.is_dirty() {
+            return;
+        }
         self.push(block);
         if self.len > KEEP {
             self.spill(KEEP / 2);
@@ -250,6 +267,24 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.spill(0);
+    }
+}
+
+/// A block for a caller that has no pool.
+///
+/// # Errors
+/// As [`Pool::take`].
+pub(crate) fn take() -> Result<Block, Error> {
+    let glibc = glibc::get().map_err(Error::Unavailable)?;
+    glibc.ensure_threaded()?;
+    let free = SHELF.lock().free.pop();
+    free.map_or_else(|| make(glibc), Ok)
+}
+
+/// Takes one back from such a caller.
+pub(crate) fn give(block: Block) {
+    if !block.is_dirty() {
+        SHELF.lock().free.push(block);
     }
 }
 

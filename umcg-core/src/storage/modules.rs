@@ -11,7 +11,7 @@ use crate::umcg::thread::set_mask;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::*};
-use umcg_context::local;
+use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
 
 /// Libraries with thread-local storage that one survey has room for.
@@ -75,6 +75,7 @@ impl std::fmt::Debug for Module {
 
 /// Calls `f` for each loaded library, under the loader's lock, until it returns false.
 fn each_library<F: FnMut(&libc::dl_phdr_info) -> bool>(mut f: F) {
+    let _hold = Hold::begin(); // who is preempted with the lock keeps it from the next worker here
     unsafe extern "C" fn call<F: FnMut(&libc::dl_phdr_info) -> bool>(
         info: *mut libc::dl_phdr_info,
         _size: usize,

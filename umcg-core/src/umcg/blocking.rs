@@ -16,7 +16,7 @@ pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
     let Caller::Worker(inside, server) = caller() else { return };
-    if depth > 0 || (worker.carrier() == Carrier::Light && !helper::reserve()) {
+    if depth > 0 || (worker.is_uth() && !helper::reserve()) {
         return;
     }
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
@@ -34,7 +34,13 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
     worker.blocking.store(depth - 1, Relaxed);
     if depth == 1 && worker.is_blocked() {
         let _inside = Inside::enter(worker);
-        match helper_of_storage() {
+        match worker.helper.take().or_else(helper_of_storage) {
+            Some(helper) if worker.carrier() == Carrier::Owning => {
+                // SAFETY: the helper is suspended in its loop, on this kernel thread; nothing touches its storage before the switch.
+                unsafe { umcg_context::set_thread_pointer(helper.tp) };
+                // SAFETY: as above; it posts WAKE.
+                unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) };
+            }
             Some(helper) => {
                 // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts WAKE.
                 unsafe { Flow::leave(worker.flow(), helper.flow.get()) };
@@ -53,7 +59,7 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
 pub(crate) fn settle(worker: &'static Worker) {
     worker.node.set_state(state::BLOCKED);
     match worker.carrier() {
-        Carrier::Light => helper::submit(worker),
+        Carrier::Light | Carrier::Owning => helper::submit(worker),
         Carrier::Moving | Carrier::Staying => worker.post_go(),
     }
 }

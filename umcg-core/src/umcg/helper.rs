@@ -3,7 +3,7 @@
 //! A light worker in a blocking scope has its whole flow on a helper. A helper takes one at a time; there is always one for each worker in
 //! a scope, unless the system refuses threads. One that has had nothing to do for [`IDLE_SECONDS`] ends.
 
-use super::worker::Worker;
+use super::worker::{Carrier, Worker};
 use super::{Owner, blocking, clock, set_role};
 use crate::link::Link;
 use crate::sync::{AtomicU32, futex_wait, futex_wake};
@@ -20,6 +20,7 @@ const IDLE_SECONDS: u64 = 10;
 pub(crate) struct Helper {
     pub(crate) context: UnsafeCell<Context>,
     pub(crate) flow: UnsafeCell<Flow>,
+    pub(crate) tp: usize,
     /// The worker that blocks here.
     pub(crate) current: Link<Worker>,
 }
@@ -77,6 +78,7 @@ fn main() {
     let helper: &'static Helper = Box::leak(Box::new(Helper {
         context: UnsafeCell::new(Context::empty()),
         flow: UnsafeCell::new(Flow::of_this_thread()),
+        tp: umcg_context::thread_pointer(),
         current: Link::none(),
     }));
     set_role(Owner::Helper(helper));
@@ -97,6 +99,13 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
     let vp = Vp::here();
     if let Some(vp) = vp {
         vp.current.store(worker.record.load(Relaxed), Relaxed);
+    }
+    if worker.carrier() == Carrier::Owning {
+        worker.helper.set(Some(helper));
+        // SAFETY: its server saw it leave for here, and nobody else may resume it.
+        unsafe { worker.set_vp(vp) };
+        // SAFETY: as above; nothing touches thread-local storage before the switch. Who comes back sets our own again.
+        unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
     }
     // SAFETY: its server saw it leave for here, and nobody else may resume it.
     unsafe { Flow::leave(helper.flow.get(), worker.flow()) };

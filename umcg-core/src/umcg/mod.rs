@@ -6,7 +6,7 @@
 //! | `idle` | the idle lists: events that wait for a server, servers that wait for an event, deadlines |
 //! | `worker`, `server` | the two parties, and the switches between them |
 //! | `thread` | workers that are pthreads, and their home threads |
-//! | `light` | workers that are uths |
+//! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `preempt` | the tick |
 //! | `operation` | the operations of the interface, by role of the caller |
@@ -140,10 +140,15 @@ pub(crate) enum Owner {
 }
 
 pub(crate) fn set_role(owner: Owner) {
-    local::set_task(match owner {
+    local::set_task(role_word(owner));
+}
+
+/// What says so in a storage's own words.
+pub(crate) fn role_word(owner: Owner) -> *mut () {
+    match owner {
         Owner::Nobody => std::ptr::null_mut(),
         Owner::Server(server) => ((server as *const Server).addr() | SERVER) as *mut (),
         Owner::Worker(worker) => ((worker as *const Worker).addr() | WORKER) as *mut (),
         Owner::Helper(helper) => ((helper as *const Helper).addr() | HELPER) as *mut (),
-    });
+    }
 }

@@ -3,7 +3,7 @@
 use super::group::Group;
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
-use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
+use super::worker::{Inside, PREEMPT_WANTED, Worker};
 use super::{Owner, Role, blocking, light, preempt, role, set_role, thread};
 use crate::{fork, uth};
 use rustix::io::Errno;
@@ -43,7 +43,7 @@ pub(crate) fn unregister_server(server: &'static Server) {
 pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: Option<u64>) {
     match kind {
         Kind::Block => blocking::settle(worker),
-        Kind::Exit if worker.carrier() == Carrier::Light => light::settle_exit(worker),
+        Kind::Exit if worker.is_uth() => light::settle_exit(worker),
         Kind::Exit => thread::settle_exit(worker),
         Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => worker.lists().hand_over(&worker.node, hand, deadline),
     }
@@ -132,7 +132,7 @@ pub(crate) fn thread_ended() {
     match role() {
         Role::Plain => {}
         Role::Server(server) => unregister_server(server),
-        Role::Worker(worker, _) | Role::Blocked(worker) if worker.carrier() == Carrier::Light => {
+        Role::Worker(worker, _) | Role::Blocked(worker) if worker.is_uth() => {
             if let Some(uth) = uth::current() {
                 uth::die(uth.0, "ended the kernel thread that it ran on");
             }

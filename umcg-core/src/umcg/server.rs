@@ -187,11 +187,15 @@ impl Server {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }
 
-    /// A light worker is the uth that runs on the server's virtual processor.
+    /// A worker that is a uth is the one that runs on the server's virtual processor.
     #[inline(always)]
     pub(crate) fn enter(&self, worker: &Worker) {
-        if worker.carrier() == Carrier::Light {
+        if worker.is_uth() {
             self.vp().current.store(worker.record.load(Relaxed), Relaxed);
+        }
+        if worker.carrier() == Carrier::Owning {
+            // SAFETY: it is, and the caller is about to run it.
+            unsafe { worker.set_vp(Some(self.vp())) };
         }
     }
 
@@ -233,7 +237,8 @@ impl Server {
                 // SAFETY: back on the server's stack.
                 unsafe { Flow::arrive(self.flow.get()) };
             }
-            Carrier::Moving => {
+            Carrier::Moving | Carrier::Owning => {
+                self.enter(worker);
                 // SAFETY: so is its storage; nothing touches any before the switch.
                 unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
                 // SAFETY: as above. Who comes back sets our own storage again.

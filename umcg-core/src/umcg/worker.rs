@@ -1,10 +1,11 @@
 //! Workers: what a server runs.
 //!
-//! A worker is carried in one of three ways:
+//! A worker is carried in one of four ways:
 //!
 //! | carrier | its context | its thread-local storage | where it blocks |
 //! |---|---|---|---|
 //! | `Light` | on a pooled stack | that of the kernel thread that runs it | on a helper thread |
+//! | `Owning` | on a pooled stack | a [block](crate::storage) of its own | on a helper thread |
 //! | `Moving` | a pthread's, which moves to the server's kernel thread | its own, which moves along | on its home thread |
 //! | `Staying` | a pthread's, which stays where it is | its own | where it is |
 //!
@@ -20,12 +21,14 @@
 //! Descriptors are recycled and never freed: a stale pointer finds the state word of whatever worker uses the memory now.
 
 use super::group::Group;
+use super::helper::Helper;
 use super::idle::{Kind, Lists, Node, state};
 use super::server::Server;
 use super::{group, preempt};
 use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
+use crate::uth::vp::Vp;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_context::annotate::{self, Flow, StackId};
@@ -40,6 +43,7 @@ pub(crate) enum Carrier {
     Light,
     Moving,
     Staying,
+    Owning,
 }
 
 /// The part that only thread workers use.
@@ -69,8 +73,12 @@ pub(crate) struct Worker {
     pub(crate) server: Link<Server>,
     /// The thread pointer to run it with; 0 for the server's.
     pub(crate) tp: AtomicUsize,
-    /// The uth that it is; null unless it is light.
+    /// The uth that it is; null if it is a thread.
     pub(crate) record: AtomicPtr<Record>,
+    /// The storage that an owning worker runs with.
+    pub(crate) block: AtomicPtr<()>,
+    /// The helper that an owning worker blocks on. (A light one finds it in the storage that they share.)
+    pub(crate) helper: Link<Helper>,
     /// How many critical sections of its own it is in. Plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
     carrier: AtomicU8,
@@ -112,6 +120,8 @@ impl Worker {
             server: Link::none(),
             tp: AtomicUsize::new(0),
             record: AtomicPtr::new(std::ptr::null_mut()),
+            block: AtomicPtr::new(std::ptr::null_mut()),
+            helper: Link::none(),
             critical: AtomicU32::new(0),
             carrier: AtomicU8::new(0),
             blocking: AtomicU32::new(0),
@@ -158,8 +168,15 @@ impl Worker {
         match self.carrier.load(Relaxed) {
             0 => Carrier::Light,
             1 => Carrier::Moving,
-            _ => Carrier::Staying,
+            2 => Carrier::Staying,
+            _ => Carrier::Owning,
         }
+    }
+
+    /// Whether it is a uth, and no thread.
+    #[inline(always)]
+    pub(crate) fn is_uth(&self) -> bool {
+        matches!(self.carrier(), Carrier::Light | Carrier::Owning)
     }
 
     /// The worker that a node is the first field of.
@@ -173,6 +190,17 @@ impl Worker {
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
         self.node.state() == state::BLOCKED
+    }
+
+    /// Writes into the storage of an owning worker that it runs on this processor now.
+    ///
+    /// # Safety
+    /// It is one, and the caller's to run.
+    #[inline(always)]
+    pub(crate) unsafe fn set_vp(&self, vp: Option<&'static Vp>) {
+        let vp = vp.map_or(std::ptr::null_mut(), |vp| (vp as *const Vp).cast_mut().cast());
+        // SAFETY: an owning worker's thread pointer is that of its block, which goes with the right to run it.
+        unsafe { local::Words::of(self.tp.load(Relaxed)) }.set_vp(vp);
     }
 
     /// What the sanitizers know a light worker's flow by.
@@ -226,7 +254,8 @@ impl Worker {
                 // SAFETY: back on the worker's stack.
                 unsafe { Flow::arrive(self.flow()) };
             }
-            Carrier::Moving => {
+            // A sanitizer that would have to know of an owning worker's flow has none.
+            Carrier::Moving | Carrier::Owning => {
                 // SAFETY: the server's storage is in nobody's use while it is suspended; nothing touches any before the switch.
                 unsafe { umcg_context::set_thread_pointer(server.tp()) };
                 // SAFETY: as above.
@@ -278,7 +307,7 @@ impl Worker {
             server.mail.post();
             return self.await_go();
         }
-        if self.carrier() == Carrier::Moving {
+        if self.carrier() != Carrier::Light {
             // SAFETY: as in `leave`.
             unsafe { umcg_context::set_thread_pointer(server.tp()) };
         }

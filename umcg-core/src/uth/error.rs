@@ -1,5 +1,6 @@
 //! What can be wrong with a call on uths.
 
+use crate::storage;
 use umcg_context::stack::StackError;
 
 /// Why a call on a uth or a virtual processor was refused. Nothing was changed.
@@ -34,6 +35,8 @@ pub enum Error {
     MethodMissing,
     /// There is no stack.
     Stack(StackError),
+    /// There is no thread-local storage for a worker.
+    Storage(storage::Error),
     /// No memory for a descriptor.
     OutOfMemory,
 }
@@ -55,6 +58,7 @@ impl std::fmt::Display for Error {
             Error::Worker => "the uth is a worker's",
             Error::MethodMissing => "the switch method is not part of this build",
             Error::Stack(error) => return error.fmt(f),
+            Error::Storage(error) => return error.fmt(f),
             Error::OutOfMemory => "no memory for a descriptor",
         })
     }
@@ -65,5 +69,11 @@ impl std::error::Error for Error {}
 impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         Error::Stack(error)
+    }
+}
+
+impl From<storage::Error> for Error {
+    fn from(error: storage::Error) -> Self {
+        Error::Storage(error)
     }
 }

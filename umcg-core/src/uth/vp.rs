@@ -7,7 +7,7 @@
 use super::record::{Record, state};
 use super::{Error, Method};
 use crate::table::Table;
-use crate::{apart, fault, fork, thread_end};
+use crate::{apart, fault, fork, storage, thread_end};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
@@ -27,11 +27,12 @@ pub(crate) struct Vp {
     /// The state of a uth that may run here next: suspended, by this processor's method.
     pub(crate) ready: AtomicU8,
     pool: UnsafeCell<Pool>,
+    blocks: UnsafeCell<storage::Pool>,
     /// Valgrind's name of the kernel thread's stack.
     stack_id: UnsafeCell<Option<StackId>>,
 }
 
-// SAFETY: `pool` and `stack_id` are touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
+// SAFETY: `pool`, `blocks` and `stack_id` are touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
 unsafe impl Sync for Vp {}
 
 static RANKS: Table<Vp> = Table::new();
@@ -96,6 +97,7 @@ impl Vp {
             rank: AtomicU32::new(0),
             ready: AtomicU8::new(state::READY),
             pool: UnsafeCell::new(Pool::new()),
+            blocks: UnsafeCell::new(storage::Pool::new()),
             stack_id: UnsafeCell::new(None),
             native: Record::native(),
         }
@@ -132,6 +134,8 @@ impl Vp {
         // SAFETY: this is the processor's own thread, and no other borrow of the pool is alive.
         drop(std::mem::take(unsafe { &mut *vp.pool.get() }));
         // SAFETY: as above.
+        drop(std::mem::take(unsafe { &mut *vp.blocks.get() }));
+        // SAFETY: as above.
         annotate::thread_ended(unsafe { (*vp.stack_id.get()).take() });
         local::set_vp(null_mut());
         vp.current.store(null_mut(), Relaxed);
@@ -155,5 +159,21 @@ impl Vp {
         // SAFETY: as `exit`.
         let pool = unsafe { &mut *self.pool.get() };
         pool.give(stack);
+    }
+
+    /// Takes a worker's storage from the processor's pool. Called by its own thread, which holds.
+    #[inline]
+    pub(crate) fn take_block(&self) -> Result<storage::Block, storage::Error> {
+        // SAFETY: as `exit`.
+        let pool = unsafe { &mut *self.blocks.get() };
+        pool.take()
+    }
+
+    /// Gives one to the processor's pool. Called by its own thread, which holds.
+    #[inline]
+    pub(crate) fn give_block(&self, block: storage::Block) {
+        // SAFETY: as `exit`.
+        let pool = unsafe { &mut *self.blocks.get() };
+        pool.give(block);
     }
 }

@@ -20,6 +20,10 @@ const EXIT: usize = 4;
 const TIMEOUT: usize = 5;
 const PREEMPT: usize = 6;
 
+thread_local! {
+    static NUMBER: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
+}
+
 /// A worker's accounts.
 #[derive(Default)]
 struct Ledger {
@@ -163,8 +167,17 @@ impl Round {
     fn spawn(self: &Arc<Self>) {
         let Some(index) = self.open() else { return };
         let round = self.clone();
-        let body = move || body(&round, index);
-        self.put(unsafe { umcg::light(WorkerId::from_index(index as u64)).stack_size(64 << 10).spawn(body) }.unwrap());
+        let own = index % 2 == 1 && umcg_core::storage::available().is_ok();
+        let body = move || {
+            if own {
+                assert_eq!(NUMBER.replace(index), usize::MAX, "the storage of a worker before");
+            }
+            body(&round, index);
+            assert!(!own || NUMBER.get() == index, "the storage of another worker");
+        };
+        let light = umcg::light(WorkerId::from_index(index as u64)).stack_size(64 << 10);
+        // Every other one with storage of its own, where there is such.
+        self.put(if own { light.spawn_owning(body) } else { unsafe { light.spawn(body) } }.unwrap());
     }
 
     /// What a server was told.
