@@ -103,6 +103,44 @@ planted "a revoked owner that does not say that it is back" \
 planted "a revoked owner that stays busy while it waits" \
     '/fn enter_own_slow/,/^    }/ s/self.busy.store(false, Release);//'
 
+plant_in umcg umcg/src/rt/park.rs
+planted "an unpark that comes before the park is forgotten" \
+    's/if state == EMPTY { NOTIFIED } else { state }/state/'
+planted "a worker that is parked before its context is saved" \
+    's/running.suspend(commit);/task.state.store(PARKED, Release);\n    &/'
+planted "a worker that parks over an unpark" \
+    's/if task.state.compare_exchange(EMPTY, PARKED, Release, Relaxed).is_err() {/if task.state.swap(PARKED, Release) > NOTIFIED {/'
+planted "a worker that could not park, and is lost" \
+    '/^fn commit/,/^}/ s/local.make_ready(.*);//'
+planted "a worker that two have the right to run" \
+    's/if state == PARKED || state == SLEEPING { EMPTY }/if state == SLEEPING { EMPTY }/'
+planted "a thread that is not woken" \
+    's/let _ = futex::wake(&task.state, Flags::PRIVATE, 1);//'
+planted "a thread that sleeps over an unpark" \
+    's/task.state.compare_exchange(EMPTY, SLEEPING, Relaxed, Relaxed).is_err()/task.state.swap(SLEEPING, Relaxed) > SLEEPING/'
+planted "a thread whose deadline leaves it asleep to others" \
+    's/return task.state.swap(EMPTY, Acquire) != SLEEPING;/return false;/'
+planted "an unpark that is remembered twice" \
+    's/        task.state.swap(EMPTY, Acquire);\n        return;/        return;/; /^fn park_worker/,/^}/ s/task.state.swap(EMPTY, Acquire);//'
+
+plant_in umcg umcg/src/rt/idle.rs
+planted "a server that does not look again before it sleeps" \
+    's/if !has_work(local) {/if true {/'
+planted "a server that does not say that it sleeps" \
+    's/shared.sleepers.asleep.fetch_add(1, Relaxed);//; s/self.asleep.fetch_sub(1, Relaxed);//; s/shared.sleepers.asleep.fetch_sub(1, Relaxed);//'
+planted "a server that looks again before it says that it sleeps" \
+    's/    word.store(if in_driver { IN_DRIVER } else { ON_FUTEX }, Relaxed);/    let work = has_work(local);\n&/; s/if !has_work(local) {/if !work {/'
+planted "a sleeper that is not woken" \
+    's/let _ = futex::wake(word, Flags::PRIVATE, 1);//'
+planted "a sleeper in the driver that is not woken" \
+    's/IN_DRIVER => shared.driver.wake(),/IN_DRIVER => {}/'
+planted "a search that does not end" \
+    '/fn end_search/,/^    }/ s/self.searching.fetch_sub(1, [A-Za-z]*) == 1/true/'
+planted "a server that sleeps past its deadline" \
+    's/let until = local.timers().next();/let until = u64::MAX;/'
+planted "two servers that sleep in the driver" \
+    's/!shared.sleepers.in_driver.swap(true, Relaxed)/true/'
+
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
 models umcg-core 600 "$runs" --release

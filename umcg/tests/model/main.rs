@@ -15,6 +15,14 @@
 mod tso;
 
 #[cfg(shuttle)]
+mod idle;
+#[cfg(shuttle)]
+#[path = "../../../umcg-core/tests/model/kernel.rs"]
+#[allow(dead_code, reason = "it has signals too")]
+mod kernel;
+#[cfg(shuttle)]
+mod park;
+#[cfg(shuttle)]
 mod per_server;
 #[cfg(shuttle)]
 #[allow(
@@ -24,6 +32,16 @@ mod per_server;
     reason = "the sources are a part of the library, and not all of them is used here"
 )]
 mod rt;
+#[cfg(shuttle)]
+mod system;
+
+// What the sources call by these names they find in this crate.
+#[cfg(shuttle)]
+extern crate self as rustix;
+#[cfg(shuttle)]
+extern crate self as umcg_core;
+#[cfg(shuttle)]
+pub use system::{asymmetric, io, raw, thread};
 
 /// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen preemptions (PCT).
 #[cfg(shuttle)]

@@ -1,7 +1,86 @@
-//! The sources of the runtime, where they find the checker's `sync` beside them.
+//! The sources of the runtime as they are, and beside them what they find in place of the rest of it: a `sync` of the checker's, servers that run a
+//! worker as soon as it is ready, a scheduler that is one queue.
 
 #[path = "../../../src/rt/here.rs"]
 pub(crate) mod here;
+#[path = "../../../src/rt/idle.rs"]
+pub(crate) mod idle;
+#[path = "../../../src/rt/park.rs"]
+pub(crate) mod park;
 #[path = "../../../src/rt/per_server.rs"]
 pub(crate) mod per_server;
+pub(crate) mod runtime;
+pub(crate) mod server;
 pub(crate) mod sync;
+pub(crate) mod task;
+pub(crate) mod time;
+
+/// Cancellation: what the unwinding would be is a note.
+pub(crate) mod cancel {
+    use super::task::Task;
+    use shuttle::sync::atomic::Ordering::Relaxed;
+
+    pub(crate) fn is_asked(task: &Task) -> bool {
+        task.cancel.load(Relaxed) != 0
+    }
+
+    pub(crate) fn check(task: &Task) {
+        if is_asked(task) {
+            unwind(task);
+        }
+    }
+
+    pub(crate) fn unwind(task: &Task) {
+        task.noticed.store(true, Relaxed);
+    }
+
+    pub(crate) fn ask(task: &'static Task) {
+        task.cancel.store(1, Relaxed);
+        super::park::unpark(task);
+    }
+}
+
+pub(crate) mod handle {
+    use super::task::Task;
+
+    #[derive(Clone, Copy)]
+    pub struct Handle(&'static Task);
+
+    impl Handle {
+        pub(crate) fn current() -> Handle {
+            Handle(super::task::current())
+        }
+
+        pub(crate) fn task(self) -> &'static Task {
+            self.0
+        }
+
+        pub(crate) fn unpark(self) {
+            super::park::unpark(self.0);
+        }
+    }
+}
+
+pub(crate) mod runnable {
+    use super::task::Task;
+
+    pub struct Runnable(&'static Task);
+
+    impl Runnable {
+        /// # Safety
+        /// As the library's.
+        pub(crate) unsafe fn new(task: &'static Task) -> Runnable {
+            Runnable(task)
+        }
+
+        pub(crate) fn into_task(self) -> &'static Task {
+            self.0
+        }
+    }
+}
+
+pub(crate) mod scheduler {
+    pub(crate) enum Why {
+        Woken,
+    }
+}

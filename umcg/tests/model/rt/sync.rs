@@ -1,6 +1,7 @@
 //! The names of the library's `rt::sync`, as the checker has them.
 
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[allow(unused_imports, reason = "as many as the sources want")]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use shuttle::sync::{Mutex, MutexGuard};
 
 /// Nothing: to the checker every atomic operation is sequentially consistent. That fences are needed, and enough, is what `tso` shows.

@@ -1,0 +1,86 @@
+//! Idle servers.
+
+use crate::rt::idle::idle;
+use crate::rt::runtime::Shared;
+use crate::rt::server::Local;
+use crate::{check, kernel};
+use shuttle::thread;
+use std::cell::Cell;
+use umcg_core::raw;
+
+shuttle::thread_local! {
+    static CURRENT: Cell<Option<&'static Shared>> = const { Cell::new(None) };
+}
+
+/// The runtime of the calling server.
+pub(crate) fn current() -> &'static Shared {
+    CURRENT.with(Cell::get).expect("a timer on no server")
+}
+
+/// Servers as the library has them: run what there is, and be idle.
+fn serve(shared: &'static Shared) -> Vec<thread::JoinHandle<()>> {
+    let server = |index| {
+        thread::spawn(move || {
+            CURRENT.with(|current| current.set(Some(shared)));
+            let local = Local::new(index, Some(shared));
+            while !shared.is_over() {
+                match local.next(raw::Server) {
+                    Some(worker) => local.run(raw::Server, worker),
+                    None => idle(&local, raw::Server),
+                }
+            }
+        })
+    };
+    (0..shared.seats.len()).map(server).collect()
+}
+
+fn end(shared: &'static Shared, servers: Vec<thread::JoinHandle<()>>) {
+    shared.end();
+    servers.into_iter().for_each(|server| server.join().unwrap());
+}
+
+/// So many threads make a worker ready each; each is run, though nothing else wakes anybody.
+fn all_are_run(servers: usize, pushers: usize, together: usize, has_sources: bool) {
+    let shared = Shared::new(servers, together, has_sources);
+    let running = serve(shared);
+    let pushers: Vec<_> = (0..pushers).map(|_| thread::spawn(|| shared.push())).collect();
+    let count = pushers.len();
+    pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    shared.wait_for(count);
+    end(shared, running);
+}
+
+#[test]
+fn one_server_sleeps_over_nothing() {
+    check(|| all_are_run(1, 1, 0, false));
+    check(|| all_are_run(1, 2, 0, true));
+}
+
+#[test]
+fn several_servers_sleep_over_nothing() {
+    check(|| all_are_run(2, 2, 0, false));
+    check(|| all_are_run(3, 3, 0, true));
+}
+
+/// Workers that end only when all of them run: a server that takes one must not be the only one awake.
+#[test]
+fn work_in_bulk_wakes_all() {
+    check(|| all_are_run(2, 2, 2, false));
+    check(|| all_are_run(3, 3, 3, true));
+}
+
+/// A deadline is kept by the server that has it, on its word or in the driver.
+#[test]
+fn a_deadline_is_kept() {
+    fn kept(has_sources: bool) {
+        let shared = Shared::new(2, 0, has_sources);
+        shared.seats[0].timers.arm(10);
+        let running = serve(shared);
+        let clock = thread::spawn(|| [5, 10].map(kernel::advance));
+        shared.wait_for(1);
+        clock.join().unwrap();
+        end(shared, running);
+    }
+    check(|| kept(false));
+    check(|| kept(true));
+}

@@ -1,0 +1,142 @@
+//! Park and unpark.
+
+use crate::check;
+use crate::rt::{cancel, park, task};
+use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use shuttle::thread;
+use std::sync::Arc;
+
+const WHY: &&str = &"model";
+
+/// A party that waits until it was told `times` times, by that many threads, each of which tells and then unparks. Nothing else ends its
+/// wait, so a lost wake-up is a deadlock.
+fn told(times: u32, is_worker: bool, with_deadline: bool) {
+    let count = Arc::new(AtomicU32::new(0));
+    let waiter = task::make(is_worker);
+    let tellers: Vec<_> = (0..times)
+        .map(|_| {
+            let count = count.clone();
+            thread::spawn(move || {
+                count.fetch_add(1, SeqCst);
+                park::unpark(waiter);
+            })
+        })
+        .collect();
+    let clock = with_deadline.then(|| thread::spawn(|| crate::kernel::advance(10)));
+    let waiting = thread::spawn(move || {
+        task::enter(waiter);
+        if with_deadline {
+            park::park_until(WHY, 10);
+        }
+        while count.load(SeqCst) < times {
+            park::park_for(WHY);
+        }
+    });
+    tellers.into_iter().for_each(|teller| teller.join().unwrap());
+    waiting.join().unwrap();
+    clock.into_iter().for_each(|clock| clock.join().unwrap());
+}
+
+#[test]
+fn a_worker_loses_no_wakeup() {
+    check(|| told(1, true, false));
+    check(|| told(3, true, false));
+}
+
+#[test]
+fn a_deadline_loses_no_wakeup() {
+    check(|| told(2, true, true));
+    check(|| told(1, false, true));
+    check(|| told(2, false, true));
+}
+
+#[test]
+fn a_thread_loses_no_wakeup() {
+    check(|| told(1, false, false));
+    check(|| told(3, false, false));
+}
+
+/// A deadline that nobody comes before ends the wait, of a worker by its timer, of a thread by the kernel.
+#[test]
+fn a_deadline_ends_a_wait() {
+    for is_worker in [true, false] {
+        let test: fn() = if is_worker { || alone_until(true) } else { || alone_until(false) };
+        check(test);
+    }
+}
+
+fn alone_until(is_worker: bool) {
+    let clock = thread::spawn(|| [5, 10].map(crate::kernel::advance));
+    task::enter(task::make(is_worker));
+    assert!(!park::park_until(WHY, 10));
+    clock.join().unwrap();
+}
+
+/// An unpark before the park is remembered, once: the first park returns, the second one waits for another unpark.
+#[test]
+fn one_unpark_is_remembered() {
+    fn remembered(is_worker: bool) {
+        let waiter = task::make(is_worker);
+        park::unpark(waiter);
+        park::unpark(waiter);
+        let turn = Arc::new(AtomicU32::new(0));
+        let turns = turn.clone();
+        let waiting = thread::spawn(move || {
+            task::enter(waiter);
+            park::park_for(WHY);
+            turns.store(1, SeqCst);
+            park::park_for(WHY);
+            assert_eq!(turns.load(SeqCst), 2, "both were remembered");
+        });
+        while turn.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        turn.store(2, SeqCst);
+        park::unpark(waiter);
+        waiting.join().unwrap();
+    }
+    check(|| remembered(true));
+    check(|| remembered(false));
+}
+
+/// Two that hand a turn to each other, back and forth.
+#[test]
+fn two_take_turns() {
+    check(|| {
+        let turn = Arc::new(AtomicU32::new(0));
+        let pair = [task::make(true), task::make(false)];
+        let threads = [0, 1].map(|at| {
+            let turn = turn.clone();
+            thread::spawn(move || {
+                task::enter(pair[at]);
+                for round in 0..3 {
+                    while turn.load(SeqCst) != round * 2 + at as u32 {
+                        park::park_for(WHY);
+                    }
+                    turn.fetch_add(1, SeqCst);
+                    park::unpark(pair[1 - at]);
+                }
+            })
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// Who is asked to end hears of it, whenever that comes, and whoever else unparks it.
+#[test]
+fn who_is_asked_to_end_hears_of_it() {
+    check(|| {
+        let waiter = task::make(true);
+        let asker = thread::spawn(move || cancel::ask(waiter));
+        let stale = thread::spawn(move || park::unpark(waiter));
+        let waiting = thread::spawn(move || {
+            task::enter(waiter);
+            while !waiter.noticed.load(SeqCst) {
+                park::park_for(WHY);
+            }
+        });
+        for thread in [asker, stale, waiting] {
+            thread.join().unwrap();
+        }
+    });
+}

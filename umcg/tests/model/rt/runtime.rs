@@ -1,0 +1,169 @@
+//! What the servers of a runtime share, as the protocols see it.
+
+use super::here::Here;
+use super::idle::Sleepers;
+use super::runnable::Runnable;
+use super::scheduler::Why;
+use super::task;
+use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use shuttle::sync::{Condvar, Mutex};
+use std::time::Duration;
+use umcg_core::asymmetric;
+
+/// A worker that is ready is run at once: the sooner, the worse for who is not done with it.
+pub(crate) fn ready(worker: Runnable, _why: Why) {
+    worker.into_task().run();
+}
+
+pub(crate) struct Shared {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) driver: Driver,
+    pub(crate) watch: Nothing,
+    pub(crate) scheduler: Queue,
+    pub(crate) group: Nothing,
+    pub(crate) closing: AtomicBool,
+    pub(crate) stopping: AtomicU32,
+    over: AtomicBool,
+    /// How many workers have begun to run, and how many begin before one ends.
+    ran: Mutex<usize>,
+    more: Condvar,
+    together: usize,
+}
+
+pub(crate) struct Seat {
+    pub(crate) sleeping: AtomicU32,
+    pub(crate) timers: Timers,
+}
+
+pub(crate) struct Nothing;
+
+impl Nothing {
+    pub(crate) fn stay_awake(&self) {}
+
+    pub(crate) fn has_events(&self) -> bool {
+        false
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(servers: usize, together: usize, has_sources: bool) -> &'static Shared {
+        let seat = |_| Seat { sleeping: AtomicU32::new(0), timers: Timers(AtomicU64::new(u64::MAX)) };
+        Box::leak(Box::new(Shared {
+            seats: (0..servers).map(seat).collect(),
+            sleepers: Sleepers::new(),
+            driver: Driver { has_sources, woken: AtomicU32::new(0) },
+            watch: Nothing,
+            scheduler: Queue(Mutex::new(0)),
+            group: Nothing,
+            closing: AtomicBool::new(false),
+            stopping: AtomicU32::new(0),
+            over: AtomicBool::new(false),
+            ran: Mutex::new(0),
+            more: Condvar::new(),
+            together,
+        }))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+
+    pub(crate) fn when_idle(&self) {}
+
+    pub(crate) fn live(&self) -> usize {
+        1
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.store(true, SeqCst);
+        self.sleepers.wake_all(self);
+    }
+
+    /// Makes a worker ready.
+    pub(crate) fn push(&self) {
+        *self.scheduler.0.lock().unwrap() += 1;
+        asymmetric::light();
+        if !self.sleepers.nobody_is_needed() {
+            self.sleepers.wake_one(self);
+        }
+    }
+
+    /// A worker runs, until as many have begun as shall be together.
+    pub(crate) fn run(&self, _worker: Runnable) {
+        *self.ran.lock().unwrap() += 1;
+        self.more.notify_all();
+        self.wait_for(self.together);
+    }
+
+    pub(crate) fn wait_for(&self, count: usize) {
+        let mut ran = self.ran.lock().unwrap();
+        while *ran < count {
+            ran = self.more.wait(ran).unwrap();
+        }
+    }
+}
+
+/// A scheduler with one queue for all; its workers are a number.
+pub(crate) struct Queue(Mutex<usize>);
+
+impl Queue {
+    pub(crate) fn has_work(&self, _here: &Here) -> bool {
+        *self.0.lock().unwrap() > 0
+    }
+
+    pub(crate) fn next(&self) -> Option<Runnable> {
+        let mut count = self.0.lock().unwrap();
+        *count = count.checked_sub(1)?;
+        // SAFETY: a right to run that is not used.
+        Some(unsafe { Runnable::new(task::make(true)) })
+    }
+}
+
+/// One deadline, at which a worker becomes ready.
+pub(crate) struct Timers(AtomicU64);
+
+impl Timers {
+    pub(crate) fn arm(&self, deadline: u64) {
+        self.0.store(deadline, SeqCst);
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
+    pub(crate) fn expire(&self) -> bool {
+        let due = self.next() <= crate::kernel::now();
+        if due {
+            self.0.store(u64::MAX, SeqCst);
+            crate::idle::current().push();
+        }
+        due
+    }
+}
+
+pub(crate) struct Driver {
+    has_sources: bool,
+    woken: AtomicU32,
+}
+
+impl Driver {
+    pub(crate) fn has_sources(&self) -> bool {
+        self.has_sources
+    }
+
+    pub(crate) fn wake(&self) {
+        self.woken.store(1, SeqCst);
+        crate::kernel::wake(&self.woken, 1);
+    }
+
+    /// No source ever becomes ready: it sleeps until it is woken, or until then (see `time::until`). Who only looks must leave a wake-up to who sleeps.
+    pub(crate) fn poll(&self, timeout: Option<Duration>) -> bool {
+        if timeout != Some(Duration::ZERO) {
+            let until = timeout.map_or(u64::MAX, |until| until.as_nanos() as u64);
+            let _ = crate::kernel::sleep(&self.woken, 0, until);
+            self.woken.store(0, SeqCst);
+        }
+        true
+    }
+}

@@ -1,0 +1,60 @@
+//! A server, as the protocols see it.
+
+use super::here::Here;
+use super::runnable::Runnable;
+use super::runtime::{Shared, Timers};
+use super::scheduler::Why;
+use super::task::{self, Task};
+use umcg_core::raw;
+
+pub(crate) struct Local {
+    here: Here,
+    shared: Option<&'static Shared>,
+}
+
+impl Local {
+    pub(crate) fn new(index: usize, shared: Option<&'static Shared>) -> Local {
+        // SAFETY: used on this thread only.
+        Local { here: unsafe { Here::new(index) }, shared }
+    }
+
+    pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
+        super::runtime::ready(worker, why);
+    }
+
+    pub(crate) fn here(&self) -> &Here {
+        &self.here
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared.unwrap()
+    }
+
+    pub(crate) fn timers(&self) -> &'static Timers {
+        &self.shared().seats[self.here.index()].timers
+    }
+
+    pub(crate) fn next(&self, _server: raw::Server) -> Option<Runnable> {
+        self.shared().scheduler.next()
+    }
+
+    pub(crate) fn run(&self, _server: raw::Server, worker: Runnable) {
+        self.shared().run(worker);
+    }
+}
+
+pub(crate) struct Running(&'static Task);
+
+pub(crate) fn running() -> Option<Running> {
+    task::current_worker().map(Running)
+}
+
+impl Running {
+    pub(crate) fn task(&self) -> &'static Task {
+        self.0
+    }
+
+    pub(crate) fn suspend(self, step: fn(&Local, Runnable)) {
+        self.0.suspend(|worker| step(&Local::new(0, None), worker));
+    }
+}

@@ -1,0 +1,71 @@
+//! What parks: a thread of the checker's that is a worker, or a plain one.
+
+use super::runnable::Runnable;
+use shuttle::sync::atomic::AtomicU32;
+use shuttle::sync::{Condvar, Mutex};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+pub(crate) struct Task {
+    pub(crate) state: AtomicU32,
+    pub(crate) cancel: AtomicU32,
+    pub(crate) noticed: AtomicBool,
+    is_worker: bool,
+    /// Its context is saved; somebody runs it.
+    saved: AtomicBool,
+    runs: Mutex<bool>,
+    changed: Condvar,
+}
+
+shuttle::thread_local! {
+    static CURRENT: Cell<Option<&'static Task>> = const { Cell::new(None) };
+}
+
+/// Makes a task; `enter` says that the calling thread is it.
+pub(crate) fn make(is_worker: bool) -> &'static Task {
+    Box::leak(Box::new(Task {
+        state: AtomicU32::new(super::park::EMPTY),
+        cancel: AtomicU32::new(0),
+        noticed: AtomicBool::new(false),
+        is_worker,
+        saved: AtomicBool::new(false),
+        runs: Mutex::new(true),
+        changed: Condvar::new(),
+    }))
+}
+
+pub(crate) fn enter(task: &'static Task) {
+    CURRENT.with(|current| current.set(Some(task)));
+}
+
+pub(crate) fn current() -> &'static Task {
+    CURRENT.with(Cell::get).expect("a thread without a task")
+}
+
+pub(crate) fn current_worker() -> Option<&'static Task> {
+    CURRENT.with(Cell::get).filter(|task| task.is_worker)
+}
+
+impl Task {
+    pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
+
+    /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on when that right is used.
+    pub(crate) fn suspend(&'static self, step: impl FnOnce(Runnable)) {
+        *self.runs.lock().unwrap() = false;
+        assert!(!self.saved.swap(true, Relaxed));
+        // SAFETY: it has just been taken off: that is the right to run it.
+        step(unsafe { Runnable::new(self) });
+        let mut runs = self.runs.lock().unwrap();
+        while !*runs {
+            runs = self.changed.wait(runs).unwrap();
+        }
+    }
+
+    /// The right to run it is used, once.
+    pub(crate) fn run(&self) {
+        assert!(self.saved.swap(false, Relaxed), "run before its context was saved, or twice");
+        let mut runs = self.runs.lock().unwrap();
+        assert!(!std::mem::replace(&mut *runs, true), "run twice");
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,39 @@
+//! Deadlines: a timer is a thread that unparks at a time of its own choice, under the lock that it is disarmed under.
+
+use super::server;
+use rustix::thread::Timespec;
+use shuttle::sync::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) fn nanos(_: Instant) -> u64 {
+    unreachable!("models count in numbers")
+}
+
+pub(crate) fn after(_: Duration) -> u64 {
+    unreachable!("models count in numbers")
+}
+
+pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
+    (deadline != u64::MAX).then_some(Timespec(deadline))
+}
+
+/// The deadline itself rather than the time until then: the model's clock would go on meanwhile, by as much as it likes.
+pub(crate) fn until(deadline: u64) -> Option<Duration> {
+    (deadline != u64::MAX).then(|| Duration::from_nanos(deadline))
+}
+
+pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bool {
+    let Some(running) = server::running() else { return wait(deadline) };
+    let task = running.task();
+    let armed = Arc::new(Mutex::new(true));
+    let timer = armed.clone();
+    shuttle::thread::spawn(move || {
+        let mut armed = timer.lock().unwrap();
+        if std::mem::replace(&mut *armed, false) {
+            super::park::unpark(task);
+        }
+    });
+    wait(deadline);
+    std::mem::replace(&mut *armed.lock().unwrap(), false)
+}
