@@ -314,8 +314,9 @@ mod tests {
     /// A server of that side in this process. It lives as long as the process does.
     fn serve(case: &str, batch: u64) -> u16 {
         let (tell, told) = mpsc::channel();
-        let request =
-            Request { case: case.to_owned(), kind: String::new(), servers: 1, work: Work::Serve, size: batch, nanos: 0 };
+        let (case, kind) = case.split_once(' ').unwrap_or((case, ""));
+        let (case, kind) = (case.to_owned(), kind.to_owned());
+        let request = Request { case, kind, servers: 1, work: Work::Serve, size: batch, nanos: 0 };
         thread::spawn(move || {
             let ready = Box::new(move |port| tell.send(port).unwrap());
             let failed = side(&request).and_then(|side| side.serve(request.size as usize, ready));

@@ -12,6 +12,7 @@ mod epoll;
 mod go;
 mod load;
 mod may;
+mod ours;
 mod process;
 mod request;
 mod side;
@@ -180,6 +181,7 @@ impl Side {
     fn can(&self, bench: &Bench) -> bool {
         match self.case {
             "epoll-c" => matches!(bench.kind, Kind::Echo),
+            "umcg" => matches!(bench.kind, Kind::Work { .. }),
             "threads" => !matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers | Work::Fib, .. }),
             _ => true,
         }
@@ -229,7 +231,7 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
 
 fn sides(options: &Options, go: Option<&go::Go>, benches: &[&Bench]) -> Vec<Side> {
     let own = |case, kind| Side { case, kind, starter: Starter::Own(options.own.clone()) };
-    let mut sides = vec![own("tokio", None), own("may", None)];
+    let mut sides = vec![own("umcg", Some("light")), own("tokio", None), own("may", None)];
     sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
     let threads = own("threads", None);
     if benches.iter().any(|bench| !threads.can(bench)) {

@@ -6,6 +6,7 @@
 use super::epoll::Epoll;
 use super::load::{self, Load};
 use super::may::May;
+use super::ours::Ours;
 use super::side::Side;
 use super::stackful::Of;
 use super::threads::Threads;
@@ -102,6 +103,11 @@ fn work(request: &Request) -> Result<()> {
 /// Starts the runtime.
 pub(super) fn side(request: &Request) -> Result<Box<dyn Side>> {
     Ok(match (&*request.case, &*request.kind) {
+        // Only beside batch load is anything urgent.
+        ("umcg", "light") if request.work == Work::Serve && request.size > 0 => {
+            Box::new(Of(Ours::with_priorities(request.servers)?))
+        }
+        ("umcg", "light") => Box::new(Of(Ours::start(request.servers)?)),
         ("threads", _) => Box::new(Of(Threads)),
         ("may", _) => Box::new(Of(May::start(request.servers))),
         ("tokio", _) => Box::new(Tokio::start(request.servers)?),
@@ -167,14 +173,16 @@ fn status(key: &str) -> Result<u64> {
 mod tests {
     use super::*;
 
+    /// The case may be followed by a kind.
     fn request(case: &str, work: Work, size: u64, servers: usize) -> Request {
-        Request { case: case.to_owned(), kind: String::new(), servers, work, size, nanos: 2_000_000 }
+        let (case, kind) = case.split_once(' ').unwrap_or((case, ""));
+        Request { case: case.to_owned(), kind: kind.to_owned(), servers, work, size, nanos: 2_000_000 }
     }
 
     #[test]
     fn every_side_does_all_its_work() {
         // may has one runtime in a process, so its number of servers is that of whoever comes first.
-        for (case, servers) in [("threads", 1), ("tokio", 1), ("tokio", 2), ("may", 2)] {
+        for (case, servers) in [("umcg light", 1), ("umcg light", 2), ("threads", 1), ("tokio", 1), ("tokio", 2), ("may", 2)] {
             for (work, size) in [
                 (Work::Yield, 3),
                 (Work::Ring, 2),

@@ -1,0 +1,95 @@
+//! Our own runtime, with light workers.
+
+use super::stackful::Stackful;
+use anyhow::{Result, anyhow};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+use umcg::rt::scheduler::Priority;
+use umcg::{Builder, Handle, JoinHandle, Runtime};
+
+/// How long a worker may run beside urgent ones before it is preempted.
+const TICK: Duration = Duration::from_millis(1);
+const URGENT: u8 = 255;
+const BATCH: u8 = 1;
+
+pub(super) struct Ours(Runtime);
+
+impl Ours {
+    /// As it comes.
+    pub(super) fn start(servers: usize) -> Result<Self> {
+        Ok(Self(Runtime::builder().servers(servers).build()?))
+    }
+
+    /// For work that can wait beside work that cannot.
+    pub(super) fn with_priorities(servers: usize) -> Result<Self> {
+        Ok(Self(Runtime::builder().servers(servers).scheduler(Priority::new()).preemption(Some(TICK)).build()?))
+    }
+
+    fn spawn_at(priority: u8, f: impl FnOnce() + Send + 'static) {
+        let builder = Builder::new().priority(priority);
+        // SAFETY: nothing here keeps anything of the thread's across a switch.
+        let spawned = unsafe { builder.spawn_light(f) };
+        drop(spawned.expect("no memory for a worker of the bench"));
+    }
+}
+
+impl Stackful for Ours {
+    type Join<T: Send + 'static> = JoinHandle<T>;
+    type Handle = Handle;
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+
+    fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        // SAFETY: nothing here keeps anything of the thread's across a switch.
+        let worker = unsafe { self.0.spawn_light(f) };
+        worker.join().map_err(|error| anyhow!("{error}"))
+    }
+
+    fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        // SAFETY: nothing here keeps anything of the thread's across a switch.
+        unsafe { umcg::spawn_light(f) }
+    }
+
+    fn join<T: Send + 'static>(join: JoinHandle<T>) -> T {
+        join.join().expect("a worker of the bench panicked")
+    }
+
+    fn handle<T: Send + 'static>(join: &JoinHandle<T>) -> Handle {
+        join.handle()
+    }
+
+    fn park() {
+        umcg::park();
+    }
+
+    fn unpark(handle: &Handle) {
+        handle.unpark();
+    }
+
+    fn yield_now() {
+        umcg::yield_now();
+    }
+
+    fn sleep(nap: Duration) {
+        umcg::sleep(nap);
+    }
+
+    fn listen() -> io::Result<(TcpListener, u16)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        Ok((listener, port))
+    }
+
+    fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+        Ok(listener.accept()?.0)
+    }
+
+    fn spawn_batch(f: impl FnOnce() + Send + 'static) {
+        Self::spawn_at(BATCH, f);
+    }
+
+    fn spawn_urgent(f: impl FnOnce() + Send + 'static) {
+        Self::spawn_at(URGENT, f);
+    }
+}
