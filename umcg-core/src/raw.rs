@@ -147,6 +147,12 @@ impl Server {
         preempt::ask(self.0);
     }
 
+    /// How many times a worker has begun to run here.
+    #[inline]
+    pub fn turns(self) -> u64 {
+        self.0.turns.load(Relaxed)
+    }
+
     /// A word that the program keeps with the server; 0 at first.
     #[inline(always)]
     pub fn upper(self) -> usize {
@@ -514,6 +520,18 @@ impl Running {
     pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
         // SAFETY: both are the caller's, by the contract.
         unsafe { operation::worker_wait(self.inside, self.server, deadline) }
+    }
+
+    /// Lets `next` run with the caller's server, and calls `f(argument)` on its stack once the caller is wholly suspended: so `f` may let others run the caller. No
+    /// server gets an event. Switches.
+    ///
+    /// # Safety
+    /// As [`Running::wait`]; the caller has the right to run `next`, and passes the right to run itself to `f`; both were [carved](Worker::carve).
+    #[inline(always)]
+    pub unsafe fn switch_with(self, next: Worker, f: unsafe extern "C" fn(*mut ()), argument: *mut ()) {
+        next.0.lists().take(&next.0.node);
+        // SAFETY: both are the caller's, by the contract. The state of a carved worker that runs and stops stays HELD.
+        unsafe { self.inside.0.leave_with(self.server, next.0, f, argument) };
     }
 
     /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in [`Running::wait`]. Switches.

@@ -280,6 +280,23 @@ impl Worker {
             // SAFETY: passed on. The server publishes this worker and runs the next.
             return unsafe { self.leave_for_switch(server) };
         }
+        let this = (self as *const Worker).cast_mut().cast::<()>();
+        // SAFETY: passed on; neither stays.
+        unsafe { self.leave_with(server, next, publish, this) };
+    }
+
+    /// Runs `next` with the caller's server, and calls `f(argument)` on its stack once the caller is wholly suspended.
+    ///
+    /// # Safety
+    /// As [`Worker::leave_to`]; neither worker is `Staying`. `f` makes sure that somebody has the right to run the caller.
+    #[inline(always)]
+    pub(crate) unsafe fn leave_with(
+        &'static self,
+        server: &'static Server,
+        next: &'static Worker,
+        f: unsafe extern "C" fn(*mut ()),
+        argument: *mut (),
+    ) {
         server.begin(next);
         server.enter(next);
         let (mine, its) = (self.tp_on(server), next.tp_on(server));
@@ -287,13 +304,12 @@ impl Worker {
             // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.
             unsafe { umcg_context::set_thread_pointer(its) };
         }
-        let this = (self as *const Worker).cast_mut().cast::<()>();
         if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
             // SAFETY: `next` is suspended and claimed.
             unsafe { Flow::leave(self.flow(), next.flow()) };
         }
-        // SAFETY: `next` is suspended and claimed; `publish` runs once this context is saved.
-        unsafe { umcg_context::switch_with(self.context.get(), next.context.get(), publish, this) };
+        // SAFETY: `next` is suspended and claimed; `f` runs once this context is saved.
+        unsafe { umcg_context::switch_with(self.context.get(), next.context.get(), f, argument) };
         if annotate::ON && self.carrier() == Carrier::Light {
             // SAFETY: back on the worker's stack.
             unsafe { Flow::arrive(self.flow()) };

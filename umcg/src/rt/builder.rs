@@ -1,9 +1,9 @@
 //! A runtime, as its owner has it.
 
-use super::join::JoinHandle;
+use super::join::{self, JoinHandle};
 use super::runtime::{Parts, Shared};
 use super::scheduler::{Scheduler, WorkStealing};
-use super::spawn::{Builder, SpawnError, no_worker};
+use super::spawn::{Builder, Kind, SpawnError, no_worker};
 use super::{dump, server, watch};
 use crate::io::driver::{Driver, DriverKind};
 use crate::{Error, Server};
@@ -212,6 +212,47 @@ impl Runtime {
         self.shared.live() as usize
     }
 
+    /// Makes a worker of this runtime. See [`spawn`](super::spawn()).
+    ///
+    /// # Panics
+    /// When there is no memory for it.
+    pub fn spawn<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.build(&Builder::new(), f).unwrap_or_else(|error| no_worker(error))
+    }
+
+    /// Makes a worker of this runtime, as the builder says.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn build<F, R>(&self, builder: &Builder<'_>, f: F) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        // SAFETY: the worker's storage moves along with it.
+        unsafe { builder.make_outside(Kind::Full, &self.shared, f, None) }
+    }
+
+    /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a worker of this runtime's.
+    ///
+    /// # Panics
+    /// When `f` does, and as [`Runtime::spawn`].
+    pub fn run<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever happens.
+        let worker = unsafe { Builder::new().make_outside(Kind::Full, &self.shared, f, None) };
+        let worker = worker.unwrap_or_else(|error| no_worker(error));
+        join::wait_shielded(worker.task());
+        worker.join().unwrap_or_else(|error| error.resume_unwind())
+    }
+
     /// Makes a light worker of this runtime. See [`Builder::spawn_light`].
     ///
     /// # Panics
@@ -241,7 +282,7 @@ impl Runtime {
         R: Send + 'static,
     {
         // SAFETY: passed on.
-        unsafe { builder.make_outside(&self.shared, f, None) }
+        unsafe { builder.make_outside(Kind::Light, &self.shared, f, None) }
     }
 
     /// A text with all its workers: name, what each is doing, and where those stand that wait.

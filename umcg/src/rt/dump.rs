@@ -10,7 +10,6 @@ use super::task::Task;
 use super::time;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
-use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 use umcg_core::raw::{self, Doing};
 
@@ -97,9 +96,7 @@ struct Stopped<'a> {
 
 impl Shared {
     fn stop(&self) -> Stopped<'_> {
-        self.stopping.fetch_add(1, Relaxed);
-        umcg_core::asymmetric::heavy();
-        self.sleepers.wake_all(self);
+        self.stand_still();
         let deadline = time::now() + PATIENCE;
         let all = loop {
             let stopped = self.seats.iter().all(|seat| seat.local().is_none_or(|local| local.is_stopped()));
@@ -114,7 +111,6 @@ impl Shared {
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        self.shared.stopping.fetch_sub(1, Release);
-        self.shared.sleepers.wake_all(self.shared);
+        self.shared.go_on();
     }
 }

@@ -1,6 +1,7 @@
 //! Futures: run to their end by a worker or thread that parks while they wait.
 
 use super::handle::Handle;
+use super::join::JoinHandle;
 use super::park;
 use std::future::Future;
 use std::pin::pin;
@@ -36,4 +37,16 @@ fn raw(data: *const ()) -> RawWaker {
 fn wake(data: *const ()) {
     // SAFETY: `waker` made the word from a handle.
     unsafe { Handle::from_raw(data) }.unpark();
+}
+
+/// Makes a worker that runs a future to its end.
+///
+/// # Panics
+/// As [`spawn`](super::spawn()).
+pub fn spawn_future<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    super::spawn(move || block_on(future))
 }

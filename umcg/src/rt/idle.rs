@@ -168,7 +168,7 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
 /// Whether there is something for this server to do.
 fn has_work(local: &Local) -> bool {
     let shared = local.shared();
-    shared.is_over() || shared.stopping.load(Relaxed) != 0 || shared.scheduler.has_work(local.here()) || shared.group.has_events()
+    shared.attention() || shared.scheduler.has_work(local.here()) || shared.group.has_events()
 }
 
 /// Looks for a bounded time. True when there is something to do.
@@ -191,7 +191,7 @@ fn search(local: &Local, server: raw::Server) -> bool {
             shared.driver.poll(Some(Duration::ZERO));
         }
         found = local.next(server);
-        if found.is_some() || shared.is_over() || shared.stopping.load(Relaxed) != 0 {
+        if found.is_some() || shared.attention() {
             break;
         }
         (0..PAUSES).for_each(|_| spin_loop());

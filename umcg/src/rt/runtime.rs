@@ -77,6 +77,10 @@ impl Seat {
     }
 }
 
+/// In `attention`.
+const OVER: u32 = 1;
+const STOPPING: u32 = 2;
+
 /// All of a runtime.
 pub(crate) struct Shared {
     pub(crate) scheduler: Box<dyn Scheduler>,
@@ -97,9 +101,8 @@ pub(crate) struct Shared {
     pub(crate) blocked: AtomicUsize,
     /// Its owner waits for the end.
     pub(crate) closing: AtomicBool,
-    over: AtomicBool,
-    /// How many want all servers to stand still.
-    pub(crate) stopping: AtomicU32,
+    /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
+    attention: AtomicU32,
     pub(crate) on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
 }
 
@@ -133,8 +136,7 @@ impl Shared {
             spawned_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-            stopping: AtomicU32::new(0),
+            attention: AtomicU32::new(0),
             on_deadlock,
         }
     }
@@ -148,14 +150,39 @@ impl Shared {
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
     }
 
+    /// The runtime has no more workers, or gives them up.
     #[inline(always)]
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Relaxed)
+        self.attention.load(Relaxed) & OVER != 0
+    }
+
+    /// Somebody wants all servers to stand still.
+    pub(crate) fn is_stopping(&self) -> bool {
+        // ORDERING(stopping.1): Acquire, pairs with stopping.2: what was looked at is left alone again.
+        self.attention.load(Acquire) >= STOPPING
+    }
+
+    /// Either of the two.
+    #[inline(always)]
+    pub(crate) fn attention(&self) -> bool {
+        self.attention.load(Relaxed) != 0
+    }
+
+    /// Asks all servers to stand still, until `go_on`.
+    pub(crate) fn stand_still(&self) {
+        self.attention.fetch_add(STOPPING, Relaxed);
+        asymmetric::heavy();
+        self.sleepers.wake_all(self);
+    }
+
+    pub(crate) fn go_on(&self) {
+        // ORDERING(stopping.2): Release, pairs with stopping.1.
+        self.attention.fetch_sub(STOPPING, Release);
     }
 
     /// Ends the servers: there are no workers any more, or they are given up.
     pub(crate) fn end(&self) {
-        self.over.store(true, Relaxed);
+        self.attention.fetch_or(OVER, Relaxed);
         asymmetric::heavy();
         self.sleepers.wake_all(self);
         self.watch.end();

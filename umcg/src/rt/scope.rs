@@ -3,7 +3,7 @@
 use super::cancel::Shield;
 use super::handle::Handle;
 use super::join::{JoinError, JoinHandle};
-use super::spawn::{Builder, SpawnError, no_worker};
+use super::spawn::{Builder, Kind, SpawnError, no_worker};
 use super::task::Task;
 use super::{global, park, server};
 use std::marker::PhantomData;
@@ -141,13 +141,50 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> R + Send + 'scope,
         R: Send + 'scope,
     {
+        // SAFETY: passed on.
+        unsafe { self.make(Kind::Light, builder, f) }
+    }
+
+    /// Makes a worker in the scope, with thread-local storage of its own.
+    ///
+    /// # Panics
+    /// When there is no memory for it.
+    #[inline]
+    pub fn spawn<F, R>(&'scope self, f: F) -> ScopedJoinHandle<'scope, R>
+    where
+        F: FnOnce() -> R + Send + 'scope,
+        R: Send + 'scope,
+    {
+        self.build(&const { Builder::new() }, f).unwrap_or_else(|error| no_worker(error))
+    }
+
+    /// Makes a worker in the scope, as the builder says.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn build<F, R>(&'scope self, builder: &Builder<'_>, f: F) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'scope,
+        R: Send + 'scope,
+    {
+        // SAFETY: the worker's storage moves along with it.
+        unsafe { self.make(Kind::Full, builder, f) }
+    }
+
+    /// # Safety
+    /// As [`Builder::spawn_light`] for a light one.
+    unsafe fn make<F, R>(&'scope self, kind: Kind, builder: &Builder<'_>, f: F) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'scope,
+        R: Send + 'scope,
+    {
         let count = self.count;
         count.left.fetch_add(WORKER, Relaxed);
         let made = match server::running() {
             // SAFETY: passed on; `scope` waits for the worker.
-            Some(running) => unsafe { builder.make_here(&running, f, Some(count)) },
+            Some(running) => unsafe { builder.make_here(kind, &running, f, Some(count)) },
             // SAFETY: as above.
-            None => unsafe { builder.make_outside(global::shared_of_caller(), f, Some(count)) },
+            None => unsafe { builder.make_outside(kind, global::shared_of_caller(), f, Some(count)) },
         };
         let made = made.inspect_err(|_| {
             count.left.fetch_sub(WORKER, Relaxed);

@@ -28,12 +28,12 @@ pub(crate) struct Local {
     here: Here,
     shared: *const Shared,
     step: Cell<Step>,
+    /// The worker that left for another, until its step is done.
+    left: Cell<Option<&'static Task>>,
     countdown: Cell<u32>,
     /// Workers that were made here and that ended here. Read by others.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
-    /// How many workers have begun to run here. Read by `watch`.
-    pub(crate) turns: AtomicU64,
     /// What the scheduler says of the worker that runs here; `u64::MAX` for none. Read by who looks whom to preempt.
     pub(crate) rank: AtomicU64,
     stopped: AtomicBool,
@@ -88,12 +88,35 @@ impl Running {
         unsafe { &*self.local }
     }
 
-    /// Gives the processor back; the server does `step` with the right to run the caller. Returns when that has been used. Switches.
+    /// Gives the processor to the next worker, or to the server if there is none; `step` is done with the right to run the caller. Returns when that
+    /// has been used. Switches.
     #[inline(always)]
     pub(crate) fn suspend(self, step: Step) {
+        match self.local().next_without_server() {
+            Some(next) => self.switch_to(next, step),
+            None => self.leave(step),
+        }
+    }
+
+    /// Leaves to the server.
+    #[inline(always)]
+    fn leave(self, step: Step) {
         self.local().step.set(step);
         // SAFETY: the caller has not switched since `running`, as the value is not Send and lives within one call of this library.
         unsafe { self.running.wait(None) };
+    }
+
+    #[inline(always)]
+    fn switch_to(self, next: Runnable, step: Step) {
+        let local = self.local();
+        local.step.set(step);
+        local.left.set(Some(self.task()));
+        if local.shared().ranked {
+            local.note_rank(&next);
+        }
+        let argument = self.local.cast_mut().cast();
+        // SAFETY: as in `leave`; the Runnable was the right to run the other, and `take_step` has that to run the caller.
+        unsafe { self.running.switch_with(next.into_task().worker(), take_step, argument) };
     }
 }
 
@@ -117,17 +140,29 @@ pub(crate) fn is_ours(worker: raw::Worker) -> bool {
     worker.group() != Group::first()
 }
 
+/// On the stack of the next worker: does the step of the one that left for it.
+unsafe extern "C" fn take_step(local: *mut ()) {
+    // SAFETY: `switch_to` passed the server's.
+    let local = unsafe { &*local.cast::<Local>() };
+    let step = local.step.replace(yielded);
+    if let Some(left) = local.left.take() {
+        // SAFETY: its context is saved, and it left the right to run it to this.
+        step(local, unsafe { Runnable::new(left) });
+    }
+}
+
 /// Lets other workers run; the caller goes on when it is its turn again. Does nothing for a plain thread but `sched_yield`. Switches.
 #[inline]
 pub fn yield_now() {
-    match running() {
-        Some(running) => {
-            let task = running.task();
-            running.suspend(yielded);
-            super::cancel::check(task);
-        }
-        None => std::thread::yield_now(),
+    let Some(running) = running() else { return std::thread::yield_now() };
+    let task = running.task();
+    match running.local().next_without_server() {
+        Some(next) => running.switch_to(next, yielded),
+        // There is nobody else; the server has something to do itself now and then.
+        None if running.local().is_due() => running.leave(yielded),
+        None => {}
     }
+    super::cancel::check(task);
 }
 
 /// What is done with a worker that left without a step: by yielding, or by an operation of the crate's lower half.
@@ -142,17 +177,17 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         here: unsafe { Here::new(index) },
         shared,
         step: Cell::new(yielded),
+        left: Cell::new(None),
         countdown: Cell::new(INTERVAL),
         spawned: AtomicU64::new(0),
         ended: AtomicU64::new(0),
-        turns: AtomicU64::new(0),
         rank: AtomicU64::new(u64::MAX),
         stopped: AtomicBool::new(false),
     };
     shared.seats[index].enter(&local, server);
     server.set_upper((&raw const local).addr());
     while !shared.is_over() {
-        if shared.stopping.load(Relaxed) != 0 {
+        if shared.is_stopping() {
             local.stand_still();
         }
         match local.next(server) {
@@ -170,7 +205,7 @@ impl Local {
     fn stand_still(&self) {
         // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the contexts of the workers that it ran.
         self.stopped.store(true, Release);
-        while self.shared().stopping.load(Acquire) != 0 {
+        while self.shared().is_stopping() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
         self.stopped.store(false, Relaxed);
@@ -180,6 +215,27 @@ impl Local {
     pub(crate) fn is_stopped(&self) -> bool {
         // ORDERING(stopped.2): Acquire, pairs with stopped.1.
         self.stopped.load(Acquire)
+    }
+
+    /// The server itself has something to do.
+    #[inline(always)]
+    fn is_due(&self) -> bool {
+        self.countdown.get() == 0 || self.shared().attention()
+    }
+
+    /// Whom to run next, asked by the worker that is about to stop; none also if the server has something to do first.
+    #[inline(always)]
+    fn next_without_server(&self) -> Option<Runnable> {
+        if self.is_due() {
+            return None;
+        }
+        self.countdown.set(self.countdown.get() - 1);
+        self.shared().scheduler.next(&self.here)
+    }
+
+    #[cold]
+    fn note_rank(&self, worker: &Runnable) {
+        self.rank.store(self.shared().scheduler.rank(worker), Relaxed);
     }
 
     /// Whom to run next.
@@ -208,9 +264,8 @@ impl Local {
     pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
         let shared = self.shared();
         if shared.ranked {
-            self.rank.store(shared.scheduler.rank(&worker), Relaxed);
+            self.note_rank(&worker);
         }
-        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
         let worker = worker.into_task().worker();
         // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
         match unsafe { server.run(worker) } {

@@ -59,6 +59,15 @@ impl From<uth::Error> for SpawnError {
     }
 }
 
+/// Whose thread-local storage a worker runs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// That of the server.
+    Light,
+    /// Its own.
+    Full,
+}
+
 /// How to make a worker.
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
@@ -111,6 +120,21 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// Makes a worker with thread-local storage of its own: all that is sound in a thread is sound in it. Its thread-locals are made anew for it, and their
+    /// destructors run at its end.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    #[inline]
+    pub fn spawn<F, R>(&self, f: F) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        // SAFETY: the worker's storage moves along with it.
+        unsafe { self.make(Kind::Full, f) }
+    }
+
     /// Makes a worker that shares the thread-local storage of whatever server runs it: the lightest kind, and the fastest to switch to.
     ///
     /// # Errors
@@ -128,19 +152,31 @@ impl<'a> Builder<'a> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
+        // SAFETY: passed on.
+        unsafe { self.make(Kind::Light, f) }
+    }
+
+    /// # Safety
+    /// As [`Builder::make_here`].
+    #[inline]
+    unsafe fn make<F, R>(&self, kind: Kind, f: F) -> Result<JoinHandle<R>, SpawnError>
+    where
+        F: FnOnce() -> R,
+    {
         match server::running() {
             // SAFETY: passed on.
-            Some(running) => unsafe { self.make_here(&running, f, None) },
+            Some(running) => unsafe { self.make_here(kind, &running, f, None) },
             // SAFETY: passed on.
-            None => unsafe { self.make_outside(global::shared_of_caller(), f, None) },
+            None => unsafe { self.make_outside(kind, global::shared_of_caller(), f, None) },
         }
     }
 
     /// # Safety
-    /// As [`Builder::spawn_light`]; what `f` and R borrow lives until the worker has ended.
+    /// As [`Builder::spawn_light`] for a light one; what `f` and R borrow lives until the worker has ended.
     #[inline]
     pub(crate) unsafe fn make_here<F, R>(
         &self,
+        kind: Kind,
         running: &server::Running,
         f: F,
         scope: Option<&scope::Count>,
@@ -151,7 +187,7 @@ impl<'a> Builder<'a> {
         let local = running.local();
         let shared = local.shared();
         // SAFETY: passed on.
-        let task = unsafe { self.carve(shared, f) }?;
+        let task = unsafe { self.carve(kind, shared, f) }?;
         put_into_scope(task, scope);
         local.spawned.store(local.spawned.load(Relaxed) + 1, Relaxed);
         // SAFETY: the worker is new, and left to this handle.
@@ -166,6 +202,7 @@ impl<'a> Builder<'a> {
     #[cold]
     pub(crate) unsafe fn make_outside<F, R>(
         &self,
+        kind: Kind,
         shared: &Shared,
         f: F,
         scope: Option<&scope::Count>,
@@ -178,7 +215,7 @@ impl<'a> Builder<'a> {
         let task = match shared.closing.load(SeqCst) {
             true => Err(SpawnError::Closed),
             // SAFETY: passed on.
-            false => unsafe { self.carve(shared, f) },
+            false => unsafe { self.carve(kind, shared, f) },
         };
         let task = task.inspect_err(|_| {
             shared.spawned_outside.fetch_sub(1, SeqCst);
@@ -194,23 +231,23 @@ impl<'a> Builder<'a> {
     /// # Safety
     /// As [`Builder::make_here`].
     #[inline]
-    unsafe fn carve<F, R>(&self, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
+    unsafe fn carve<F, R>(&self, kind: Kind, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
     where
         F: FnOnce() -> R,
     {
         if size_of::<F>() > LARGEST_IN_PLACE {
             let f = Box::new(f);
             // SAFETY: passed on.
-            return unsafe { self.carve_in_place(shared, move || f()) };
+            return unsafe { self.carve_in_place(kind, shared, move || f()) };
         }
         // SAFETY: passed on.
-        unsafe { self.carve_in_place(shared, f) }
+        unsafe { self.carve_in_place(kind, shared, f) }
     }
 
     /// # Safety
     /// As [`Builder::make_here`].
     #[inline]
-    unsafe fn carve_in_place<F, R>(&self, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
+    unsafe fn carve_in_place<F, R>(&self, kind: Kind, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
     where
         F: FnOnce() -> R,
     {
@@ -218,7 +255,10 @@ impl<'a> Builder<'a> {
             0 => shared.class,
             size => raw::Class::for_size(size).ok_or(SpawnError::Stack(StackError::TooLarge))?,
         };
-        let worker = raw::Worker::carve(shared.group, class, self.name, room::<F, R>(), first_frame::<F, R>)?;
+        let worker = match kind {
+            Kind::Light => raw::Worker::carve(shared.group, class, self.name, room::<F, R>(), first_frame::<F, R>),
+            Kind::Full => raw::Worker::carve_full(shared.group, class, self.name, room::<F, R>(), first_frame::<F, R>),
+        }?;
         let task = Task::place(worker, shared);
         if self.priority != super::task::DEFAULT_PRIORITY {
             task.hints.priority.store(self.priority, Relaxed);
@@ -286,6 +326,24 @@ where
 {
     // SAFETY: passed on.
     unsafe { const { Builder::new() }.spawn_light(f) }.unwrap_or_else(|error| no_worker(error))
+}
+
+/// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global one. Like `std::thread::spawn`, at a thousandth of the price.
+///
+/// # Panics
+/// When there is no memory for it; [`Builder::spawn`] gives an error then.
+///
+/// ```
+/// let worker = umcg::spawn(|| 6 * 7);
+/// assert_eq!(worker.join().unwrap(), 42);
+/// ```
+#[inline]
+pub fn spawn<F, R>(f: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    const { Builder::new() }.spawn(f).unwrap_or_else(|error| no_worker(error))
 }
 
 #[cold]

@@ -105,8 +105,8 @@ pub(crate) fn main(shared: &Shared) {
 /// Looks at a server. True when it is stuck in one worker.
 fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
     let seat = &shared.seats[index];
-    let Some(local) = seat.local().filter(|_| seat.sleeping.load(Relaxed) == 0) else { return false };
-    let turns = local.turns.load(Relaxed);
+    let Some(server) = seat.server().filter(|_| seat.sleeping.load(Relaxed) == 0) else { return false };
+    let turns = server.turns();
     seen.looks = if seen.turns == turns { seen.looks + 1 } else { 0 };
     seen.turns = turns;
     if seen.looks == 0 {
