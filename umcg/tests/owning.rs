@@ -218,3 +218,28 @@ fn one_that_was_forgotten_keeps_its_storage() {
     let Ok(Event::Wake(ready)) = server.wait() else { panic!("no WAKE of a dropped token") };
     assert!(matches!(server.switch_to(ready), Event::Exit(_)));
 }
+
+/// What a run of this test by itself with a variable set does: see below.
+fn overflow() {
+    #[allow(unconditional_recursion)]
+    fn deeper(n: u64) -> u64 {
+        let frame = std::hint::black_box([n; 64]);
+        deeper(n + 1) + frame[63]
+    }
+    let body = || assert_eq!(std::hint::black_box(deeper(0)), 0);
+    let ready = umcg::light(WorkerId::from_index(1)).name("ophelia").spawn_owning(body);
+    let _ = Server::register().unwrap().switch_to(ready.unwrap());
+}
+
+#[test]
+fn an_overflow_is_named() {
+    let Some(_turn) = turn() else { return };
+    const ASKED: &str = "UMCG_TEST_OVERFLOW";
+    if std::env::var_os(ASKED).is_some() {
+        return overflow();
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = again.args(["--exact", "an_overflow_is_named", "--nocapture"]).env(ASKED, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("worker `ophelia` overflowed its 64 KiB stack"), "{ended:?}");
+}

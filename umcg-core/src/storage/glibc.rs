@@ -22,6 +22,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 
 pub(super) const TCB: usize = 0;
@@ -118,6 +119,7 @@ pub(super) fn get() -> Result<&'static Glibc, &'static str> {
 
 #[cold]
 fn find_out() -> Result<&'static Glibc, &'static str> {
+    let _hold = Hold::begin(); // a worker that is preempted meanwhile would keep its server's other workers waiting for ever
     GLIBC.get_or_init(probe::look).as_ref().map_err(|why| *why)
 }
 

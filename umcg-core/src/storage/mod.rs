@@ -24,6 +24,7 @@
 //!
 //! # Limits
 //!
+//! - What the kernel keeps for a thread (signal mask, affinity, credentials, `gettid`) is that of the kernel thread that carries the worker.
 //! - A priority-inheriting mutex hands its word to the kernel, which knows no thread by the block's tid: not for workers with blocks.
 //! - A robust mutex is not marked when a worker ends with it locked; it stays locked, as any other mutex.
 //! - A library loaded by `dlopen` whose storage is static *and* has initial values other than zero does not get those into the blocks of workers

@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::Ordering::*;
-use umcg_context::local::Hold;
 
 type Why = &'static str;
 
@@ -23,6 +22,7 @@ const LARGEST_STORAGE: usize = 1 << 20;
 /// Bytes of a `struct __res_state`.
 const RESOLVER: usize = 568;
 
+/// The caller holds: it stays with its storage meanwhile.
 pub(super) fn look() -> Result<Glibc, Why> {
     if std::env::var_os("UMCG_NO_OWN_STORAGE").is_some() {
         return Err("UMCG_NO_OWN_STORAGE forbids it");
@@ -30,10 +30,7 @@ pub(super) fn look() -> Result<Glibc, Why> {
     if std::env::var_os("UMCG_NO_FSGSBASE").is_some() || !umcg_context::thread_pointer_writable() {
         return Err("the thread pointer cannot be written in user mode");
     }
-    let hold = Hold::begin(); // one address there is that of the caller's storage
-    let symbols = Symbols::look_up();
-    drop(hold);
-    let symbols = symbols?;
+    let symbols = Symbols::look_up()?;
     let probe = std::thread::Builder::new().name("umcg-probe".into()).spawn(|| {
         let thread = Thread::look(&symbols)?;
         let plan = try_block(&symbols, &thread)?;
