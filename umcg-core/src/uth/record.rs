@@ -115,7 +115,8 @@ impl Record {
         let record = unsafe { &*place };
         record.base.store(base.as_ptr(), Relaxed);
         record.class.store(class.index() as u8, Relaxed);
-        if record.method.swap(method as u8, Relaxed) != method as u8 {
+        if record.method.load(Relaxed) != method as u8 {
+            record.method.store(method as u8, Relaxed);
             record.boot_frame.store(0, Relaxed);
         }
         record.native.store(0, Relaxed);
@@ -141,9 +142,10 @@ impl Record {
     /// # Safety
     /// Nothing runs on the stack, and this is called once for each [`Record::place`].
     pub(crate) unsafe fn take_stack(&self) -> Option<Stack> {
-        let base = std::ptr::NonNull::new(self.base.swap(null_mut(), Relaxed))?;
+        let base = std::ptr::NonNull::new(self.base.load(Relaxed))?;
+        self.base.store(null_mut(), Relaxed);
         let class = Class::from_index(self.class.load(Relaxed) as usize);
-        // SAFETY: the parts are those of `place`, and the swap lets only one caller have them.
+        // SAFETY: the parts are those of `place`, and by the contract only one caller gets them.
         Some(unsafe { Stack::from_parts(base, class) })
     }
 

@@ -6,8 +6,8 @@
 //! unwinding: destructors run. It is not a panic: no message, no hook.
 //!
 //! - Who unwinds already is left alone, and so is a section that shields itself: what must not be cut, like waiting for the workers of a scope.
-//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there. ORDERING(cancel.1): SeqCst, pairs with
-//!   cancel.2: who is about to wait says where and then looks at `cancel`, who asks writes `cancel` and then looks where.
+//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there. Who is about to wait says where, and then
+//!   looks at `cancel`; who asks writes `cancel`, and then looks where: with `light` and `heavy` between, so that the one who waits pays nothing.
 
 use super::join;
 use super::runnable::Runnable;
@@ -15,7 +15,8 @@ use super::runtime;
 use super::scheduler::Why;
 use super::server;
 use super::task::Task;
-use std::sync::atomic::{Ordering::*, fence};
+use std::sync::atomic::Ordering::*;
+use umcg_core::asymmetric;
 
 /// The payload of a worker that unwinds because it was asked to.
 pub(crate) struct Unwinding(pub(crate) u32);
@@ -63,8 +64,7 @@ pub(crate) fn ask(task: &'static Task, depth: u32) {
 
 /// Makes it look, wherever it waits.
 fn interrupt(task: &'static Task) {
-    // ORDERING(cancel.1): SeqCst, pairs with cancel.2.
-    fence(SeqCst);
+    asymmetric::heavy();
     // SAFETY: null, or the word of a task, which is never freed.
     match unsafe { task.waits_at.load(Relaxed).as_ref() } {
         Some(word) if join::leave(word, task) => {
@@ -77,8 +77,7 @@ fn interrupt(task: &'static Task) {
 
 /// Whether `task`, which has just said where it waits, was asked before that.
 pub(crate) fn was_asked(task: &Task) -> bool {
-    // ORDERING(cancel.2): SeqCst, pairs with cancel.1.
-    fence(SeqCst);
+    asymmetric::light();
     is_asked(task) && task.depth.load(Relaxed) < SHIELD
 }
 

@@ -254,7 +254,8 @@ fn leave_for_good(task: &'static Task) {
         unsafe { task.worker().end_blocking() };
     }
     match server::running() {
-        Some(running) => running.suspend(ended),
+        // To the server: it has the joiner to run next, most of the time.
+        Some(running) => running.leave(ended),
         None => unreachable!("a worker of a runtime runs on a server"),
     }
 }

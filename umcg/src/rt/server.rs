@@ -98,9 +98,9 @@ impl Running {
         }
     }
 
-    /// Leaves to the server.
+    /// Gives the processor to the server, as [`Running::suspend`].
     #[inline(always)]
-    fn leave(self, step: Step) {
+    pub(crate) fn leave(self, step: Step) {
         self.local().step.set(step);
         // SAFETY: the caller has not switched since `running`, as the value is not Send and lives within one call of this library.
         unsafe { self.running.wait(None) };
