@@ -231,7 +231,7 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
 
 fn sides(options: &Options, go: Option<&go::Go>, benches: &[&Bench]) -> Vec<Side> {
     let own = |case, kind| Side { case, kind, starter: Starter::Own(options.own.clone()) };
-    let mut sides = vec![own("umcg", Some("light")), own("tokio", None), own("may", None)];
+    let mut sides = vec![own("umcg", Some("light")), own("umcg", Some("full")), own("tokio", None), own("may", None)];
     sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
     let threads = own("threads", None);
     if benches.iter().any(|bench| !threads.can(bench)) {

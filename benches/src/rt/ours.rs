@@ -1,4 +1,4 @@
-//! Our own runtime, with light workers.
+//! Our own runtime, with both kinds of workers.
 
 use super::stackful::Stackful;
 use anyhow::{Result, anyhow};
@@ -13,9 +13,10 @@ const TICK: Duration = Duration::from_millis(1);
 const URGENT: u8 = 255;
 const BATCH: u8 = 1;
 
-pub(super) struct Ours(Runtime);
+/// `LIGHT` workers share their server's thread-local storage.
+pub(super) struct Ours<const LIGHT: bool>(Runtime);
 
-impl Ours {
+impl<const LIGHT: bool> Ours<LIGHT> {
     /// As it comes.
     pub(super) fn start(servers: usize) -> Result<Self> {
         Ok(Self(Runtime::builder().servers(servers).build()?))
@@ -29,12 +30,12 @@ impl Ours {
     fn spawn_at(priority: u8, f: impl FnOnce() + Send + 'static) {
         let builder = Builder::new().priority(priority);
         // SAFETY: nothing here keeps anything of the thread's across a switch.
-        let spawned = unsafe { builder.spawn_light(f) };
+        let spawned = if LIGHT { unsafe { builder.spawn_light(f) } } else { builder.spawn(f) };
         drop(spawned.expect("no memory for a worker of the bench"));
     }
 }
 
-impl Stackful for Ours {
+impl<const LIGHT: bool> Stackful for Ours<LIGHT> {
     type Join<T: Send + 'static> = JoinHandle<T>;
     type Handle = Handle;
     type Listener = TcpListener;
@@ -42,13 +43,17 @@ impl Stackful for Ours {
 
     fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         // SAFETY: nothing here keeps anything of the thread's across a switch.
-        let worker = unsafe { self.0.spawn_light(f) };
+        let worker = if LIGHT { unsafe { self.0.spawn_light(f) } } else { self.0.spawn(f) };
         worker.join().map_err(|error| anyhow!("{error}"))
     }
 
     fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        // SAFETY: nothing here keeps anything of the thread's across a switch.
-        unsafe { umcg::spawn_light(f) }
+        if LIGHT {
+            // SAFETY: nothing here keeps anything of the thread's across a switch.
+            unsafe { umcg::spawn_light(f) }
+        } else {
+            umcg::spawn(f)
+        }
     }
 
     fn join<T: Send + 'static>(join: JoinHandle<T>) -> T {

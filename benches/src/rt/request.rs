@@ -103,17 +103,24 @@ fn work(request: &Request) -> Result<()> {
 /// Starts the runtime.
 pub(super) fn side(request: &Request) -> Result<Box<dyn Side>> {
     Ok(match (&*request.case, &*request.kind) {
-        // Only beside batch load is anything urgent.
-        ("umcg", "light") if request.work == Work::Serve && request.size > 0 => {
-            Box::new(Of(Ours::with_priorities(request.servers)?))
-        }
-        ("umcg", "light") => Box::new(Of(Ours::start(request.servers)?)),
+        ("umcg", kind @ ("light" | "full")) => ours(kind == "light", request)?,
         ("threads", _) => Box::new(Of(Threads)),
         ("may", _) => Box::new(Of(May::start(request.servers))),
         ("tokio", _) => Box::new(Tokio::start(request.servers)?),
         #[cfg(epoll_c)]
         ("epoll-c", _) => Box::new(Epoll { servers: request.servers }),
         (case, kind) => bail!("{case} {kind} is not in this program"),
+    })
+}
+
+fn ours(light: bool, request: &Request) -> Result<Box<dyn Side>> {
+    let servers = request.servers;
+    // Only beside batch load is anything urgent.
+    Ok(match (light, request.work == Work::Serve && request.size > 0) {
+        (true, false) => Box::new(Of(Ours::<true>::start(servers)?)),
+        (true, true) => Box::new(Of(Ours::<true>::with_priorities(servers)?)),
+        (false, false) => Box::new(Of(Ours::<false>::start(servers)?)),
+        (false, true) => Box::new(Of(Ours::<false>::with_priorities(servers)?)),
     })
 }
 
@@ -182,7 +189,16 @@ mod tests {
     #[test]
     fn every_side_does_all_its_work() {
         // may has one runtime in a process, so its number of servers is that of whoever comes first.
-        for (case, servers) in [("umcg light", 1), ("umcg light", 2), ("threads", 1), ("tokio", 1), ("tokio", 2), ("may", 2)] {
+        for (case, servers) in [
+            ("umcg light", 1),
+            ("umcg light", 2),
+            ("umcg full", 1),
+            ("umcg full", 2),
+            ("threads", 1),
+            ("tokio", 1),
+            ("tokio", 2),
+            ("may", 2),
+        ] {
             for (work, size) in [
                 (Work::Yield, 3),
                 (Work::Ring, 2),
