@@ -136,6 +136,10 @@ planted "a sleeper in the driver that is not woken" \
     's/IN_DRIVER => shared.driver.wake(),/IN_DRIVER => {}/'
 planted "a search that does not end" \
     '/fn end_search/,/^    }/ s/self.searching.fetch_sub(1, [A-Za-z]*) == 1/true/'
+planted "a searcher that leaves the rest to nobody" \
+    's/if last \&\& shared.scheduler.has_work/if false \&\& shared.scheduler.has_work/'
+planted "a server that was woken, and wakes no other" \
+    's/hand_on(local);//'
 planted "a server that sleeps past its deadline" \
     's/let until = local.timers().next();/let until = u64::MAX;/'
 planted "two servers that sleep in the driver" \

@@ -24,11 +24,11 @@
 
 use super::runtime::Shared;
 use super::server::Local;
+use super::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use super::time;
 use rustix::thread::futex::{self, Flags};
 use std::hint::spin_loop;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use std::time::Duration;
 use umcg_core::{asymmetric, raw};
 
@@ -77,8 +77,10 @@ impl Sleepers {
     }
 
     fn end_search(&self) -> bool {
-        // ORDERING(searching.2): SeqCst, pairs with searching.1.
-        self.searching.fetch_sub(1, SeqCst) == 1
+        let last = self.searching.fetch_sub(1, Relaxed) == 1;
+        // ORDERING(searching.2): SeqCst, pairs with searching.1. A fence: the loads that follow are relaxed ones, and an operation would not order them.
+        fence(SeqCst);
+        last
     }
 
     /// How many sleep.
@@ -163,6 +165,18 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
         shared.sleepers.asleep.fetch_sub(1, Relaxed);
     }
     local.timers().expire();
+    if let Some(worker) = local.next(server) {
+        hand_on(local);
+        local.run(server, worker);
+    }
+}
+
+/// Who was asleep, or about to be, takes one worker, and wakes another server if there is more: that what comes in bulk does not stay with few.
+fn hand_on(local: &Local) {
+    let shared = local.shared();
+    if shared.scheduler.has_work(local.here()) && !shared.sleepers.nobody_is_needed() {
+        shared.sleepers.wake_one(shared);
+    }
 }
 
 /// Whether there is something for this server to do.

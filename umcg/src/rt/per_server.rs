@@ -49,7 +49,7 @@ pub struct PerServer<T> {
 
 /// A cell has its cache lines to itself; 128 bytes, as processors fetch lines in pairs.
 #[repr(align(128))]
-struct Cell<T> {
+pub(crate) struct Cell<T> {
     /// The owner is inside, or about to look whether it may. Written by the owner.
     busy: AtomicBool,
     /// Another one is inside, or waits until the owner is not. Written under the mutex.
@@ -93,7 +93,7 @@ impl<T: Load> Drop for Revoked<'_, T> {
 }
 
 impl<T: Load> Cell<T> {
-    fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Cell {
             busy: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
@@ -102,6 +102,38 @@ impl<T: Load> Cell<T> {
             mutex: HoldLock::new(()),
             value: UnsafeCell::new(value),
         }
+    }
+
+    /// What the owner does with its value, without asking who it is.
+    ///
+    /// # Safety
+    /// The caller is the owner, and not inside.
+    #[inline(always)]
+    pub(crate) unsafe fn own<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        let inside = self.enter();
+        // SAFETY: the owner is inside, and did not come in twice.
+        f(unsafe { &mut *inside.0.value.get() })
+    }
+
+    /// As [`PerServer::try_other`].
+    #[inline(never)]
+    pub(crate) fn try_other<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if self.revoked.load(Relaxed) {
+            return None;
+        }
+        let _mutex = self.mutex.lock();
+        let entered = self.enter_other(|looks| {
+            spin();
+            looks < TRIES
+        });
+        // SAFETY: inside, if it was entered.
+        entered.1.then(|| f(unsafe { &mut *self.value.get() }))
+    }
+
+    /// As [`PerServer::hint`].
+    #[inline]
+    pub(crate) fn hint(&self) -> usize {
+        self.load.load(Relaxed)
     }
 
     /// # Safety
@@ -118,6 +150,11 @@ impl<T: Load> Cell<T> {
         if self.owner.load(Relaxed) != here.identity() || self.busy.load(Relaxed) {
             self.first_use(here);
         }
+        self.enter()
+    }
+
+    #[inline(always)]
+    fn enter(&self) -> Owned<'_, T> {
         self.busy.store(true, Relaxed);
         light();
         // ORDERING(per-server.4): Acquire, pairs with per-server.3.

@@ -237,7 +237,9 @@ impl Shared {
     #[inline]
     fn wake(&self, wake: Wake, rank: u64) {
         asymmetric::light();
-        if self.sleepers.nobody_is_needed() {
+        // One that is bound to a server is of no use to who searches elsewhere.
+        let is_bound = matches!(wake, Wake::Server(_));
+        if if is_bound { self.sleepers.asleep() == 0 } else { self.sleepers.nobody_is_needed() } {
             if self.ranked && self.preempts {
                 self.preempt_below(rank);
             }

@@ -1,6 +1,6 @@
 //! What the protocols of the runtime stand on. Their models put the checker's in its place (`tests/model/sync.rs`).
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use umcg_core::asymmetric::{heavy, init, light};
 pub(crate) use umcg_core::context::lock::HoldLock;
 

@@ -69,6 +69,23 @@ fn work_in_bulk_wakes_all() {
     check(|| all_are_run(3, 3, 3, true));
 }
 
+/// The same where one searches and the others sleep when the work comes, all of it from one thread.
+#[test]
+fn a_searcher_wakes_another() {
+    fn from_one(servers: usize) {
+        let shared = Shared::new(servers, servers, false);
+        let running = serve(shared);
+        while shared.sleepers.asleep() + 1 < servers {
+            thread::yield_now();
+        }
+        (0..servers).for_each(|_| shared.push());
+        shared.wait_for(servers);
+        end(shared, running);
+    }
+    check(|| from_one(2));
+    check(|| from_one(3));
+}
+
 /// A deadline is kept by the server that has it, on its word or in the driver.
 #[test]
 fn a_deadline_is_kept() {
