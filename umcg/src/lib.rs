@@ -34,8 +34,11 @@
 mod current;
 mod error;
 mod event;
+pub mod fs;
 pub mod io;
 mod light;
+pub mod net;
+pub mod process;
 pub mod rt;
 mod server;
 mod worker;

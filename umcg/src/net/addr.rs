@@ -92,7 +92,7 @@ impl ToSocketAddrs for String {
 
 impl ToSocketAddrs for [SocketAddr] {
     fn to_socket_addrs(&self) -> io::Result<SocketAddrs> {
-        Ok(SocketAddrs(Found::Many(self.to_vec().into_iter())))
+        Ok(SocketAddrs(Found::Many(Vec::from(self).into_iter())))
     }
 }
 

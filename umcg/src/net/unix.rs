@@ -138,7 +138,7 @@ impl UnixStream {
         let address = to_raw(address)?;
         let mut pause = Duration::from_micros(50);
         loop {
-            match rustix::net::connect(&fd.as_fd(), &address) {
+            match rustix::net::connect(fd.as_fd(), &address) {
                 Ok(()) => return Ok(UnixStream { fd }),
                 Err(Errno::INTR) => {}
                 // The listener's queue is full. The kernel offers nothing to wait for, so look again, ever less often.

@@ -285,18 +285,36 @@ impl Source {
         }
     }
 
+    /// Those in the list. Nobody may be unparked under a hold, so they are noted down first, by whoever expects them.
     #[cold]
     fn call_others(&self, direction: Direction, wake: Wake<'_>) {
+        loop {
+            let expected = self.others.load(Relaxed) as usize;
+            let mut handles = Vec::with_capacity(expected);
+            let complete = self.note_others(direction, &mut handles);
+            handles.into_iter().for_each(&mut *wake);
+            if complete {
+                return;
+            }
+        }
+    }
+
+    /// Fills `handles` up to its capacity. False if there are more.
+    fn note_others(&self, direction: Direction, handles: &mut Vec<Handle>) -> bool {
         let waiters = self.more.lock();
         let mut at = waiters.0;
         while let Some(waiter) = at {
             // SAFETY: it is in the list, and we hold the lock (S4).
             let waiter = unsafe { waiter.as_ref() };
             if waiter.direction == direction {
-                wake(waiter.handle);
+                if handles.len() == handles.capacity() {
+                    return false;
+                }
+                handles.push(waiter.handle);
             }
             at = waiter.next;
         }
+        true
     }
 
     /// The descriptor is about to be closed or given away. The caller is the last one to use the source.
@@ -304,7 +322,8 @@ impl Source {
         if self.is_foreign() {
             return; // the parent's driver still has it
         }
-        if let Some(driver) = self.registration.lock().take() {
+        let driver = self.registration.lock().take();
+        if let Some(driver) = driver {
             driver.remove(fd);
         }
         self.generation.fetch_add(1, Relaxed);

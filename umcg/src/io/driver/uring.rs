@@ -21,6 +21,8 @@ use umcg_core::context::lock::HoldLock;
 const ENTRIES: u32 = 128;
 /// Many operations may be under way at once; beyond this the kernel keeps their completions in a list of its own.
 const COMPLETIONS: u32 = 1024;
+/// How many completions are taken under one lock.
+const REAPED: usize = 32;
 const PENDING: i64 = i64::MIN;
 /// The user data of a cancellation, whose own completion interests nobody.
 const NOBODY: u64 = 0;
@@ -116,11 +118,29 @@ impl Ring {
         }
     }
 
-    /// Takes completions. `wake` gets whom they belong to, but not the operation `own`, whose caller does this.
+    /// Takes completions. `wake` gets whom they belong to, but not the operation `own`, whose caller does this. It gets them after the lock, because
+    /// nobody may be unparked under a hold.
     pub(super) fn reap(&self, own: Option<u64>, wake: &mut dyn FnMut(Handle)) {
-        let lock = self.completion.lock();
+        loop {
+            let mut handles = [None; REAPED];
+            let taken = self.reap_some(own, &mut handles);
+            handles.into_iter().flatten().for_each(&mut *wake);
+            if taken < REAPED {
+                break;
+            }
+        }
+        if self.is_behind() {
+            self.flush();
+        }
+    }
+
+    /// Takes as many completions as there is room for; how many.
+    fn reap_some(&self, own: Option<u64>, handles: &mut [Option<Handle>; REAPED]) -> usize {
+        let _lock = self.completion.lock();
         // SAFETY: the lock keeps others from this end of the ring.
-        for completion in unsafe { self.ring.completion_shared() } {
+        let mut queue = unsafe { self.ring.completion_shared() };
+        for (taken, place) in handles.iter_mut().enumerate() {
+            let Some(completion) = queue.next() else { return taken };
             let key = completion.user_data();
             if key == NOBODY {
                 continue;
@@ -128,17 +148,11 @@ impl Ring {
             self.under_way.fetch_sub(1, Relaxed);
             // SAFETY: an operation's, which stays until it has its result (U1).
             let operation = unsafe { &*std::ptr::with_exposed_provenance::<Operation>(key as usize) };
-            let handle = operation.handle;
+            *place = Some(operation.handle).filter(|_| own != Some(key));
             // ORDERING(result.1): Release, pairs with result.2: what the kernel wrote is seen by who sees the result. The last access (U2).
             operation.result.store(completion.result().into(), Release);
-            if own != Some(key) {
-                wake(handle);
-            }
         }
-        drop(lock);
-        if self.is_behind() {
-            self.flush();
-        }
+        REAPED
     }
 
     /// Whether the kernel holds completions back, or has not taken all entries.

@@ -1,0 +1,548 @@
+//! Sockets as workers and threads see them.
+
+mod net_support;
+
+use net_support::{everywhere, spawn};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use umcg::net::unix::{UnixDatagram, UnixListener, UnixStream};
+use umcg::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+
+const SHORT: Duration = Duration::from_millis(30);
+
+/// Two connected streams.
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connecting = spawn(move || TcpStream::connect(address).unwrap());
+    let (accepted, peer) = listener.accept().unwrap();
+    let connected = connecting.join().unwrap();
+    assert_eq!(connected.local_addr().unwrap(), peer);
+    (connected, accepted)
+}
+
+fn text(mut from: impl Read) -> String {
+    let mut text = String::new();
+    from.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Answers each message of 8 bytes until the end.
+fn echo(mut stream: impl Read + Write) -> usize {
+    let mut message = [0; 8];
+    let mut answered = 0;
+    while stream.read_exact(&mut message).is_ok() {
+        stream.write_all(&message).unwrap();
+        answered += 1;
+    }
+    answered
+}
+
+#[test]
+fn echoes_many_messages_on_many_connections() {
+    everywhere(|| {
+        const CONNECTIONS: u64 = 16;
+        const MESSAGES: u64 = 300;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = spawn(move || {
+            let streams = listener.incoming().take(CONNECTIONS as usize);
+            let answering: Vec<_> = streams.map(|stream| spawn(|| echo(stream.unwrap()))).collect();
+            answering.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+        });
+        let clients: Vec<_> = (0..CONNECTIONS)
+            .map(|client| {
+                spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    stream.set_nodelay(true).unwrap();
+                    for message in 0..MESSAGES {
+                        let sent = (client << 32 | message).to_ne_bytes();
+                        let mut answer = [0; 8];
+                        stream.write_all(&sent).unwrap();
+                        stream.read_exact(&mut answer).unwrap();
+                        assert_eq!(answer, sent);
+                    }
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        assert_eq!(server.join().unwrap(), (CONNECTIONS * MESSAGES) as usize);
+    });
+}
+
+#[test]
+fn more_than_the_buffers_hold_waits_for_the_reader() {
+    everywhere(|| {
+        const SIZE: usize = 8 << 20;
+        let (mut writer, mut reader) = pair();
+        let writing = spawn(move || {
+            let data: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8).collect();
+            writer.write_all(&data).unwrap();
+        });
+        umcg::sleep(Duration::from_millis(5));
+        let mut data = Vec::new();
+        reader.read_to_end(&mut data).unwrap();
+        writing.join().unwrap();
+        assert_eq!(data.len(), SIZE);
+        assert!(data.iter().enumerate().all(|(at, &byte)| byte == (at % 251) as u8));
+    });
+}
+
+#[test]
+fn a_timeout_and_a_deadline_end_a_read_and_the_stream_stays_usable() {
+    everywhere(|| {
+        let (mut one, mut other) = pair();
+        one.set_read_timeout(Some(SHORT)).unwrap();
+        assert_eq!(one.read_timeout().unwrap(), Some(SHORT));
+        let began = Instant::now();
+        assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(began.elapsed() >= SHORT);
+        one.set_read_timeout(None).unwrap();
+        let deadline = Instant::now() + SHORT;
+        one.set_read_deadline(Some(deadline));
+        assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(Instant::now() >= deadline);
+        // What is there can be read after the deadline.
+        other.write_all(b"late").unwrap();
+        one.set_read_deadline(None);
+        let mut buffer = [0; 4];
+        one.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"late");
+        assert_eq!(one.set_read_timeout(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn a_write_times_out_when_nobody_reads() {
+    everywhere(|| {
+        let (mut one, _other) = pair();
+        one.set_write_timeout(Some(SHORT)).unwrap();
+        let error = loop {
+            match one.write(&[0; 1 << 16]) {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    });
+}
+
+#[test]
+fn several_workers_share_a_socket() {
+    everywhere(|| {
+        const READERS: usize = 4;
+        let (writer, reader) = pair();
+        let reader = Arc::new(reader);
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let reader = reader.clone();
+                spawn(move || {
+                    let (mut buffer, mut count) = ([0; 64], 0);
+                    loop {
+                        match (&*reader).read(&mut buffer).unwrap() {
+                            0 => break count,
+                            some => count += some,
+                        }
+                    }
+                })
+            })
+            .collect();
+        let writing = spawn(move || {
+            for _ in 0..200 {
+                (&writer).write_all(&[1; 100]).unwrap();
+                umcg::yield_now();
+            }
+        });
+        writing.join().unwrap();
+        let read: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        assert_eq!(read, 200 * 100);
+    });
+}
+
+#[test]
+fn both_directions_at_once_by_two_workers() {
+    everywhere(|| {
+        let (one, other) = pair();
+        let echoing = spawn(move || echo(other));
+        let (mut reading, mut writing) = one.into_split();
+        let writer = spawn(move || {
+            for message in 0..500_u64 {
+                writing.write_all(&message.to_ne_bytes()).unwrap();
+            }
+            writing // dropped by the joiner: the peer sees the end
+        });
+        for message in 0..500_u64 {
+            let mut answer = [0; 8];
+            reading.read_exact(&mut answer).unwrap();
+            assert_eq!(u64::from_ne_bytes(answer), message);
+        }
+        let writing = writer.join().unwrap();
+        drop(writing);
+        assert_eq!(echoing.join().unwrap(), 500);
+        assert_eq!(text(reading), "");
+    });
+}
+
+#[test]
+fn halves_come_together_again() {
+    everywhere(|| {
+        let (one, other) = pair();
+        let (first, second) = pair();
+        let (reading, writing) = one.into_split();
+        let (reading_first, writing_first) = first.into_split();
+        let error = reading.reunite(writing_first).unwrap_err();
+        let mut one = error.0.reunite(writing).unwrap();
+        drop((reading_first, error.1));
+        one.write_all(b"whole").unwrap();
+        drop(one);
+        assert_eq!((text(other), text(second)), ("whole".into(), "".into()));
+    });
+}
+
+#[test]
+fn a_shutdown_wakes_who_reads() {
+    everywhere(|| {
+        let (one, _other) = pair();
+        let one = Arc::new(one);
+        let reader = one.clone();
+        let reading = spawn(move || (&*reader).read(&mut [0; 8]));
+        umcg::sleep(SHORT);
+        one.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(reading.join().unwrap().unwrap(), 0);
+        assert_eq!((&*one).write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn an_end_after_a_short_read_is_seen() {
+    everywhere(|| {
+        let (mut one, mut other) = pair();
+        let mut buffer = [0; 64];
+        for round in 0..100 {
+            one.write_all(&[round; 3]).unwrap();
+            assert_eq!(other.read(&mut buffer).unwrap(), 3);
+        }
+        one.write_all(b"bye").unwrap();
+        drop(one);
+        assert_eq!(other.read(&mut buffer).unwrap(), 3);
+        assert_eq!(other.read(&mut buffer).unwrap(), 0);
+        assert_eq!(other.read(&mut buffer).unwrap(), 0);
+    });
+}
+
+#[test]
+fn urgent_data_does_not_stop_the_stream() {
+    everywhere(|| {
+        let (one, mut other) = pair();
+        let reading = spawn(move || {
+            let (mut count, mut buffer) = (0, [0; 512]);
+            loop {
+                match other.read(&mut buffer).unwrap() {
+                    0 => break count,
+                    some => count += some,
+                }
+            }
+        });
+        for _ in 0..50 {
+            (&one).write_all(b"before").unwrap();
+            rustix::net::send(&one, b"!", rustix::net::SendFlags::OOB).unwrap();
+            (&one).write_all(b"after").unwrap();
+        }
+        drop(one);
+        assert!(reading.join().unwrap() >= 50 * 11);
+    });
+}
+
+#[test]
+fn connecting_fails_where_nobody_listens_and_goes_on_to_the_next_address() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listening = listener.local_addr().unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!(TcpStream::connect(nobody).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let stream = TcpStream::connect([nobody, listening].as_slice()).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listening);
+        let none: &[SocketAddr] = &[];
+        assert_eq!(TcpStream::connect(none).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let stream = TcpStream::connect_timeout(&listening, Duration::from_secs(5)).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listening);
+        assert_eq!(TcpStream::connect_timeout(&listening, Duration::ZERO).unwrap_err().kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn an_accept_times_out() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_read_timeout(Some(SHORT)).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::TimedOut);
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(listener.accept().unwrap().1, stream.local_addr().unwrap());
+    });
+}
+
+#[test]
+fn options_peeks_and_vectors() {
+    everywhere(|| {
+        let (mut one, mut other) = pair();
+        one.set_nodelay(true).unwrap();
+        assert!(one.nodelay().unwrap());
+        one.set_ttl(17).unwrap();
+        assert_eq!(one.ttl().unwrap(), 17);
+        assert!(one.take_error().unwrap().is_none());
+        assert_eq!(one.write_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b"cd")]).unwrap(), 4);
+        let mut buffer = [0; 4];
+        while other.peek(&mut buffer).unwrap() < 4 {}
+        let (mut first, mut second) = ([0; 1], [0; 3]);
+        assert_eq!(other.read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)]).unwrap(), 4);
+        assert_eq!((&buffer, &first, &second), (b"abcd", b"a", b"bcd"));
+        let (mut reading, mut writing) = one.split();
+        writing.write_all(b"x").unwrap();
+        other.read_exact(&mut first).unwrap();
+        other.write_all(b"y").unwrap();
+        reading.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"y");
+    });
+}
+
+#[test]
+fn clones_and_conversions_keep_the_connection() {
+    everywhere(|| {
+        let (one, other) = pair();
+        let mut copy = other.try_clone().unwrap();
+        let waiting = spawn(move || {
+            let mut buffer = [0; 2];
+            copy.read_exact(&mut buffer).unwrap();
+            (copy, buffer)
+        });
+        umcg::sleep(SHORT);
+        // The first value goes while the second one waits.
+        drop(other);
+        let fd: OwnedFd = one.into();
+        let mut one = std::net::TcpStream::from(fd);
+        one.write_all(b"hi").unwrap();
+        let (mut copy, buffer) = waiting.join().unwrap();
+        assert_eq!(&buffer, b"hi");
+        one.set_nonblocking(false).unwrap();
+        let mut one = TcpStream::from(one);
+        copy.write_all(b"ho").unwrap();
+        let mut buffer = [0; 2];
+        one.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"ho");
+        assert!(one.as_raw_fd() >= 0);
+    });
+}
+
+#[test]
+fn datagrams() {
+    everywhere(|| {
+        let one = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (to, from) = (other.local_addr().unwrap(), one.local_addr().unwrap());
+        let receiving = spawn(move || {
+            let mut buffer = [0; 16];
+            let got: Vec<_> = (0..3)
+                .map(|_| {
+                    let (size, from) = other.recv_from(&mut buffer).unwrap();
+                    (buffer[..size].to_vec(), from)
+                })
+                .collect();
+            (other, got)
+        });
+        umcg::sleep(Duration::from_millis(2));
+        for message in [b"a".as_slice(), b"", b"ccc"] {
+            assert_eq!(one.send_to(message, to).unwrap(), message.len());
+        }
+        let (other, got) = receiving.join().unwrap();
+        assert_eq!(got, [(b"a".to_vec(), from), (vec![], from), (b"ccc".to_vec(), from)]);
+        one.connect(to).unwrap();
+        one.send(b"connected").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(other.peek_from(&mut buffer).unwrap(), (9, from));
+        assert_eq!(other.recv(&mut buffer).unwrap(), 9);
+        other.set_read_timeout(Some(SHORT)).unwrap();
+        assert_eq!(other.recv(&mut buffer).unwrap_err().kind(), ErrorKind::TimedOut);
+        one.set_broadcast(true).unwrap();
+        assert!(one.broadcast().unwrap());
+        assert_eq!(one.peer_addr().unwrap(), to);
+    });
+}
+
+#[test]
+fn nobody_there_for_a_datagram_is_an_error_of_the_next_call_only() {
+    everywhere(|| {
+        let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(nobody).unwrap();
+        socket.set_read_timeout(Some(SHORT)).unwrap();
+        socket.send(b"?").unwrap();
+        assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+}
+
+#[test]
+fn unix_streams_and_listeners() {
+    everywhere(|| {
+        let name = format!("umcg-net-{}-{:p}", std::process::id(), &SHORT);
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let client = spawn(move || {
+            let mut stream = UnixStream::connect_addr(&address).unwrap();
+            stream.write_all(&7_u64.to_ne_bytes()).unwrap();
+            let mut answer = [0; 8];
+            stream.read_exact(&mut answer).unwrap();
+            assert!(stream.peer_addr().unwrap().as_abstract_name().is_some());
+            u64::from_ne_bytes(answer)
+        });
+        let (stream, peer) = listener.accept().unwrap();
+        assert!(peer.is_unnamed());
+        assert_eq!(echo(stream), 1);
+        assert_eq!(client.join().unwrap(), 7);
+        let (one, other) = UnixStream::pair().unwrap();
+        let echoing = spawn(move || echo(other));
+        for message in 0..200_u64 {
+            (&one).write_all(&message.to_ne_bytes()).unwrap();
+            let mut answer = [0; 8];
+            (&one).read_exact(&mut answer).unwrap();
+            assert_eq!(u64::from_ne_bytes(answer), message);
+        }
+        drop(one);
+        assert_eq!(echoing.join().unwrap(), 200);
+    });
+}
+
+#[test]
+fn unix_datagrams() {
+    everywhere(|| {
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let receiving = spawn(move || {
+            let mut buffer = [0; 16];
+            let size = other.recv(&mut buffer).unwrap();
+            buffer[..size].to_vec()
+        });
+        one.send(b"message").unwrap();
+        assert_eq!(receiving.join().unwrap(), b"message");
+        let folder = tempfile("datagrams");
+        let bound = UnixDatagram::bind(folder.join("a")).unwrap();
+        assert_eq!(bound.local_addr().unwrap().as_pathname(), Some(folder.join("a").as_path()));
+        UnixDatagram::unbound().unwrap().send_to(b"x", folder.join("a")).unwrap();
+        let (size, from) = bound.recv_from(&mut [0; 4]).unwrap();
+        assert!(size == 1 && from.is_unnamed());
+        std::fs::remove_dir_all(folder).unwrap();
+    });
+}
+
+/// A new folder.
+fn tempfile(name: &str) -> std::path::PathBuf {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("umcg-{name}-{}-{next}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_full_queue_of_a_unix_listener_delays_the_connect() {
+    everywhere(|| {
+        let (folder, address) = (tempfile("queue"), "listener");
+        let std_listener = std::os::unix::net::UnixListener::bind(folder.join(address)).unwrap();
+        rustix::net::listen(&std_listener, 1).unwrap();
+        let listener = UnixListener::from(std_listener);
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let path = folder.join(address);
+                spawn(move || text(UnixStream::connect(path).unwrap()))
+            })
+            .collect();
+        for _ in 0..8 {
+            umcg::sleep(Duration::from_millis(1));
+            listener.accept().unwrap().0.write_all(b"served").unwrap();
+        }
+        assert!(clients.into_iter().all(|client| client.join().unwrap() == "served"));
+        std::fs::remove_dir_all(folder).unwrap();
+    });
+}
+
+#[test]
+fn names_are_looked_up() {
+    everywhere(|| {
+        let found: Vec<_> = "localhost:80".to_socket_addrs().unwrap().collect();
+        assert!(found.iter().any(|address| address.ip().is_loopback() && address.port() == 80), "{found:?}");
+        assert_eq!("[::1]:9".to_socket_addrs().unwrap().collect::<Vec<_>>(), ["[::1]:9".parse().unwrap()]);
+        assert!("no port".to_socket_addrs().is_err());
+    });
+}
+
+#[test]
+fn what_is_closed_leaves_nothing_behind() {
+    everywhere(|| {
+        // What the driver itself needs is there after the first round.
+        let mut before = 0;
+        for round in 0..20 {
+            let (mut one, mut other) = pair();
+            one.set_read_timeout(Some(Duration::from_micros(10))).unwrap();
+            assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+            other.write_all(b"x").unwrap();
+            drop((one, other));
+            match round {
+                0 => before = net_support::descriptors(),
+                // Other tests of this process come and go meanwhile.
+                _ => assert!(net_support::descriptors() < before + 200),
+            }
+        }
+    });
+}
+
+/// In a process of its own, for it changes the limit.
+#[test]
+fn no_descriptors_left_is_an_error() {
+    const NAME: &str = "no_descriptors_left_is_an_error";
+    if std::env::var_os("UMCG_NET_LIMITED").is_none() {
+        let this = std::env::current_exe().unwrap();
+        let status = std::process::Command::new(this).args(["--exact", NAME]).env("UMCG_NET_LIMITED", "1").status().unwrap();
+        assert!(status.success());
+        return;
+    }
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mut one, mut other) = pair();
+        let limit = net_support::descriptors() as u64 + 20;
+        let old = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let lowered = rustix::process::Rlimit { current: Some(limit), maximum: old.maximum };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, lowered).unwrap();
+        let mut streams = Vec::new();
+        let error = loop {
+            match TcpStream::connect(address).and_then(|stream| listener.accept().map(|(accepted, _)| (stream, accepted))) {
+                Ok(both) => streams.push(both),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.raw_os_error(), Some(libc_emfile()));
+        // What there is goes on working.
+        one.write_all(b"still").unwrap();
+        other.read_exact(&mut [0; 5]).unwrap();
+        drop(streams);
+        TcpStream::connect(address).unwrap();
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, old).unwrap();
+    });
+}
+
+fn libc_emfile() -> i32 {
+    rustix::io::Errno::MFILE.raw_os_error()
+}
+
+#[test]
+fn errors_are_std_s() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let again: io::Result<TcpListener> = TcpListener::bind(listener.local_addr().unwrap());
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(UnixStream::connect("/nowhere/at/all").unwrap_err().kind(), ErrorKind::NotFound);
+    });
+}

@@ -1,0 +1,67 @@
+//! Child processes.
+
+#[path = "net_support/mod.rs"]
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+use support::everywhere;
+use umcg::process::{Command, Stdio};
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script);
+    command
+}
+
+#[test]
+fn output_and_status() {
+    everywhere(|| {
+        let output = shell("echo out; echo err >&2; exit 3").output().unwrap();
+        assert_eq!((output.stdout, output.stderr, output.status.code()), (b"out\n".to_vec(), b"err\n".to_vec(), Some(3)));
+        assert!(shell("true").status().unwrap().success());
+        assert_eq!(Command::new("/no/such/program").spawn().unwrap_err().kind(), ErrorKind::NotFound);
+        let output = shell("echo $A-$B; pwd").env("A", "1").env_remove("B").current_dir("/").output().unwrap();
+        assert_eq!(output.stdout, b"1-\n/\n");
+    });
+}
+
+#[test]
+fn much_output_on_both_pipes() {
+    everywhere(|| {
+        let output = shell("head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; head -c 100000 /dev/zero").output().unwrap();
+        assert_eq!((output.stdout.len(), output.stderr.len()), (400_000, 300_000));
+    });
+}
+
+#[test]
+fn a_conversation() {
+    everywhere(|| {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        for round in 0..50_u8 {
+            to.write_all(&[round; 9]).unwrap();
+            let mut answer = [0; 9];
+            from.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, [round; 9]);
+        }
+        assert!(child.try_wait().unwrap().is_none());
+        drop(to);
+        assert_eq!(from.read(&mut [0; 1]).unwrap(), 0);
+        assert!(child.wait().unwrap().success());
+        assert!(child.wait().unwrap().success(), "the status is kept");
+    });
+}
+
+#[test]
+fn a_deadline_and_a_kill() {
+    everywhere(|| {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let began = Instant::now();
+        assert_eq!(child.wait_timeout(Duration::from_millis(30)).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(began.elapsed() >= Duration::from_millis(30));
+        child.kill().unwrap();
+        let status = child.wait_deadline(Instant::now() + Duration::from_secs(20)).unwrap();
+        assert!(!status.success() && status.code().is_none());
+    });
+}
