@@ -66,6 +66,6 @@ for arch in aarch64 riscv64; do
     done
     # One at a time: these have time limits, and qemu is slow.
     timeout 900 cargo test -q -p umcg-core --features portable --lib --tests --target $target -- --test-threads=1
-    timeout 900 cargo test -q -p umcg --test umcg --target $target -- --test-threads=1
+    timeout 900 cargo test -q -p umcg --test umcg --test owning --target $target -- --test-threads=1
 done
 echo "cross.sh: passed" >&2

@@ -1,12 +1,13 @@
-//! Blocks by glibc, for x86-64: the thread control block lies at the thread pointer, the static storage below it.
+//! Blocks by glibc. On x86-64 the thread control block lies at the thread pointer and the static storage below it; on aarch64 the control block ends at
+//! the thread pointer and the static storage is above it.
 //!
 //! What is written into a block, and why:
 //!
 //! | place | value | else |
 //! |---|---|---|
-//! | `header.tcb`, `header.self` | the block | `pthread_self` and each access to a thread-local would fail |
+//! | `header.tcb`, `.self` (x86-64) | the block | `pthread_self` and each access to a thread-local would fail |
 //! | `header.multiple_threads` | 1 | older versions would leave locks out |
-//! | `header.stack_guard`, `.pointer_guard` | the caller's | functions that span a switch would abort; `longjmp` would go astray |
+//! | `header.stack_guard`, `.pointer_guard` (x86-64) | the caller's | functions that span a switch would abort; `longjmp` would go astray |
 //! | `tid` | one of its own | recursive and error-checking mutexes would take all workers for one |
 //! | `list` | itself | a fork by a worker takes the block out of the list of threads that it is not in |
 //! | `specific[0]` | `specific_1stblock` | values of thread keys |
@@ -25,11 +26,29 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 
-pub(super) const TCB: usize = 0;
-pub(super) const SELF: usize = 16;
-const MULTIPLE_THREADS: usize = 24;
-pub(super) const STACK_GUARD: usize = 40;
-pub(super) const POINTER_GUARD: usize = 48;
+/// What the ABI of the architecture says of the control block.
+#[cfg(target_arch = "x86_64")]
+pub(super) mod abi {
+    /// The control block ends at the thread pointer.
+    pub(crate) const BELOW: bool = false;
+    /// Words that point to the block itself.
+    pub(crate) const SELVES: [usize; 2] = [0, 16];
+    pub(crate) const MULTIPLE_THREADS: usize = 24;
+    /// Words that are the same in all threads: the guards of stacks and of saved addresses.
+    pub(crate) const SHARED: [usize; 2] = [40, 48];
+    /// Flags; the second says that there is a shadow stack.
+    pub(crate) const FEATURES: Option<usize> = Some(72);
+}
+
+/// As above; the guards are the process's.
+#[cfg(target_arch = "aarch64")]
+pub(super) mod abi {
+    pub(crate) const BELOW: bool = true;
+    pub(crate) const SELVES: [usize; 0] = [];
+    pub(crate) const MULTIPLE_THREADS: usize = 0;
+    pub(crate) const SHARED: [usize; 0] = [];
+    pub(crate) const FEATURES: Option<usize> = None;
+}
 
 /// How often destructors of keys may give rise to new values (PTHREAD_DESTRUCTOR_ITERATIONS).
 const ROUNDS: usize = 4;
@@ -64,7 +83,7 @@ pub(super) struct Symbols {
     pub(super) keys: *const Key,
     /// Bytes of `struct pthread`.
     pub(super) tcb: usize,
-    /// Bytes and alignment of the static storage, `struct pthread` included.
+    /// Bytes and alignment of the static storage. On x86-64 with `struct pthread`.
     pub(super) storage: usize,
     pub(super) align: usize,
     /// Offsets in `struct pthread`.
@@ -83,8 +102,7 @@ pub(super) struct Symbols {
 /// What a thread made by `pthread_create` shows besides.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
-    pub(super) stack_guard: usize,
-    pub(super) pointer_guard: usize,
+    pub(super) shared: [usize; abi::SHARED.len()],
     /// Offsets in `struct pthread`.
     pub(super) first_values: usize,
     pub(super) robust: usize,
@@ -152,11 +170,29 @@ impl Symbols {
 
     /// From the beginning of a block to its thread pointer.
     fn below(&self) -> usize {
-        (self.storage - self.tcb).next_multiple_of(self.alignment())
+        let bytes = if abi::BELOW { self.tcb } else { self.storage - self.tcb };
+        bytes.next_multiple_of(self.alignment())
+    }
+
+    /// From the thread pointer to what comes behind the block.
+    fn above(&self) -> usize {
+        let bytes = if abi::BELOW { self.storage } else { self.tcb };
+        bytes.next_multiple_of(align_of::<Header>())
+    }
+
+    /// The `struct pthread` of this thread pointer.
+    pub(super) fn control(&self, tp: usize) -> usize {
+        if abi::BELOW { tp - self.tcb } else { tp }
+    }
+
+    /// Whether so many bytes at this distance from the thread pointer are within a block.
+    pub(super) fn holds(&self, offset: isize, bytes: usize) -> bool {
+        let (start, end) = if abi::BELOW { (self.tcb, self.storage) } else { (self.storage - self.tcb, self.tcb) };
+        offset >= -(start as isize) && offset + bytes as isize <= end as isize
     }
 
     pub(super) fn stride(&self) -> usize {
-        (self.below() + self.tcb.next_multiple_of(align_of::<Header>()) + size_of::<Header>()).next_multiple_of(self.alignment())
+        (self.below() + self.above() + size_of::<Header>()).next_multiple_of(self.alignment())
     }
 
     /// Has glibc set up the storage in this place, and tells its thread pointer. None without memory.
@@ -175,32 +211,30 @@ impl Symbols {
     /// # Safety
     /// `tp` came from `allocate_in`, and nobody runs with it yet.
     pub(super) unsafe fn furnish(&self, thread: &Thread, tp: usize, tid: u32) {
-        let robust = tp + thread.robust;
-        let (list, none) = (tp + self.list, u32::MAX);
+        let control = self.control(tp);
+        let (robust, list) = (control + thread.robust, control + self.list);
         let words = [
-            (tp + TCB, tp),
-            (tp + SELF, tp),
-            (tp + STACK_GUARD, thread.stack_guard),
-            (tp + POINTER_GUARD, thread.pointer_guard),
             (list, list),
             (list + 8, list),
-            (tp + self.specific, tp + thread.first_values),
+            (control + self.specific, control + thread.first_values),
             (robust - 8, robust),
             (robust, robust),
             (robust + 8, thread.futex_offset),
-            (tp.wrapping_add_signed(self.resp), tp + thread.resolver),
+            (tp.wrapping_add_signed(self.resp), control + thread.resolver),
         ];
-        for (address, value) in words {
+        let selves = abi::SELVES.iter().map(|offset| (control + offset, tp));
+        let shared = abi::SHARED.iter().zip(thread.shared).map(|(offset, value)| (control + offset, value));
+        for (address, value) in words.into_iter().chain(selves).chain(shared) {
             // SAFETY: a word of the block: the probe compared each place with the size of the block.
             unsafe { put(address, value) };
         }
         // SAFETY: as above, half a word.
-        unsafe { put(tp + MULTIPLE_THREADS, 1u32) };
+        unsafe { put(control + abi::MULTIPLE_THREADS, 1u32) };
         // SAFETY: as above.
-        unsafe { put(tp + self.tid, tid) };
+        unsafe { put(control + self.tid, tid) };
         if let Some(rseq) = self.rseq {
             // SAFETY: as above. The second half-word is `cpu_id`, and -1 is RSEQ_CPU_ID_UNINITIALIZED.
-            unsafe { put(tp.wrapping_add_signed(rseq) + 4, none) };
+            unsafe { put(tp.wrapping_add_signed(rseq) + 4, u32::MAX) };
         }
     }
 }
@@ -230,8 +264,8 @@ impl Glibc {
         let Some(tp) = (unsafe { self.symbols.allocate_in(place) }) else { return null_mut() };
         // SAFETY: made just now.
         unsafe { self.symbols.furnish(&self.thread, tp, tid) };
-        let header = at::<Header>(tp + self.symbols.tcb.next_multiple_of(align_of::<Header>()));
-        // SAFETY: behind the control block, within the stride.
+        let header = at::<Header>(tp + self.symbols.above());
+        // SAFETY: behind the storage, within the stride.
         unsafe { header.write(Header { next: null_mut(), tp, tid, dirty: false, stamp: (0, 0) }) };
         header
     }
@@ -251,12 +285,12 @@ impl Glibc {
     #[inline]
     pub(super) unsafe fn finish(&self, header: NonNull<Header>) {
         // SAFETY: passed on.
-        let tp = unsafe { (*header.as_ptr()).tp };
+        let control = self.symbols.control(unsafe { (*header.as_ptr()).tp });
         for _ in 0..ROUNDS {
             // SAFETY: as at the end of a thread.
             unsafe { (self.symbols.call_tls_dtors)() };
             // SAFETY: passed on.
-            if !unsafe { self.destroy_values(tp) } {
+            if !unsafe { self.destroy_values(control) } {
                 break;
             }
         }
@@ -266,7 +300,7 @@ impl Glibc {
         unsafe { self.plan.reset(header, self) };
         // SAFETY: the value for the global locale.
         unsafe { libc::uselocale(std::ptr::without_provenance_mut(usize::MAX)) };
-        let robust = tp + self.thread.robust;
+        let robust = control + self.thread.robust;
         // SAFETY: the block's list of robust mutexes: the next worker's is empty.
         unsafe { put(robust, robust) };
         // SAFETY: no precondition.
@@ -280,12 +314,12 @@ impl Glibc {
     /// # Safety
     /// As `finish`.
     #[inline]
-    unsafe fn destroy_values(&self, tp: usize) -> bool {
+    unsafe fn destroy_values(&self, control: usize) -> bool {
         // SAFETY: passed on.
-        let mut some = unsafe { self.destroy_level(tp + self.thread.first_values, 0) };
+        let mut some = unsafe { self.destroy_level(control + self.thread.first_values, 0) };
         for level in 1..KEYS_A_LEVEL {
             // SAFETY: the table of levels; the first is always the one in the control block.
-            let values: usize = unsafe { get_at(tp + self.symbols.specific + level * 8) };
+            let values: usize = unsafe { get_at(control + self.symbols.specific + level * 8) };
             if values != 0 {
                 // SAFETY: passed on.
                 some |= unsafe { self.destroy_level(values, level * KEYS_A_LEVEL) };

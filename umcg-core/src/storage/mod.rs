@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   base          thread pointer          + size of struct pthread
-//!    | static storage | struct pthread     | Header |   next block …
+//!    | static storage | struct pthread     | Header |   next block …        (x86-64)
+//!    | struct pthread | static storage     | Header |   next block …        (aarch64)
 //! ```
 //!
 //! | a block | how long |
@@ -39,7 +40,12 @@
 //! - *Joining glibc's lists of threads*, so that `dlopen` and `setuid` see blocks: their lock is not reachable.
 
 cfg_if::cfg_if! {
-    if #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(umcg_asan, umcg_tsan))))] {
+    if #[cfg(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(any(umcg_asan, umcg_tsan))
+    ))] {
         mod glibc;
         mod modules;
         mod probe;

@@ -4,7 +4,7 @@
 //! is read of one made for the purpose, which owns nothing and has nothing to lose. Each step checks what the next relies on, and none writes
 //! outside memory of ours.
 
-use super::glibc::{self, Glibc, Key, POINTER_GUARD, SELF, STACK_GUARD, Symbols, TCB, THREADED, Thread, Value, get_at};
+use super::glibc::{self, Glibc, Key, Symbols, THREADED, Thread, Value, abi, get_at};
 use super::modules::{Plan, on_storage};
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -13,8 +13,6 @@ use std::sync::atomic::Ordering::*;
 
 type Why = &'static str;
 
-/// Flags of shadow stacks and of indirect branch tracking, which glibc keeps in the control block.
-const FEATURES: usize = 72;
 /// No control block is larger.
 const LARGEST: usize = 1 << 14;
 /// No storage is larger that is worth a worker.
@@ -74,24 +72,17 @@ impl Symbols {
         let tell = unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut usize, *mut usize)>(static_info) };
         // SAFETY: it writes two numbers.
         unsafe { tell(&mut storage, &mut align) };
-        let sane = (1024..=LARGEST).contains(&tcb) && tcb % 8 == 0 && storage > tcb && storage <= LARGEST_STORAGE;
+        let sane = (1024..=LARGEST).contains(&tcb) && tcb % 8 == 0 && (storage > tcb || abi::BELOW) && storage <= LARGEST_STORAGE;
         if !sane || !align.is_power_of_two() || align > 4096 {
             return Err("the sizes of glibc's storage are not as expected");
         }
         let rseq = symbol(c"__rseq_offset");
         // SAFETY: such a symbol is a `ptrdiff_t`.
         let rseq = rseq.map(|address| unsafe { get_at::<isize>(address) }).filter(|offset| *offset != 0);
-        let below = -((storage - tcb) as isize);
-        if rseq.is_some_and(|offset| offset < below || offset + 32 > tcb as isize || offset % 4 != 0) {
-            return Err("glibc's rseq area is not within its storage");
-        }
         // The symbol is a thread-local's: its address is that of the caller's.
         let resp = symbol(c"__resp").ok_or(hidden)?.wrapping_sub(umcg_context::thread_pointer()) as isize;
-        if resp < below || resp + 8 > tcb as isize || resp % 8 != 0 {
-            return Err("glibc's resolver is not within its storage");
-        }
         let fields = "the fields of glibc's threads are not as expected";
-        Ok(Symbols {
+        let symbols = Symbols {
             // SAFETY: glibc's function of this name has this type.
             allocate: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(allocate) },
             // SAFETY: as above.
@@ -111,7 +102,14 @@ impl Symbols {
             resp,
             libc,
             linker: allocate,
-        })
+        };
+        if !rseq.is_none_or(|offset| symbols.holds(offset, 32) && offset % 4 == 0) {
+            return Err("glibc's rseq area is not within its storage");
+        }
+        if !symbols.holds(resp, 8) || resp % 8 != 0 {
+            return Err("glibc's resolver is not within its storage");
+        }
+        Ok(symbols)
     }
 }
 
@@ -129,57 +127,63 @@ impl Thread {
     /// What the calling thread shows, which `pthread_create` made.
     fn look(symbols: &Symbols) -> Result<Thread, Why> {
         let tp = umcg_context::thread_pointer();
-        // SAFETY: the control block of this thread is there, and at least 1024 bytes.
-        let word = |offset: usize| unsafe { get_at::<usize>(tp + offset) };
+        let control = symbols.control(tp);
         // SAFETY: no precondition.
-        let pthread = unsafe { libc::pthread_self() } as usize;
-        if word(TCB) != tp || word(SELF) != tp || pthread != tp || tp % 8 != 0 {
+        if unsafe { libc::pthread_self() } as usize != control || tp % 8 != 0 {
+            return Err("a thread's control block is not where it should be");
+        }
+        // SAFETY: the control block of this thread is there, and at least 1024 bytes.
+        let word = |offset: usize| unsafe { get_at::<usize>(control + offset) };
+        if abi::SELVES.iter().any(|offset| word(*offset) != tp) {
             return Err("a thread's control block does not point to itself");
         }
-        // Two words of 32 bits: which features are on.
-        if word(FEATURES) as u32 & 2 != 0 {
+        if abi::FEATURES.is_some_and(|offset| word(offset) as u32 & 2 != 0) {
             return Err("shadow stacks are on");
         }
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         // SAFETY: within the control block, as `Symbols` checked.
-        if unsafe { get_at::<u32>(tp + symbols.tid) } != tid {
+        if unsafe { get_at::<u32>(control + symbols.tid) } != tid {
             return Err("a thread's tid is not where it should be");
         }
         if word(symbols.list) == 0 || word(symbols.list + 8) == 0 {
             return Err("a thread is not in the list of threads");
         }
-        let first_values = distance(tp, word(symbols.specific), symbols.tcb, 32 * size_of::<Value>());
+        let first_values = distance(control, word(symbols.specific), symbols.tcb, 32 * size_of::<Value>());
         let first_values = first_values.ok_or("a thread's key values are not where they should be")?;
-        check_keys(symbols, tp + first_values)?;
-        let (robust, futex_offset) = robust_list(tp, symbols.tcb)?;
+        check_keys(symbols, control + first_values)?;
+        let (robust, futex_offset) = robust_list(control, symbols.tcb)?;
         unsafe extern "C" {
             fn __res_state() -> *mut c_void;
         }
         // SAFETY: no precondition.
         let state = unsafe { __res_state() }.addr();
-        let resolver = distance(tp, state, symbols.tcb, RESOLVER).ok_or("a thread's resolver is not where it should be")?;
+        let resolver = distance(control, state, symbols.tcb, RESOLVER).ok_or("a thread's resolver is not where it should be")?;
         // SAFETY: within the static storage, as `Symbols` checked.
         if unsafe { get_at::<usize>(tp.wrapping_add_signed(symbols.resp)) } != state {
             return Err("a thread's resolver is not where it should be");
         }
-        let (stack_guard, pointer_guard) = (word(STACK_GUARD), word(POINTER_GUARD));
-        Ok(Thread { stack_guard, pointer_guard, first_values, robust, resolver, futex_offset })
+        Ok(Thread { shared: abi::SHARED.map(word), first_values, robust, resolver, futex_offset })
     }
 }
 
-/// Where the kernel was told to find the list of robust mutexes.
-fn robust_list(tp: usize, tcb: usize) -> Result<(usize, usize), Why> {
+/// Where the kernel was told to find the list of robust mutexes. Where it does not tell (qemu, some sandboxes): the only empty list in the control
+/// block, which is two words that point to the second.
+fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
     let odd = "a thread's list of robust mutexes is not as expected";
     let (mut head, mut bytes) = (0usize, 0usize);
     // SAFETY: the kernel writes two words.
     let failed = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &mut head, &mut bytes) } != 0;
-    let robust = distance(tp, head, tcb, 24).ok_or(odd)?;
-    if failed || bytes != 24 || robust < 8 {
-        return Err(odd);
-    }
     // SAFETY: within the control block of this thread.
-    let [list, futex_offset, pending]: [usize; 3] = unsafe { get_at(head) };
-    if list != head || pending != 0 || (futex_offset as isize).unsigned_abs() > 64 {
+    let word = |offset: usize| unsafe { get_at::<usize>(control + offset) };
+    let robust = if failed {
+        let mut empty = (8..tcb - 16).step_by(8).filter(|at| word(*at) == control + at && word(at - 8) == control + at);
+        empty.next().filter(|_| empty.next().is_none())
+    } else {
+        distance(control, head, tcb, 24).filter(|at| *at >= 8 && bytes == 24)
+    };
+    let robust = robust.ok_or(odd)?;
+    let (list, futex_offset, pending) = (word(robust), word(robust + 8), word(robust + 16));
+    if list != control + robust || pending != 0 || (futex_offset as isize).unsigned_abs() > 64 {
         return Err(odd);
     }
     Ok((robust, futex_offset))
@@ -246,7 +250,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     // SAFETY: nobody uses the block.
     unsafe { on_storage(tp, &mut || see(init, &mut seen)) };
     let same_place = errno_here.wrapping_sub(umcg_context::thread_pointer()) == seen.errno.wrapping_sub(tp);
-    if seen.pthread != tp || !same_place || seen.locale != usize::MAX {
+    if seen.pthread != symbols.control(tp) || !same_place || seen.locale != usize::MAX {
         return Err("a trial block was not found by the C library");
     }
     if sevens_before != 7 || seen.seven != 7 || SEVEN.get() != 8 {
