@@ -1,4 +1,4 @@
-//! Runs a test everywhere: on plain threads, and as workers over both drivers and 1, 2 and 4 servers.
+//! Runs a test everywhere: as workers over both drivers and 1, 2 and 4 servers.
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
@@ -8,7 +8,6 @@ use umcg::io::DriverKind;
 
 /// Calls `f` everywhere, by itself each time.
 pub(crate) fn everywhere(f: impl Fn() + Send + Sync + 'static) {
-    f();
     let f = Arc::new(f);
     for kind in drivers() {
         for servers in [1, 2, 4] {
