@@ -72,7 +72,7 @@ fn bench_uth_prints_json_alone_and_draws() {
 fn bench_rt_runs_sides_as_children() {
     let report = json(&["bench", "rt", "--small", "--seconds", "0.01", "--only", "yield", "--only", "echo_rate", "--json"]);
     check_shape(&report, "rt");
-    for case in ["tokio", "may", "threads"] {
+    for case in ["umcg", "tokio", "may", "threads"] {
         assert!(has(&report, case, "yield", "servers", 1.into()), "{case}");
         assert!(has(&report, case, "echo_rate", "connections", 40.into()), "{case}");
         assert!(!has(&report, case, "echo_cpu", "connections", 40.into()), "not asked for");

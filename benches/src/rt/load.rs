@@ -332,6 +332,8 @@ mod tests {
     #[test]
     fn every_side_answers_any_number_of_connections() {
         for case in [
+            "umcg light",
+            "umcg full",
             "threads",
             "tokio",
             "may",

@@ -181,7 +181,6 @@ impl Side {
     fn can(&self, bench: &Bench) -> bool {
         match self.case {
             "epoll-c" => matches!(bench.kind, Kind::Echo),
-            "umcg" => matches!(bench.kind, Kind::Work { .. }),
             "threads" => !matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers | Work::Fib, .. }),
             _ => true,
         }

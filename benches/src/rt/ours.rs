@@ -3,8 +3,9 @@
 use super::stackful::Stackful;
 use anyhow::{Result, anyhow};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::Ipv4Addr;
 use std::time::Duration;
+use umcg::net::{TcpListener, TcpStream};
 use umcg::rt::scheduler::Priority;
 use umcg::{Builder, Handle, JoinHandle, Runtime};
 
