@@ -383,6 +383,16 @@ impl Worker {
         light::reserved(self.0, room)
     }
 
+    /// Makes a carved worker that is over begin anew, as [`Worker::carve`] does, with the stack, name and storage that it has.
+    ///
+    /// # Safety
+    /// The caller has the right to run the worker, which has left [`Worker::run`]; what its frames own is forgotten.
+    #[inline(always)]
+    pub unsafe fn rearm(self, room: Layout, entry: unsafe extern "C" fn(*mut ()) -> !) {
+        // SAFETY: passed on.
+        unsafe { light::rearm(self.0, room, entry) };
+    }
+
     /// Recycles a suspended light worker: it runs no more. What its frames own is forgotten.
     ///
     /// # Safety

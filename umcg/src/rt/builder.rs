@@ -3,7 +3,7 @@
 use super::join::{self, JoinHandle};
 use super::runtime::{Parts, Shared};
 use super::scheduler::{Scheduler, WorkStealing};
-use super::spawn::{Builder, Kind, SpawnError, no_worker};
+use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
 use super::{dump, server, watch};
 use crate::io::driver::{Driver, DriverKind};
 use crate::{Error, Server};
@@ -173,7 +173,10 @@ impl Runtime {
             }
             let server = match Server::register_in(shared.group, interval) {
                 Ok(server) => server,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                    return;
+                }
             };
             let _ = tell.send(Ok(()));
             // SAFETY: the thread keeps the runtime until the server has ended.
@@ -234,7 +237,7 @@ impl Runtime {
         R: Send + 'static,
     {
         // SAFETY: the worker's storage moves along with it.
-        unsafe { builder.make_outside(Kind::Full, &self.shared, f, None) }
+        unsafe { builder.make_outside(WorkerKind::Full, &self.shared, f, None) }
     }
 
     /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a worker of this runtime's.
@@ -247,7 +250,7 @@ impl Runtime {
         R: Send,
     {
         // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever happens.
-        let worker = unsafe { Builder::new().make_outside(Kind::Full, &self.shared, f, None) };
+        let worker = unsafe { Builder::new().make_outside(WorkerKind::Full, &self.shared, f, None) };
         let worker = worker.unwrap_or_else(|error| no_worker(error));
         join::wait_shielded(worker.task());
         worker.join().unwrap_or_else(|error| error.resume_unwind())
@@ -282,7 +285,7 @@ impl Runtime {
         R: Send + 'static,
     {
         // SAFETY: passed on.
-        unsafe { builder.make_outside(Kind::Light, &self.shared, f, None) }
+        unsafe { builder.make_outside(WorkerKind::Light, &self.shared, f, None) }
     }
 
     /// A text with all its workers: name, what each is doing, and where those stand that wait.

@@ -27,7 +27,7 @@ pub(crate) fn dump(shared: &Shared) -> String {
     describe_runtime(&mut text, shared);
     let mut count = 0;
     raw::each_light_worker(&mut |worker| {
-        if worker.group() != shared.group {
+        if worker.group() != shared.group || !Task::of(worker).is_worker() {
             return;
         }
         count += 1;

@@ -182,7 +182,7 @@ fn hand_on(local: &Local) {
 /// Whether there is something for this server to do.
 fn has_work(local: &Local) -> bool {
     let shared = local.shared();
-    shared.attention() || shared.scheduler.has_work(local.here()) || shared.group.has_events()
+    shared.attention() || local.has_work() || shared.group.has_events()
 }
 
 /// Looks for a bounded time. True when there is something to do.

@@ -171,7 +171,7 @@ impl<R> JoinHandle<R> {
         // SAFETY: DONE, so the worker has left a packet of R and its stack; the handle is used up.
         let packet = unsafe { read_packet::<R>(task) };
         // SAFETY: likewise (J3, J4).
-        unsafe { task.worker().discard() };
+        unsafe { server::recycle(task) };
         packet.map_err(JoinError::of)
     }
 }
@@ -183,7 +183,7 @@ impl<R> Drop for JoinHandle<R> {
             // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
             drop(unsafe { read_packet::<R>(self.task) });
             // SAFETY: as above.
-            unsafe { self.task.worker().discard() };
+            unsafe { server::recycle(self.task) };
         }
     }
 }
@@ -269,7 +269,7 @@ fn ended(local: &Local, worker: Runnable) {
         DETACHED if task.result.load(Relaxed).is_null() => {
             end_count(local, task);
             // SAFETY: nobody has a right to it any more, and it is suspended for good.
-            unsafe { task.worker().discard() };
+            unsafe { local.recycle(task) };
         }
         DETACHED => {
             // The handle went in between: the worker has to drop what it left.

@@ -44,12 +44,12 @@ pub trait Load {
 
 /// One `T` for each server of a runtime.
 pub struct PerServer<T> {
-    cells: Box<[Cell<T>]>,
+    cells: Box<[Biased<T>]>,
 }
 
-/// A cell has its cache lines to itself; 128 bytes, as processors fetch lines in pairs.
+/// One value. It has its cache lines to itself: 128 bytes, as processors fetch lines in pairs.
 #[repr(align(128))]
-pub(crate) struct Cell<T> {
+pub(crate) struct Biased<T> {
     /// The owner is inside, or about to look whether it may. Written by the owner.
     busy: AtomicBool,
     /// Another one is inside, or waits until the owner is not. Written under the mutex.
@@ -63,10 +63,10 @@ pub(crate) struct Cell<T> {
 }
 
 // SAFETY: one thread at a time touches a value, which may thereby move between threads.
-unsafe impl<T: Send> Sync for Cell<T> {}
+unsafe impl<T: Send> Sync for Biased<T> {}
 
 /// The owner is inside; outside when dropped.
-struct Owned<'a, T: Load>(&'a Cell<T>);
+struct Owned<'a, T: Load>(&'a Biased<T>);
 
 impl<T: Load> Drop for Owned<'_, T> {
     #[inline]
@@ -79,7 +79,7 @@ impl<T: Load> Drop for Owned<'_, T> {
 }
 
 /// Another one has revoked, and is inside as soon as the owner is not; outside when dropped. The mutex is its caller's.
-struct Revoked<'a, T: Load>(&'a Cell<T>, bool);
+struct Revoked<'a, T: Load>(&'a Biased<T>, bool);
 
 impl<T: Load> Drop for Revoked<'_, T> {
     fn drop(&mut self) {
@@ -92,9 +92,9 @@ impl<T: Load> Drop for Revoked<'_, T> {
     }
 }
 
-impl<T: Load> Cell<T> {
+impl<T: Load> Biased<T> {
     pub(crate) fn new(value: T) -> Self {
-        Cell {
+        Biased {
             busy: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
             owner: AtomicUsize::new(0),
@@ -205,18 +205,7 @@ impl<T: Load + Send> PerServer<T> {
     /// One value for each of so many servers, made from its index.
     pub fn new(servers: usize, mut make: impl FnMut(usize) -> T) -> Self {
         super::sync::init();
-        PerServer { cells: (0..servers).map(|index| Cell::new(make(index))).collect() }
-    }
-
-    /// How many servers there are values for.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        PerServer { cells: (0..servers).map(|index| Biased::new(make(index))).collect() }
     }
 
     /// Gives the calling server its own value. `f` must be short, and must not switch.
@@ -234,19 +223,8 @@ impl<T: Load + Send> PerServer<T> {
     /// must not switch.
     ///
     /// Costs a system call: look at [`PerServer::hint`] first.
-    #[inline(never)]
     pub fn try_other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let cell = &self.cells[index];
-        if cell.revoked.load(Relaxed) {
-            return None;
-        }
-        let _mutex = cell.mutex.lock();
-        let entered = cell.enter_other(|looks| {
-            spin();
-            looks < TRIES
-        });
-        // SAFETY: inside, as the guard says.
-        entered.1.then(|| f(unsafe { &mut *cell.value.get() }))
+        self.cells[index].try_other(f)
     }
 
     /// Like [`PerServer::try_other`], but waits. Not for who is inside the same value: it would wait for itself.
@@ -269,7 +247,7 @@ impl<T: Load + Send> PerServer<T> {
     /// How much there was in a server's value when somebody was last inside; may be outdated at once.
     #[inline]
     pub fn hint(&self, index: usize) -> usize {
-        self.cells[index].load.load(Relaxed)
+        self.cells[index].hint()
     }
 
     /// For how many servers there is one.
@@ -319,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_cell_takes_whole_lines() {
-        assert_eq!(align_of::<Cell<Vec<u64>>>(), 128);
+        assert_eq!(align_of::<Biased<Vec<u64>>>(), 128);
     }
 
     #[test]

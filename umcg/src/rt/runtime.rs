@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) scheduler: Box<dyn Scheduler>,
     /// The scheduler ranks workers.
     pub(crate) ranked: bool,
+    /// The scheduler leaves the last worker made ready to its server.
+    pub(crate) has_slots: bool,
     pub(crate) group: Group,
     pub(crate) seats: Box<[Seat]>,
     pub(crate) sleepers: Sleepers,
@@ -124,6 +126,7 @@ impl Shared {
         scheduler.start(servers);
         Shared {
             ranked: scheduler.is_ranked(),
+            has_slots: scheduler.has_slots(),
             scheduler,
             group: Group::make(),
             seats: (0..servers).map(|_| Seat::new()).collect(),
@@ -270,7 +273,7 @@ impl Shared {
 pub(crate) fn ready(worker: Runnable, why: Why) {
     let shared = worker.task().shared();
     match server::running() {
-        Some(running) if std::ptr::eq(running.local().shared(), shared) => shared.ready_at(worker, why, running.local().here()),
+        Some(running) if std::ptr::eq(running.local().shared(), shared) => running.local().make_ready(worker, why),
         _ => ready_elsewhere(worker, why),
     }
 }

@@ -3,7 +3,7 @@
 use super::cancel::Shield;
 use super::handle::Handle;
 use super::join::{JoinError, JoinHandle};
-use super::spawn::{Builder, Kind, SpawnError, no_worker};
+use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
 use super::task::Task;
 use super::{global, park, server};
 use std::marker::PhantomData;
@@ -142,7 +142,7 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
     {
         // SAFETY: passed on.
-        unsafe { self.make(Kind::Light, builder, f) }
+        unsafe { self.make(WorkerKind::Light, builder, f) }
     }
 
     /// Makes a worker in the scope, with thread-local storage of its own.
@@ -168,12 +168,17 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
     {
         // SAFETY: the worker's storage moves along with it.
-        unsafe { self.make(Kind::Full, builder, f) }
+        unsafe { self.make(WorkerKind::Full, builder, f) }
     }
 
     /// # Safety
     /// As [`Builder::spawn_light`] for a light one.
-    unsafe fn make<F, R>(&'scope self, kind: Kind, builder: &Builder<'_>, f: F) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
+    unsafe fn make<F, R>(
+        &'scope self,
+        kind: WorkerKind,
+        builder: &Builder<'_>,
+        f: F,
+    ) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
     where
         F: FnOnce() -> R + Send + 'scope,
         R: Send + 'scope,

@@ -8,12 +8,15 @@
 
 use super::here::Here;
 use super::idle;
+use super::per_server::{Biased, Load};
 use super::runnable::Runnable;
 use super::runtime::Shared;
 use super::scheduler::Why;
-use super::task::Task;
+use super::spawn::WorkerKind;
+use super::task::{IS_FULL, IS_PLAIN, Task};
 use super::time::Timers;
 use std::cell::Cell;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::raw::{self, Event, Group, Kind};
 
@@ -23,6 +26,28 @@ pub(crate) type Step = fn(&Local, Runnable);
 /// How many workers a server runs between two looks at timers and I/O.
 const INTERVAL: u32 = 64;
 
+/// How often in a row the slot is served before the scheduler is asked.
+const STREAK: u32 = 16;
+
+/// A list of workers that have ended, linked through their descriptors.
+struct Spares {
+    first: Cell<Option<&'static Task>>,
+    count: Cell<u32>,
+}
+
+/// The most that are kept of a kind: the rest are for all servers, by the pools of stacks.
+const MOST_SPARES: u32 = 128;
+
+/// A worker, and whether it has not run yet.
+#[derive(Default)]
+struct Slot(Option<(Runnable, Why)>);
+
+impl Load for Slot {
+    fn load(&self) -> usize {
+        usize::from(self.0.is_some())
+    }
+}
+
 #[repr(align(128))]
 pub(crate) struct Local {
     here: Here,
@@ -31,6 +56,12 @@ pub(crate) struct Local {
     /// The worker that left for another, until its step is done.
     left: Cell<Option<&'static Task>>,
     countdown: Cell<u32>,
+    /// Who runs next, if the scheduler has slots. Taken by `watch` if this server is stuck.
+    slot: Biased<Slot>,
+    /// How many in a row came from the slot.
+    streak: Cell<u32>,
+    /// Workers that have ended, to be used again as they are: light ones, and full ones.
+    spares: [Spares; 2],
     /// Workers that were made here and that ended here. Read by others.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
@@ -55,10 +86,87 @@ impl Local {
         &self.shared().seats[self.here.index()].timers
     }
 
-    /// Gives a worker to the scheduler, as seen from this server.
+    /// A worker is ready: it takes the slot, or goes to the scheduler. The caller is on this server.
     #[inline(always)]
     pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
-        self.shared().ready_at(worker, why, &self.here);
+        let shared = self.shared();
+        if shared.has_slots && matches!(why, Why::Spawned | Why::Woken) && worker.server().is_none() {
+            // SAFETY: the caller is on this server's kernel thread, not preempted, and `f` does not come back here.
+            let before = unsafe { self.slot.own(|slot| slot.0.replace((worker, why))) };
+            if let Some((before, why)) = before {
+                shared.ready_at(before, why, &self.here);
+            }
+        } else {
+            shared.ready_at(worker, why, &self.here);
+        }
+    }
+
+    /// Whom to run next: from the slot, but not too often in a row, or by the scheduler.
+    #[inline(always)]
+    fn pick(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        if shared.has_slots {
+            // SAFETY: as in `make_ready`.
+            if let Some((worker, why)) = unsafe { self.slot.own(|slot| slot.0.take()) } {
+                let streak = self.streak.get();
+                if streak < STREAK {
+                    self.streak.set(streak + 1);
+                    return Some(worker);
+                }
+                shared.ready_at(worker, why, &self.here);
+            }
+            self.streak.set(0);
+        }
+        shared.scheduler.next(&self.here)
+    }
+
+    /// A worker of this kind that has ended, with the right to run it.
+    #[inline(always)]
+    pub(crate) fn take_spare(&self, kind: WorkerKind) -> Option<&'static Task> {
+        let spares = &self.spares[kind as usize];
+        let task = spares.first.get()?;
+        // SAFETY: null, or the next in the list, which is never freed.
+        spares.first.set(unsafe { task.next.load(Relaxed).as_ref() });
+        spares.count.set(spares.count.get() - 1);
+        Some(task)
+    }
+
+    /// Recycles a worker that has ended.
+    ///
+    /// # Safety
+    /// The caller is on this server, and has the right to run the worker, which is one of this runtime's.
+    #[inline(always)]
+    pub(crate) unsafe fn recycle(&self, task: &'static Task) {
+        let flags = task.flags.load(Relaxed);
+        let spares = &self.spares[usize::from(flags & IS_FULL != 0)];
+        if flags & IS_PLAIN == 0 || spares.count.get() == MOST_SPARES {
+            // SAFETY: passed on.
+            return unsafe { task.worker().discard() };
+        }
+        task.flags.store(0, Relaxed);
+        let next = spares.first.replace(Some(task));
+        task.next.store(next.map_or(null_mut(), |next| (next as *const Task).cast_mut()), Relaxed);
+        spares.count.set(spares.count.get() + 1);
+    }
+
+    fn discard_spares(&self) {
+        for kind in [WorkerKind::Light, WorkerKind::Full] {
+            while let Some(task) = self.take_spare(kind) {
+                // SAFETY: the list gave the right to it.
+                unsafe { task.worker().discard() };
+            }
+        }
+    }
+
+    /// Whether there is something for this server to run. Asked by itself.
+    pub(crate) fn has_work(&self) -> bool {
+        self.slot.hint() > 0 || self.shared().scheduler.has_work(&self.here)
+    }
+
+    /// Takes away who was to run next here. By others, when this server is stuck.
+    pub(crate) fn take_from_slot(&self) -> Option<Runnable> {
+        let taken = self.slot.hint() > 0;
+        taken.then(|| self.slot.try_other(|slot| slot.0.take())).flatten().flatten().map(|(worker, _)| worker)
     }
 }
 
@@ -127,6 +235,22 @@ pub(crate) fn in_loop() -> Option<&'static Local> {
     unsafe { local.as_ref() }
 }
 
+/// Recycles a worker that has ended, and whose handle is used up.
+///
+/// # Safety
+/// The caller has the right to run it.
+#[inline]
+pub(crate) unsafe fn recycle(task: &'static Task) {
+    match running() {
+        // SAFETY: passed on; the caller is on that server.
+        Some(running) if std::ptr::eq(running.local().shared, task.shared.load(Relaxed)) => unsafe {
+            running.local().recycle(task)
+        },
+        // SAFETY: passed on.
+        _ => unsafe { task.worker().discard() },
+    }
+}
+
 /// The task of the calling worker of a runtime, also in a blocking scope.
 pub(crate) fn current_task() -> Option<&'static Task> {
     if let Some(running) = running() {
@@ -178,6 +302,9 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         shared,
         step: Cell::new(yielded),
         left: Cell::new(None),
+        slot: Biased::new(Slot(None)),
+        streak: Cell::new(0),
+        spares: [const { Spares { first: Cell::new(None), count: Cell::new(0) } }; 2],
         countdown: Cell::new(INTERVAL),
         spawned: AtomicU64::new(0),
         ended: AtomicU64::new(0),
@@ -195,6 +322,7 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
             None => idle::idle(&local, server),
         }
     }
+    local.discard_spares();
     server.set_upper(0);
     shared.seats[index].leave(&local);
 }
@@ -230,7 +358,7 @@ impl Local {
             return None;
         }
         self.countdown.set(self.countdown.get() - 1);
-        self.shared().scheduler.next(&self.here)
+        self.pick()
     }
 
     #[cold]
@@ -250,7 +378,7 @@ impl Local {
         } else {
             self.countdown.set(countdown - 1);
         }
-        self.shared().scheduler.next(&self.here)
+        self.pick()
     }
 
     /// What is done at intervals, however busy the server is.

@@ -5,8 +5,8 @@ use super::join::{self, JoinHandle, Packet};
 use super::runnable::Runnable;
 use super::runtime::{self, Shared};
 use super::scheduler::Why;
-use super::server;
-use super::task::{NO_SERVER, Task};
+use super::server::{self, Local};
+use super::task::{DEFAULT_PRIORITY, IS_FULL, IS_PLAIN, IS_WORKER, NO_SERVER, Task};
 use super::{global, local, scope, time};
 use std::alloc::Layout;
 use std::fmt;
@@ -61,7 +61,7 @@ impl From<uth::Error> for SpawnError {
 
 /// Whose thread-local storage a worker runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WorkerKind {
     /// That of the server.
     Light,
     /// Its own.
@@ -87,7 +87,7 @@ impl Default for Builder<'_> {
 impl<'a> Builder<'a> {
     /// With nothing said.
     pub const fn new() -> Builder<'a> {
-        Builder { name: "", stack_size: 0, priority: super::task::DEFAULT_PRIORITY, server: NO_SERVER, deadline: u64::MAX }
+        Builder { name: "", stack_size: 0, priority: DEFAULT_PRIORITY, server: NO_SERVER, deadline: u64::MAX }
     }
 
     /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it.
@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
         R: Send + 'static,
     {
         // SAFETY: the worker's storage moves along with it.
-        unsafe { self.make(Kind::Full, f) }
+        unsafe { self.make(WorkerKind::Full, f) }
     }
 
     /// Makes a worker that shares the thread-local storage of whatever server runs it: the lightest kind, and the fastest to switch to.
@@ -153,13 +153,13 @@ impl<'a> Builder<'a> {
         R: Send + 'static,
     {
         // SAFETY: passed on.
-        unsafe { self.make(Kind::Light, f) }
+        unsafe { self.make(WorkerKind::Light, f) }
     }
 
     /// # Safety
     /// As [`Builder::make_here`].
     #[inline]
-    unsafe fn make<F, R>(&self, kind: Kind, f: F) -> Result<JoinHandle<R>, SpawnError>
+    unsafe fn make<F, R>(&self, kind: WorkerKind, f: F) -> Result<JoinHandle<R>, SpawnError>
     where
         F: FnOnce() -> R,
     {
@@ -176,7 +176,7 @@ impl<'a> Builder<'a> {
     #[inline]
     pub(crate) unsafe fn make_here<F, R>(
         &self,
-        kind: Kind,
+        kind: WorkerKind,
         running: &server::Running,
         f: F,
         scope: Option<&scope::Count>,
@@ -187,13 +187,13 @@ impl<'a> Builder<'a> {
         let local = running.local();
         let shared = local.shared();
         // SAFETY: passed on.
-        let task = unsafe { self.carve(kind, shared, f) }?;
+        let task = unsafe { self.carve(kind, shared, Some(local), f) }?;
         put_into_scope(task, scope);
         local.spawned.store(local.spawned.load(Relaxed) + 1, Relaxed);
         // SAFETY: the worker is new, and left to this handle.
         let handle = unsafe { JoinHandle::new(task) };
         // SAFETY: the right to run a new worker is its maker's.
-        shared.ready_at(unsafe { Runnable::new(task) }, Why::Spawned, local.here());
+        local.make_ready(unsafe { Runnable::new(task) }, Why::Spawned);
         Ok(handle)
     }
 
@@ -202,7 +202,7 @@ impl<'a> Builder<'a> {
     #[cold]
     pub(crate) unsafe fn make_outside<F, R>(
         &self,
-        kind: Kind,
+        kind: WorkerKind,
         shared: &Shared,
         f: F,
         scope: Option<&scope::Count>,
@@ -215,7 +215,7 @@ impl<'a> Builder<'a> {
         let task = match shared.closing.load(SeqCst) {
             true => Err(SpawnError::Closed),
             // SAFETY: passed on.
-            false => unsafe { self.carve(kind, shared, f) },
+            false => unsafe { self.carve(kind, shared, None, f) },
         };
         let task = task.inspect_err(|_| {
             shared.spawned_outside.fetch_sub(1, SeqCst);
@@ -230,48 +230,99 @@ impl<'a> Builder<'a> {
 
     /// # Safety
     /// As [`Builder::make_here`].
-    #[inline]
-    unsafe fn carve<F, R>(&self, kind: Kind, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
+    #[inline(always)]
+    unsafe fn carve<F, R>(
+        &self,
+        kind: WorkerKind,
+        shared: &Shared,
+        local: Option<&Local>,
+        f: F,
+    ) -> Result<&'static Task, SpawnError>
     where
         F: FnOnce() -> R,
     {
         if size_of::<F>() > LARGEST_IN_PLACE {
             let f = Box::new(f);
             // SAFETY: passed on.
-            return unsafe { self.carve_in_place(kind, shared, move || f()) };
+            return unsafe { self.carve_in_place(kind, shared, local, move || f()) };
         }
         // SAFETY: passed on.
-        unsafe { self.carve_in_place(kind, shared, f) }
+        unsafe { self.carve_in_place(kind, shared, local, f) }
     }
 
     /// # Safety
     /// As [`Builder::make_here`].
-    #[inline]
-    unsafe fn carve_in_place<F, R>(&self, kind: Kind, shared: &Shared, f: F) -> Result<&'static Task, SpawnError>
+    #[inline(always)]
+    unsafe fn carve_in_place<F, R>(
+        &self,
+        kind: WorkerKind,
+        shared: &Shared,
+        local: Option<&Local>,
+        f: F,
+    ) -> Result<&'static Task, SpawnError>
     where
         F: FnOnce() -> R,
     {
+        let is_plain = self.stack_size == 0 && self.name.is_empty();
+        let spare = if is_plain { local.and_then(|local| local.take_spare(kind)) } else { None };
+        let task = match spare {
+            Some(task) => {
+                // SAFETY: it has ended, and the list of spare ones gave us the right to it.
+                unsafe { task.worker().rearm(room::<F, R>(), first_frame::<F, R>) };
+                task.begin(kind.flags(true));
+                task
+            }
+            None => {
+                let worker = self.carve_new(kind, shared, room::<F, R>(), first_frame::<F, R>)?;
+                Task::place(worker, shared, kind.flags(is_plain))
+            }
+        };
+        if !self.has_default_hints() {
+            self.set_hints(task);
+        }
+        // SAFETY: the room is the maker's until the worker runs, and has place for F.
+        unsafe { task.worker().room(room::<F, R>()).cast::<F>().write(f) };
+        Ok(task)
+    }
+
+    fn carve_new(
+        &self,
+        kind: WorkerKind,
+        shared: &Shared,
+        room: Layout,
+        entry: unsafe extern "C" fn(*mut ()) -> !,
+    ) -> Result<raw::Worker, SpawnError> {
         let class = match self.stack_size {
             0 => shared.class,
             size => raw::Class::for_size(size).ok_or(SpawnError::Stack(StackError::TooLarge))?,
         };
         let worker = match kind {
-            Kind::Light => raw::Worker::carve(shared.group, class, self.name, room::<F, R>(), first_frame::<F, R>),
-            Kind::Full => raw::Worker::carve_full(shared.group, class, self.name, room::<F, R>(), first_frame::<F, R>),
-        }?;
-        let task = Task::place(worker, shared);
-        if self.priority != super::task::DEFAULT_PRIORITY {
-            task.hints.priority.store(self.priority, Relaxed);
-        }
-        if self.server != NO_SERVER {
-            task.hints.server.store(self.server, Relaxed);
-        }
-        if self.deadline != u64::MAX {
-            task.hints.deadline.store(self.deadline, Relaxed);
-        }
-        // SAFETY: the room is the maker's until the worker runs, and has place for F.
-        unsafe { worker.room(room::<F, R>()).cast::<F>().write(f) };
-        Ok(task)
+            WorkerKind::Light => raw::Worker::carve(shared.group, class, self.name, room, entry),
+            WorkerKind::Full => raw::Worker::carve_full(shared.group, class, self.name, room, entry),
+        };
+        Ok(worker?)
+    }
+
+    #[inline(always)]
+    fn has_default_hints(&self) -> bool {
+        self.priority == DEFAULT_PRIORITY && self.server == NO_SERVER && self.deadline == u64::MAX
+    }
+
+    #[cold]
+    fn set_hints(&self, task: &Task) {
+        task.hints.priority.store(self.priority, Relaxed);
+        task.hints.server.store(self.server, Relaxed);
+        task.hints.deadline.store(self.deadline, Relaxed);
+        // What is not as usual is not left to the next one.
+        task.flags.store(task.flags.load(Relaxed) & !IS_PLAIN, Relaxed);
+    }
+}
+
+impl WorkerKind {
+    #[inline(always)]
+    const fn flags(self, is_plain: bool) -> u32 {
+        let plain = if is_plain { IS_PLAIN } else { 0 };
+        IS_WORKER | plain | if matches!(self, WorkerKind::Full) { IS_FULL } else { 0 }
     }
 }
 

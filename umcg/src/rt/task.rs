@@ -55,8 +55,11 @@ pub(crate) struct Task {
 
 const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
 
-/// In `flags`: it is a worker.
+/// In `flags`: it is a worker's that has not ended; it has its runtime's usual stack, and no name, so that it can be used again as it is; with storage of
+/// its own.
 pub(crate) const IS_WORKER: u32 = 1;
+pub(crate) const IS_PLAIN: u32 = 2;
+pub(crate) const IS_FULL: u32 = 4;
 
 impl Task {
     /// That of a plain thread.
@@ -85,25 +88,31 @@ impl Task {
 
     /// The descriptor of a new light worker, made that of a worker of this runtime.
     #[inline]
-    pub(crate) fn place(worker: raw::Worker, shared: &Shared) -> &'static Task {
+    pub(crate) fn place(worker: raw::Worker, shared: &Shared, flags: u32) -> &'static Task {
         // SAFETY: the upper part of a light worker of the runtime's holds a Task for ever, for which zeros are valid; it is never unmapped.
         let task: &'static Task = unsafe { &*worker.upper().cast::<Task>() };
-        // By atomics only: somebody may be looking at it by a stale handle.
-        task.state.store(super::park::EMPTY, Relaxed);
-        task.cancel.store(0, Relaxed);
-        task.join.store(super::join::RUNNING, Relaxed);
         task.shared.store((shared as *const Shared).cast_mut(), Relaxed);
         task.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
         task.hints.server.store(NO_SERVER, Relaxed);
         task.hints.deadline.store(u64::MAX, Relaxed);
-        task.waits_at.store(null_mut(), Relaxed);
         task.depth.store(0, Relaxed);
-        task.flags.store(IS_WORKER, Relaxed);
-        task.reason.store(null_mut(), Relaxed);
-        task.result.store(null_mut(), Relaxed);
         task.scope.store(null_mut(), Relaxed);
         task.locals.store(null_mut(), Relaxed);
+        task.begin(flags);
         task
+    }
+
+    /// Makes the descriptor of a worker that has ended, and whose handle is used up, that of a new one. What every worker leaves as it should be is left out.
+    #[inline(always)]
+    pub(crate) fn begin(&self, flags: u32) {
+        // By atomics only: somebody may be looking at it by a stale handle.
+        self.state.store(super::park::EMPTY, Relaxed);
+        self.cancel.store(0, Relaxed);
+        self.join.store(super::join::RUNNING, Relaxed);
+        self.result.store(null_mut(), Relaxed);
+        self.waits_at.store(null_mut(), Relaxed);
+        self.reason.store(null_mut(), Relaxed);
+        self.flags.store(flags, Relaxed);
     }
 
     /// The task of a worker of a runtime.

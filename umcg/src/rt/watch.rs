@@ -9,6 +9,7 @@
 
 use super::runtime::{Shared, ready};
 use super::scheduler::Why;
+use super::server::Local;
 use super::time;
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
@@ -113,7 +114,7 @@ fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
         return false;
     }
     seat.timers.expire();
-    if let Some(worker) = shared.scheduler.take_from(index) {
+    if let Some(worker) = seat.local().and_then(Local::take_from_slot) {
         ready(worker, Why::Woken);
     }
     true

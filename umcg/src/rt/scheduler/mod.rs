@@ -63,10 +63,10 @@ pub trait Scheduler: Send + Sync + 'static {
     /// `ready` was given before is seen.
     fn has_work(&self, here: &Here) -> bool;
 
-    /// Takes a worker away from a server that has been running another one for too long: what was only meant for that one's next turn. Asked by a thread that is no
-    /// server.
-    fn take_from(&self, _server: usize) -> Option<Runnable> {
-        None
+    /// Whether the last worker that was made or woken on a server runs there next, before all others, without the scheduler's being asked: while what it shares
+    /// with the one that woke it is in the cache. The runtime bounds how often in a row that happens, and gives the scheduler who falls out of that slot. Asked once.
+    fn has_slots(&self) -> bool {
+        false
     }
 
     /// Whether workers have ranks, by which an urgent one has a less urgent one preempted. Asked once.

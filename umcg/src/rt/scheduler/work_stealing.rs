@@ -4,14 +4,14 @@
 //!
 //! | | filled by | taken by its server | by others |
 //! |---|---|---|---|
-//! | slot | the last worker woken or made here | first, but at most [`STREAK`] times in a row | only if this server is stuck |
-//! | woken | workers woken, yielded, back from the kernel; what the slot held before | oldest first | oldest first |
-//! | fresh | workers that have not run yet, out of the slot | newest first | oldest first |
+//! | woken | workers woken, yielded, back from the kernel | oldest first | oldest first |
+//! | fresh | workers that have not run yet | newest first | oldest first |
 //!
-//! - *The slot* runs who was woken right after the one that woke it, while what they share is in the cache, and without waking an idle server for it.
+//! Before both stands the server's slot ([`Scheduler::has_slots`]), which holds the last worker made ready there; what falls out of it comes here.
+//!
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a time; thieves take the oldest, the
 //!   largest part of the tree (Blumofe, Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
-//! - *Fairness*: every [`TURN`]th look begins with the oldest fresh worker, or with those from outside; woken workers are served in their order; the slot is bounded. So
+//! - *Fairness*: every [`TURN`]th look begins with the oldest fresh worker, or with those from outside; woken workers are served in their order. So
 //!   a worker runs after a number of turns that is bounded by how many stand before it.
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one shared queue.
 //!
@@ -24,8 +24,6 @@ use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
-/// How often in a row the slot is served before the others are.
-const STREAK: u32 = 16;
 /// How often the rarely served are looked at first.
 const TURN: u32 = 32;
 /// The most workers that are stolen at a time.
@@ -33,9 +31,6 @@ const LOOT: usize = 32;
 
 #[derive(Default)]
 struct Own {
-    slot: Option<Runnable>,
-    slot_is_fresh: bool,
-    streak: u32,
     turn: u32,
     woken: Queue,
     fresh: Queue,
@@ -49,30 +44,8 @@ impl Load for Own {
 }
 
 impl Own {
-    /// Puts a worker into the slot, and who was there into its queue. True when somebody was.
-    fn put(&mut self, worker: Runnable, is_fresh: bool) -> bool {
-        let before = self.slot.replace(worker);
-        let was_fresh = std::mem::replace(&mut self.slot_is_fresh, is_fresh);
-        let Some(before) = before else { return false };
-        if was_fresh {
-            self.fresh.push_back(before)
-        } else {
-            self.woken.push_back(before)
-        }
-        true
-    }
-
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
-        if let Some(worker) = self.slot.take() {
-            self.streak += 1;
-            if self.streak <= STREAK || self.load() == 0 {
-                return Some(worker);
-            }
-            self.streak = 0;
-            self.woken.push_back(worker);
-        }
-        self.streak = 0;
         self.woken.pop_front().or_else(|| self.fresh.pop_back())
     }
 
@@ -128,7 +101,7 @@ impl WorkStealing {
                 return self.keep(here, share);
             }
         }
-        let servers = self.own().len();
+        let servers = self.own().servers();
         let start = self.rotation.fetch_add(1, Relaxed);
         for index in (0..servers).map(|step| (start + step) % servers).filter(|index| *index != here.index()) {
             if self.own().hint(index) == 0 {
@@ -165,15 +138,15 @@ impl Scheduler for WorkStealing {
             self.outside.push(worker);
             return Wake::One;
         };
-        let others_could_help = self.own().own(here, |own| match why {
-            Why::Spawned => own.put(worker, true),
-            Why::Woken => own.put(worker, false),
-            Why::Yielded | Why::Preempted | Why::Unblocked => {
-                own.woken.push_back(worker);
-                own.load() > 1 || own.slot.is_some()
+        let is_alone = self.own().own(here, |own| {
+            match why {
+                Why::Spawned => own.fresh.push_back(worker),
+                _ => own.woken.push_back(worker),
             }
+            why == Why::Yielded && own.load() == 1
         });
-        if others_could_help { Wake::One } else { Wake::Nobody }
+        // One that gave way to nobody comes back at once.
+        if is_alone { Wake::Nobody } else { Wake::One }
     }
 
     #[inline]
@@ -193,13 +166,10 @@ impl Scheduler for WorkStealing {
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        let own = self.own().own(here, |own| own.slot.is_some());
-        own || !self.outside.is_empty()
-            || self.bound.has_work(here)
-            || (0..self.own().len()).any(|index| self.own().hint(index) > 0)
+        !self.outside.is_empty() || self.bound.has_work(here) || (0..self.own().servers()).any(|index| self.own().hint(index) > 0)
     }
 
-    fn take_from(&self, server: usize) -> Option<Runnable> {
-        self.own().try_other(server, |own| own.slot.take()).flatten()
+    fn has_slots(&self) -> bool {
+        true
     }
 }

@@ -34,6 +34,10 @@ impl Local {
         &self.shared().seats[self.here.index()].timers
     }
 
+    pub(crate) fn has_work(&self) -> bool {
+        self.shared().scheduler.has_work(&self.here)
+    }
+
     pub(crate) fn next(&self, _server: raw::Server) -> Option<Runnable> {
         self.shared().scheduler.next()
     }
