@@ -147,7 +147,7 @@ impl Running {
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !is_heading(line));
         match (read, line) {
-            (Ok(_), Some(line)) => format!(": {}", line.chars().take(160).collect::<String>()),
+            (Ok(_), Some(line)) => format!(": {}", line.trim_start_matches("umcg: ").chars().take(160).collect::<String>()),
             _ => String::new(),
         }
     }
