@@ -135,3 +135,54 @@ fn work_stealing() {
     }
     assert!(lines[1 + servers].ends_with(" times as fast"), "{lines:?}");
 }
+
+#[test]
+fn sieve() {
+    for environment in [&[][..], &[("UMCG_NO_MEMBARRIER", "1")]] {
+        let lines = run("sieve", &["1000"], environment);
+        assert!(lines.len() == 1 && lines[0].starts_with("168 primes below 1000"), "{lines:?}");
+    }
+}
+
+#[test]
+fn fork_join() {
+    let lines = run("fork_join", &["15", "30000"], &[]);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("fib(15) = 610 in ") && lines[1].starts_with("30000 numbers sorted in "), "{lines:?}");
+}
+
+#[test]
+fn own_scheduler() {
+    let lines = run("own_scheduler", &["100"], &[]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let (few, many) = (number_before(&lines[0], "turns"), number_before(lines[0].split_once(',').unwrap().1, "turns"));
+    // Three times as many, but for the one that gives way, and luck.
+    assert!(few > 0 && (2 * few..4 * few).contains(&many), "{lines:?}");
+}
+
+#[test]
+fn echo() {
+    for environment in [&[][..], &[("UMCG_DRIVER", "epoll")]] {
+        let lines = run("echo", &["20", "20"], environment);
+        assert!(lines.len() == 1 && lines[0].starts_with("20 connections, 20 requests each: "), "{lines:?}");
+    }
+}
+
+#[test]
+fn tcp_proxy() {
+    let lines = run("tcp_proxy", &[], &[]);
+    // The proxy says something of each connection, as soon as it gets to it.
+    assert!(lines.iter().any(|line| line == "20 clients were answered after they had finished sending"), "{lines:?}");
+}
+
+#[test]
+fn urgent() {
+    let lines = run("urgent", &["100", "--threads"], &[]);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, name) in lines.iter().zip(["umcg", "threads"]) {
+        assert!(line.starts_with(name) && line.contains("p50") && line.contains("p99"), "{line}");
+        assert_eq!(number_before(line, "requests:"), 100, "{line}");
+        assert!(number_before(line, "chunks") > 0, "{line}");
+    }
+    assert!(lines[2].starts_with("p99 with threads: "), "{}", lines[2]);
+}
