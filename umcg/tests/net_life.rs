@@ -1,0 +1,245 @@
+//! What outlives what: aborted workers, ended runtimes, forks; and preemption in the midst of it.
+
+mod net_support;
+
+use net_support::{drivers, everywhere};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::Duration;
+use umcg::fs::File;
+use umcg::io::DriverKind;
+use umcg::net::unix::UnixStream;
+use umcg::net::{TcpListener, TcpStream};
+use umcg::{JoinError, JoinHandle, Runtime};
+
+const SHORT: Duration = Duration::from_millis(20);
+
+fn runtime(kind: DriverKind, servers: usize) -> Runtime {
+    Runtime::builder().servers(servers).driver(kind).build().unwrap()
+}
+
+fn light<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    // SAFETY: nothing here keeps what is in thread-local storage across a switch.
+    unsafe { umcg::spawn_light(f) }
+}
+
+fn on<R: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    // SAFETY: as above.
+    unsafe { runtime.spawn_light(f) }
+}
+
+fn read_one(mut stream: impl Read) -> u8 {
+    let mut buffer = [0];
+    stream.read_exact(&mut buffer).unwrap();
+    buffer[0]
+}
+
+#[test]
+fn aborted_waiters_leave_and_the_socket_goes_on() {
+    everywhere(|| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let one = Arc::new(one);
+        // The first stands in the slot, the others in the list; they go in another order.
+        let waiters: Vec<_> = (0..4)
+            .map(|_| {
+                let one = one.clone();
+                light(move || (&*one).read(&mut [0; 8]).map(drop))
+            })
+            .collect();
+        umcg::sleep(SHORT);
+        for waiter in waiters.into_iter().rev() {
+            waiter.abort();
+            assert!(matches!(waiter.join(), Err(JoinError::Cancelled)));
+        }
+        let reader = one.clone();
+        let reading = light(move || read_one(&*reader));
+        umcg::sleep(Duration::from_millis(1));
+        (&other).write_all(&[9]).unwrap();
+        assert_eq!(reading.join().unwrap(), 9);
+    });
+}
+
+#[test]
+fn aborted_accepts_and_timeouts_around_reads() {
+    everywhere(|| {
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+        let accepting = listener.clone();
+        let waiter = light(move || accepting.accept().map(drop));
+        umcg::sleep(SHORT);
+        waiter.abort();
+        assert!(matches!(waiter.join(), Err(JoinError::Cancelled)));
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert!(umcg::timeout(SHORT, || read_one(&stream)).is_err());
+        (&accepted).write_all(&[3]).unwrap();
+        assert_eq!(umcg::timeout(Duration::from_secs(20), || read_one(&stream)).unwrap(), 3);
+    });
+}
+
+#[test]
+fn an_aborted_operation_of_the_ring_is_over_before_its_buffer_goes() {
+    for servers in [1, 2] {
+        if !drivers().contains(&DriverKind::IoUring) {
+            return;
+        }
+        let runtime = runtime(DriverKind::IoUring, servers);
+        let body = || {
+            let (reader, writer) = rustix::pipe::pipe().unwrap();
+            let reader = Arc::new(File::from(reader));
+            for _ in 0..20 {
+                let reading = reader.clone();
+                let waiter = light(move || (&*reading).read(&mut [0; 512]).map(drop));
+                umcg::sleep(Duration::from_millis(1));
+                waiter.abort();
+                assert!(matches!(waiter.join(), Err(JoinError::Cancelled)));
+            }
+            // A read that were still under way would take this.
+            (&File::from(writer)).write_all(&[5]).unwrap();
+            assert_eq!(read_one(&*reader), 5);
+        };
+        on(&runtime, body).join().unwrap();
+    }
+}
+
+#[test]
+fn a_socket_outlives_its_runtime() {
+    for kind in drivers() {
+        let first = runtime(kind, 2);
+        let make = || {
+            let (one, other) = UnixStream::pair().unwrap();
+            one.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            assert_eq!((&one).read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+            one.set_read_timeout(None).unwrap();
+            (one, other)
+        };
+        let (one, other) = on(&first, make).join().unwrap();
+        let second = runtime(kind, 1);
+        // Waits in the first one's driver until that ends, and then in its own.
+        let one = Arc::new(one);
+        let waiting = one.clone();
+        let reading = on(&second, move || read_one(&*waiting));
+        std::thread::sleep(SHORT);
+        drop(first);
+        std::thread::sleep(SHORT);
+        (&other).write_all(&[7]).unwrap();
+        assert_eq!(reading.join().unwrap(), 7);
+        drop(one);
+    }
+}
+
+#[test]
+fn a_fork_leaves_the_parents_sockets_alone() {
+    for kind in drivers() {
+        let runtime = runtime(kind, 2);
+        let (one, other) = UnixStream::pair().unwrap();
+        let one = Arc::new(one);
+        let waiting = one.clone();
+        let reading = on(&runtime, move || (read_one(&*waiting), read_one(&*waiting)));
+        std::thread::sleep(SHORT);
+        // SAFETY: the child makes system calls and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = (&*one).read(&mut [0; 8]).is_err_and(|error| error.kind() == ErrorKind::Unsupported);
+            // Deregisters nothing of the parent's.
+            drop(Arc::try_unwrap(one));
+            // SAFETY: ends the child without its parent's exit handlers.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let mut status = -1;
+        // SAFETY: the child is ours.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!(status, 0, "the child");
+        (&other).write_all(&[1]).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        (&other).write_all(&[2]).unwrap();
+        assert_eq!(reading.join().unwrap(), (1, 2));
+    }
+}
+
+#[test]
+fn echoes_under_preemption() {
+    for kind in drivers() {
+        for servers in [1, 2, 4] {
+            let interval = Some(Duration::from_micros(500));
+            let runtime = Runtime::builder().servers(servers).driver(kind).preemption(interval).build().unwrap();
+            on(&runtime, busy_and_talking).join().unwrap();
+        }
+    }
+}
+
+fn busy_and_talking() {
+    let stop = Arc::new(AtomicUsize::new(0));
+    let busy: Vec<_> = (0..2)
+        .map(|_| {
+            let stop = stop.clone();
+            light(move || {
+                while stop.load(Relaxed) == 0 {
+                    let began = std::time::Instant::now();
+                    while began.elapsed() < Duration::from_micros(700) {}
+                    umcg::yield_now();
+                }
+            })
+        })
+        .collect();
+    let talking: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut one, mut other) = UnixStream::pair().unwrap();
+            let echo = light(move || {
+                let mut buffer = [0; 8];
+                while other.read_exact(&mut buffer).is_ok() {
+                    other.write_all(&buffer).unwrap();
+                }
+            });
+            light(move || {
+                for round in 0..8_u64 {
+                    one.write_all(&round.to_ne_bytes()).unwrap();
+                    let mut buffer = [0; 8];
+                    one.read_exact(&mut buffer).unwrap();
+                    assert_eq!(u64::from_ne_bytes(buffer), round);
+                }
+                drop(one);
+                echo.join().unwrap();
+            })
+        })
+        .collect();
+    talking.into_iter().for_each(|worker| worker.join().unwrap());
+    stop.store(1, Relaxed);
+    busy.into_iter().for_each(|worker| worker.join().unwrap());
+}
+
+/// Standard streams in a process of their own: copies its input to its output.
+#[test]
+fn standard_streams() {
+    const NAME: &str = "standard_streams";
+    if let Some(kind) = std::env::var_os("UMCG_NET_STREAMS") {
+        let kind = if kind == "epoll" { DriverKind::Epoll } else { DriverKind::IoUring };
+        let copy = || {
+            let (mut buffer, mut input, mut output) = ([0; 64], umcg::io::stdin(), umcg::io::stdout());
+            loop {
+                match input.read(&mut buffer).unwrap() {
+                    0 => break,
+                    count => output.write_all(&buffer[..count]).unwrap(),
+                }
+            }
+            umcg::io::stderr().write_all(b"done\n").unwrap();
+        };
+        on(&runtime(kind, 1), copy).join().unwrap();
+        std::process::exit(0);
+    }
+    for kind in drivers() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", NAME, "--nocapture"]).env("UMCG_NET_STREAMS", kind.to_string());
+        let (input, output) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+        let mut child = command.stdin(input).stdout(output).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut to = child.stdin.take().unwrap();
+        for _ in 0..3 {
+            to.write_all(b"line\n").unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(to);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout).unwrap().ends_with("line\nline\nline\n"));
+    }
+}
