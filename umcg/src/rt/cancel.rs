@@ -22,7 +22,7 @@ use umcg_core::asymmetric;
 pub(crate) struct Unwinding(pub(crate) u32);
 
 /// In `depth`: one shield.
-const SHIELD: u32 = 1 << 16;
+pub(crate) const SHIELD: u32 = 1 << 16;
 /// The most cancel scopes within each other.
 pub(crate) const DEEPEST: u32 = 60;
 

@@ -348,7 +348,7 @@ pub(crate) fn leave(word: &AtomicUsize, task: &'static Task) -> bool {
 }
 
 /// Waits for the end of `child` by parking, until the deadline. False when that has passed first.
-fn wait_until(child: &'static Task, deadline: u64) -> bool {
+pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     /// Takes the waiter away, also when unwinding.
     struct Waiting(&'static Task, usize);
     impl Drop for Waiting {

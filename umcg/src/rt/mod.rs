@@ -18,6 +18,8 @@
 mod builder;
 mod cancel;
 mod dump;
+#[doc(hidden)]
+pub mod foreign;
 mod future;
 mod global;
 mod handle;
