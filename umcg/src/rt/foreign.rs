@@ -14,7 +14,7 @@
 use super::builder::Runtime;
 use super::cancel::{self, SHIELD, Shield, Unwinding};
 use super::join::{self, JoinHandle};
-use super::task::{IS_WORKER, Task};
+use super::task::Task;
 use super::{global, handle::Handle, park as parking, server, time};
 use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
@@ -26,12 +26,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::*;
 
-/// In a task's flags: it has begun, as a foreign one.
-const BEGUN: u32 = 2;
-/// In a task's flags: it was asked to end.
-const ASKED: u32 = 4;
-
-const _: () = assert!(IS_WORKER & (BEGUN | ASKED) == 0);
+/// In a task's flags, whose high bits are left to this module: it has begun, as a foreign one.
+const BEGUN: u32 = 1 << 30;
+/// Likewise: it was asked to end.
+const ASKED: u32 = 1 << 31;
 
 /// The caller was asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
