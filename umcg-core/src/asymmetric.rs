@@ -8,7 +8,9 @@
 //! fence at some point between the call and the return: a thread that runs is interrupted (the kernel executes the fence on its processor), one that
 //! does not run has passed, or will pass, the fence of a kernel switch. Call that point *P* of the frequent thread:
 //!
-//!     frequent:  store X;  light();  load Y              rare:  store Y;  heavy();  load X
+//! ```text
+//! frequent:  store X;  light();  load Y              rare:  store Y;  heavy();  load X
+//! ```
 //!
 //! - *P* lies after the frequent thread's store in its program: then the store is visible before `heavy` returns, and the rare thread loads it.
 //! - *P* lies before the store, so before the load as well: the rare thread's store was visible before *P* (the call begins with a fence), and the load sees it.
@@ -18,8 +20,10 @@
 //!
 //! Whether it is done so is decided once a process, by the first [`init`] or [`heavy`]. States of `MODE`:
 //!
-//!     UNDECIDED ----> ASYMMETRIC    registered with the kernel
-//!         `---------> FENCED        the kernel has no membarrier, or a filter refuses it, or UMCG_NO_MEMBARRIER is in the environment
+//! ```text
+//! UNDECIDED ----> ASYMMETRIC    registered with the kernel
+//!     `---------> FENCED        the kernel has no membarrier, or a filter refuses it, or UMCG_NO_MEMBARRIER is in the environment
+//! ```
 //!
 //! - UNDECIDED makes `light` a real fence, and `heavy` decides first; so a `light` that has not seen the decision yet is too strong, never too weak.
 //! - The registration is one of the address space. A fork copies it, so MODE and the kernel agree in the child too (there is a test); `execve` ends

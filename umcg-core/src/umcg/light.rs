@@ -121,8 +121,10 @@ pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) ->
 /// The caller has the right to run it; what its frames own is forgotten. An owning worker's storage was run down.
 #[inline]
 pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_context::Entry) {
-    // SAFETY: a light worker has a record, and by the contract nothing runs on the stack.
-    unsafe { (*worker.record.load(Relaxed)).start_flow() };
+    // SAFETY: a light worker has a record.
+    let record = unsafe { &*worker.record.load(Relaxed) };
+    // SAFETY: by the contract nothing runs on the stack.
+    unsafe { record.start_flow() };
     // SAFETY: by the contract the context is the caller's.
     let context = unsafe { &mut *worker.context.get() };
     // SAFETY: the stack below that place is the worker's own.

@@ -212,8 +212,9 @@ pub(crate) fn ask(server: &'static Server) {
     }
     server.tick.wanted.store(server.turns.load(Relaxed), Relaxed);
     let tid = server.tick.tid.load(Relaxed);
+    let process = std::process::id();
     // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error that changes nothing.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, SIGNAL) };
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) };
 }
 
 /// The calling worker, inside no critical section any more, was to be preempted while it was in one.

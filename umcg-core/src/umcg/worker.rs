@@ -299,10 +299,10 @@ impl Worker {
     ) {
         server.begin(next);
         server.enter(next);
-        let (mine, its) = (self.tp_on(server), next.tp_on(server));
-        if mine != its {
+        // Between two light workers the storage stays the server's.
+        if self.carrier() != Carrier::Light || next.carrier() != Carrier::Light {
             // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.
-            unsafe { umcg_context::set_thread_pointer(its) };
+            unsafe { umcg_context::set_thread_pointer(next.tp_on(server)) };
         }
         if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
             // SAFETY: `next` is suspended and claimed.

@@ -1,7 +1,7 @@
 //! A runtime, as its owner has it.
 
 use super::join::{self, JoinHandle};
-use super::runtime::{Parts, Shared};
+use super::runtime::{OnDeadlock, Parts, Shared};
 use super::scheduler::{Scheduler, WorkStealing};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
 use super::{dump, server, watch};
@@ -24,7 +24,7 @@ pub struct RuntimeBuilder {
     preemption: Option<Duration>,
     pin: bool,
     driver: DriverKind,
-    on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    on_deadlock: Option<OnDeadlock>,
 }
 
 impl std::fmt::Debug for RuntimeBuilder {

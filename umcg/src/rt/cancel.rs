@@ -107,6 +107,12 @@ impl Shield {
     }
 }
 
+/// Keeps cancellation off a worker that is over.
+#[inline(always)]
+pub(crate) fn shield_for_good(task: &Task) {
+    task.depth.store(SHIELD, Relaxed);
+}
+
 impl Drop for Shield {
     fn drop(&mut self) {
         self.0.depth.store(self.0.depth.load(Relaxed) - SHIELD, Relaxed);

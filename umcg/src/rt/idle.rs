@@ -38,9 +38,11 @@ const ON_FUTEX: u32 = 1;
 /// About to sleep, or asleep, in the driver.
 const IN_DRIVER: u32 = 2;
 
-/// How often a searcher looks, and how long it waits in between.
-const LOOKS: u32 = 12;
-const PAUSES: u32 = 60;
+/// How often a searcher looks at most, and how long it waits in between.
+const LOOKS: u32 = 4;
+const PAUSES: u32 = 20;
+/// Every so often one whose searches were of no use tries again.
+const AGAIN: u64 = 32;
 
 /// Who sleeps and who searches.
 pub(crate) struct Sleepers {
@@ -129,6 +131,7 @@ impl Sleepers {
 
 /// What a busy server does at intervals.
 pub(crate) fn look_at_time_and_files(local: &Local) {
+    local.note_look();
     local.timers().expire();
     let shared = local.shared();
     if shared.driver.has_sources() {
@@ -147,7 +150,12 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     let in_driver = shared.driver.has_sources() && !shared.sleepers.in_driver.swap(true, Relaxed);
     word.store(if in_driver { IN_DRIVER } else { ON_FUTEX }, Relaxed);
     shared.sleepers.asleep.fetch_add(1, Relaxed);
-    asymmetric::heavy();
+    if shared.seats.len() == 1 {
+        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1: all others are outside.
+        fence(SeqCst);
+    } else {
+        asymmetric::heavy();
+    }
     if !has_work(local) {
         let until = local.timers().next();
         shared.when_idle();
@@ -192,6 +200,14 @@ fn search(local: &Local, server: raw::Server) -> bool {
         shared.end();
         return true;
     }
+    local.note_look();
+    let looks = match local.patience.get() {
+        0 if local.looks() % AGAIN == 0 => 1,
+        looks => looks,
+    };
+    if looks == 0 {
+        return false;
+    }
     // Half of the servers search at most: more would only get in each other's way.
     let mine = shared.sleepers.searching.fetch_add(1, Relaxed);
     if mine > 0 && mine as usize * 2 >= shared.seats.len() {
@@ -199,7 +215,7 @@ fn search(local: &Local, server: raw::Server) -> bool {
         return false;
     }
     let mut found = None;
-    for _ in 0..LOOKS {
+    for _ in 0..looks {
         local.timers().expire();
         if shared.driver.has_sources() {
             shared.driver.poll(Some(Duration::ZERO));
@@ -211,7 +227,11 @@ fn search(local: &Local, server: raw::Server) -> bool {
         (0..PAUSES).for_each(|_| spin_loop());
     }
     let last = shared.sleepers.end_search();
-    let Some(worker) = found else { return shared.is_over() };
+    let Some(worker) = found else {
+        local.patience.set(looks / 2);
+        return shared.is_over();
+    };
+    local.patience.set((looks * 2).min(LOOKS));
     if last && shared.scheduler.has_work(local.here()) && shared.sleepers.asleep() > 0 {
         shared.sleepers.wake_one(shared);
     }

@@ -10,7 +10,7 @@ use super::watch::Watch;
 use crate::io::driver::Driver;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use umcg_core::asymmetric;
 use umcg_core::raw::{self, Class, Group};
 
@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) class: Class,
     pub(crate) name: String,
     pub(crate) preempts: bool,
+    /// The rank of the most urgent worker that somebody was to be preempted for; `u64::MAX` when it has been served.
+    urgent: AtomicU64,
     /// Workers that were made by others than servers.
     pub(crate) spawned_outside: AtomicU64,
     /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less those that came back.
@@ -105,8 +107,11 @@ pub(crate) struct Shared {
     pub(crate) closing: AtomicBool,
     /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
     attention: AtomicU32,
-    pub(crate) on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    pub(crate) on_deadlock: Option<OnDeadlock>,
 }
+
+/// Is called with a text when all workers wait for each other.
+pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
 
 /// What a runtime is made of, by its builder.
 pub(crate) struct Parts {
@@ -116,7 +121,7 @@ pub(crate) struct Parts {
     pub(crate) class: Class,
     pub(crate) name: String,
     pub(crate) preemption: Option<std::time::Duration>,
-    pub(crate) on_deadlock: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    pub(crate) on_deadlock: Option<OnDeadlock>,
 }
 
 impl Shared {
@@ -136,6 +141,7 @@ impl Shared {
             class,
             name,
             preempts: preemption.is_some(),
+            urgent: AtomicU64::new(u64::MAX),
             spawned_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
@@ -196,7 +202,7 @@ impl Shared {
         fn wake(shared: usize) {
             // SAFETY: `hook` passed a runtime, which outlives its workers.
             let shared = unsafe { &*(shared as *const Shared) };
-            shared.wake(Wake::One, u64::MAX);
+            shared.wake_from_outside(Wake::One, u64::MAX);
         }
         // SAFETY: waking touches atomics and makes a system call; there are no workers yet.
         unsafe { self.group.set_hook(wake, Arc::as_ptr(self).addr()) };
@@ -233,6 +239,13 @@ impl Shared {
     fn ready_outside(&self, worker: Runnable, why: Why) {
         let rank = if self.ranked { self.scheduler.rank(&worker) } else { 0 };
         let wake = self.scheduler.ready(worker, why, None);
+        self.wake_from_outside(wake, rank);
+    }
+
+    /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs no better one when it goes to sleep.
+    fn wake_from_outside(&self, wake: Wake, rank: u64) {
+        // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the worker, or we find the sleeper.
+        fence(SeqCst);
         self.wake(wake, rank);
     }
 
@@ -255,9 +268,26 @@ impl Shared {
         }
     }
 
+    /// A worker of this rank runs now.
+    pub(crate) fn urgent_is_served(&self, rank: u64) {
+        if rank <= self.urgent.load(Relaxed) {
+            self.urgent.store(u64::MAX, Relaxed);
+        }
+    }
+
+    /// Preempts once more for an urgent worker that nobody has run yet: the server may not have been preemptible just then. True when there is one.
+    pub(crate) fn preempt_again(&self) -> bool {
+        let rank = self.urgent.load(Relaxed);
+        if rank != u64::MAX {
+            self.preempt_below(rank);
+        }
+        rank != u64::MAX
+    }
+
     /// Takes the least urgent worker off its server, if one of this rank is more urgent.
     #[cold]
     fn preempt_below(&self, rank: u64) {
+        self.urgent.fetch_min(rank, Relaxed);
         let running = |seat: &Seat| seat.local().map_or(0, |local| local.rank.load(Relaxed));
         let least = self.seats.iter().max_by_key(|seat| running(seat));
         if let Some(seat) = least.filter(|seat| running(seat) > rank && running(seat) != u64::MAX) {

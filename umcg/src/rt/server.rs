@@ -65,6 +65,10 @@ pub(crate) struct Local {
     /// Workers that were made here and that ended here. Read by others.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
+    /// How many times it has looked at timers and files. Read by `watch`.
+    looks: AtomicU64,
+    /// How often it looks for work before it sleeps: as far as that has been of use.
+    pub(crate) patience: Cell<u32>,
     /// What the scheduler says of the worker that runs here; `u64::MAX` for none. Read by who looks whom to preempt.
     pub(crate) rank: AtomicU64,
     stopped: AtomicBool,
@@ -105,7 +109,8 @@ impl Local {
     #[inline(always)]
     fn pick(&self) -> Option<Runnable> {
         let shared = self.shared();
-        if shared.has_slots {
+        // Its owner's own hint is exact, but for who was taken away just now.
+        if self.slot.hint() > 0 {
             // SAFETY: as in `make_ready`.
             if let Some((worker, why)) = unsafe { self.slot.own(|slot| slot.0.take()) } {
                 let streak = self.streak.get();
@@ -115,8 +120,8 @@ impl Local {
                 }
                 shared.ready_at(worker, why, &self.here);
             }
-            self.streak.set(0);
         }
+        self.streak.set(0);
         shared.scheduler.next(&self.here)
     }
 
@@ -156,6 +161,15 @@ impl Local {
                 unsafe { task.worker().discard() };
             }
         }
+    }
+
+    /// It is about to look at timers and files.
+    pub(crate) fn note_look(&self) {
+        self.looks.store(self.looks.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Relaxed)
     }
 
     /// Whether there is something for this server to run. Asked by itself.
@@ -308,6 +322,8 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         countdown: Cell::new(INTERVAL),
         spawned: AtomicU64::new(0),
         ended: AtomicU64::new(0),
+        looks: AtomicU64::new(0),
+        patience: Cell::new(0),
         rank: AtomicU64::new(u64::MAX),
         stopped: AtomicBool::new(false),
     };
@@ -363,7 +379,9 @@ impl Local {
 
     #[cold]
     fn note_rank(&self, worker: &Runnable) {
-        self.rank.store(self.shared().scheduler.rank(worker), Relaxed);
+        let rank = self.shared().scheduler.rank(worker);
+        self.rank.store(rank, Relaxed);
+        self.shared().urgent_is_served(rank);
     }
 
     /// Whom to run next.

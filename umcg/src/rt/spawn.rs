@@ -242,9 +242,9 @@ impl<'a> Builder<'a> {
         F: FnOnce() -> R,
     {
         if size_of::<F>() > LARGEST_IN_PLACE {
-            let f = Box::new(f);
+            let f: Box<dyn FnOnce() -> R + '_> = Box::new(f);
             // SAFETY: passed on.
-            return unsafe { self.carve_in_place(kind, shared, local, move || f()) };
+            return unsafe { self.carve_in_place(kind, shared, local, f) };
         }
         // SAFETY: passed on.
         unsafe { self.carve_in_place(kind, shared, local, f) }
@@ -353,6 +353,8 @@ unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
     let body = || {
         packet =
             Some(if super::cancel::is_asked(task) { Err(Box::new(Unwinding(1))) } else { catch_unwind(AssertUnwindSafe(f)) });
+        // What comes now are destructors, of locals too: unwinding out of them would end the process.
+        super::cancel::shield_for_good(task);
         local::clear(task);
     };
     // SAFETY: the caller is that worker, and this is done once.

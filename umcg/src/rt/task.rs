@@ -95,7 +95,6 @@ impl Task {
         task.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
         task.hints.server.store(NO_SERVER, Relaxed);
         task.hints.deadline.store(u64::MAX, Relaxed);
-        task.depth.store(0, Relaxed);
         task.scope.store(null_mut(), Relaxed);
         task.locals.store(null_mut(), Relaxed);
         task.begin(flags);
@@ -108,6 +107,7 @@ impl Task {
         // By atomics only: somebody may be looking at it by a stale handle.
         self.state.store(super::park::EMPTY, Relaxed);
         self.cancel.store(0, Relaxed);
+        self.depth.store(0, Relaxed);
         self.join.store(super::join::RUNNING, Relaxed);
         self.result.store(null_mut(), Relaxed);
         self.waits_at.store(null_mut(), Relaxed);

@@ -1,15 +1,14 @@
 //! The watch: one kernel thread a runtime that looks after servers which run one worker for long, and sleeps while there are none.
 //!
 //! A server looks at timers and I/O between two workers. While one computes without end nobody does, unless another server is idle; and what was put into
-//! its slot waits. So the watch looks every [`TICK`] at how often each server has begun to run a worker. For one that has not since the last look
+//! its slot waits. So the watch looks every [`TICK`] at how often each server has looked around. For one that has not since the last time
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself; and
-//! asks for preemption where that is on.
+//! asks once more for a preemption that could not be.
 //!
 //! While all servers sleep the watch does too, after a few looks; the first server that has been busy for a while wakes it.
 
 use super::runtime::{Shared, ready};
 use super::scheduler::Why;
-use super::server::Local;
 use super::time;
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
@@ -20,6 +19,8 @@ use std::time::Duration;
 const TICK: u64 = 10_000_000;
 /// While a server is stuck.
 const SHORT_TICK: u64 = 1_000_000;
+/// While an urgent worker waits for a server that could not be preempted.
+const SHORTEST_TICK: u64 = 100_000;
 /// After so many looks at servers that all sleep the watch sleeps too.
 const PATIENCE: u32 = 10;
 
@@ -76,16 +77,9 @@ impl Watch {
     }
 }
 
-/// What the watch saw of a server at its last look.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    turns: u64,
-    looks: u32,
-}
-
 /// The body of its kernel thread.
 pub(crate) fn main(shared: &Shared) {
-    let mut seen = vec![Seen::default(); shared.seats.len()];
+    let mut seen = vec![0; shared.seats.len()];
     let mut quiet = 0;
     while !shared.watch.over.load(Relaxed) {
         let asleep = shared.sleepers.asleep() == shared.seats.len();
@@ -95,42 +89,41 @@ pub(crate) fn main(shared: &Shared) {
             quiet = 0;
             continue;
         }
-        let stuck = seen.iter_mut().enumerate().fold(0, |stuck, (index, seen)| stuck + u32::from(look(shared, index, seen)));
-        match stuck {
-            0 => shared.watch.sleep(Some(TICK.min(shared.watch.preemption.unwrap_or(TICK)))),
-            _ => stand_in(shared, stuck as usize),
+        let stuck = seen.iter_mut().enumerate().fold(false, |stuck, (index, seen)| look(shared, index, seen) | stuck);
+        if stuck {
+            stand_in(shared);
+        } else {
+            shared.watch.sleep(Some(TICK.min(shared.watch.preemption.unwrap_or(TICK))));
         }
     }
 }
 
-/// Looks at a server. True when it is stuck in one worker.
-fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
+/// Looks at a server. True when it is stuck: it has not looked around since the last time.
+fn look(shared: &Shared, index: usize, seen: &mut u64) -> bool {
     let seat = &shared.seats[index];
-    let Some(server) = seat.server().filter(|_| seat.sleeping.load(Relaxed) == 0) else { return false };
-    let turns = server.turns();
-    seen.looks = if seen.turns == turns { seen.looks + 1 } else { 0 };
-    seen.turns = turns;
-    if seen.looks == 0 {
+    let Some(local) = seat.local().filter(|_| seat.sleeping.load(Relaxed) == 0) else { return false };
+    let looks = local.looks();
+    if std::mem::replace(seen, looks) != looks {
         return false;
     }
     seat.timers.expire();
-    if let Some(worker) = seat.local().and_then(Local::take_from_slot) {
+    if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);
     }
     true
 }
 
 /// Does for servers that are stuck what they would do between two workers.
-fn stand_in(shared: &Shared, stuck: usize) {
+fn stand_in(shared: &Shared) {
     if shared.sleepers.asleep() > 0 {
         // It looks at everything before it sleeps again.
         shared.sleepers.wake_one(shared);
         return shared.watch.sleep(Some(SHORT_TICK));
     }
-    if stuck < shared.seats.len() || !shared.driver.has_sources() {
-        return shared.watch.sleep(Some(SHORT_TICK));
+    let tick = if shared.preempt_again() { SHORTEST_TICK } else { SHORT_TICK };
+    if !shared.driver.has_sources() {
+        return shared.watch.sleep(Some(tick));
     }
     let next = shared.seats.iter().map(|seat| seat.timers.next()).min().unwrap_or(u64::MAX);
-    let tick = time::now() + SHORT_TICK;
-    shared.driver.poll(time::until(next.min(tick)));
+    shared.driver.poll(time::until(next.min(time::now() + tick)));
 }

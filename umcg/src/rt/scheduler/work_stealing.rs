@@ -11,7 +11,8 @@
 //!
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a time; thieves take the oldest, the
 //!   largest part of the tree (Blumofe, Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
-//! - *Fairness*: every [`TURN`]th look begins with the oldest fresh worker, or with those from outside; woken workers are served in their order. So
+//! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's, and every [`LEAP`] the oldest one's; every [`TURN`]th look begins with
+//!   those from outside. The oldest is served by the clock and not by turns, as each time that begins another branch of a tree, which has to be kept. So
 //!   a worker runs after a number of turns that is bounded by how many stand before it.
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one shared queue.
 //!
@@ -23,15 +24,22 @@ use super::super::runnable::{Queue, Runnable};
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 
-/// How often the rarely served are looked at first.
-const TURN: u32 = 32;
+/// How often those from outside are looked at first.
+const TURN: u32 = 64;
+/// How often a fresh worker runs though there are woken ones.
+const SHARE: u32 = 8;
+/// How often the oldest fresh worker runs.
+const LEAP: Duration = Duration::from_millis(5);
 /// The most workers that are stolen at a time.
 const LOOT: usize = 32;
 
 #[derive(Default)]
 struct Own {
     turn: u32,
+    /// When the oldest fresh worker last ran, or there was none.
+    leapt: Option<Instant>,
     woken: Queue,
     fresh: Queue,
 }
@@ -46,7 +54,22 @@ impl Load for Own {
 impl Own {
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
+        if self.turn % SHARE == 0 {
+            if let Some(worker) = self.fresh.pop_back() {
+                return Some(worker);
+            }
+        }
         self.woken.pop_front().or_else(|| self.fresh.pop_back())
+    }
+
+    /// The oldest fresh worker, if it is time for it.
+    fn leap(&mut self) -> Option<Runnable> {
+        let now = Instant::now();
+        if !self.fresh.is_empty() && self.leapt.is_some_and(|leapt| now - leapt < LEAP) {
+            return None;
+        }
+        self.leapt = Some(now);
+        self.fresh.pop_front()
     }
 
     /// Half of what there is: the oldest fresh workers, or else woken ones.
@@ -86,12 +109,12 @@ impl WorkStealing {
     /// Every so often: whoever else would come last.
     #[cold]
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
-        let oldest = || self.own().own(here, |own| own.fresh.pop_front());
+        let oldest = || self.own().own(here, Own::leap);
         self.bound.pop(here).or_else(|| self.outside.pop()).or_else(oldest)
     }
 
     #[cold]
-    fn from_others(&self, here: &Here) -> Option<Runnable> {
+    fn look_elsewhere(&self, here: &Here) -> Option<Runnable> {
         if let Some(bound) = self.bound.pop(here) {
             return Some(bound);
         }
@@ -151,7 +174,7 @@ impl Scheduler for WorkStealing {
 
     #[inline]
     fn next(&self, here: &Here) -> Option<Runnable> {
-        let (next, look_elsewhere) = self.own().own(here, |own| {
+        let (next, is_turn) = self.own().own(here, |own| {
             own.turn += 1;
             if own.turn < TURN {
                 return (own.next(), false);
@@ -159,10 +182,10 @@ impl Scheduler for WorkStealing {
             own.turn = 0;
             (None, true)
         });
-        if look_elsewhere {
-            return self.rarely_served(here).or_else(|| self.own().own(here, Own::next)).or_else(|| self.from_others(here));
+        if is_turn {
+            return self.rarely_served(here).or_else(|| self.own().own(here, Own::next)).or_else(|| self.look_elsewhere(here));
         }
-        next.or_else(|| self.from_others(here))
+        next.or_else(|| self.look_elsewhere(here))
     }
 
     fn has_work(&self, here: &Here) -> bool {

@@ -23,7 +23,6 @@ pub(crate) struct Shared {
     pub(crate) scheduler: Queue,
     pub(crate) group: Nothing,
     pub(crate) closing: AtomicBool,
-    pub(crate) stopping: AtomicU32,
     over: AtomicBool,
     /// How many workers have begun to run, and how many begin before one ends.
     ran: Mutex<usize>,
@@ -57,12 +56,15 @@ impl Shared {
             scheduler: Queue(Mutex::new(0)),
             group: Nothing,
             closing: AtomicBool::new(false),
-            stopping: AtomicU32::new(0),
             over: AtomicBool::new(false),
             ran: Mutex::new(0),
             more: Condvar::new(),
             together,
         }))
+    }
+
+    pub(crate) fn attention(&self) -> bool {
+        self.is_over()
     }
 
     pub(crate) fn is_over(&self) -> bool {

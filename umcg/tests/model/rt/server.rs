@@ -5,17 +5,19 @@ use super::runnable::Runnable;
 use super::runtime::{Shared, Timers};
 use super::scheduler::Why;
 use super::task::{self, Task};
+use std::cell::Cell;
 use umcg_core::raw;
 
 pub(crate) struct Local {
     here: Here,
+    pub(crate) patience: Cell<u32>,
     shared: Option<&'static Shared>,
 }
 
 impl Local {
     pub(crate) fn new(index: usize, shared: Option<&'static Shared>) -> Local {
         // SAFETY: used on this thread only.
-        Local { here: unsafe { Here::new(index) }, shared }
+        Local { here: unsafe { Here::new(index) }, patience: Cell::new(2), shared }
     }
 
     pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
@@ -32,6 +34,12 @@ impl Local {
 
     pub(crate) fn timers(&self) -> &'static Timers {
         &self.shared().seats[self.here.index()].timers
+    }
+
+    pub(crate) fn note_look(&self) {}
+
+    pub(crate) fn looks(&self) -> u64 {
+        0
     }
 
     pub(crate) fn has_work(&self) -> bool {
