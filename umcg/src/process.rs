@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Command {
     inner: std::process::Command,
+    /// Whether standard input, output and error were chosen, which std does not tell.
+    chosen: [bool; 3],
 }
 
 /// A child process. Dropping it neither ends it nor waits for it, as with std's.
@@ -43,7 +45,7 @@ pub struct Child {
 impl Command {
     /// A program, looked for in `PATH`.
     pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
-        Command { inner: std::process::Command::new(program) }
+        Command::from(std::process::Command::new(program))
     }
 
     /// Adds an argument.
@@ -84,18 +86,21 @@ impl Command {
 
     /// The child's standard input.
     pub fn stdin<T: Into<Stdio>>(&mut self, stdio: T) -> &mut Command {
+        self.chosen[0] = true;
         self.inner.stdin(stdio);
         self
     }
 
     /// The child's standard output.
     pub fn stdout<T: Into<Stdio>>(&mut self, stdio: T) -> &mut Command {
+        self.chosen[1] = true;
         self.inner.stdout(stdio);
         self
     }
 
     /// The child's standard error.
     pub fn stderr<T: Into<Stdio>>(&mut self, stdio: T) -> &mut Command {
+        self.chosen[2] = true;
         self.inner.stderr(stdio);
         self
     }
@@ -116,22 +121,29 @@ impl Command {
         self.spawn()?.wait()
     }
 
-    /// Starts the process, collects what it prints, and waits for its end. Without a choice of its own it reads nothing.
+    /// Starts the process, collects what it prints, and waits for its end. Streams that were not chosen are pipes, of which its input is closed at once.
     ///
     /// # Errors
     /// As [`Command::spawn`], and those of reading.
     pub fn output(&mut self) -> io::Result<Output> {
-        // std has no way to ask what was chosen; the two that are read are pipes in any case.
-        self.inner.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.spawn()?;
-        drop(child.stdin.take());
-        child.wait_with_output()
+        let [stdin, stdout, stderr] = self.chosen;
+        if !stdin {
+            self.inner.stdin(Stdio::piped());
+        }
+        if !stdout {
+            self.inner.stdout(Stdio::piped());
+        }
+        if !stderr {
+            self.inner.stderr(Stdio::piped());
+        }
+        self.spawn()?.wait_with_output()
     }
 }
 
 impl From<std::process::Command> for Command {
+    /// Choices of its streams are kept, but [`Command::output`] makes pipes of them.
     fn from(inner: std::process::Command) -> Command {
-        Command { inner }
+        Command { inner, chosen: [false; 3] }
     }
 }
 

@@ -55,6 +55,7 @@ fn positions_and_offsets() {
         assert_eq!(file.read_at(&mut buffer, 3).unwrap(), 3);
         assert_eq!(&buffer, b"3AB");
         assert_eq!(file.read_at(&mut buffer, 100).unwrap(), 0);
+        assert_eq!(file.read_at(&mut buffer, u64::MAX).unwrap_err().kind(), ErrorKind::InvalidInput);
         file.seek(SeekFrom::Start(8)).unwrap();
         let mut rest = String::new();
         file.read_to_string(&mut rest).unwrap();

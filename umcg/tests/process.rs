@@ -23,6 +23,9 @@ fn output_and_status() {
         assert_eq!(Command::new("/no/such/program").spawn().unwrap_err().kind(), ErrorKind::NotFound);
         let output = shell("echo $A-$B; pwd").env("A", "1").env_remove("B").current_dir("/").output().unwrap();
         assert_eq!(output.stdout, b"1-\n/\n");
+        // Its input ends at once, and a choice is kept.
+        assert!(Command::new("cat").output().unwrap().stdout.is_empty());
+        assert!(shell("echo away").stdout(Stdio::null()).output().unwrap().stdout.is_empty());
     });
 }
 

@@ -42,9 +42,18 @@ unsafe fn carry_out<T>(
     }
 }
 
+/// The offset as the kernel takes it.
+fn place(offset: Option<u64>) -> io::Result<u64> {
+    match offset {
+        None => Ok(POSITION),
+        Some(offset) if offset <= i64::MAX as u64 => Ok(offset),
+        Some(_) => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
 /// Reads at `offset`, or at the file's position.
 pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
-    let offset = offset.unwrap_or(POSITION);
+    let offset = place(offset)?;
     let cached = rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
     match cached {
         Ok(done) => return Ok(done),
@@ -64,7 +73,7 @@ pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: Option<u64>) -
 
 /// Writes at `offset`, or at the file's position.
 pub(crate) fn write(fd: BorrowedFd<'_>, buffer: &[u8], offset: Option<u64>) -> io::Result<usize> {
-    let offset = offset.unwrap_or(POSITION);
+    let offset = place(offset)?;
     let length = buffer.len().min(MOST);
     let entry = opcode::Write::new(types::Fd(fd.as_raw_fd()), buffer.as_ptr(), length as u32).offset(offset).build();
     let fallback = || match offset {

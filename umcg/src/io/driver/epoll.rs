@@ -53,17 +53,21 @@ impl Epoll {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Waits, and passes on what is reported about sources.
-    pub(super) fn wait(&self, timeout: Option<Duration>, report: &mut dyn FnMut(u64, EventFlags)) {
+    /// Waits, and passes on what is reported about sources. True when the ring has completions.
+    pub(super) fn wait(&self, timeout: Option<Duration>, report: &mut dyn FnMut(u64, EventFlags)) -> bool {
         let mut buffer = [const { MaybeUninit::<Event>::uninit() }; REPORTS];
         // A signal handler ends the wait without a report, which the caller takes as any other idle turn.
-        let Ok(events) = wait(self.set.as_fd(), timeout, &mut buffer) else { return };
+        let Ok(events) = wait(self.set.as_fd(), timeout, &mut buffer) else { return false };
+        let mut ring = false;
         for event in events {
             let (key, flags) = (event.data.u64(), event.flags);
-            if key != WAKE && key != RING {
-                report(key, flags);
+            match key {
+                WAKE => {}
+                RING => ring = true,
+                _ => report(key, flags),
             }
         }
+        ring
     }
 }
 

@@ -205,8 +205,9 @@ impl Shared {
                 timeout = Some(Duration::ZERO);
             }
         }
+        let mut completions = false;
         if blocking || self.sources.load(Relaxed) != 0 {
-            self.epoll.wait(timeout, &mut |key, flags| {
+            completions = self.epoll.wait(timeout, &mut |key, flags| {
                 if let Some(source) = Source::of_key(key) {
                     source.report(flags, &mut |handle| woken.push(handle));
                 }
@@ -216,7 +217,8 @@ impl Shared {
             // ORDERING(sleeper.2)
             self.sleeper.swap(AWAKE, AcqRel);
         }
-        if let Some(ring) = self.ring.as_ref().filter(|ring| ring.is_busy()) {
+        // The completion of a cancellation may be there when nothing is under way any more.
+        if let Some(ring) = self.ring.as_ref().filter(|ring| completions || ring.is_busy()) {
             ring.reap(None, &mut |handle| woken.push(handle));
         }
     }

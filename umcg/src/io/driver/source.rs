@@ -210,15 +210,17 @@ impl Source {
     pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> io::Result<()> {
         let mut own = Waiter { handle: Handle::current(), direction, next: None };
         let _place = Place::take(self, &mut own);
+        let mut in_time = true;
         loop {
             // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: stand in the slot or list, then look (S3).
             let state = self.state.load(SeqCst);
             if state & direction.ready() != 0 {
                 return Ok(());
             }
-            if !wait::park_until(reason, deadline) {
+            if !in_time {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            in_time = wait::park_until(reason, deadline);
         }
     }
 
