@@ -1,6 +1,7 @@
 //! `umcg doctor`: what umcg would use of this machine, and what it does where something is missing.
 
 mod probe;
+mod runtime;
 
 use crate::output;
 use anyhow::Result;
@@ -46,13 +47,20 @@ struct Diagnosis {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let diagnosis = Diagnosis { doctor: env!("CARGO_PKG_VERSION"), machine: Machine::this(), features: probe::all() };
+    let features = all();
+    let diagnosis = Diagnosis { doctor: env!("CARGO_PKG_VERSION"), machine: Machine::this(), features };
     if args.json {
         return output::print((serde_json::to_string_pretty(&diagnosis)? + "\n").as_bytes());
     }
     let Machine { cpu, cpus, kernel } = &diagnosis.machine;
     let text = format!("{cpu}, {cpus} CPUs, Linux {kernel}\n{}\n", table(&diagnosis.features));
     output::print(text.as_bytes())
+}
+
+fn all() -> Vec<Finding> {
+    let mut all = probe::all();
+    all.extend(runtime::all());
+    all
 }
 
 fn table(features: &[Finding]) -> Table {
@@ -75,8 +83,11 @@ mod tests {
 
     #[test]
     fn every_feature_is_looked_at() {
-        let all = probe::all();
-        assert!(all.len() >= 15);
+        let all = all();
+        assert!(all.len() >= 18);
+        for name in ["membarrier", "I/O of the runtime", "storage of their own"] {
+            assert!(all.iter().any(|finding| finding.feature == name), "{name}");
+        }
         for finding in &all {
             assert!(!finding.feature.is_empty() && !finding.detail.is_empty() && !finding.effect.is_empty(), "{finding:?}");
         }

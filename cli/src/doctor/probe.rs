@@ -29,7 +29,7 @@ pub(super) fn all() -> Vec<Finding> {
     ]
 }
 
-fn finding(feature: &'static str, state: State, detail: impl Into<String>, effect: &'static str) -> Finding {
+pub(super) fn finding(feature: &'static str, state: State, detail: impl Into<String>, effect: &'static str) -> Finding {
     Finding { feature, state, detail: detail.into(), effect }
 }
 
@@ -49,7 +49,7 @@ fn field(text: &str, key: &str) -> Option<String> {
 }
 
 /// Names the errors that a probe meets; the others by number.
-fn errno(error: &io::Error) -> String {
+pub(super) fn errno(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => "the kernel does not have it (ENOSYS)".into(),
         Some(libc::EINVAL) => "the kernel does not have it (EINVAL)".into(),
@@ -242,11 +242,16 @@ fn io_uring() -> Finding {
     let name = "io_uring";
     if fd < 0 {
         let detail = errno(&io::Error::last_os_error());
-        return finding(name, State::No, detail, "nothing is lost: blocking calls go to home threads and helper threads");
+        return finding(name, State::No, detail, "nothing is lost: files are read and written on helper threads");
     }
     // SAFETY: just opened, and nobody else's.
     unsafe { libc::close(fd as libc::c_int) };
-    finding(name, State::Yes, "tried", "nothing yet: blocking calls go to home threads and helper threads")
+    finding(
+        name,
+        State::Yes,
+        "tried",
+        "reads and writes of files, if not in the page cache, and of standard streams go through it",
+    )
 }
 
 fn seccomp() -> Finding {
