@@ -2,7 +2,7 @@
 
 mod net_support;
 
-use net_support::{drivers, everywhere};
+use net_support::{drivers, in_workers};
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -37,7 +37,7 @@ fn read_one(mut stream: impl Read) -> u8 {
 
 #[test]
 fn aborted_waiters_leave_and_the_socket_goes_on() {
-    everywhere(|| {
+    in_workers(|| {
         let (one, other) = UnixStream::pair().unwrap();
         let one = Arc::new(one);
         // The first stands in the slot, the others in the list; they go in another order.
@@ -62,7 +62,7 @@ fn aborted_waiters_leave_and_the_socket_goes_on() {
 
 #[test]
 fn aborted_accepts_and_timeouts_around_reads() {
-    everywhere(|| {
+    in_workers(|| {
         let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
         let accepting = listener.clone();
         let waiter = light(move || accepting.accept().map(drop));

@@ -1,4 +1,4 @@
-//! Runs a test everywhere: as workers over both drivers and 1, 2 and 4 servers.
+//! Runs a test everywhere that it can run.
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
@@ -6,8 +6,13 @@ use std::sync::Arc;
 use umcg::Runtime;
 use umcg::io::DriverKind;
 
-/// Calls `f` everywhere, by itself each time.
+/// Calls `f` everywhere.
 pub(crate) fn everywhere(f: impl Fn() + Send + Sync + 'static) {
+    in_workers(f);
+}
+
+/// Calls `f` in workers over both drivers and 1, 2 and 4 servers, by itself each time.
+pub(crate) fn in_workers(f: impl Fn() + Send + Sync + 'static) {
     let f = Arc::new(f);
     for kind in drivers() {
         for servers in [1, 2, 4] {
