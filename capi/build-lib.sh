@@ -35,11 +35,12 @@ ln -sf libumcg.so.0 "$out/libumcg.so"
 
 if [ -n "$prefix" ]; then
     version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
-    install -d "$prefix/lib/pkgconfig" "$prefix/include" "$prefix/share/man/man3"
+    install -d "$prefix/lib/pkgconfig" "$prefix/include/umcg" "$prefix/share/man/man3"
     install -m 644 "$out/libumcg.a" "$prefix/lib/"
     install -m 755 "$out/libumcg.so.0" "$prefix/lib/"
     ln -sf libumcg.so.0 "$prefix/lib/libumcg.so"
     install -m 644 "$here/include/umcg.h" "$here/include/uth.h" "$prefix/include/"
+    install -m 644 "$here/include/umcg/rt.h" "$prefix/include/umcg/"
     install -m 644 "$root"/man/*.3 "$prefix/share/man/man3/"
     sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" "$here/umcg.pc.in" > "$prefix/lib/pkgconfig/umcg.pc"
 fi

@@ -22,7 +22,7 @@ LAYERS = {
     "umcg-context": set(),
     "umcg-core": {"umcg-context"},
     "umcg": {"umcg-core"},
-    "umcg-capi": {"umcg-core"},
+    "umcg-capi": {"umcg-core", "umcg"},
     "umcg-benches": {"umcg"},
     "umcg-cli": {"umcg", "umcg-benches"},
 }

@@ -1,8 +1,8 @@
 //! `umcg.h`: C's names for `umcg_core::ctl`.
 
-use crate::{errno, set_errno};
+use crate::{errno, set_errno, string};
 use rustix::io::Errno;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 use umcg_core::ctl;
 
@@ -111,14 +111,4 @@ unsafe extern "C" fn umcg_light_create(
     let Some(function) = function else { return value(Err(Errno::INVAL)) };
     // SAFETY: passed on.
     value(unsafe { ctl::light_create(worker_id, function, arg, attr.stack_size, &name) })
-}
-
-/// # Safety
-/// `text` is null or a string.
-unsafe fn string(text: *const c_char) -> Option<String> {
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: passed on.
-    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }

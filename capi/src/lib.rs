@@ -1,11 +1,14 @@
-//! The C interface, declared in `include/umcg.h` and `include/uth.h`, whose comments are its manual.
+//! The C interface, declared in `include/umcg.h`, `include/umcg/rt.h` and `include/uth.h`, whose comments are its manual.
 //!
-//! Every function here turns its arguments into those of one function of `umcg-core`, and that one's error into `errno` or an abort. What
-//! a C caller could get wrong and Rust's types or `unsafe` contracts rule out is checked here.
+//! Every function of `ctl` and `uth` turns its arguments into those of one function of `umcg-core`, and that one's error into `errno` or an abort;
+//! those of `rt` do the same for the crate `umcg`, and add what C has in place of its sockets. What a C caller could get wrong and Rust's types or
+//! `unsafe` contracts rule out is checked here.
 
 mod ctl;
+mod rt;
 mod uth;
 
+use std::ffi::{CStr, c_char};
 use std::fmt::Display;
 use std::io::Write;
 
@@ -27,6 +30,23 @@ pub(crate) fn errno() -> i32 {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     unsafe { *errno }
+}
+
+/// Sets `errno`, and gives what says to look at it.
+#[cold]
+pub(crate) fn failed<T>(error: i32, result: T) -> T {
+    set_errno(error);
+    result
+}
+
+/// # Safety
+/// `text` is null or a string.
+pub(crate) unsafe fn string(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: passed on.
+    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
 /// Ends the process over a misuse of `function`, which has no way to return an error.

@@ -1,6 +1,6 @@
 //! `uth.h`: UthLib's names for `umcg_core::uth`.
 
-use crate::{misused, set_errno};
+use crate::{failed, misused};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::ptr::null_mut;
@@ -35,12 +35,6 @@ fn status(result: Result<(), Error>) -> c_int {
         Ok(()) => 0,
         Err(error) => failed(errno_of(error), -1),
     }
-}
-
-#[cold]
-fn failed<T>(errno: c_int, result: T) -> T {
-    set_errno(errno);
-    result
 }
 
 fn handle(uth: Option<Uth>) -> *mut c_void {

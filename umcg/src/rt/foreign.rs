@@ -66,7 +66,11 @@ fn is_due(task: &Task) -> bool {
     cancel::is_asked(task) && task.depth.load(Relaxed) - own < SHIELD
 }
 
-fn look() -> Result<(), Cancelled> {
+/// A point of cancellation by itself.
+///
+/// # Errors
+/// [`Cancelled`].
+pub fn check() -> Result<(), Cancelled> {
     if server::current_task().is_some_and(is_due) { Err(Cancelled) } else { Ok(()) }
 }
 
@@ -124,7 +128,7 @@ pub fn interruptible<R>(f: impl FnOnce() -> R) -> Result<R, Cancelled> {
 /// [`Cancelled`], afterwards.
 pub fn yield_now() -> Result<(), Cancelled> {
     shielded(server::yield_now);
-    look()
+    check()
 }
 
 /// Parks until `deadline`. False when that has passed.
@@ -132,7 +136,7 @@ pub fn yield_now() -> Result<(), Cancelled> {
 /// # Errors
 /// [`Cancelled`], before or afterwards.
 pub fn park(deadline: u64) -> Result<bool, Cancelled> {
-    look()?;
+    check()?;
     let in_time = shielded(|| match deadline {
         NEVER => {
             parking::park_for(&"park");
@@ -140,7 +144,7 @@ pub fn park(deadline: u64) -> Result<bool, Cancelled> {
         }
         deadline => parking::park_until(&"park", deadline),
     });
-    look().map(|()| in_time)
+    check().map(|()| in_time)
 }
 
 /// Unparks `next`, and parks.
@@ -148,12 +152,12 @@ pub fn park(deadline: u64) -> Result<bool, Cancelled> {
 /// # Errors
 /// [`Cancelled`], afterwards; or before, and then only `next` was unparked.
 pub fn hand_over(next: Handle) -> Result<(), Cancelled> {
-    if look().is_err() {
+    if check().is_err() {
         next.unpark();
         return Err(Cancelled);
     }
     shielded(|| parking::hand_over(next));
-    look()
+    check()
 }
 
 /// Waits until `deadline`.
@@ -161,10 +165,10 @@ pub fn hand_over(next: Handle) -> Result<(), Cancelled> {
 /// # Errors
 /// [`Cancelled`], without waiting on.
 pub fn sleep_until(deadline: u64) -> Result<(), Cancelled> {
-    look()?;
+    check()?;
     while time::now() < deadline {
         shielded(|| parking::park_until(&"sleep", deadline));
-        look()?;
+        check()?;
     }
     Ok(())
 }
@@ -209,6 +213,11 @@ pub fn wait_for<R>(worker: &JoinHandle<R>, deadline: u64) -> Result<bool, Cancel
 /// No memory or no threads.
 pub fn start_global() -> io::Result<()> {
     if server::running().is_some() { Ok(()) } else { global::with_driver(|_| ()) }
+}
+
+/// Whether the caller is a worker of a runtime.
+pub fn is_worker() -> bool {
+    server::current_task().is_some()
 }
 
 /// Whether the caller is a worker of this runtime.

@@ -1,0 +1,303 @@
+//! Input and output on descriptors: POSIX's calls, made until they do not say "not now", waiting in between.
+//!
+//! What is cut short is unwound to here; nothing of C's lies between, and a descriptor's entry is held outside.
+
+use super::table::{self, Descriptor, Kind};
+use super::{deadline, errno_of, status, value};
+use crate::errno;
+use libc::{EAGAIN, EBADF, ECANCELED, EINTR, EINVAL, sockaddr, socklen_t};
+use rustix::io::Errno;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use umcg::rt::foreign::{self, Cancelled, Way};
+
+const NEVER: u64 = u64::MAX;
+
+type Result<T> = std::result::Result<T, c_int>;
+
+/// What a system call returned.
+fn checked(result: isize) -> std::result::Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| Errno::from_raw_os_error(errno()))
+}
+
+fn once(call: impl FnOnce() -> isize) -> Result<usize> {
+    checked(call()).map_err(Errno::raw_os_error)
+}
+
+/// Waits as the caller may.
+fn waiting<T>(f: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+    match foreign::interruptible(f) {
+        Ok(result) => result.map_err(errno_of),
+        Err(Cancelled) => Err(ECANCELED),
+    }
+}
+
+impl Descriptor {
+    fn call<T>(
+        &self,
+        way: Way,
+        reason: &'static &'static str,
+        call: impl FnMut(BorrowedFd<'_>) -> std::result::Result<T, Errno>,
+    ) -> Result<T> {
+        waiting(|| self.waited.call(way, reason, NEVER, call))
+    }
+}
+
+/// Takes what there is.
+///
+/// # Safety
+/// The buffer is so large.
+unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> Result<usize> {
+    // SAFETY: passed on.
+    let call = |flags: c_int| unsafe { libc::recv(fd, buffer, size, flags | libc::MSG_DONTWAIT) };
+    let descriptor = table::enter(fd)?;
+    match descriptor.kind {
+        Kind::Stream if flags == 0 => waiting(|| descriptor.waited.stream(Way::In, &"read", size, |_| checked(call(0)))),
+        Kind::Stream | Kind::Socket if flags & libc::MSG_DONTWAIT == 0 => {
+            descriptor.call(Way::In, &"recv", |_| checked(call(flags)))
+        }
+        _ => once(|| call(flags)),
+    }
+}
+
+/// Takes what there is, of anything.
+///
+/// # Safety
+/// The buffer is so large.
+unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
+    let descriptor = table::enter(fd)?;
+    match descriptor.kind {
+        // SAFETY: passed on.
+        Kind::Stream | Kind::Socket => unsafe { receive(fd, buffer, size, 0) },
+        // SAFETY: passed on.
+        Kind::Pipe => descriptor.call(Way::In, &"read", |_| checked(unsafe { libc::read(fd, buffer, size) })),
+        // SAFETY: passed on.
+        Kind::File if size == 0 || buffer.is_null() => once(|| unsafe { libc::read(fd, buffer, size) }),
+        Kind::File => of_file(|fd| {
+            // SAFETY: passed on; a C program may leave it uninitialised, and it is only written to.
+            let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
+            foreign::read_file(fd, buffer)
+        })(fd),
+    }
+}
+
+/// A call on a file, which is not cut short, but not made either by who was asked to end.
+fn of_file(call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>) -> impl FnOnce(RawFd) -> Result<usize> {
+    move |fd| {
+        // SAFETY: looked at by `enter`; a program that closes it meanwhile gets what POSIX gives it.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        waiting(|| foreign::shielded(|| call(fd)))
+    }
+}
+
+/// Repeats `part`, which gets how much is done, until all is done. An error after the first part is left to the next call.
+fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
+    let mut done = 0;
+    loop {
+        match part(done) {
+            Ok(0) => return Ok(done),
+            Ok(more) => done += more,
+            Err(_) if done > 0 => return Ok(done),
+            Err(error) => return Err(error),
+        }
+        if done >= size {
+            return Ok(done);
+        }
+    }
+}
+
+/// Gives all to a socket.
+///
+/// # Safety
+/// The buffer is so large.
+unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> Result<usize> {
+    let quiet = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    let rest = |done: usize| {
+        // SAFETY: passed on; `done` is at most `size`.
+        let at = unsafe { buffer.byte_add(done) };
+        // SAFETY: passed on.
+        unsafe { libc::send(fd, at, size - done, quiet) }
+    };
+    let descriptor = table::enter(fd)?;
+    if flags & libc::MSG_DONTWAIT != 0 || !descriptor.kind.is_socket() {
+        return once(|| rest(0));
+    }
+    fully(size, |done| descriptor.call(Way::Out, &"write", |_| checked(rest(done))))
+}
+
+/// Gives all to anything.
+///
+/// # Safety
+/// The buffer is so large.
+unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> {
+    let descriptor = table::enter(fd)?;
+    if descriptor.kind.is_socket() {
+        // SAFETY: passed on.
+        return unsafe { send(fd, buffer, size, 0) };
+    }
+    if size == 0 || buffer.is_null() {
+        // SAFETY: passed on.
+        return once(|| unsafe { libc::write(fd, buffer, size) });
+    }
+    fully(size, |done| {
+        // SAFETY: passed on; `done` is at most `size`.
+        let at = unsafe { buffer.byte_add(done) };
+        if descriptor.kind == Kind::Pipe {
+            // SAFETY: passed on.
+            return descriptor.call(Way::Out, &"write", |_| checked(unsafe { libc::write(fd, at, size - done) }));
+        }
+        of_file(|fd| {
+            // SAFETY: passed on.
+            let buffer = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size - done) };
+            foreign::write_file(fd, buffer)
+        })(fd)
+    })
+}
+
+/// # Safety
+/// As accept(2).
+unsafe fn accept(fd: RawFd, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> Result<c_int> {
+    let descriptor = table::enter(fd)?;
+    // SAFETY: passed on.
+    let call = || unsafe { libc::accept4(fd, address, length, flags | libc::SOCK_NONBLOCK) } as isize;
+    let accepted = match descriptor.kind {
+        Kind::Stream | Kind::Socket => descriptor.call(Way::In, &"accept", |_| checked(call()))?,
+        _ => once(call)?,
+    };
+    table::put(accepted as c_int, descriptor.kind);
+    Ok(accepted as c_int)
+}
+
+/// # Safety
+/// As connect(2).
+unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Result<()> {
+    let descriptor = table::enter(fd)?;
+    foreign::check().map_err(|Cancelled| ECANCELED)?;
+    let mut pause = 50_000;
+    loop {
+        // SAFETY: passed on.
+        match once(|| unsafe { libc::connect(fd, address, length) } as isize) {
+            Ok(_) => return Ok(()),
+            // One that a signal interrupts goes on by itself.
+            Err(libc::EINPROGRESS | libc::EALREADY | EINTR) => break,
+            // A Unix listener's queue is full. The kernel offers nothing to wait for, so look again, ever less often.
+            Err(EAGAIN) => foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?,
+            Err(error) => return Err(error),
+        }
+        pause = (pause * 2).min(10_000_000);
+    }
+    descriptor.call(Way::Out, &"connect", |fd| {
+        rustix::net::sockopt::socket_error(fd)??;
+        match rustix::net::getpeername(fd) {
+            Ok(_) => Ok(()),
+            // Woken for nothing.
+            Err(Errno::NOTCONN) => Err(Errno::AGAIN),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
+    const INWARDS: c_int = (libc::POLLIN | libc::POLLPRI | libc::POLLRDHUP) as c_int;
+    let way = match events {
+        _ if events == libc::POLLOUT as c_int => Way::Out,
+        _ if events & !INWARDS == 0 && events & libc::POLLIN as c_int != 0 => Way::In,
+        _ => return Err(EINVAL),
+    };
+    let descriptor = table::enter(fd)?;
+    let look = |fd: BorrowedFd<'_>| {
+        let mut asked = libc::pollfd { fd: fd.as_raw_fd(), events: events as i16, revents: 0 };
+        // SAFETY: reads and writes the structure.
+        match checked(unsafe { libc::poll(&mut asked, 1, 0) } as isize)? {
+            0 => Err(Errno::AGAIN),
+            _ => Ok(c_int::from(asked.revents)),
+        }
+    };
+    let ready = waiting(|| descriptor.waited.call(way, &"poll", until, look))?;
+    if ready & libc::POLLNVAL as c_int != 0 { Err(EBADF) } else { Ok(ready) }
+}
+
+/// Writes all of a text, from where blocking does no harm.
+pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<()> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        // SAFETY: the text is so long.
+        match once(|| unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) }) {
+            Ok(written) => rest = &rest[written..],
+            Err(EINTR) => {}
+            Err(EAGAIN) => {
+                let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                // SAFETY: reads and writes the structure.
+                unsafe { libc::poll(&mut asked, 1, -1) };
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn count(result: Result<usize>) -> isize {
+    value(result.map(|count| count as isize), -1)
+}
+
+/// # Safety
+/// As accept(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: passed on.
+    value(unsafe { accept(fd, address, length, flags) }, -1)
+}
+
+/// # Safety
+/// As connect(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { connect(fd, address, length) })
+}
+
+/// # Safety
+/// As read(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_read(fd: c_int, buffer: *mut c_void, size: usize) -> isize {
+    // SAFETY: passed on.
+    count(unsafe { read(fd, buffer, size) })
+}
+
+/// # Safety
+/// As recv(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_recv(fd: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
+    // SAFETY: passed on.
+    count(unsafe { receive(fd, buffer, size, flags) })
+}
+
+/// # Safety
+/// As write(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_write(fd: c_int, buffer: *const c_void, size: usize) -> isize {
+    // SAFETY: passed on.
+    count(unsafe { write(fd, buffer, size) })
+}
+
+/// # Safety
+/// As send(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_send(fd: c_int, buffer: *const c_void, size: usize, flags: c_int) -> isize {
+    // SAFETY: passed on.
+    count(unsafe { send(fd, buffer, size, flags) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_poll_fd(fd: c_int, events: c_int, deadline_ns: u64) -> c_int {
+    value(poll(fd, events, deadline(deadline_ns)), -1)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_close(fd: c_int) -> c_int {
+    let closed = table::remove(fd).and_then(|()| {
+        // SAFETY: the program's, which gives it up.
+        once(|| unsafe { libc::close(fd) } as isize).map(drop)
+    });
+    status(closed)
+}

@@ -1,0 +1,116 @@
+//! Worker-locals under keys that are made while the program runs.
+//!
+//! A worker has one worker-local of Rust's with all its values, a plain thread one pthread key with the same: which, unlike a
+//! `thread_local!`, can be used anew by the destructors that run at the thread's end.
+
+use super::worker::guarded;
+use crate::failed;
+use libc::{EINVAL, ENOMEM, c_int};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use umcg::rt::foreign;
+
+type Destructor = extern "C-unwind" fn(*mut c_void);
+
+/// `umcg_local_t`. Never freed.
+pub(super) struct Key {
+    destructor: Option<Destructor>,
+}
+
+struct Value {
+    key: &'static Key,
+    value: *mut c_void,
+}
+
+/// The values of one worker or thread.
+#[derive(Default)]
+struct Values(RefCell<Vec<Value>>);
+
+umcg::worker_local! {
+    static VALUES: Values = Values::default();
+}
+
+impl Values {
+    fn get(&self, key: &'static Key) -> *mut c_void {
+        let values = self.0.borrow();
+        values.iter().find(|value| std::ptr::eq(value.key, key)).map_or(null_mut(), |value| value.value)
+    }
+
+    fn set(&self, key: &'static Key, new: *mut c_void) {
+        let mut values = self.0.borrow_mut();
+        match values.iter_mut().find(|value| std::ptr::eq(value.key, key)) {
+            Some(value) => value.value = new,
+            None => values.push(Value { key, value: new }),
+        }
+    }
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        for Value { key, value } in self.0.take().into_iter().rev() {
+            if let Some(destructor) = key.destructor.filter(|_| !value.is_null()) {
+                guarded(|| destructor(value));
+            }
+        }
+    }
+}
+
+/// Calls `f`, which does not switch, with the caller's values. None when there is no memory or pthread key for them.
+fn with<R>(f: impl FnOnce(&Values) -> R) -> Option<R> {
+    if foreign::is_worker() { Some(VALUES.with(f)) } else { of_thread().map(f) }
+}
+
+unsafe extern "C" fn drop_values(values: *mut c_void) {
+    // SAFETY: what `of_thread` gave the key.
+    drop(unsafe { Box::from_raw(values.cast::<Values>()) });
+}
+
+fn of_thread<'a>() -> Option<&'a Values> {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = (*KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: writes the key.
+        (unsafe { libc::pthread_key_create(&mut key, Some(drop_values)) } == 0).then_some(key)
+    }))?;
+    // SAFETY: the key is ours.
+    let mut values = unsafe { libc::pthread_getspecific(key) }.cast::<Values>();
+    if values.is_null() {
+        values = Box::into_raw(Box::default());
+        // SAFETY: likewise.
+        if unsafe { libc::pthread_setspecific(key, values.cast()) } != 0 {
+            // SAFETY: made just above.
+            drop(unsafe { Box::from_raw(values) });
+            return None;
+        }
+    }
+    // SAFETY: the thread's own, until its end.
+    Some(unsafe { &*values })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_local_create(destructor: Option<Destructor>) -> *const Key {
+    Box::leak(Box::new(Key { destructor }))
+}
+
+/// # Safety
+/// `key` is null or came from `umcg_local_create`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_local_get(key: *const Key) -> *mut c_void {
+    // SAFETY: passed on; keys are never freed.
+    let Some(key) = (unsafe { key.as_ref() }) else { return failed(EINVAL, null_mut()) };
+    with(|values| values.get(key)).unwrap_or(null_mut())
+}
+
+/// # Safety
+/// As `umcg_local_get`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_local_set(key: *const Key, value: *mut c_void) -> c_int {
+    // SAFETY: passed on; keys are never freed.
+    let Some(key) = (unsafe { key.as_ref() }) else { return failed(EINVAL, -1) };
+    match with(|values| values.set(key, value)) {
+        Some(()) => 0,
+        None => failed(ENOMEM, -1),
+    }
+}

@@ -1,0 +1,139 @@
+//! What the library knows about descriptors, by their numbers.
+//!
+//! ```text
+//!   number: root (4096) -> chunk (1024, made when needed, never freed) -> slot: lock + counted reference
+//! ```
+//!
+//! - T1: a slot's lock is held to look, to put and to take, never across a call that waits. References are counted up under it only; so who holds it
+//!   and finds the slot's own reference alone knows that nobody is in a call on the descriptor.
+//! - T2: a descriptor's number is the program's: nothing here closes one, except `umcg_close`. An entry that is found stale is forgotten.
+//!
+//! Not chosen: handles of their own in place of numbers: programs need the number for all the other calls there are, and a handle that is closed
+//! while another worker waits on it would dangle.
+
+use libc::{EBADF, EBUSY, EMFILE, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, OnceLock};
+use umcg::rt::foreign::Waited;
+use umcg_core::context::lock::HoldLock;
+
+/// How a descriptor is read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A socket of a byte stream.
+    Stream,
+    /// Any other socket.
+    Socket,
+    /// What has readiness and is no socket.
+    Pipe,
+    /// What has none, or is not ours alone.
+    File,
+}
+
+impl Kind {
+    pub(super) fn is_socket(self) -> bool {
+        matches!(self, Kind::Stream | Kind::Socket)
+    }
+}
+
+pub(super) struct Descriptor {
+    pub(super) kind: Kind,
+    pub(super) waited: Waited,
+}
+
+type Slot = HoldLock<Option<Arc<Descriptor>>>;
+
+const CHUNK: usize = 1 << 10;
+static ROOT: [OnceLock<Box<[Slot]>>; 1 << 12] = [const { OnceLock::new() }; 1 << 12];
+
+fn slot(fd: RawFd) -> Result<&'static Slot, c_int> {
+    let number = usize::try_from(fd).map_err(|_| EBADF)?;
+    let chunk = ROOT.get(number / CHUNK).ok_or(EMFILE)?;
+    let slots = match chunk.get() {
+        Some(slots) => slots,
+        // Not preempted, for others on its server might wait for it in the kernel.
+        None => umcg::critical(|| chunk.get_or_init(|| (0..CHUNK).map(|_| HoldLock::new(None)).collect())),
+    };
+    Ok(&slots[number % CHUNK])
+}
+
+/// What is known about a descriptor; found out now if it is the first time.
+pub(super) fn enter(fd: RawFd) -> Result<Arc<Descriptor>, c_int> {
+    let mut entry = slot(fd)?.lock();
+    if let Some(descriptor) = &*entry {
+        return Ok(descriptor.clone());
+    }
+    let descriptor = Arc::new(look_at(fd)?);
+    *entry = Some(descriptor.clone());
+    Ok(descriptor)
+}
+
+/// A descriptor is new: what was known about its number is out of date, if there is anything.
+pub(super) fn put(fd: RawFd, kind: Kind) {
+    let Ok(slot) = slot(fd) else { return };
+    let stale = slot.lock().replace(Arc::new(around(fd, kind)));
+    if let Some(Ok(stale)) = stale.map(Arc::try_unwrap) {
+        forget(stale);
+    }
+}
+
+/// Forgets a descriptor that is about to be closed.
+pub(super) fn remove(fd: RawFd) -> Result<(), c_int> {
+    let Ok(slot) = slot(fd) else { return Ok(()) };
+    let mut entry = slot.lock();
+    match entry.take().map(Arc::try_unwrap) {
+        None => Ok(()),
+        Some(Ok(descriptor)) => {
+            forget(descriptor);
+            Ok(())
+        }
+        Some(Err(used)) => {
+            *entry = Some(used);
+            Err(EBUSY)
+        }
+    }
+}
+
+/// Takes it off its driver, and leaves it open.
+fn forget(descriptor: Descriptor) {
+    let _ = descriptor.waited.into_inner().into_raw_fd();
+}
+
+fn around(fd: RawFd, kind: Kind) -> Descriptor {
+    // SAFETY: not negative; `forget` keeps it from being closed.
+    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    Descriptor { kind, waited: Waited::new(owned) }
+}
+
+fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: writes the structure.
+    if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
+        return Err(crate::errno());
+    }
+    // SAFETY: written above.
+    let mode = unsafe { stat.assume_init() }.st_mode & libc::S_IFMT;
+    let kind = match mode {
+        libc::S_IFSOCK if is_stream(fd) => Kind::Stream,
+        libc::S_IFSOCK => Kind::Socket,
+        // The standard streams belong to others too. No type: eventfd and its like.
+        libc::S_IFIFO | 0 if fd > 2 => Kind::Pipe,
+        _ => Kind::File,
+    };
+    if kind != Kind::File {
+        let mut on: c_int = 1;
+        // SAFETY: reads the number.
+        if unsafe { libc::ioctl(fd, libc::FIONBIO, &mut on) } != 0 {
+            return Err(crate::errno());
+        }
+    }
+    Ok(around(fd, kind))
+}
+
+fn is_stream(fd: RawFd) -> bool {
+    let (mut kind, mut size) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: writes the number.
+    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &mut size) };
+    asked == 0 && kind == libc::SOCK_STREAM
+}

@@ -1,0 +1,100 @@
+//! Giving way, waiting, and being asked to end.
+
+use super::{deadline, status, worker};
+use crate::{errno, set_errno};
+use libc::{ECANCELED, EINVAL, ETIMEDOUT};
+use std::ffi::{c_int, c_void};
+use umcg::Handle;
+use umcg::rt::foreign::{self, Cancelled};
+
+fn done(result: Result<(), Cancelled>) -> c_int {
+    status(result.map_err(|Cancelled| ECANCELED))
+}
+
+/// The worker or thread that C named.
+///
+/// # Safety
+/// `handle` is null, or came from `umcg_self` or `umcg_worker_handle`.
+unsafe fn named(handle: *mut c_void) -> Result<Handle, c_int> {
+    if handle.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: by the contract, from `Handle::into_raw`.
+    Ok(unsafe { Handle::from_raw(handle.cast_const().cast()) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_cancelled() -> c_int {
+    foreign::is_cancelled().into()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_shield_begin() -> c_int {
+    foreign::begin_shield();
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_shield_end() -> c_int {
+    status(if foreign::end_shield() { Ok(()) } else { Err(EINVAL) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_yield() -> c_int {
+    done(foreign::yield_now())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_sleep_ns(duration_ns: u64) -> c_int {
+    done(foreign::sleep_until(foreign::after(duration_ns)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_sleep_until_ns(time_ns: u64) -> c_int {
+    done(foreign::sleep_until(time_ns))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_self() -> *mut c_void {
+    Handle::current().into_raw().cast_mut().cast()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_park() -> c_int {
+    umcg_park_until(super::NO_TIMEOUT)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_park_until(deadline_ns: u64) -> c_int {
+    status(match foreign::park(deadline(deadline_ns)) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ETIMEDOUT),
+        Err(Cancelled) => Err(ECANCELED),
+    })
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_unpark(handle: *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { named(handle) }.map(Handle::unpark))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_hand_over(next: *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    let next = unsafe { named(next) };
+    status(next.and_then(|next| foreign::hand_over(next).map_err(|Cancelled| ECANCELED)))
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn umcg_blocking(function: Option<worker::Function>, arg: *mut c_void) -> *mut c_void {
+    let Some(function) = function else { return crate::failed(EINVAL, std::ptr::null_mut()) };
+    // A light worker comes back from the storage of a helper thread: errno goes with it.
+    let (result, of_the_call) = umcg::blocking(|| (function(arg), errno()));
+    set_errno(of_the_call);
+    result
+}

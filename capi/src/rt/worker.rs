@@ -1,0 +1,226 @@
+//! Workers: spawned, joined, asked to end.
+
+use super::{deadline, errno_of, status, value, versioned};
+use crate::string;
+use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, ENOTSUP, ESHUTDOWN, ETIMEDOUT};
+use std::ffi::{c_char, c_int, c_void};
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::ptr::{null, null_mut};
+use umcg::rt::foreign;
+use umcg::{Builder, Handle, JoinHandle, Runtime, SpawnError};
+use umcg_core::context::stack::StackError;
+
+/// `umcg_spawn_attr_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Attr {
+    size: usize,
+    stack_size: usize,
+    name: *const c_char,
+    deadline_ns: u64,
+    priority: c_int,
+    server: c_int,
+    own_tls: c_int,
+}
+
+const _: () = assert!(size_of::<Attr>() == 4 * size_of::<usize>() + 4 * size_of::<c_int>());
+
+impl Attr {
+    const DEFAULT: Attr =
+        Attr { size: size_of::<Attr>(), stack_size: 0, name: null(), deadline_ns: 0, priority: 128, server: -1, own_tls: 1 };
+}
+
+/// What C's functions get and return.
+#[derive(Clone, Copy)]
+pub(super) struct Pointer(*mut c_void);
+
+// SAFETY: what it points to is the business of the program, which passes it on knowingly.
+unsafe impl Send for Pointer {}
+
+pub(super) type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// `umcg_worker_t`: only its address is used.
+pub(super) enum Worker {}
+
+/// Calls `f`; an exception that would leave it, of whatever language, ends the process with the worker's name.
+pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
+    struct Left;
+    impl Drop for Left {
+        fn drop(&mut self) {
+            let name = umcg_core::raw::Worker::current().map(|worker| worker.name()).unwrap_or_default();
+            let name = if name.is_empty() { "without a name".to_owned() } else { format!("`{name}`") };
+            let text = format!("umcg: worker {name} was left by an exception; aborting\n");
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            std::process::abort();
+        }
+    }
+    let left = Left;
+    let result = f();
+    std::mem::forget(left);
+    result
+}
+
+/// The body of a worker.
+fn run(function: Function, arg: Pointer) -> Pointer {
+    foreign::begin();
+    guarded(|| Pointer(function(arg.0)))
+}
+
+/// What the attributes mean.
+fn builder<'a>(attr: &Attr, name: &'a str) -> Result<Builder<'a>, c_int> {
+    let mut builder = Builder::new().name(name).stack_size(attr.stack_size);
+    builder = builder.priority(u8::try_from(attr.priority).map_err(|_| EINVAL)?);
+    if attr.server != -1 {
+        builder = builder.server(usize::try_from(attr.server).map_err(|_| EINVAL)?);
+    }
+    if attr.deadline_ns != 0 {
+        builder = builder.deadline(foreign::instant(attr.deadline_ns));
+    }
+    if matches!(attr.own_tls, 0 | 1) { Ok(builder) } else { Err(EINVAL) }
+}
+
+fn reason(error: SpawnError) -> c_int {
+    match error {
+        SpawnError::Stack(StackError::TooLarge) => EINVAL,
+        SpawnError::Closed => ESHUTDOWN,
+        _ if umcg_core::storage::available().is_err() => ENOTSUP,
+        _ => ENOMEM,
+    }
+}
+
+/// # Safety
+/// For a light worker as `Builder::spawn_light`: C's programs are told.
+unsafe fn make(
+    runtime: Option<&Runtime>,
+    builder: &Builder<'_>,
+    is_light: bool,
+    function: Option<Function>,
+    arg: *mut c_void,
+) -> Result<*mut Worker, c_int> {
+    let function = function.ok_or(EINVAL)?;
+    let arg = Pointer(arg);
+    let body = move || run(function, arg);
+    let made = match runtime {
+        // SAFETY: passed on.
+        Some(runtime) if is_light => unsafe { runtime.build_light(builder, body) },
+        Some(runtime) => runtime.build(builder, body),
+        None => {
+            foreign::start_global().map_err(|error| if errno_of(error) == EAGAIN { EAGAIN } else { ENOMEM })?;
+            // SAFETY: passed on.
+            if is_light { unsafe { builder.spawn_light(body) } } else { builder.spawn(body) }
+        }
+    };
+    made.map(|worker| foreign::into_raw(worker).cast_mut().cast()).map_err(reason)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_spawn(function: Option<Function>, arg: *mut c_void) -> *mut Worker {
+    // SAFETY: it is no light worker.
+    value(unsafe { make(None, &const { Builder::new() }, false, function, arg) }, null_mut())
+}
+
+/// # Safety
+/// `rt` is null or a runtime; `attr` is null or points to attributes, and `function` is what they say it may be.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_spawn_attr(
+    rt: *const Runtime,
+    attr: *const Attr,
+    function: Option<Function>,
+    arg: *mut c_void,
+) -> *mut Worker {
+    // SAFETY: passed on; all bytes are valid in the fields.
+    let attr = match unsafe { versioned(Attr::DEFAULT, attr) } {
+        Ok(attr) => attr,
+        Err(error) => return value(Err(error), null_mut()),
+    };
+    // SAFETY: passed on.
+    let name = unsafe { string(attr.name) }.unwrap_or_default();
+    // SAFETY: passed on.
+    let runtime = unsafe { rt.as_ref() };
+    // SAFETY: passed on.
+    let made = builder(&attr, &name).and_then(|builder| unsafe { make(runtime, &builder, attr.own_tls == 0, function, arg) });
+    value(made, null_mut())
+}
+
+/// The worker that C named. Whoever uses the handle up takes it out of its cover.
+///
+/// # Safety
+/// `worker` is null, or a worker that is neither joined nor detached.
+unsafe fn named(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
+    if worker.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: `make` made it of a handle of this type, and who uses that up does not use it again.
+    Ok(ManuallyDrop::new(unsafe { foreign::from_raw(worker.cast_const().cast()) }))
+}
+
+/// # Safety
+/// As `named`.
+unsafe fn named_other(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
+    // SAFETY: passed on.
+    let worker = unsafe { named(worker) }?;
+    if worker.handle() == Handle::current() { Err(EDEADLK) } else { Ok(worker) }
+}
+
+/// Takes what the worker returned.
+///
+/// # Safety
+/// `result` is null or writable.
+unsafe fn take(worker: ManuallyDrop<JoinHandle<Pointer>>, result: *mut *mut c_void) -> Result<(), c_int> {
+    let joined = foreign::shielded(|| ManuallyDrop::into_inner(worker).join());
+    let returned = joined.map_err(|_| ECANCELED)?;
+    if !result.is_null() {
+        // SAFETY: passed on.
+        unsafe { *result = returned.0 };
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As `named` and `take`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_join(worker: *mut Worker, result: *mut *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    let worker = unsafe { named_other(worker) };
+    // SAFETY: passed on.
+    status(worker.and_then(|worker| unsafe { take(worker, result) }))
+}
+
+/// # Safety
+/// As `named` and `take`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_join_until(worker: *mut Worker, result: *mut *mut c_void, deadline_ns: u64) -> c_int {
+    // SAFETY: passed on.
+    let worker = unsafe { named_other(worker) };
+    let ended = worker.and_then(|worker| {
+        let ended = worker.is_finished() || foreign::wait_for(&worker, deadline(deadline_ns)).map_err(|_| ECANCELED)?;
+        if ended { Ok(worker) } else { Err(ETIMEDOUT) }
+    });
+    // SAFETY: passed on.
+    status(ended.and_then(|worker| unsafe { take(worker, result) }))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_detach(worker: *mut Worker) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { named(worker) }.map(|worker| drop(ManuallyDrop::into_inner(worker))))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_abort(worker: *mut Worker) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { named(worker) }.map(|worker| foreign::abort(&worker)))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_worker_handle(worker: *mut Worker) -> *mut c_void {
+    // SAFETY: passed on.
+    value(unsafe { named(worker) }.map(|worker| worker.handle().into_raw().cast_mut().cast()), null_mut())
+}
