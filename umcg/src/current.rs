@@ -2,6 +2,7 @@
 
 use crate::server::nanoseconds;
 use crate::{NotAWorker, Ready, TimedOut, WorkerId};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 use umcg_core::raw::{Running, Worker};
 
@@ -88,22 +89,17 @@ pub fn switch_to_deadline(next: Ready, deadline: Instant) -> Result<(), TimedOut
 /// worker's home thread, or on a helper thread for a light worker; then some server gets [`Event::Wake`](crate::Event::Wake), and the call returns
 /// when a server switches to the worker. A caller that is no worker just calls `f`.
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
-    /// Ends the scope also when `f` panics.
-    struct Scope;
-    impl Drop for Scope {
-        fn drop(&mut self) {
-            // Looked up anew: `f` may have unregistered the worker.
-            if let Some(worker) = Worker::current() {
-                // SAFETY: the caller is that worker; a new one, which is in no scope, is left as it is.
-                unsafe { worker.end_blocking() };
-            }
-        }
-    }
     let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_blocking() };
-    let _scope = Scope;
-    f()
+    // A kernel thread counts its panics: one that began on the helper must end there, not on the server.
+    let result = catch_unwind(AssertUnwindSafe(f));
+    // Looked up anew: `f` may have unregistered the worker.
+    if let Some(worker) = Worker::current() {
+        // SAFETY: the caller is that worker; a new one, which is in no scope, is left as it is.
+        unsafe { worker.end_blocking() };
+    }
+    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Calls `f`; the calling worker is not preempted meanwhile. If that was due, it gives way right afterwards. A caller that is no worker just

@@ -315,7 +315,11 @@ impl Runtime {
             std::mem::forget(self.shared.clone());
         }
         self.join_threads();
-        if left == 0 { Ok(()) } else { Err(left) }
+        if left > 0 {
+            return Err(left);
+        }
+        self.shared.give_group_back();
+        Ok(())
     }
 
     fn close(&self) {

@@ -190,7 +190,9 @@ fn hand_on(local: &Local) {
 /// Whether there is something for this server to do.
 fn has_work(local: &Local) -> bool {
     let shared = local.shared();
-    shared.attention() || local.has_work() || shared.group.has_events()
+    // The end, too: two last workers that end at once may each not have seen the other's end.
+    let is_empty = shared.closing.load(Relaxed) && shared.live() == 0;
+    shared.attention() || local.has_work() || shared.group.has_events() || is_empty
 }
 
 /// Looks for a bounded time. True when there is something to do.

@@ -263,11 +263,13 @@ fn leave_for_good(task: &'static Task) {
 /// On the server's stack: the worker has left its own for good.
 fn ended(local: &Local, worker: Runnable) {
     let task = worker.into_task();
+    // Who sees DONE may use the descriptor again: so that is looked at first.
+    let scope = task.scope.load(Relaxed);
     // ORDERING(join.1): Release, pairs with join.2; Acquire, pairs with join.3 and with join.5.
     match task.join.swap(DONE, AcqRel) {
-        RUNNING => end_count(local, task),
+        RUNNING => end_count(local, scope),
         DETACHED if task.result.load(Relaxed).is_null() => {
-            end_count(local, task);
+            end_count(local, scope);
             // SAFETY: nobody has a right to it any more, and it is suspended for good.
             unsafe { local.recycle(task) };
         }
@@ -277,15 +279,16 @@ fn ended(local: &Local, worker: Runnable) {
             local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
         }
         waiter => {
-            end_count(local, task);
+            end_count(local, scope);
             wake(local, waiter);
         }
     }
 }
 
 /// One worker less; who waits for a scope may go on.
-fn end_count(local: &Local, task: &'static Task) {
-    super::scope::ended(task);
+fn end_count(local: &Local, scope: *mut ()) {
+    // SAFETY: the scope that the worker was put into, if any; it is told once.
+    unsafe { super::scope::ended(scope) };
     // ORDERING(ended): Release, pairs with the Acquire in `Shared::live`.
     local.ended.store(local.ended.load(Relaxed) + 1, Release);
 }

@@ -4,11 +4,9 @@ use super::cancel::Shield;
 use super::handle::Handle;
 use super::join::{JoinError, JoinHandle};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
-use super::task::Task;
 use super::{global, park, server};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// How many workers of a scope there are, and who waits for them. Lies in the frame of [`scope`].
@@ -22,11 +20,13 @@ const OPEN: usize = 1;
 const WORKER: usize = 2;
 
 /// A worker has ended; it may have been one of a scope.
+///
+/// # Safety
+/// Null, or the [`Count`] of the worker's scope, which is told this once.
 #[inline]
-pub(crate) fn ended(task: &Task) {
+pub(crate) unsafe fn ended(scope: *mut ()) {
     // SAFETY: null, or a scope that waits for this worker.
-    let Some(count) = (unsafe { task.scope.load(Relaxed).cast::<Count>().as_ref() }) else { return };
-    task.scope.store(null_mut(), Relaxed);
+    let Some(count) = (unsafe { scope.cast::<Count>().as_ref() }) else { return };
     let owner = count.owner; // the scope may be gone as soon as it is told
     // ORDERING(scope.1): Release, pairs with scope.2: the scope sees all that its workers did; Acquire: and the last one what the others did.
     if count.left.fetch_sub(WORKER, AcqRel) == WORKER {

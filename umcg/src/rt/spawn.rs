@@ -351,8 +351,12 @@ unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
     let f = unsafe { room.cast::<F>().read() };
     let mut packet: Option<Packet<R>> = None;
     let body = || {
-        packet =
-            Some(if super::cancel::is_asked(task) { Err(Box::new(Unwinding(1))) } else { catch_unwind(AssertUnwindSafe(f)) });
+        packet = Some(if super::cancel::is_asked(task) {
+            // Not begun, but what it owns has destructors as well.
+            catch_unwind(AssertUnwindSafe(|| drop(f))).and_then(|()| Err(Box::new(Unwinding(1))))
+        } else {
+            catch_unwind(AssertUnwindSafe(f))
+        });
         // What comes now are destructors, of locals too: unwinding out of them would end the process.
         super::cancel::shield_for_good(task);
         local::clear(task);
