@@ -91,8 +91,8 @@ struct Waiters(Option<NonNull<Waiter>>);
 // SAFETY: the list is used under its lock, and what it points to stays until it was taken out, under the same lock (S4).
 unsafe impl Send for Waiters {}
 
-/// See the module.
-#[repr(align(64))]
+/// See the module. In this order, so that a report and a wait touch one cache line.
+#[repr(C, align(64))]
 pub(crate) struct Source {
     state: AtomicU64,
     slots: [AtomicPtr<()>; 2],
