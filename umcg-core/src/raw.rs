@@ -21,6 +21,11 @@ pub use umcg_context::stack::Class;
 #[derive(Clone, Copy)]
 pub struct Group(&'static group::Group);
 
+/// A visit to a group.
+pub struct Visit {
+    _visit: group::Visit,
+}
+
 impl PartialEq for Group {
     fn eq(&self, other: &Group) -> bool {
         std::ptr::eq(self.0, other.0)
@@ -55,6 +60,12 @@ impl Group {
     /// The hook does so, and the group has no workers yet.
     pub unsafe fn set_hook(self, hook: fn(usize), argument: usize) {
         self.0.set_hook(Some(hook), argument);
+    }
+
+    /// Keeps [`Group::unmake`] from returning as long as the result lives: for who makes a worker runnable, and then still needs what ends with the group's
+    /// owner. Called while a worker of the group cannot end.
+    pub fn visit(self) -> Visit {
+        Visit { _visit: self.0.visit() }
     }
 
     /// Whether an event or a deadline may be waiting to be collected. A hint.
@@ -367,14 +378,20 @@ impl Worker {
         light::upper(self.0)
     }
 
-    /// The light worker that this is the upper part of.
+    /// The worker as a word. Descriptors are recycled and never freed.
+    #[inline(always)]
+    pub fn into_ptr(self) -> *mut () {
+        (self.0 as *const umcg::worker::Worker).cast_mut().cast()
+    }
+
+    /// The worker again.
     ///
     /// # Safety
-    /// It is one.
+    /// The word came from [`Worker::into_ptr`].
     #[inline(always)]
-    pub unsafe fn of_upper(upper: *mut u8) -> Worker {
-        // SAFETY: passed on; descriptors are never unmapped.
-        Worker(unsafe { light::of_upper(upper) })
+    pub unsafe fn from_ptr(pointer: *mut ()) -> Worker {
+        // SAFETY: by the contract; descriptors are never freed.
+        Worker(unsafe { &*pointer.cast::<umcg::worker::Worker>() })
     }
 
     /// The room of a light worker that was made with so much of it.
@@ -556,6 +573,11 @@ impl Running {
         // SAFETY: passed on.
         unsafe { operation::worker_switch(self.inside, self.server, next.0, deadline) }
     }
+}
+
+/// Whether thread workers move to their servers' kernel threads, so that any two workers can switch to each other directly.
+pub fn threads_move() -> bool {
+    thread::carrier() == Carrier::Moving
 }
 
 /// What a worker is doing.

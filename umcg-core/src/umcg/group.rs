@@ -21,6 +21,8 @@ pub(crate) struct Group {
     /// A [`Hook`], or 0.
     hook: AtomicUsize,
     hook_argument: AtomicUsize,
+    /// How many are using what belongs to the group's owner, and have to be waited for before that ends: see [`Group::visit`].
+    visitors: AtomicUsize,
     next: Link<Group>,
 }
 
@@ -38,6 +40,7 @@ impl Group {
             lists: Lists::new(clock, |node| thread::release(Worker::of(node))),
             hook: AtomicUsize::new(0),
             hook_argument: AtomicUsize::new(0),
+            visitors: AtomicUsize::new(0),
             next: Link::none(),
         }
     }
@@ -54,8 +57,18 @@ impl Group {
         group
     }
 
-    /// Lets it be made again. It has no servers and no workers.
+    /// Keeps the group from being given back. The caller has a worker of it that does not end meanwhile; for the time after that, this is what it needs.
+    pub(crate) fn visit(&'static self) -> Visit {
+        self.visitors.fetch_add(1, Relaxed);
+        Visit(self)
+    }
+
+    /// Lets it be made again, once nobody visits it. It has no servers and no workers.
     pub(crate) fn unmake(&'static self) {
+        // ORDERING(visitors.1): Acquire, pairs with visitors.2: what visitors did is over. Who came did so while there were workers.
+        while self.visitors.load(Acquire) != 0 {
+            std::thread::yield_now();
+        }
         self.set_hook(None, 0);
         SPARE.lock().push(self);
     }
@@ -68,7 +81,9 @@ impl Group {
     }
 
     /// Posts an event of a worker of this group, and tells the hook.
-    pub(crate) fn post(&self, worker: &'static Worker, kind: Kind, deadline: Option<u64>) {
+    pub(crate) fn post(&'static self, worker: &'static Worker, kind: Kind, deadline: Option<u64>) {
+        // Once it is posted the worker may run, and end, and the hook's owner with it.
+        let _visit = self.visit();
         self.lists.post(&worker.node, kind, deadline);
         // ORDERING(hook.2): Acquire, pairs with hook.1.
         let hook = self.hook.load(Acquire);
@@ -76,6 +91,16 @@ impl Group {
         if let Some(hook) = unsafe { std::mem::transmute::<usize, Option<Hook>>(hook) } {
             hook(self.hook_argument.load(Relaxed));
         }
+    }
+}
+
+/// A visit to a group, until it is dropped.
+pub(crate) struct Visit(&'static Group);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // ORDERING(visitors.2): Release, pairs with visitors.1.
+        self.0.visitors.fetch_sub(1, Release);
     }
 }
 

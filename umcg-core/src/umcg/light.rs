@@ -173,16 +173,6 @@ pub(crate) fn upper(worker: &Worker) -> *mut u8 {
     (worker as *const Worker).cast::<u8>().cast_mut().wrapping_add(UPPER_OFFSET)
 }
 
-/// The light worker that this is the upper part of.
-///
-/// # Safety
-/// It is one.
-#[inline(always)]
-pub(crate) unsafe fn of_upper(upper: *mut u8) -> &'static Worker {
-    // SAFETY: by the contract; descriptors are never unmapped.
-    unsafe { &*upper.wrapping_sub(UPPER_OFFSET).cast::<Worker>() }
-}
-
 /// The room below a light worker that was made with so much of it.
 #[inline(always)]
 pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {

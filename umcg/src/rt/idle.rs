@@ -147,7 +147,7 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     }
     let shared = local.shared();
     let word = &shared.seats[local.here().index()].sleeping;
-    let in_driver = shared.driver.has_sources() && !shared.sleepers.in_driver.swap(true, Relaxed);
+    let in_driver = !shared.sleepers.in_driver.swap(true, Relaxed);
     word.store(if in_driver { IN_DRIVER } else { ON_FUTEX }, Relaxed);
     shared.sleepers.asleep.fetch_add(1, Relaxed);
     if shared.seats.len() == 1 {

@@ -24,9 +24,10 @@ use super::cancel::{self, Shield};
 use super::handle::Handle;
 use super::park;
 use super::runnable::Runnable;
+use super::runtime;
 use super::scheduler::Why;
 use super::server::{self, Local};
-use super::task::Task;
+use super::task::{IS_THREAD, Task};
 use super::time;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -196,9 +197,9 @@ impl<R> std::fmt::Debug for JoinHandle<R> {
 
 /// # Safety
 /// The worker has left a packet of R, which nobody has read.
-unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
+pub(crate) unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
     let place = task.result.load(Relaxed);
-    if in_place::<R>() {
+    if in_place::<R>() && task.flags.load(Relaxed) & IS_THREAD == 0 {
         // SAFETY: passed on.
         unsafe { place.cast::<Packet<R>>().read() }
     } else {
@@ -243,7 +244,7 @@ unsafe fn leave_packet<R>(room: *mut (), packet: Packet<R>) -> *mut () {
 }
 
 /// Drops what nobody wants. A panic in its destructor is like one in a detached worker: it is over with that.
-fn forget_quietly<R>(packet: Packet<R>) {
+pub(crate) fn forget_quietly<R>(packet: Packet<R>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(packet)));
 }
 
@@ -281,6 +282,33 @@ fn ended(local: &Local, worker: Runnable) {
         waiter => {
             end_count(local, scope);
             wake(local, waiter);
+        }
+    }
+}
+
+/// Whether somebody wants what an ended worker has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Wanted,
+    Unwanted,
+}
+
+/// The calling thread, a worker no more, has left its packet.
+pub(crate) fn end_outside(task: &'static Task) -> Ending {
+    // ORDERING(join.1): as in `ended`.
+    match task.join.swap(DONE, AcqRel) {
+        RUNNING => Ending::Wanted,
+        DETACHED => Ending::Unwanted,
+        waiter => {
+            // SAFETY: a waiter is the address of a task, which is never freed.
+            let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
+            if waiter & SUSPENDED != 0 {
+                // SAFETY: the word gave the right to run it.
+                runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
+            } else {
+                park::unpark(task);
+            }
+            Ending::Wanted
         }
     }
 }

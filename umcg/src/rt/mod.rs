@@ -13,6 +13,7 @@
 //! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
 //! | `scheduler`, `runnable`, `per_server`, `here` | who runs next, and what schedulers are made of |
 //! | `task` | the descriptor of a worker |
+//! | `on_thread` | full workers where they have to be threads |
 //! | `local`, `future`, `dump` | worker-locals, futures, and the text for people |
 
 mod builder;
@@ -27,6 +28,7 @@ mod here;
 mod idle;
 mod join;
 mod local;
+mod on_thread;
 pub(crate) mod park;
 mod per_server;
 mod runnable;

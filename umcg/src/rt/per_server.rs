@@ -3,16 +3,18 @@
 //! A biased lock. The owner is the server's kernel thread, as [`Here`] proves; it announces itself by a plain store and looks whether it has been revoked.
 //! Others are rare (a thief, a dump, an end of the runtime): they take a mutex, revoke, and wait until the owner is outside.
 //!
-//!     owner                                  another one
-//!     busy := true                           lock the mutex
-//!     light()                                revoked := true
-//!     revoked?  no: inside                   heavy()
-//!               yes: busy := false,          wait until not busy: inside
-//!                    lock the mutex,         …
-//!                    busy := true,           revoked := false
-//!                    unlock: inside          unlock the mutex
-//!     …
-//!     busy := false
+//! ```text
+//! owner                                  another one
+//! busy := true                           lock the mutex
+//! light()                                revoked := true
+//! revoked?  no: inside                   heavy()
+//!           yes: busy := false,          wait until not busy: inside
+//!                lock the mutex,         …
+//!                busy := true,           revoked := false
+//!                unlock: inside          unlock the mutex
+//! …
+//! busy := false
+//! ```
 //!
 //! Invariants:
 //!

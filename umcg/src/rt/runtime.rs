@@ -2,6 +2,7 @@
 
 use super::here::Here;
 use super::idle::Sleepers;
+use super::on_thread;
 use super::runnable::Runnable;
 use super::scheduler::{Scheduler, Wake, Why};
 use super::server::{self, Local};
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     pub(crate) scheduler: Box<dyn Scheduler>,
     /// The scheduler ranks workers.
     pub(crate) ranked: bool,
+    /// Workers switch to each other without the server between.
+    pub(crate) switches_directly: bool,
     /// The scheduler leaves the last worker made ready to its server.
     pub(crate) has_slots: bool,
     pub(crate) group: Group,
@@ -101,6 +104,8 @@ pub(crate) struct Shared {
     urgent: AtomicU64,
     /// Workers that were made by others than servers.
     pub(crate) spawned_outside: AtomicU64,
+    /// Workers that ended as threads.
+    ended_outside: AtomicU64,
     /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less those that came back.
     pub(crate) blocked: AtomicUsize,
     /// Its owner waits for the end.
@@ -132,6 +137,7 @@ impl Shared {
         Shared {
             ranked: scheduler.is_ranked(),
             has_slots: scheduler.has_slots(),
+            switches_directly: on_thread::switch_directly(),
             scheduler,
             group: Group::make(),
             seats: (0..servers).map(|_| Seat::new()).collect(),
@@ -143,6 +149,7 @@ impl Shared {
             preempts: preemption.is_some(),
             urgent: AtomicU64::new(u64::MAX),
             spawned_outside: AtomicU64::new(0),
+            ended_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             attention: AtomicU32::new(0),
@@ -153,7 +160,7 @@ impl Shared {
     /// How many workers there are. Exact when nobody is making one.
     pub(crate) fn live(&self) -> u64 {
         // What has ended is counted first: so a worker that is made meanwhile is not missed, nor one that made it.
-        let ended: u64 = self.seats.iter().map(Seat::ended).sum();
+        let ended: u64 = self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(Acquire);
         let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
         // ORDERING(outside): SeqCst with itself: a worker made from outside is counted before it is ready.
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
@@ -187,6 +194,18 @@ impl Shared {
     pub(crate) fn go_on(&self) {
         // ORDERING(stopping.2): Release, pairs with stopping.1.
         self.attention.fetch_sub(STOPPING, Release);
+    }
+
+    /// One worker less, which ended as a thread.
+    pub(crate) fn count_end_outside(&self, scope: *mut ()) {
+        let _visit = self.group.visit();
+        // SAFETY: the scope that the worker was put into, if any; it is told once.
+        unsafe { super::scope::ended(scope) };
+        // ORDERING(ended): Release, pairs with the Acquire in `live`.
+        self.ended_outside.fetch_add(1, Release);
+        if self.closing.load(SeqCst) {
+            self.sleepers.wake_all(self);
+        }
     }
 
     /// Ends the servers: there are no workers any more, or they are given up.
@@ -237,6 +256,8 @@ impl Shared {
     /// Gives a worker to the scheduler, from anywhere else.
     #[cold]
     fn ready_outside(&self, worker: Runnable, why: Why) {
+        // Once the scheduler has the worker it may run and end, and the runtime with it.
+        let _visit = self.group.visit();
         let rank = if self.ranked { self.scheduler.rank(&worker) } else { 0 };
         let wake = self.scheduler.ready(worker, why, None);
         self.wake_from_outside(wake, rank);

@@ -16,6 +16,13 @@ pub(crate) struct Count {
     owner: Handle,
 }
 
+impl Count {
+    /// As a task keeps it.
+    pub(crate) fn as_ptr(&self) -> *mut () {
+        (self as *const Count).cast_mut().cast()
+    }
+}
+
 const OPEN: usize = 1;
 const WORKER: usize = 2;
 

@@ -1,20 +1,21 @@
 //! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and does what the worker left to be done.
 //!
 //! A worker that stops leaves a *step* with its server: a function that the server calls on its own stack once the worker is wholly suspended, with the right
-//! to run it. So nobody finds a worker that is still on its way out, and no lock is held across a switch.
+//! to run it. So nobody finds a worker that is still on its way out, and no lock is held across a switch. A step may run on the stack of the next worker, so
+//! it asks nowhere who the caller is: that would let the next worker be preempted in the midst of it.
 //!
 //! `Local` is touched by its kernel thread: by the loop here, and by workers that run on it, inside the library (that is, not preempted). What others read
 //! of it is said at the field.
 
 use super::here::Here;
-use super::idle;
 use super::per_server::{Biased, Load};
 use super::runnable::Runnable;
 use super::runtime::Shared;
 use super::scheduler::Why;
 use super::spawn::WorkerKind;
-use super::task::{IS_FULL, IS_PLAIN, Task};
+use super::task::{IS_FULL, IS_PLAIN, IS_THREAD, Task};
 use super::time::Timers;
+use super::{idle, on_thread};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -255,6 +256,9 @@ pub(crate) fn in_loop() -> Option<&'static Local> {
 /// The caller has the right to run it.
 #[inline]
 pub(crate) unsafe fn recycle(task: &'static Task) {
+    if task.flags.load(Relaxed) & IS_THREAD != 0 {
+        return on_thread::give_back(task);
+    }
     match running() {
         // SAFETY: passed on; the caller is on that server.
         Some(running) if std::ptr::eq(running.local().shared, task.shared.load(Relaxed)) => unsafe {
@@ -294,6 +298,11 @@ unsafe extern "C" fn take_step(local: *mut ()) {
 pub fn yield_now() {
     let Some(running) = running() else { return std::thread::yield_now() };
     let task = running.task();
+    if running.local().shared().ranked {
+        // Through the server, so that the caller is among those to choose from.
+        running.leave(yielded);
+        return super::cancel::check(task);
+    }
     match running.local().next_without_server() {
         Some(next) => running.switch_to(next, yielded),
         // There is nobody else; the server has something to do itself now and then.
@@ -364,7 +373,8 @@ impl Local {
     /// The server itself has something to do.
     #[inline(always)]
     fn is_due(&self) -> bool {
-        self.countdown.get() == 0 || self.shared().attention()
+        let shared = self.shared();
+        self.countdown.get() == 0 || shared.attention() || !shared.switches_directly
     }
 
     /// Whom to run next, asked by the worker that is about to stop; none also if the server has something to do first.
@@ -442,7 +452,9 @@ impl Local {
             Kind::Preempt => Why::Preempted,
             _ => Why::Yielded,
         };
+        let task = Task::of(worker);
+        task.carrier.store(worker.into_ptr(), Relaxed); // news for a thread's first event only
         // SAFETY: the event gave the right to run it.
-        self.make_ready(unsafe { Runnable::new(Task::of(worker)) }, why);
+        self.make_ready(unsafe { Runnable::new(task) }, why);
     }
 }

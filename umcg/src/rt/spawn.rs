@@ -7,10 +7,11 @@ use super::runtime::{self, Shared};
 use super::scheduler::Why;
 use super::server::{self, Local};
 use super::task::{DEFAULT_PRIORITY, IS_FULL, IS_PLAIN, IS_WORKER, NO_SERVER, Task};
-use super::{global, local, scope, time};
+use super::{global, local, on_thread, scope, time};
 use std::alloc::Layout;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 use umcg_core::context::stack::StackError;
@@ -24,6 +25,8 @@ pub enum SpawnError {
     Stack(StackError),
     /// No memory for thread-local storage.
     Storage,
+    /// No thread, where a worker with storage of its own has to be one.
+    Thread,
     /// The runtime has been shut down.
     Closed,
 }
@@ -33,6 +36,7 @@ impl fmt::Display for SpawnError {
         match self {
             SpawnError::Stack(error) => error.fmt(f),
             SpawnError::Storage => f.write_str("no memory for thread-local storage"),
+            SpawnError::Thread => f.write_str("no thread to be had"),
             SpawnError::Closed => f.write_str("the runtime has been shut down"),
         }
     }
@@ -54,6 +58,7 @@ impl From<uth::Error> for SpawnError {
     fn from(error: uth::Error) -> Self {
         match error {
             uth::Error::Stack(error) => SpawnError::Stack(error),
+            uth::Error::Storage(_) => SpawnError::Storage,
             _ => SpawnError::Stack(StackError::OutOfMemory),
         }
     }
@@ -186,6 +191,10 @@ impl<'a> Builder<'a> {
     {
         let local = running.local();
         let shared = local.shared();
+        if on_thread::is_needed(kind) {
+            // SAFETY: passed on.
+            return unsafe { self.make_outside(kind, shared, f, scope) };
+        }
         // SAFETY: passed on.
         let task = unsafe { self.carve(kind, shared, Some(local), f) }?;
         put_into_scope(task, scope);
@@ -212,6 +221,14 @@ impl<'a> Builder<'a> {
     {
         // ORDERING(outside): SeqCst with itself: see `Shared::live`. Counted first, so that the runtime does not end in between.
         shared.spawned_outside.fetch_add(1, SeqCst);
+        if on_thread::is_needed(kind) {
+            let scope = scope.map_or(null_mut(), scope::Count::as_ptr);
+            // SAFETY: passed on.
+            let made = unsafe { on_thread::make(self, shared, f, scope) };
+            return made.inspect_err(|_| {
+                shared.spawned_outside.fetch_sub(1, SeqCst);
+            });
+        }
         let task = match shared.closing.load(SeqCst) {
             true => Err(SpawnError::Closed),
             // SAFETY: passed on.
@@ -292,15 +309,25 @@ impl<'a> Builder<'a> {
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<raw::Worker, SpawnError> {
-        let class = match self.stack_size {
-            0 => shared.class,
-            size => raw::Class::for_size(size).ok_or(SpawnError::Stack(StackError::TooLarge))?,
-        };
+        let class = self.class(shared)?;
         let worker = match kind {
             WorkerKind::Light => raw::Worker::carve(shared.group, class, self.name, room, entry),
             WorkerKind::Full => raw::Worker::carve_full(shared.group, class, self.name, room, entry),
         };
         Ok(worker?)
+    }
+
+    /// The stack of its worker.
+    pub(crate) fn class(&self, shared: &Shared) -> Result<raw::Class, SpawnError> {
+        match self.stack_size {
+            0 => Ok(shared.class),
+            size => raw::Class::for_size(size).ok_or(SpawnError::Stack(StackError::TooLarge)),
+        }
+    }
+
+    /// The name of its worker, or this one.
+    pub(crate) fn name_or(&self, other: &str) -> String {
+        if self.name.is_empty() { other.to_owned() } else { self.name.replace('\0', " ") }
     }
 
     #[inline(always)]
@@ -309,7 +336,7 @@ impl<'a> Builder<'a> {
     }
 
     #[cold]
-    fn set_hints(&self, task: &Task) {
+    pub(crate) fn set_hints(&self, task: &Task) {
         task.hints.priority.store(self.priority, Relaxed);
         task.hints.server.store(self.server, Relaxed);
         task.hints.deadline.store(self.deadline, Relaxed);
@@ -350,22 +377,26 @@ unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
     // SAFETY: `carve_in_place` wrote it there; it is read once.
     let f = unsafe { room.cast::<F>().read() };
     let mut packet: Option<Packet<R>> = None;
-    let body = || {
-        packet = Some(if super::cancel::is_asked(task) {
-            // Not begun, but what it owns has destructors as well.
-            catch_unwind(AssertUnwindSafe(|| drop(f))).and_then(|()| Err(Box::new(Unwinding(1))))
-        } else {
-            catch_unwind(AssertUnwindSafe(f))
-        });
-        // What comes now are destructors, of locals too: unwinding out of them would end the process.
-        super::cancel::shield_for_good(task);
-        local::clear(task);
-    };
+    let body = || packet = Some(run_body(task, f));
     // SAFETY: the caller is that worker, and this is done once.
     unsafe { worker.run(body) };
     let packet = packet.unwrap_or_else(|| Err(Box::new(Unwinding(1))));
     // SAFETY: nothing is left on the stack but the packet, which is moved; the room is empty.
     unsafe { join::end(task, room.cast(), packet) }
+}
+
+/// Calls the function of the calling worker, and drops its locals.
+pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Packet<R> {
+    let packet = if super::cancel::is_asked(task) {
+        // Not begun, but what it owns has destructors as well.
+        catch_unwind(AssertUnwindSafe(|| drop(f))).and_then(|()| Err(Box::new(Unwinding(1))))
+    } else {
+        catch_unwind(AssertUnwindSafe(f))
+    };
+    // What comes now are destructors, of locals too: unwinding out of them would end the process.
+    super::cancel::shield_for_good(task);
+    local::clear(task);
+    packet
 }
 
 /// Makes a worker that shares the thread-local storage of whatever server runs it. See [`Builder::spawn_light`].
@@ -412,6 +443,6 @@ pub(crate) fn no_worker(error: SpawnError) -> ! {
 #[inline(always)]
 fn put_into_scope(task: &Task, scope: Option<&scope::Count>) {
     if let Some(scope) = scope {
-        task.scope.store((scope as *const scope::Count).cast_mut().cast(), Relaxed);
+        task.scope.store(scope.as_ptr(), Relaxed);
     }
 }

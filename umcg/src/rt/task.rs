@@ -40,9 +40,11 @@ pub(crate) struct Task {
     pub(crate) next: AtomicPtr<Task>,
     pub(crate) before: AtomicPtr<Task>,
     pub(crate) shared: AtomicPtr<Shared>,
-    pub(crate) result: AtomicPtr<()>,
+    /// Its worker, as a word.
+    pub(crate) carrier: AtomicPtr<()>,
     pub(crate) hints: Hints,
     // Second line: nothing that a hop needs.
+    pub(crate) result: AtomicPtr<()>,
     /// Where it waits by another protocol than `park`, or null.
     pub(crate) waits_at: AtomicPtr<AtomicUsize>,
     /// How many cancel scopes it is in. In the high half: how many sections without cancellation.
@@ -60,6 +62,8 @@ const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>(
 pub(crate) const IS_WORKER: u32 = 1;
 pub(crate) const IS_PLAIN: u32 = 2;
 pub(crate) const IS_FULL: u32 = 4;
+/// It is a pthread, and its packet lies on the heap.
+pub(crate) const IS_THREAD: u32 = 8;
 
 impl Task {
     /// That of a plain thread.
@@ -71,6 +75,7 @@ impl Task {
             next: AtomicPtr::new(null_mut()),
             before: AtomicPtr::new(null_mut()),
             shared: AtomicPtr::new(null_mut()),
+            carrier: AtomicPtr::new(null_mut()),
             result: AtomicPtr::new(null_mut()),
             hints: Hints {
                 priority: AtomicU8::new(DEFAULT_PRIORITY),
@@ -91,14 +96,20 @@ impl Task {
     pub(crate) fn place(worker: raw::Worker, shared: &Shared, flags: u32) -> &'static Task {
         // SAFETY: the upper part of a light worker of the runtime's holds a Task for ever, for which zeros are valid; it is never unmapped.
         let task: &'static Task = unsafe { &*worker.upper().cast::<Task>() };
-        task.shared.store((shared as *const Shared).cast_mut(), Relaxed);
-        task.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
-        task.hints.server.store(NO_SERVER, Relaxed);
-        task.hints.deadline.store(u64::MAX, Relaxed);
-        task.scope.store(null_mut(), Relaxed);
-        task.locals.store(null_mut(), Relaxed);
-        task.begin(flags);
+        task.carrier.store(worker.into_ptr(), Relaxed);
+        task.renew(shared, flags);
         task
+    }
+
+    /// Makes the descriptor that of a new worker.
+    #[inline]
+    pub(crate) fn renew(&self, shared: &Shared, flags: u32) {
+        self.shared.store((shared as *const Shared).cast_mut(), Relaxed);
+        self.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
+        self.hints.server.store(NO_SERVER, Relaxed);
+        self.hints.deadline.store(u64::MAX, Relaxed);
+        self.locals.store(null_mut(), Relaxed);
+        self.begin(flags);
     }
 
     /// Makes the descriptor of a worker that has ended, and whose handle is used up, that of a new one. What every worker leaves as it should be is left out.
@@ -108,6 +119,7 @@ impl Task {
         self.state.store(super::park::EMPTY, Relaxed);
         self.cancel.store(0, Relaxed);
         self.depth.store(0, Relaxed);
+        self.scope.store(null_mut(), Relaxed);
         self.join.store(super::join::RUNNING, Relaxed);
         self.result.store(null_mut(), Relaxed);
         self.waits_at.store(null_mut(), Relaxed);
@@ -125,8 +137,8 @@ impl Task {
     /// The worker that it is the descriptor of.
     #[inline(always)]
     pub(crate) fn worker(&'static self) -> raw::Worker {
-        // SAFETY: asked of workers' tasks only, each the upper part of a light worker.
-        unsafe { raw::Worker::of_upper((self as *const Task).cast_mut().cast()) }
+        // SAFETY: asked of workers' tasks only, which have their workers from the beginning, or since a server got their first event.
+        unsafe { raw::Worker::from_ptr(self.carrier.load(Relaxed)) }
     }
 
     /// The runtime of a worker that lives.

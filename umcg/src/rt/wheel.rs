@@ -3,8 +3,10 @@
 //! Source: Varghese, Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 7. Time is cut into ticks of 1.024 us. Level 0 has a slot for each
 //! of 256 ticks, a slot of level 1 is 256 ticks wide, and so on; seven levels span all 64 bits of nanoseconds, so no deadline is too far.
 //!
-//!     level 0   |·|·|x|·|x|…        each slot: a ring of entries, and a lower bound of their deadlines
-//!     level 1   |   ·   |   x   |…  each level: a bit for each slot that is not empty
+//! ```text
+//! level 0   |·|·|x|·|x|…        each slot: a ring of entries, and a lower bound of their deadlines
+//! level 1   |   ·   |   x   |…  each level: a bit for each slot that is not empty
+//! ```
 //!
 //! An entry stands at the level of the highest eight bits in which its tick differs from the current one. So within a level all entries lie ahead, none
 //! wraps around, and all of one level come before any of the next: the first bit of the lowest level is the slot of the earliest entry.
@@ -178,8 +180,9 @@ impl<P: Copy> Wheel<P> {
         self.slots[place].earliest
     }
 
-    /// Disarms what is due at `now`, and says of each: its payload. The entry is no longer the wheel's then.
-    pub(crate) fn expire(&mut self, now: u64, fired: &mut dyn FnMut(P)) {
+    /// Disarms what is due at `now`, and says of each: its payload. The entry is no longer the wheel's then. Stops when `fired` says that it takes no more; the
+    /// rest stays due.
+    pub(crate) fn expire(&mut self, now: u64, fired: &mut dyn FnMut(P) -> bool) {
         // Another thread may have read the clock earlier and come later.
         let target = (now >> TICK).max(self.current);
         while let Some(place) = self.first() {
@@ -190,7 +193,9 @@ impl<P: Copy> Wheel<P> {
             // Nothing lies between (I1).
             self.current = begins;
             if place < SLOTS {
-                self.fire(place, now, fired);
+                if !self.fire(place, now, fired) {
+                    return;
+                }
                 if self.occupied[0].has(place) {
                     break; // the rest of the current tick
                 }
@@ -297,9 +302,9 @@ impl<P: Copy> Wheel<P> {
         }
     }
 
-    /// Fires what is due in a slot of level 0, and finds the earliest of the rest.
-    fn fire(&mut self, place: usize, now: u64, fired: &mut dyn FnMut(P)) {
-        let Some(first) = self.slots[place].first else { return };
+    /// Fires what is due in a slot of level 0, and finds the earliest of the rest. False when `fired` takes no more.
+    fn fire(&mut self, place: usize, now: u64, fired: &mut dyn FnMut(P) -> bool) -> bool {
+        let Some(first) = self.slots[place].first else { return true };
         // SAFETY: in this wheel.
         let last = unsafe { at(first) }.before.get();
         let mut entry = first;
@@ -312,7 +317,9 @@ impl<P: Copy> Wheel<P> {
                 self.unlink(entry);
                 self.armed -= 1;
                 // From here on the entry may be gone.
-                fired(payload);
+                if !fired(payload) {
+                    return false; // the slot's bound is still one, if not exact
+                }
             } else {
                 earliest = earliest.min(deadline);
             }
@@ -323,6 +330,7 @@ impl<P: Copy> Wheel<P> {
         }
         self.slots[place].earliest = earliest;
         self.stale[place / SLOTS].clear(place % SLOTS);
+        true
     }
 
     /// Makes the bound of a slot exact, if it has few entries.
@@ -397,7 +405,10 @@ mod tests {
         /// All that is due fires, nothing else, in the order of the ticks, and within the same deadline in that of arming.
         fn expire(&mut self, now: u64) {
             let mut fired = Vec::new();
-            self.wheel.expire(now, &mut |at| fired.push(at));
+            self.wheel.expire(now, &mut |at| {
+                fired.push(at);
+                true
+            });
             let mut before = (0, 0, 0);
             for at in fired {
                 let (deadline, turn) = self.armed[at].take().expect("fired what is not armed");
@@ -528,7 +539,10 @@ mod tests {
         let (mut fired, mut looks) = (0, 0);
         for now in (0..=60_000_000_000).step_by(1_000_000) {
             looks += usize::from(wheel.next() <= now);
-            wheel.expire(now, &mut |_| fired += 1);
+            wheel.expire(now, &mut |_| {
+                fired += 1;
+                true
+            });
         }
         assert_eq!((fired, wheel.len()), (count / 2, 0));
         println!("{count} entries, {looks} looks: {:?}", start.elapsed());

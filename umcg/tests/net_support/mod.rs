@@ -6,8 +6,9 @@ use std::sync::Arc;
 use umcg::Runtime;
 use umcg::io::DriverKind;
 
-/// Calls `f` everywhere.
+/// Calls `f` on a plain thread, and in workers.
 pub(crate) fn everywhere(f: impl Fn() + Send + Sync + 'static) {
+    f();
     in_workers(f);
 }
 

@@ -1,0 +1,107 @@
+//! Full workers where there is no thread-local storage to be had but a thread's: each is a pthread that registers as a worker of the runtime's group.
+//!
+//! So `spawn` means the same with a C library, a processor or a sanitizer for which `umcg_core::storage` is not available; it only costs what a thread
+//! costs. To the rest of the runtime such a worker differs in three ways: its first event brings it to a server ([`Kind::Wake`](umcg_core::raw::Kind)); its
+//! descriptor and packet lie on the heap; and it ends as a plain thread, so that all it does then is done from outside.
+
+use super::join::{self, Ending, JoinHandle, Packet};
+use super::runtime::Shared;
+use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
+use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::*;
+use umcg_core::raw;
+use umcg_core::storage;
+
+/// Whether a worker of this kind has to be a thread here.
+#[inline]
+pub(crate) fn is_needed(kind: WorkerKind) -> bool {
+    static NEEDED: OnceLock<bool> = OnceLock::new();
+    kind == WorkerKind::Full && *NEEDED.get_or_init(|| storage::available().is_err())
+}
+
+/// Whether workers of this process can all switch to each other without their server between.
+pub(crate) fn switch_directly() -> bool {
+    !is_needed(WorkerKind::Full) || raw::threads_move()
+}
+
+/// Descriptors that no worker has.
+static SPARE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
+
+fn take_task() -> &'static Task {
+    let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())))
+}
+
+/// The worker has ended, and its handle is used up.
+pub(crate) fn give_back(task: &'static Task) {
+    task.flags.store(0, Relaxed);
+    SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
+}
+
+/// Makes a worker that is a thread. The caller has counted it.
+///
+/// # Safety
+/// What `f` and R borrow lives until the worker has ended.
+pub(crate) unsafe fn make<F, R>(builder: &Builder<'_>, shared: &Shared, f: F, scope: *mut ()) -> Result<JoinHandle<R>, SpawnError>
+where
+    F: FnOnce() -> R,
+{
+    let task = take_task();
+    task.renew(shared, IS_WORKER | IS_FULL | IS_THREAD);
+    builder.set_hints(task);
+    task.scope.store(scope, Relaxed);
+    // Its first event says that it came back from somewhere.
+    shared.blocked.fetch_add(1, Relaxed);
+    let class = builder.class(shared);
+    let start = class.and_then(|class| {
+        let f = NotSend(f);
+        let body = move || main::<F, R>(task, f);
+        let thread = std::thread::Builder::new().name(builder.name_or("umcg-worker")).stack_size(class.size());
+        // SAFETY: by the contract what the body borrows outlives it.
+        unsafe { thread.spawn_unchecked(body) }.map_err(|_| SpawnError::Thread)
+    });
+    if let Err(error) = start {
+        shared.blocked.fetch_sub(1, Relaxed);
+        give_back(task);
+        return Err(error);
+    }
+    // SAFETY: the worker is new, and leaves a packet of R.
+    Ok(unsafe { JoinHandle::new(task) })
+}
+
+/// The bounds of `spawn` are its callers'.
+struct NotSend<T>(T);
+// SAFETY: callers of `make` vouch for it, by F: Send of their own, or as a scope does.
+unsafe impl<T> Send for NotSend<T> {}
+
+fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
+    let shared = task.shared();
+    let id = (task as *const Task).addr() as u64;
+    let packet: Packet<R> = match raw::Worker::register(shared.group, id) {
+        Ok(worker) => {
+            let packet = run_body(task, f.0);
+            if raw::Worker::current().is_some() {
+                // SAFETY: the caller is that worker, which is a thread's.
+                unsafe { worker.unregister() };
+            }
+            packet
+        }
+        Err(error) => {
+            shared.blocked.fetch_sub(1, Relaxed);
+            Err(Box::new(format!("the thread of a worker could not register: {error}")))
+        }
+    };
+    let scope = task.scope.load(Relaxed);
+    task.result.store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
+    match join::end_outside(task) {
+        Ending::Wanted => {}
+        Ending::Unwanted => {
+            // SAFETY: the handle is gone, so the packet, left just above, is ours.
+            join::forget_quietly(unsafe { join::read_packet::<R>(task) });
+            give_back(task);
+        }
+    }
+    shared.count_end_outside(scope);
+}
