@@ -52,5 +52,7 @@ pub use rt::{
     park_deadline, park_timeout, scope, sleep, sleep_until, spawn, spawn_future, spawn_light, timeout, timeout_at, yield_now,
 };
 pub use server::{Server, set_preemption, wake};
+#[doc(hidden)] // for `umcg doctor`
+pub use umcg_core::{asymmetric, storage};
 pub use umcg_core::{ctl, uth};
 pub use worker::Worker;

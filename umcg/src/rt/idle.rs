@@ -108,6 +108,13 @@ impl Sleepers {
         self.rouse(shared, index);
     }
 
+    /// Sees to it that one of those that sleep does so in the driver.
+    pub(crate) fn cover_driver(&self, shared: &Shared) {
+        if !self.in_driver.load(Relaxed) {
+            self.wake_one(shared);
+        }
+    }
+
     pub(crate) fn wake_all(&self, shared: &Shared) {
         (0..shared.seats.len()).for_each(|index| {
             self.rouse(shared, index);
@@ -159,9 +166,9 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     if !has_work(local) {
         let until = local.timers().next();
         shared.when_idle();
-        if in_driver {
-            shared.driver.poll(time::until(until));
-        } else {
+        // Another one may be polling: the watch, or a server that is just looking.
+        let polled = in_driver && shared.driver.poll(time::until(until));
+        if !polled && (!in_driver || word.compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed).is_ok()) {
             let until = time::timespec(until);
             let _ = futex::wait_bitset(word, Flags::PRIVATE, ON_FUTEX, until.as_ref(), NonZeroU32::MAX);
         }

@@ -18,7 +18,7 @@ use super::time::Timers;
 use super::{idle, on_thread};
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use umcg_core::raw::{self, Event, Group, Kind};
 
 /// What is to be done with a worker that has left.
@@ -56,7 +56,8 @@ pub(crate) struct Local {
     step: Cell<Step>,
     /// The worker that left for another, until its step is done.
     left: Cell<Option<&'static Task>>,
-    countdown: Cell<u32>,
+    /// Turns until it looks around. Also set to 0 by `watch`, whose writing may be lost.
+    countdown: AtomicU32,
     /// Who runs next, if the scheduler has slots. Taken by `watch` if this server is stuck.
     slot: Biased<Slot>,
     /// How many in a row came from the slot.
@@ -162,6 +163,11 @@ impl Local {
                 unsafe { task.worker().discard() };
             }
         }
+    }
+
+    /// Makes it look around before its next turn.
+    pub(crate) fn hurry(&self) {
+        self.countdown.store(0, Relaxed);
     }
 
     /// It is about to look at timers and files.
@@ -328,7 +334,7 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         slot: Biased::new(Slot(None)),
         streak: Cell::new(0),
         spares: [const { Spares { first: Cell::new(None), count: Cell::new(0) } }; 2],
-        countdown: Cell::new(INTERVAL),
+        countdown: AtomicU32::new(INTERVAL),
         spawned: AtomicU64::new(0),
         ended: AtomicU64::new(0),
         looks: AtomicU64::new(0),
@@ -374,7 +380,7 @@ impl Local {
     #[inline(always)]
     fn is_due(&self) -> bool {
         let shared = self.shared();
-        self.countdown.get() == 0 || shared.attention() || !shared.switches_directly
+        self.countdown.load(Relaxed) == 0 || shared.attention() || !shared.switches_directly
     }
 
     /// Whom to run next, asked by the worker that is about to stop; none also if the server has something to do first.
@@ -383,7 +389,7 @@ impl Local {
         if self.is_due() {
             return None;
         }
-        self.countdown.set(self.countdown.get() - 1);
+        self.countdown.store(self.countdown.load(Relaxed).saturating_sub(1), Relaxed);
         self.pick()
     }
 
@@ -400,11 +406,11 @@ impl Local {
         if let Some(event) = server.try_wait() {
             self.settle(event);
         }
-        let countdown = self.countdown.get();
+        let countdown = self.countdown.load(Relaxed);
         if countdown == 0 {
             self.look_around();
         } else {
-            self.countdown.set(countdown - 1);
+            self.countdown.store(countdown - 1, Relaxed);
         }
         self.pick()
     }
@@ -412,8 +418,9 @@ impl Local {
     /// What is done at intervals, however busy the server is.
     #[cold]
     fn look_around(&self) {
-        self.countdown.set(INTERVAL);
+        self.countdown.store(INTERVAL, Relaxed);
         idle::look_at_time_and_files(self);
+        self.shared().scheduler.look_around(&self.here);
     }
 
     #[inline(always)]
@@ -452,6 +459,9 @@ impl Local {
             Kind::Preempt => Why::Preempted,
             _ => Why::Yielded,
         };
+        if why == Why::Preempted {
+            self.hurry(); // as the turns are long
+        }
         let task = Task::of(worker);
         task.carrier.store(worker.into_ptr(), Relaxed); // news for a thread's first event only
         // SAFETY: the event gave the right to run it.

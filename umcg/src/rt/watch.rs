@@ -44,6 +44,10 @@ impl Watch {
         self.preemption.unwrap_or(0)
     }
 
+    fn tick(&self) -> u64 {
+        TICK.min(self.preemption.unwrap_or(TICK)).max(SHORTEST_TICK)
+    }
+
     /// The caller is busy: the watch should be awake.
     #[inline]
     pub(crate) fn stay_awake(&self) {
@@ -90,10 +94,21 @@ pub(crate) fn main(shared: &Shared) {
             continue;
         }
         let stuck = seen.iter_mut().enumerate().fold(false, |stuck, (index, seen)| look(shared, index, seen) | stuck);
-        if stuck {
-            stand_in(shared);
+        let tick = if shared.preempt_again() {
+            SHORTEST_TICK
+        } else if stuck {
+            SHORT_TICK
         } else {
-            shared.watch.sleep(Some(TICK.min(shared.watch.preemption.unwrap_or(TICK))));
+            shared.watch.tick()
+        };
+        let all_busy = shared.sleepers.asleep() == 0;
+        if all_busy && shared.driver.has_sources() && (stuck || (shared.ranked && shared.preempts)) {
+            stand_in(shared, tick);
+        } else {
+            if !all_busy {
+                shared.sleepers.cover_driver(shared);
+            }
+            shared.watch.sleep(Some(tick));
         }
     }
 }
@@ -107,23 +122,15 @@ fn look(shared: &Shared, index: usize, seen: &mut u64) -> bool {
         return false;
     }
     seat.timers.expire();
+    local.hurry();
     if let Some(worker) = local.take_from_slot() {
         ready(worker, Why::Woken);
     }
     true
 }
 
-/// Does for servers that are stuck what they would do between two workers.
-fn stand_in(shared: &Shared) {
-    if shared.sleepers.asleep() > 0 {
-        // It looks at everything before it sleeps again.
-        shared.sleepers.wake_one(shared);
-        return shared.watch.sleep(Some(SHORT_TICK));
-    }
-    let tick = if shared.preempt_again() { SHORTEST_TICK } else { SHORT_TICK };
-    if !shared.driver.has_sources() {
-        return shared.watch.sleep(Some(tick));
-    }
+/// Waits for files, as all servers have something else to do.
+fn stand_in(shared: &Shared, tick: u64) {
     let next = shared.seats.iter().map(|seat| seat.timers.next()).min().unwrap_or(u64::MAX);
     shared.driver.poll(time::until(next.min(time::now() + tick)));
 }

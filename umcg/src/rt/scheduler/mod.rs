@@ -59,6 +59,10 @@ pub trait Scheduler: Send + Sync + 'static {
     /// The worker that the calling server is to run next; none if it has nothing to run.
     fn next(&self, here: &Here) -> Option<Runnable>;
 
+    /// The server has made a bounded number of turns, or long ones, since this was last called: the next [`Scheduler::next`] should look at those first that
+    /// might otherwise never have theirs.
+    fn look_around(&self, _here: &Here) {}
+
     /// Whether [`Scheduler::next`] may give the calling server something: asked before it goes to sleep, after it has said that it will. So what
     /// `ready` was given before is seen.
     fn has_work(&self, here: &Here) -> bool;

@@ -11,8 +11,8 @@
 //!
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a time; thieves take the oldest, the
 //!   largest part of the tree (Blumofe, Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
-//! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's, and every [`LEAP`] the oldest one's; every [`TURN`]th look begins with
-//!   those from outside. The oldest is served by the clock and not by turns, as each time that begins another branch of a tree, which has to be kept. So
+//! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's, and every [`LEAP`] the oldest one's; when the server looks around,
+//!   those from outside come first. The oldest is served by the clock and not by turns, as each time that begins another branch of a tree, which has to be kept. So
 //!   a worker runs after a number of turns that is bounded by how many stand before it.
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one shared queue.
 //!
@@ -26,8 +26,6 @@ use super::{Scheduler, Wake, Why};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// How often those from outside are looked at first.
-const TURN: u32 = 64;
 /// How often a fresh worker runs though there are woken ones.
 const SHARE: u32 = 8;
 /// How often the oldest fresh worker runs.
@@ -38,6 +36,8 @@ const LOOT: usize = 32;
 #[derive(Default)]
 struct Own {
     turn: u32,
+    /// The next turn is for those that are served rarely.
+    looks_around: bool,
     /// When the oldest fresh worker last ran, or there was none.
     leapt: Option<Instant>,
     woken: Queue,
@@ -106,7 +106,7 @@ impl WorkStealing {
         }
     }
 
-    /// Every so often: whoever else would come last.
+    /// Whoever else would come last.
     #[cold]
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
         let oldest = || self.own().own(here, Own::leap);
@@ -174,15 +174,15 @@ impl Scheduler for WorkStealing {
 
     #[inline]
     fn next(&self, here: &Here) -> Option<Runnable> {
-        let (next, is_turn) = self.own().own(here, |own| {
-            own.turn += 1;
-            if own.turn < TURN {
-                return (own.next(), false);
+        let (next, looks_around) = self.own().own(here, |own| {
+            if own.looks_around {
+                own.looks_around = false;
+                return (None, true);
             }
-            own.turn = 0;
-            (None, true)
+            own.turn = own.turn.wrapping_add(1);
+            (own.next(), false)
         });
-        if is_turn {
+        if looks_around {
             return self.rarely_served(here).or_else(|| self.own().own(here, Own::next)).or_else(|| self.look_elsewhere(here));
         }
         next.or_else(|| self.look_elsewhere(here))
@@ -190,6 +190,10 @@ impl Scheduler for WorkStealing {
 
     fn has_work(&self, here: &Here) -> bool {
         !self.outside.is_empty() || self.bound.has_work(here) || (0..self.own().servers()).any(|index| self.own().hint(index) > 0)
+    }
+
+    fn look_around(&self, here: &Here) {
+        self.own().own(here, |own| own.looks_around = true);
     }
 
     fn has_slots(&self) -> bool {
