@@ -49,7 +49,7 @@ fn field(text: &str, key: &str) -> Option<String> {
 }
 
 /// Names the errors that a probe meets; the others by number.
-pub(super) fn errno(error: &io::Error) -> String {
+fn errno(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => "the kernel does not have it (ENOSYS)".into(),
         Some(libc::EINVAL) => "the kernel does not have it (EINVAL)".into(),
