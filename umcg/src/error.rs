@@ -14,11 +14,17 @@ pub enum Error {
     Stack(umcg_core::uth::Error),
     /// The kernel refused; its error number.
     Os(i32),
+    /// `UMCG_DRIVER` in the environment names no driver.
+    NoSuchDriver,
 }
 
 impl Error {
     pub(crate) fn from_io(error: std::io::Error) -> Error {
-        error.raw_os_error().map_or(Error::OutOfMemory, Error::Os)
+        match error.raw_os_error() {
+            Some(code) => Error::Os(code),
+            None if error.kind() == std::io::ErrorKind::InvalidInput => Error::NoSuchDriver,
+            None => Error::OutOfMemory,
+        }
     }
 
     pub(crate) fn from_raw(code: i32) -> Error {
@@ -37,6 +43,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Registered => f.write_str("the calling thread is a server or a worker already"),
+            Error::NoSuchDriver => f.write_str("UMCG_DRIVER is neither epoll nor io_uring"),
             Error::OutOfMemory => f.write_str("no memory, stack, timer or thread key left"),
             Error::Stack(error) => error.fmt(f),
             Error::Os(code) => write!(f, "refused by the kernel: {}", std::io::Error::from_raw_os_error(*code)),
@@ -51,7 +58,7 @@ impl From<Error> for std::io::Error {
         match error {
             Error::Os(code) => std::io::Error::from_raw_os_error(code),
             Error::OutOfMemory | Error::Stack(_) => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
-            Error::Registered => std::io::Error::other(error),
+            Error::Registered | Error::NoSuchDriver => std::io::Error::other(error),
         }
     }
 }

@@ -323,7 +323,7 @@ impl Runtime {
     }
 
     fn close(&self) {
-        // ORDERING(closing): SeqCst with itself: who makes a worker from outside counts it and then looks at this.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1.
         self.shared.closing.store(true, SeqCst);
         if self.shared.live() == 0 {
             self.shared.end();

@@ -6,6 +6,7 @@
 
 use super::park;
 use super::runtime::Shared;
+use super::server::Local;
 use super::task::Task;
 use super::time;
 use std::backtrace::Backtrace;
@@ -39,6 +40,14 @@ pub(crate) fn dump(shared: &Shared) -> String {
         let _ = writeln!(text, "… and {} more", count - MOST);
     }
     drop(stopped);
+    text
+}
+
+/// The same, by a server of the runtime itself, which runs nothing meanwhile.
+pub(crate) fn dump_by_server(shared: &Shared, local: &Local) -> String {
+    local.set_stopped(true);
+    let text = dump(shared);
+    local.set_stopped(false);
     text
 }
 

@@ -5,10 +5,19 @@ use super::runtime::Shared;
 use super::server;
 use crate::Error;
 use crate::io::driver::Driver;
+use crate::io::driver::pool::forks;
 use std::io;
-use std::sync::{Mutex, OnceLock};
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-static GLOBAL: OnceLock<Runtime> = OnceLock::new();
+/// The runtime, and in which process it was started: a child of a fork has none of its servers, and starts its own.
+static GLOBAL: AtomicPtr<Global> = AtomicPtr::new(null_mut());
+
+struct Global {
+    runtime: Runtime,
+    forks: u32,
+}
 
 /// The global runtime; starts it if nobody has.
 ///
@@ -23,17 +32,25 @@ pub fn global() -> &'static Runtime {
 
 fn try_global() -> Result<&'static Runtime, Error> {
     static STARTING: Mutex<()> = Mutex::new(());
-    if let Some(runtime) = GLOBAL.get() {
+    if let Some(runtime) = started() {
         return Ok(runtime);
     }
     let _starting = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    match GLOBAL.get() {
-        Some(runtime) => Ok(runtime),
-        None => {
-            let runtime = Runtime::new()?;
-            Ok(GLOBAL.get_or_init(|| runtime))
-        }
+    if let Some(runtime) = started() {
+        return Ok(runtime);
     }
+    let runtime = Runtime::new()?;
+    let global = Box::leak(Box::new(Global { runtime, forks: forks() }));
+    // ORDERING(global.1): Release, pairs with global.2: who finds the runtime sees it whole.
+    GLOBAL.store(global, Release);
+    Ok(&global.runtime)
+}
+
+fn started() -> Option<&'static Runtime> {
+    // ORDERING(global.2): Acquire, pairs with global.1.
+    // SAFETY: null, or leaked.
+    let global = unsafe { GLOBAL.load(Acquire).as_ref() }?;
+    (global.forks == forks()).then_some(&global.runtime)
 }
 
 /// The runtime that the caller is a worker of, or the global one.

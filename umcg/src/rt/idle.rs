@@ -165,7 +165,7 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     }
     if !has_work(local) {
         let until = local.timers().next();
-        shared.when_idle();
+        shared.when_idle(local);
         // Another one may be polling: the watch, or a server that is just looking.
         let polled = in_driver && shared.driver.poll(time::until(until));
         if !polled && (!in_driver || word.compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed).is_ok()) {

@@ -179,7 +179,8 @@ impl<R> JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        // ORDERING(join.2, join.3): Acquire, pairs with join.1; Release, pairs with join.4: the end that recycles comes after all that the handle did.
+        // ORDERING(join.3): Release, pairs with join.4: the end that recycles comes after all that the handle did.
+        // ORDERING(join.2): Acquire, as in `join`.
         if self.task.join.compare_exchange(RUNNING, DETACHED, AcqRel, Acquire).is_err() {
             // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
             drop(unsafe { read_packet::<R>(self.task) });
@@ -266,7 +267,9 @@ fn ended(local: &Local, worker: Runnable) {
     let task = worker.into_task();
     // Who sees DONE may use the descriptor again: so that is looked at first.
     let scope = task.scope.load(Relaxed);
-    // ORDERING(join.1): Release, pairs with join.2; Acquire, pairs with join.3 and with join.5.
+    // ORDERING(join.1): Release, pairs with join.2: who sees DONE sees what the worker left.
+    // ORDERING(join.4): Acquire, pairs with join.3.
+    // ORDERING(join.6): Acquire, pairs with join.5.
     match task.join.swap(DONE, AcqRel) {
         RUNNING => end_count(local, scope),
         DETACHED if task.result.load(Relaxed).is_null() => {
@@ -295,7 +298,8 @@ pub(crate) enum Ending {
 
 /// The calling thread, a worker no more, has left its packet.
 pub(crate) fn end_outside(task: &'static Task) -> Ending {
-    // ORDERING(join.1): as in `ended`.
+    // ORDERING(join.1): Release, as in `ended`.
+    // ORDERING(join.6): Acquire, likewise.
     match task.join.swap(DONE, AcqRel) {
         RUNNING => Ending::Wanted,
         DETACHED => Ending::Unwanted,
@@ -317,7 +321,7 @@ pub(crate) fn end_outside(task: &'static Task) -> Ending {
 fn end_count(local: &Local, scope: *mut ()) {
     // SAFETY: the scope that the worker was put into, if any; it is told once.
     unsafe { super::scope::ended(scope) };
-    // ORDERING(ended): Release, pairs with the Acquire in `Shared::live`.
+    // ORDERING(ended.1): Release, pairs with ended.2: who counts this end counts all workers that were made before it.
     local.ended.store(local.ended.load(Relaxed) + 1, Release);
 }
 
@@ -364,7 +368,8 @@ fn commit(local: &Local, worker: Runnable) {
     let waiter = (task as *const Task).addr() | SUSPENDED;
     // SAFETY: set by `wait`, to the word of a task, which is never freed.
     let word = unsafe { &*task.waits_at.load(Relaxed) };
-    // ORDERING(join.5, join.2): Release, pairs with join.1: who takes the right sees the saved context; Acquire as in join.2.
+    // ORDERING(join.5): Release, pairs with join.6: who takes the right sees the saved context.
+    // ORDERING(join.2): Acquire, as in `join`.
     let entered = word.compare_exchange(RUNNING, waiter, AcqRel, Acquire).is_ok();
     if !entered || (cancel::was_asked(task) && leave(word, task)) {
         // SAFETY: it did not enter the word, or was taken from there again.
@@ -374,7 +379,7 @@ fn commit(local: &Local, worker: Runnable) {
 
 /// Takes a suspended waiter away from where it waits, and the right to run it with it. False if it does not wait there.
 pub(crate) fn leave(word: &AtomicUsize, task: &'static Task) -> bool {
-    // ORDERING(join.5): Acquire, as at join.1: the saved context is seen.
+    // ORDERING(join.6): Acquire, as in `ended`.
     word.compare_exchange((task as *const Task).addr() | SUSPENDED, RUNNING, Acquire, Relaxed).is_ok()
 }
 

@@ -139,7 +139,8 @@ pub(crate) fn unpark(task: &'static Task) {
     loop {
         let next = if state == EMPTY { NOTIFIED } else { state };
         let next = if state == PARKED || state == SLEEPING { EMPTY } else { next };
-        // ORDERING(park.1, park.4): Release, pairs with park.3, also where the word stays NOTIFIED; Acquire, pairs with park.2.
+        // ORDERING(park.1): Release, pairs with park.3, also where the word stays NOTIFIED.
+        // ORDERING(park.4): Acquire, pairs with park.2.
         match task.state.compare_exchange(state, next, AcqRel, Relaxed) {
             Ok(PARKED) => {
                 // SAFETY: that step gave us the right to run the worker.

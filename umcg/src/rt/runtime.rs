@@ -70,6 +70,7 @@ impl Seat {
     }
 
     fn ended(&self) -> u64 {
+        // ORDERING(ended.2): Acquire, pairs with ended.1.
         self.local().map_or_else(|| self.ended.load(Relaxed), |local| local.ended.load(Acquire))
     }
 
@@ -113,6 +114,8 @@ pub(crate) struct Shared {
     /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
     attention: AtomicU32,
     pub(crate) on_deadlock: Option<OnDeadlock>,
+    /// How many turns there had been at the last report.
+    reported: AtomicU64,
 }
 
 /// Is called with a text when all workers wait for each other.
@@ -154,15 +157,17 @@ impl Shared {
             closing: AtomicBool::new(false),
             attention: AtomicU32::new(0),
             on_deadlock,
+            reported: AtomicU64::new(u64::MAX),
         }
     }
 
     /// How many workers there are. Exact when nobody is making one.
     pub(crate) fn live(&self) -> u64 {
         // What has ended is counted first: so a worker that is made meanwhile is not missed, nor one that made it.
+        // ORDERING(ended.2): Acquire, as in `Seat::ended`.
         let ended: u64 = self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(Acquire);
         let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
-        // ORDERING(outside): SeqCst with itself: a worker made from outside is counted before it is ready.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this counts all that will be made from outside.
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
     }
 
@@ -201,8 +206,9 @@ impl Shared {
         let _visit = self.group.visit();
         // SAFETY: the scope that the worker was put into, if any; it is told once.
         unsafe { super::scope::ended(scope) };
-        // ORDERING(ended): Release, pairs with the Acquire in `live`.
+        // ORDERING(ended.1): Release, pairs with ended.2.
         self.ended_outside.fetch_add(1, Release);
+        // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or we see it close.
         if self.closing.load(SeqCst) {
             self.sleepers.wake_all(self);
         }
@@ -234,12 +240,19 @@ impl Shared {
     }
 
     /// A server is about to sleep: perhaps the last one, for ever.
-    pub(crate) fn when_idle(&self) {
+    pub(crate) fn when_idle(&self, local: &Local) {
         let Some(report) = &self.on_deadlock else { return };
         let may_come = self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
-        if self.sleepers.asleep() == self.seats.len() && !may_come && !deadlines && self.live() > 0 {
-            report(&format!("deadlock: all {} workers of runtime `{}` wait, and nothing can come", self.live(), self.name));
+        let all_asleep = self.sleepers.asleep() == self.seats.len();
+        let turns = self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum();
+        if all_asleep && !may_come && !deadlines && self.live() > 0 && self.reported.swap(turns, Relaxed) != turns {
+            let text = super::dump::dump_by_server(self, local);
+            report(&format!(
+                "deadlock: all {} workers of runtime `{}` wait, and nothing can come\n{text}",
+                self.live(),
+                self.name
+            ));
         }
     }
 

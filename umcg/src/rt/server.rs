@@ -362,12 +362,17 @@ impl Local {
     /// Runs nothing while somebody looks at all workers.
     #[cold]
     fn stand_still(&self) {
-        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the contexts of the workers that it ran.
-        self.stopped.store(true, Release);
+        self.set_stopped(true);
         while self.shared().is_stopping() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
-        self.stopped.store(false, Relaxed);
+        self.set_stopped(false);
+    }
+
+    /// Says whether it runs nothing, and will not before somebody lets it.
+    pub(crate) fn set_stopped(&self, stopped: bool) {
+        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the contexts of the workers that it ran.
+        self.stopped.store(stopped, Release);
     }
 
     /// Whether it runs nothing, and will not before `stopping` is taken back.

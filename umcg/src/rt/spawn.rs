@@ -219,23 +219,24 @@ impl<'a> Builder<'a> {
     where
         F: FnOnce() -> R,
     {
-        // ORDERING(outside): SeqCst with itself: see `Shared::live`. Counted first, so that the runtime does not end in between.
+        // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the closer sees this one, or this one sees it close.
         shared.spawned_outside.fetch_add(1, SeqCst);
         if on_thread::is_needed(kind) {
             let scope = scope.map_or(null_mut(), scope::Count::as_ptr);
             // SAFETY: passed on.
             let made = unsafe { on_thread::make(self, shared, f, scope) };
             return made.inspect_err(|_| {
-                shared.spawned_outside.fetch_sub(1, SeqCst);
+                shared.spawned_outside.fetch_sub(1, Relaxed);
             });
         }
+        // ORDERING(closing.1): SeqCst, as above.
         let task = match shared.closing.load(SeqCst) {
             true => Err(SpawnError::Closed),
             // SAFETY: passed on.
             false => unsafe { self.carve(kind, shared, None, f) },
         };
         let task = task.inspect_err(|_| {
-            shared.spawned_outside.fetch_sub(1, SeqCst);
+            shared.spawned_outside.fetch_sub(1, Relaxed);
         })?;
         put_into_scope(task, scope);
         // SAFETY: the worker is new, and left to this handle.

@@ -4,6 +4,7 @@ use super::here::Here;
 use super::idle::Sleepers;
 use super::runnable::Runnable;
 use super::scheduler::Why;
+use super::server::Local;
 use super::task;
 use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use shuttle::sync::{Condvar, Mutex};
@@ -71,7 +72,7 @@ impl Shared {
         self.over.load(SeqCst)
     }
 
-    pub(crate) fn when_idle(&self) {}
+    pub(crate) fn when_idle(&self, _local: &Local) {}
 
     pub(crate) fn live(&self) -> usize {
         1
