@@ -1,0 +1,140 @@
+//! Values of a worker's own.
+
+use crate::support::{Kind, counter, eventually, over};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::Duration;
+
+umcg::worker_local! {
+    static NUMBER: Cell<u64> = Cell::new(7);
+    static GUARD: RefCell<Option<Ended>> = RefCell::new(None);
+    static OTHER: RefCell<Vec<u64>> = RefCell::new(vec![NUMBER.with(Cell::get)]);
+}
+
+thread_local!(static OF_THREAD: Cell<u64> = const { Cell::new(1) });
+
+struct Ended(Arc<AtomicUsize>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // A destructor may wait, and use locals, this one too.
+        umcg::yield_now();
+        umcg::sleep(Duration::from_micros(50));
+        NUMBER.with(|number| number.set(number.get() + 1));
+        GUARD.with(|guard| assert!(guard.borrow().is_none()));
+        OTHER.with(|other| other.borrow_mut().push(1));
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn each_worker_has_its_own_wherever_it_runs() {
+    over("worker-locals", |runtime, kind| {
+        let ended = counter();
+        let workers: Vec<_> = (0..100u64)
+            .map(|n| {
+                let ended = ended.clone();
+                kind.spawn_on(runtime, move || {
+                    NUMBER.with(|number| assert_eq!(number.replace(n), 7));
+                    GUARD.with(|guard| *guard.borrow_mut() = Some(Ended(ended)));
+                    for _ in 0..10 {
+                        // Kept across a switch, which is what they are for.
+                        NUMBER.with(|number| {
+                            umcg::yield_now();
+                            number.set(number.get() + 1);
+                            umcg::park_timeout(Duration::from_micros(10));
+                        });
+                        umcg::blocking(|| NUMBER.with(|number| number.set(number.get() + 1)));
+                    }
+                    OTHER.with(|other| assert_eq!(*other.borrow(), [n + 20]));
+                    NUMBER.with(Cell::get)
+                })
+            })
+            .collect();
+        for (n, worker) in workers.into_iter().enumerate() {
+            assert_eq!(worker.join().unwrap(), n as u64 + 20);
+        }
+        assert_eq!(ended.load(Relaxed), 100);
+    });
+}
+
+#[test]
+fn threads_have_theirs() {
+    assert_eq!(NUMBER.with(Cell::get), 7);
+    NUMBER.with(|number| number.set(8));
+    over("locals of threads", |runtime, kind| {
+        assert_eq!(kind.run(runtime, || NUMBER.with(Cell::get)), 7);
+        assert_eq!(NUMBER.with(Cell::get), 8);
+    });
+    std::thread::spawn(|| assert_eq!(NUMBER.with(Cell::get), 7)).join().unwrap();
+}
+
+#[test]
+fn they_end_when_their_worker_panics() {
+    over("locals and panics", |runtime, kind| {
+        let ended = counter();
+        let inner = ended.clone();
+        let worker = kind.spawn_on(runtime, move || {
+            GUARD.with(|guard| *guard.borrow_mut() = Some(Ended(inner)));
+            panic!("expected");
+        });
+        assert!(worker.join().is_err());
+        assert_eq!(ended.load(Relaxed), 1);
+    });
+}
+
+/// Thread-locals of a worker that has its own storage are made for it, and end with it.
+#[test]
+fn thread_locals_of_those_that_have_their_own() {
+    struct Last(Arc<AtomicUsize>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            umcg::yield_now();
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+    over("thread-locals", |runtime, _| {
+        let ended = counter();
+        let workers: Vec<_> = (0..100u64)
+            .map(|n| {
+                let ended = ended.clone();
+                runtime.spawn(move || {
+                    LAST.with_borrow_mut(|last| *last = Some(Last(ended)));
+                    OF_THREAD.with(|value| {
+                        assert_eq!(value.replace(n), 1);
+                        umcg::yield_now();
+                        umcg::sleep(Duration::from_micros(100));
+                        umcg::blocking(|| OF_THREAD.with(|same| same.set(same.get() + 1)));
+                        assert_eq!(value.get(), n + 1);
+                    });
+                })
+            })
+            .collect();
+        drop(workers);
+        eventually("all have ended", || ended.load(Relaxed) == 100);
+    });
+    assert_eq!(OF_THREAD.get(), 1);
+}
+
+/// What each worker may find in the storage that it shares is another's, and what has its own is not touched by that.
+#[test]
+fn both_kinds_side_by_side() {
+    over("both kinds", |runtime, kind| {
+        let other = if kind == Kind::Full { Kind::Light } else { Kind::Full };
+        kind.run(runtime, move || {
+            for n in 0..50 {
+                NUMBER.with(|number| number.set(n));
+                let child = other.spawn(move || {
+                    OF_THREAD.set(n);
+                    umcg::yield_now();
+                    NUMBER.with(|number| number.replace(100))
+                });
+                assert_eq!(child.join().unwrap(), 7);
+                assert_eq!(NUMBER.with(Cell::get), n);
+                assert!(kind == Kind::Light || OF_THREAD.get() == 1);
+            }
+        });
+    });
+}

@@ -1,0 +1,24 @@
+//! The runtime, by its public interface: each test over several numbers of servers and both kinds of workers.
+//!
+//! `support` has the loop over those, the watchdog, and what is checked at the end of each: no workers left, and no threads.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
+#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
+
+mod aborts;
+mod fairness;
+mod futures;
+mod joins;
+mod kernel;
+mod lives;
+mod locals;
+mod parks;
+mod preemption;
+mod processes;
+mod runtimes;
+mod schedulers;
+mod scopes;
+mod sleeps;
+mod support;
+mod syscalls;
+mod timeouts;

@@ -1,0 +1,200 @@
+//! Workers that are taken off their servers in the midst of whatever they do.
+
+use crate::support::{Kind, counter, eventually, flag, server_counts, with};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+use umcg::rt::scheduler::{EarliestDeadline, Priority};
+use umcg::{Builder, Runtime};
+
+fn often(name: &'static str, servers: usize, test: impl FnOnce(&Runtime)) {
+    with(name, servers, Runtime::builder().preemption(Some(Duration::from_millis(5))), test);
+}
+
+/// Workers that compute for ever do not keep others from running.
+#[test]
+fn who_computes_for_ever_stops_nobody() {
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            often("preemption", servers, |runtime| {
+                let over = flag();
+                let busy: Vec<_> = (0..servers + 1)
+                    .map(|_| {
+                        let over = over.clone();
+                        kind.spawn_on(runtime, move || {
+                            while !over.load(Relaxed) {
+                                std::hint::spin_loop();
+                            }
+                        })
+                    })
+                    .collect();
+                std::thread::sleep(Duration::from_millis(5));
+                let other = kind.spawn_on(runtime, move || {
+                    let child = kind.spawn(|| (umcg::yield_now(), 1).1);
+                    umcg::sleep(Duration::from_millis(1));
+                    child.join().unwrap()
+                });
+                eventually("another gets on", || other.is_finished());
+                assert_eq!(other.join().unwrap(), 1);
+                over.store(true, Relaxed);
+                busy.into_iter().for_each(|worker| worker.join().unwrap());
+            });
+        }
+    }
+}
+
+/// Floating point registers are a preempted worker's own.
+#[test]
+fn floating_point_survives() {
+    fn series(terms: u64) -> f64 {
+        (0..terms).map(|n| black_box(1.0) / (2.0 * n as f64 + 1.0) * if n % 2 == 0 { 4.0 } else { -4.0 }).sum()
+    }
+    let expected = series(200_000);
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            often("floating point", servers, |runtime| {
+                let workers: Vec<_> =
+                    (0..4 + servers).map(|_| kind.spawn_on(runtime, || (0..3).map(|_| series(200_000)).collect())).collect();
+                for worker in workers {
+                    let sums: Vec<f64> = worker.join().unwrap();
+                    assert!(sums.iter().all(|sum| sum.to_bits() == expected.to_bits()), "{sums:?} is not {expected}");
+                }
+            });
+        }
+    }
+}
+
+/// So is thread-local storage of one's own, the allocator's part of it included.
+#[test]
+fn thread_locals_survive() {
+    thread_local!(static NUMBER: Cell<u64> = const { Cell::new(7) });
+    for servers in server_counts() {
+        often("thread-locals under preemption", servers, |runtime| {
+            let workers: Vec<_> = (0..4 + servers as u64)
+                .map(|me| {
+                    runtime.spawn(move || {
+                        assert_eq!(NUMBER.replace(me), 7);
+                        let end = Instant::now() + Duration::from_millis(40);
+                        while Instant::now() < end {
+                            (0..1000).for_each(|_| assert_eq!(black_box(NUMBER.get()), me));
+                            let chunk = vec![me; 100];
+                            assert!(chunk.iter().all(|word| *word == me));
+                            let text = format!("{me}");
+                            assert_eq!(text.parse::<u64>().unwrap(), me);
+                        }
+                    })
+                })
+                .collect();
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+        });
+    }
+}
+
+/// A panic in workers that are preempted meanwhile.
+#[test]
+fn panics_survive() {
+    fn deep(n: u32) {
+        if n == 0 {
+            std::panic::resume_unwind(Box::new(11u8));
+        }
+        let _owned = vec![n];
+        deep(n - 1);
+    }
+    often("panics under preemption", 1, |runtime| {
+        let caught = counter();
+        let workers: Vec<_> = (0..3)
+            .map(|_| {
+                let caught = caught.clone();
+                runtime.spawn(move || {
+                    for _ in 0..1000 {
+                        let panic = std::panic::catch_unwind(|| deep(20)).unwrap_err();
+                        caught.fetch_add(usize::from(*panic.downcast::<u8>().unwrap()), Relaxed);
+                        assert!(!std::thread::panicking());
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!(caught.load(Relaxed), 33_000);
+    });
+}
+
+/// In a critical section nobody else runs on the server.
+#[test]
+fn critical_sections_are_not_preempted() {
+    for kind in [Kind::Full, Kind::Light] {
+        often("critical", 1, |runtime| {
+            let inside = counter();
+            let workers: Vec<_> = (0..3)
+                .map(|_| {
+                    let inside = inside.clone();
+                    kind.spawn_on(runtime, move || {
+                        for _ in 0..3 {
+                            umcg::critical(|| {
+                                assert_eq!(inside.fetch_add(1, Relaxed), 0);
+                                (0..500_000).for_each(|n| {
+                                    black_box(n);
+                                });
+                                assert_eq!(inside.fetch_sub(1, Relaxed), 1);
+                            });
+                        }
+                    })
+                })
+                .collect();
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+        });
+    }
+}
+
+/// With ranks an urgent worker takes the place of one that is less so, without waiting for the interval.
+#[test]
+fn the_urgent_preempt_at_once() {
+    let hour = Some(Duration::from_secs(3600));
+    let builders = [
+        (Runtime::builder().scheduler(Priority::new()), Builder::new().priority(10), Builder::new().priority(200)),
+        (Runtime::builder().scheduler(EarliestDeadline::new()), Builder::new(), Builder::new().deadline(Instant::now())),
+    ];
+    for (builder, low, urgent) in builders {
+        with("ranks", 1, builder.preemption(hour), |runtime| {
+            let over = flag();
+            let seen = over.clone();
+            let begun = flag();
+            let beginning = begun.clone();
+            let busy = runtime.build(&low, move || {
+                beginning.store(true, Relaxed);
+                while !seen.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            eventually("it begins", || begun.load(Relaxed));
+            let done = over.clone();
+            let urgent = runtime.build(&urgent, move || done.store(true, Relaxed)).unwrap();
+            eventually("the urgent one has run", || over.load(Relaxed));
+            urgent.join().unwrap();
+            busy.unwrap().join().unwrap();
+        });
+    }
+}
+
+/// Aborts of workers with storage of their own, preempted or not.
+#[test]
+fn aborts_survive() {
+    often("aborts under preemption", 2, |runtime| {
+        for round in 0..100u64 {
+            let workers: Vec<_> = (0..4)
+                .map(|_| {
+                    runtime.spawn(|| {
+                        loop {
+                            umcg::rt::checkpoint();
+                            black_box(vec![0u8; 100]);
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_micros(round * 50));
+            workers.iter().for_each(umcg::JoinHandle::abort);
+            workers.into_iter().for_each(|worker| assert!(worker.join().is_err()));
+        }
+    });
+}

@@ -1,0 +1,273 @@
+//! What concerns the whole process, each in one of its own where that matters.
+
+use crate::support::{
+    HOUR, Kind, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads, with,
+};
+use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use umcg::rt::DriverKind;
+use umcg::{Builder, Runtime};
+
+/// A child that is forked by a plain thread while runtimes run does plain work and ends.
+#[test]
+fn fork_in_a_thread() {
+    over_drivers("fork", |runtime, kind| {
+        let over = flag();
+        let seen = over.clone();
+        let worker = kind.spawn_on(runtime, move || {
+            while !seen.load(Relaxed) {
+                kind.spawn(umcg::yield_now).join().unwrap();
+            }
+        });
+        for _ in 0..3 {
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let sum: u64 = (0..1000u64).map(|n| vec![n; 10].iter().sum::<u64>()).sum();
+                unsafe { libc::_exit(if sum == 999 * 500 * 10 { 0 } else { 1 }) };
+            }
+            let mut status = 0;
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
+        over.store(true, Relaxed);
+        worker.join().unwrap();
+    });
+}
+
+/// An overflow of a worker's stack is said to be that worker's.
+#[test]
+fn an_overflow_is_named() {
+    const NAME: &str = "processes::an_overflow_is_named";
+    #[allow(unconditional_recursion)]
+    fn deeper(n: u64) -> u64 {
+        let frame = std::hint::black_box([n; 64]);
+        deeper(n + 1) + frame[63]
+    }
+    if is_child(NAME) {
+        let runtime = Runtime::builder().servers(1).build().unwrap();
+        let kind = if std::env::var_os("UMCG_TEST_LIGHT").is_some() { Kind::Light } else { Kind::Full };
+        let builder = Builder::new().name("ophelia");
+        let worker = kind.build_on(&runtime, &builder, || assert_eq!(std::hint::black_box(deeper(0)), 0));
+        return worker.unwrap().join().unwrap();
+    }
+    let ended = child(NAME);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("worker `ophelia` overflowed its 64 KiB stack"), "{ended:?}");
+}
+
+/// What is told when all workers wait for nothing that could come.
+#[test]
+fn a_deadlock_is_told() {
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            let reports = Arc::new(Mutex::new(Vec::new()));
+            let told = reports.clone();
+            let builder = Runtime::builder().on_deadlock(move |dump| told.lock().unwrap().push(dump.to_owned()));
+            with("deadlock", servers, builder, |runtime| {
+                // Nobody is in one who waits for a deadline, or for the kernel.
+                kind.run(runtime, || umcg::sleep(Duration::from_millis(20)));
+                kind.run(runtime, || umcg::blocking(|| std::thread::sleep(Duration::from_millis(20))));
+                assert!(reports.lock().unwrap().is_empty(), "{:?}", reports.lock().unwrap());
+                let over = flag();
+                let waits = |name: &'static str| {
+                    let seen = over.clone();
+                    let body = move || {
+                        while !seen.load(Relaxed) {
+                            umcg::park();
+                        }
+                    };
+                    kind.build_on(runtime, &Builder::new().name(name), body).unwrap()
+                };
+                let workers = [waits("romeo"), waits("juliet")];
+                eventually("it is told", || !reports.lock().unwrap().is_empty());
+                over.store(true, Relaxed);
+                workers.into_iter().for_each(|worker| {
+                    worker.handle().unpark();
+                    worker.join().unwrap();
+                });
+            });
+            let reports = reports.lock().unwrap();
+            assert!(reports[0].contains("deadlock"), "{reports:?}");
+        }
+    }
+}
+
+/// The report is a dump: it has the names of who waits.
+#[test]
+fn the_report_of_a_deadlock_has_names() {
+    let reports = Arc::new(Mutex::new(String::new()));
+    let told = reports.clone();
+    let builder = Runtime::builder().on_deadlock(move |dump| told.lock().unwrap().push_str(dump));
+    with("deadlock names", 1, builder, |runtime| {
+        let over = flag();
+        let seen = over.clone();
+        let worker = runtime.build(&Builder::new().name("romeo"), move || {
+            while !seen.load(Relaxed) {
+                umcg::park();
+            }
+        });
+        let worker = worker.unwrap();
+        eventually("it is told", || !reports.lock().unwrap().is_empty());
+        over.store(true, Relaxed);
+        worker.handle().unpark();
+        worker.join().unwrap();
+    });
+    assert!(reports.lock().unwrap().contains("romeo"), "{:?}", reports.lock().unwrap());
+}
+
+#[inline(never)]
+fn stands_here_for_the_dump() {
+    umcg::park();
+    std::hint::black_box(());
+}
+
+#[test]
+fn a_dump_tells_who_waits_where() {
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            with("dump", servers, Runtime::builder(), |runtime| {
+                let named = |name: &str, body: fn()| kind.build_on(runtime, &Builder::new().name(name), body).unwrap();
+                let workers = [
+                    named("falstaff", stands_here_for_the_dump),
+                    named("banquo", || umcg::sleep(HOUR)),
+                    named("macduff", || drop(umcg::spawn(|| umcg::sleep(HOUR)).join())),
+                    named("cordelia", || umcg::blocking(|| std::thread::sleep(Duration::from_millis(500)))),
+                ];
+                std::thread::sleep(Duration::from_millis(20));
+                let dump = runtime.dump();
+                for words in ["falstaff: waits: park", "banquo: waits: sleep", "macduff: waits: join", "cordelia: blocks"] {
+                    assert!(dump.contains(words), "no `{words}` in:\n{dump}");
+                }
+                assert!(dump.contains("5 workers"), "{dump}");
+                assert!(!cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump"), "{dump}");
+                // The one that `macduff` waits for has nobody else who knows it; it is cut as the others are.
+                let cut = |n: usize| workers[n].abort();
+                [0, 1, 3].into_iter().for_each(cut);
+                let text = runtime.dump();
+                assert!(text.contains("macduff"), "{text}");
+                let [falstaff, banquo, macduff, cordelia] = workers;
+                let _ = (falstaff.join(), banquo.join(), cordelia.join());
+                drop(macduff);
+            });
+        }
+    }
+}
+
+/// Dumps while everything moves.
+#[test]
+fn dumps_disturb_nobody() {
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            with("many dumps", servers, Runtime::builder(), |runtime| {
+                let (over, sum) = (flag(), counter());
+                let workers: Vec<_> = (0..6)
+                    .map(|_| {
+                        let (over, sum) = (over.clone(), sum.clone());
+                        kind.spawn_on(runtime, move || {
+                            while !over.load(Relaxed) {
+                                sum.fetch_add(kind.spawn(|| (umcg::yield_now(), 1).1).join().unwrap(), Relaxed);
+                                umcg::sleep(Duration::from_micros(50));
+                            }
+                        })
+                    })
+                    .collect();
+                for _ in 0..5 {
+                    assert!(runtime.dump().contains("workers"));
+                    let before = sum.load(Relaxed);
+                    eventually("they go on", || sum.load(Relaxed) > before);
+                }
+                over.store(true, Relaxed);
+                workers.into_iter().for_each(|worker| worker.join().unwrap());
+            });
+        }
+    }
+}
+
+/// How often threads with this prefix have given up their processors by themselves.
+fn voluntary_switches(prefix: &str) -> u64 {
+    let count = |tid: i32| {
+        let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    threads(prefix).into_iter().map(count).sum()
+}
+
+/// A runtime with nothing to do does nothing: its threads sleep in the kernel, and stay there.
+#[test]
+fn an_idle_runtime_does_nothing() {
+    const NAME: &str = "processes::an_idle_runtime_does_nothing";
+    if !is_child(NAME) {
+        return child_succeeds(NAME);
+    }
+    for driver in [DriverKind::Epoll, DriverKind::IoUring] {
+        for servers in server_counts() {
+            let Ok(runtime) = Runtime::builder().servers(servers).name("idle").driver(driver).build() else { continue };
+            let parked = runtime.spawn(|| umcg::sleep(HOUR));
+            let (one, _other) = runtime.run(|| umcg::net::unix::UnixStream::pair().unwrap());
+            let reader = runtime.spawn(move || std::io::Read::read(&mut { one }, &mut [0]).map(drop));
+            let workers: Vec<_> = (0..1000).map(|_| runtime.spawn(|| umcg::sleep(Duration::from_micros(100)))).collect();
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            // Until they have come to rest.
+            let start = Instant::now();
+            let mut before = voluntary_switches("idle-");
+            loop {
+                std::thread::sleep(Duration::from_millis(300));
+                let now = voluntary_switches("idle-");
+                if now == before {
+                    break;
+                }
+                assert!(start.elapsed() < Duration::from_secs(20), "{servers} servers do not come to rest: {}", now - before);
+                before = now;
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            assert_eq!(voluntary_switches("idle-"), before, "{servers} servers, {driver:?}");
+            parked.abort();
+            reader.abort();
+        }
+    }
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Runtimes that come and go leave no descriptors, no threads and no memory behind.
+#[test]
+fn runtimes_leave_nothing() {
+    const NAME: &str = "processes::runtimes_leave_nothing";
+    if !is_child(NAME) {
+        return child_succeeds(NAME);
+    }
+    let once = |driver: DriverKind, servers: usize| {
+        let runtime = Runtime::builder().servers(servers).name("gone").driver(driver).build().unwrap();
+        runtime.run(|| {
+            let (mut one, mut other) = umcg::net::unix::UnixStream::pair().unwrap();
+            let reader = umcg::spawn(move || std::io::Read::read(&mut other, &mut [0]).unwrap());
+            umcg::yield_now();
+            std::io::Write::write_all(&mut one, b"x").unwrap();
+            assert_eq!(reader.join().unwrap(), 1);
+            assert!(!umcg::fs::read("/proc/self/status").unwrap().is_empty());
+            umcg::blocking(|| ());
+        });
+        if servers % 2 == 0 { runtime.shutdown() } else { runtime.shutdown_timeout(HOUR).unwrap() }
+    };
+    let drivers = [DriverKind::Epoll, DriverKind::IoUring]
+        .map(|driver| (driver, Runtime::builder().servers(1).driver(driver).build().is_ok()));
+    let all = || {
+        for (driver, _) in drivers.iter().filter(|driver| driver.1) {
+            (1..=4).for_each(|servers| once(*driver, servers));
+        }
+    };
+    (0..3).for_each(|_| all());
+    eventually("the threads end", || threads("gone-").is_empty());
+    let before = descriptors();
+    let memory = || std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').next().unwrap().parse::<usize>().unwrap();
+    let pages = memory();
+    (0..30).for_each(|_| all());
+    eventually("the threads end", || threads("gone-").is_empty());
+    assert_eq!(descriptors(), before);
+    let grown = memory().saturating_sub(pages);
+    assert!(grown < 16 << 10, "{grown} pages more after 240 runtimes");
+}

@@ -1,0 +1,321 @@
+//! Runtimes: their beginnings, their ends, and several of them.
+
+use crate::support::{Counted, HOUR, Kind, counter, eventually, flag, over, over_servers, server_counts, threads, with};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use umcg::rt::DriverKind;
+use umcg::{Builder, Handle, Runtime, SpawnError};
+
+#[test]
+fn run_returns_what_its_function_does() {
+    over_servers("run", |runtime| {
+        let words = ["borrowed".to_owned()];
+        assert_eq!(runtime.run(|| words[0].len()), 8);
+        let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(|| -> u8 { std::panic::panic_any(3u8) })));
+        assert_eq!(*panic.unwrap_err().downcast::<u8>().unwrap(), 3);
+        assert_eq!(runtime.run(|| runtime.workers()), 1);
+        let from_many: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || runtime.run(move || (umcg::yield_now(), n).1))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(from_many, [0, 1, 2, 3, 4, 5, 6, 7]);
+    });
+}
+
+#[test]
+fn settings_are_what_was_said() {
+    for (servers, pin) in server_counts().into_iter().flat_map(|servers| [(servers, false), (servers, true)]) {
+        let builder = Runtime::builder().pin(pin).stack_size(32 << 10).driver(DriverKind::Epoll);
+        with("settings", servers, builder, |runtime| {
+            assert_eq!((runtime.servers(), runtime.driver()), (servers, DriverKind::Epoll));
+            assert_eq!(runtime.run(|| 3), 3);
+        });
+    }
+    let too_many = || Runtime::builder().servers(5000).build();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    assert!(catch_unwind(too_many).is_err());
+    std::panic::set_hook(hook);
+    assert!(Runtime::builder().stack_size(usize::MAX).build().is_err());
+}
+
+#[test]
+fn names_of_threads() {
+    let runtime = Runtime::builder().servers(2).name("hamlet").build().unwrap();
+    assert_eq!(threads("hamlet-").len(), 3, "two servers and the watch");
+    runtime.shutdown();
+    eventually("they end", || threads("hamlet-").is_empty());
+}
+
+/// Dropping one waits for all of its workers, also for those that they still make.
+#[test]
+fn drop_waits_for_all() {
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            let runtime = Runtime::builder().servers(servers).build().unwrap();
+            let (ended, drops) = (counter(), counter());
+            for n in 0..50 {
+                let (ended, owned) = (ended.clone(), Counted(drops.clone()));
+                drop(kind.spawn_on(&runtime, move || {
+                    umcg::sleep(Duration::from_micros(100 * n));
+                    let count = ended.clone();
+                    drop(kind.spawn(move || {
+                        umcg::blocking(|| std::thread::sleep(Duration::from_micros(10)));
+                        count.fetch_add(1, Relaxed);
+                    }));
+                    umcg::yield_now();
+                    ended.fetch_add(1, Relaxed);
+                    owned
+                }));
+            }
+            drop(runtime);
+            assert_eq!((ended.load(Relaxed), drops.load(Relaxed)), (100, 50));
+        }
+    }
+}
+
+/// Two servers whose last workers end at once, again and again.
+#[test]
+fn ends_that_come_together() {
+    use umcg::rt::scheduler::Fifo;
+    for round in 0..300u64 {
+        let runtime = Runtime::builder().servers(2).scheduler(Fifo::new()).build().unwrap();
+        let gate = flag();
+        for _ in 0..2 {
+            let gate = gate.clone();
+            drop(runtime.spawn(move || {
+                while !gate.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+                (0..round % 50).for_each(|_| std::hint::spin_loop());
+            }));
+        }
+        gate.store(true, Relaxed);
+        drop(runtime);
+    }
+}
+
+#[test]
+fn shutdown_in_time() {
+    for servers in server_counts() {
+        // Often: nothing may be used up by that.
+        for round in 0..20 {
+            let runtime = Runtime::builder().servers(servers).build().unwrap();
+            let ended = counter();
+            for _ in 0..round {
+                let ended = ended.clone();
+                drop(runtime.spawn(move || {
+                    umcg::sleep(Duration::from_millis(1));
+                    ended.fetch_add(1, Relaxed);
+                }));
+            }
+            match round % 2 {
+                0 => runtime.shutdown(),
+                _ => runtime.shutdown_timeout(HOUR).unwrap(),
+            }
+            assert_eq!(ended.load(Relaxed), round);
+        }
+    }
+}
+
+#[test]
+fn shutdown_gives_up() {
+    for servers in server_counts() {
+        let runtime = Runtime::builder().servers(servers).name("left").build().unwrap();
+        let drops = counter();
+        let workers: Vec<_> = (0..20)
+            .map(|n| {
+                let kind = if n % 2 == 0 { Kind::Full } else { Kind::Light };
+                let owned = Counted(drops.clone());
+                kind.spawn_on(&runtime, move || {
+                    let _owned = owned;
+                    match n % 3 {
+                        0 => umcg::sleep(HOUR),
+                        1 => loop {
+                            umcg::park();
+                        },
+                        _ => loop {
+                            umcg::yield_now();
+                        },
+                    }
+                })
+            })
+            .collect();
+        let start = Instant::now();
+        assert_eq!(runtime.shutdown_timeout(Duration::from_millis(30)), Err(20));
+        assert!(start.elapsed() >= Duration::from_millis(30));
+        assert_eq!(drops.load(Relaxed), 0);
+        eventually("the servers end", || threads("left-").is_empty());
+        // The process goes on; what is left of them does no harm, whatever is done to it.
+        workers.iter().for_each(|worker| {
+            assert!(!worker.is_finished());
+            worker.handle().unpark();
+            worker.abort();
+        });
+        drop(workers);
+        let another = Runtime::builder().servers(servers).build().unwrap();
+        assert_eq!(another.run(|| umcg::spawn(|| 6).join().unwrap()), 6);
+    }
+}
+
+/// From outside no more workers are made once the end was asked for; those that there are make their own.
+#[test]
+fn closed_to_those_outside() {
+    for servers in server_counts() {
+        let runtime = Runtime::builder().servers(servers).build().unwrap();
+        let (closed, begun) = (flag(), flag());
+        let (seen, beginning) = (closed.clone(), begun.clone());
+        let worker = runtime.spawn(move || {
+            umcg::blocking(|| {
+                beginning.store(true, Relaxed);
+                // In a blocking scope it is outside.
+                let error = loop {
+                    match Builder::new().spawn(|| ()) {
+                        Ok(worker) => worker.join().unwrap(),
+                        Err(error) => break error,
+                    }
+                };
+                assert_eq!(error, SpawnError::Closed);
+                assert_eq!(unsafe { Builder::new().spawn_light(|| ()) }.unwrap_err(), SpawnError::Closed);
+                seen.store(true, Relaxed);
+            });
+            (0..10).map(|n| umcg::spawn(move || n).join().unwrap()).sum::<u32>()
+        });
+        eventually("it begins", || begun.load(Relaxed));
+        drop(runtime);
+        assert!(closed.load(Relaxed));
+        assert_eq!(worker.join().unwrap(), 45);
+    }
+}
+
+#[test]
+fn two_that_wake_each_other() {
+    over("two runtimes", |first, kind| {
+        with("second of two", first.servers(), Runtime::builder(), |second| {
+            let turn = counter();
+            let handles = Arc::new([const { Mutex::new(None::<Handle>) }; 2]);
+            let players: Vec<_> = [first, second]
+                .into_iter()
+                .enumerate()
+                .map(|(me, runtime)| {
+                    let (turn, handles) = (turn.clone(), handles.clone());
+                    kind.spawn_on(runtime, move || {
+                        *handles[me].lock().unwrap() = Some(Handle::current());
+                        for round in 0..500 {
+                            while turn.load(Acquire) != 2 * round + me {
+                                umcg::park();
+                            }
+                            turn.fetch_add(1, Release);
+                            let other = *handles[1 - me].lock().unwrap();
+                            if let Some(other) = other {
+                                other.unpark();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            players.into_iter().for_each(|player| player.join().unwrap());
+            // One waits for the other's.
+            let worker = kind.spawn_on(second, || (umcg::sleep(Duration::from_micros(100)), 5).1);
+            assert_eq!(kind.run(first, || worker.join().unwrap()), 5);
+            let worker = kind.spawn_on(second, || umcg::sleep(HOUR));
+            assert!(kind.run(first, move || {
+                worker.abort();
+                worker.join().is_err()
+            }));
+        });
+    });
+}
+
+#[test]
+fn one_inside_another() {
+    over("nested runtimes", |runtime, kind| {
+        let body = move || {
+            let inner = Runtime::builder().servers(2).build().unwrap();
+            let worker = kind.spawn_on(&inner, || (umcg::sleep(Duration::from_micros(200)), umcg::spawn(|| 2).join().unwrap()).1);
+            let sum = inner.run(|| (umcg::yield_now(), 3).1) + worker.join().unwrap();
+            inner.shutdown();
+            sum
+        };
+        assert_eq!(kind.run(runtime, move || umcg::blocking(body)), 5);
+        assert_eq!(kind.run(runtime, body), 5);
+    });
+}
+
+#[test]
+fn the_global_one() {
+    let sum: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || umcg::spawn(move || n).join().unwrap())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(sum, 28);
+    assert!(std::ptr::eq(umcg::rt::global(), umcg::rt::global()));
+    assert_eq!(umcg::rt::global().run(|| umcg::spawn(|| 3).join().unwrap()), 3);
+    // A worker's own is its runtime, not that.
+    over("not global", |runtime, kind| {
+        kind.run(runtime, move || {
+            let before = umcg::rt::global().workers();
+            let child = kind.spawn(|| umcg::sleep(Duration::from_millis(2)));
+            assert!(umcg::rt::global().workers() <= before.max(1000));
+            child.join().unwrap();
+        });
+    });
+}
+
+/// Runtimes come and go; so do handles to their workers.
+#[test]
+fn many_in_a_row() {
+    let mut stale = Vec::new();
+    for round in 0..60 {
+        let runtime = Runtime::builder().servers(1 + round % 3).build().unwrap();
+        let workers: Vec<_> = (0..10).map(|n| runtime.spawn(move || (umcg::yield_now(), n).1)).collect();
+        stale.extend(workers.iter().map(|worker| worker.handle()));
+        let handles: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+        assert_eq!(handles.iter().sum::<i32>(), 45);
+        stale.iter().for_each(|handle: &Handle| handle.unpark());
+    }
+}
+
+/// The results of workers may be taken after their runtime has gone.
+#[test]
+fn results_outlive_their_runtime() {
+    for kind in [Kind::Full, Kind::Light] {
+        let runtime = Runtime::builder().servers(2).build().unwrap();
+        let drops = counter();
+        let make = |n: usize| {
+            let owned = Counted(drops.clone());
+            kind.spawn_on(&runtime, move || (n, owned, [n; 100]))
+        };
+        let mut workers: Vec<_> = (0..20).map(make).collect();
+        drop(runtime);
+        drop(workers.split_off(10));
+        for (n, worker) in workers.into_iter().enumerate() {
+            assert_eq!(worker.join().unwrap().0, n);
+        }
+        assert_eq!(drops.load(Relaxed), 20);
+    }
+}
+
+/// The workers are counted.
+#[test]
+fn workers_are_counted() {
+    over("counts", |runtime, kind| {
+        let gate = flag();
+        let workers: Vec<_> = (0..30)
+            .map(|_| {
+                let gate = gate.clone();
+                kind.spawn_on(runtime, move || {
+                    while !gate.load(Relaxed) {
+                        umcg::sleep(Duration::from_micros(200));
+                    }
+                })
+            })
+            .collect();
+        assert_eq!(runtime.workers(), 30);
+        gate.store(true, Relaxed);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        eventually("none", || runtime.workers() == 0);
+    });
+}

@@ -1,0 +1,109 @@
+//! Sleep: never too short.
+
+use crate::support::{Counted, HOUR, Kind, counter, eventually, over, over_servers};
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+#[test]
+fn never_early() {
+    over("sleep", |runtime, kind| {
+        let test = || {
+            for micros in [0, 1, 2, 10, 100, 1000, 5000] {
+                let (start, length) = (Instant::now(), Duration::from_micros(micros));
+                umcg::sleep(length);
+                assert!(start.elapsed() >= length, "{length:?}: {:?}", start.elapsed());
+                let until = Instant::now() + length;
+                umcg::sleep_until(until);
+                assert!(Instant::now() >= until);
+            }
+            umcg::sleep_until(Instant::now() - Duration::from_secs(1));
+        };
+        kind.run(runtime, move || {
+            test();
+            umcg::blocking(test);
+        });
+        test();
+    });
+}
+
+#[test]
+fn ten_thousand_at_once() {
+    over_servers("sleepers", |runtime| {
+        let woken = counter();
+        let start = Instant::now();
+        let sleepers: Vec<_> = (0..10_000u64)
+            .map(|n| {
+                let woken = woken.clone();
+                // One that was made earlier sleeps longer, or not, as it comes.
+                let length = Duration::from_micros(20_000 + n * 7919 % 30_011);
+                let kind = if n % 20 == 0 { Kind::Full } else { Kind::Light };
+                kind.spawn_on(runtime, move || {
+                    let start = Instant::now();
+                    umcg::sleep(length);
+                    assert!(start.elapsed() >= length);
+                    woken.fetch_add(1, Relaxed);
+                })
+            })
+            .collect();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        assert_eq!(woken.load(Relaxed), 10_000);
+        assert!(start.elapsed() >= Duration::from_millis(20));
+    });
+}
+
+#[test]
+fn many_are_cancelled() {
+    over("cancelled sleepers", |runtime, kind| {
+        let drops = counter();
+        let sleepers: Vec<_> = (0..1000)
+            .map(|n| {
+                let owned = Counted(drops.clone());
+                kind.spawn_on(runtime, move || {
+                    let _owned = owned;
+                    umcg::sleep(if n % 2 == 0 { HOUR } else { Duration::from_millis(n % 10) });
+                })
+            })
+            .collect();
+        sleepers.iter().step_by(2).for_each(umcg::JoinHandle::abort);
+        for (n, sleeper) in sleepers.into_iter().enumerate() {
+            assert_eq!(sleeper.join().is_err(), n % 2 == 0);
+        }
+        assert_eq!(drops.load(Relaxed), 1000);
+    });
+}
+
+/// A worker sleeps on another server than where it began to: its deadline is taken back there.
+#[test]
+fn deadlines_are_left_behind() {
+    over("deadlines", |runtime, kind| {
+        let workers: Vec<_> = (0..200)
+            .map(|_| {
+                kind.spawn_on(runtime, || {
+                    for _ in 0..20 {
+                        umcg::Handle::current().unpark();
+                        umcg::park_timeout(HOUR);
+                        umcg::yield_now();
+                        umcg::park_timeout(Duration::from_micros(30));
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        eventually("no deadline is left", || runtime.dump().contains(" 0 deadlines"));
+    });
+}
+
+/// While a server is busy, deadlines of its workers pass too.
+#[test]
+fn deadlines_pass_while_others_compute() {
+    over("busy deadlines", |runtime, kind| {
+        kind.run(runtime, move || {
+            let start = Instant::now();
+            let sleeper = kind.spawn(|| umcg::sleep(Duration::from_millis(5)));
+            while !sleeper.is_finished() {
+                umcg::yield_now();
+                assert!(start.elapsed() < Duration::from_secs(20));
+            }
+        });
+    });
+}

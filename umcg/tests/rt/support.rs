@@ -1,0 +1,277 @@
+//! What all tests here stand on.
+
+use std::io::Write;
+use std::panic::PanicHookInfo;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+use umcg::rt::{DriverKind, RuntimeBuilder};
+use umcg::{Builder, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError};
+
+/// How long a test may take before the watchdog ends the process.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Longer than any test.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Whose thread-local storage a worker has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Its own.
+    Full,
+    /// The server's.
+    Light,
+}
+
+pub(crate) const KINDS: [Kind; 2] = [Kind::Full, Kind::Light];
+
+impl Kind {
+    pub(crate) fn spawn<R: Send + 'static>(self, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        match self {
+            Kind::Full => umcg::spawn(f),
+            Kind::Light => unsafe { umcg::spawn_light(f) },
+        }
+    }
+
+    pub(crate) fn spawn_on<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        match self {
+            Kind::Full => on.spawn(f),
+            Kind::Light => unsafe { on.spawn_light(f) },
+        }
+    }
+
+    pub(crate) fn build<R: Send + 'static>(
+        self,
+        builder: &Builder<'_>,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<JoinHandle<R>, SpawnError> {
+        match self {
+            Kind::Full => builder.spawn(f),
+            Kind::Light => unsafe { builder.spawn_light(f) },
+        }
+    }
+
+    pub(crate) fn build_on<R: Send + 'static>(
+        self,
+        on: &Runtime,
+        builder: &Builder<'_>,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<JoinHandle<R>, SpawnError> {
+        match self {
+            Kind::Full => on.build(builder, f),
+            Kind::Light => unsafe { on.build_light(builder, f) },
+        }
+    }
+
+    pub(crate) fn spawn_in<'s, R: Send + 's>(
+        self,
+        scope: &'s Scope<'s, '_>,
+        f: impl FnOnce() -> R + Send + 's,
+    ) -> ScopedJoinHandle<'s, R> {
+        match self {
+            Kind::Full => scope.spawn(f),
+            Kind::Light => unsafe { scope.spawn_light(f) },
+        }
+    }
+
+    /// Runs `f` as a worker of the runtime, and goes on with its panic.
+    pub(crate) fn run<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> R {
+        self.spawn_on(on, f).join().unwrap_or_else(|error| error.resume_unwind())
+    }
+}
+
+/// 1, 2, as many as CPUs, and four times that.
+pub(crate) fn server_counts() -> Vec<usize> {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let mut counts = vec![1, 2, cpus, 4 * cpus];
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+/// A test with a runtime of each number of servers, and workers of each kind.
+pub(crate) fn over(name: &'static str, test: impl Fn(&Runtime, Kind)) {
+    for servers in server_counts() {
+        for kind in KINDS {
+            // Without optimisation frames are large.
+            with(name, servers, Runtime::builder().stack_size(256 << 10), |runtime| test(runtime, kind));
+        }
+    }
+}
+
+/// A test with a runtime of each number of servers.
+pub(crate) fn over_servers(name: &'static str, test: impl Fn(&Runtime)) {
+    for servers in server_counts() {
+        with(name, servers, Runtime::builder(), &test);
+    }
+}
+
+/// A test with each driver, too.
+pub(crate) fn over_drivers(name: &'static str, test: impl Fn(&Runtime, Kind)) {
+    for driver in [DriverKind::Epoll, DriverKind::IoUring] {
+        for (servers, kind) in server_counts().into_iter().flat_map(|servers| KINDS.map(|kind| (servers, kind))) {
+            if Runtime::builder().servers(1).driver(driver).build().is_err() {
+                say(&format!("SKIPPED: {name} with {driver:?}, which this kernel does not give us"));
+                break;
+            }
+            with(name, servers, Runtime::builder().driver(driver), |runtime| test(runtime, kind));
+        }
+    }
+}
+
+/// A test with one runtime: started, watched, and looked at for what it leaves behind.
+pub(crate) fn with(name: &'static str, servers: usize, builder: RuntimeBuilder, test: impl FnOnce(&Runtime)) {
+    silence_what_is_expected();
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let label = format!("rt{}", NUMBER.fetch_add(1, Relaxed));
+    let runtime = Arc::new(builder.servers(servers).name(&label).build().unwrap());
+    let watchdog = Watchdog::start(format!("{name}, {servers} servers"), &runtime);
+    test(&runtime);
+    eventually("all workers end", || runtime.workers() == 0);
+    let mut last = runtime;
+    let runtime = loop {
+        match Arc::try_unwrap(last) {
+            Ok(runtime) => break runtime,
+            Err(shared) => last = shared,
+        }
+        std::thread::yield_now();
+    };
+    drop(runtime);
+    eventually("all threads end", || threads(&format!("{label}-")).is_empty());
+    drop(watchdog);
+}
+
+/// The kernel threads whose names begin so.
+pub(crate) fn threads(prefix: &str) -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let named = |tid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
+        name.is_ok_and(|name| name.starts_with(prefix))
+    };
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).filter(named).collect()
+}
+
+/// Waits until it is so: as a thread or a worker.
+#[track_caller]
+pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE / 2, "not so after {:?}: {what}", start.elapsed());
+        umcg::sleep(Duration::from_micros(300));
+    }
+}
+
+/// Panics whose message begins with `expected` are not printed.
+pub(crate) fn silence_what_is_expected() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        let expected = |panic: &PanicHookInfo<'_>| {
+            let payload = panic.payload();
+            let words = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref().copied());
+            words.is_none_or(|words: &str| words.starts_with("expected") || words.starts_with("timeout: "))
+        };
+        std::panic::set_hook(Box::new(move |panic| {
+            if !expected(panic) {
+                before(panic);
+            }
+        }));
+    });
+}
+
+/// Past the test runner, which would keep the words to itself.
+pub(crate) fn say(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+/// Ends the process with a dump when a test hangs.
+struct Watchdog {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Watchdog {
+    fn start(name: String, runtime: &Arc<Runtime>) -> Watchdog {
+        let over = Arc::new(AtomicBool::new(false));
+        let (seen, runtime) = (over.clone(), Arc::downgrade(runtime));
+        let thread = std::thread::spawn(move || {
+            let start = Instant::now();
+            while !seen.load(Relaxed) {
+                std::thread::park_timeout(Duration::from_secs(1));
+                if start.elapsed() > PATIENCE {
+                    say(&format!("{name}: hangs"));
+                    // The dump may hang as well.
+                    std::thread::spawn(|| {
+                        std::thread::sleep(Duration::from_secs(10));
+                        std::process::abort();
+                    });
+                    say(&runtime.upgrade().map_or_else(|| "in its drop".to_owned(), |runtime| runtime.dump()));
+                    std::process::abort();
+                }
+            }
+        });
+        Watchdog { over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Counts its drops.
+#[derive(Debug)]
+pub(crate) struct Counted(pub(crate) Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+pub(crate) fn counter() -> Arc<AtomicUsize> {
+    Arc::new(AtomicUsize::new(0))
+}
+
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(false))
+}
+
+/// Set, to the name of a test, for a process that does what the test is about.
+const CHILD: &str = "UMCG_TEST_CHILD";
+
+/// Whether this process is to do what the test of this name is about.
+pub(crate) fn is_child(test: &str) -> bool {
+    std::env::var(CHILD).is_ok_and(|name| name == test)
+}
+
+/// The command that runs a test of this binary alone, in a process that knows that it is the child.
+pub(crate) fn child_arguments(test: &str) -> [String; 3] {
+    ["--exact".to_owned(), test.to_owned(), "--nocapture".to_owned()]
+}
+
+/// Runs a test of this binary alone, in a process of its own.
+pub(crate) fn child(test: &str) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "120"]).arg(std::env::current_exe().unwrap());
+    command.args(child_arguments(test)).env(CHILD, test).env("RUST_BACKTRACE", "0").output().unwrap()
+}
+
+/// The same, and it has to end well.
+#[track_caller]
+pub(crate) fn child_succeeds(test: &str) {
+    let output = child(test);
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test}: {:?}\n{said}\n{complained}", output.status);
+}
+
+/// For a process that another program starts.
+pub(crate) fn child_variable(test: &str) -> (&'static str, String) {
+    (CHILD, test.to_owned())
+}
