@@ -2,7 +2,7 @@
 //!
 //! A program passes with exit status 0, and is skipped with 77. Where a file `NAME.expected` stands beside it, its output must match,
 //! `*` standing for anything. Every program runs with thread workers that move between kernel threads, and where that matters once more
-//! with `UMCG_NO_FSGSBASE=1`, which makes them stay on their own.
+//! with `UMCG_NO_FSGSBASE=1`, which makes them stay on their own. Those of the runtime run with 1, 2 and 8 servers, with light workers, and as C++.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +22,28 @@ macro_rules! programs {
         mod staying {
             $(programs!(@$twice $name $file);)*
         }
+        mod one_server {
+            $(programs!(%$twice $name $file "UMCG_TEST_SERVERS" "1");)*
+        }
+        mod eight_servers {
+            $(programs!(%$twice $name $file "UMCG_TEST_SERVERS" "8");)*
+        }
+        mod light_workers {
+            $(programs!(%$twice $name $file "UMCG_TEST_LIGHT" "1");)*
+        }
+        mod cplusplus {
+            $(programs!(&$twice $name $file);)*
+        }
     };
+    (%runtime $name:ident $file:literal $variable:literal $value:literal) => {
+        #[test] fn $name() { super::check($file, &[($variable, $value)]); }
+    };
+    (%$other:ident $name:ident $file:literal $variable:literal $value:literal) => {};
+    (&runtime $name:ident $file:literal) => {
+        #[test] fn $name() { super::check_as($file, "CXX", &[]); }
+    };
+    (&$other:ident $name:ident $file:literal) => {};
+    (@runtime $name:ident $file:literal) => {};
     (@twice $name:ident $file:literal) => {
         #[test] fn $name() { super::check($file, &[("UMCG_NO_FSGSBASE", "1")]); }
     };
@@ -43,6 +64,11 @@ programs! {
     ctl_timeout "ctl_timeout.c" twice;
     ctl_worker "ctl_worker.c" twice;
     exception "exception.cc" twice;
+    rt_cancel "rt_cancel.c" runtime;
+    rt_exception "rt_exception.cc" runtime;
+    rt_io "rt_io.c" runtime;
+    rt_spawn "rt_spawn.c" runtime;
+    rt_wait "rt_wait.c" runtime;
     tls "tls.cc" twice;
     uth_errors "uth_errors.c" once;
     uth_figure1 "uth_figure1.c" once;
@@ -71,7 +97,7 @@ fn examples() {
 #[test]
 fn headers_compile_alone() {
     let Some(tools) = tools() else { return };
-    for header in ["umcg.h", "uth.h"] {
+    for header in ["umcg.h", "umcg/rt.h", "uth.h"] {
         for (compiler, language, standard) in [("CC", "c", "c99"), ("CC", "c", "c11"), ("CXX", "c++", "c++17")] {
             let mut command = compiler_command(compiler);
             command.args(WARNINGS).arg(format!("-std={standard}")).args(["-fsyntax-only", "-x", language]);
@@ -100,16 +126,21 @@ fn failures_are_noticed() {
 }
 
 fn check(file: &str, environment: &[(&str, &str)]) {
+    check_as(file, if file.ends_with(".cc") { "CXX" } else { "CC" }, environment);
+}
+
+fn check_as(file: &str, compiler: &str, environment: &[(&str, &str)]) {
     let Some(tools) = tools() else { return };
     let source = manifest_dir().join("tests/c").join(file);
     let expected = std::fs::read_to_string(source.with_extension("expected")).ok();
-    let result =
-        tools.compile(&source).and_then(|program| run(&program, environment, TIMEOUT)).and_then(|output| match expected {
+    let result = tools.compile_as(&source, compiler).and_then(|program| run(&program, environment, TIMEOUT)).and_then(|output| {
+        match expected {
             Some(pattern) if !matches(&pattern, &output) => {
                 Err(format!("the output should be like\n{pattern}\nbut is\n{output}"))
             }
             _ => Ok(()),
-        });
+        }
+    });
     result.unwrap_or_else(|why| panic!("{file}: {why}"));
 }
 
@@ -148,14 +179,28 @@ fn find_tools() -> Option<Tools> {
 impl Tools {
     /// Compiles a source file and links it with libumcg.a.
     fn compile(&self, source: &Path) -> Result<PathBuf, String> {
-        let program = self.out.join(source.file_stem().unwrap());
-        let (compiler, standard) = if source.extension().unwrap() == "cc" { ("CXX", "-std=c++17") } else { ("CC", "-std=c11") };
+        self.compile_as(source, if source.extension().unwrap() == "cc" { "CXX" } else { "CC" })
+    }
+
+    /// Likewise, with the compiler of one language.
+    fn compile_as(&self, source: &Path, compiler: &str) -> Result<PathBuf, String> {
+        let mut program = self.out.join(source.file_stem().unwrap()).into_os_string();
+        let (language, standard) = if compiler == "CXX" { ("c++", "-std=c++17") } else { ("c", "-std=c11") };
+        program.push(format!("-{language}"));
+        let program = PathBuf::from(program);
         // Two tests may compile one source; each writes a file of its own and moves it into place.
         let own = program.with_extension(format!("{:?}", std::thread::current().id()));
         let mut command = compiler_command(compiler);
         command.args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS);
         command.arg("-I").arg(&self.include).arg("-I").arg(manifest_dir().join("tests/c"));
-        command.arg("-o").arg(&own).arg(source).arg(&self.library).args(["-lgcc_s", "-ldl", "-lm"]);
+        command
+            .arg("-o")
+            .arg(&own)
+            .args(["-x", language])
+            .arg(source)
+            .args(["-x", "none"])
+            .arg(&self.library)
+            .args(["-lgcc_s", "-ldl", "-lm"]);
         finish(command)?;
         let place = if source.starts_with(&self.out) { own } else { std::fs::rename(&own, &program).map(|()| program).unwrap() };
         Ok(place)

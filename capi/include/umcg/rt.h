@@ -132,7 +132,8 @@ typedef struct umcg_spawn_attr {
 /*
  * umcg_spawn - makes a worker that runs fn(arg), in the caller's runtime, or in the global one if the caller has none.
  *
- * It ends when fn returns. A C++ exception that leaves fn, or pthread_exit, ends the process with the worker's name.
+ * It ends when fn returns. A C++ exception that leaves fn ends the process with the worker's name; pthread_exit(3) must not be
+ * called.
  *
  * Fails with EINVAL: fn is NULL; ENOMEM: no memory for its stack or storage, or the global runtime could not be started;
  * ENOTSUP: no storage of its own with this C library; ESHUTDOWN: the runtime is being stopped, and the caller is not in it.
@@ -257,7 +258,8 @@ int umcg_hand_over(umcg_handle_t next);
 
 /*
  * umcg_blocking - calls fn(arg), which may block in the kernel, on a helper thread, and returns what it returned; the
- * caller's server runs others meanwhile. As umcg_blocking_begin and umcg_blocking_end around it, exceptions included.
+ * caller's server runs others meanwhile. As umcg_blocking_begin and umcg_blocking_end around it. A C++ exception may leave fn,
+ * unless the caller is a light worker. Fails, with NULL and EINVAL, if fn is NULL.
  *
  * Called from anywhere. Switches when called in a worker. Not cancellable.
  */

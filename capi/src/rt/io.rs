@@ -173,27 +173,25 @@ unsafe fn accept(fd: RawFd, address: *mut sockaddr, length: *mut socklen_t, flag
 unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Result<()> {
     let descriptor = table::enter(fd)?;
     foreign::check().map_err(|Cancelled| ECANCELED)?;
+    // SAFETY: passed on.
+    let call = || checked(unsafe { libc::connect(fd, address, length) } as isize);
     let mut pause = 50_000;
     loop {
-        // SAFETY: passed on.
-        match once(|| unsafe { libc::connect(fd, address, length) } as isize) {
+        match call() {
             Ok(_) => return Ok(()),
             // One that a signal interrupts goes on by itself.
-            Err(libc::EINPROGRESS | libc::EALREADY | EINTR) => break,
+            Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => break,
             // A Unix listener's queue is full. The kernel offers nothing to wait for, so look again, ever less often.
-            Err(EAGAIN) => foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?,
-            Err(error) => return Err(error),
+            Err(Errno::AGAIN) => foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?,
+            Err(error) => return Err(error.raw_os_error()),
         }
         pause = (pause * 2).min(10_000_000);
     }
-    descriptor.call(Way::Out, &"connect", |fd| {
-        rustix::net::sockopt::socket_error(fd)??;
-        match rustix::net::getpeername(fd) {
-            Ok(_) => Ok(()),
-            // Woken for nothing.
-            Err(Errno::NOTCONN) => Err(Errno::AGAIN),
-            Err(error) => Err(error),
-        }
+    // The same call again says how it went, and only then is the socket connected in the kernel's eyes.
+    descriptor.call(Way::Out, &"connect", |_| match call() {
+        Ok(_) | Err(Errno::ISCONN) => Ok(()),
+        Err(Errno::ALREADY | Errno::INPROGRESS) => Err(Errno::AGAIN),
+        Err(error) => Err(error),
     })
 }
 

@@ -6,6 +6,7 @@ use libc::{ECANCELED, EINVAL, ETIMEDOUT};
 use std::ffi::{c_int, c_void};
 use umcg::Handle;
 use umcg::rt::foreign::{self, Cancelled};
+use umcg_core::ctl;
 
 fn done(result: Result<(), Cancelled>) -> c_int {
     status(result.map_err(|Cancelled| ECANCELED))
@@ -90,11 +91,21 @@ unsafe extern "C" fn umcg_hand_over(next: *mut c_void) -> c_int {
     status(next.and_then(|next| foreign::hand_over(next).map_err(|Cancelled| ECANCELED)))
 }
 
+/// Not `umcg::blocking`, which catches what leaves the function: an exception of another language cannot be caught here.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn umcg_blocking(function: Option<worker::Function>, arg: *mut c_void) -> *mut c_void {
+    /// Ends the scope also when an exception leaves the function.
+    struct Scope;
+    impl Drop for Scope {
+        fn drop(&mut self) {
+            // A light worker comes back from the storage of a helper thread: errno goes with it.
+            let of_the_call = errno();
+            let _ = ctl::blocking_end();
+            set_errno(of_the_call);
+        }
+    }
     let Some(function) = function else { return crate::failed(EINVAL, std::ptr::null_mut()) };
-    // A light worker comes back from the storage of a helper thread: errno goes with it.
-    let (result, of_the_call) = umcg::blocking(|| (function(arg), errno()));
-    set_errno(of_the_call);
-    result
+    ctl::blocking_begin();
+    let _scope = Scope;
+    function(arg)
 }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// C++ exceptions in workers of a runtime: inside they work as anywhere, also across calls that switch; what leaves a worker's
+// function ends the process with the worker's name.
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime.h"
+
+struct Count {
+    int *count;
+    ~Count() { add(count); }
+};
+
+static int unwound;
+
+static void thrower(int depth)
+{
+    Count count{&unwound};
+    umcg_yield();
+    if (depth == 0)
+        throw std::runtime_error("from below");
+    thrower(depth - 1);
+}
+
+// Each worker switches between the throw and the end of its handler: their exception state is their own.
+static void *catches(void *)
+{
+    int caught = 0;
+    for (int i = 0; i < 10; i++) {
+        try {
+            thrower(3);
+        } catch (const std::runtime_error &error) {
+            umcg_yield();
+            try {
+                umcg_sleep_ns(1000);
+                throw;
+            } catch (const std::exception &again) {
+                caught += std::string(again.what()) == "from below" && std::string(error.what()) == again.what();
+            }
+        }
+    }
+    return reinterpret_cast<void *>(static_cast<intptr_t>(caught));
+}
+
+static void *throws_in_blocking(void *)
+{
+    throw std::logic_error("while blocking");
+}
+
+static void *inside(void *)
+{
+    std::vector<umcg_worker_t *> workers;
+    for (int i = 0; i < 8; i++)
+        workers.push_back(umcg_spawn(catches, nullptr));
+    for (umcg_worker_t *worker : workers)
+        CHECK("all were caught", joined(worker) == reinterpret_cast<void *>(10));
+    CHECK("all destructors ran", unwound == 8 * 10 * 4);
+    std::string what;
+    try {
+        umcg_blocking(throws_in_blocking, nullptr);
+    } catch (const std::logic_error &error) {
+        what = error.what();
+    }
+    CHECK("out of umcg_blocking", what == "while blocking");
+    CHECK("and the worker runs on", umcg_yield() == 0);
+    return nullptr;
+}
+
+static void *throws(void *)
+{
+    umcg_yield();
+    throw std::runtime_error("nobody catches this");
+}
+
+static void aborts_in(const char *name, function *fn, int own_tls)
+{
+    umcg_spawn_attr_t attr = UMCG_SPAWN_ATTR_INIT;
+    attr.name = name;
+    attr.own_tls = own_tls;
+    joined(umcg_spawn_attr(nullptr, &attr, fn, nullptr));
+}
+
+static void own() { aborts_in("emma", throws, 1); }
+static void light() { aborts_in("olive", throws, 0); }
+
+static void destructor(void *)
+{
+    throw std::runtime_error("nobody catches this");
+}
+
+static void *has_local(void *)
+{
+    umcg_local_set(umcg_local_create(destructor), &unwound);
+    umcg_set_name("lotta");
+    return nullptr;
+}
+
+static void local() { joined(umcg_spawn(has_local, nullptr)); }
+
+int main()
+{
+    check_start(60);
+    check_aborts("an exception that leaves a worker", own, "emma");
+    check_aborts("an exception that leaves a light worker", light, "olive");
+    check_aborts("an exception that leaves a worker-local's destructor", local, "lotta");
+    in_runtime(inside, nullptr);
+    return check_done();
+}
