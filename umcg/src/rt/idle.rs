@@ -123,15 +123,18 @@ impl Sleepers {
 
     fn rouse(&self, shared: &Shared, index: usize) -> bool {
         let word = &shared.seats[index].sleeping;
-        match word.swap(AWAKE, Relaxed) {
-            ON_FUTEX => {
-                let _ = futex::wake(word, Flags::PRIVATE, 1);
-            }
-            IN_DRIVER => shared.driver.wake(),
-            _ => return false,
+        let how = word.swap(AWAKE, Relaxed);
+        if how == AWAKE {
+            return false;
         }
+        // Before it is woken: it may be about to sleep again at once.
         self.asleep.fetch_sub(1, Relaxed);
         self.wakes.fetch_add(1, Relaxed);
+        if how == IN_DRIVER {
+            shared.driver.wake();
+        } else {
+            let _ = futex::wake(word, Flags::PRIVATE, 1);
+        }
         true
     }
 }
