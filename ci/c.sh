@@ -21,7 +21,7 @@ rm -rf "$work" && mkdir -p "$work"
 echo "== the shared library exports what the headers declare"
 capi/build-lib.sh --out "$work/lib" --prefix "$work/usr"
 declared() { # function names in the headers, by the compiler's own reading of them
-    printf '#include "umcg.h"\n#include "uth.h"\n' | "$cc" -Icapi/include -E -P -x c - |
+    printf '#include "umcg.h"\n#include "umcg/rt.h"\n#include "uth.h"\n' | "$cc" -Icapi/include -E -P -x c - |
         grep -o '\<\(umcg\|uth\)_[a-z0-9_]*(' | tr -d '('
     echo gettid
 }
@@ -34,7 +34,7 @@ if diff "$work/planted" "$work/exported" > /dev/null; then die "the comparison d
 
 echo "== an installed copy"
 if have pkg-config; then
-    for program in figure1 round_robin; do
+    for program in figure1 round_robin echo_server tcp_proxy prime_sieve fork_join urgent; do
         # The flags are several words.
         # shellcheck disable=SC2046
         "$cc" -std=c11 -D_GNU_SOURCE -pthread -o "$work/$program" "examples/c/$program.c" \
@@ -92,7 +92,8 @@ int main(void)
 PLANTED
 build "$work/planted" "$work/planted.c"
 if under_valgrind "$work/planted" 2> /dev/null; then die "Valgrind does not see a planted overflow in a uth"; fi
-for program in uth_figure1 uth_vps uth_many ctl_args ctl_server ctl_worker ctl_timeout ctl_block ctl_exit ctl_light ctl_gettid ctl_signal ctl_fork; do
+for program in uth_figure1 uth_vps uth_many ctl_args ctl_server ctl_worker ctl_timeout ctl_block ctl_exit ctl_light ctl_gettid ctl_signal ctl_fork \
+    rt_spawn rt_wait rt_cancel rt_io; do
     build "$work/$program" "capi/tests/c/$program.c"
-    under_valgrind "$work/$program" > "$work/$program.log" 2>&1 || { cat "$work/$program.log" && die "$program under Valgrind"; }
+    under_valgrind "$work/$program" < /dev/null > "$work/$program.log" 2>&1 || { cat "$work/$program.log" && die "$program under Valgrind"; }
 done

@@ -136,7 +136,8 @@ typedef struct umcg_spawn_attr {
  * called.
  *
  * Fails with EINVAL: fn is NULL; ENOMEM: no memory for its stack or storage, or the global runtime could not be started;
- * ENOTSUP: no storage of its own with this C library; ESHUTDOWN: the runtime is being stopped, and the caller is not in it.
+ * EAGAIN: no thread, where a worker with storage of its own has to be one; ESHUTDOWN: the runtime is being stopped, and the
+ * caller is not in it.
  *
  * Called from anywhere. Does not switch.
  */

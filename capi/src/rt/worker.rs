@@ -2,7 +2,7 @@
 
 use super::{deadline, errno_of, status, value, versioned};
 use crate::string;
-use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, ENOTSUP, ESHUTDOWN, ETIMEDOUT};
+use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -84,7 +84,7 @@ fn reason(error: SpawnError) -> c_int {
     match error {
         SpawnError::Stack(StackError::TooLarge) => EINVAL,
         SpawnError::Closed => ESHUTDOWN,
-        _ if umcg_core::storage::available().is_err() => ENOTSUP,
+        SpawnError::Thread => EAGAIN,
         _ => ENOMEM,
     }
 }
