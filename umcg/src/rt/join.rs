@@ -27,7 +27,7 @@ use super::runnable::Runnable;
 use super::runtime;
 use super::scheduler::Why;
 use super::server::{self, Local};
-use super::task::{IS_THREAD, Task};
+use super::task::{IS_THREAD, NO_SERVER, Task};
 use super::time;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -250,19 +250,40 @@ pub(crate) fn forget_quietly<R>(packet: Packet<R>) {
 }
 
 fn leave_for_good(task: &'static Task) {
-    // A worker that ends in a blocking scope of its own comes back from it first.
-    while server::running().is_none() {
+    loop {
+        if let Some(running) = server::running() {
+            return match take_joiner(&running, task) {
+                // It comes to nothing but this worker's end, so it may as well go on here and now.
+                Some(joiner) => running.switch_to(joiner, ended),
+                None => running.suspend(ended),
+            };
+        }
+        // A worker that ends in a blocking scope of its own comes back from it first.
         // SAFETY: the caller is that worker.
         unsafe { task.worker().end_blocking() };
     }
-    match server::running() {
-        // To the server: it has the joiner to run next, most of the time.
-        Some(running) => running.leave(ended),
-        None => unreachable!("a worker of a runtime runs on a server"),
-    }
 }
 
-/// On the server's stack: the worker has left its own for good.
+/// Who waits for the end of the calling worker, taken away from there, if it is suspended and may run here next.
+#[inline(always)]
+fn take_joiner(running: &server::Running, task: &'static Task) -> Option<Runnable> {
+    let waiter = task.join.load(Relaxed);
+    let shared = running.local().shared();
+    if waiter & SUSPENDED == 0 || running.local().is_due() || !shared.has_slots {
+        return None;
+    }
+    // SAFETY: a waiter is the address of a task, which is never freed.
+    let joiner: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
+    // As a pointer only: it may have been woken otherwise, and be anybody's by now.
+    let is_ours = std::ptr::eq(joiner.shared.load(Relaxed), shared);
+    if !is_ours || joiner.hints.server.load(Relaxed) != NO_SERVER {
+        return None;
+    }
+    // SAFETY: taken from where it waited, with the right to run it.
+    leave(&task.join, joiner).then(|| unsafe { Runnable::new(joiner) })
+}
+
+/// A step: the worker has left its stack for good.
 fn ended(local: &Local, worker: Runnable) {
     let task = worker.into_task();
     // Who sees DONE may use the descriptor again: so that is looked at first.
@@ -320,7 +341,9 @@ pub(crate) fn end_outside(task: &'static Task) -> Ending {
 /// One worker less; who waits for a scope may go on.
 fn end_count(local: &Local, scope: *mut ()) {
     // SAFETY: the scope that the worker was put into, if any; it is told once.
-    unsafe { super::scope::ended(scope) };
+    if let Some(owner) = unsafe { super::scope::ended(scope) } {
+        park::unpark_in_step(local, owner.task());
+    }
     // ORDERING(ended.1): Release, pairs with ended.2: who counts this end counts all workers that were made before it.
     local.ended.store(local.ended.load(Relaxed) + 1, Release);
 }
@@ -330,9 +353,9 @@ fn wake(local: &Local, waiter: usize) {
     let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
     if waiter & SUSPENDED != 0 {
         // SAFETY: the word gave the right to run it.
-        local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
+        runtime::ready_in_step(local, unsafe { Runnable::new(task) }, Why::Woken);
     } else {
-        park::unpark(task);
+        park::unpark_in_step(local, task);
     }
 }
 

@@ -21,11 +21,6 @@ pub(crate) fn is_needed(kind: WorkerKind) -> bool {
     kind == WorkerKind::Full && *NEEDED.get_or_init(|| storage::available().is_err())
 }
 
-/// Whether workers of this process can all switch to each other without their server between.
-pub(crate) fn switch_directly() -> bool {
-    !is_needed(WorkerKind::Full) || raw::threads_move()
-}
-
 /// Descriptors that no worker has.
 static SPARE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
 
@@ -52,6 +47,9 @@ where
     task.renew(shared, IS_WORKER | IS_FULL | IS_THREAD);
     builder.set_hints(task);
     task.scope.store(scope, Relaxed);
+    if !raw::threads_move() {
+        shared.has_staying.store(true, Relaxed);
+    }
     // Its first event says that it came back from somewhere.
     shared.blocked.fetch_add(1, Relaxed);
     let class = builder.class(shared);

@@ -135,6 +135,21 @@ fn commit(local: &Local, worker: Runnable) {
 /// Makes `task` go on.
 #[inline]
 pub(crate) fn unpark(task: &'static Task) {
+    if let Some(worker) = release(task) {
+        super::runtime::ready(worker, Why::Woken);
+    }
+}
+
+/// The same in a step, which does not ask who the caller is.
+pub(crate) fn unpark_in_step(local: &Local, task: &'static Task) {
+    if let Some(worker) = release(task) {
+        super::runtime::ready_in_step(local, worker, Why::Woken);
+    }
+}
+
+/// Notes that `task` is to go on, and wakes it if it is a thread; a parked worker is the caller's to make ready.
+#[inline]
+fn release(task: &'static Task) -> Option<Runnable> {
     let mut state = task.state.load(Relaxed);
     loop {
         let next = if state == EMPTY { NOTIFIED } else { state };
@@ -142,15 +157,13 @@ pub(crate) fn unpark(task: &'static Task) {
         // ORDERING(park.1): Release, pairs with park.3, also where the word stays NOTIFIED.
         // ORDERING(park.4): Acquire, pairs with park.2.
         match task.state.compare_exchange(state, next, AcqRel, Relaxed) {
-            Ok(PARKED) => {
-                // SAFETY: that step gave us the right to run the worker.
-                return super::runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
-            }
+            // SAFETY: that step gave us the right to run the worker.
+            Ok(PARKED) => return Some(unsafe { Runnable::new(task) }),
             Ok(SLEEPING) => {
                 let _ = futex::wake(&task.state, Flags::PRIVATE, 1);
-                return;
+                return None;
             }
-            Ok(_) => return,
+            Ok(_) => return None,
             Err(now) => state = now,
         }
     }

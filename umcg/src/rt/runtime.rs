@@ -2,7 +2,6 @@
 
 use super::here::Here;
 use super::idle::Sleepers;
-use super::on_thread;
 use super::runnable::Runnable;
 use super::scheduler::{Scheduler, Wake, Why};
 use super::server::{self, Local};
@@ -88,8 +87,8 @@ pub(crate) struct Shared {
     pub(crate) scheduler: Box<dyn Scheduler>,
     /// The scheduler ranks workers.
     pub(crate) ranked: bool,
-    /// Workers switch to each other without the server between.
-    pub(crate) switches_directly: bool,
+    /// Some worker stays on a kernel thread of its own: then none switches to another without the server between.
+    pub(crate) has_staying: AtomicBool,
     /// The scheduler leaves the last worker made ready to its server.
     pub(crate) has_slots: bool,
     pub(crate) group: Group,
@@ -140,7 +139,7 @@ impl Shared {
         Shared {
             ranked: scheduler.is_ranked(),
             has_slots: scheduler.has_slots(),
-            switches_directly: on_thread::switch_directly(),
+            has_staying: AtomicBool::new(false),
             scheduler,
             group: Group::make(),
             seats: (0..servers).map(|_| Seat::new()).collect(),
@@ -205,7 +204,9 @@ impl Shared {
     pub(crate) fn count_end_outside(&self, scope: *mut ()) {
         let _visit = self.group.visit();
         // SAFETY: the scope that the worker was put into, if any; it is told once.
-        unsafe { super::scope::ended(scope) };
+        if let Some(owner) = unsafe { super::scope::ended(scope) } {
+            owner.unpark();
+        }
         // ORDERING(ended.1): Release, pairs with ended.2.
         self.ended_outside.fetch_add(1, Release);
         // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or we see it close.
@@ -339,6 +340,16 @@ pub(crate) fn ready(worker: Runnable, why: Why) {
     match server::running() {
         Some(running) if std::ptr::eq(running.local().shared(), shared) => running.local().make_ready(worker, why),
         _ => ready_elsewhere(worker, why),
+    }
+}
+
+/// The same in a step, which does not ask who the caller is.
+pub(crate) fn ready_in_step(local: &Local, worker: Runnable, why: Why) {
+    let shared = worker.task().shared();
+    if std::ptr::eq(local.shared(), shared) {
+        local.make_ready(worker, why);
+    } else {
+        shared.ready_outside(worker, why);
     }
 }
 

@@ -26,19 +26,17 @@ impl Count {
 const OPEN: usize = 1;
 const WORKER: usize = 2;
 
-/// A worker has ended; it may have been one of a scope.
+/// A worker has ended; it may have been one of a scope. Who waits for the scope, if that was its last one, is to be unparked.
 ///
 /// # Safety
 /// Null, or the [`Count`] of the worker's scope, which is told this once.
 #[inline]
-pub(crate) unsafe fn ended(scope: *mut ()) {
+pub(crate) unsafe fn ended(scope: *mut ()) -> Option<Handle> {
     // SAFETY: null, or a scope that waits for this worker.
-    let Some(count) = (unsafe { scope.cast::<Count>().as_ref() }) else { return };
+    let count = unsafe { scope.cast::<Count>().as_ref() }?;
     let owner = count.owner; // the scope may be gone as soon as it is told
     // ORDERING(scope.1): Release, pairs with scope.2: the scope sees all that its workers did; Acquire: and the last one what the others did.
-    if count.left.fetch_sub(WORKER, AcqRel) == WORKER {
-        owner.unpark();
-    }
+    (count.left.fetch_sub(WORKER, AcqRel) == WORKER).then_some(owner)
 }
 
 /// A scope: what its workers borrow outlives it.

@@ -229,14 +229,14 @@ impl Running {
 
     /// Gives the processor to the server, as [`Running::suspend`].
     #[inline(always)]
-    pub(crate) fn leave(self, step: Step) {
+    fn leave(self, step: Step) {
         self.local().step.set(step);
         // SAFETY: the caller has not switched since `running`, as the value is not Send and lives within one call of this library.
         unsafe { self.running.wait(None) };
     }
 
     #[inline(always)]
-    fn switch_to(self, next: Runnable, step: Step) {
+    pub(crate) fn switch_to(self, next: Runnable, step: Step) {
         let local = self.local();
         local.step.set(step);
         local.left.set(Some(self.task()));
@@ -383,9 +383,9 @@ impl Local {
 
     /// The server itself has something to do.
     #[inline(always)]
-    fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let shared = self.shared();
-        self.countdown.load(Relaxed) == 0 || shared.attention() || !shared.switches_directly
+        self.countdown.load(Relaxed) == 0 || shared.attention() || shared.has_staying.load(Relaxed)
     }
 
     /// Whom to run next, asked by the worker that is about to stop; none also if the server has something to do first.

@@ -12,6 +12,10 @@ use std::time::Duration;
 use umcg_core::asymmetric;
 
 /// A worker that is ready is run at once: the sooner, the worse for who is not done with it.
+pub(crate) fn ready_in_step(_local: &Local, worker: Runnable, why: Why) {
+    ready(worker, why);
+}
+
 pub(crate) fn ready(worker: Runnable, _why: Why) {
     worker.into_task().run();
 }
