@@ -47,7 +47,10 @@ impl End {
     }
 
     fn close(&self) {
-        self.when_possible(|pipe| Some(pipe.closed = true));
+        self.when_possible(|pipe| {
+            pipe.closed = true;
+            Some(())
+        });
     }
 
     /// The next number; none once the pipe is closed and empty.
