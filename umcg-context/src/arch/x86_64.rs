@@ -38,8 +38,12 @@ global_asm!(
     ".cfi_undefined rip",
     "mov rdi, rbp",
     "xor ebp, ebp", // ends the frame-pointer chain
-    "call rbx",
-    "ud2", // an Entry does not return
+    // A call, but for the return-stack predictor: an Entry does not return, and each such call would put the returns of whoever runs next out of step.
+    "lea rax, [rip + 1f]",
+    "push rax",
+    "jmp rbx",
+    "1:",
+    "ud2",
     ".cfi_endproc",
     ".size umcg_context_first_frame, . - umcg_context_first_frame",
     ".popsection",

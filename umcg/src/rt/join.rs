@@ -213,6 +213,7 @@ pub(crate) unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
 ///
 /// # Safety
 /// The caller is the worker of `task`, and has nothing on its stack that is wanted; `room` is the place of a packet of R in it, if it is small.
+#[inline(always)]
 pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Packet<R>) -> ! {
     // ORDERING(join.4): Acquire, pairs with join.3.
     if task.join.load(Acquire) == DETACHED {
@@ -249,6 +250,8 @@ pub(crate) fn forget_quietly<R>(packet: Packet<R>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(packet)));
 }
 
+/// Inlined, like `end`: a call that never returns would put the returns of the joiner out of step with their predictor.
+#[inline(always)]
 fn leave_for_good(task: &'static Task) {
     loop {
         if let Some(running) = server::running() {
