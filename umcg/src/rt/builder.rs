@@ -2,7 +2,7 @@
 
 use super::join::{self, JoinHandle};
 use super::runtime::{OnDeadlock, Parts, Shared};
-use super::scheduler::{Scheduler, WorkStealing};
+use super::scheduler::{Chosen, Scheduler, WorkStealing};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
 use super::{dump, server, watch};
 use crate::io::driver::{Driver, DriverKind};
@@ -18,7 +18,7 @@ use umcg_core::raw::Class;
 #[must_use = "`build` starts it"]
 pub struct RuntimeBuilder {
     servers: usize,
-    scheduler: Option<Box<dyn Scheduler>>,
+    scheduler: Chosen,
     stack_size: usize,
     name: String,
     preemption: Option<Duration>,
@@ -42,7 +42,7 @@ impl RuntimeBuilder {
     fn new() -> RuntimeBuilder {
         RuntimeBuilder {
             servers: 0,
-            scheduler: None,
+            scheduler: Chosen::Default(WorkStealing::new()),
             stack_size: STACK_SIZE,
             name: "umcg".to_owned(),
             preemption: None,
@@ -60,7 +60,7 @@ impl RuntimeBuilder {
 
     /// Who decides which worker runs next; [`WorkStealing`] by default.
     pub fn scheduler(mut self, scheduler: impl Scheduler) -> Self {
-        self.scheduler = Some(Box::new(scheduler));
+        self.scheduler = Chosen::Other(Box::new(scheduler));
         self
     }
 
@@ -115,7 +115,7 @@ impl RuntimeBuilder {
         assert!(servers <= MOST_SERVERS, "a runtime has at most {MOST_SERVERS} servers");
         let class = Class::for_size(self.stack_size).ok_or(Error::Stack(umcg_core::uth::Error::Stack(StackError::TooLarge)))?;
         let parts = Parts {
-            scheduler: self.scheduler.unwrap_or_else(|| Box::new(WorkStealing::new())),
+            scheduler: self.scheduler,
             servers,
             driver: Driver::new(self.driver).map_err(Error::from_io)?,
             class,

@@ -3,7 +3,7 @@
 use super::here::Here;
 use super::idle::Sleepers;
 use super::runnable::Runnable;
-use super::scheduler::{Scheduler, Wake, Why};
+use super::scheduler::{Chosen, Wake, Why};
 use super::server::{self, Local};
 use super::time::Timers;
 use super::watch::Watch;
@@ -84,7 +84,7 @@ const STOPPING: u32 = 2;
 
 /// All of a runtime.
 pub(crate) struct Shared {
-    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) scheduler: Chosen,
     /// The scheduler ranks workers.
     pub(crate) ranked: bool,
     /// Some worker stays on a kernel thread of its own: then none switches to another without the server between.
@@ -122,7 +122,7 @@ pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
 
 /// What a runtime is made of, by its builder.
 pub(crate) struct Parts {
-    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) scheduler: Chosen,
     pub(crate) servers: usize,
     pub(crate) driver: Driver,
     pub(crate) class: Class,
@@ -243,9 +243,12 @@ impl Shared {
     /// A server is about to sleep: perhaps the last one, for ever.
     pub(crate) fn when_idle(&self, local: &Local) {
         let Some(report) = &self.on_deadlock else { return };
+        // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
+        // told of what blocks before. So that is looked at last.
+        let all_asleep = self.sleepers.asleep() == self.seats.len();
+        std::sync::atomic::fence(SeqCst);
         let may_come = self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
-        let all_asleep = self.sleepers.asleep() == self.seats.len();
         let turns = self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum();
         if all_asleep && !may_come && !deadlines && self.live() > 0 && self.reported.swap(turns, Relaxed) != turns {
             let text = super::dump::dump_by_server(self, local);

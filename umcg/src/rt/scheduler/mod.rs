@@ -83,3 +83,62 @@ pub trait Scheduler: Send + Sync + 'static {
         0
     }
 }
+
+/// A runtime's scheduler. The default one is known by its type, so that the compiler can see through the calls of a hop; it is used by the same functions.
+pub(crate) enum Chosen {
+    Default(WorkStealing),
+    Other(Box<dyn Scheduler>),
+}
+
+impl Chosen {
+    #[inline(always)]
+    fn any(&self) -> &dyn Scheduler {
+        match self {
+            Chosen::Default(scheduler) => scheduler,
+            Chosen::Other(scheduler) => &**scheduler,
+        }
+    }
+
+    pub(crate) fn start(&mut self, servers: usize) {
+        match self {
+            Chosen::Default(scheduler) => scheduler.start(servers),
+            Chosen::Other(scheduler) => scheduler.start(servers),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
+        match self {
+            Chosen::Default(scheduler) => scheduler.ready(worker, why, here),
+            Chosen::Other(scheduler) => scheduler.ready(worker, why, here),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.next(here),
+            Chosen::Other(scheduler) => scheduler.next(here),
+        }
+    }
+
+    pub(crate) fn look_around(&self, here: &Here) {
+        self.any().look_around(here);
+    }
+
+    pub(crate) fn has_work(&self, here: &Here) -> bool {
+        self.any().has_work(here)
+    }
+
+    pub(crate) fn has_slots(&self) -> bool {
+        self.any().has_slots()
+    }
+
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.any().is_ranked()
+    }
+
+    pub(crate) fn rank(&self, worker: &Runnable) -> u64 {
+        self.any().rank(worker)
+    }
+}

@@ -106,14 +106,17 @@ impl WorkStealing {
         }
     }
 
-    /// Whoever else would come last.
+    /// Whoever else would come last, comes first.
     #[cold]
+    #[inline(never)]
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
         let oldest = || self.own().own(here, Own::leap);
-        self.bound.pop(here).or_else(|| self.outside.pop()).or_else(oldest)
+        let usual = || self.own().own(here, Own::next).or_else(|| self.look_elsewhere(here));
+        self.bound.pop(here).or_else(|| self.outside.pop()).or_else(oldest).or_else(usual)
     }
 
     #[cold]
+    #[inline(never)]
     fn look_elsewhere(&self, here: &Here) -> Option<Runnable> {
         if let Some(bound) = self.bound.pop(here) {
             return Some(bound);
@@ -152,6 +155,7 @@ impl Scheduler for WorkStealing {
         self.bound.start(servers);
     }
 
+    #[inline(always)]
     fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
         let worker = match self.bound.put(worker) {
             Ok(wake) => return wake,
@@ -172,7 +176,7 @@ impl Scheduler for WorkStealing {
         if is_alone { Wake::Nobody } else { Wake::One }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&self, here: &Here) -> Option<Runnable> {
         let (next, looks_around) = self.own().own(here, |own| {
             if own.looks_around {
@@ -183,7 +187,7 @@ impl Scheduler for WorkStealing {
             (own.next(), false)
         });
         if looks_around {
-            return self.rarely_served(here).or_else(|| self.own().own(here, Own::next)).or_else(|| self.look_elsewhere(here));
+            return self.rarely_served(here);
         }
         next.or_else(|| self.look_elsewhere(here))
     }
