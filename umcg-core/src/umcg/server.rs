@@ -187,6 +187,14 @@ impl Server {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }
 
+    /// `begin` and `enter` for a light worker.
+    #[inline(always)]
+    pub(crate) fn begin_light(&'static self, worker: &'static Worker) {
+        self.current.set(Some(worker));
+        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+        self.vp().current.store(worker.record.load(Relaxed), Relaxed);
+    }
+
     /// A worker that is a uth is the one that runs on the server's virtual processor.
     #[inline(always)]
     pub(crate) fn enter(&self, worker: &Worker) {

@@ -297,10 +297,12 @@ impl Worker {
         f: unsafe extern "C" fn(*mut ()),
         argument: *mut (),
     ) {
-        server.begin(next);
-        server.enter(next);
         // Between two light workers the storage stays the server's.
-        if self.carrier() != Carrier::Light || next.carrier() != Carrier::Light {
+        if self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
+            server.begin_light(next);
+        } else {
+            server.begin(next);
+            server.enter(next);
             // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.
             unsafe { umcg_context::set_thread_pointer(next.tp_on(server)) };
         }

@@ -263,10 +263,21 @@ impl Shared {
     /// Gives a worker to the scheduler, on the kernel thread of a server.
     #[inline(always)]
     pub(crate) fn ready_at(&self, worker: Runnable, why: Why, here: &Here) {
-        let rank = if self.ranked { self.scheduler.rank(&worker) } else { 0 };
+        if self.ranked {
+            return self.ready_ranked(worker, why, here);
+        }
         match self.scheduler.ready(worker, why, Some(here)) {
             Wake::Nobody => {}
-            wake => self.wake(wake, rank),
+            wake => self.wake(wake, 0),
+        }
+    }
+
+    #[cold]
+    fn ready_ranked(&self, worker: Runnable, why: Why, here: &Here) {
+        let rank = self.scheduler.rank(&worker);
+        let wake = self.scheduler.ready(worker, why, Some(here));
+        if wake != Wake::Nobody {
+            self.wake(wake, rank);
         }
     }
 
@@ -288,21 +299,24 @@ impl Shared {
     }
 
     /// Wakes who should look at what is ready now.
-    #[inline]
+    #[inline(always)]
     fn wake(&self, wake: Wake, rank: u64) {
         asymmetric::light();
-        // One that is bound to a server is of no use to who searches elsewhere.
-        let is_bound = matches!(wake, Wake::Server(_));
-        if if is_bound { self.sleepers.asleep() == 0 } else { self.sleepers.nobody_is_needed() } {
-            if self.ranked && self.preempts {
-                self.preempt_below(rank);
-            }
-            return;
+        if self.sleepers.asleep() > 0 {
+            self.wake_sleeper(wake);
+        } else if self.ranked && self.preempts {
+            self.preempt_below(rank);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_sleeper(&self, wake: Wake) {
         match wake {
-            Wake::Nobody => {}
-            Wake::One => self.sleepers.wake_one(self),
+            // One that is bound to a server is of no use to who searches elsewhere.
             Wake::Server(index) => self.sleepers.wake(self, index),
+            Wake::One if !self.sleepers.nobody_is_needed() => self.sleepers.wake_one(self),
+            Wake::One | Wake::Nobody => {}
         }
     }
 

@@ -23,6 +23,7 @@ impl SharedQueue {
         self.len.load(Relaxed) == 0
     }
 
+    #[inline(never)]
     pub(crate) fn push(&self, worker: Runnable) {
         let mut queue = self.queue.lock();
         queue.push_back(worker);
@@ -58,8 +59,14 @@ impl Bound {
     }
 
     /// Keeps a worker that is for one server. One that is not, or for a server that there is not, is given back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&self, worker: Runnable) -> Result<Wake, Runnable> {
+        if worker.server().is_none() { Err(worker) } else { self.put_bound(worker) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_bound(&self, worker: Runnable) -> Result<Wake, Runnable> {
         match worker.server().filter(|server| *server < self.0.len()) {
             None => Err(worker),
             Some(server) => {
