@@ -179,7 +179,7 @@ static void dump(umcg_rt_t *rt)
     umcg_worker_t *worker;
 
     attr.name = "sleepyhead";
-    attr.own_tls = !is_light();
+    attr.own_tls = 0;
     MUST((worker = umcg_spawn_attr(rt, &attr, waits, &word)) != NULL);
     MUST(pipe(ends) == 0);
     CHECK("dump", umcg_rt_dump(rt, ends[1]) == 0);
