@@ -253,15 +253,16 @@ impl Server {
 }
 
 impl Worker {
-    /// Makes the calling pthread a worker of this group; returns when a server runs it. Switches.
+    /// Makes the calling pthread a worker of this group; returns when a server runs it. `interval` is that of preemption where the worker stays on its own kernel thread
+    /// and the program has set none. Switches.
     ///
     /// # Errors
     /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread key left.
-    pub fn register(group: Group, id: u64) -> Result<Worker, Errno> {
+    pub fn register(group: Group, id: u64, interval: u64) -> Result<Worker, Errno> {
         if !matches!(role(), Role::Plain) {
             return Err(Errno::INVAL);
         }
-        thread::register(group.0, id, 0).map(Worker)
+        thread::register(group.0, id, interval).map(Worker)
     }
 
     /// Makes the calling worker a plain thread again. Switches.

@@ -80,18 +80,20 @@ fn mix(number: u64) -> u64 {
 fn main() {
     let length = std::env::args().nth(1).map_or(200, |argument| argument.parse().expect("milliseconds"));
     let runtime = Runtime::builder().servers(1).scheduler(Lottery::default()).build().expect("a runtime");
+    static BEGUN: AtomicBool = AtomicBool::new(false);
     static OVER: AtomicBool = AtomicBool::new(false);
-    // Workers of two kinds give way all the time, and count how often it was their turn.
+    // Workers of two kinds give way all the time, and count how often it was their turn, from when they are all there.
     let turns = || {
-        let mut turns = 0u64;
+        let mut turns = 0;
         while !OVER.load(Relaxed) {
             umcg::yield_now();
-            turns += 1;
+            turns += u64::from(BEGUN.load(Relaxed));
         }
         turns
     };
     let spawn = |priority| runtime.build(&umcg::Builder::new().priority(priority), turns).expect("a worker");
     let [few, many] = [49, 149].map(|priority| [(); WORKERS].map(|()| spawn(priority)));
+    BEGUN.store(true, Relaxed);
     std::thread::sleep(Duration::from_millis(length));
     OVER.store(true, Relaxed);
     let [few, many] = [few, many].map(|kind| kind.map(|worker| worker.join().unwrap()).iter().sum::<u64>());

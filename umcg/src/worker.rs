@@ -29,7 +29,7 @@ impl Worker {
     /// # Errors
     /// [`Error::Registered`], [`Error::OutOfMemory`].
     pub fn register(id: WorkerId) -> Result<Worker, Error> {
-        match raw::Worker::register(raw::Group::first(), id.as_u64()) {
+        match raw::Worker::register(raw::Group::first(), id.as_u64(), 0) {
             Ok(worker) => Ok(Worker { worker, _here: PhantomData }),
             Err(error) => Err(Error::from_raw(error.raw_os_error())),
         }

@@ -55,6 +55,8 @@ pub(crate) struct Tick {
     interrupted: AtomicBool,
     /// The turn that somebody wants to end now.
     wanted: AtomicU64,
+    /// A signal for that is on its way: there is one at a time, or they would pile up on the worker's stack.
+    asked: AtomicBool,
     next: Link<Tick>,
 }
 
@@ -69,6 +71,7 @@ impl Tick {
             times: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
             wanted: AtomicU64::new(u64::MAX),
+            asked: AtomicBool::new(false),
             next: Link::none(),
         }
     }
@@ -95,6 +98,7 @@ pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
     tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
     tick.mask.store(thread::current_mask(), Relaxed);
+    tick.asked.store(false, Relaxed);
     let ticks = TICKS.lock();
     let interval = match INTERVAL.load(Relaxed) {
         UNSET => unset,
@@ -210,8 +214,12 @@ pub(crate) fn ask(server: &'static Server) {
     if install_handler().is_err() {
         return;
     }
-    server.tick.wanted.store(server.turns.load(Relaxed), Relaxed);
-    let tid = server.tick.tid.load(Relaxed);
+    let tick = server.current.get().map_or(&server.tick, |worker| tick_of(worker, server));
+    tick.wanted.store(server.turns.load(Relaxed), Relaxed);
+    if tick.asked.swap(true, Relaxed) {
+        return;
+    }
+    let tid = tick.tid.load(Relaxed);
     let process = std::process::id();
     // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error that changes nothing.
     unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) };
@@ -243,11 +251,17 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         // A staying worker runs elsewhere while its server's thread, whose tick this may be, sleeps.
         Role::Worker(worker, _) if worker.carrier() == Carrier::Staying && !is_storage_of(worker) => return,
         Role::Worker(worker, server) => (worker, server),
-        Role::Server(server) => return server.tick.interrupted.store(true, Relaxed),
+        Role::Server(server) => {
+            server.tick.asked.store(false, Relaxed);
+            return server.tick.interrupted.store(true, Relaxed);
+        }
         Role::Plain | Role::Blocked(_) => return,
     };
     let tick = tick_of(worker, server);
     let turn = server.turns.load(Relaxed);
+    if code == libc::SI_TKILL {
+        tick.asked.store(false, Relaxed);
+    }
     if tick.wanted.load(Relaxed) != turn && (code != libc::SI_TIMER || !is_due(tick, turn)) {
         return;
     }

@@ -172,6 +172,8 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
         // Another one may be polling: the watch, or a server that is just looking.
         let polled = in_driver && shared.driver.poll(time::until(until));
         if !polled && (!in_driver || word.compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed).is_ok()) {
+            // Who has the driver to itself, and could not poll, tries again soon: the others count on it.
+            let until = if in_driver { until.min(time::now() + 100_000) } else { until };
             let until = time::timespec(until);
             let _ = futex::wait_bitset(word, Flags::PRIVATE, ON_FUTEX, until.as_ref(), NonZeroU32::MAX);
         }

@@ -77,7 +77,7 @@ unsafe impl<T> Send for NotSend<T> {}
 fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
     let shared = task.shared();
     let id = (task as *const Task).addr() as u64;
-    let packet: Packet<R> = match raw::Worker::register(shared.group, id) {
+    let packet: Packet<R> = match raw::Worker::register(shared.group, id, shared.watch.preemption()) {
         Ok(worker) => {
             let packet = run_body(task, f.0);
             if raw::Worker::current().is_some() {

@@ -71,7 +71,7 @@ unsafe impl<T: Send> Sync for Biased<T> {}
 struct Owned<'a, T: Load>(&'a Biased<T>);
 
 impl<T: Load> Drop for Owned<'_, T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: still inside, and the function that had the value is over.
         unsafe { self.0.note_load() };
@@ -140,14 +140,14 @@ impl<T: Load> Biased<T> {
 
     /// # Safety
     /// The caller is inside.
-    #[inline]
+    #[inline(always)]
     unsafe fn note_load(&self) {
         // SAFETY: passed on.
         let value = unsafe { &*self.value.get() };
         self.load.store(value.load(), Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_own(&self, here: &Here) -> Owned<'_, T> {
         if self.owner.load(Relaxed) != here.identity() || self.busy.load(Relaxed) {
             self.first_use(here);
@@ -214,7 +214,7 @@ impl<T: Load + Send> PerServer<T> {
     ///
     /// # Panics
     /// When `f` does this again; when another server, of another runtime, has used the value as its own.
-    #[inline]
+    #[inline(always)]
     pub fn own<R>(&self, here: &Here, f: impl FnOnce(&mut T) -> R) -> R {
         let inside = self.cells[here.index()].enter_own(here);
         // SAFETY: the owner is inside, and does not come in twice.

@@ -103,7 +103,9 @@ pub(crate) fn main(shared: &Shared) {
         };
         let all_busy = shared.sleepers.asleep() == 0;
         if all_busy && shared.driver.has_sources() && (stuck || (shared.ranked && shared.preempts)) {
-            stand_in(shared, tick);
+            if !stand_in(shared, tick) {
+                shared.watch.sleep(Some(tick));
+            }
         } else {
             if !all_busy {
                 shared.sleepers.cover_driver(shared);
@@ -129,8 +131,8 @@ fn look(shared: &Shared, index: usize, seen: &mut u64) -> bool {
     true
 }
 
-/// Waits for files, as all servers have something else to do.
-fn stand_in(shared: &Shared, tick: u64) {
+/// Waits for files, as all servers have something else to do. False when one of them does so after all.
+fn stand_in(shared: &Shared, tick: u64) -> bool {
     let next = shared.seats.iter().map(|seat| seat.timers.next()).min().unwrap_or(u64::MAX);
-    shared.driver.poll(time::until(next.min(time::now() + tick)));
+    shared.driver.poll(time::until(next.min(time::now() + tick)))
 }
