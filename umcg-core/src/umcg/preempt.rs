@@ -215,8 +215,9 @@ pub(crate) fn ask(server: &'static Server) {
         return;
     }
     let tick = server.current.get().map_or(&server.tick, |worker| tick_of(worker, server));
-    tick.wanted.store(server.turns.load(Relaxed), Relaxed);
-    if tick.asked.swap(true, Relaxed) {
+    let turn = server.turns.load(Relaxed);
+    let is_again = tick.wanted.swap(turn, Relaxed) == turn;
+    if tick.asked.swap(true, Relaxed) && is_again {
         return;
     }
     let tid = tick.tid.load(Relaxed);
