@@ -170,7 +170,8 @@ static void descriptors(void)
 
     MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     FAILS("accept without listen", EINVAL, umcg_accept(ends[0], NULL, NULL, 0));
-    FAILS("a bad address", EFAULT, umcg_send(ends[0], (void *)1, 1, 0));
+    if (!getenv("UMCG_TEST_SLOW")) /* Valgrind sees that too */
+        FAILS("a bad address", EFAULT, umcg_send(ends[0], (void *)1, 1, 0));
     MUST(umcg_close(ends[1]) == 0);
     FAILS("nobody there, and no signal", EPIPE, umcg_write(ends[0], "x", 1));
     FAILS("nobody there, and no signal", EPIPE, umcg_send(ends[0], "x", 1, 0));
