@@ -57,13 +57,18 @@ pub fn checkpoint() {
 
 /// Asks `task` to end from this depth on.
 pub(crate) fn ask(task: &'static Task, depth: u32) {
-    let lower = |now: u32| (now == 0 || depth < now).then_some(depth);
-    let _ = task.cancel.fetch_update(Relaxed, Relaxed, lower);
+    mark(task, depth);
     interrupt(task);
 }
 
+/// The first half of that. Who does it keeps the scope from being closed meanwhile; the second half may come later, as it is no more than a wake-up.
+pub(crate) fn mark(task: &Task, depth: u32) {
+    let lower = |now: u32| (now == 0 || depth < now).then_some(depth);
+    let _ = task.cancel.fetch_update(Relaxed, Relaxed, lower);
+}
+
 /// Makes it look, wherever it waits.
-fn interrupt(task: &'static Task) {
+pub(crate) fn interrupt(task: &'static Task) {
     asymmetric::heavy();
     // SAFETY: null, or the word of a task, which is never freed.
     match unsafe { task.waits_at.load(Relaxed).as_ref() } {

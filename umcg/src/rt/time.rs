@@ -138,6 +138,10 @@ impl Timers {
             let mut count = 0;
             let mut wheel = self.wheel.lock();
             wheel.expire(now, &mut |word| {
+                // What is asked of a scope is said under the lock, which its end takes: it must not come to whoever is there later.
+                if word & SCOPE != 0 {
+                    cancel::mark(task_of(word), (word & SCOPE) as u32);
+                }
                 due[count] = word;
                 count += 1;
                 count < BATCH
@@ -151,12 +155,17 @@ impl Timers {
     }
 }
 
-fn fire(word: usize) {
+/// The task of an entry's word.
+fn task_of(word: usize) -> &'static Task {
     // SAFETY: `armed` made the word of a task, which is never freed.
-    let task = unsafe { &*((word & !SCOPE) as *const Task) };
+    unsafe { &*((word & !SCOPE) as *const Task) }
+}
+
+/// Wakes whom it was for. Whoever has the descriptor by now takes it for a wake-up without a reason.
+fn fire(word: usize) {
     match word & SCOPE {
-        0 => park::unpark(task),
-        scope => cancel::ask(task, scope as u32),
+        0 => park::unpark(task_of(word)),
+        _ => cancel::interrupt(task_of(word)),
     }
 }
 
