@@ -1,0 +1,160 @@
+//! What workers of a runtime cost in memory, and what happens when that ends. Each measurement is made in a process of its own.
+//!
+//! `UMCG_MEMORY_WORKERS` is how many parked workers are measured; 50,000 where it is not set.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::Duration;
+use umcg::{Builder, JoinHandle, Runtime, SpawnError};
+
+/// Names the measurement for the process that makes it.
+const MEASURE: &str = "UMCG_TEST_MEASURE";
+/// What a parked light worker may cost, in bytes.
+const BYTES_A_WORKER: usize = 4800;
+
+/// A process that makes one of the measurements.
+#[test]
+fn measurement() {
+    match std::env::var(MEASURE).as_deref() {
+        Ok("parked") => parked(),
+        Ok("light") => until_memory_ends(true),
+        Ok("full") => until_memory_ends(false),
+        Ok("churn") => churn(),
+        _ => {} // on its own this is no test
+    }
+}
+
+fn measure(what: &str) {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", "measurement", "--nocapture"]).env(MEASURE, what).output().unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{what}: {:?}\n{said}\n{complained}", output.status);
+    print!("{said}");
+}
+
+/// A number of KiB in a file of /proc, as bytes.
+fn kib(file: &str, field: &str) -> usize {
+    let text = std::fs::read_to_string(file).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() << 10
+}
+
+/// Resident memory and page tables of this process.
+fn used() -> usize {
+    kib("/proc/self/status", "VmRSS") + kib("/proc/self/status", "VmPTE")
+}
+
+static PARKED: AtomicUsize = AtomicUsize::new(0);
+static OVER: AtomicUsize = AtomicUsize::new(0);
+
+fn park_until_over() {
+    PARKED.fetch_add(1, Relaxed);
+    while OVER.load(Relaxed) == 0 {
+        umcg::park();
+    }
+}
+
+fn all_are_parked(count: usize) {
+    while PARKED.load(Relaxed) < count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn end_all(workers: Vec<JoinHandle<()>>) {
+    OVER.store(1, Relaxed);
+    workers.iter().for_each(|worker| worker.handle().unpark());
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    (PARKED.store(0, Relaxed), OVER.store(0, Relaxed));
+}
+
+fn parked() {
+    let count = std::env::var("UMCG_MEMORY_WORKERS").map_or(50_000, |text| text.parse().expect("UMCG_MEMORY_WORKERS"));
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    let mut workers = Vec::with_capacity(count);
+    workers.push(unsafe { runtime.spawn_light(park_until_over) });
+    all_are_parked(1);
+    let before = used();
+    workers.extend((1..count).map(|_| unsafe { runtime.spawn_light(park_until_over) }));
+    all_are_parked(count);
+    let bytes = (used() - before) / (count - 1);
+    println!("{count} parked light workers: {bytes} bytes each");
+    assert!(cfg!(debug_assertions) || bytes <= BYTES_A_WORKER, "{bytes} bytes each");
+    end_all(workers);
+}
+
+/// Without optimisation the frames are larger, and only the number of workers is checked.
+#[test]
+fn a_parked_worker_costs_little() {
+    measure("parked");
+}
+
+/// Spawns until there is no more memory, three times: an error, the same each time, after as many workers, and the others go on.
+fn until_memory_ends(light: bool) {
+    let runtime = Runtime::builder().servers(2).build().unwrap();
+    let spawn = || match light {
+        true => unsafe { runtime.build_light(&Builder::new(), park_until_over) },
+        false => runtime.build(&Builder::new(), park_until_over),
+    };
+    // What is made once is made before.
+    end_all((0..10).map(|_| spawn().unwrap()).collect());
+    let mut workers = Vec::with_capacity(1_000_000);
+    let limit = kib("/proc/self/status", "VmSize") as u64 + (128 << 20);
+    setrlimit(Resource::As, Rlimit { current: Some(limit), maximum: Some(limit) }).unwrap();
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let error = loop {
+            match spawn() {
+                Ok(worker) => workers.push(worker),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, SpawnError::Stack(_) | SpawnError::Storage), "{error:?}");
+        assert!(spawn().is_err(), "it stays so");
+        counts.push(workers.len());
+        all_are_parked(workers.len());
+        let all = std::mem::replace(&mut workers, Vec::new());
+        OVER.store(1, Relaxed);
+        all.iter().for_each(|worker| worker.handle().unpark());
+        all.into_iter().for_each(|worker| worker.join().unwrap());
+        (PARKED.store(0, Relaxed), OVER.store(0, Relaxed));
+    }
+    println!("light: {light}, until memory ends: {counts:?}");
+    // A few more or less: servers keep some for themselves.
+    assert!(counts[0] > 300 && counts.iter().all(|count| count.abs_diff(counts[0]) < counts[0] / 4), "{counts:?}");
+    drop(runtime);
+}
+
+#[test]
+fn the_end_of_memory_is_an_error_for_light_workers() {
+    measure("light");
+}
+
+#[test]
+fn the_end_of_memory_is_an_error_for_full_workers() {
+    measure("full");
+}
+
+/// Workers that come and go, on all servers and from outside, use the same memory again.
+fn churn() {
+    let runtime = Runtime::builder().servers(2).build().unwrap();
+    let once = || {
+        let light: Vec<_> = (0..500).map(|_| unsafe { runtime.spawn_light(umcg::yield_now) }).collect();
+        let full: Vec<_> = (0..500).map(|_| runtime.spawn(|| umcg::spawn(umcg::yield_now).join().unwrap())).collect();
+        light.into_iter().chain(full).for_each(|worker| worker.join().unwrap());
+    };
+    (0..20).for_each(|_| once());
+    let before = used();
+    (0..200).for_each(|_| once());
+    let grown = used().saturating_sub(before);
+    println!("after 300,000 more workers: {grown} bytes more");
+    assert!(grown < 16 << 20, "{grown} bytes more");
+}
+
+#[test]
+fn memory_is_used_again() {
+    measure("churn");
+}
