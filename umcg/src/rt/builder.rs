@@ -4,7 +4,7 @@ use super::join::{self, JoinHandle};
 use super::runtime::{OnDeadlock, Parts, Shared};
 use super::scheduler::{Chosen, Scheduler, WorkStealing};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
-use super::{dump, server, watch};
+use super::{dump, quit, server, watch};
 use crate::io::driver::{Driver, DriverKind};
 use crate::{Error, Server};
 use std::sync::Arc;
@@ -125,6 +125,7 @@ impl RuntimeBuilder {
         };
         let shared = Arc::new(Shared::new(parts));
         shared.hook();
+        quit::note(&shared);
         let mut runtime = Runtime { shared, threads: Vec::new() };
         for index in 0..servers {
             runtime.start_server(index, self.pin.then_some(index % cpus))?;

@@ -14,7 +14,8 @@
 //! | `scheduler`, `runnable`, `per_server`, `here` | who runs next, and what schedulers are made of |
 //! | `task` | the descriptor of a worker |
 //! | `on_thread` | full workers where they have to be threads |
-//! | `local`, `future`, `dump` | worker-locals, futures, and the text for people |
+//! | `local`, `future` | worker-locals, and futures |
+//! | `dump`, `quit` | what all workers are doing, in a text for people; on SIGQUIT |
 
 mod builder;
 mod cancel;
@@ -31,6 +32,7 @@ mod local;
 mod on_thread;
 pub(crate) mod park;
 mod per_server;
+mod quit;
 mod runnable;
 mod runtime;
 pub mod scheduler;
@@ -55,6 +57,7 @@ pub use join::{JoinError, JoinHandle};
 pub use local::WorkerLocal;
 pub use park::{hand_over, park, park_deadline, park_timeout};
 pub use per_server::{Load, PerServer};
+pub use quit::{dump_all, dump_on_quit};
 pub use runnable::{Queue, Runnable};
 pub use scheduler::{Scheduler, Wake, Why};
 pub use scope::{Scope, ScopedJoinHandle, scope};
