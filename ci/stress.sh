@@ -1,8 +1,8 @@
 #!/bin/sh
-# Stress (umcg/tests/stress), with thread workers that move and that stay, optimised and not, two processes at a time so that the kernel
+# Stress (umcg/tests/stress, umcg/tests/rt_stress), with thread workers that move and that stay, optimised and not, two processes at a time so that the kernel
 # preempts at odd moments; and the memory of a million idle workers. First the stress tests have to find planted bugs.
 #
-#   ci/stress.sh [SECONDS]      how long each of the two tests goes on in each process; 30 where not given
+#   ci/stress.sh [SECONDS]      how long each of the tests goes on in each process; 30 where not given
 #
 # A failure prints UMCG_STRESS_SEED and what is known of the workers.
 set -eu
@@ -16,13 +16,16 @@ say() {
     echo "stress.sh: $*" >&2
 }
 
-# stress SETTING SECONDS OPTIONS...: both tests with a variable set, in the current folder.
+# What is run: the stress of servers, or that of the runtime.
+target=stress
+
+# stress SETTING SECONDS OPTIONS...: the target's tests with a variable set, in the current folder.
 stress() {
     setting=$1
     length=$2
     shift 2
     env "$setting" "UMCG_STRESS_SECONDS=$length" timeout --kill-after=5 $((2 * length + 400)) \
-        cargo test --quiet "$@" --package umcg --test stress -- --nocapture
+        cargo test --quiet "$@" --package umcg --test "$target" -- --nocapture
 }
 
 # planted WHAT FILE SCRIPT: the tests fail when this sed script has changed a copy of the file.
@@ -51,7 +54,7 @@ pair() {
     say "$1"
     special=$2
     shift 2
-    cargo test --quiet "$@" --package umcg --test stress --no-run
+    cargo test --quiet "$@" --package umcg --test "$target" --no-run
     stress UMCG_STRESS_PATIENCE=30 "$seconds" "$@" > "$log" 2>&1 &
     other=$!
     status=0
@@ -72,5 +75,14 @@ planted "a TIMEOUT that is told twice" umcg-core/src/umcg/idle.rs \
 pair "optimised" UMCG_NO_FSGSBASE=1 --release
 pair "not optimised" UMCG_NO_GUARD_INSTALL=1
 
+target=rt_stress
+planted "a deadline that fires when its scope is closed" umcg/src/rt/time.rs \
+    '/cancel::mark(/d; s/_ => cancel::interrupt(task_of(word))/scope => cancel::ask(task_of(word), scope as u32)/'
+planted "an unpark that is not remembered" umcg/src/rt/park.rs \
+    's/if state == EMPTY { NOTIFIED } else { state }/state/'
+pair "the runtime, optimised" UMCG_NO_MEMBARRIER=1 --release
+pair "the runtime, not optimised" UMCG_NO_GUARD_INSTALL=1
+
 say "a million idle workers"
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory -- --nocapture
+UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test rt_memory -- --nocapture
