@@ -107,24 +107,41 @@ impl Local {
         }
     }
 
-    /// Whom to run next: from the slot, but not too often in a row, or by the scheduler.
+    /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by the scheduler.
     #[inline(always)]
     fn pick(&self) -> Option<Runnable> {
-        let shared = self.shared();
         // Its owner's own hint is exact, but for who was taken away just now.
-        if self.slot.hint() > 0 {
-            // SAFETY: as in `make_ready`.
-            if let Some((worker, why)) = unsafe { self.slot.own(|slot| slot.0.take()) } {
-                let streak = self.streak.get();
-                if streak < STREAK {
-                    self.streak.set(streak + 1);
-                    return Some(worker);
-                }
-                shared.ready_at(worker, why, &self.here);
-            }
+        if self.slot.hint() == 0 {
+            self.streak.set(0);
+            return self.shared().scheduler.next(&self.here);
         }
+        let streak = self.streak.get();
+        if streak == STREAK {
+            return self.pick_another();
+        }
+        self.streak.set(streak + 1);
+        self.take_slot().map(|(worker, _)| worker)
+    }
+
+    #[inline(always)]
+    fn take_slot(&self) -> Option<(Runnable, Why)> {
+        // SAFETY: as in `make_ready`.
+        unsafe { self.slot.own(|slot| slot.0.take()) }
+    }
+
+    /// The slot has been served often enough: whoever else there is.
+    #[cold]
+    #[inline(never)]
+    fn pick_another(&self) -> Option<Runnable> {
         self.streak.set(0);
-        shared.scheduler.next(&self.here)
+        let slot = self.take_slot();
+        let Some(another) = self.shared().scheduler.next(&self.here) else {
+            return slot.map(|(worker, _)| worker);
+        };
+        if let Some((worker, why)) = slot {
+            self.shared().ready_at(worker, why, &self.here);
+        }
+        Some(another)
     }
 
     /// A worker of this kind that has ended, with the right to run it.
