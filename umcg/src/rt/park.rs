@@ -77,7 +77,10 @@ pub(crate) fn park_for(reason: &'static &'static str) {
             cancel::check(task);
         }
         None => {
-            park_thread(Handle::current().task(), reason, u64::MAX);
+            let task = Handle::current().task();
+            cancel::check(task);
+            park_thread(task, reason, u64::MAX);
+            cancel::check(task);
         }
     }
 }
