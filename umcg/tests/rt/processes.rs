@@ -131,7 +131,7 @@ fn a_dump_tells_who_waits_where() {
                 let workers = [
                     named("falstaff", stands_here_for_the_dump),
                     named("banquo", || umcg::sleep(HOUR)),
-                    named("macduff", || drop(umcg::spawn(|| umcg::sleep(HOUR)).join())),
+                    named("macduff", || drop(umcg::spawn(|| umcg::sleep(Duration::from_secs(1))).join())),
                     named("cordelia", || umcg::blocking(|| std::thread::sleep(Duration::from_millis(500)))),
                 ];
                 std::thread::sleep(Duration::from_millis(20));
@@ -141,14 +141,9 @@ fn a_dump_tells_who_waits_where() {
                 }
                 assert!(dump.contains("5 workers"), "{dump}");
                 assert!(!cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump"), "{dump}");
-                // The one that `macduff` waits for has nobody else who knows it; it is cut as the others are.
-                let cut = |n: usize| workers[n].abort();
-                [0, 1, 3].into_iter().for_each(cut);
-                let text = runtime.dump();
-                assert!(text.contains("macduff"), "{text}");
-                let [falstaff, banquo, macduff, cordelia] = workers;
-                let _ = (falstaff.join(), banquo.join(), cordelia.join());
-                drop(macduff);
+                workers[0].abort();
+                workers[1].abort();
+                workers.into_iter().for_each(|worker| drop(worker.join()));
             });
         }
     }
@@ -263,11 +258,11 @@ fn runtimes_leave_nothing() {
     (0..3).for_each(|_| all());
     eventually("the threads end", || threads("gone-").is_empty());
     let before = descriptors();
-    let memory = || std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').next().unwrap().parse::<usize>().unwrap();
+    let memory = || std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').nth(1).unwrap().parse::<usize>().unwrap();
     let pages = memory();
     (0..30).for_each(|_| all());
     eventually("the threads end", || threads("gone-").is_empty());
     assert_eq!(descriptors(), before);
     let grown = memory().saturating_sub(pages);
-    assert!(grown < 16 << 10, "{grown} pages more after 240 runtimes");
+    assert!(grown < 4 << 10, "{grown} pages more after 240 runtimes");
 }

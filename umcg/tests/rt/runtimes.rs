@@ -44,7 +44,7 @@ fn settings_are_what_was_said() {
 #[test]
 fn names_of_threads() {
     let runtime = Runtime::builder().servers(2).name("hamlet").build().unwrap();
-    assert_eq!(threads("hamlet-").len(), 3, "two servers and the watch");
+    eventually("two servers and the watch have names", || threads("hamlet-").len() == 3);
     runtime.shutdown();
     eventually("they end", || threads("hamlet-").is_empty());
 }

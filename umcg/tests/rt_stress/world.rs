@@ -189,6 +189,12 @@ impl World {
 
 impl Dump for World {
     fn dump(&self) -> String {
+        // First of all, as the dump may hang itself.
+        eprintln!("rt_stress: UMCG_STRESS_SEED={}, {:?}", self.seed, self.shape);
+        std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_secs(20));
+            std::process::abort();
+        });
         let runtime = self.runtime.try_lock().ok().and_then(|runtime| runtime.clone());
         let text = runtime.map_or_else(|| "the runtime ends".to_owned(), |runtime| runtime.dump());
         let asked = self.waiting.try_lock().map_or(0, |waiting| waiting.len());
