@@ -68,7 +68,8 @@ fn end_all(workers: Vec<JoinHandle<()>>) {
     OVER.store(1, Relaxed);
     workers.iter().for_each(|worker| worker.handle().unpark());
     workers.into_iter().for_each(|worker| worker.join().unwrap());
-    (PARKED.store(0, Relaxed), OVER.store(0, Relaxed));
+    PARKED.store(0, Relaxed);
+    OVER.store(0, Relaxed);
 }
 
 fn parked() {
@@ -116,11 +117,12 @@ fn until_memory_ends(light: bool) {
         assert!(spawn().is_err(), "it stays so");
         counts.push(workers.len());
         all_are_parked(workers.len());
-        let all = std::mem::replace(&mut workers, Vec::new());
+        let all = std::mem::take(&mut workers);
         OVER.store(1, Relaxed);
         all.iter().for_each(|worker| worker.handle().unpark());
         all.into_iter().for_each(|worker| worker.join().unwrap());
-        (PARKED.store(0, Relaxed), OVER.store(0, Relaxed));
+        PARKED.store(0, Relaxed);
+        OVER.store(0, Relaxed);
     }
     println!("light: {light}, until memory ends: {counts:?}");
     // A few more or less: servers keep some for themselves.

@@ -161,7 +161,7 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     word.store(if in_driver { IN_DRIVER } else { ON_FUTEX }, Relaxed);
     shared.sleepers.asleep.fetch_add(1, Relaxed);
     if shared.seats.len() == 1 {
-        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1: all others are outside.
+        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all others are outside.
         fence(SeqCst);
     } else {
         asymmetric::heavy();

@@ -336,7 +336,7 @@ fn at_random_moments() {
                 let _owned = owned;
                 for _ in 0..50 {
                     umcg::yield_now();
-                    kind.spawn(|| umcg::yield_now()).join().unwrap();
+                    kind.spawn(umcg::yield_now).join().unwrap();
                     umcg::scope(|scope| kind.spawn_in(scope, umcg::yield_now).join().unwrap());
                     let _ = umcg::timeout(Duration::from_micros(50), umcg::park);
                     umcg::park_timeout(Duration::from_micros(20));

@@ -4,6 +4,7 @@
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
+#![allow(clippy::useless_vec, reason = "what is tested there is the allocator")]
 
 mod aborts;
 mod fairness;

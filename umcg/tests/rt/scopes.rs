@@ -77,7 +77,7 @@ fn a_panic_in_it_waits_for_its_workers() {
                 std::panic::panic_any(12u8);
             })
         }));
-        let panic: Box<dyn std::any::Any + Send> = panic.map(|()| ()).unwrap_err();
+        let panic: Box<dyn std::any::Any + Send> = panic.unwrap_err();
         assert_eq!(*panic.downcast::<u8>().unwrap(), 12);
         assert_eq!(ends, [1; 20]);
     });
