@@ -68,6 +68,11 @@ impl Group {
         Visit { _visit: self.0.visit() }
     }
 
+    /// Whether somebody visits it just now.
+    pub fn is_visited(self) -> bool {
+        self.0.is_visited()
+    }
+
     /// Whether an event or a deadline may be waiting to be collected. A hint.
     #[inline]
     pub fn has_events(self) -> bool {

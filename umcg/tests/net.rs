@@ -122,9 +122,8 @@ fn a_write_times_out_when_nobody_reads() {
         let (mut one, _other) = pair();
         one.set_write_timeout(Some(SHORT)).unwrap();
         let error = loop {
-            match one.write(&[0; 1 << 16]) {
-                Ok(_) => {}
-                Err(error) => break error,
+            if let Err(error) = one.write_all(&[0; 1 << 16]) {
+                break error;
             }
         };
         assert_eq!(error.kind(), ErrorKind::TimedOut);

@@ -63,6 +63,11 @@ impl Group {
         Visit(self)
     }
 
+    pub(crate) fn is_visited(&self) -> bool {
+        // ORDERING(visitors.1): Acquire, as in `unmake`.
+        self.visitors.load(Acquire) != 0
+    }
+
     /// Lets it be made again, once nobody visits it. It has no servers and no workers.
     pub(crate) fn unmake(&'static self) {
         // ORDERING(visitors.1): Acquire, pairs with visitors.2: what visitors did is over. Who came did so while there were workers.

@@ -44,6 +44,10 @@ const PAUSES: u32 = 20;
 /// Every so often one whose searches were of no use tries again.
 const AGAIN: u64 = 32;
 
+/// In nanoseconds: when to look again whether all wait for each other, and whether the driver is free.
+const SOON: u64 = 1_000_000;
+const AT_ONCE: u64 = 100_000;
+
 /// Who sleeps and who searches.
 pub(crate) struct Sleepers {
     asleep: AtomicUsize,
@@ -168,12 +172,12 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     }
     if !has_work(local) {
         let until = local.timers().next();
-        shared.when_idle(local);
+        let until = if shared.when_idle(local) { until.min(time::now() + SOON) } else { until };
         // Another one may be polling: the watch, or a server that is just looking.
         let polled = in_driver && shared.driver.poll(time::until(until));
         if !polled && (!in_driver || word.compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed).is_ok()) {
             // Who has the driver to itself, and could not poll, tries again soon: the others count on it.
-            let until = if in_driver { until.min(time::now() + 100_000) } else { until };
+            let until = if in_driver { until.min(time::now() + AT_ONCE) } else { until };
             let until = time::timespec(until);
             let _ = futex::wait_bitset(word, Flags::PRIVATE, ON_FUTEX, until.as_ref(), NonZeroU32::MAX);
         }

@@ -240,14 +240,15 @@ impl Shared {
         unsafe { self.group.unmake() };
     }
 
-    /// A server is about to sleep: perhaps the last one, for ever.
-    pub(crate) fn when_idle(&self, local: &Local) {
-        let Some(report) = &self.on_deadlock else { return };
+    /// A server is about to sleep: perhaps the last one, for ever. True when it cannot be said whether that is so, and is to be asked again soon.
+    pub(crate) fn when_idle(&self, local: &Local) -> bool {
+        let Some(report) = &self.on_deadlock else { return false };
         // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
         // told of what blocks before. So that is looked at last.
         let all_asleep = self.sleepers.asleep() == self.seats.len();
         std::sync::atomic::fence(SeqCst);
-        let may_come = self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
+        let is_visited = self.group.is_visited();
+        let may_come = is_visited || self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
         let turns = self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum();
         if all_asleep && !may_come && !deadlines && self.live() > 0 && self.reported.swap(turns, Relaxed) != turns {
@@ -258,6 +259,7 @@ impl Shared {
                 self.name
             ));
         }
+        is_visited
     }
 
     /// Gives a worker to the scheduler, on the kernel thread of a server.

@@ -321,8 +321,8 @@ unsafe extern "C" fn take_step(local: *mut ()) {
 pub fn yield_now() {
     let Some(running) = running() else { return std::thread::yield_now() };
     let task = running.task();
-    if running.local().shared().ranked {
-        // Through the server, so that the caller is among those to choose from.
+    if !running.local().shared().has_slots {
+        // Through the server, so that the caller is among those that the scheduler chooses from.
         running.leave(yielded);
         return super::cancel::check(task);
     }

@@ -219,6 +219,8 @@ impl<'a> Builder<'a> {
     where
         F: FnOnce() -> R,
     {
+        // A server that finds nobody to run, and this one counted, may be told so wrongly.
+        let _visit = shared.group.visit();
         // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the closer sees this one, or this one sees it close.
         shared.spawned_outside.fetch_add(1, SeqCst);
         if on_thread::is_needed(kind) {

@@ -127,7 +127,6 @@ fn weighted() {
 
 /// One worker in a class gets what its class is due, though its queue is empty while it runs.
 #[test]
-#[ignore = "who yields is put back after the next one was chosen, so two that only yield take turns"]
 fn weighted_with_one_worker_a_class() {
     with("weighted alone", 1, Runtime::builder().scheduler(Weighted::new(&[1, 3])), |runtime| {
         let [one, three] = shares(Kind::Light, runtime, 1);

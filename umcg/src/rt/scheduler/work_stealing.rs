@@ -31,7 +31,7 @@ const SHARE: u32 = 8;
 /// How often the oldest fresh worker runs.
 const LEAP: Duration = Duration::from_millis(5);
 /// The most workers that are stolen at a time.
-const LOOT: usize = 32;
+const LOOT: usize = 128;
 
 #[derive(Default)]
 struct Own {

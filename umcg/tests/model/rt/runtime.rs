@@ -76,7 +76,9 @@ impl Shared {
         self.over.load(SeqCst)
     }
 
-    pub(crate) fn when_idle(&self, _local: &Local) {}
+    pub(crate) fn when_idle(&self, _local: &Local) -> bool {
+        false
+    }
 
     pub(crate) fn live(&self) -> usize {
         1
