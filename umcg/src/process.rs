@@ -1,6 +1,6 @@
 //! Child processes whose ends, and pipes, park their worker.
 //!
-//! A [`Command`] is std's, started in a [`blocking`](crate::blocking) scope. Its end is waited for by a pidfd; where the kernel has none, in a
+//! A [`Command`] is std's, started in a [`crate::blocking`] scope. Its end is waited for by a pidfd; where the kernel has none, in a
 //! blocking scope.
 //!
 //! ```

@@ -1,8 +1,8 @@
 //! `umcg bench rt`: the runtime beside tokio, may, Go, kernel threads and a C server.
 //!
-//! Each turn of each side is a child process that does one piece of work and answers with one line ([`request`], [`process`]): memory and CPU time are the
+//! Each turn of each side is a child process that does one piece of work and answers with one line (`request`, `process`): memory and CPU time are the
 //! side's own, and no idle threads of another runtime are about. A child gets as many CPUs as it has servers. Our workers, may's coroutines and kernel threads run the
-//! same lines ([`stackful`]); tokio and Go ([`go`]) have their own, in the form that is fastest and still usual there. Servers under [`load`] are
+//! same lines (`stackful`); tokio and Go (`go`) have their own, in the form that is fastest and still usual there. Servers under `load` are
 //! children too, and the load generator is a third.
 //!
 //! The parameter `kind` tells two variants of one case apart, so rows that differ in nothing else are compared.

@@ -1,7 +1,7 @@
 //! Files whose slow operations park their worker.
 //!
 //! Opening, reading, writing and syncing go by io_uring where there is one; a read first looks whether the page cache has it. Everything else, and
-//! all of it without io_uring, runs in a [`blocking`](crate::blocking) scope. The functions and types are std's where there is no difference.
+//! all of it without io_uring, runs in a [`crate::blocking`] scope. The functions and types are std's where there is no difference.
 //!
 //! An aborted worker ends once its operation has: the kernel is asked to cancel it, which it may or may not do.
 
