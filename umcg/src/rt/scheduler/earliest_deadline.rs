@@ -4,27 +4,32 @@
 
 use super::super::here::Here;
 use super::super::runnable::Runnable;
-use super::shared::Bound;
+use super::shared::{Order, Ordered};
 use super::{Scheduler, Wake, Why};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
-use umcg_core::context::lock::HoldLock;
 
 /// The worker whose deadline ([`Builder::deadline`](crate::Builder::deadline)) is the earliest runs next; those without come last, in the order in which they became
 /// ready. With preemption on, a worker that becomes ready takes the place of the one with the latest deadline that runs, if its own is earlier.
 #[derive(Default)]
-pub struct EarliestDeadline {
-    ready: HoldLock<Ready>,
-    len: AtomicUsize,
-    bound: Bound,
-}
+pub struct EarliestDeadline(Ordered<Ready>);
 
 #[derive(Default)]
 struct Ready {
     heap: BinaryHeap<Reverse<Entry>>,
     /// Numbers the entries, so that equals stay in order.
     count: u64,
+}
+
+impl Order for Ready {
+    fn push(&mut self, worker: Runnable) {
+        self.count += 1;
+        self.heap.push(Reverse(Entry { deadline: worker.deadline_nanos(), number: self.count, worker }));
+    }
+
+    fn pop(&mut self) -> Option<Runnable> {
+        self.heap.pop().map(|first| first.0.worker)
+    }
 }
 
 struct Entry {
@@ -62,35 +67,19 @@ impl EarliestDeadline {
 
 impl Scheduler for EarliestDeadline {
     fn start(&mut self, servers: usize) {
-        self.bound.start(servers);
+        self.0.start(servers);
     }
 
     fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.bound.put(worker).unwrap_or_else(|worker| {
-            let mut ready = self.ready.lock();
-            ready.count += 1;
-            let entry = Entry { deadline: worker.deadline_nanos(), number: ready.count, worker };
-            ready.heap.push(Reverse(entry));
-            self.len.store(ready.heap.len(), Relaxed);
-            Wake::One
-        })
+        self.0.ready(worker)
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        if let Some(bound) = self.bound.pop(here) {
-            return Some(bound);
-        }
-        if self.len.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut ready = self.ready.lock();
-        let first = ready.heap.pop()?;
-        self.len.store(ready.heap.len(), Relaxed);
-        Some(first.0.worker)
+        self.0.next(here)
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        self.len.load(Relaxed) != 0 || self.bound.has_work(here)
+        self.0.has_work(here)
     }
 
     fn is_ranked(&self) -> bool {

@@ -1,17 +1,14 @@
 //! First in, first out: one queue for all servers.
 
 use super::super::here::Here;
-use super::super::runnable::Runnable;
-use super::shared::{Bound, SharedQueue};
+use super::super::runnable::{Queue, Runnable};
+use super::shared::Ordered;
 use super::{Scheduler, Wake, Why};
 
 /// Workers run in the order in which they became ready, on any server. A lock around one queue: fair and simple, and slower than
 /// [`WorkStealing`](super::WorkStealing) the more servers there are.
 #[derive(Default)]
-pub struct Fifo {
-    queue: SharedQueue,
-    bound: Bound,
-}
+pub struct Fifo(Ordered<Queue>);
 
 impl Fifo {
     /// One without workers.
@@ -22,21 +19,18 @@ impl Fifo {
 
 impl Scheduler for Fifo {
     fn start(&mut self, servers: usize) {
-        self.bound.start(servers);
+        self.0.start(servers);
     }
 
     fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.bound.put(worker).unwrap_or_else(|worker| {
-            self.queue.push(worker);
-            Wake::One
-        })
+        self.0.ready(worker)
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        self.bound.pop(here).or_else(|| self.queue.pop())
+        self.0.next(here)
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        !self.queue.is_empty() || self.bound.has_work(here)
+        self.0.has_work(here)
     }
 }

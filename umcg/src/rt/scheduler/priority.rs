@@ -2,20 +2,14 @@
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
-use super::shared::Bound;
+use super::shared::{Order, Ordered};
 use super::{Scheduler, Wake, Why};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
-use umcg_core::context::lock::HoldLock;
 
 const PRIORITIES: usize = 256;
 
 /// The most urgent worker that is ready runs next; among equals, who has been ready for longest. With preemption on, a worker that becomes ready takes the
 /// place of the least urgent one that runs, if that is less urgent. Less urgent workers starve while there are more urgent ones: that is what it is for.
-pub struct Priority {
-    queues: HoldLock<Queues>,
-    len: AtomicUsize,
-    bound: Bound,
-}
+pub struct Priority(Ordered<Queues>);
 
 struct Queues {
     by_priority: [Queue; PRIORITIES],
@@ -23,7 +17,7 @@ struct Queues {
     occupied: [u64; PRIORITIES / 64],
 }
 
-impl Queues {
+impl Order for Queues {
     fn push(&mut self, worker: Runnable) {
         let priority = usize::from(worker.priority());
         self.by_priority[priority].push_back(worker);
@@ -44,7 +38,7 @@ impl Queues {
 impl Default for Priority {
     fn default() -> Self {
         let queues = Queues { by_priority: [const { Queue::new() }; PRIORITIES], occupied: [0; PRIORITIES / 64] };
-        Priority { queues: HoldLock::new(queues), len: AtomicUsize::new(0), bound: Bound::default() }
+        Priority(Ordered::new(queues))
     }
 }
 
@@ -57,33 +51,19 @@ impl Priority {
 
 impl Scheduler for Priority {
     fn start(&mut self, servers: usize) {
-        self.bound.start(servers);
+        self.0.start(servers);
     }
 
     fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.bound.put(worker).unwrap_or_else(|worker| {
-            let mut queues = self.queues.lock();
-            queues.push(worker);
-            self.len.store(self.len.load(Relaxed) + 1, Relaxed);
-            Wake::One
-        })
+        self.0.ready(worker)
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        if let Some(bound) = self.bound.pop(here) {
-            return Some(bound);
-        }
-        if self.len.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut queues = self.queues.lock();
-        let worker = queues.pop()?;
-        self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-        Some(worker)
+        self.0.next(here)
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        self.len.load(Relaxed) != 0 || self.bound.has_work(here)
+        self.0.has_work(here)
     }
 
     fn is_ranked(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What more than one scheduler is made of: a queue that all servers share, and one for each of them.
+//! What more than one scheduler is made of: a queue that all servers share, in whatever order, and one for each of them.
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
@@ -83,5 +83,68 @@ impl Bound {
 
     pub(crate) fn has_work(&self, here: &Here) -> bool {
         !self.0[here.index()].is_empty()
+    }
+}
+
+/// In which order the workers of one shared queue run.
+pub(crate) trait Order: Send {
+    /// Takes a worker in.
+    fn push(&mut self, worker: Runnable);
+
+    /// Gives out the worker that is to run next.
+    fn pop(&mut self) -> Option<Runnable>;
+}
+
+impl Order for Queue {
+    fn push(&mut self, worker: Runnable) {
+        self.push_back(worker);
+    }
+
+    fn pop(&mut self) -> Option<Runnable> {
+        self.pop_front()
+    }
+}
+
+/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order is exact. Those for one server only stand apart, and come first there.
+#[derive(Default)]
+pub(crate) struct Ordered<O> {
+    order: HoldLock<O>,
+    len: AtomicUsize,
+    bound: Bound,
+}
+
+impl<O: Order> Ordered<O> {
+    pub(crate) fn new(order: O) -> Ordered<O> {
+        Ordered { order: HoldLock::new(order), len: AtomicUsize::new(0), bound: Bound::default() }
+    }
+
+    pub(crate) fn start(&mut self, servers: usize) {
+        self.bound.start(servers);
+    }
+
+    pub(crate) fn ready(&self, worker: Runnable) -> Wake {
+        self.bound.put(worker).unwrap_or_else(|worker| {
+            let mut order = self.order.lock();
+            order.push(worker);
+            self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+            Wake::One
+        })
+    }
+
+    pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
+        if let Some(bound) = self.bound.pop(here) {
+            return Some(bound);
+        }
+        if self.len.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut order = self.order.lock();
+        let worker = order.pop()?;
+        self.len.store(self.len.load(Relaxed) - 1, Relaxed);
+        Some(worker)
+    }
+
+    pub(crate) fn has_work(&self, here: &Here) -> bool {
+        self.len.load(Relaxed) != 0 || self.bound.has_work(here)
     }
 }

@@ -6,21 +6,15 @@
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
-use super::shared::Bound;
+use super::shared::{Order, Ordered};
 use super::{Scheduler, Wake, Why};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
-use umcg_core::context::lock::HoldLock;
 
 /// What a class of weight 1 advances by in a turn.
 const STRIDE: u64 = 1 << 32;
 
 /// Classes by priority: the workers whose priority is the index of a class are in it, higher ones in the last. A class gets turns in proportion to its weight, as long as it
 /// has workers that are ready; within a class they take turns in order.
-pub struct Weighted {
-    classes: HoldLock<Classes>,
-    len: AtomicUsize,
-    bound: Bound,
-}
+pub struct Weighted(Ordered<Classes>);
 
 struct Classes {
     all: Vec<Class>,
@@ -42,15 +36,11 @@ impl Weighted {
     pub fn new(weights: &[u32]) -> Weighted {
         assert!(!weights.is_empty() && !weights.contains(&0), "weights are numbers from 1, and there is one at least");
         let class = |weight: &u32| Class { queue: Queue::new(), stride: STRIDE / u64::from(*weight), pass: 0 };
-        Weighted {
-            classes: HoldLock::new(Classes { all: weights.iter().map(class).collect(), now: 0 }),
-            len: AtomicUsize::new(0),
-            bound: Bound::default(),
-        }
+        Weighted(Ordered::new(Classes { all: weights.iter().map(class).collect(), now: 0 }))
     }
 }
 
-impl Classes {
+impl Order for Classes {
     fn push(&mut self, worker: Runnable) {
         let index = usize::from(worker.priority()).min(self.all.len() - 1);
         let class = &mut self.all[index];
@@ -70,32 +60,18 @@ impl Classes {
 
 impl Scheduler for Weighted {
     fn start(&mut self, servers: usize) {
-        self.bound.start(servers);
+        self.0.start(servers);
     }
 
     fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
-        self.bound.put(worker).unwrap_or_else(|worker| {
-            let mut classes = self.classes.lock();
-            classes.push(worker);
-            self.len.store(self.len.load(Relaxed) + 1, Relaxed);
-            Wake::One
-        })
+        self.0.ready(worker)
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        if let Some(bound) = self.bound.pop(here) {
-            return Some(bound);
-        }
-        if self.len.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut classes = self.classes.lock();
-        let worker = classes.pop()?;
-        self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-        Some(worker)
+        self.0.next(here)
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        self.len.load(Relaxed) != 0 || self.bound.has_work(here)
+        self.0.has_work(here)
     }
 }
