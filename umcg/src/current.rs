@@ -106,20 +106,14 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 /// calls `f`.
 #[inline]
 pub fn critical<R>(f: impl FnOnce() -> R) -> R {
-    /// Ends the section also when `f` panics.
-    struct Section;
-    impl Drop for Section {
-        fn drop(&mut self) {
-            // As in `blocking`.
-            if let Some(worker) = Worker::current() {
-                // SAFETY: the caller is that worker; a new one, which is in no section, is left as it is.
-                unsafe { worker.end_critical() };
-            }
-        }
-    }
     let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_critical() };
-    let _section = Section;
-    f()
+    // As in `blocking`: giving way at the end may bring a light worker to another kernel thread, so nothing unwinds meanwhile.
+    let result = catch_unwind(AssertUnwindSafe(f));
+    if let Some(worker) = Worker::current() {
+        // SAFETY: the caller is that worker; a new one, which is in no section, is left as it is.
+        unsafe { worker.end_critical() };
+    }
+    result.unwrap_or_else(|payload| resume_unwind(payload))
 }
