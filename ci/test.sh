@@ -49,7 +49,7 @@ step 600 "the same of the safe types" \
     env UMCG_NO_FSGSBASE=1 cargo test --package umcg --all-features --lib --test umcg --test stress --test memory --test net --test fs
 # Full workers are threads then. What counts switches, system calls or exact turns is left out: it is not theirs.
 step 600 "the runtime where workers cannot have storage of their own" \
-    env UMCG_NO_FSGSBASE=1 cargo test --package umcg --all-features --test rt -- \
+    env UMCG_NO_OWN_STORAGE=1 cargo test --package umcg --all-features --test rt -- \
     joins:: lives:: parks:: scopes:: sleeps:: timeouts:: futures::
 step 600 "tests with guards made by mprotect" \
     env UMCG_NO_GUARD_INSTALL=1 cargo test --package umcg-context --package umcg-core --all-features --lib --tests
