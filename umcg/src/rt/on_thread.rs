@@ -6,6 +6,7 @@
 
 use super::join::{self, Ending, JoinHandle, Packet};
 use super::runtime::Shared;
+use super::scope;
 use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
 use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
 use std::sync::Mutex;
@@ -93,6 +94,9 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
     };
     let scope = task.scope.load(Relaxed);
     task.result.store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
+    // Counted first: who sees the end sees that there is a worker less.
+    let _visit = shared.group.visit();
+    shared.count_end_outside();
     match join::end_outside(task) {
         Ending::Wanted => {}
         Ending::Unwanted => {
@@ -101,5 +105,9 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
             give_back(task);
         }
     }
-    shared.count_end_outside(scope);
+    // Told last: what the worker left may have borrowed from outside its scope.
+    // SAFETY: the scope that the worker was put into, if any; it is told once.
+    if let Some(owner) = unsafe { scope::ended(scope) } {
+        owner.unpark();
+    }
 }

@@ -200,13 +200,8 @@ impl Shared {
         self.attention.fetch_sub(STOPPING, Release);
     }
 
-    /// One worker less, which ended as a thread.
-    pub(crate) fn count_end_outside(&self, scope: *mut ()) {
-        let _visit = self.group.visit();
-        // SAFETY: the scope that the worker was put into, if any; it is told once.
-        if let Some(owner) = unsafe { super::scope::ended(scope) } {
-            owner.unpark();
-        }
+    /// One worker less, which ends as a thread. The caller visits the group.
+    pub(crate) fn count_end_outside(&self) {
         // ORDERING(ended.1): Release, pairs with ended.2.
         self.ended_outside.fetch_add(1, Release);
         // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or we see it close.
