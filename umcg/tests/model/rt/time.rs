@@ -10,6 +10,10 @@ pub(crate) fn nanos(_: Instant) -> u64 {
     unreachable!("models count in numbers")
 }
 
+pub(crate) fn now() -> u64 {
+    crate::kernel::now()
+}
+
 pub(crate) fn after(_: Duration) -> u64 {
     unreachable!("models count in numbers")
 }
