@@ -39,7 +39,7 @@ planted() {
         say "FAILED: $1: the sources have changed, so this bug was not planted"
         return 1
     fi
-    if (cd "$copy" && models "$planted_package" 120 300) > "$log" 2>&1; then
+    if (cd "$copy" && models "$planted_package" 120 3000) > "$log" 2>&1; then
         say "FAILED: $1: went through"
         return 1
     fi
