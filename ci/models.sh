@@ -134,6 +134,8 @@ planted "a sleeper that is not woken" \
     's/let _ = futex::wake(word, Flags::PRIVATE, 1);//'
 planted "a sleeper in the driver that is not woken" \
     's/shared.driver.wake();//'
+planted "a sleeper that does not look whether its wake-up went to another" \
+    's/|| word.load(Relaxed) == IN_DRIVER/|| true/'
 planted "a search that does not end" \
     '/fn end_search/,/^    }/ s/self.searching.fetch_sub(1, [A-Za-z]*) == 1/true/'
 planted "a searcher that leaves the rest to nobody" \

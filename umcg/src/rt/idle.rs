@@ -20,7 +20,8 @@
 //!   A searcher ends its search without a system call; so who counts on one has a fence of its own then.
 //! - S3: the last searcher that finds something wakes another, if there is more: so work that comes in bulk wakes all.
 //! - S4: one sleeper at most sleeps in the driver, and is woken there; the others on their words by futex. Who is woken for work is
-//!   one of the others, if there is any.
+//!   one of the others, if there is any. The driver's wake-up may go to another poller (the watch polls too), so the sleeper looks at its word once
+//!   more when it would be heard.
 
 use super::runtime::Shared;
 use super::server::Local;
@@ -174,7 +175,7 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
         let until = local.timers().next();
         let until = if shared.when_idle(local) { until.min(time::now() + SOON) } else { until };
         // Another one may be polling: the watch, or a server that is just looking.
-        let polled = in_driver && shared.driver.poll(time::until(until));
+        let polled = in_driver && shared.driver.poll_while(time::until(until), || word.load(Relaxed) == IN_DRIVER);
         if !polled && (!in_driver || word.compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed).is_ok()) {
             // Who has the driver to itself, and could not poll, tries again soon: the others count on it.
             let until = if in_driver { until.min(time::now() + AT_ONCE) } else { until };

@@ -101,3 +101,21 @@ fn a_deadline_is_kept() {
     check(|| kept(false));
     check(|| kept(true));
 }
+
+/// The watch waits in the driver as well, and may take a wake-up that was for a server.
+#[test]
+fn another_one_polls() {
+    fn beside(servers: usize) {
+        let shared = Shared::new(servers, 0, true);
+        let running = serve(shared);
+        let watch = thread::spawn(|| shared.driver.poll(None));
+        let pusher = thread::spawn(|| shared.push());
+        pusher.join().unwrap();
+        shared.wait_for(1);
+        end(shared, running);
+        shared.driver.wake();
+        watch.join().unwrap();
+    }
+    check(|| beside(1));
+    check(|| beside(2));
+}

@@ -31,7 +31,7 @@ use source::Source;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*, fence};
 use std::time::Duration;
 use std::{fmt, io};
 use uring::Ring;
@@ -160,13 +160,19 @@ impl Driver {
     /// Takes what the kernel has to say, and unparks who waits for it. Waits for that until `timeout` (`None`: for ever; zero: not at all) or
     /// [`Driver::wake`]. False when another one polls, or the driver is a parent's.
     pub(crate) fn poll(&self, timeout: Option<Duration>) -> bool {
+        self.poll_while(timeout, || true)
+    }
+
+    /// Like [`Driver::poll`], but waits only if `asleep` says so. It is asked once [`Driver::wake`] would end the wait: so who first takes the caller's sleep back and
+    /// then wakes the driver is heard, even if another poller was there to take that wake-up for its own.
+    pub(crate) fn poll_while(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool) -> bool {
         let shared = &*self.0;
         // ORDERING(polling.1): Acquire, pairs with polling.2: the buffers of the ring are as the last poller left them.
         if shared.born != pool::forks() || shared.polling.load(Relaxed) || shared.polling.swap(true, Acquire) {
             return false;
         }
         let mut woken = Batch::new();
-        shared.collect(timeout, &mut woken);
+        shared.collect(timeout, asleep, &mut woken);
         // ORDERING(polling.2): Release, pairs with polling.1.
         shared.polling.store(false, Release);
         woken.unpark();
@@ -175,6 +181,8 @@ impl Driver {
 
     /// Ends a blocking poll: the one that is under way, or else the next one.
     pub(crate) fn wake(&self) {
+        // ORDERING(asleep.2): SeqCst, pairs with asleep.1.
+        fence(SeqCst);
         // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what the caller did before.
         if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && self.0.born == pool::forks() {
             self.0.epoll.wake();
@@ -196,12 +204,15 @@ impl Driver {
 }
 
 impl Shared {
-    fn collect(&self, timeout: Option<Duration>, woken: &mut Batch) {
+    fn collect(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool, woken: &mut Batch) {
         let mut timeout = timeout;
         let blocking = timeout != Some(Duration::ZERO);
         if blocking {
             // ORDERING(sleeper.2): AcqRel, pairs with sleeper.1.
-            if self.sleeper.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_err() {
+            let announced = self.sleeper.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok();
+            // ORDERING(asleep.1): SeqCst, pairs with asleep.2: either the caller's sleep is seen to be over, or its announcement is seen.
+            fence(SeqCst);
+            if !announced || !asleep() {
                 timeout = Some(Duration::ZERO);
             }
         }

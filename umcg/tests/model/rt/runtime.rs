@@ -56,7 +56,7 @@ impl Shared {
         Box::leak(Box::new(Shared {
             seats: (0..servers).map(seat).collect(),
             sleepers: Sleepers::new(),
-            driver: Driver { has_sources, woken: AtomicU32::new(0) },
+            driver: Driver::new(has_sources),
             watch: Nothing,
             scheduler: Queue(Mutex::new(0)),
             group: Nothing,
@@ -151,28 +151,50 @@ impl Timers {
     }
 }
 
+/// The driver, without sources: what it does when it sleeps and is woken, step by step.
 pub(crate) struct Driver {
     has_sources: bool,
-    woken: AtomicU32,
+    polling: AtomicBool,
+    sleeper: AtomicU32,
 }
 
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const NOTIFIED: u32 = 2;
+
 impl Driver {
+    fn new(has_sources: bool) -> Driver {
+        Driver { has_sources, polling: AtomicBool::new(false), sleeper: AtomicU32::new(AWAKE) }
+    }
+
     pub(crate) fn has_sources(&self) -> bool {
         self.has_sources
     }
 
     pub(crate) fn wake(&self) {
-        self.woken.store(1, SeqCst);
-        crate::kernel::wake(&self.woken, 1);
+        if self.sleeper.swap(NOTIFIED, SeqCst) == ASLEEP {
+            crate::kernel::wake(&self.sleeper, 1);
+        }
     }
 
-    /// No source ever becomes ready: it sleeps until it is woken, or until then (see `time::until`). Who only looks must leave a wake-up to who sleeps.
     pub(crate) fn poll(&self, timeout: Option<Duration>) -> bool {
-        if timeout != Some(Duration::ZERO) {
-            let until = timeout.map_or(u64::MAX, |until| until.as_nanos() as u64);
-            let _ = crate::kernel::sleep(&self.woken, 0, until);
-            self.woken.store(0, SeqCst);
+        self.poll_while(timeout, || true)
+    }
+
+    /// No source ever becomes ready: it sleeps until it is woken, or until then (see `time::until`). Who only looks leaves a wake-up to who sleeps.
+    pub(crate) fn poll_while(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool) -> bool {
+        if self.polling.swap(true, SeqCst) {
+            return false;
         }
+        if timeout != Some(Duration::ZERO) {
+            let announced = self.sleeper.compare_exchange(AWAKE, ASLEEP, SeqCst, SeqCst).is_ok();
+            if announced && asleep() {
+                let until = timeout.map_or(u64::MAX, |until| until.as_nanos() as u64);
+                let _ = crate::kernel::sleep(&self.sleeper, ASLEEP, until);
+            }
+            self.sleeper.swap(AWAKE, SeqCst);
+        }
+        self.polling.store(false, SeqCst);
         true
     }
 }
