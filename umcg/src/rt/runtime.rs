@@ -20,12 +20,19 @@ pub(crate) struct Seat {
     /// 0: awake; how it sleeps otherwise. See `idle`.
     pub(crate) sleeping: AtomicU32,
     pub(crate) timers: Timers,
-    /// Null before it has begun, and once it has ended.
+    /// The server's own part, in a box; null before it has begun. It stays when the server has ended, as others may be looking at it.
     local: AtomicPtr<Local>,
     server: AtomicPtr<()>,
-    /// What its `Local` counted before it ended.
-    spawned: AtomicU64,
-    ended: AtomicU64,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let local = *self.local.get_mut();
+        if !local.is_null() {
+            // SAFETY: `enter` took it out of a box, and with the runtime goes everybody who could look at it.
+            drop(unsafe { Box::from_raw(local) });
+        }
+    }
 }
 
 impl Seat {
@@ -35,29 +42,23 @@ impl Seat {
             timers: Timers::new(),
             local: AtomicPtr::new(null_mut()),
             server: AtomicPtr::new(null_mut()),
-            spawned: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
         }
     }
 
-    /// The server begins.
-    pub(crate) fn enter(&self, local: &Local, server: raw::Server) {
+    /// The server begins, once.
+    pub(crate) fn enter(&self, local: Box<Local>, server: raw::Server) -> &Local {
         self.server.store(server.into_ptr(), Relaxed);
+        let local = Box::into_raw(local);
         // ORDERING(seat.1): Release, pairs with seat.2: who finds it sees it whole.
-        self.local.store((local as *const Local).cast_mut(), Release);
-    }
-
-    /// The server ends. Nobody looks at it any more: its runtime is over, and its watch has ended.
-    pub(crate) fn leave(&self, local: &Local) {
-        self.spawned.store(local.spawned.load(Relaxed), Relaxed);
-        self.ended.store(local.ended.load(Relaxed), Relaxed);
-        self.local.store(null_mut(), Relaxed);
+        self.local.store(local, Release);
+        // SAFETY: it lives as long as the seat.
+        unsafe { &*local }
     }
 
     /// The server's own part, once it has begun.
     pub(crate) fn local(&self) -> Option<&Local> {
         // ORDERING(seat.2): Acquire, pairs with seat.1.
-        // SAFETY: null, or a server's that lives as long as its runtime is not over; who asks keeps it from being over.
+        // SAFETY: null, or the server's, which lives as long as the seat.
         unsafe { self.local.load(Acquire).as_ref() }
     }
 
@@ -70,11 +71,11 @@ impl Seat {
 
     fn ended(&self) -> u64 {
         // ORDERING(ended.2): Acquire, pairs with ended.1.
-        self.local().map_or_else(|| self.ended.load(Relaxed), |local| local.ended.load(Acquire))
+        self.local().map_or(0, |local| local.ended.load(Acquire))
     }
 
     fn spawned(&self) -> u64 {
-        self.local().map_or_else(|| self.spawned.load(Relaxed), |local| local.spawned.load(Relaxed))
+        self.local().map_or(0, |local| local.spawned.load(Relaxed))
     }
 }
 
@@ -241,7 +242,7 @@ impl Shared {
         // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
         // told of what blocks before. So that is looked at last.
         let all_asleep = self.sleepers.asleep() == self.seats.len();
-        std::sync::atomic::fence(SeqCst);
+        fence(SeqCst);
         let is_visited = self.group.is_visited();
         let may_come = is_visited || self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);

@@ -342,7 +342,7 @@ fn yielded(local: &Local, worker: Runnable) {
 
 /// The body of a server's kernel thread.
 pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
-    let local = Local {
+    let local = Box::new(Local {
         // SAFETY: workers use it under `Running`, which keeps them here.
         here: unsafe { Here::new(index) },
         shared,
@@ -358,21 +358,20 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         patience: Cell::new(0),
         rank: AtomicU64::new(u64::MAX),
         stopped: AtomicBool::new(false),
-    };
-    shared.seats[index].enter(&local, server);
-    server.set_upper((&raw const local).addr());
+    });
+    let local = shared.seats[index].enter(local, server);
+    server.set_upper((local as *const Local).addr());
     while !shared.is_over() {
         if shared.is_stopping() {
             local.stand_still();
         }
         match local.next(server) {
             Some(worker) => local.run(server, worker),
-            None => idle::idle(&local, server),
+            None => idle::idle(local, server),
         }
     }
     local.discard_spares();
     server.set_upper(0);
-    shared.seats[index].leave(&local);
 }
 
 impl Local {
