@@ -337,11 +337,11 @@ impl Shared {
     /// Takes the least urgent worker off its server, if one of this rank is more urgent.
     #[cold]
     fn preempt_below(&self, rank: u64) {
-        self.urgent.fetch_min(rank, Relaxed);
         let running = |seat: &Seat| seat.local().map_or(0, |local| local.rank.load(Relaxed));
         let least = self.seats.iter().max_by_key(|seat| running(seat));
         if let Some(seat) = least.filter(|seat| running(seat) > rank && running(seat) != u64::MAX) {
             if let Some(server) = seat.server() {
+                self.urgent.fetch_min(rank, Relaxed);
                 server.preempt();
             }
         }
