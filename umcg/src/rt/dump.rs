@@ -4,6 +4,7 @@
 //! passed over; it stops as soon as that worker leaves. So all workers but those that such servers run, and those that block on helpers, are
 //! suspended and stay so: their stacks can be looked at.
 
+use super::join;
 use super::park;
 use super::runtime::Shared;
 use super::server::Local;
@@ -26,9 +27,13 @@ pub(crate) fn dump(shared: &Shared) -> String {
     let stopped = shared.stop();
     let mut text = String::new();
     describe_runtime(&mut text, shared);
-    let mut count = 0;
+    let (mut count, mut ended) = (0, 0);
     raw::each_light_worker(&mut |worker| {
         if worker.group() != shared.group || !Task::of(worker).is_worker() {
+            return;
+        }
+        if join::has_ended(Task::of(worker)) {
+            ended += 1;
             return;
         }
         count += 1;
@@ -38,6 +43,9 @@ pub(crate) fn dump(shared: &Shared) -> String {
     });
     if count > MOST {
         let _ = writeln!(text, "… and {} more", count - MOST);
+    }
+    if ended > 0 {
+        let _ = writeln!(text, "\nended, but not joined: {ended}");
     }
     drop(stopped);
     text

@@ -114,8 +114,7 @@ impl<R> JoinHandle<R> {
     /// [`JoinError`]: the worker panicked, or was cancelled.
     #[inline]
     pub fn join(self) -> Result<R, JoinError> {
-        // ORDERING(join.2): Acquire, pairs with join.1.
-        if self.task.join.load(Acquire) != DONE {
+        if !has_ended(self.task) {
             wait(self.task);
         }
         self.take()
@@ -147,8 +146,7 @@ impl<R> JoinHandle<R> {
 
     /// Whether the worker has ended, so that `join` returns at once.
     pub fn is_finished(&self) -> bool {
-        // ORDERING(join.2): as there.
-        self.task.join.load(Acquire) == DONE
+        has_ended(self.task)
     }
 
     /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits or from where it waits now. One that has not begun
@@ -194,6 +192,13 @@ impl<R> std::fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JoinHandle").field("handle", &self.handle()).field("finished", &self.is_finished()).finish()
     }
+}
+
+/// Whether a worker has ended, and its handle is still to be used up.
+#[inline(always)]
+pub(crate) fn has_ended(task: &Task) -> bool {
+    // ORDERING(join.2): Acquire, pairs with join.1.
+    task.join.load(Acquire) == DONE
 }
 
 /// # Safety
@@ -382,8 +387,7 @@ fn wait(child: &'static Task) {
     running.suspend(commit);
     task.waits_at.store(null_mut(), Relaxed);
     cancel::check(task);
-    // ORDERING(join.2): as there.
-    if child.join.load(Acquire) != DONE {
+    if !has_ended(child) {
         wait_until(child, u64::MAX); // woken without a reason
     }
 }
@@ -425,8 +429,7 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     }
     let _waiting = Waiting(child, waiter);
     loop {
-        // ORDERING(join.2): as there.
-        if child.join.load(Acquire) == DONE {
+        if has_ended(child) {
             return true;
         }
         if deadline != u64::MAX && time::now() >= deadline {

@@ -139,10 +139,11 @@ fn a_dump_tells_who_waits_where() {
                 for words in ["falstaff: waits: park", "banquo: waits: sleep", "macduff: waits: join", "cordelia: blocks"] {
                     assert!(dump.contains(words), "no `{words}` in:\n{dump}");
                 }
-                assert!(dump.contains("5 workers"), "{dump}");
+                assert!(dump.contains("5 workers") && !dump.contains("not joined"), "{dump}");
                 assert!(!cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump"), "{dump}");
                 workers[0].abort();
                 workers[1].abort();
+                eventually("two have ended", || runtime.dump().contains("\nended, but not joined: 2\n"));
                 workers.into_iter().for_each(|worker| drop(worker.join()));
             });
         }
