@@ -5,6 +5,8 @@ mod support;
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::{everywhere, spawn};
 use umcg::fs::{self, File, OpenOptions};
 
@@ -152,4 +154,33 @@ fn a_pipe_is_waited_for() {
         drop(writer);
         assert_eq!(reading.join().unwrap(), "through");
     });
+}
+
+/// A thread that opens a file may hand the kernel other workers' reads along with that; when it ends, the kernel cancels them.
+#[test]
+fn operations_outlive_the_threads_that_handed_them_over() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let passers_by = std::thread::spawn(move || {
+        while !stopped.load(Relaxed) {
+            let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| drop(File::open("/dev/null").unwrap()))).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+    });
+    for _ in 0..40 {
+        // In the global runtime, which is the threads' too.
+        let readers: Vec<_> = (0..50)
+            .map(|_| {
+                let (reader, writer) = rustix::pipe::pipe().unwrap();
+                (umcg::spawn(move || File::from(reader).read(&mut [0; 8])), writer)
+            })
+            .collect();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        for (reader, writer) in readers {
+            rustix::io::write(writer, b"x").unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), 1);
+        }
+    }
+    stop.store(true, Relaxed);
+    passers_by.join().unwrap();
 }

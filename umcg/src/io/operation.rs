@@ -36,7 +36,8 @@ unsafe fn carry_out<T>(
             None => blocking(&mut fallback).map_err(io::Error::from),
         };
         match result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A signal; or the thread is gone that handed the entry to the kernel (U3).
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECANCELED)) => {}
             result => return result,
         }
     }

@@ -9,6 +9,8 @@
 //! - U1. `Ring::run` does not return, nor unwind, before the completion is there. When `park` unwinds (an abort), the operation is cancelled, and
 //!   its end awaited without being cancelled again.
 //! - U2. Who reaps reads the handle before it publishes the result: with the result the frame may go.
+//! - U3. Who flushes hands over what others have put into the queue as well, and when a thread ends the kernel cancels what it has handed over. Servers outlive
+//!   their workers' operations, plain threads and helpers do not: so an operation that was cancelled, and not by its caller, is made again.
 
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
