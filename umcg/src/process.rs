@@ -15,7 +15,7 @@ use crate::io::wait;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 pub use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -63,6 +63,12 @@ impl Command {
     /// Sets a variable of the environment.
     pub fn env<K: AsRef<OsStr>, V: AsRef<OsStr>>(&mut self, name: K, value: V) -> &mut Command {
         self.inner.env(name, value);
+        self
+    }
+
+    /// Sets variables of the environment.
+    pub fn envs<I: IntoIterator<Item = (K, V)>, K: AsRef<OsStr>, V: AsRef<OsStr>>(&mut self, variables: I) -> &mut Command {
+        self.inner.envs(variables);
         self
     }
 
@@ -126,22 +132,29 @@ impl Command {
     /// # Errors
     /// As [`Command::spawn`], and those of reading.
     pub fn output(&mut self) -> io::Result<Output> {
+        self.set_unchosen(Stdio::piped);
+        let child = self.spawn();
+        // A later start is to find them as std would.
+        self.set_unchosen(Stdio::inherit);
+        child?.wait_with_output()
+    }
+
+    fn set_unchosen(&mut self, stdio: fn() -> Stdio) {
         let [stdin, stdout, stderr] = self.chosen;
         if !stdin {
-            self.inner.stdin(Stdio::piped());
+            self.inner.stdin(stdio());
         }
         if !stdout {
-            self.inner.stdout(Stdio::piped());
+            self.inner.stdout(stdio());
         }
         if !stderr {
-            self.inner.stderr(Stdio::piped());
+            self.inner.stderr(stdio());
         }
-        self.spawn()?.wait_with_output()
     }
 }
 
 impl From<std::process::Command> for Command {
-    /// Choices of its streams are kept, but [`Command::output`] makes pipes of them.
+    /// Choices of its streams are kept until [`Command::output`], which makes pipes of them and then forgets them.
     fn from(inner: std::process::Command) -> Command {
         Command { inner, chosen: [false; 3] }
     }
@@ -289,10 +302,32 @@ macro_rules! pipe {
             }
         }
 
+        impl AsRawFd for $type {
+            fn as_raw_fd(&self) -> RawFd {
+                self.as_fd().as_raw_fd()
+            }
+        }
+
+        impl IntoRawFd for $type {
+            fn into_raw_fd(self) -> RawFd {
+                OwnedFd::from(self).into_raw_fd()
+            }
+        }
+
         impl From<$type> for OwnedFd {
             /// The descriptor, which stays non-blocking.
             fn from(pipe: $type) -> OwnedFd {
                 pipe.0.into_inner()
+            }
+        }
+
+        impl From<$type> for Stdio {
+            /// For another child, which expects a pipe that blocks.
+            fn from(pipe: $type) -> Stdio {
+                let fd = OwnedFd::from(pipe);
+                // As in `Fd::adopt`: it does not fail.
+                let _ = rustix::io::ioctl_fionbio(&fd, false);
+                Stdio::from(fd)
             }
         }
     };
@@ -312,6 +347,16 @@ pipe!(
 );
 
 impl Write for ChildStdin {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        (&*self).write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for &ChildStdin {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.0.call(Direction::Write, &"write", |fd| rustix::io::write(fd, buffer))
     }

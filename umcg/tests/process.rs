@@ -68,3 +68,25 @@ fn a_deadline_and_a_kill() {
         assert!(!status.success() && status.code().is_none());
     });
 }
+
+/// A shell whose standard input is ours says so by its status.
+#[test]
+fn what_output_chooses_is_not_kept() {
+    everywhere(|| {
+        let mut command = shell("test \"$(readlink /proc/$$/fd/0)\" = \"$(readlink /proc/$PPID/fd/0)\"");
+        assert!(!command.output().unwrap().status.success(), "a pipe");
+        assert!(command.status().unwrap().success(), "its parent's");
+    });
+}
+
+#[test]
+fn the_output_of_one_is_the_input_of_another() {
+    everywhere(|| {
+        let variables = [("A", "a pipe"), ("B", "blocks")];
+        let mut first = shell("sleep 0.05; echo $A that $B").envs(variables).stdout(Stdio::piped()).spawn().unwrap();
+        // A pipe that does not block would be an error of `cat`, for nothing is there yet.
+        let output = Command::new("cat").stdin(first.stdout.take().unwrap()).output().unwrap();
+        assert_eq!((output.stdout, output.stderr), (b"a pipe that blocks\n".to_vec(), vec![]));
+        assert!(first.wait().unwrap().success());
+    });
+}
