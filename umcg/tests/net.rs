@@ -116,6 +116,45 @@ fn a_timeout_and_a_deadline_end_a_read_and_the_stream_stays_usable() {
     });
 }
 
+/// The runtime may not have heard of it yet: nothing lets its servers look in between.
+#[test]
+fn what_is_there_can_be_read_after_the_deadline() {
+    everywhere(|| {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        one.set_read_deadline(Some(Instant::now()));
+        for round in 0..100 {
+            assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+            (&other).write_all(&[round]).unwrap();
+            let mut buffer = [0; 8];
+            assert_eq!((one.read(&mut buffer).unwrap(), buffer[0]), (1, round));
+        }
+    });
+}
+
+#[test]
+fn who_does_not_want_to_wait_is_told() {
+    everywhere(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        let (mut one, mut other) = pair();
+        one.set_nonblocking(true).unwrap();
+        let mut copy = one.try_clone().unwrap();
+        for round in 0..100 {
+            assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert_eq!(copy.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            other.write_all(&[round]).unwrap();
+            let mut buffer = [0; 8];
+            assert_eq!((one.read(&mut buffer).unwrap(), buffer[0]), (1, round));
+        }
+        one.set_nonblocking(false).unwrap();
+        let reading = spawn(move || text(one));
+        umcg::sleep(SHORT);
+        drop(other);
+        assert_eq!(reading.join().unwrap(), "");
+    });
+}
+
 #[test]
 fn a_write_times_out_when_nobody_reads() {
     everywhere(|| {
@@ -432,6 +471,40 @@ fn unix_datagrams() {
         UnixDatagram::unbound().unwrap().send_to(b"x", folder.join("a")).unwrap();
         let (size, from) = bound.recv_from(&mut [0; 4]).unwrap();
         assert!(size == 1 && from.is_unnamed());
+        std::fs::remove_dir_all(folder).unwrap();
+    });
+}
+
+#[test]
+fn a_datagram_waits_for_a_receiver_that_others_have_filled() {
+    everywhere(|| {
+        let folder = tempfile("full");
+        let path = folder.join("receiver");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let filler = UnixDatagram::unbound().unwrap();
+        filler.set_nonblocking(true).unwrap();
+        let mut filled = 0;
+        let full = loop {
+            match filler.send_to(b"filler", &path) {
+                Ok(_) => filled += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.set_write_timeout(Some(SHORT)).unwrap();
+        let began = Instant::now();
+        assert_eq!(sender.send_to(b"late", &path).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(began.elapsed() >= SHORT);
+        sender.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        let sending = spawn(move || sender.send_to(b"last", &path).unwrap());
+        umcg::sleep(Duration::from_millis(2));
+        let mut buffer = [0; 8];
+        for _ in 0..filled {
+            assert_eq!(receiver.recv(&mut buffer).unwrap(), 6);
+        }
+        assert_eq!(receiver.recv(&mut buffer).unwrap(), 4);
+        assert_eq!(sending.join().unwrap(), 4);
         std::fs::remove_dir_all(folder).unwrap();
     });
 }

@@ -7,8 +7,9 @@ use super::driver::pool;
 use super::driver::source::{Direction, Source};
 use super::wait::{self, Reason};
 use rustix::io::Errno;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use std::{fmt, io, mem, ptr};
 
@@ -19,6 +20,8 @@ pub(crate) struct Fd {
     /// Null until somebody had to wait.
     source: AtomicPtr<Source>,
     limits: [Limit; 2],
+    /// Whether calls fail where they would have to wait.
+    impatient: AtomicBool,
 }
 
 /// How long one direction may wait; zero for no limit.
@@ -36,7 +39,8 @@ type Drained<R> = fn(&R, usize) -> bool;
 impl Fd {
     /// Around a non-blocking descriptor.
     pub(crate) fn new(fd: OwnedFd) -> Fd {
-        Fd { fd: Some(fd), source: AtomicPtr::new(ptr::null_mut()), limits: Default::default() }
+        let source = AtomicPtr::new(ptr::null_mut());
+        Fd { fd: Some(fd), source, limits: Default::default(), impatient: AtomicBool::new(false) }
     }
 
     /// Around a descriptor that may be blocking: makes it, and all its duplicates, non-blocking.
@@ -46,13 +50,14 @@ impl Fd {
         Fd::new(fd)
     }
 
-    /// Another descriptor of the same thing, with the same limits.
+    /// Another descriptor of the same thing, with the same limits, and as patient.
     pub(crate) fn duplicate(&self) -> io::Result<Fd> {
         let copy = Fd::new(rustix::io::fcntl_dupfd_cloexec(self.as_fd(), 3)?);
         for (to, from) in copy.limits.iter().zip(&self.limits) {
             to.timeout.store(from.timeout.load(Relaxed), Relaxed);
             to.deadline.store(from.deadline.load(Relaxed), Relaxed);
         }
+        copy.set_impatient(self.impatient.load(Relaxed));
         Ok(copy)
     }
 
@@ -110,10 +115,11 @@ impl Fd {
         mut call: impl FnMut(BorrowedFd<'_>) -> Result<R, Errno>,
     ) -> io::Result<R> {
         let mut deadline = deadline;
+        let mut over: Option<ErrorKind> = None;
         loop {
             let source = self.source();
             let seen = source.map(Source::look);
-            if seen.is_none_or(|seen| seen.is_ready(direction)) {
+            if seen.is_none_or(|seen| seen.is_ready(direction)) || over.is_some() {
                 match call(self.as_fd()) {
                     Ok(result) => {
                         if let (Some(source), Some(seen), true) = (source, seen, drained(&result, asked)) {
@@ -125,13 +131,53 @@ impl Fd {
                         if let (Some(source), Some(seen)) = (source, seen) {
                             source.not_now(direction, seen);
                         }
+                        if let Some(why) = over {
+                            return Err(why.into());
+                        }
                     }
                     Err(Errno::INTR) => continue,
                     Err(error) => return Err(error.into()),
                 }
             }
             let deadline = *deadline.get_or_insert_with(|| self.limits[direction as usize].end());
-            self.wait(&[direction], reason, deadline)?;
+            over = self.pause(direction, reason, deadline)?;
+        }
+    }
+
+    /// Waits until the call may be worth another try. None, or why that is the last one: it is made all the same, for the driver may not have told
+    /// yet what the kernel knows.
+    #[cold]
+    #[inline(never)]
+    fn pause(&self, direction: Direction, reason: Reason, deadline: u64) -> io::Result<Option<ErrorKind>> {
+        if self.impatient.load(Relaxed) {
+            return Ok(Some(ErrorKind::WouldBlock));
+        }
+        Ok((!self.wait(&[direction], reason, deadline)?).then_some(ErrorKind::TimedOut))
+    }
+
+    /// Like [`Fd::call`] where the kernel says "not now" and has nothing to wait for: looks again, ever less often.
+    pub(crate) fn call_at_intervals<R>(
+        &self,
+        direction: Direction,
+        reason: Reason,
+        mut call: impl FnMut(BorrowedFd<'_>) -> Result<R, Errno>,
+    ) -> io::Result<R> {
+        let mut deadline = None;
+        let mut interval = 50_000;
+        loop {
+            match call(self.as_fd()) {
+                Ok(result) => return Ok(result),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) if self.impatient.load(Relaxed) => return Err(ErrorKind::WouldBlock.into()),
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let deadline = *deadline.get_or_insert_with(|| self.limits[direction as usize].end());
+            if deadline <= wait::after(0) {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            wait::park_until(reason, deadline.min(wait::after(interval)));
+            interval = (interval * 2).min(10_000_000);
         }
     }
 
@@ -166,18 +212,16 @@ impl Fd {
         Ok(())
     }
 
-    /// Waits until the first of `directions` may be worth a try; the driver is to report all of them.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn wait(&self, directions: &[Direction], reason: Reason, deadline: u64) -> io::Result<()> {
-        self.armed(directions)?.wait(directions[0], reason, deadline)
+    /// Waits until the first of `directions` may be worth a try; the driver is to report all of them. False when `deadline` passes first.
+    pub(crate) fn wait(&self, directions: &[Direction], reason: Reason, deadline: u64) -> io::Result<bool> {
+        Ok(self.armed(directions)?.wait(directions[0], reason, deadline))
     }
 
     /// The source, which is to report `directions`.
     fn armed(&self, directions: &[Direction]) -> io::Result<&'static Source> {
         let source = self.source().unwrap_or_else(|| self.make_source());
         if source.is_foreign() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the socket was waited for before the fork"));
+            return Err(io::Error::new(ErrorKind::Unsupported, "the socket was waited for before the fork"));
         }
         if !directions.iter().all(|&direction| source.is_armed(direction)) {
             source.arm(self.as_fd(), directions)?;
@@ -219,7 +263,7 @@ impl Fd {
     pub(crate) fn set_timeout(&self, direction: Direction, timeout: Option<Duration>) -> io::Result<()> {
         let nanoseconds = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
         if timeout.is_some() && nanoseconds == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a timeout of zero"));
+            return Err(io::Error::new(ErrorKind::InvalidInput, "a timeout of zero"));
         }
         self.limits[direction as usize].timeout.store(nanoseconds, Relaxed);
         Ok(())
@@ -230,6 +274,11 @@ impl Fd {
             0 => None,
             nanoseconds => Some(Duration::from_nanos(nanoseconds)),
         }
+    }
+
+    /// Whether calls are to fail with `WouldBlock` where they would have to wait.
+    pub(crate) fn set_impatient(&self, impatient: bool) {
+        self.impatient.store(impatient, Relaxed);
     }
 
     /// Until when all calls may wait.

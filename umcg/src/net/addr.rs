@@ -125,12 +125,7 @@ pub(super) fn none() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")
 }
 
-/// An internet address that the kernel gave.
-pub(super) fn internet(address: SocketAddrAny) -> io::Result<SocketAddr> {
-    Ok(SocketAddr::try_from(address)?)
-}
-
-/// The address of a peer, which may be missing.
-pub(super) fn peer(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
-    internet(address.ok_or(rustix::io::Errno::NOTCONN)?)
+/// An internet address that the kernel gave; a peer's may be missing.
+pub(super) fn internet(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
+    Ok(SocketAddr::try_from(address.ok_or(rustix::io::Errno::NOTCONN)?)?)
 }

@@ -35,6 +35,6 @@ pub mod unix;
 
 pub use addr::{SocketAddrs, ToSocketAddrs};
 pub use split::{Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
-pub use std::net::Shutdown;
+pub use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6};
 pub use tcp::{Incoming, TcpListener, TcpStream};
 pub use udp::UdpSocket;

@@ -4,7 +4,8 @@ use crate::io::driver::source::Direction::{Read, Write};
 use crate::io::fd::Fd;
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
-use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny};
+use rustix::net::{SocketFlags, SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,6 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 const RECV: RecvFlags = RecvFlags::DONTWAIT;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+/// How many buffers the kernel takes at once; more is an error, not a short read or write.
+const BUFFERS: usize = 1024;
 
 /// A new socket.
 pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Fd> {
@@ -38,7 +41,7 @@ pub(super) fn connect(fd: &Fd, address: &impl SocketAddrArg, deadline: u64) -> i
         Err(Errno::INPROGRESS | Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    // One registration for what will be read and written.
+    // One registration for what will be read and written. Whether that was in time is seen below.
     fd.wait(&[Write, Read], &"connect", deadline)?;
     fd.call_until(Write, &"connect", deadline, |fd| {
         sockopt::socket_error(fd)??;
@@ -64,7 +67,11 @@ pub(super) fn receive_stream(fd: &Fd, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 pub(super) fn receive_vectored(fd: &Fd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    fd.call(Read, &"read", |fd| rustix::io::readv(fd, buffers))
+    let count = buffers.len().min(BUFFERS);
+    fd.call(Read, &"read", |fd| {
+        let received = rustix::net::recvmsg(fd, &mut buffers[..count], &mut RecvAncillaryBuffer::default(), RECV)?;
+        Ok(received.bytes)
+    })
 }
 
 pub(super) fn receive_from(fd: &Fd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Option<SocketAddrAny>)> {
@@ -82,13 +89,17 @@ pub(super) fn send(fd: &Fd, buffer: &[u8]) -> io::Result<usize> {
 }
 
 pub(super) fn send_vectored(fd: &Fd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-    // What the kernel takes at once; more is an error, not a short write.
-    let buffers = &buffers[..buffers.len().min(1024)];
+    let buffers = &buffers[..buffers.len().min(BUFFERS)];
     fd.call(Write, &"write", |fd| rustix::net::sendmsg(fd, buffers, &mut SendAncillaryBuffer::default(), SEND))
 }
 
 pub(super) fn send_to(fd: &Fd, buffer: &[u8], to: &impl SocketAddrArg) -> io::Result<usize> {
-    fd.call(Write, &"send", |fd| rustix::net::sendto(fd, buffer, SEND, to))
+    fd.call(Write, &"send", |fd| try_send_to(fd, buffer, to))
+}
+
+/// One system call.
+pub(super) fn try_send_to(fd: BorrowedFd<'_>, buffer: &[u8], to: &impl SocketAddrArg) -> Result<usize, Errno> {
+    rustix::net::sendto(fd, buffer, SEND, to)
 }
 
 pub(super) fn shutdown(fd: &Fd, how: Shutdown) -> io::Result<()> {
@@ -152,7 +163,7 @@ macro_rules! descriptor {
         }
 
         impl From<$std> for $type {
-            /// The socket becomes non-blocking.
+            /// The socket becomes non-blocking. Timeouts that it had are not kept.
             fn from(socket: $std) -> Self {
                 Self::from(std::os::fd::OwnedFd::from(socket))
             }
@@ -201,9 +212,9 @@ macro_rules! stream {
     };
 }
 
-/// The timeouts and deadlines of a socket with one field `fd`.
-macro_rules! limits {
-    () => {
+/// What every socket with one field `fd` can do. `$from` makes its address, a `$address`, of the kernel's.
+macro_rules! common {
+    ($address:ty, $from:path) => {
         /// How long each read waits at most; `None` for ever. For this value only, not for its clones.
         ///
         /// # Errors
@@ -245,7 +256,85 @@ macro_rules! limits {
         pub fn set_write_deadline(&self, deadline: Option<std::time::Instant>) {
             self.fd.set_deadline(crate::io::driver::source::Direction::Write, deadline);
         }
+
+        /// Whether calls fail with `WouldBlock` where they would have to wait. For this value only, not for its clones; the descriptor is
+        /// non-blocking always.
+        ///
+        /// # Errors
+        /// None; the type is std's.
+        pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
+            self.fd.set_impatient(nonblocking);
+            Ok(())
+        }
+
+        /// Its own address.
+        ///
+        /// # Errors
+        /// The kernel's.
+        pub fn local_addr(&self) -> std::io::Result<$address> {
+            $from(Some(rustix::net::getsockname(&self.fd)?))
+        }
+
+        /// Another value for the same socket, with the same limits.
+        ///
+        /// # Errors
+        /// No descriptors left.
+        pub fn try_clone(&self) -> std::io::Result<Self> {
+            Ok(Self { fd: self.fd.duplicate()? })
+        }
+
+        /// The error that the kernel keeps for the socket, which is cleared.
+        ///
+        /// # Errors
+        /// The kernel's about the question itself.
+        pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
+            crate::net::socket::take_error(&self.fd)
+        }
     };
 }
 
-pub(super) use {descriptor, limits, stream};
+/// What a socket with a connection can do.
+macro_rules! connected {
+    ($address:ty, $from:path) => {
+        /// The peer's address.
+        ///
+        /// # Errors
+        /// There is no peer, or none any more.
+        pub fn peer_addr(&self) -> std::io::Result<$address> {
+            $from(rustix::net::getpeername(&self.fd)?)
+        }
+
+        /// Shuts one direction down, or both. Who waits in it goes on.
+        ///
+        /// # Errors
+        /// There is no peer, or none any more.
+        pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
+            crate::net::socket::shutdown(&self.fd, how)
+        }
+    };
+}
+
+/// Options that are set and asked for.
+macro_rules! options {
+    ($($(#[$doc:meta])* $set:ident, $get:ident: $type:ty = $set_raw:ident, $get_raw:ident;)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The kernel's.
+            pub fn $set(&self, value: $type) -> std::io::Result<()> {
+                Ok(rustix::net::sockopt::$set_raw(&self.fd, value)?)
+            }
+
+            #[doc = concat!("As set by [`Self::", stringify!($set), "`].")]
+            ///
+            /// # Errors
+            /// The kernel's.
+            pub fn $get(&self) -> std::io::Result<$type> {
+                Ok(rustix::net::sockopt::$get_raw(&self.fd)?)
+            }
+        )*
+    };
+}
+
+pub(super) use {common, connected, descriptor, options, stream};

@@ -1,14 +1,15 @@
 //! TCP.
 
 use super::addr::{self, ToSocketAddrs};
-use super::socket::{self, descriptor, limits, stream};
+use super::socket::{self, common, connected, descriptor, options, stream};
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
 use crate::io::wait;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Shutdown, SocketAddr};
+use std::iter::FusedIterator;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ pub struct Incoming<'a> {
     listener: &'a TcpListener,
 }
 
-fn family(address: SocketAddr) -> AddressFamily {
+pub(super) fn family(address: SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
@@ -71,38 +72,14 @@ impl TcpStream {
         Ok(TcpStream { fd })
     }
 
-    limits!();
+    common!(SocketAddr, addr::internet);
+    connected!(SocketAddr, addr::internet);
 
-    /// The peer's address.
-    ///
-    /// # Errors
-    /// There is no connection any more.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        addr::peer(rustix::net::getpeername(self.as_fd())?)
-    }
-
-    /// This side's address.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        addr::internet(rustix::net::getsockname(self.as_fd())?)
-    }
-
-    /// Shuts one direction down, or both. Who waits in it goes on.
-    ///
-    /// # Errors
-    /// There is no connection any more.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        socket::shutdown(&self.fd, how)
-    }
-
-    /// Another value for the same connection.
-    ///
-    /// # Errors
-    /// No descriptors left.
-    pub fn try_clone(&self) -> io::Result<TcpStream> {
-        Ok(TcpStream { fd: self.fd.duplicate()? })
+    options! {
+        /// Whether small writes go out at once (TCP_NODELAY).
+        set_nodelay, nodelay: bool = set_tcp_nodelay, tcp_nodelay;
+        /// How many routers a packet may pass.
+        set_ttl, ttl: u32 = set_ip_ttl, ip_ttl;
     }
 
     /// The two directions, borrowed.
@@ -121,46 +98,6 @@ impl TcpStream {
     /// As a read's.
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::receive(&self.fd, buffer, RecvFlags::PEEK)
-    }
-
-    /// Whether small writes go out at once (TCP_NODELAY).
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        Ok(sockopt::set_tcp_nodelay(self.as_fd(), nodelay)?)
-    }
-
-    /// As set by [`TcpStream::set_nodelay`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn nodelay(&self) -> io::Result<bool> {
-        Ok(sockopt::tcp_nodelay(self.as_fd())?)
-    }
-
-    /// How many routers a packet may pass.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        Ok(sockopt::set_ip_ttl(self.as_fd(), ttl)?)
-    }
-
-    /// As set by [`TcpStream::set_ttl`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn ttl(&self) -> io::Result<u32> {
-        Ok(sockopt::ip_ttl(self.as_fd())?)
-    }
-
-    /// The error that the kernel keeps for the socket, which is cleared.
-    ///
-    /// # Errors
-    /// The kernel's about the question itself.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        socket::take_error(&self.fd)
     }
 
     #[inline]
@@ -208,54 +145,19 @@ impl TcpListener {
     /// No descriptors left; `TimedOut`; a connection that broke while it waited.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
-        Ok((TcpStream { fd }, addr::peer(address)?))
+        Ok((TcpStream { fd }, addr::internet(address)?))
     }
-
-    limits!();
 
     /// Connections as they come.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
 
-    /// The address that it listens on.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        addr::internet(rustix::net::getsockname(self.as_fd())?)
-    }
+    common!(SocketAddr, addr::internet);
 
-    /// Another value for the same socket.
-    ///
-    /// # Errors
-    /// No descriptors left.
-    pub fn try_clone(&self) -> io::Result<TcpListener> {
-        Ok(TcpListener { fd: self.fd.duplicate()? })
-    }
-
-    /// How many routers a packet may pass, of connections accepted from now on.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        Ok(sockopt::set_ip_ttl(self.as_fd(), ttl)?)
-    }
-
-    /// As set by [`TcpListener::set_ttl`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn ttl(&self) -> io::Result<u32> {
-        Ok(sockopt::ip_ttl(self.as_fd())?)
-    }
-
-    /// The error that the kernel keeps for the socket, which is cleared.
-    ///
-    /// # Errors
-    /// The kernel's about the question itself.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        socket::take_error(&self.fd)
+    options! {
+        /// How many routers a packet may pass, of connections accepted from now on.
+        set_ttl, ttl: u32 = set_ip_ttl, ip_ttl;
     }
 }
 
@@ -268,3 +170,5 @@ impl Iterator for Incoming<'_> {
         Some(self.listener.accept().map(|(stream, _)| stream))
     }
 }
+
+impl FusedIterator for Incoming<'_> {}

@@ -1,9 +1,10 @@
 //! UDP.
 
 use super::addr::{self, ToSocketAddrs};
-use super::socket::{self, descriptor, limits};
+use super::socket::{self, common, descriptor, options};
+use super::tcp::family;
 use crate::io::fd::Fd;
-use rustix::net::{AddressFamily, RecvFlags, SocketType, sockopt};
+use rustix::net::{RecvFlags, SocketType, sockopt};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -14,29 +15,6 @@ pub struct UdpSocket {
     fd: Fd,
 }
 
-/// An option that is set and asked for.
-macro_rules! options {
-    ($($(#[$doc:meta])* $set:ident, $get:ident: $type:ty = $set_raw:ident, $get_raw:ident;)*) => {
-        $(
-            $(#[$doc])*
-            ///
-            /// # Errors
-            /// The kernel's.
-            pub fn $set(&self, value: $type) -> io::Result<()> {
-                Ok(sockopt::$set_raw(self.as_fd(), value)?)
-            }
-
-            #[doc = concat!("As set by [`UdpSocket::", stringify!($set), "`].")]
-            ///
-            /// # Errors
-            /// The kernel's.
-            pub fn $get(&self) -> io::Result<$type> {
-                Ok(sockopt::$get_raw(self.as_fd())?)
-            }
-        )*
-    };
-}
-
 impl UdpSocket {
     /// A socket with the first address that can be had.
     ///
@@ -44,8 +22,7 @@ impl UdpSocket {
     /// The last address's, or that of the look-up.
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<UdpSocket> {
         addr::each(address, |address| {
-            let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-            let fd = socket::open(family, SocketType::DGRAM)?;
+            let fd = socket::open(family(address), SocketType::DGRAM)?;
             rustix::net::bind(fd.as_fd(), &address)?;
             Ok(UdpSocket { fd })
         })
@@ -74,7 +51,7 @@ impl UdpSocket {
     /// `TimedOut`, and the kernel's.
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (size, from) = socket::receive_from(&self.fd, buffer, RecvFlags::empty())?;
-        Ok((size, addr::peer(from)?))
+        Ok((size, addr::internet(from)?))
     }
 
     /// Like [`UdpSocket::recv_from`], without taking the message.
@@ -83,7 +60,7 @@ impl UdpSocket {
     /// As there.
     pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (size, from) = socket::receive_from(&self.fd, buffer, RecvFlags::PEEK)?;
-        Ok((size, addr::peer(from)?))
+        Ok((size, addr::internet(from)?))
     }
 
     /// Sends a message to the peer.
@@ -110,7 +87,7 @@ impl UdpSocket {
         socket::receive(&self.fd, buffer, RecvFlags::PEEK)
     }
 
-    limits!();
+    common!(SocketAddr, addr::internet);
 
     options! {
         /// Whether it may send to broadcast addresses.
@@ -162,31 +139,7 @@ impl UdpSocket {
     /// # Errors
     /// It has none.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        addr::peer(rustix::net::getpeername(self.as_fd())?)
-    }
-
-    /// Its own address.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        addr::internet(rustix::net::getsockname(self.as_fd())?)
-    }
-
-    /// Another value for the same socket.
-    ///
-    /// # Errors
-    /// No descriptors left.
-    pub fn try_clone(&self) -> io::Result<UdpSocket> {
-        Ok(UdpSocket { fd: self.fd.duplicate()? })
-    }
-
-    /// The error that the kernel keeps for the socket, which is cleared.
-    ///
-    /// # Errors
-    /// The kernel's about the question itself.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        socket::take_error(&self.fd)
+        addr::internet(rustix::net::getpeername(self.as_fd())?)
     }
 }
 

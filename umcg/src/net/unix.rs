@@ -1,19 +1,17 @@
 //! Unix sockets.
 
-use super::socket::{self, descriptor, limits, stream};
+use super::socket::{self, common, connected, descriptor, stream};
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType};
 use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 pub use std::os::unix::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 const BACKLOG: i32 = 4096;
 
@@ -68,58 +66,6 @@ fn bound(kind: SocketType, address: &SocketAddr) -> io::Result<Fd> {
     Ok(fd)
 }
 
-/// What every Unix socket can do.
-macro_rules! common {
-    () => {
-        limits!();
-
-        /// Its own address.
-        ///
-        /// # Errors
-        /// The kernel's.
-        pub fn local_addr(&self) -> io::Result<SocketAddr> {
-            from_raw(Some(rustix::net::getsockname(self.as_fd())?))
-        }
-
-        /// Another value for the same socket.
-        ///
-        /// # Errors
-        /// No descriptors left.
-        pub fn try_clone(&self) -> io::Result<Self> {
-            Ok(Self { fd: self.fd.duplicate()? })
-        }
-
-        /// The error that the kernel keeps for the socket, which is cleared.
-        ///
-        /// # Errors
-        /// The kernel's about the question itself.
-        pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-            socket::take_error(&self.fd)
-        }
-    };
-}
-
-/// What a socket with a peer can do.
-macro_rules! connected {
-    () => {
-        /// The peer's address.
-        ///
-        /// # Errors
-        /// There is no peer.
-        pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-            from_raw(rustix::net::getpeername(self.as_fd())?)
-        }
-
-        /// Shuts one direction down, or both. Who waits in it goes on.
-        ///
-        /// # Errors
-        /// There is no peer.
-        pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-            socket::shutdown(&self.fd, how)
-        }
-    };
-}
-
 impl UnixStream {
     /// Connects to the socket at a path.
     ///
@@ -136,19 +82,9 @@ impl UnixStream {
     pub fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
         let fd = socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
         let address = to_raw(address)?;
-        let mut pause = Duration::from_micros(50);
-        loop {
-            match rustix::net::connect(fd.as_fd(), &address) {
-                Ok(()) => return Ok(UnixStream { fd }),
-                Err(Errno::INTR) => {}
-                // The listener's queue is full. The kernel offers nothing to wait for, so look again, ever less often.
-                Err(Errno::AGAIN) => {
-                    crate::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(10));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
+        // EAGAIN: the listener's queue is full, which the kernel offers no way to wait for.
+        fd.call_at_intervals(Direction::Write, &"connect", |fd| rustix::net::connect(fd, &address))?;
+        Ok(UnixStream { fd })
     }
 
     /// Two connected sockets.
@@ -160,8 +96,8 @@ impl UnixStream {
         Ok((UnixStream { fd: one }, UnixStream { fd: other }))
     }
 
-    common!();
-    connected!();
+    common!(SocketAddr, from_raw);
+    connected!(SocketAddr, from_raw);
 
     /// The two directions, borrowed.
     pub fn split(&self) -> (ReadHalf<'_, UnixStream>, WriteHalf<'_, UnixStream>) {
@@ -227,10 +163,19 @@ impl UnixListener {
         Incoming { listener: self }
     }
 
-    common!();
+    common!(SocketAddr, from_raw);
 }
 
 descriptor!(UnixListener, std::os::unix::net::UnixListener);
+
+impl<'a> IntoIterator for &'a UnixListener {
+    type Item = io::Result<UnixStream>;
+    type IntoIter = Incoming<'a>;
+
+    fn into_iter(self) -> Incoming<'a> {
+        self.incoming()
+    }
+}
 
 impl Iterator for Incoming<'_> {
     type Item = io::Result<UnixStream>;
@@ -303,7 +248,10 @@ impl UnixDatagram {
     /// # Errors
     /// As there.
     pub fn send_to_addr(&self, message: &[u8], address: &SocketAddr) -> io::Result<usize> {
-        socket::send_to(&self.fd, message, &to_raw(address)?)
+        let address = to_raw(address)?;
+        // EAGAIN: the receiver's queue is full. That it has room again is told to who is connected to it only; others hear of their own buffer, which
+        // each try fills and empties, and so would try for ever without a pause.
+        self.fd.call_at_intervals(Direction::Write, &"send", |fd| socket::try_send_to(fd, message, &address))
     }
 
     /// Receives a message and its sender. What does not fit into the buffer is lost.
@@ -340,8 +288,8 @@ impl UnixDatagram {
         socket::receive(&self.fd, buffer, RecvFlags::empty())
     }
 
-    common!();
-    connected!();
+    common!(SocketAddr, from_raw);
+    connected!(SocketAddr, from_raw);
 }
 
 descriptor!(UnixDatagram, std::os::unix::net::UnixDatagram);

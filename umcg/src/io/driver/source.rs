@@ -203,11 +203,8 @@ impl Source {
         }
     }
 
-    /// Waits until `direction` may be tried. The caller arms it before.
-    ///
-    /// # Errors
-    /// `TimedOut` when `deadline` passes first.
-    pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> io::Result<()> {
+    /// Waits until `direction` may be tried. The caller arms it before. False when `deadline` passes first.
+    pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> bool {
         let mut own = Waiter { handle: Handle::current(), direction, next: None };
         let _place = Place::take(self, &mut own);
         let mut in_time = true;
@@ -215,10 +212,10 @@ impl Source {
             // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: stand in the slot or list, then look (S3).
             let state = self.state.load(SeqCst);
             if state & direction.ready() != 0 {
-                return Ok(());
+                return true;
             }
             if !in_time {
-                return Err(io::ErrorKind::TimedOut.into());
+                return false;
             }
             in_time = wait::park_until(reason, deadline);
         }
