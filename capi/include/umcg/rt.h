@@ -121,7 +121,7 @@ typedef struct umcg_spawn_attr {
     const char *name;     /* for messages and dumps; copied, and cut to 23 bytes; NULL: none */
     uint64_t deadline_ns; /* when it should be done, for UMCG_EARLIEST_DEADLINE; nothing happens then; 0: whenever */
     int priority;         /* 0 to 255, the most urgent, for UMCG_PRIORITY; 128 unless set */
-    int server;           /* the server that is to run it, from 0; -1: any */
+    int server;           /* the server that is to run it, from 0; -1, or one that the runtime does not have: any */
     int own_tls;          /* 1: it has thread-local storage of its own; 0: it is light */
 } umcg_spawn_attr_t;
 
@@ -286,7 +286,7 @@ umcg_local_t *umcg_local_create(void (*destructor)(void *value));
 void *umcg_local_get(umcg_local_t *key);
 
 /*
- * umcg_local_set - sets the caller's value; what it was before is not destroyed. Fails with EINVAL: key is NULL.
+ * umcg_local_set - sets the caller's value; what it was before is not destroyed. Fails with EINVAL: key is NULL; ENOMEM.
  *
  * Called from anywhere. Does not switch.
  */
@@ -300,8 +300,9 @@ int umcg_local_set(umcg_local_t *key, void *value);
  *
  *   - A descriptor that was given to one of them is closed by umcg_close, not by close(2), and dup2(2) is not used onto it: the
  *     library remembers what it knows about it.
- *   - They make sockets, pipes and the like non-blocking for everybody who shares them. Descriptors 0 to 2, terminals, files
- *     and directories are left as they are: read and written by io_uring or on a helper thread; that is not cut short.
+ *   - They make sockets, pipes and the like non-blocking for everybody who shares them. Descriptors 0 to 2 that are no sockets,
+ *     terminals, files and directories are left as they are: read and written by io_uring or on a helper thread; that is not cut
+ *     short.
  *
  * Several workers may use one descriptor at once. In a child of fork(2) waits on the parent's fail with EOPNOTSUPP.
  */

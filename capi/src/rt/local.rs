@@ -8,7 +8,7 @@ use crate::failed;
 use libc::{EINVAL, ENOMEM, c_int};
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use umcg::rt::foreign;
 
@@ -38,12 +38,17 @@ impl Values {
         values.iter().find(|value| std::ptr::eq(value.key, key)).map_or(null_mut(), |value| value.value)
     }
 
-    fn set(&self, key: &'static Key, new: *mut c_void) {
+    /// None: no memory.
+    fn set(&self, key: &'static Key, new: *mut c_void) -> Option<()> {
         let mut values = self.0.borrow_mut();
         match values.iter_mut().find(|value| std::ptr::eq(value.key, key)) {
             Some(value) => value.value = new,
-            None => values.push(Value { key, value: new }),
+            None => {
+                values.try_reserve(1).ok()?;
+                values.push(Value { key, value: new });
+            }
         }
+        Some(())
     }
 }
 
@@ -91,7 +96,12 @@ fn of_thread<'a>() -> Option<&'a Values> {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_local_create(destructor: Option<Destructor>) -> *const Key {
-    Box::leak(Box::new(Key { destructor }))
+    let mut place = Vec::new();
+    if place.try_reserve_exact(1).is_err() {
+        return failed(ENOMEM, null());
+    }
+    place.push(Key { destructor });
+    place.leak().as_ptr()
 }
 
 /// # Safety
@@ -110,7 +120,7 @@ unsafe extern "C" fn umcg_local_set(key: *const Key, value: *mut c_void) -> c_in
     // SAFETY: passed on; keys are never freed.
     let Some(key) = (unsafe { key.as_ref() }) else { return failed(EINVAL, -1) };
     match with(|values| values.set(key, value)) {
-        Some(()) => 0,
-        None => failed(ENOMEM, -1),
+        Some(Some(())) => 0,
+        _ => failed(ENOMEM, -1),
     }
 }

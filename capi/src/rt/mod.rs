@@ -172,9 +172,6 @@ unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
 unsafe extern "C" fn umcg_rt_dump(rt: *const Runtime, fd: c_int) -> c_int {
     // SAFETY: passed on.
     let runtime = unsafe { rt.as_ref() };
-    if let Err(error) = foreign::start_global() {
-        return failed(errno_of(error), -1);
-    }
     status(umcg::blocking(|| {
         let text = match runtime {
             Some(runtime) => runtime.dump(),

@@ -21,7 +21,7 @@ use umcg_core::context::lock::HoldLock;
 /// How a descriptor is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A socket of a byte stream.
+    /// A socket of a byte stream in which nothing but its end or urgent data makes a read short: not a Unix one, where descriptors that were sent along do.
     Stream,
     /// Any other socket.
     Socket,
@@ -132,8 +132,13 @@ fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {
 }
 
 fn is_stream(fd: RawFd) -> bool {
-    let (mut kind, mut size) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+        && matches!(option(fd, libc::SO_DOMAIN), Some(libc::AF_INET | libc::AF_INET6))
+}
+
+fn option(fd: RawFd, name: c_int) -> Option<c_int> {
+    let (mut value, mut size) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
     // SAFETY: writes the number.
-    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &mut size) };
-    asked == 0 && kind == libc::SOCK_STREAM
+    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &mut size) };
+    (asked == 0).then_some(value)
 }

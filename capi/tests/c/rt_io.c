@@ -170,8 +170,14 @@ static void descriptors(void)
 
     MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     FAILS("accept without listen", EINVAL, umcg_accept(ends[0], NULL, NULL, 0));
-    if (!getenv("UMCG_TEST_SLOW")) /* Valgrind sees that too */
+    if (!getenv("UMCG_TEST_SLOW")) { /* Valgrind sees that too */
         FAILS("a bad address", EFAULT, umcg_send(ends[0], (void *)1, 1, 0));
+        FAILS("nothing to write", EFAULT, umcg_write(ends[0], NULL, 1));
+        FAILS("nowhere to connect to", EFAULT, umcg_connect(ends[0], NULL, sizeof none));
+        MUST(send(ends[1], "x", 1, 0) == 1);
+        FAILS("nowhere to read to", EFAULT, umcg_read(ends[0], NULL, 1));
+        FAILS("nowhere to receive to", EFAULT, umcg_recv(ends[0], NULL, 1, 0));
+    }
     MUST(umcg_close(ends[1]) == 0);
     FAILS("nobody there, and no signal", EPIPE, umcg_write(ends[0], "x", 1));
     FAILS("nobody there, and no signal", EPIPE, umcg_send(ends[0], "x", 1, 0));
@@ -204,6 +210,10 @@ static void readiness(void)
     FAILS("no way", EINVAL, umcg_poll_fd(event.fd, 0, UMCG_POLL));
     FAILS("not now", ETIMEDOUT, umcg_poll_fd(event.fd, POLLIN, UMCG_POLL));
     FAILS("not soon", ETIMEDOUT, umcg_poll_fd(event.fd, POLLIN, in_ms(1)));
+    value = 1;
+    MUST(write(event.fd, &value, sizeof value) == sizeof value);
+    CHECK("a look that does not wait sees it", umcg_poll_fd(event.fd, POLLIN, UMCG_POLL) == POLLIN);
+    MUST(read(event.fd, &value, sizeof value) == sizeof value);
     CHECK("room", umcg_poll_fd(event.fd, POLLOUT, UMCG_NO_TIMEOUT) == POLLOUT);
     for (int i = 0; i < 5; i++) {
         umcg_worker_t *worker = spawn(signals, &event);
@@ -216,6 +226,50 @@ static void readiness(void)
     MUST(pipe(ends) == 0 && umcg_close(ends[1]) == 0);
     CHECK("hung up", umcg_poll_fd(ends[0], POLLIN, UMCG_NO_TIMEOUT) & POLLHUP);
     MUST(umcg_close(ends[0]) == 0);
+}
+
+static void *reads_two(void *arg)
+{
+    struct end *end = (struct end *)arg;
+    char buffer[8] = "";
+    add(&end->count);
+    CHECK("the first stops where a descriptor was sent", umcg_read(end->fd, buffer, sizeof buffer) == 1 && buffer[0] == 'a');
+    CHECK("more is there", umcg_read(end->fd, buffer, sizeof buffer) == 1 && buffer[0] == 'b');
+    return NULL;
+}
+
+/* A short read of a Unix socket does not mean that there is no more. */
+static void short_reads(void)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    char text[] = "a";
+    struct iovec part = {text, 1};
+    struct msghdr message;
+    struct end end = {-1, 0};
+    umcg_worker_t *reader;
+    int ends[2];
+
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    memset(&control, 0, sizeof control);
+    memset(&message, 0, sizeof message);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control.space;
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&control.header), &ends[1], sizeof(int));
+    end.fd = ends[0];
+    reader = spawn(reads_two, &end);
+    await(&end.count, 1);
+    umcg_sleep_ns(2000000); /* it waits by now */
+    MUST(sendmsg(ends[1], &message, 0) == 1 && send(ends[1], "b", 1, 0) == 1);
+    joined(reader);
+    MUST(umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
 }
 
 static void files(void)
@@ -255,6 +309,7 @@ static void *everything(void *arg)
     large_writes();
     descriptors();
     readiness();
+    short_reads();
     files();
     datagrams();
     return NULL;

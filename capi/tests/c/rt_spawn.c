@@ -94,6 +94,8 @@ static void attributes_are_checked(umcg_rt_t *rt)
     good.name = "named";
     good.deadline_ns = in_ms(5);
     good.priority = 255;
+    good.server = 5000; /* there is none, so any */
+    CHECK("a server that is not there", joined(umcg_spawn_attr(rt, &good, itself, &good)) == &good);
     good.server = 0;
     good.own_tls = !is_light();
     CHECK("all of them", joined(umcg_spawn_attr(rt, &good, itself, &good)) == &good);
