@@ -129,7 +129,7 @@ unsafe fn start(options: Options) -> Result<Runtime, c_int> {
     }
     umcg::blocking(|| builder.build()).map_err(|error| match error {
         Error::Os(code) => code,
-        Error::Stack(_) => EINVAL,
+        Error::Stack(_) | Error::NoSuchDriver => EINVAL,
         _ => ENOMEM,
     })
 }

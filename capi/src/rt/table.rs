@@ -6,13 +6,14 @@
 //!
 //! - T1: a slot's lock is held to look, to put and to take, never across a call that waits. References are counted up under it only; so who holds it
 //!   and finds the slot's own reference alone knows that nobody is in a call on the descriptor.
-//! - T2: a descriptor's number is the program's: nothing here closes one, except `umcg_close`. An entry that is found stale is forgotten.
+//! - T2: a descriptor's number is the program's: nothing here closes one, except `umcg_close`. An entry that is found stale is forgotten, and so is
+//!   what those still use who were in a call then: the number may be another descriptor's.
 //!
 //! Not chosen: handles of their own in place of numbers: programs need the number for all the other calls there are, and a handle that is closed
 //! while another worker waits on it would dangle.
 
 use libc::{EBADF, EBUSY, EMFILE, c_int};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
 use umcg::rt::foreign::Waited;
@@ -39,7 +40,16 @@ impl Kind {
 
 pub(super) struct Descriptor {
     pub(super) kind: Kind,
-    pub(super) waited: Waited,
+    pub(super) waited: ManuallyDrop<Waited>,
+}
+
+impl Drop for Descriptor {
+    /// Takes it off its driver, and leaves it open (T2).
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the value any more.
+        let waited = unsafe { ManuallyDrop::take(&mut self.waited) };
+        let _ = waited.into_inner().into_raw_fd();
+    }
 }
 
 type Slot = HoldLock<Option<Arc<Descriptor>>>;
@@ -73,9 +83,7 @@ pub(super) fn enter(fd: RawFd) -> Result<Arc<Descriptor>, c_int> {
 pub(super) fn put(fd: RawFd, kind: Kind) {
     let Ok(slot) = slot(fd) else { return };
     let stale = slot.lock().replace(Arc::new(around(fd, kind)));
-    if let Some(Ok(stale)) = stale.map(Arc::try_unwrap) {
-        forget(stale);
-    }
+    drop(stale);
 }
 
 /// Forgets a descriptor that is about to be closed.
@@ -83,11 +91,7 @@ pub(super) fn remove(fd: RawFd) -> Result<(), c_int> {
     let Ok(slot) = slot(fd) else { return Ok(()) };
     let mut entry = slot.lock();
     match entry.take().map(Arc::try_unwrap) {
-        None => Ok(()),
-        Some(Ok(descriptor)) => {
-            forget(descriptor);
-            Ok(())
-        }
+        None | Some(Ok(_)) => Ok(()),
         Some(Err(used)) => {
             *entry = Some(used);
             Err(EBUSY)
@@ -95,15 +99,10 @@ pub(super) fn remove(fd: RawFd) -> Result<(), c_int> {
     }
 }
 
-/// Takes it off its driver, and leaves it open.
-fn forget(descriptor: Descriptor) {
-    let _ = descriptor.waited.into_inner().into_raw_fd();
-}
-
 fn around(fd: RawFd, kind: Kind) -> Descriptor {
-    // SAFETY: not negative; `forget` keeps it from being closed.
+    // SAFETY: not negative; `Descriptor` keeps it from being closed.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-    Descriptor { kind, waited: Waited::new(owned) }
+    Descriptor { kind, waited: ManuallyDrop::new(Waited::new(owned)) }
 }
 
 fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {

@@ -192,6 +192,34 @@ static void descriptors(void)
     MUST(umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
 }
 
+/* A descriptor that is closed by close(2) while a worker waits for it, which is wrong: yet who gets its number next keeps it. */
+static void closed_by_others(void)
+{
+    struct end end = {-1, 0};
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    int ends[2], listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), next;
+    umcg_worker_t *reader;
+
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    MUST(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 1) == 0);
+    MUST(getsockname(listener, (struct sockaddr *)&address, &length) == 0);
+    MUST(umcg_connect(client, (struct sockaddr *)&address, sizeof address) == 0);
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    end.fd = ends[0];
+    reader = spawn(reads_one, &end);
+    await(&end.count, 1);
+    umcg_sleep_ns(2000000);
+    MUST(close(ends[0]) == 0);
+    MUST((next = umcg_accept(listener, NULL, NULL, 0)) >= 0);
+    MUST(umcg_abort(reader) == 0);
+    CHECK("it was cut short", joined(reader) == (void *)-1);
+    CHECK("the number is its new owner's", next != ends[0] || fcntl(next, F_GETFD) >= 0);
+    MUST(umcg_close(next) == 0 && umcg_close(client) == 0 && umcg_close(listener) == 0 && umcg_close(ends[1]) == 0);
+}
+
 static void *signals(void *arg)
 {
     uint64_t one = 1;
@@ -308,6 +336,7 @@ static void *everything(void *arg)
     tcp();
     large_writes();
     descriptors();
+    closed_by_others();
     readiness();
     short_reads();
     files();

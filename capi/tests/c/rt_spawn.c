@@ -37,6 +37,9 @@ static void options_are_checked(void)
     REFUSES("no such driver", EINVAL, driver, 3);
     REFUSES("no such stack", EINVAL, stack_size, SIZE_MAX);
     REFUSES("a size that does not hold itself", EINVAL, size, 1);
+    setenv("UMCG_DRIVER", "neither", 1);
+    REFUSES("a driver in the environment that there is not", EINVAL, driver, UMCG_DRIVER_AUTO);
+    unsetenv("UMCG_DRIVER");
 #undef REFUSES
     large.known.size = sizeof large;
     large.known.servers = 1;

@@ -15,6 +15,7 @@
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
 use io_uring::{IoUring, Probe, opcode, squeue};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::*};
@@ -52,7 +53,7 @@ impl Ring {
         let params = ring.params();
         let complete = params.is_feature_nodrop() && params.is_feature_rw_cur_pos() && params.is_feature_cur_personality();
         if !complete || needed.iter().any(|&code| !probe.is_supported(code)) {
-            return Err(io::ErrorKind::Unsupported.into());
+            return Err(Errno::OPNOTSUPP.into());
         }
         Ok(Ring { ring, submission: HoldLock::new(()), completion: HoldLock::new(()), under_way: AtomicUsize::new(0) })
     }
