@@ -57,6 +57,10 @@ fn positions_and_offsets() {
         assert_eq!(file.read_at(&mut buffer, 3).unwrap(), 3);
         assert_eq!(&buffer, b"3AB");
         assert_eq!(file.read_at(&mut buffer, 100).unwrap(), 0);
+        file.write_all_at(b"ab", 0).unwrap();
+        file.read_exact_at(&mut buffer, 0).unwrap();
+        assert_eq!(&buffer, b"ab2");
+        assert_eq!(file.read_exact_at(&mut buffer, 8).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         assert_eq!(file.read_at(&mut buffer, u64::MAX).unwrap_err().kind(), ErrorKind::InvalidInput);
         file.seek(SeekFrom::Start(8)).unwrap();
         let mut rest = String::new();
@@ -70,7 +74,10 @@ fn positions_and_offsets() {
         copy.rewind().unwrap();
         let mut all = Vec::new();
         file.read_to_end(&mut all).unwrap();
-        assert_eq!(all, b"0123A");
+        assert_eq!(all, b"ab23A");
+        let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000);
+        file.set_modified(then).unwrap();
+        assert_eq!(file.metadata().unwrap().modified().unwrap(), then);
     });
 }
 

@@ -1,6 +1,6 @@
 //! One file.
 
-use super::{Metadata, Permissions};
+use super::{FileTimes, Metadata, Permissions};
 use crate::blocking;
 use crate::io::operation;
 use std::ffi::CString;
@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// An open file. Its position is shared by all that was made of it by [`File::try_clone`].
 #[derive(Debug)]
@@ -179,6 +180,36 @@ impl File {
         operation::write(self.as_fd(), buffer, Some(offset))
     }
 
+    /// Fills the buffer from `offset` on, whatever the position.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file ends before, and the kernel's.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.read_at(&mut buffer[done..], offset.saturating_add(done as u64))? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                more => done += more,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all from `offset` on, whatever the position.
+    ///
+    /// # Errors
+    /// `WriteZero` when the file takes no more, and the kernel's.
+    pub fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.write_at(&buffer[done..], offset.saturating_add(done as u64))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                more => done += more,
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the file's length.
     ///
     /// # Errors
@@ -201,6 +232,22 @@ impl File {
     /// The kernel's.
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         blocking(|| self.inner.set_permissions(permissions))
+    }
+
+    /// Sets when it was last read and changed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        blocking(|| self.inner.set_times(times))
+    }
+
+    /// Sets when it was last changed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time))
     }
 
     /// Another value for the same open file.

@@ -8,7 +8,7 @@
 mod file;
 
 pub use file::{File, OpenOptions};
-pub use std::fs::{DirEntry, FileType, Metadata, Permissions};
+pub use std::fs::{DirEntry, FileTimes, FileType, Metadata, Permissions};
 
 use crate::blocking;
 use std::io::{self, Read, Write};
