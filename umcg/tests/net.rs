@@ -4,13 +4,12 @@ mod net_support;
 
 use net_support::{everywhere, spawn};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use umcg::net::unix::{UnixDatagram, UnixListener, UnixStream};
-use umcg::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use umcg::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 
 const SHORT: Duration = Duration::from_millis(30);
 
@@ -411,6 +410,42 @@ fn datagrams() {
 }
 
 #[test]
+fn groups_and_their_options() {
+    everywhere(|| {
+        let (group, here) = (Ipv4Addr::new(224, 0, 0, 251), Ipv4Addr::LOCALHOST);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_ttl(18).unwrap();
+        socket.set_multicast_ttl_v4(19).unwrap();
+        socket.set_multicast_loop_v4(false).unwrap();
+        assert_eq!((socket.ttl().unwrap(), socket.multicast_ttl_v4().unwrap()), (18, 19));
+        assert!(!socket.multicast_loop_v4().unwrap() && socket.local_addr().unwrap().ip().is_loopback());
+        socket.join_multicast_v4(&group, &here).unwrap();
+        assert_eq!(socket.join_multicast_v4(&group, &here).unwrap_err().kind(), ErrorKind::AddrInUse);
+        socket.leave_multicast_v4(&group, &here).unwrap();
+        assert_eq!(socket.leave_multicast_v4(&group, &here).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+        // Not every machine has IPv6.
+        if let Ok(socket) = UdpSocket::bind("[::1]:0") {
+            socket.set_multicast_loop_v6(false).unwrap();
+            assert!(!socket.multicast_loop_v6().unwrap());
+            let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfb);
+            assert_eq!(socket.leave_multicast_v6(&group, 1).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+        }
+    });
+}
+
+#[test]
+fn more_buffers_than_the_kernel_takes_at_once() {
+    everywhere(|| {
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        assert_eq!(one.write_vectored(&[IoSlice::new(b"x"); 2_000]).unwrap(), 1_024);
+        let mut bytes = [0; 2_000];
+        let mut buffers: Vec<_> = bytes.chunks_mut(1).map(IoSliceMut::new).collect();
+        assert_eq!(other.read_vectored(&mut buffers).unwrap(), 1_024);
+        assert_eq!(bytes.iter().filter(|&&byte| byte == b'x').count(), 1_024);
+    });
+}
+
+#[test]
 fn nobody_there_for_a_datagram_is_an_error_of_the_next_call_only() {
     everywhere(|| {
         let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -535,6 +570,8 @@ fn a_full_queue_of_a_unix_listener_delays_the_connect() {
             umcg::sleep(Duration::from_millis(1));
             listener.accept().unwrap().0.write_all(b"served").unwrap();
         }
+        listener.set_nonblocking(true).unwrap();
+        assert!((&listener).into_iter().take(2).all(|none| none.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)));
         assert!(clients.into_iter().all(|client| client.join().unwrap() == "served"));
         std::fs::remove_dir_all(folder).unwrap();
     });
