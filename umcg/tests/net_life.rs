@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
 use umcg::fs::File;
 use umcg::io::DriverKind;
-use umcg::net::unix::UnixStream;
-use umcg::net::{TcpListener, TcpStream};
+use umcg::net::unix::{UnixDatagram, UnixStream};
+use umcg::net::{TcpListener, TcpStream, UdpSocket};
+use umcg::process::{Child, Command, Stdio};
 use umcg::{JoinError, JoinHandle, Runtime};
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -74,6 +75,59 @@ fn aborted_accepts_and_timeouts_around_reads() {
         assert!(umcg::timeout(SHORT, || read_one(&stream)).is_err());
         (&accepted).write_all(&[3]).unwrap();
         assert_eq!(umcg::timeout(Duration::from_secs(20), || read_one(&stream)).unwrap(), 3);
+    });
+}
+
+/// Kills its child, and waits for it, also when it is dropped by an abort.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        assert!(!self.0.wait().unwrap().success());
+    }
+}
+
+/// A listener that takes no more connections, and those that it has.
+fn overrun() -> (std::net::TcpListener, Vec<TcpStream>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut streams = Vec::new();
+    let full = loop {
+        match TcpStream::connect_timeout(&address, SHORT) {
+            Ok(stream) => streams.push(stream),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::TimedOut);
+    (listener, streams)
+}
+
+#[test]
+fn every_wait_can_be_aborted() {
+    in_workers(|| {
+        let (listener, _streams) = overrun();
+        let address = listener.local_addr().unwrap();
+        let (one, _other) = UnixStream::pair().unwrap();
+        let (receiver, sender) = UnixDatagram::pair().unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sleeper = || Command::new("sleep").arg("1").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let waits: Vec<Box<dyn FnOnce() + Send>> = vec![
+            Box::new(move || drop(TcpStream::connect(address))),
+            Box::new(move || while (&one).write(&[0; 4096]).is_ok() {}),
+            Box::new(move || while sender.send(&[0; 4096]).is_ok() {}),
+            Box::new(move || drop(socket.recv_from(&mut [0; 8]))),
+            Box::new(move || drop(Killed(sleeper()).0.wait())),
+            Box::new(move || drop(sleeper().wait_with_output())),
+        ];
+        for (index, wait) in waits.into_iter().enumerate() {
+            let worker = light(wait);
+            umcg::sleep(SHORT);
+            worker.abort();
+            assert!(matches!(worker.join(), Err(JoinError::Cancelled)), "{index}");
+        }
+        drop(receiver);
     });
 }
 
