@@ -136,7 +136,8 @@ fn who_does_not_want_to_wait_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-        let (mut one, mut other) = pair();
+        // Of this kind, for what is written to one can be read from the other at once.
+        let (mut one, mut other) = UnixStream::pair().unwrap();
         one.set_nonblocking(true).unwrap();
         let mut copy = one.try_clone().unwrap();
         for round in 0..100 {
