@@ -41,6 +41,7 @@ pub mod net;
 pub mod process;
 pub mod rt;
 mod server;
+pub mod sync;
 mod worker;
 
 pub use current::{blocking, critical, current_id, set_name, switch_to, switch_to_deadline, wait, wait_deadline, wait_timeout};

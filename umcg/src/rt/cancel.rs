@@ -6,7 +6,7 @@
 //! unwinding: destructors run. It is not a panic: no message, no hook.
 //!
 //! - Who unwinds already is left alone, and so is a section that shields itself: what must not be cut, like waiting for the workers of a scope.
-//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there. Who is about to wait says where, and then
+//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there; one that waits in queues, as `wait` says. Who is about to wait says where, and then
 //!   looks at `cancel`; who asks writes `cancel`, and then looks where: with `light` and `heavy` between, so that the one who waits pays nothing.
 
 use super::join;
@@ -43,9 +43,15 @@ pub(crate) fn check(task: &Task) {
 #[cold]
 pub(crate) fn unwind(task: &Task) {
     let depth = task.cancel.load(Relaxed);
-    if task.depth.load(Relaxed) < SHIELD && !std::thread::panicking() && depth != 0 {
+    if may_be_cut(task) && depth != 0 {
         std::panic::resume_unwind(Box::new(Unwinding(depth)));
     }
+}
+
+/// Whether the caller, whose task this is, neither shields itself nor unwinds already.
+#[inline]
+pub(crate) fn may_be_cut(task: &Task) -> bool {
+    task.depth.load(Relaxed) < SHIELD && !std::thread::panicking()
 }
 
 /// A point of cancellation: unwinds the calling worker if it was asked to end. For long computations, which wait nowhere.
@@ -76,6 +82,7 @@ pub(crate) fn interrupt(task: &'static Task) {
             // SAFETY: taken from where it waited, with the right to run it.
             runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
         }
+        _ if !task.waiter.load(Relaxed).is_null() => super::wait::revoke(task),
         _ => super::park::unpark(task),
     }
 }

@@ -8,6 +8,7 @@
 //! | `builder`, `global` | the runtime as its owner has it, and the one of whoever has none |
 //! | `spawn`, `scope`, `join` | making workers, and waiting for their end |
 //! | `park`, `handle` | how a worker or thread stops, and who makes it go on |
+//! | `wait` | the same for who stands in queues |
 //! | `time`, `wheel` | deadlines: `sleep`, `timeout` |
 //! | `cancel` | asking a worker to end |
 //! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
@@ -37,11 +38,12 @@ mod runnable;
 mod runtime;
 pub mod scheduler;
 mod scope;
-mod server;
+pub(crate) mod server;
 mod spawn;
-mod sync;
+pub(crate) mod sync;
 mod task;
 pub(crate) mod time;
+pub(crate) mod wait;
 mod watch;
 mod wheel;
 

@@ -1,7 +1,9 @@
 //! What the protocols of the runtime stand on. Their models put the checker's in its place (`tests/model/sync.rs`).
 
+use std::sync::OnceLock;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use umcg_core::asymmetric::{heavy, init, light};
+pub(crate) use umcg_core::context::local::Hold;
 pub(crate) use umcg_core::context::lock::HoldLock;
 
 /// How often [`PerServer::try_other`](super::PerServer::try_other) looks before it gives up.
@@ -11,6 +13,12 @@ pub(crate) const TRIES: usize = 100;
 #[inline]
 pub(crate) fn spin() {
     std::hint::spin_loop();
+}
+
+/// Whether there is no other processor, on which somebody else could be running now.
+pub(crate) fn is_alone() -> bool {
+    static ALONE: OnceLock<bool> = OnceLock::new();
+    *ALONE.get_or_init(|| std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1))
 }
 
 /// One turn of a wait for a kernel thread that may not be running: it may have this processor.

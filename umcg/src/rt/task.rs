@@ -10,11 +10,13 @@
 //! - `next`, `before`: who has the [`Runnable`](super::Runnable), that is, the queue that it stands in.
 //! - `hints`: who made the worker, before it is ready.
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready; who has the right to run it after it has ended.
-//! - `cancel`, `waits_at`: see `cancel`.
+//! - `cancel`, `waits_at`: see `cancel`. `waiter`, `left`, `asleep`, `interrupted`: see `wait`.
+//! - `patience`: the thread.
 
 use super::runtime::Shared;
+use super::wait::Waiter;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_core::raw;
 
 /// What a scheduler may know of a worker.
@@ -53,6 +55,13 @@ pub(crate) struct Task {
     pub(crate) reason: AtomicPtr<&'static str>,
     pub(crate) scope: AtomicPtr<()>,
     pub(crate) locals: AtomicPtr<()>,
+    /// See `wait`.
+    pub(crate) waiter: AtomicPtr<Waiter>,
+    pub(crate) left: AtomicU32,
+    pub(crate) asleep: AtomicU32,
+    pub(crate) interrupted: AtomicBool,
+    /// How often it looks, as a thread, before it sleeps.
+    pub(crate) patience: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
@@ -88,6 +97,11 @@ impl Task {
             reason: AtomicPtr::new(null_mut()),
             scope: AtomicPtr::new(null_mut()),
             locals: AtomicPtr::new(null_mut()),
+            waiter: AtomicPtr::new(null_mut()),
+            left: AtomicU32::new(0),
+            asleep: AtomicU32::new(0),
+            interrupted: AtomicBool::new(false),
+            patience: AtomicU32::new(0),
         }
     }
 

@@ -10,9 +10,11 @@ use super::cancel;
 use super::park;
 use super::server;
 use super::task::Task;
+use super::wait;
 use super::wheel::{Entry, Wheel};
 use rustix::thread::Timespec;
 use rustix::time::{ClockId, clock_gettime};
+use std::mem::MaybeUninit;
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -85,8 +87,10 @@ pub(crate) struct Timers {
 const BATCH: usize = 64;
 /// The part of an entry's word that says which cancel scope; 0 for a plain unpark. Descriptors are 64-aligned.
 const SCOPE: usize = 63;
+/// In its place: to revoke a wait in queues.
+const ALARM: usize = 63;
 
-const _: () = assert!(cancel::DEEPEST as usize + 2 <= SCOPE && align_of::<Task>() > SCOPE);
+const _: () = assert!(cancel::DEEPEST as usize + 2 <= ALARM && align_of::<Task>() > SCOPE);
 
 impl Timers {
     pub(crate) fn new() -> Timers {
@@ -139,7 +143,7 @@ impl Timers {
             let mut wheel = self.wheel.lock();
             wheel.expire(now, &mut |word| {
                 // What is asked of a scope is said under the lock, which its end takes: it must not come to whoever is there later.
-                if word & SCOPE != 0 {
+                if !matches!(word & SCOPE, 0 | ALARM) {
                     cancel::mark(task_of(word), (word & SCOPE) as u32);
                 }
                 due[count] = word;
@@ -165,12 +169,13 @@ fn task_of(word: usize) -> &'static Task {
 fn fire(word: usize) {
     match word & SCOPE {
         0 => park::unpark(task_of(word)),
+        ALARM => wait::revoke(task_of(word)),
         _ => cancel::interrupt(task_of(word)),
     }
 }
 
 /// Takes back a deadline that was armed, also when unwinding.
-struct Armed<'a>(&'a Timers, NonNull<Entry<usize>>, bool);
+pub(crate) struct Armed<'a>(&'a Timers, NonNull<Entry<usize>>, bool);
 
 impl Armed<'_> {
     /// False when the deadline has passed.
@@ -190,13 +195,16 @@ impl Drop for Armed<'_> {
 }
 
 /// Calls `f` while a deadline of the calling worker is armed. False when it has passed.
-fn armed(timers: &Timers, task: &'static Task, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
-    let word = (task as *const Task).addr() | scope as usize;
+fn armed(running: server::Running, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
+    let timers = running.local().timers();
+    let word = (running.task() as *const Task).addr() | scope as usize;
     let entry = pin!(Entry::new(word));
     let place = NonNull::from(entry.as_ref().get_ref());
     // SAFETY: the entry is pinned to this frame, and `armed` takes it back before that ends.
     unsafe { timers.arm(place, deadline) };
     let mut armed = Armed(timers, place, true);
+    // Not before: preempted, the worker would go on elsewhere, and its server may sleep by then, looking at no deadline that comes in.
+    drop(running);
     f();
     armed.take_back()
 }
@@ -210,11 +218,27 @@ pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bo
     if deadline <= now() {
         return false;
     }
-    let (timers, task) = (running.local().timers(), running.task());
-    drop(running);
-    armed(timers, task, 0, deadline, || {
+    armed(running, 0, deadline, || {
         wait(deadline);
     })
+}
+
+/// Has what the caller waits for in queues revoked at the deadline, until the value is dropped. None if there is no deadline, or the caller is a thread.
+#[inline(always)]
+pub(crate) fn alarm(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
+    if deadline == u64::MAX { None } else { alarm_slow(entry, deadline) }
+}
+
+#[cold]
+fn alarm_slow(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
+    let running = server::running()?;
+    let timers = running.local().timers();
+    let entry = NonNull::from(entry.write(Entry::new((running.task() as *const Task).addr() | ALARM)));
+    // SAFETY: borrowed by what is returned, which takes it back before the borrow ends.
+    unsafe { timers.arm(entry, deadline) };
+    // Not before, as in `armed`.
+    drop(running);
+    Some(Armed(timers, entry, true))
 }
 
 /// Stops the caller for so long; other workers run meanwhile. A plain thread sleeps in the kernel. Switches. A point of cancellation.
@@ -270,11 +294,13 @@ pub fn timeout_at<T>(deadline: Instant, f: impl FnOnce() -> T) -> Result<T, Elap
 
 fn timeout_nanos<T>(deadline: u64, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
     let running = server::running().expect("timeout: the caller is no worker of a runtime");
-    let (timers, task) = (running.local().timers(), running.task());
-    drop(running);
-    let scope = cancel::open(task).expect("timeout: too many within each other");
+    let task = running.task();
+    let Some(scope) = cancel::open(task) else {
+        drop(running);
+        panic!("timeout: too many within each other");
+    };
     let mut result = None;
-    armed(timers, task, scope, deadline, || {
+    armed(running, scope, deadline, || {
         result = Some(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)));
     });
     cancel::close(task, scope);

@@ -33,6 +33,17 @@ mod per_server;
 )]
 mod rt;
 #[cfg(shuttle)]
+mod semaphore;
+#[cfg(shuttle)]
+#[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]
+#[path = "../../src/sync"]
+mod sync {
+    pub(crate) mod any;
+    pub(crate) mod semaphore;
+    pub(crate) use any::any;
+    pub(crate) use semaphore::Semaphore;
+}
+#[cfg(shuttle)]
 mod system;
 
 // What the sources call by these names they find in this crate.

@@ -14,6 +14,8 @@ pub(crate) mod server;
 pub(crate) mod sync;
 pub(crate) mod task;
 pub(crate) mod time;
+#[path = "../../../src/rt/wait.rs"]
+pub(crate) mod wait;
 
 /// Cancellation: what the unwinding would be is a note.
 pub(crate) mod cancel {
@@ -34,9 +36,21 @@ pub(crate) mod cancel {
         task.noticed.store(true, Relaxed);
     }
 
+    pub(crate) fn may_be_cut(_: &Task) -> bool {
+        true
+    }
+
+    pub(crate) fn checkpoint() {
+        check(super::task::current());
+    }
+
     pub(crate) fn ask(task: &'static Task) {
         task.cancel.store(1, Relaxed);
-        super::park::unpark(task);
+        if task.waiter.load(Relaxed).is_null() {
+            super::park::unpark(task);
+        } else {
+            super::wait::revoke(task);
+        }
     }
 }
 

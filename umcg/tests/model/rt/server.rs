@@ -55,15 +55,19 @@ impl Local {
     }
 }
 
-pub(crate) struct Running(&'static Task);
+pub(crate) struct Running(&'static Task, Local);
 
 pub(crate) fn running() -> Option<Running> {
-    task::current_worker().map(Running)
+    task::current_worker().map(|task| Running(task, Local::new(0, None)))
 }
 
 impl Running {
     pub(crate) fn task(&self) -> &'static Task {
         self.0
+    }
+
+    pub(crate) fn local(&self) -> &Local {
+        &self.1
     }
 
     pub(crate) fn suspend(self, step: fn(&Local, Runnable)) {

@@ -1,7 +1,8 @@
 //! What parks: a thread of the checker's that is a worker, or a plain one.
 
 use super::runnable::Runnable;
-use shuttle::sync::atomic::AtomicU32;
+use super::wait::Waiter;
+use shuttle::sync::atomic::{AtomicPtr, AtomicU32};
 use shuttle::sync::{Condvar, Mutex};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,6 +11,11 @@ pub(crate) struct Task {
     pub(crate) state: AtomicU32,
     pub(crate) cancel: AtomicU32,
     pub(crate) noticed: AtomicBool,
+    pub(crate) waiter: AtomicPtr<Waiter>,
+    pub(crate) left: AtomicU32,
+    pub(crate) asleep: AtomicU32,
+    pub(crate) interrupted: shuttle::sync::atomic::AtomicBool,
+    pub(crate) patience: AtomicU32,
     is_worker: bool,
     /// Its context is saved; somebody runs it.
     saved: AtomicBool,
@@ -27,6 +33,11 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         state: AtomicU32::new(super::park::EMPTY),
         cancel: AtomicU32::new(0),
         noticed: AtomicBool::new(false),
+        waiter: AtomicPtr::new(std::ptr::null_mut()),
+        left: AtomicU32::new(0),
+        asleep: AtomicU32::new(0),
+        interrupted: shuttle::sync::atomic::AtomicBool::new(false),
+        patience: AtomicU32::new(0),
         is_worker,
         saved: AtomicBool::new(false),
         runs: Mutex::new(true),

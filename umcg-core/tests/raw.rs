@@ -1,0 +1,119 @@
+//! Servers and workers by reference: switches from any kind of worker to any other.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "this test gives and takes the rights to run its workers by hand"
+)]
+
+use std::alloc::Layout;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use umcg_core::raw::{self, Class, Event, Group, Kind, Running, Server, Worker};
+use umcg_core::storage;
+
+/// How often each worker hands its server on.
+const TURNS: u32 = 2_000;
+/// Set for a copy of this program, where threads stay.
+const COPY: &str = "UMCG_TEST_COPY";
+
+/// Who may run, first in, first out.
+static READY: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+static TURNED: AtomicUsize = AtomicUsize::new(0);
+
+/// Once the worker of this word is wholly suspended: anybody may run it.
+unsafe extern "C" fn make_ready(worker: *mut ()) {
+    READY.lock().unwrap().push(unsafe { Worker::from_ptr(worker) });
+}
+
+fn next() -> Option<Worker> {
+    let mut ready = READY.lock().unwrap();
+    (!ready.is_empty()).then(|| ready.remove(0))
+}
+
+/// What all workers do: give way to each other, with what is theirs on their stacks.
+fn body(me: Worker) {
+    for turn in 0..TURNS {
+        let mine = [turn; 16];
+        let running = Running::here().unwrap();
+        assert_eq!(running.worker().into_ptr(), me.into_ptr());
+        match next() {
+            Some(next) if turn % 8 != 0 => unsafe { running.switch_with(next, make_ready, me.into_ptr()) },
+            next => {
+                READY.lock().unwrap().extend(next);
+                assert!(unsafe { running.wait(None) });
+            }
+        }
+        assert_eq!(mine, [turn; 16]);
+        TURNED.fetch_add(1, Relaxed);
+    }
+}
+
+unsafe extern "C" fn first_frame(argument: *mut ()) -> ! {
+    let me = unsafe { Worker::begin(argument) };
+    unsafe { me.run(|| body(me)) };
+    ENDED.lock().unwrap().push(me.into_ptr().addr());
+    unsafe { Running::here().unwrap().wait(None) };
+    unreachable!("it was discarded");
+}
+
+/// Workers that have only to be discarded.
+static ENDED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Runs workers until so many have ended.
+fn serve(group: Group, mut left: usize) {
+    let server = Server::register(group, 0).unwrap();
+    while left > 0 {
+        let event = server.try_wait().or_else(|| next().map(|worker| unsafe { server.run(worker) }));
+        match event {
+            Some(Event::Ready(_, worker)) if ENDED.lock().unwrap().contains(&worker.into_ptr().addr()) => {
+                unsafe { worker.discard() };
+                left -= 1;
+            }
+            Some(Event::Ready(_, worker)) => READY.lock().unwrap().push(worker),
+            Some(Event::News(Kind::Exit, _)) => left -= 1,
+            Some(Event::News(..)) | None => {}
+        }
+    }
+    unsafe { server.unregister() };
+}
+
+#[test]
+fn all_kinds_switch_to_each_other() {
+    let copy = std::env::var_os(COPY).is_some();
+    assert!(!copy || !raw::threads_move());
+    let group = Group::make();
+    let class = Class::for_size(64 << 10).unwrap();
+    let room = Layout::new::<()>();
+    let threads: Vec<_> = (0..3)
+        .map(|id| {
+            std::thread::spawn(move || {
+                let me = Worker::register(group, id, 0).unwrap();
+                body(me);
+                unsafe { me.unregister() };
+            })
+        })
+        .collect();
+    let mut made = threads.len();
+    for _ in 0..3 {
+        let light = Worker::carve(group, class, "", room, first_frame).unwrap();
+        READY.lock().unwrap().push(light);
+        made += 1;
+        if storage::available().is_ok() {
+            let full = Worker::carve_full(group, class, "", room, first_frame).unwrap();
+            READY.lock().unwrap().push(full);
+            made += 1;
+        }
+    }
+    serve(group, made);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(TURNED.load(Relaxed), made * TURNS as usize);
+    unsafe { group.unmake() };
+    if !copy && raw::threads_move() {
+        // Where threads stay blocks are not to be had either, so the kinds are light workers and threads.
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let status = again.env(COPY, "1").env("UMCG_NO_FSGSBASE", "1").status().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}

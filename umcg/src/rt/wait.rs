@@ -1,0 +1,615 @@
+//! Waiting in queues: the protocol under semaphores, tubes, `select` and all else where whoever comes first is served first.
+//!
+//! A *waiter* is one wait of one worker or thread, in its frame. It stands in one queue or in many, in a *place* each. A queue is under the lock
+//! of its object. Who serves it (an `up`, a `send`) takes a place out, *claims* the waiter, delivers, and makes it go on.
+//!
+//! ```text
+//!              claimed by who serves one of its queues
+//!    WAITING ---------------------------------------------> its index + 1      delivered, then resumed
+//!       |
+//!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed
+//! ```
+//!
+//! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's lock, without a locked operation of its own; one that
+//!   stands in many, by compare-and-swap. What is claimed is delivered: a claimed wait has happened, whatever else is asked of the waiter.
+//! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its context is saved. The worker enters queues first and leaves its
+//!   server then, which says so (`left`); a claimer that comes in between waits for that. Nothing can hold the worker up there: it is not preempted
+//!   from its first place to its leaving, and it leaves even if it was claimed meanwhile, unless it claimed itself.
+//! - W3: who revokes looks at the waiter in its frame. The task says where that is (`waiter`), and the waiter does not go on while somebody looks
+//!   (`interrupted`): the waiter stores `waiter` and loads `interrupted`, who revokes stores `interrupted` and loads `waiter`, with `light` and `heavy`
+//!   between; so a waiter pays no locked operation for that it can be revoked.
+//! - W4: a reason to revoke is not missed. It is there before it is looked for: `cancel` is set, or the deadline has passed, before `heavy`; the waiter looks at both after
+//!   its last place and `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a reason nothing is
+//!   revoked: a stale wake-up costs nobody its place.
+//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was served, where its peer can be running, and then sleeps on
+//!   `asleep` as a futex. The token of `park` is not touched.
+//!
+//! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no compare-and-swap to stop, none to go on.
+//!
+//! docs/protocols/wait.md has the argument at length. Rejected: parking by the task's park word (two locked operations more a hop, and it takes the user's
+//! own unparks away); entering the queue in a step after the worker has left (nobody waits for `left` then, but each object needs a step, and a wait on many
+//! objects locks all of them on the stack of whoever runs next).
+
+use super::cancel;
+use super::handle::Handle;
+use super::runnable::Runnable;
+use super::runtime;
+use super::scheduler::Why;
+use super::server::{self, Local};
+use super::sync::{AtomicBool, AtomicU32, Hold, Ordering::*, give_way, heavy, is_alone, light, spin};
+use super::task::Task;
+use super::time;
+use rustix::thread::futex::{self, Flags};
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
+use std::ptr::{null, null_mut};
+
+/// In `Waiter::claim`, besides the index of a place + 1.
+const WAITING: u32 = 0;
+const REVOKED: u32 = u32::MAX;
+
+/// In `Task::left`: the worker's context is saved.
+const HERE: u32 = 0;
+const LEFT: u32 = 1;
+/// In `Task::asleep`: the thread sleeps there.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+/// How often a claimer looks whether a worker has left before it lets other threads run.
+const LOOKS: u32 = 100;
+/// How often a thread looks at most whether it was served before it sleeps.
+const MOST_LOOKS: u32 = 256;
+
+/// What keeps a queue of places under a lock of its own.
+///
+/// # Safety
+/// `leave` does what it says, under the lock under which places are entered and claimed.
+pub(crate) unsafe trait Queued {
+    /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock.
+    fn leave(&self, place: &Place, local: Option<&Local>) -> bool;
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Served at the place with this index; or it had not to wait.
+    Served(usize),
+    /// Its deadline has passed.
+    Late,
+}
+
+/// One wait. Pinned to its frame as long as it stands anywhere.
+pub(crate) struct Waiter {
+    task: &'static Task,
+    is_worker: bool,
+    /// It may be asked to end: it is not unwinding already.
+    may_be_cut: bool,
+    claim: AtomicU32,
+    /// A thread was served, and all is delivered.
+    done: AtomicBool,
+    deadline: u64,
+    /// Where it stands, if that is one queue only.
+    #[allow(clippy::type_complexity, reason = "a queue's object, and the place in its queue")]
+    single: Cell<Option<(*const dyn Queued, *const Place)>>,
+}
+
+/// Where a waiter stands in a queue. Its cells belong to who has the queue's lock.
+pub(crate) struct Place {
+    next: Cell<*const Place>,
+    before: Cell<*const Place>,
+    waiter: Cell<*const Waiter>,
+    claim: Cell<u32>,
+    is_queued: Cell<bool>,
+    /// What the object keeps with it.
+    pub(crate) note: Cell<usize>,
+}
+
+impl Place {
+    pub(crate) const fn new() -> Place {
+        Place {
+            next: Cell::new(null()),
+            before: Cell::new(null()),
+            waiter: Cell::new(null()),
+            claim: Cell::new(WAITING),
+            is_queued: Cell::new(false),
+            note: Cell::new(0),
+        }
+    }
+
+    /// Makes it a place of this waiter, which is told the index when it is served here. It stands nowhere yet.
+    #[inline]
+    pub(crate) fn begin(&self, waiter: &Waiter, index: usize, note: usize) {
+        self.waiter.set(waiter);
+        self.claim.set(index as u32 + 1);
+        self.note.set(note);
+    }
+
+    /// Claims its waiter for who has the queue's lock. False when somebody else has.
+    #[inline]
+    fn claim(&self) -> bool {
+        // SAFETY: a waiter that stands in a queue lives until it has left it, which takes the lock that the caller has.
+        unsafe { &*self.waiter.get() }.claim(self.claim.get())
+    }
+}
+
+/// A queue of places, under its object's lock.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// The last in a circle; null for none.
+    last: Cell<*const Place>,
+}
+
+// SAFETY: the lock of its object is around all that touches it.
+unsafe impl Send for Places {}
+
+impl Places {
+    pub(crate) const fn new() -> Places {
+        Places { last: Cell::new(null()) }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.last.get().is_null()
+    }
+
+    /// The first, as long as the caller has the lock.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Place> {
+        // SAFETY: null, or in the queue, which places leave before they end.
+        let last = unsafe { self.last.get().as_ref() }?;
+        // SAFETY: likewise, as the circle is closed.
+        Some(unsafe { &*last.next.get() })
+    }
+
+    /// Puts a place behind all others, or before them.
+    ///
+    /// # Safety
+    /// The place stays where it is until it has left the queue.
+    #[inline]
+    pub(crate) unsafe fn push(&self, place: &Place, in_front: bool) {
+        let was_empty = self.is_empty();
+        self.insert(place);
+        if was_empty || !in_front {
+            self.last.set(place);
+        }
+    }
+
+    /// Between the last and the first.
+    #[inline]
+    fn insert(&self, place: &Place) {
+        let (next, before) = match self.first() {
+            Some(first) => (std::ptr::from_ref(first), self.last.get()),
+            None => (std::ptr::from_ref(place), std::ptr::from_ref(place)),
+        };
+        place.next.set(next);
+        place.before.set(before);
+        // SAFETY: both are in the queue, or the place itself.
+        unsafe { &*next }.before.set(place);
+        // SAFETY: likewise.
+        unsafe { &*before }.next.set(place);
+        place.is_queued.set(true);
+    }
+
+    /// Takes a place out. False if it stands in there no more.
+    #[inline]
+    pub(crate) fn remove(&self, place: &Place) -> bool {
+        if !place.is_queued.replace(false) {
+            return false;
+        }
+        let (next, before) = (place.next.get(), place.before.get());
+        if std::ptr::eq(next, place) {
+            self.last.set(null());
+            return true;
+        }
+        // SAFETY: neighbours in the queue.
+        unsafe { &*next }.before.set(before);
+        // SAFETY: likewise.
+        unsafe { &*before }.next.set(next);
+        if std::ptr::eq(self.last.get(), place) {
+            self.last.set(before);
+        }
+        true
+    }
+
+    /// Takes the first whose waiter the caller can claim, and claims it.
+    #[inline]
+    pub(crate) fn claim_first(&self) -> Option<Claimed> {
+        loop {
+            let claimed = self.claim(self.first()?);
+            if claimed.is_some() {
+                return claimed;
+            }
+        }
+    }
+
+    /// Takes a place out, and claims its waiter; none if somebody else has.
+    #[inline]
+    pub(crate) fn claim(&self, place: &Place) -> Option<Claimed> {
+        self.remove(place);
+        place.claim().then_some(Claimed(place))
+    }
+}
+
+/// A waiter that is the caller's to deliver to, and then to resume: with the place in which it was claimed.
+#[must_use = "nobody else makes it go on"]
+pub(crate) struct Claimed(*const Place);
+
+impl Claimed {
+    /// The place; it lives until the waiter is resumed.
+    #[inline]
+    pub(crate) fn place(&self) -> &Place {
+        // SAFETY: the waiter does not go on before `resume`.
+        unsafe { &*self.0 }
+    }
+
+    /// Makes it go on. Not under a lock; `local` is the server whose worker the caller is.
+    #[inline(always)]
+    pub(crate) fn resume(self, local: Option<&Local>) {
+        let waiter = self.place().waiter.get();
+        // SAFETY: as in `place`; claimed by the caller.
+        unsafe { resume(waiter, local) };
+    }
+}
+
+/// Waiters that were claimed under one lock, to be resumed after it.
+pub(crate) struct ClaimedList {
+    first: *const Place,
+    last: *const Place,
+}
+
+impl ClaimedList {
+    pub(crate) const fn new() -> ClaimedList {
+        ClaimedList { first: null(), last: null() }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, claimed: Claimed) {
+        claimed.place().next.set(null());
+        // SAFETY: null, or claimed and not resumed.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.set(claimed.0),
+            None => self.first = claimed.0,
+        }
+        self.last = claimed.0;
+    }
+
+    /// Makes them go on, in their order.
+    #[inline(always)]
+    pub(crate) fn resume(self, local: Option<&Local>) {
+        let mut next = self.first;
+        while !next.is_null() {
+            let claimed = Claimed(next);
+            next = claimed.place().next.get();
+            claimed.resume(local);
+        }
+    }
+}
+
+/// # Safety
+/// The caller has claimed or revoked the waiter, and does this once.
+#[inline(always)]
+unsafe fn resume(waiter: *const Waiter, local: Option<&Local>) {
+    // SAFETY: it goes on only by what comes below.
+    let waiter = unsafe { &*waiter };
+    let task = waiter.task;
+    if !waiter.is_worker {
+        return wake(waiter, task);
+    }
+    let mut looks = 0;
+    // ORDERING(left.2): Acquire, pairs with left.1: its context is saved.
+    while task.left.load(Acquire) != LEFT {
+        looks += 1;
+        if looks % LOOKS == 0 { give_way() } else { spin() }
+    }
+    task.left.store(HERE, Relaxed);
+    // SAFETY: who claims has the right to run it (W2).
+    let worker = unsafe { Runnable::new(task) };
+    match local {
+        Some(local) => runtime::ready_in_step(local, worker, Why::Woken),
+        None => runtime::ready(worker, Why::Woken),
+    }
+}
+
+/// Wakes a thread that was served.
+#[cold]
+fn wake(waiter: &Waiter, task: &'static Task) {
+    // ORDERING(done.1): Release, pairs with done.2: the thread sees what was delivered. Its frame may be gone from here on.
+    waiter.done.store(true, Release);
+    // ORDERING(asleep.1): AcqRel, pairs with asleep.2: either it is seen asleep, or it sees `done`.
+    if task.asleep.swap(AWAKE, AcqRel) == ASLEEP {
+        let _ = futex::wake(&task.asleep, Flags::PRIVATE, 1);
+    }
+}
+
+impl Waiter {
+    #[inline]
+    fn new(task: &'static Task, is_worker: bool, deadline: u64) -> Waiter {
+        Waiter {
+            task,
+            is_worker,
+            may_be_cut: cancel::may_be_cut(task),
+            claim: AtomicU32::new(WAITING),
+            done: AtomicBool::new(false),
+            deadline,
+            single: Cell::new(None),
+        }
+    }
+
+    /// False when somebody else was first. For a single place: by who has the lock of its queue, and has taken it out.
+    #[inline]
+    fn claim(&self, claim: u32) -> bool {
+        if self.single.get().is_none() {
+            return self.claim.compare_exchange(WAITING, claim, Relaxed, Relaxed).is_ok();
+        }
+        self.claim.store(claim, Relaxed);
+        true
+    }
+
+    /// Claims itself, for the place with this index: there is something for it already. False when it was served elsewhere.
+    pub(crate) fn claim_itself(&self, index: usize) -> bool {
+        self.claim(index as u32 + 1)
+    }
+
+    /// Whether it was claimed.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.claim.load(Relaxed) != WAITING
+    }
+
+    /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from going on; not preempted.
+    #[inline]
+    fn revoke(&self, local: Option<&Local>) -> bool {
+        let is_asked = self.may_be_cut && cancel::is_asked(self.task);
+        (is_asked || (self.deadline != u64::MAX && time::now() >= self.deadline)) && self.take_away(local)
+    }
+
+    #[cold]
+    fn take_away(&self, local: Option<&Local>) -> bool {
+        let Some((queued, place)) = self.single.get() else { return self.claim(REVOKED) };
+        // SAFETY: `one` set it to an object and a place that outlive the wait.
+        let queued = unsafe { &*queued };
+        // SAFETY: likewise.
+        let left = queued.leave(unsafe { &*place }, local);
+        if left {
+            self.claim.store(REVOKED, Relaxed);
+        }
+        left
+    }
+
+    /// Says where it is, before it stands anywhere.
+    #[inline]
+    fn begin(&self) {
+        // ORDERING(waiter.2): Release, pairs with waiter.1.
+        self.task.waiter.store((self as *const Waiter).cast_mut(), Release);
+    }
+
+    /// It stands nowhere any more, but for places that others will not claim it for.
+    #[inline]
+    fn go_on(&self) {
+        self.task.waiter.store(null_mut(), Relaxed);
+        light();
+        // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: who was looking is done with it.
+        while self.task.interrupted.load(Acquire) {
+            give_way();
+        }
+    }
+
+    fn end(&self) -> End {
+        match self.claim.load(Relaxed) {
+            REVOKED => End::Late,
+            claim => End::Served(claim.wrapping_sub(1) as usize),
+        }
+    }
+
+    /// The calling thread waits until it was served, or revokes itself.
+    fn sleep(&self) {
+        if self.look_for_a_while() {
+            return;
+        }
+        let asleep = &self.task.asleep;
+        let until = time::timespec(self.deadline);
+        loop {
+            // ORDERING(asleep.2): AcqRel, pairs with asleep.1.
+            asleep.swap(ASLEEP, AcqRel);
+            light();
+            // ORDERING(done.2): Acquire, pairs with done.1.
+            if self.done.load(Acquire) || undisturbed(|local| self.revoke(local)) {
+                break;
+            }
+            let slept = futex::wait_bitset(asleep, Flags::PRIVATE, ASLEEP, until.as_ref(), NonZeroU32::MAX);
+            if slept == Err(rustix::io::Errno::TIMEDOUT) {
+                // Served in the last moment, perhaps, but not yet told.
+                give_way();
+            }
+        }
+        asleep.store(AWAKE, Relaxed);
+    }
+
+    /// Whether it was served within a time that depends on how often that was so before.
+    fn look_for_a_while(&self) -> bool {
+        if is_alone() {
+            return false;
+        }
+        let patience = &self.task.patience;
+        let most = patience.load(Relaxed);
+        for _ in 0..=most {
+            // ORDERING(done.2): as above.
+            if self.done.load(Acquire) {
+                patience.store((most * 2 + 8).min(MOST_LOOKS), Relaxed);
+                return true;
+            }
+            spin();
+        }
+        patience.store(most / 2, Relaxed);
+        false
+    }
+}
+
+/// A step: the worker has left its server, and may be run again by who has claimed it.
+fn left(local: &Local, worker: Runnable) {
+    let task = worker.into_task();
+    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `left` is set.
+    let waiter = unsafe { &*task.waiter.load(Relaxed) };
+    light();
+    if waiter.revoke(Some(local)) {
+        // SAFETY: the right to run it came with this step, and nobody else will ever claim it.
+        return local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
+    }
+    // ORDERING(left.1): Release, pairs with left.2.
+    task.left.store(LEFT, Release);
+}
+
+/// Revokes what `task` waits for, if there is a reason. Not in a step.
+#[cold]
+pub(super) fn revoke(task: &'static Task) {
+    undisturbed(|local| {
+        // ORDERING(interrupted.1): Acquire, pairs with interrupted.2: one after the other.
+        while task.interrupted.swap(true, Acquire) {
+            give_way();
+        }
+        heavy();
+        // ORDERING(waiter.1): Acquire, pairs with waiter.2: the waiter is seen whole.
+        let waiter = task.waiter.load(Acquire);
+        // SAFETY: null, or a waiter, which stays as long as `interrupted` is set (W3).
+        let revoked = unsafe { waiter.as_ref() }.is_some_and(|waiter| waiter.revoke(local));
+        // ORDERING(interrupted.2): Release, pairs with interrupted.1 and interrupted.3.
+        task.interrupted.store(false, Release);
+        if revoked {
+            // SAFETY: revoked just above.
+            unsafe { resume(waiter, local) };
+        }
+    });
+}
+
+/// Calls `f` with preemption off, and with the server whose worker the caller is.
+#[inline(always)]
+pub(crate) fn undisturbed<R>(f: impl FnOnce(Option<&Local>) -> R) -> R {
+    let running = server::running();
+    let _hold = running.is_none().then(Hold::begin);
+    f(running.as_ref().map(server::Running::local))
+}
+
+/// A wait in one queue, as the object that has the queue sees it.
+pub(crate) struct Single<'a> {
+    waiter: &'a mut MaybeUninit<Waiter>,
+    place: &'a mut MaybeUninit<Place>,
+    queued: *const dyn Queued,
+    task: &'static Task,
+    is_worker: bool,
+    deadline: u64,
+}
+
+impl Single<'_> {
+    /// The place for the queue, with this note: under the lock of the object, which puts it there, as it cannot serve the caller at once.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, note: usize) -> &Place {
+        let waiter = self.waiter.write(Waiter::new(self.task, self.is_worker, self.deadline));
+        let place = self.place.write(Place::new());
+        place.begin(waiter, 0, note);
+        waiter.single.set(Some((self.queued, place)));
+        waiter.begin();
+        place
+    }
+}
+
+/// Waits in one queue. `enter` is called with preemption off: it puts the place that it asks for into the queue, or returns what it has to say without. Returns that, or the note of
+/// the place when it was served; none when the deadline has passed first. A point of cancellation: unwinds if the wait was revoked for that, and
+/// then only.
+#[inline(always)]
+pub(crate) fn one<Q: Queued>(
+    queued: &Q,
+    reason: &'static &'static str,
+    deadline: u64,
+    enter: impl FnOnce(&mut Single<'_>, Option<&Local>) -> Option<usize>,
+) -> Option<usize> {
+    let mut entry = MaybeUninit::uninit();
+    let alarm = time::alarm(&mut entry, deadline);
+    let object: *const (dyn Queued + '_) = queued;
+    // SAFETY: only the lifetime in the type changes; the object outlives the wait, and with it the waiter.
+    let object: *const (dyn Queued + 'static) = unsafe { std::mem::transmute(object) };
+    let (mut waiter, mut place) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let caller = Caller::new();
+    let mut single = Single {
+        waiter: &mut waiter,
+        place: &mut place,
+        queued: object,
+        task: caller.task,
+        is_worker: caller.running.is_some(),
+        deadline,
+    };
+    if let Some(said) = caller.enter(|local| enter(&mut single, local)) {
+        return Some(said);
+    }
+    // SAFETY: `enter` has asked for the place, and so the waiter was made.
+    let waiter = unsafe { waiter.assume_init_ref() };
+    caller.stop(waiter, reason);
+    waiter.go_on();
+    drop(alarm);
+    if waiter.end() == End::Late {
+        cancel::checkpoint();
+        return None;
+    }
+    // SAFETY: as above.
+    Some(unsafe { place.assume_init_ref() }.note.get())
+}
+
+/// Waits in many queues. `enter` is called with preemption off: it puts places of the waiter into queues, and may claim it for what is there already; it returns true
+/// if somebody else is to make the waiter go on, that is, unless it claimed it. `leave` takes all places out of their queues, not preempted either. As [`one`].
+pub(crate) fn many(
+    reason: &'static &'static str,
+    deadline: u64,
+    enter: impl FnOnce(&Waiter, Option<&Local>) -> bool,
+    leave: impl FnOnce(Option<&Local>),
+) -> End {
+    let mut entry = MaybeUninit::uninit();
+    let alarm = time::alarm(&mut entry, deadline);
+    let caller = Caller::new();
+    let waiter = Waiter::new(caller.task, caller.running.is_some(), deadline);
+    waiter.begin();
+    if caller.enter(|local| enter(&waiter, local)) {
+        caller.stop(&waiter, reason);
+    }
+    waiter.go_on();
+    // As long as the waiter lives: somebody may be trying to claim it.
+    undisturbed(leave);
+    drop(alarm);
+    let end = waiter.end();
+    if end == End::Late {
+        cancel::checkpoint();
+    }
+    end
+}
+
+/// Who is about to wait.
+struct Caller {
+    running: Option<server::Running>,
+    task: &'static Task,
+}
+
+impl Caller {
+    #[inline(always)]
+    fn new() -> Caller {
+        let running = server::running();
+        let task = match &running {
+            Some(running) => running.task(),
+            None => Handle::current().task(),
+        };
+        Caller { running, task }
+    }
+
+    /// Calls `f` with preemption off, which it is for a worker that is `Running` anyway.
+    #[inline(always)]
+    fn enter<R>(&self, f: impl FnOnce(Option<&Local>) -> R) -> R {
+        let _hold = self.running.is_none().then(Hold::begin);
+        f(self.running.as_ref().map(server::Running::local))
+    }
+
+    #[inline(always)]
+    fn stop(self, waiter: &Waiter, reason: &'static &'static str) {
+        self.task.set_reason(reason);
+        match self.running {
+            Some(running) => running.suspend(left),
+            None => waiter.sleep(),
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! Semaphores: a number of wakeups, and a queue of those that wait for one.
+//!
+//! # The word
+//!
+//! ```text
+//!   63      37     36      35        34       33        32    31            0
+//!  | unused  | WOKEN | BARGING | CLOSED | WAITERS | LOCKED | saved wakeups |
+//! ```
+//!
+//! - S1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word
+//!   without LOCKED. So each operation has one locked operation, whether it has to do with the queue or not.
+//! - S2: WAITERS says that the queue is not empty. A strong semaphore with WAITERS has fewer wakeups than the first waiter wants: whatever comes is handed on
+//!   under the lock, to the first; who comes later finds WAITERS, and stands behind. So nobody is overtaken (blocked-queue strong semantics: K. Reek,
+//!   "The well-tempered semaphore", 2002; the paper's "strong").
+//! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has been told, and has not tried yet). Whoever is there may take it
+//!   before. One that has tried [`TRIES`] times in vain is served as by a strong one.
+//! - S4: CLOSED: nobody waits, and nobody will.
+//!
+//! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others, "Optimistic Semaphores with Non-deterministic Choice Operation for
+//! Heterogeneous Manycore Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all semaphores share.
+
+use crate::rt::server::Local;
+use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+const COUNT: u64 = u32::MAX as u64;
+const LOCKED: u64 = 1 << 32;
+const WAITERS: u64 = 1 << 33;
+const CLOSED: u64 = 1 << 34;
+const BARGING: u64 = 1 << 35;
+const WOKEN: u64 = 1 << 36;
+
+/// In a place's note, how its waiter was served; before that it is how many wakeups it wants.
+pub(super) const SERVED: usize = 0;
+pub(super) const TRY: usize = usize::MAX;
+pub(super) const NO_MORE: usize = usize::MAX - 1;
+/// In the note of a waiter that has tried often enough.
+const IMPATIENT: usize = 1 << 32;
+
+/// How often a waiter of a barging semaphore tries in vain.
+const TRIES: u32 = 8;
+/// How often the lock is looked at before other threads may run.
+const LOOKS: u32 = 100;
+
+const REASON: &&str = &"semaphore";
+
+/// The semaphore was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+/// Why nothing was taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryAcquireError {
+    /// There are not as many wakeups, or others wait for them.
+    Empty,
+    /// The semaphore was closed.
+    Closed,
+}
+
+/// Why nothing was taken in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcquireError {
+    /// The time has passed.
+    TimedOut,
+    /// The semaphore was closed.
+    Closed,
+}
+
+/// More than 4,294,967,295 wakeups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the semaphore was closed")
+    }
+}
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryAcquireError::Empty => f.write_str("the semaphore has not as many wakeups"),
+            TryAcquireError::Closed => Closed.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AcquireError::TimedOut => f.write_str("the time has passed"),
+            AcquireError::Closed => Closed.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the semaphore cannot keep more wakeups")
+    }
+}
+
+impl std::error::Error for Closed {}
+impl std::error::Error for TryAcquireError {}
+impl std::error::Error for AcquireError {}
+impl std::error::Error for Overflow {}
+
+/// A counter of wakeups: [`release`](Semaphore::release) adds some, [`acquire`](Semaphore::acquire) takes one, and waits while there is none.
+///
+/// A semaphore made by [`new`](Semaphore::new) is *strong*: who waits longest is served first, and a wakeup that was given to a waiter cannot be taken by who comes later. One
+/// made by [`barging`](Semaphore::barging) lets who is running take what is there, and so does more when many threads contend for it; its waiters may be overtaken, but not for ever.
+///
+/// Nothing here makes a system call unless the caller has to wait, or wakes a kernel thread that sleeps. Not for signal handlers.
+///
+/// ```
+/// let tickets = umcg::sync::Semaphore::new(2);
+/// tickets.acquire().unwrap();
+/// tickets.acquire().unwrap();
+/// assert!(tickets.try_acquire().is_err());
+/// tickets.release(1).unwrap();
+/// assert!(tickets.try_acquire().is_ok());
+/// ```
+#[repr(C)]
+pub struct Semaphore {
+    word: AtomicU64,
+    places: Places,
+}
+
+// SAFETY: the queue is touched by who has the lock in the word.
+unsafe impl Sync for Semaphore {}
+
+impl Semaphore {
+    /// A strong one with so many wakeups.
+    pub const fn new(wakeups: u32) -> Semaphore {
+        Semaphore { word: AtomicU64::new(wakeups as u64), places: Places::new() }
+    }
+
+    /// A barging one with so many wakeups.
+    pub const fn barging(wakeups: u32) -> Semaphore {
+        Semaphore { word: AtomicU64::new(wakeups as u64 | BARGING), places: Places::new() }
+    }
+
+    /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    #[inline]
+    pub fn acquire(&self) -> Result<(), Closed> {
+        self.acquire_many(1)
+    }
+
+    /// Takes so many at once. Who waits for many is not overtaken by who wants few.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    #[inline]
+    pub fn acquire_many(&self, wakeups: u32) -> Result<(), Closed> {
+        // Without a deadline there is no other error.
+        if self.take(wakeups) { Ok(()) } else { self.acquire_slow(wakeups, u64::MAX).map_err(|_| Closed) }
+    }
+
+    /// Takes a wakeup if there is one, and nobody else waits for it. Never waits.
+    ///
+    /// # Errors
+    /// [`TryAcquireError`].
+    #[inline]
+    pub fn try_acquire(&self) -> Result<(), TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes so many if they are there. Never waits.
+    ///
+    /// # Errors
+    /// [`TryAcquireError`].
+    #[inline]
+    pub fn try_acquire_many(&self, wakeups: u32) -> Result<(), TryAcquireError> {
+        if self.take(wakeups) { Ok(()) } else { self.try_acquire_slow(wakeups) }
+    }
+
+    /// Like [`Semaphore::acquire`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub fn acquire_deadline(&self, deadline: Instant) -> Result<(), AcquireError> {
+        self.acquire_many_deadline(1, deadline)
+    }
+
+    /// Like [`Semaphore::acquire`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub fn acquire_timeout(&self, timeout: Duration) -> Result<(), AcquireError> {
+        self.acquire_until(1, time::after(timeout))
+    }
+
+    /// Like [`Semaphore::acquire_many`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub fn acquire_many_deadline(&self, wakeups: u32, deadline: Instant) -> Result<(), AcquireError> {
+        self.acquire_until(wakeups, time::nanos(deadline))
+    }
+
+    /// [`Semaphore::acquire_many_deadline`] in nanoseconds.
+    pub(crate) fn acquire_until(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
+        if self.take(wakeups) { Ok(()) } else { self.acquire_slow(wakeups, deadline) }
+    }
+
+    /// Takes a wakeup, and gives it back when the value is dropped.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    pub fn access(&self) -> Result<Permit<'_>, Closed> {
+        self.acquire()?;
+        Ok(Permit { semaphore: self, wakeups: 1 })
+    }
+
+    /// Adds so many wakeups: waiters get them in their order. Does not switch.
+    ///
+    /// # Errors
+    /// [`Overflow`]: nothing was added.
+    #[inline]
+    pub fn release(&self, wakeups: u32) -> Result<(), Overflow> {
+        let word = self.word.load(Relaxed);
+        // One that was told to try will see what was added.
+        let nobody_to_tell = word & WAITERS == 0 || word & (BARGING | WOKEN) == BARGING | WOKEN;
+        if word & LOCKED == 0 && nobody_to_tell && (word & COUNT) + u64::from(wakeups) <= COUNT {
+            // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done before.
+            if self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
+                return Ok(());
+            }
+        }
+        self.release_slow(wakeups)
+    }
+
+    /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved can be released and looked at, but not acquired. Does not switch.
+    pub fn close(&self) {
+        wait::undisturbed(|local| {
+            let word = self.lock() | CLOSED;
+            let mut served = ClaimedList::new();
+            while let Some(claimed) = self.places.claim_first() {
+                claimed.place().note.set(NO_MORE);
+                served.push(claimed);
+            }
+            self.unlock(word);
+            served.resume(local);
+        });
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.word.load(Relaxed) & CLOSED != 0
+    }
+
+    /// How many wakeups are saved; may be outdated at once.
+    pub fn available(&self) -> u32 {
+        (self.word.load(Relaxed) & COUNT) as u32
+    }
+
+    /// False when that could not be done in one step.
+    #[inline(always)]
+    fn take(&self, wakeups: u32) -> bool {
+        let word = self.word.load(Relaxed);
+        // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
+        may_take(word, wakeups)
+            && word & LOCKED == 0
+            && self.word.compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn try_acquire_slow(&self, wakeups: u32) -> Result<(), TryAcquireError> {
+        loop {
+            let word = self.word.load(Relaxed);
+            if word & CLOSED != 0 {
+                return Err(TryAcquireError::Closed);
+            }
+            // Also while somebody has the lock: then it comes before what that one does.
+            if !may_take(word, wakeups) {
+                return Err(TryAcquireError::Empty);
+            }
+            if self.take(wakeups) {
+                return Ok(());
+            }
+            spin();
+        }
+    }
+
+    #[inline(never)]
+    fn acquire_slow(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
+        let mut tries = 0;
+        loop {
+            let enter = |single: &mut Single<'_>, local: Option<&Local>| self.enter(single, wakeups, tries, local);
+            match wait::one(self, REASON, deadline, enter) {
+                None => return Err(AcquireError::TimedOut),
+                Some(NO_MORE) => return Err(AcquireError::Closed),
+                Some(TRY) => tries += 1,
+                Some(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in front if it was told to try before.
+    #[inline(always)]
+    fn enter(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, local: Option<&Local>) -> Option<usize> {
+        let mut word = self.lock();
+        if tries > 0 {
+            word &= !WOKEN;
+        }
+        if word & CLOSED != 0 {
+            self.unlock(word);
+            return Some(NO_MORE);
+        }
+        if may_take(word, wakeups) {
+            word -= u64::from(wakeups);
+            let mut served = ClaimedList::new();
+            self.serve(&mut word, &mut served);
+            self.unlock(word);
+            served.resume(local);
+            return Some(SERVED);
+        }
+        let place = single.place(wakeups as usize | if tries < TRIES { 0 } else { IMPATIENT });
+        // SAFETY: who waits leaves the queue before the place ends.
+        unsafe { self.places.push(place, tries > 0) };
+        self.unlock(word | WAITERS);
+        None
+    }
+
+    /// Takes a wakeup for a waiter of many semaphores, which `claim` claims if nobody else has; or puts its place into the queue.
+    pub(super) fn enter_or_claim(&self, place: &Place, claim: impl FnOnce() -> bool) {
+        let mut word = self.lock();
+        if word & CLOSED != 0 {
+            if claim() {
+                place.note.set(NO_MORE);
+            }
+        } else if may_take(word, 1) {
+            if claim() {
+                place.note.set(SERVED);
+                word -= 1;
+            }
+        } else {
+            // SAFETY: as in `enter`.
+            unsafe { self.places.push(place, false) };
+            word |= WAITERS;
+        }
+        self.unlock(word);
+    }
+
+    #[inline(never)]
+    fn release_slow(&self, wakeups: u32) -> Result<(), Overflow> {
+        wait::undisturbed(|local| {
+            let mut word = self.lock();
+            let fits = (word & COUNT) + u64::from(wakeups) <= COUNT;
+            let mut served = ClaimedList::new();
+            if fits {
+                word += u64::from(wakeups);
+                self.serve(&mut word, &mut served);
+            }
+            self.unlock(word);
+            served.resume(local);
+            if fits { Ok(()) } else { Err(Overflow) }
+        })
+    }
+
+    /// One that was told to try does not: another one may. Not for a strong semaphore.
+    pub(super) fn pass_on(&self, local: Option<&Local>) {
+        let mut word = self.lock() & !WOKEN;
+        let mut served = ClaimedList::new();
+        self.serve(&mut word, &mut served);
+        self.unlock(word);
+        served.resume(local);
+    }
+
+    /// Hands out what there is, under the lock.
+    #[inline(always)]
+    fn serve(&self, word: &mut u64, served: &mut ClaimedList) {
+        while let Some(first) = self.places.first() {
+            let wanted = first.note.get();
+            let tells = *word & BARGING != 0 && wanted & IMPATIENT == 0;
+            if *word & COUNT < wanted as u64 & COUNT || (tells && *word & WOKEN != 0) {
+                break;
+            }
+            let Some(claimed) = self.places.claim(first) else { continue };
+            if tells {
+                *word |= WOKEN;
+                claimed.place().note.set(TRY);
+            } else {
+                *word -= wanted as u64 & COUNT;
+                claimed.place().note.set(SERVED);
+            }
+            served.push(claimed);
+        }
+        if self.places.is_empty() {
+            *word &= !WAITERS;
+        }
+    }
+
+    /// The word as it was; without LOCKED.
+    #[inline]
+    fn lock(&self) -> u64 {
+        let mut looks = 0;
+        loop {
+            let word = self.word.load(Relaxed);
+            // ORDERING(sem-lock.1): Acquire, pairs with sem-lock.2: the queue is as the last holder left it.
+            // ORDERING(wakeup.2): likewise, of the wakeups in the word.
+            if word & LOCKED == 0 && self.word.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
+                return word;
+            }
+            looks += 1;
+            if looks % LOOKS == 0 { give_way() } else { spin() }
+        }
+    }
+
+    #[inline]
+    fn unlock(&self, word: u64) {
+        // ORDERING(sem-lock.2): Release, pairs with sem-lock.1.
+        // ORDERING(wakeup.1): likewise, for those that take wakeups from the word.
+        self.word.store(word, Release);
+    }
+}
+
+// SAFETY: the queue is touched under the lock in the word only.
+unsafe impl Queued for Semaphore {
+    fn leave(&self, place: &Place, local: Option<&Local>) -> bool {
+        let mut word = self.lock();
+        let left = self.places.remove(place);
+        let mut served = ClaimedList::new();
+        if left {
+            // It may have stood before one that wants less.
+            self.serve(&mut word, &mut served);
+        }
+        self.unlock(word);
+        served.resume(local);
+        left
+    }
+}
+
+impl Drop for Semaphore {
+    fn drop(&mut self) {
+        debug_assert!(self.places.is_empty(), "a semaphore is dropped while somebody waits for it");
+    }
+}
+
+impl Default for Semaphore {
+    /// A strong one without wakeups.
+    fn default() -> Semaphore {
+        Semaphore::new(0)
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Relaxed);
+        f.debug_struct("Semaphore")
+            .field("available", &(word & COUNT))
+            .field("has_waiters", &(word & WAITERS != 0))
+            .field("closed", &(word & CLOSED != 0))
+            .finish()
+    }
+}
+
+/// Whether so many may be taken at once, as far as the word says.
+#[inline(always)]
+fn may_take(word: u64, wakeups: u32) -> bool {
+    word & CLOSED == 0 && word & (WAITERS | BARGING) != WAITERS && word & COUNT >= u64::from(wakeups)
+}
+
+/// Wakeups that go back to their semaphore.
+#[derive(Debug)]
+#[must_use = "dropping it gives the wakeups back"]
+pub struct Permit<'a> {
+    semaphore: &'a Semaphore,
+    wakeups: u32,
+}
+
+impl Permit<'_> {
+    /// Keeps the wakeups from going back.
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        // What was taken fits again, unless somebody has released more than the semaphore can keep: then that much is lost, as it would be there.
+        let _ = self.semaphore.release(self.wakeups);
+    }
+}
