@@ -296,9 +296,7 @@ impl Worker {
         let class = uth::class_for(stack_size)?;
         let plan = Plan { group: group.0, class, name, id: Some(id), tid: 0, carrier: Carrier::Light };
         // SAFETY: passed on.
-        let worker = unsafe { light::create(plan, f) }?;
-        worker.lists().hold(&worker.node);
-        Ok(Worker(worker))
+        unsafe { light::create(plan, f) }.map(Self::held)
     }
 
     /// Like [`Worker::light`], for a worker with thread-local storage of its own: to what `f` calls it is a thread.
@@ -315,9 +313,7 @@ impl Worker {
         let class = uth::class_for(stack_size)?;
         let plan = Plan { group: group.0, class, name, id: Some(id), tid: 0, carrier: Carrier::Owning };
         // SAFETY: the worker's storage moves along with it.
-        let worker = unsafe { light::create(plan, f) }?;
-        worker.lists().hold(&worker.node);
-        Ok(Worker(worker))
+        unsafe { light::create(plan, f) }.map(Self::held)
     }
 
     /// Makes a light worker that will call `entry` with an argument for [`Worker::begin`], and has `room` for its maker at [`Worker::room`]. Its id is the address of
@@ -334,9 +330,7 @@ impl Worker {
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<Worker, uth::Error> {
         let plan = Plan { group: group.0, class, name, id: None, tid: 0, carrier: Carrier::Light };
-        let worker = light::carve(plan, room, entry)?;
-        worker.lists().hold(&worker.node);
-        Ok(Worker(worker))
+        light::carve(plan, room, entry).map(Self::held)
     }
 
     /// Like [`Worker::carve`], for a worker with thread-local storage of its own. [`Worker::run`] ends with the destructors of its thread-locals.
@@ -352,9 +346,14 @@ impl Worker {
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<Worker, uth::Error> {
         let plan = Plan { group: group.0, class, name, id: None, tid: 0, carrier: Carrier::Owning };
-        let worker = light::carve(plan, room, entry)?;
+        light::carve(plan, room, entry).map(Self::held)
+    }
+
+    /// A new worker, by the right to run it.
+    #[inline(always)]
+    fn held(worker: &'static umcg::worker::Worker) -> Worker {
         worker.lists().hold(&worker.node);
-        Ok(Worker(worker))
+        Worker(worker)
     }
 
     /// The calling light worker, in the first frame of its entry function.
@@ -555,15 +554,15 @@ impl Running {
         unsafe { operation::worker_wait(self.inside, self.server, deadline) }
     }
 
-    /// Lets `next` run with the caller's server, and calls `f(argument)` on its stack once the caller is wholly suspended: so `f` may let others run the caller. No
-    /// server gets an event. Switches.
+    /// Lets `next` run with the caller's server, and calls `f(argument)` once the caller is wholly suspended: so `f` may let others run the caller. `f` is called on
+    /// the stack of `next`, or on the server's where one of the two [stays](threads_move) on its own kernel thread. No server gets an event. Switches.
     ///
     /// # Safety
-    /// As [`Running::wait`]; the caller has the right to run `next`, and passes the right to run itself to `f`; both were [carved](Worker::carve).
+    /// As [`Running::wait`]; the caller has the right to run `next`, and passes the right to run itself to `f`; neither was ever run by its tid.
     #[inline(always)]
     pub unsafe fn switch_with(self, next: Worker, f: unsafe extern "C" fn(*mut ()), argument: *mut ()) {
         next.0.lists().take(&next.0.node);
-        // SAFETY: both are the caller's, by the contract. The state of a carved worker that runs and stops stays HELD.
+        // SAFETY: both are the caller's, by the contract. The state of a worker that is run by token, and stops so, stays HELD.
         unsafe { self.inside.0.leave_with(self.server, next.0, f, argument) };
     }
 
@@ -581,7 +580,8 @@ impl Running {
     }
 }
 
-/// Whether thread workers move to their servers' kernel threads, so that any two workers can switch to each other directly.
+/// Whether thread workers move to their servers' kernel threads, so that any two workers can switch to each other directly. Where they stay on their own, a switch
+/// from or to one is two hand-overs between kernel threads.
 pub fn threads_move() -> bool {
     thread::carrier() == Carrier::Moving
 }

@@ -28,7 +28,17 @@ use umcg_context::lock::HoldLock;
 pub(crate) struct Mail {
     kind: AtomicU8,
     deadline: AtomicU64,
+    switch: UnsafeCell<Option<Switch>>,
     posted: AtomicU32,
+}
+
+/// What a letter of [`SWITCH`] says.
+pub(crate) struct Switch {
+    /// Whom to run.
+    pub(crate) next: &'static Worker,
+    /// What to call before that, now that the worker which left is wholly suspended.
+    pub(crate) f: unsafe extern "C" fn(*mut ()),
+    pub(crate) argument: *mut (),
 }
 
 /// Not an event: the server is to run another worker in the place of the one that left.
@@ -46,8 +56,19 @@ impl Mail {
         self.deadline.store(deadline.unwrap_or(u64::MAX), Relaxed);
     }
 
-    pub(crate) fn set_switch(&self) {
+    /// # Safety
+    /// The caller is the worker that runs on the box's server.
+    pub(crate) unsafe fn set_switch(&self, switch: Switch) {
+        // SAFETY: the server reads it once the caller has left, and nobody else does.
+        unsafe { self.switch.get().write(Some(switch)) };
         self.kind.store(SWITCH, Relaxed);
+    }
+
+    /// # Safety
+    /// The caller is the box's server, in its own flow.
+    unsafe fn take_switch(&self) -> Option<Switch> {
+        // SAFETY: who wrote it has left.
+        if self.kind.load(Relaxed) == SWITCH { unsafe { (*self.switch.get()).take() } } else { None }
     }
 
     /// From another kernel thread.
@@ -90,8 +111,6 @@ pub(crate) struct Server {
     /// What the layer above keeps with the server.
     pub(crate) upper: AtomicUsize,
     pub(crate) mail: Mail,
-    /// With a mail of SWITCH: whom to run.
-    pub(crate) next: Link<Worker>,
     /// How many times a worker has begun to run here: how the preemption tick sees that it still is the same one.
     pub(crate) turns: AtomicU64,
     pub(crate) seat: Seat,
@@ -106,7 +125,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-// SAFETY: the context is touched by the server's kernel thread only; everything else is atomics.
+// SAFETY: the context is touched by the server's kernel thread only, a letter by its writer and then by its reader; everything else is atomics.
 unsafe impl Sync for Server {}
 
 /// Descriptors that no one uses.
@@ -122,8 +141,12 @@ impl Server {
             vp: AtomicPtr::new(std::ptr::null_mut()),
             group: Link::none(),
             upper: AtomicUsize::new(0),
-            mail: Mail { kind: AtomicU8::new(SWITCH), deadline: AtomicU64::new(u64::MAX), posted: AtomicU32::new(0) },
-            next: Link::none(),
+            mail: Mail {
+                kind: AtomicU8::new(SWITCH),
+                deadline: AtomicU64::new(u64::MAX),
+                switch: UnsafeCell::new(None),
+                posted: AtomicU32::new(0),
+            },
             turns: AtomicU64::new(0),
             seat: Seat::new(),
             tick: preempt::Tick::new(),
@@ -177,31 +200,19 @@ impl Server {
         unsafe { &*self.vp.load(Relaxed) }
     }
 
-    /// Notes that `worker` runs here from now on.
+    /// Notes that `worker`, which is carried so, runs here from now on.
     #[inline(always)]
-    pub(crate) fn begin(&'static self, worker: &'static Worker) {
-        if worker.carrier() != Carrier::Light {
+    pub(crate) fn begin(&'static self, worker: &'static Worker, carrier: Carrier) {
+        if carrier != Carrier::Light {
             worker.server.set(Some(self)); // a light worker finds it in the storage that they share
         }
         self.current.set(Some(worker));
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// `begin` and `enter` for a light worker.
-    #[inline(always)]
-    pub(crate) fn begin_light(&'static self, worker: &'static Worker) {
-        self.current.set(Some(worker));
-        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
-        self.vp().current.store(worker.record.load(Relaxed), Relaxed);
-    }
-
-    /// A worker that is a uth is the one that runs on the server's virtual processor.
-    #[inline(always)]
-    pub(crate) fn enter(&self, worker: &Worker) {
-        if worker.is_uth() {
+        if matches!(carrier, Carrier::Light | Carrier::Owning) {
+            // It is the uth that runs on the server's virtual processor.
             self.vp().current.store(worker.record.load(Relaxed), Relaxed);
         }
-        if worker.carrier() == Carrier::Owning {
+        if carrier == Carrier::Owning {
             // SAFETY: it is, and the caller is about to run it.
             unsafe { worker.set_vp(Some(self.vp())) };
         }
@@ -234,10 +245,9 @@ impl Server {
     /// As [`Server::run`].
     #[inline(always)]
     unsafe fn attach(&'static self, worker: &'static Worker) {
-        self.begin(worker);
         match worker.carrier() {
             Carrier::Light => {
-                self.vp().current.store(worker.record.load(Relaxed), Relaxed);
+                self.begin(worker, Carrier::Light);
                 // SAFETY: the worker is suspended, and ours.
                 unsafe { Flow::leave(self.flow.get(), worker.flow()) };
                 // SAFETY: as above.
@@ -245,8 +255,8 @@ impl Server {
                 // SAFETY: back on the server's stack.
                 unsafe { Flow::arrive(self.flow.get()) };
             }
-            Carrier::Moving | Carrier::Owning => {
-                self.enter(worker);
+            carrier @ (Carrier::Moving | Carrier::Owning) => {
+                self.begin(worker, carrier);
                 // SAFETY: so is its storage; nothing touches any before the switch.
                 unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
                 // SAFETY: as above. Who comes back sets our own storage again.
@@ -255,20 +265,25 @@ impl Server {
                 unsafe { Flow::arrive(self.flow.get()) };
             }
             Carrier::Staying => {
+                self.begin(worker, Carrier::Staying);
                 worker.post_go();
                 self.mail.await_posted();
             }
         }
     }
 
-    /// The worker that left did so for another: publishes the one and runs the other, as often as that happens.
+    /// The worker that left did so for another: does what it asked for, and runs the other, as often as that happens.
     ///
     /// # Safety
     /// As [`Server::run`]; the letter is SWITCH.
     #[cold]
     unsafe fn attach_next(&'static self) {
-        while let (SWITCH, Some(left), Some(next)) = (self.mail.kind.load(Relaxed), self.current.get(), self.next.take()) {
-            left.publish();
+        // SAFETY: passed on.
+        while let Some(Switch { next, f, argument }) = unsafe { self.mail.take_switch() } {
+            // The one that left may run elsewhere as soon as `f` is called.
+            self.current.set(Some(next));
+            // SAFETY: the worker that left is wholly suspended, which is what `f` was to be called for.
+            unsafe { f(argument) };
             // SAFETY: passed on; the worker that left had the right to run `next`, and gave it to us.
             unsafe { self.attach(next) };
         }

@@ -23,7 +23,7 @@
 use super::group::Group;
 use super::helper::Helper;
 use super::idle::{Kind, Lists, Node, state};
-use super::server::Server;
+use super::server::{Server, Switch};
 use super::{group, preempt};
 use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
@@ -245,6 +245,14 @@ impl Worker {
     #[inline(always)]
     pub(crate) unsafe fn leave(&'static self, server: &'static Server, kind: Kind, deadline: Option<u64>) {
         server.mail.set(kind, deadline);
+        // SAFETY: passed on.
+        unsafe { self.leave_with_letter(server) };
+    }
+
+    /// # Safety
+    /// As [`Worker::leave`]; the letter is written.
+    #[inline(always)]
+    unsafe fn leave_with_letter(&'static self, server: &'static Server) {
         match self.carrier() {
             Carrier::Light => {
                 // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
@@ -274,21 +282,16 @@ impl Worker {
     /// As [`Worker::leave`]; `next` is another worker, which the caller has claimed or taken.
     pub(crate) unsafe fn leave_to(&'static self, server: &'static Server, next: &'static Worker, deadline: Option<u64>) {
         self.deadline.store(deadline.unwrap_or(u64::MAX), Relaxed);
-        if self.carrier() == Carrier::Staying || next.carrier() == Carrier::Staying {
-            server.next.set(Some(next));
-            server.mail.set_switch();
-            // SAFETY: passed on. The server publishes this worker and runs the next.
-            return unsafe { self.leave_for_switch(server) };
-        }
         let this = (self as *const Worker).cast_mut().cast::<()>();
-        // SAFETY: passed on; neither stays.
+        // SAFETY: passed on.
         unsafe { self.leave_with(server, next, publish, this) };
     }
 
-    /// Runs `next` with the caller's server, and calls `f(argument)` on its stack once the caller is wholly suspended.
+    /// Runs `next` with the caller's server, and calls `f(argument)` once the caller is wholly suspended: on the stack of `next`, or on the server's where one of
+    /// the two stays on its own kernel thread.
     ///
     /// # Safety
-    /// As [`Worker::leave_to`]; neither worker is `Staying`. `f` makes sure that somebody has the right to run the caller.
+    /// As [`Worker::leave_to`]. `f` makes sure that somebody has the right to run the caller.
     #[inline(always)]
     pub(crate) unsafe fn leave_with(
         &'static self,
@@ -299,12 +302,23 @@ impl Worker {
     ) {
         // Between two light workers the storage stays the server's.
         if self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
-            server.begin_light(next);
+            server.begin(next, Carrier::Light);
+        } else if self.carrier() == Carrier::Staying || next.carrier() == Carrier::Staying {
+            // SAFETY: passed on.
+            return unsafe { self.leave_by_server(server, next, f, argument) };
         } else {
-            server.begin(next);
-            server.enter(next);
+            let tp = match next.carrier() {
+                Carrier::Light => {
+                    server.begin(next, Carrier::Light);
+                    server.tp()
+                }
+                its => {
+                    server.begin(next, its);
+                    next.tp.load(Relaxed)
+                }
+            };
             // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.
-            unsafe { umcg_context::set_thread_pointer(next.tp_on(server)) };
+            unsafe { umcg_context::set_thread_pointer(tp) };
         }
         if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
             // SAFETY: `next` is suspended and claimed.
@@ -318,49 +332,32 @@ impl Worker {
         }
     }
 
+    /// The same by way of the server, which alone can hand its turn to another kernel thread, or take it back from there.
+    ///
     /// # Safety
-    /// As [`Worker::leave`]; the mail is set.
-    unsafe fn leave_for_switch(&'static self, server: &'static Server) {
-        if self.carrier() == Carrier::Staying {
-            server.mail.post();
-            return self.await_go();
-        }
-        if self.carrier() != Carrier::Light {
-            // SAFETY: as in `leave`.
-            unsafe { umcg_context::set_thread_pointer(server.tp()) };
-        }
-        if annotate::ON && self.carrier() == Carrier::Light {
-            // SAFETY: as in `leave`.
-            unsafe { Flow::leave(self.flow(), server.flow.get()) };
-        }
-        // SAFETY: as in `leave`.
-        unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
-        if annotate::ON && self.carrier() == Carrier::Light {
-            // SAFETY: back on the worker's stack.
-            unsafe { Flow::arrive(self.flow()) };
-        }
-    }
-
-    #[inline]
-    fn tp_on(&self, server: &Server) -> usize {
-        match self.tp.load(Relaxed) {
-            0 => server.tp(),
-            tp => tp,
-        }
-    }
-
-    /// Queues the WAIT of a worker that has left by a direct switch.
-    pub(crate) fn publish(&'static self) {
-        let deadline = self.deadline.load(Relaxed);
-        self.post(Kind::Wait, (deadline != u64::MAX).then_some(deadline));
+    /// As [`Worker::leave_with`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn leave_by_server(
+        &'static self,
+        server: &'static Server,
+        next: &'static Worker,
+        f: unsafe extern "C" fn(*mut ()),
+        argument: *mut (),
+    ) {
+        // SAFETY: the caller runs on the server.
+        unsafe { server.mail.set_switch(Switch { next, f, argument }) };
+        // SAFETY: passed on.
+        unsafe { self.leave_with_letter(server) };
     }
 }
 
-/// Runs on the stack of the next worker, once the one before is wholly suspended.
+/// Queues the WAIT of a worker that has left for another, once it is wholly suspended.
 unsafe extern "C" fn publish(worker: *mut ()) {
     // SAFETY: `leave_to` passed a worker; descriptors are never freed.
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
-    worker.publish();
+    let deadline = worker.deadline.load(Relaxed);
+    worker.post(Kind::Wait, (deadline != u64::MAX).then_some(deadline));
 }
 
 /// A worker's time inside the library: it is not preempted.
