@@ -75,7 +75,7 @@ pub(crate) fn register(group: &'static Group, id: u64, interval: u64) -> Result<
     }
     let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
-        free_home_stack(home);
+        leave_home(home);
         return give_back(worker);
     }
     set_role(Owner::Worker(worker));
@@ -90,7 +90,9 @@ fn give_back(worker: &'static Worker) -> Result<&'static Worker, Errno> {
     Err(Errno::NOMEM)
 }
 
-fn free_home_stack(home: &Home) {
+/// The thread is no worker, or none any more: gives back what it had as one.
+fn leave_home(home: &'static Home) {
+    preempt::stop(&home.tick);
     // SAFETY: the worker is at home, so the loop is suspended for ever, or was never begun.
     let stack = unsafe { &mut *home.stack.get() };
     // SAFETY: as above.
@@ -169,8 +171,7 @@ pub(crate) fn unregister(worker: &'static Worker) {
     set_role(Owner::Nobody);
     drop(inside);
     if let Some(home) = &worker.home {
-        free_home_stack(home);
-        preempt::stop(&home.tick);
+        leave_home(home);
     }
     release(worker);
 }
