@@ -10,7 +10,8 @@ use super::idle::{Kind, Lists};
 use super::worker::Worker;
 use super::{clock, thread};
 use crate::link::Link;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use umcg_context::lock::HoldLock;
 
 /// Is told that an event was posted. On any kernel thread, a home thread included: so it touches no thread-local storage.
@@ -18,8 +19,8 @@ pub(crate) type Hook = fn(usize);
 
 pub(crate) struct Group {
     pub(crate) lists: Lists,
-    /// A [`Hook`], or 0.
-    hook: AtomicUsize,
+    /// A [`Hook`], or null.
+    hook: AtomicPtr<()>,
     hook_argument: AtomicUsize,
     /// How many are using what belongs to the group's owner, and have to be waited for before that ends: see [`Group::visit`].
     visitors: AtomicUsize,
@@ -38,7 +39,7 @@ impl Group {
     const fn new() -> Group {
         Group {
             lists: Lists::new(clock, |node| thread::release(Worker::of(node))),
-            hook: AtomicUsize::new(0),
+            hook: AtomicPtr::new(null_mut()),
             hook_argument: AtomicUsize::new(0),
             visitors: AtomicUsize::new(0),
             next: Link::none(),
@@ -82,7 +83,7 @@ impl Group {
     pub(crate) fn set_hook(&self, hook: Option<Hook>, argument: usize) {
         self.hook_argument.store(argument, Relaxed);
         // ORDERING(hook.1): Release, pairs with hook.2: who sees the hook sees its argument.
-        self.hook.store(hook.map_or(0, |hook| hook as usize), Release);
+        self.hook.store(hook.map_or(null_mut(), |hook| hook as *mut ()), Release);
     }
 
     /// Posts an event of a worker of this group, and tells the hook.
@@ -92,8 +93,8 @@ impl Group {
         self.lists.post(&worker.node, kind, deadline);
         // ORDERING(hook.2): Acquire, pairs with hook.1.
         let hook = self.hook.load(Acquire);
-        // SAFETY: 0 or a hook that `set_hook` stored; `Option<fn>` represents null as None.
-        if let Some(hook) = unsafe { std::mem::transmute::<usize, Option<Hook>>(hook) } {
+        // SAFETY: null or a hook that `set_hook` stored; `Option<fn>` represents null as None.
+        if let Some(hook) = unsafe { std::mem::transmute::<*mut (), Option<Hook>>(hook) } {
             hook(self.hook_argument.load(Relaxed));
         }
     }
