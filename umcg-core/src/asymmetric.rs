@@ -28,12 +28,15 @@
 //! - UNDECIDED makes `light` a real fence, and `heavy` decides first; so a `light` that has not seen the decision yet is too strong, never too weak.
 //! - The registration is one of the address space. A fork copies it, so MODE and the kernel agree in the child too (there is a test); `execve` ends
 //!   it, and MODE with it.
-//! - A filter that is installed later, and refuses what was granted, leaves `heavy` with no means: it panics.
+//! - A filter that is installed later, and refuses what was granted, leaves `heavy` with no means: it ends the process with a message. To go on without the
+//!   fence would lose wake-ups and let two into one lock, now and then; a panic would do so too, in whoever lives on, or end quietly a thread that others wait for.
+//!   A program that filters its calls later, and membarrier with them, says so by UMCG_NO_MEMBARRIER, or before the first use.
 //!
 //! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other processes; changing a page's protection back and forth
 //! does the same on x86-64 only, and holds the address space's lock.
 
 use rustix::thread::{MembarrierCommand, membarrier};
+use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};
 
 const UNDECIDED: u8 = 0;
@@ -56,8 +59,7 @@ pub fn light() {
 /// The fence of the rare side: a full one, for the caller and for whoever calls [`light`]. A system call, and an interruption of each processor
 /// that runs a thread of this process.
 ///
-/// # Panics
-/// When the kernel refuses what it granted before: a filter of system calls was installed since.
+/// Ends the process when the kernel refuses what it granted before: a filter of system calls was installed since.
 #[inline]
 pub fn heavy() {
     if !init() {
@@ -100,9 +102,11 @@ fn decide() -> bool {
 #[cold]
 #[inline(never)]
 fn refused(error: rustix::io::Errno) -> ! {
-    panic!(
-        "membarrier(2), which was granted at the start, is refused now ({error}): set UMCG_NO_MEMBARRIER if system calls are filtered later"
+    let text = format!(
+        "umcg: membarrier(2), which was granted at the start, is refused now ({error}): set UMCG_NO_MEMBARRIER if system calls are filtered later; aborting\n"
     );
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    std::process::abort()
 }
 
 #[cfg(test)]
@@ -145,8 +149,8 @@ mod tests {
         });
     }
 
-    /// Runs `child` in a fork and says whether it returned true.
-    fn in_fork(child: impl FnOnce() -> bool) -> bool {
+    /// Runs `child` in a fork; the status of its end, which is 7 << 8 if it returned true.
+    fn in_fork(child: impl FnOnce() -> bool) -> i32 {
         // SAFETY: the child makes a few system calls and exits.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
@@ -158,13 +162,15 @@ mod tests {
         let mut status = 0;
         // SAFETY: `status` is ours.
         assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+        status
     }
 
-    /// A child of a fork has the registration too, or `heavy` would panic there.
+    const GOOD: i32 = 7 << 8;
+
+    /// A child of a fork has the registration too, or `heavy` would end it.
     #[test]
     fn a_fork_keeps_the_registration() {
-        assert!(!init() || in_fork(|| membarrier(MembarrierCommand::PrivateExpedited).is_ok()));
+        assert!(!init() || in_fork(|| membarrier(MembarrierCommand::PrivateExpedited).is_ok()) == GOOD);
     }
 
     /// From now on membarrier fails with EPERM in this process.
@@ -190,13 +196,27 @@ mod tests {
     /// Where a filter refuses the calls there are fences on both sides.
     #[test]
     fn decides_for_fences_under_a_filter() {
-        assert!(in_fork(|| {
+        let status = in_fork(|| {
             MODE.store(UNDECIDED, Relaxed);
             let filtered = filter();
             heavy();
             light();
             !filtered || (!init() && !is_asymmetric())
-        }));
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    /// Under a filter that came later it is the end.
+    #[test]
+    fn a_filter_that_comes_later_ends_the_process() {
+        let status = in_fork(|| {
+            if !init() || !filter() {
+                return true;
+            }
+            heavy();
+            false
+        });
+        assert!(status == GOOD || (libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT), "{status:#x}");
     }
 
     /// The decision stands.
