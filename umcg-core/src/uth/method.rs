@@ -181,6 +181,8 @@ mod portable {
         record.portable.store(below as *mut u8, Relaxed);
     }
 
+    /// # Safety
+    /// As `prepare` above; the record's method is a portable one.
     pub(super) unsafe fn prepare(record: &Record, driver: umcg_context::Entry, arg: *mut ()) {
         let base = record.stack_base();
         let size = record.stack_top() as usize - base as usize;
@@ -196,6 +198,8 @@ mod portable {
         }
     }
 
+    /// # Safety
+    /// As `switch` above; both are of this method.
     pub(super) unsafe fn switch(method: u8, old: &Record, new: &Record) {
         if method == SJLJ {
             // SAFETY: passed on.
