@@ -40,6 +40,7 @@ mod light;
 pub mod net;
 pub mod process;
 pub mod rt;
+pub mod select;
 mod server;
 pub mod sync;
 mod worker;

@@ -70,6 +70,18 @@ pub(crate) unsafe trait Queued {
     fn leave(&self, place: &Place, local: Option<&Local>) -> bool;
 }
 
+/// A queue that can be waited in beside others. What a place's note means, before and after, is the object's affair.
+///
+/// # Safety
+/// As [`Queued`]: what `enter_or_claim` does, it does under that lock.
+pub(crate) unsafe trait Source: Queued {
+    /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a place would be then.
+    fn serve_now(&self, note: usize) -> Option<usize>;
+
+    /// Puts the place into the queue. Or, if its waiter can be served at once: serves it if `claim` says that it is the caller's to be served, and does nothing if not.
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, local: Option<&Local>);
+}
+
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {

@@ -22,7 +22,7 @@
 use crate::rt::server::Local;
 use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
 use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single};
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -328,26 +328,6 @@ impl Semaphore {
         None
     }
 
-    /// Takes a wakeup for a waiter of many semaphores, which `claim` claims if nobody else has; or puts its place into the queue.
-    pub(super) fn enter_or_claim(&self, place: &Place, claim: impl FnOnce() -> bool) {
-        let mut word = self.lock();
-        if word & CLOSED != 0 {
-            if claim() {
-                place.note.set(NO_MORE);
-            }
-        } else if may_take(word, 1) {
-            if claim() {
-                place.note.set(SERVED);
-                word -= 1;
-            }
-        } else {
-            // SAFETY: as in `enter`.
-            unsafe { self.places.push(place, false) };
-            word |= WAITERS;
-        }
-        self.unlock(word);
-    }
-
     #[inline(never)]
     fn release_slow(&self, wakeups: u32) -> Result<(), Overflow> {
         wait::undisturbed(|local| {
@@ -364,13 +344,17 @@ impl Semaphore {
         })
     }
 
-    /// One that was told to try does not: another one may. Not for a strong semaphore.
-    pub(super) fn pass_on(&self, local: Option<&Local>) {
-        let mut word = self.lock() & !WOKEN;
-        let mut served = ClaimedList::new();
-        self.serve(&mut word, &mut served);
-        self.unlock(word);
-        served.resume(local);
+    /// One that was told to try, of a barging semaphore, does. Either way another one may after it.
+    pub(super) fn take_as_told(&self) -> bool {
+        let taken = self.try_acquire().is_ok();
+        wait::undisturbed(|local| {
+            let mut word = self.lock() & !WOKEN;
+            let mut served = ClaimedList::new();
+            self.serve(&mut word, &mut served);
+            self.unlock(word);
+            served.resume(local);
+        });
+        taken
     }
 
     /// Hands out what there is, under the lock.
@@ -434,6 +418,36 @@ unsafe impl Queued for Semaphore {
         self.unlock(word);
         served.resume(local);
         left
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Source for Semaphore {
+    fn serve_now(&self, _: usize) -> Option<usize> {
+        match self.try_acquire() {
+            Ok(()) => Some(SERVED),
+            Err(TryAcquireError::Closed) => Some(NO_MORE),
+            Err(TryAcquireError::Empty) => None,
+        }
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: Option<&Local>) {
+        let mut word = self.lock();
+        if word & CLOSED != 0 {
+            if claim() {
+                place.note.set(NO_MORE);
+            }
+        } else if may_take(word, 1) {
+            if claim() {
+                place.note.set(SERVED);
+                word -= 1;
+            }
+        } else {
+            // SAFETY: as in `enter`.
+            unsafe { self.places.push(place, false) };
+            word |= WAITERS;
+        }
+        self.unlock(word);
     }
 }
 

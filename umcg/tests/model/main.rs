@@ -33,6 +33,12 @@ mod per_server;
 )]
 mod rt;
 #[cfg(shuttle)]
+#[allow(missing_docs, dead_code, unreachable_pub, reason = "as above")]
+#[path = "../../src/select"]
+mod select {
+    pub(crate) mod engine;
+}
+#[cfg(shuttle)]
 mod semaphore;
 #[cfg(shuttle)]
 #[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]

@@ -1,0 +1,3 @@
+//! Waiting for whichever of many things comes first.
+
+pub(crate) mod engine;
