@@ -8,7 +8,7 @@
 //! | `builder`, `global` | the runtime as its owner has it, and the one of whoever has none |
 //! | `spawn`, `scope`, `join` | making workers, and waiting for their end |
 //! | `park`, `handle` | how a worker or thread stops, and who makes it go on |
-//! | `wait` | the same for who stands in queues |
+//! | `wait`, `spin` | the same for who stands in queues, and the lock of a queue |
 //! | `time`, `wheel` | deadlines: `sleep`, `timeout` |
 //! | `cancel` | asking a worker to end |
 //! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
@@ -40,6 +40,7 @@ pub mod scheduler;
 mod scope;
 pub(crate) mod server;
 mod spawn;
+pub(crate) mod spin;
 pub(crate) mod sync;
 mod task;
 pub(crate) mod time;
