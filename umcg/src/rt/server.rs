@@ -50,7 +50,8 @@ impl Load for Slot {
 }
 
 #[repr(align(128))]
-pub(crate) struct Local {
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub struct Local {
     here: Here,
     shared: *const Shared,
     step: Cell<Step>,
@@ -72,7 +73,9 @@ pub(crate) struct Local {
     /// How often it looks for work before it sleeps: as far as that has been of use.
     pub(crate) patience: Cell<u32>,
     /// What the scheduler says of the worker that runs here; `u64::MAX` for none. Read by who looks whom to preempt.
-    pub(crate) rank: AtomicU64,
+    rank: AtomicU64,
+    /// The rank for which that worker is to be preempted, since this server last asked the scheduler; `u64::MAX` for none. Written by others.
+    asked: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -110,6 +113,9 @@ impl Local {
     /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by the scheduler.
     #[inline(always)]
     fn pick(&self) -> Option<Runnable> {
+        if self.shared().ranked {
+            return self.pick_ranked();
+        }
         // Its owner's own hint is exact, but for who was taken away just now.
         if self.slot.hint() == 0 {
             self.streak.set(0);
@@ -121,6 +127,18 @@ impl Local {
         }
         self.streak.set(streak + 1);
         self.take_slot().map(|(worker, _)| worker)
+    }
+
+    /// Whom to run next where workers have ranks, and so there is no slot.
+    #[cold]
+    #[inline(never)]
+    fn pick_ranked(&self) -> Option<Runnable> {
+        let scheduler = &self.shared().scheduler;
+        // First: for whom it is asked from here on, the scheduler may not have known.
+        self.asked.store(u64::MAX, Relaxed);
+        let next = scheduler.next(&self.here);
+        self.rank.store(next.as_ref().map_or(u64::MAX, |worker| scheduler.rank(worker)), Relaxed);
+        next
     }
 
     #[inline(always)]
@@ -257,9 +275,6 @@ impl Running {
         let local = self.local();
         local.step.set(step);
         local.left.set(Some(self.task()));
-        if local.shared().ranked {
-            local.note_rank(&next);
-        }
         let argument = self.local.cast_mut().cast();
         // SAFETY: as in `leave`; the Runnable was the right to run the other, and `take_step` has that to run the caller.
         unsafe { self.running.switch_with(next.into_task().worker(), take_step, argument) };
@@ -357,6 +372,7 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         looks: AtomicU64::new(0),
         patience: Cell::new(0),
         rank: AtomicU64::new(u64::MAX),
+        asked: AtomicU64::new(u64::MAX),
         stopped: AtomicBool::new(false),
     });
     let local = shared.seats[index].enter(local, server);
@@ -414,11 +430,30 @@ impl Local {
         self.pick()
     }
 
-    #[cold]
-    fn note_rank(&self, worker: &Runnable) {
-        let rank = self.shared().scheduler.rank(worker);
-        self.rank.store(rank, Relaxed);
-        self.shared().urgent_is_served(rank);
+    /// The rank of who runs here, or will once who does is preempted.
+    pub(crate) fn urgency(&self) -> u64 {
+        self.rank.load(Relaxed).min(self.asked.load(Relaxed))
+    }
+
+    /// Whether somebody runs here who is less urgent than one of this rank.
+    pub(crate) fn runs_less_urgent(&self, rank: u64) -> bool {
+        let running = self.rank.load(Relaxed);
+        running > rank && running != u64::MAX
+    }
+
+    /// Asks for preemption, for a worker of this rank. Who does it then preempts the server.
+    pub(crate) fn ask(&self, rank: u64) {
+        self.asked.fetch_min(rank, Relaxed);
+    }
+
+    /// For what rank preemption was asked for, and has not happened; none if it was not.
+    pub(crate) fn asked(&self) -> Option<u64> {
+        Some(self.asked.load(Relaxed)).filter(|rank| *rank != u64::MAX)
+    }
+
+    /// Takes that back; `u64::MAX` where it has happened since.
+    pub(crate) fn take_request(&self) -> u64 {
+        self.asked.swap(u64::MAX, Relaxed)
     }
 
     /// Whom to run next.
@@ -446,10 +481,6 @@ impl Local {
 
     #[inline(always)]
     pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
-        let shared = self.shared();
-        if shared.ranked {
-            self.note_rank(&worker);
-        }
         let worker = worker.into_task().worker();
         // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
         match unsafe { server.run(worker) } {

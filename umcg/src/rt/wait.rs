@@ -65,7 +65,8 @@ const MOST_LOOKS: u32 = 256;
 ///
 /// # Safety
 /// `leave` does what it says, under the lock under which places are entered and claimed.
-pub(crate) unsafe trait Queued {
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub unsafe trait Queued {
     /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock.
     fn leave(&self, place: &Place, local: Option<&Local>) -> bool;
 }
@@ -74,7 +75,8 @@ pub(crate) unsafe trait Queued {
 ///
 /// # Safety
 /// As [`Queued`]: what `enter_or_claim` does, it does under that lock.
-pub(crate) unsafe trait Source: Queued {
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub unsafe trait Source: Queued {
     /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a place would be then.
     fn serve_now(&self, note: usize) -> Option<usize>;
 
@@ -107,7 +109,8 @@ pub(crate) struct Waiter {
 }
 
 /// Where a waiter stands in a queue. Its cells belong to who has the queue's lock.
-pub(crate) struct Place {
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub struct Place {
     next: Cell<*const Place>,
     before: Cell<*const Place>,
     waiter: Cell<*const Waiter>,
@@ -115,6 +118,12 @@ pub(crate) struct Place {
     is_queued: Cell<bool>,
     /// What the object keeps with it.
     pub(crate) note: Cell<usize>,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place").finish_non_exhaustive()
+    }
 }
 
 impl Place {
@@ -150,6 +159,12 @@ impl Place {
 pub(crate) struct Places {
     /// The last in a circle; null for none.
     last: Cell<*const Place>,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places::new()
+    }
 }
 
 // SAFETY: the lock of its object is around all that touches it.

@@ -1,3 +1,128 @@
-//! Waiting for whichever of many things comes first.
+//! Waiting for whichever of many things comes first: over semaphores, tubes, locks, events, the ends of workers, times, and objects of one's own.
+//!
+//! What is waited for is an *operation*: [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`], [`taking`], and so on. Exactly one of them is done,
+//! and the others are as if nobody had asked: nothing is taken and put back, nothing is lost when the wait is cancelled, no wake-up goes astray. The macro
+//! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`] for any number. An operation keeps what it needs for its wait, and can be used again.
+//!
+//! ```
+//! use umcg::sync::Semaphore;
+//! use std::time::Duration;
+//!
+//! let (red, green) = (Semaphore::new(0), Semaphore::new(1));
+//! let colour = umcg::select! {
+//!     taken = red.acquiring() => { taken.unwrap(); "red" },
+//!     taken = green.acquiring() => { taken.unwrap(); "green" },
+//!     () = umcg::select::after(Duration::from_secs(1)) => "none",
+//! };
+//! assert_eq!(colour, "green");
+//! ```
 
+mod custom;
 pub(crate) mod engine;
+mod macros;
+pub(crate) mod operation;
+
+pub use custom::{Taking, Waitable, Waiters, taking, wait_for};
+pub use operation::{Operation, Selectable, Timer, after, at};
+
+use crate::rt::time;
+use crate::rt::wait::{Place, Source};
+use std::time::{Duration, Instant};
+
+const REASON: &&str = &"select";
+
+/// How to wait: for operations by their index.
+///
+/// ```
+/// use umcg::{select::Select, sync::Semaphore};
+///
+/// let semaphores: Vec<_> = (0..3).map(|index| Semaphore::new(index / 2)).collect();
+/// let mut operations: Vec<_> = semaphores.iter().map(Semaphore::acquiring).collect();
+/// assert_eq!(Select::new().wait(&mut operations), 2);
+/// assert_eq!(Select::new().try_wait(&mut operations), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Select {
+    is_biased: bool,
+}
+
+impl Select {
+    /// Fair: none of those that are ready at once is preferred.
+    pub const fn new() -> Select {
+        Select { is_biased: false }
+    }
+
+    /// Of those that are ready at once the first is preferred.
+    pub const fn biased(mut self) -> Select {
+        self.is_biased = true;
+        self
+    }
+
+    /// Waits until one of the operations is done, and returns its index. A point of cancellation if it has to wait. Switches.
+    ///
+    /// # Panics
+    /// When there is none: it would wait for ever.
+    pub fn wait(self, operations: &mut [impl Selectable]) -> usize {
+        assert!(!operations.is_empty(), "select: nothing to wait for");
+        // Without a deadline it returns when something is done.
+        self.wait_nanos(operations, u64::MAX).unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
+    }
+
+    /// Like [`Select::wait`], if one can be done at once. Never waits.
+    pub fn try_wait(self, operations: &mut [impl Selectable]) -> Option<usize> {
+        let set = Operations(operations);
+        engine::try_any(&set, self.start(set.0.len())).or_else(|| set.due())
+    }
+
+    /// Like [`Select::wait`], until `deadline` at most.
+    pub fn wait_deadline(self, operations: &mut [impl Selectable], deadline: Instant) -> Option<usize> {
+        self.wait_nanos(operations, time::nanos(deadline))
+    }
+
+    /// Like [`Select::wait`], for `timeout` at most.
+    pub fn wait_timeout(self, operations: &mut [impl Selectable], timeout: Duration) -> Option<usize> {
+        self.wait_nanos(operations, time::after(timeout))
+    }
+
+    fn wait_nanos(self, operations: &mut [impl Selectable], deadline: u64) -> Option<usize> {
+        let set = Operations(operations);
+        let deadline = set.0.iter().fold(deadline, |deadline, operation| deadline.min(operation.deadline()));
+        engine::any(&set, self.start(set.0.len()), REASON, deadline).or_else(|| set.due())
+    }
+
+    fn start(self, len: usize) -> usize {
+        if self.is_biased { 0 } else { engine::rotation(len) }
+    }
+}
+
+struct Operations<'a, S>(&'a [S]);
+
+impl<S: Selectable> Operations<'_, S> {
+    /// The first whose time has come.
+    fn due(&self) -> Option<usize> {
+        let now = time::now();
+        self.0.iter().position(|operation| operation.deadline() <= now)
+    }
+}
+
+impl<S: Selectable> engine::Set for Operations<'_, S> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        self.0[index].source()
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        self.0[index].place()
+    }
+
+    fn note(&self, index: usize) -> usize {
+        self.0[index].note()
+    }
+
+    fn finish(&self, index: usize, note: usize) -> bool {
+        self.0[index].finish(note)
+    }
+}

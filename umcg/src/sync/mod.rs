@@ -7,4 +7,4 @@ mod any;
 mod semaphore;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
-pub use semaphore::{AcquireError, Closed, Overflow, Permit, Semaphore, TryAcquireError};
+pub use semaphore::{AcquireError, Acquiring, Closed, Overflow, Permit, Semaphore, TryAcquireError};

@@ -23,6 +23,8 @@ use crate::rt::server::Local;
 use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
+use crate::select::operation::{Operation, Parts};
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -216,6 +218,11 @@ impl Semaphore {
     pub fn access(&self) -> Result<Permit<'_>, Closed> {
         self.acquire()?;
         Ok(Permit { semaphore: self, wakeups: 1 })
+    }
+
+    /// [`Semaphore::acquire`] as an operation, to wait for it beside others: see [`select`](mod@crate::select).
+    pub fn acquiring(&self) -> Acquiring<'_> {
+        Acquiring { semaphore: self, place: Place::new(), outcome: Cell::new(None) }
     }
 
     /// Adds so many wakeups: waiters get them in their order. Does not switch.
@@ -500,5 +507,40 @@ impl Drop for Permit<'_> {
     fn drop(&mut self) {
         // What was taken fits again, unless somebody has released more than the semaphore can keep: then that much is lost, as it would be there.
         let _ = self.semaphore.release(self.wakeups);
+    }
+}
+
+/// Takes a wakeup, when it is selected. By [`Semaphore::acquiring`].
+#[derive(Debug)]
+pub struct Acquiring<'a> {
+    semaphore: &'a Semaphore,
+    place: Place,
+    outcome: Cell<Option<Result<(), Closed>>>,
+}
+
+impl Parts for Acquiring<'_> {
+    fn source(&self) -> Option<&dyn Source> {
+        Some(self.semaphore)
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn note(&self) -> usize {
+        1
+    }
+
+    fn finish(&self, note: usize) -> bool {
+        self.outcome.set(Some(if note == NO_MORE { Err(Closed) } else { Ok(()) }));
+        note != TRY || self.semaphore.take_as_told()
+    }
+}
+
+impl Operation for Acquiring<'_> {
+    type Output = Result<(), Closed>;
+
+    fn outcome(&mut self) -> Result<(), Closed> {
+        self.outcome.take().expect("the operation was not selected")
     }
 }

@@ -37,6 +37,7 @@ mod rt;
 #[path = "../../src/select"]
 mod select {
     pub(crate) mod engine;
+    pub(crate) mod operation;
 }
 #[cfg(shuttle)]
 mod semaphore;

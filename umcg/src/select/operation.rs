@@ -1,0 +1,117 @@
+//! What `select` waits for.
+
+use crate::rt::time;
+use crate::rt::wait::{Place, Source};
+use std::time::{Duration, Instant};
+
+/// What the loop under `select` asks of an operation. Not for others to implement: what they have is a [`Waitable`](super::Waitable).
+pub trait Parts {
+    /// Whose queue it waits in; none if nobody serves it but the clock.
+    #[doc(hidden)]
+    fn source(&self) -> Option<&dyn Source>;
+
+    /// Its place there.
+    #[doc(hidden)]
+    fn place(&self) -> &Place;
+
+    /// What the source is told.
+    #[doc(hidden)]
+    fn note(&self) -> usize {
+        0
+    }
+
+    /// It was served. False when that was a hint only.
+    #[doc(hidden)]
+    fn finish(&self, note: usize) -> bool;
+
+    /// When it is done by itself, in nanoseconds; `u64::MAX` for never.
+    #[doc(hidden)]
+    fn deadline(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// Something that one can [select](super::Select), beside others.
+pub trait Selectable: Parts {}
+
+impl<P: Parts + ?Sized> Selectable for P {}
+
+impl<P: Parts + ?Sized> Parts for &mut P {
+    #[inline]
+    fn source(&self) -> Option<&dyn Source> {
+        (**self).source()
+    }
+
+    #[inline]
+    fn place(&self) -> &Place {
+        (**self).place()
+    }
+
+    #[inline]
+    fn note(&self) -> usize {
+        (**self).note()
+    }
+
+    #[inline]
+    fn finish(&self, note: usize) -> bool {
+        (**self).finish(note)
+    }
+
+    #[inline]
+    fn deadline(&self) -> u64 {
+        (**self).deadline()
+    }
+}
+
+/// One whose result has a type.
+pub trait Operation: Selectable {
+    /// What comes of it.
+    type Output;
+
+    /// What came of it, once it was selected.
+    ///
+    /// # Panics
+    /// When it was not.
+    fn outcome(&mut self) -> Self::Output;
+}
+
+/// Done at a time. By [`at`] and [`after`].
+#[derive(Debug)]
+pub struct Timer {
+    deadline: u64,
+    place: Place,
+}
+
+/// Done at this time.
+pub fn at(deadline: Instant) -> Timer {
+    Timer { deadline: time::nanos(deadline), place: Place::new() }
+}
+
+/// Done so long after this call.
+pub fn after(duration: Duration) -> Timer {
+    Timer { deadline: time::after(duration), place: Place::new() }
+}
+
+impl Parts for Timer {
+    fn source(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn finish(&self, _: usize) -> bool {
+        unreachable!("nobody serves a timer")
+    }
+
+    fn deadline(&self) -> u64 {
+        self.deadline
+    }
+}
+
+impl Operation for Timer {
+    type Output = ();
+
+    fn outcome(&mut self) {}
+}
