@@ -370,7 +370,7 @@ impl Worker {
     /// its own then runs the destructors of its thread-locals, and uses none afterwards.
     ///
     /// # Safety
-    /// Called by the worker itself, once, after [`Worker::begin`].
+    /// Called by the worker itself, after [`Worker::begin`]. Once; or again, for what the first call left that has a destructor: it may use thread-locals, too.
     #[inline]
     pub unsafe fn run(self, f: impl FnOnce()) {
         light::run_guarded(self.0, f);
