@@ -1,12 +1,8 @@
 //! The crate may: stackful coroutines on a pool of threads.
 
-use super::stackful::Stackful;
+use super::stackful::{Stackful, with_names_of_std};
 use anyhow::{Result, anyhow};
 use may::coroutine::{self, Coroutine, JoinHandle};
-use may::net::{TcpListener, TcpStream};
-use std::io;
-use std::net::Ipv4Addr;
-use std::time::Duration;
 
 /// There is one runtime in a process, which starts by itself.
 pub(super) struct May;
@@ -19,10 +15,9 @@ impl May {
 }
 
 impl Stackful for May {
-    type Join<T: Send + 'static> = JoinHandle<T>;
+    with_names_of_std!(may::coroutine, may::net);
+
     type Handle = Coroutine;
-    type Listener = TcpListener;
-    type Stream = TcpStream;
 
     fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         Self::spawn(f).join().map_err(|_| anyhow!("a coroutine panicked"))
@@ -33,37 +28,7 @@ impl Stackful for May {
         unsafe { coroutine::spawn(f) }
     }
 
-    fn join<T: Send + 'static>(join: JoinHandle<T>) -> T {
-        join.join().expect("a coroutine of the bench panicked")
-    }
-
     fn handle<T: Send + 'static>(join: &JoinHandle<T>) -> Coroutine {
         join.coroutine().clone()
-    }
-
-    fn park() {
-        coroutine::park();
-    }
-
-    fn unpark(handle: &Coroutine) {
-        handle.unpark();
-    }
-
-    fn yield_now() {
-        coroutine::yield_now();
-    }
-
-    fn sleep(nap: Duration) {
-        coroutine::sleep(nap);
-    }
-
-    fn listen() -> io::Result<(TcpListener, u16)> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
-        Ok((listener, port))
-    }
-
-    fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-        Ok(listener.accept()?.0)
     }
 }

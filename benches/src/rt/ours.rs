@@ -1,11 +1,8 @@
 //! Our own runtime, with both kinds of workers.
 
-use super::stackful::Stackful;
+use super::stackful::{Stackful, with_names_of_std};
 use anyhow::{Result, anyhow};
-use std::io;
-use std::net::Ipv4Addr;
 use std::time::Duration;
-use umcg::net::{TcpListener, TcpStream};
 use umcg::rt::scheduler::Priority;
 use umcg::{Builder, Handle, JoinHandle, Runtime};
 
@@ -37,10 +34,9 @@ impl<const LIGHT: bool> Ours<LIGHT> {
 }
 
 impl<const LIGHT: bool> Stackful for Ours<LIGHT> {
-    type Join<T: Send + 'static> = JoinHandle<T>;
+    with_names_of_std!(umcg, umcg::net);
+
     type Handle = Handle;
-    type Listener = TcpListener;
-    type Stream = TcpStream;
 
     fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         // SAFETY: nothing here keeps anything of the thread's across a switch.
@@ -57,38 +53,8 @@ impl<const LIGHT: bool> Stackful for Ours<LIGHT> {
         }
     }
 
-    fn join<T: Send + 'static>(join: JoinHandle<T>) -> T {
-        join.join().expect("a worker of the bench panicked")
-    }
-
     fn handle<T: Send + 'static>(join: &JoinHandle<T>) -> Handle {
         join.handle()
-    }
-
-    fn park() {
-        umcg::park();
-    }
-
-    fn unpark(handle: &Handle) {
-        handle.unpark();
-    }
-
-    fn yield_now() {
-        umcg::yield_now();
-    }
-
-    fn sleep(nap: Duration) {
-        umcg::sleep(nap);
-    }
-
-    fn listen() -> io::Result<(TcpListener, u16)> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
-        Ok((listener, port))
-    }
-
-    fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-        Ok(listener.accept()?.0)
     }
 
     fn spawn_batch(f: impl FnOnce() + Send + 'static) {

@@ -39,6 +39,46 @@ pub(super) trait Stackful: Sync + 'static {
     }
 }
 
+/// The part of [`Stackful`] that is there under std's names: in `$flow` those of `std::thread`, in `$net` those of `std::net`.
+macro_rules! with_names_of_std {
+    ($($flow:ident)::+, $($net:ident)::+) => {
+        type Join<T: Send + 'static> = $($flow)::+::JoinHandle<T>;
+        type Listener = $($net)::+::TcpListener;
+        type Stream = $($net)::+::TcpStream;
+
+        fn join<T: Send + 'static>(join: Self::Join<T>) -> T {
+            join.join().expect("a worker of the bench panicked")
+        }
+
+        fn park() {
+            $($flow)::+::park();
+        }
+
+        fn unpark(handle: &Self::Handle) {
+            handle.unpark();
+        }
+
+        fn yield_now() {
+            $($flow)::+::yield_now();
+        }
+
+        fn sleep(nap: std::time::Duration) {
+            $($flow)::+::sleep(nap);
+        }
+
+        fn listen() -> std::io::Result<(Self::Listener, u16)> {
+            let listener = Self::Listener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+            let port = listener.local_addr()?.port();
+            Ok((listener, port))
+        }
+
+        fn accept(listener: &Self::Listener) -> std::io::Result<Self::Stream> {
+            Ok(listener.accept()?.0)
+        }
+    };
+}
+pub(super) use with_names_of_std;
+
 /// The benches of a runtime with stacks.
 pub(super) struct Of<S>(pub(super) S);
 
