@@ -3,7 +3,7 @@
 #
 #   ci/sanitizers.sh [address] [thread] [valgrind]      all three when none is named
 #
-# Each job first runs a program with a planted bug (umcg-context/tests/planted.rs) and fails unless its tool finds that bug.
+# Each job first runs programs with a planted bug (tests/planted.rs of umcg-context and umcg) and fails unless its tool finds that bug.
 # A job whose tool is missing is skipped loudly: a reason on standard error, and the others go on.
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,21 +17,30 @@ say() {
     echo "sanitizers.sh: $*" >&2
 }
 
-# must_find TEST WORDS COMMAND...: the command runs the planted bug TEST; it has to fail and to say WORDS.
+# must_find PACKAGE TEST WORDS COMMAND...: the command runs the planted bug TEST of the package; it has to fail and to say WORDS.
 must_find() {
-    test=$1
-    words=$2
-    shift 2
-    if "$@" -p umcg-context --test planted -- --ignored --exact "$test" > "$log" 2>&1; then
-        say "$test: the planted bug went through"
+    package=$1
+    test=$2
+    words=$3
+    shift 3
+    if "$@" -p "$package" --test planted -- --ignored --exact "$test" > "$log" 2>&1; then
+        say "$package, $test: the planted bug went through"
         return 1
     fi
     if ! grep -q "$words" "$log"; then
         cat "$log" >&2
-        say "$test: failed, but not with \"$words\""
+        say "$package, $test: failed, but not with \"$words\""
         return 1
     fi
-    say "$test: the planted bug was found"
+    say "$package, $test: the planted bug was found"
+}
+
+# runtime COMMAND...: the command tests the runtime and its I/O. Sanitizers keep state of their own a thread, so full workers are threads: what only those with a block
+# do is left out (exact turns, counts of switches, dumps, preemption by rank), as in ci/test.sh.
+runtime() {
+    "$@" --test net --test fs --test process
+    "$@" --test rt -- aborts:: fairness:: futures:: joins:: kernel:: lives:: locals:: parks:: scopes:: sleeps:: timeouts:: \
+        --skip destructors_of_locals_that_wait
 }
 
 # nightly [COMPONENT]: whether there is a nightly toolchain, with the component.
@@ -48,13 +57,15 @@ job_address() {
     fi
     # A target folder of its own: the flags go into every crate, and would throw away what other builds made.
     export CARGO_TARGET_DIR="$base/asan" RUSTFLAGS="-Zsanitizer=address --cfg umcg_asan"
-    must_find address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
+    must_find umcg-context address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
     timeout 900 cargo +nightly test -p umcg-context --target "$host" --lib --tests --no-fail-fast
     # A thread worker's home thread has the worker's thread-local storage, so the copies of frames that detect their use after
     # return, which are found through it, are off here. Descriptors are never freed.
     export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0
     timeout 900 cargo +nightly test -p umcg-core --target "$host" --lib --tests --no-fail-fast
     timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --test stress --no-fail-fast
+    must_find umcg address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
+    runtime timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast
 }
 
 job_thread() {
@@ -64,7 +75,7 @@ job_thread() {
         return 0
     fi
     export CARGO_TARGET_DIR="$base/tsan" RUSTFLAGS="-Zsanitizer=thread --cfg umcg_tsan"
-    must_find thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
+    must_find umcg-context thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
     # Thread workers stay on their own kernel threads, since ThreadSanitizer would take home thread and worker for one thread.
     # It also holds a signal back until the next system call, so nothing is preempted.
     export UMCG_NO_FSGSBASE=1
@@ -80,7 +91,7 @@ job_valgrind() {
     fi
     name=$(echo "$host" | tr 'a-z-' 'A-Z_')
     export "CARGO_TARGET_${name}_RUNNER=valgrind -q --error-exitcode=9"
-    must_find valgrind "Invalid read" timeout 900 cargo test --target "$host"
+    must_find umcg-context valgrind "Invalid read" timeout 900 cargo test --target "$host"
     status=0
     timeout 900 cargo test -p umcg-context --features portable --target "$host" --lib --tests --no-fail-fast > "$log" 2>&1 || status=$?
     cat "$log"
