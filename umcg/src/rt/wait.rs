@@ -67,8 +67,8 @@ const MOST_LOOKS: u32 = 256;
 /// `leave` does what it says, under the lock under which places are entered and claimed.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub unsafe trait Queued {
-    /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock.
-    fn leave(&self, place: &Place, local: Option<&Local>) -> bool;
+    /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock; it resumes who was served thereby.
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool;
 }
 
 /// A queue that can be waited in beside others. What a place's note means, before and after, is the object's affair.
@@ -81,7 +81,7 @@ pub unsafe trait Source: Queued {
     fn serve_now(&self, note: usize) -> Option<usize>;
 
     /// Puts the place into the queue. Or, if its waiter can be served at once: serves it if `claim` says that it is the caller's to be served, and does nothing if not.
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, local: Option<&Local>);
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList);
 }
 
 /// How a wait ended.
@@ -146,6 +146,11 @@ impl Place {
         self.note.set(note);
     }
 
+    /// Whether the same wait stands in both.
+    pub(crate) fn is_of_same_wait(&self, other: &Place) -> bool {
+        std::ptr::eq(self.waiter.get(), other.waiter.get())
+    }
+
     /// Claims its waiter for who has the queue's lock. False when somebody else has.
     #[inline]
     fn claim(&self) -> bool {
@@ -187,6 +192,12 @@ impl Places {
         let last = unsafe { self.last.get().as_ref() }?;
         // SAFETY: likewise, as the circle is closed.
         Some(unsafe { &*last.next.get() })
+    }
+
+    /// The one behind `place`, which is in the queue.
+    pub(crate) fn after(&self, place: &Place) -> Option<&Place> {
+        // SAFETY: as in `first`.
+        (!std::ptr::eq(self.last.get(), place)).then(|| unsafe { &*place.next.get() })
     }
 
     /// Puts a place behind all others, or before them.
@@ -250,6 +261,33 @@ impl Places {
         }
     }
 
+    /// The first that is wanted.
+    #[inline]
+    pub(crate) fn find(&self, mut is_wanted: impl FnMut(&Place) -> bool) -> Option<&Place> {
+        let mut place = self.first()?;
+        loop {
+            if is_wanted(place) {
+                return Some(place);
+            }
+            if std::ptr::eq(place, self.last.get()) {
+                return None;
+            }
+            // SAFETY: the circle is closed, and places leave it before they end.
+            place = unsafe { &*place.next.get() };
+        }
+    }
+
+    /// Takes the first that is wanted and whose waiter the caller can claim, and claims it.
+    #[inline]
+    pub(crate) fn claim_where(&self, mut is_wanted: impl FnMut(&Place) -> bool) -> Option<Claimed> {
+        loop {
+            let claimed = self.claim(self.find(&mut is_wanted)?);
+            if claimed.is_some() {
+                return claimed;
+            }
+        }
+    }
+
     /// Takes a place out, and claims its waiter; none if somebody else has.
     #[inline]
     pub(crate) fn claim(&self, place: &Place) -> Option<Claimed> {
@@ -279,8 +317,9 @@ impl Claimed {
     }
 }
 
-/// Waiters that were claimed under one lock, to be resumed after it.
-pub(crate) struct ClaimedList {
+/// Waiters that were claimed under locks, to be resumed when the caller has none.
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub struct ClaimedList {
     first: *const Place,
     last: *const Place,
 }
@@ -351,11 +390,11 @@ fn wake(waiter: &Waiter, task: &'static Task) {
 
 impl Waiter {
     #[inline]
-    fn new(task: &'static Task, is_worker: bool, deadline: u64) -> Waiter {
+    fn new(task: &'static Task, is_worker: bool, deadline: u64, to_the_end: bool) -> Waiter {
         Waiter {
             task,
             is_worker,
-            may_be_cut: cancel::may_be_cut(task),
+            may_be_cut: !to_the_end && cancel::may_be_cut(task),
             claim: AtomicU32::new(WAITING),
             done: AtomicBool::new(false),
             deadline,
@@ -385,18 +424,18 @@ impl Waiter {
 
     /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from going on; not preempted.
     #[inline]
-    fn revoke(&self, local: Option<&Local>) -> bool {
+    fn revoke(&self, served: &mut ClaimedList) -> bool {
         let is_asked = self.may_be_cut && cancel::is_asked(self.task);
-        (is_asked || (self.deadline != u64::MAX && time::now() >= self.deadline)) && self.take_away(local)
+        (is_asked || (self.deadline != u64::MAX && time::now() >= self.deadline)) && self.take_away(served)
     }
 
     #[cold]
-    fn take_away(&self, local: Option<&Local>) -> bool {
+    fn take_away(&self, served: &mut ClaimedList) -> bool {
         let Some((queued, place)) = self.single.get() else { return self.claim(REVOKED) };
         // SAFETY: `one` set it to an object and a place that outlive the wait.
         let queued = unsafe { &*queued };
         // SAFETY: likewise.
-        let left = queued.leave(unsafe { &*place }, local);
+        let left = queued.leave(unsafe { &*place }, served);
         if left {
             self.claim.store(REVOKED, Relaxed);
         }
@@ -440,7 +479,7 @@ impl Waiter {
             asleep.swap(ASLEEP, AcqRel);
             light();
             // ORDERING(done.2): Acquire, pairs with done.1.
-            if self.done.load(Acquire) || undisturbed(|local| self.revoke(local)) {
+            if self.done.load(Acquire) || undisturbed(|served| self.revoke(served)) {
                 break;
             }
             let slept = futex::wait_bitset(asleep, Flags::PRIVATE, ASLEEP, until.as_ref(), NonZeroU32::MAX);
@@ -478,7 +517,10 @@ fn left(local: &Local, worker: Runnable) {
     // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `left` is set.
     let waiter = unsafe { &*task.waiter.load(Relaxed) };
     light();
-    if waiter.revoke(Some(local)) {
+    let mut served = ClaimedList::new();
+    let revoked = waiter.revoke(&mut served);
+    served.resume(Some(local));
+    if revoked {
         // SAFETY: the right to run it came with this step, and nobody else will ever claim it.
         return local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
     }
@@ -489,31 +531,32 @@ fn left(local: &Local, worker: Runnable) {
 /// Revokes what `task` waits for, if there is a reason. Not in a step.
 #[cold]
 pub(super) fn revoke(task: &'static Task) {
-    undisturbed(|local| {
+    let mut waiter = null_mut();
+    let revoked = undisturbed(|served| {
         // ORDERING(interrupted.1): Acquire, pairs with interrupted.2: one after the other.
         while task.interrupted.swap(true, Acquire) {
             give_way();
         }
         heavy();
         // ORDERING(waiter.1): Acquire, pairs with waiter.2: the waiter is seen whole.
-        let waiter = task.waiter.load(Acquire);
+        waiter = task.waiter.load(Acquire);
         // SAFETY: null, or a waiter, which stays as long as `interrupted` is set (W3).
-        let revoked = unsafe { waiter.as_ref() }.is_some_and(|waiter| waiter.revoke(local));
+        let revoked = unsafe { waiter.as_ref() }.is_some_and(|waiter| waiter.revoke(served));
         // ORDERING(interrupted.2): Release, pairs with interrupted.1 and interrupted.3.
         task.interrupted.store(false, Release);
-        if revoked {
-            // SAFETY: revoked just above.
-            unsafe { resume(waiter, local) };
-        }
+        revoked
     });
+    if revoked {
+        let running = server::running();
+        // SAFETY: revoked just above.
+        unsafe { resume(waiter, running.as_ref().map(server::Running::local)) };
+    }
 }
 
-/// Calls `f` with preemption off, and with the server whose worker the caller is.
+/// Calls `f` with preemption off, and resumes whom it has served.
 #[inline(always)]
-pub(crate) fn undisturbed<R>(f: impl FnOnce(Option<&Local>) -> R) -> R {
-    let running = server::running();
-    let _hold = running.is_none().then(Hold::begin);
-    f(running.as_ref().map(server::Running::local))
+pub(crate) fn undisturbed<R>(f: impl FnOnce(&mut ClaimedList) -> R) -> R {
+    Caller::new().enter(f)
 }
 
 /// A wait in one queue, as the object that has the queue sees it.
@@ -530,7 +573,19 @@ impl Single<'_> {
     /// The place for the queue, with this note: under the lock of the object, which puts it there, as it cannot serve the caller at once.
     #[inline(always)]
     pub(crate) fn place(&mut self, note: usize) -> &Place {
-        let waiter = self.waiter.write(Waiter::new(self.task, self.is_worker, self.deadline));
+        self.place_for(note, false)
+    }
+
+    /// The same for a wait that nobody cuts short: it is no point of cancellation, and has no deadline.
+    #[inline(always)]
+    pub(crate) fn place_to_the_end(&mut self, note: usize) -> &Place {
+        debug_assert_eq!(self.deadline, u64::MAX);
+        self.place_for(note, true)
+    }
+
+    #[inline(always)]
+    fn place_for(&mut self, note: usize, to_the_end: bool) -> &Place {
+        let waiter = self.waiter.write(Waiter::new(self.task, self.is_worker, self.deadline, to_the_end));
         let place = self.place.write(Place::new());
         place.begin(waiter, 0, note);
         waiter.single.set(Some((self.queued, place)));
@@ -547,7 +602,7 @@ pub(crate) fn one<Q: Queued>(
     queued: &Q,
     reason: &'static &'static str,
     deadline: u64,
-    enter: impl FnOnce(&mut Single<'_>, Option<&Local>) -> Option<usize>,
+    enter: impl FnOnce(&mut Single<'_>, &mut ClaimedList) -> Option<usize>,
 ) -> Option<usize> {
     let mut entry = MaybeUninit::uninit();
     let alarm = time::alarm(&mut entry, deadline);
@@ -560,11 +615,11 @@ pub(crate) fn one<Q: Queued>(
         waiter: &mut waiter,
         place: &mut place,
         queued: object,
-        task: caller.task,
-        is_worker: caller.running.is_some(),
+        task: caller.task(),
+        is_worker: caller.0.is_some(),
         deadline,
     };
-    if let Some(said) = caller.enter(|local| enter(&mut single, local)) {
+    if let Some(said) = caller.enter(|served| enter(&mut single, served)) {
         return Some(said);
     }
     // SAFETY: `enter` has asked for the place, and so the waiter was made.
@@ -585,15 +640,15 @@ pub(crate) fn one<Q: Queued>(
 pub(crate) fn many(
     reason: &'static &'static str,
     deadline: u64,
-    enter: impl FnOnce(&Waiter, Option<&Local>) -> bool,
-    leave: impl FnOnce(Option<&Local>),
+    enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+    leave: impl FnOnce(&mut ClaimedList),
 ) -> End {
     let mut entry = MaybeUninit::uninit();
     let alarm = time::alarm(&mut entry, deadline);
     let caller = Caller::new();
-    let waiter = Waiter::new(caller.task, caller.running.is_some(), deadline);
+    let waiter = Waiter::new(caller.task(), caller.0.is_some(), deadline, false);
     waiter.begin();
-    if caller.enter(|local| enter(&waiter, local)) {
+    if caller.enter(|served| enter(&waiter, served)) {
         caller.stop(&waiter, reason);
     }
     waiter.go_on();
@@ -607,34 +662,38 @@ pub(crate) fn many(
     end
 }
 
-/// Who is about to wait.
-struct Caller {
-    running: Option<server::Running>,
-    task: &'static Task,
-}
+/// Who is about to wait, or to serve.
+struct Caller(Option<server::Running>);
 
 impl Caller {
     #[inline(always)]
     fn new() -> Caller {
-        let running = server::running();
-        let task = match &running {
-            Some(running) => running.task(),
-            None => Handle::current().task(),
-        };
-        Caller { running, task }
+        Caller(server::running())
     }
 
-    /// Calls `f` with preemption off, which it is for a worker that is `Running` anyway.
     #[inline(always)]
-    fn enter<R>(&self, f: impl FnOnce(Option<&Local>) -> R) -> R {
-        let _hold = self.running.is_none().then(Hold::begin);
-        f(self.running.as_ref().map(server::Running::local))
+    fn task(&self) -> &'static Task {
+        match &self.0 {
+            Some(running) => running.task(),
+            None => Handle::current().task(),
+        }
+    }
+
+    /// Calls `f` with preemption off, as it is for a worker that is `Running` anyway, and resumes whom it has served: after that time, as resuming asks who the caller is.
+    #[inline(always)]
+    fn enter<R>(&self, f: impl FnOnce(&mut ClaimedList) -> R) -> R {
+        let mut served = ClaimedList::new();
+        let hold = self.0.is_none().then(Hold::begin);
+        let result = f(&mut served);
+        drop(hold);
+        served.resume(self.0.as_ref().map(server::Running::local));
+        result
     }
 
     #[inline(always)]
     fn stop(self, waiter: &Waiter, reason: &'static &'static str) {
-        self.task.set_reason(reason);
-        match self.running {
+        waiter.task.set_reason(reason);
+        match self.0 {
             Some(running) => running.suspend(left),
             None => waiter.sleep(),
         }

@@ -1,7 +1,6 @@
 //! Objects of one's own, that can be waited for beside others.
 
 use super::operation::{Operation, Parts};
-use crate::rt::server::Local;
 use crate::rt::spin::Spin;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Source};
 use std::cell::RefCell;
@@ -76,8 +75,7 @@ impl Waiters {
     }
 
     fn notify(&self, most: usize) -> usize {
-        wait::undisturbed(|local| {
-            let mut told = ClaimedList::new();
+        wait::undisturbed(|told| {
             let mut count = 0;
             let places = self.0.lock();
             while count < most {
@@ -85,8 +83,6 @@ impl Waiters {
                 told.push(claimed);
                 count += 1;
             }
-            drop(places);
-            told.resume(local);
             count
         })
     }
@@ -137,7 +133,7 @@ impl<W: Waitable> Parts for Taking<'_, W> {
 
 // SAFETY: places are entered, left and claimed under the lock of `Waiters`.
 unsafe impl<W: Waitable> Queued for Taking<'_, W> {
-    fn leave(&self, place: &Place, _: Option<&Local>) -> bool {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         self.object.waiters().0.lock().remove(place)
     }
 }
@@ -149,7 +145,7 @@ unsafe impl<W: Waitable> Source for Taking<'_, W> {
         self.taken.borrow().is_some().then_some(note)
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: Option<&Local>) {
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
         let places = self.object.waiters().0.lock();
         // SAFETY: who waits leaves the queue before the place ends.
         unsafe { places.push(place, false) };

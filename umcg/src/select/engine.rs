@@ -7,8 +7,7 @@
 //! In which order they are tried and entered decides among those that are ready at once: from a start that moves on each time that is fair, from the first it is a
 //! preference.
 
-use crate::rt::server::Local;
-use crate::rt::wait::{self, End, Place, Source, Waiter};
+use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// What is waited for, by index.
@@ -54,11 +53,11 @@ pub(crate) fn any(set: &impl Set, start: usize, reason: &'static &'static str, d
         if let Some(index) = try_any(set, start) {
             return Some(index);
         }
-        let enter = |waiter: &Waiter, local: Option<&Local>| enter_all(set, start, waiter, local);
-        let leave = |local: Option<&Local>| {
+        let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, start, waiter, served);
+        let leave = |served: &mut ClaimedList| {
             for index in 0..set.len() {
                 if let Some(source) = set.source(index) {
-                    source.leave(set.place(index), local);
+                    source.leave(set.place(index), served);
                 }
             }
         };
@@ -70,7 +69,7 @@ pub(crate) fn any(set: &impl Set, start: usize, reason: &'static &'static str, d
 }
 
 /// False when the caller has claimed itself, for what was there.
-fn enter_all(set: &impl Set, start: usize, waiter: &Waiter, local: Option<&Local>) -> bool {
+fn enter_all(set: &impl Set, start: usize, waiter: &Waiter, served: &mut ClaimedList) -> bool {
     for index in rotated(set.len(), start) {
         let Some(source) = set.source(index) else { continue };
         let place = set.place(index);
@@ -80,7 +79,7 @@ fn enter_all(set: &impl Set, start: usize, waiter: &Waiter, local: Option<&Local
             is_mine = waiter.claim_itself(index);
             is_mine
         };
-        source.enter_or_claim(place, &mut claim, local);
+        source.enter_or_claim(place, &mut claim, served);
         if is_mine {
             return false;
         }

@@ -19,7 +19,6 @@
 //! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others, "Optimistic Semaphores with Non-deterministic Choice Operation for
 //! Heterogeneous Manycore Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all semaphores share.
 
-use crate::rt::server::Local;
 use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
@@ -245,15 +244,13 @@ impl Semaphore {
 
     /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved can be released and looked at, but not acquired. Does not switch.
     pub fn close(&self) {
-        wait::undisturbed(|local| {
+        wait::undisturbed(|served| {
             let word = self.lock() | CLOSED;
-            let mut served = ClaimedList::new();
             while let Some(claimed) = self.places.claim_first() {
                 claimed.place().note.set(NO_MORE);
                 served.push(claimed);
             }
             self.unlock(word);
-            served.resume(local);
         });
     }
 
@@ -299,7 +296,7 @@ impl Semaphore {
     fn acquire_slow(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
         let mut tries = 0;
         loop {
-            let enter = |single: &mut Single<'_>, local: Option<&Local>| self.enter(single, wakeups, tries, local);
+            let enter = |single: &mut Single<'_>, served: &mut ClaimedList| self.enter(single, wakeups, tries, served);
             match wait::one(self, REASON, deadline, enter) {
                 None => return Err(AcquireError::TimedOut),
                 Some(NO_MORE) => return Err(AcquireError::Closed),
@@ -311,7 +308,7 @@ impl Semaphore {
 
     /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in front if it was told to try before.
     #[inline(always)]
-    fn enter(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, local: Option<&Local>) -> Option<usize> {
+    fn enter(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, served: &mut ClaimedList) -> Option<usize> {
         let mut word = self.lock();
         if tries > 0 {
             word &= !WOKEN;
@@ -322,10 +319,8 @@ impl Semaphore {
         }
         if may_take(word, wakeups) {
             word -= u64::from(wakeups);
-            let mut served = ClaimedList::new();
-            self.serve(&mut word, &mut served);
+            self.serve(&mut word, served);
             self.unlock(word);
-            served.resume(local);
             return Some(SERVED);
         }
         let place = single.place(wakeups as usize | if tries < TRIES { 0 } else { IMPATIENT });
@@ -337,16 +332,14 @@ impl Semaphore {
 
     #[inline(never)]
     fn release_slow(&self, wakeups: u32) -> Result<(), Overflow> {
-        wait::undisturbed(|local| {
+        wait::undisturbed(|served| {
             let mut word = self.lock();
             let fits = (word & COUNT) + u64::from(wakeups) <= COUNT;
-            let mut served = ClaimedList::new();
             if fits {
                 word += u64::from(wakeups);
-                self.serve(&mut word, &mut served);
+                self.serve(&mut word, served);
             }
             self.unlock(word);
-            served.resume(local);
             if fits { Ok(()) } else { Err(Overflow) }
         })
     }
@@ -354,12 +347,10 @@ impl Semaphore {
     /// One that was told to try, of a barging semaphore, does. Either way another one may after it.
     pub(super) fn take_as_told(&self) -> bool {
         let taken = self.try_acquire().is_ok();
-        wait::undisturbed(|local| {
+        wait::undisturbed(|served| {
             let mut word = self.lock() & !WOKEN;
-            let mut served = ClaimedList::new();
-            self.serve(&mut word, &mut served);
+            self.serve(&mut word, served);
             self.unlock(word);
-            served.resume(local);
         });
         taken
     }
@@ -414,16 +405,14 @@ impl Semaphore {
 
 // SAFETY: the queue is touched under the lock in the word only.
 unsafe impl Queued for Semaphore {
-    fn leave(&self, place: &Place, local: Option<&Local>) -> bool {
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
         let mut word = self.lock();
         let left = self.places.remove(place);
-        let mut served = ClaimedList::new();
         if left {
             // It may have stood before one that wants less.
-            self.serve(&mut word, &mut served);
+            self.serve(&mut word, served);
         }
         self.unlock(word);
-        served.resume(local);
         left
     }
 }
@@ -438,7 +427,7 @@ unsafe impl Source for Semaphore {
         }
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: Option<&Local>) {
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
         let mut word = self.lock();
         if word & CLOSED != 0 {
             if claim() {
