@@ -98,19 +98,17 @@ impl Sleepers {
     /// Wakes one, rather one that sleeps on a futex.
     #[cold]
     pub(crate) fn wake_one(&self, shared: &Shared) {
-        for kind in [ON_FUTEX, IN_DRIVER] {
-            for index in 0..shared.seats.len() {
-                if shared.seats[index].sleeping.load(Relaxed) == kind && self.rouse(shared, index) {
-                    return;
-                }
-            }
-        }
+        let wake = |fits: fn(u32) -> bool| {
+            (0..shared.seats.len()).any(|index| fits(shared.seats[index].sleeping.load(Relaxed)) && self.rouse(shared, index))
+        };
+        // However it sleeps by then: from the driver it may have gone to its word.
+        let _ = wake(|how| how == ON_FUTEX) || wake(|how| how != AWAKE);
     }
 
-    /// Wakes this one, if it sleeps.
+    /// Wakes this one. False if it does not sleep.
     #[cold]
-    pub(crate) fn wake(&self, shared: &Shared, index: usize) {
-        self.rouse(shared, index);
+    pub(crate) fn wake(&self, shared: &Shared, index: usize) -> bool {
+        self.rouse(shared, index)
     }
 
     /// Sees to it that one of those that sleep does so in the driver.

@@ -90,7 +90,7 @@ pub(crate) struct Shared {
     pub(crate) ranked: bool,
     /// Some worker stays on a kernel thread of its own: then none switches to another without the server between.
     pub(crate) has_staying: AtomicBool,
-    /// The scheduler leaves the last worker made ready to its server.
+    /// The scheduler leaves the last worker made ready to its server, and has no ranks.
     pub(crate) has_slots: bool,
     pub(crate) group: Group,
     pub(crate) seats: Box<[Seat]>,
@@ -101,8 +101,6 @@ pub(crate) struct Shared {
     pub(crate) class: Class,
     pub(crate) name: String,
     pub(crate) preempts: bool,
-    /// The rank of the most urgent worker that somebody was to be preempted for; `u64::MAX` when it has been served.
-    urgent: AtomicU64,
     /// Workers that were made by others than servers.
     pub(crate) spawned_outside: AtomicU64,
     /// Workers that ended as threads.
@@ -138,19 +136,19 @@ impl Shared {
         let Parts { mut scheduler, servers, driver, class, name, preemption, on_deadlock } = parts;
         scheduler.start(servers);
         Shared {
-            ranked: scheduler.is_ranked(),
-            has_slots: scheduler.has_slots(),
+            ranked,
+            has_slots: scheduler.has_slots() && !ranked,
             has_staying: AtomicBool::new(false),
             scheduler,
             group: Group::make(),
             seats: (0..servers).map(|_| Seat::new()).collect(),
             sleepers: Sleepers::new(),
+        let ranked = scheduler.is_ranked();
             driver,
             watch: Watch::new(preemption),
             class,
             name,
             preempts: preemption.is_some(),
-            urgent: AtomicU64::new(u64::MAX),
             spawned_outside: AtomicU64::new(0),
             ended_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
@@ -301,50 +299,53 @@ impl Shared {
     fn wake(&self, wake: Wake, rank: u64) {
         asymmetric::light();
         if self.sleepers.asleep() > 0 {
-            self.wake_sleeper(wake);
+            self.wake_sleeper(wake, rank);
         } else if self.ranked && self.preempts {
-            self.preempt_below(rank);
+            self.preempt(wake, rank);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wake_sleeper(&self, wake: Wake) {
+    fn wake_sleeper(&self, wake: Wake, rank: u64) {
         match wake {
             // One that is bound to a server is of no use to who searches elsewhere.
-            Wake::Server(index) => self.sleepers.wake(self, index),
+            Wake::Server(index) => {
+                if !self.sleepers.wake(self, index) && self.ranked && self.preempts {
+                    self.preempt(wake, rank);
+                }
+            }
             Wake::One if !self.sleepers.nobody_is_needed() => self.sleepers.wake_one(self),
             Wake::One | Wake::Nobody => {}
         }
     }
 
-    /// A worker of this rank runs now.
-    pub(crate) fn urgent_is_served(&self, rank: u64) {
-        if rank <= self.urgent.load(Relaxed) {
-            self.urgent.store(u64::MAX, Relaxed);
-        }
-    }
-
-    /// Preempts once more for an urgent worker that nobody has run yet: the server may not have been preemptible just then. True when there is one.
-    pub(crate) fn preempt_again(&self) -> bool {
-        let rank = self.urgent.load(Relaxed);
-        if rank != u64::MAX {
-            self.preempt_below(rank);
-        }
-        rank != u64::MAX
-    }
-
-    /// Takes the least urgent worker off its server, if one of this rank is more urgent.
+    /// Takes the least urgent of the workers that run, of those on one server if the urgent one is for that, off its server; if one of this rank is
+    /// more urgent. A server that was asked already counts as what it was asked for: so several urgent workers take the places of several.
     #[cold]
-    fn preempt_below(&self, rank: u64) {
-        let running = |seat: &Seat| seat.local().map_or(0, |local| local.rank.load(Relaxed));
-        let least = self.seats.iter().max_by_key(|seat| running(seat));
-        if let Some(seat) = least.filter(|seat| running(seat) > rank && running(seat) != u64::MAX) {
-            if let Some(server) = seat.server() {
-                self.urgent.fetch_min(rank, Relaxed);
+    fn preempt(&self, wake: Wake, rank: u64) {
+        let seats = match wake {
+            Wake::Server(index) => &self.seats[index..=index],
+            Wake::One | Wake::Nobody => &self.seats[..],
+        };
+        let running = seats.iter().filter_map(|seat| seat.local().zip(seat.server()));
+        let least = running.max_by_key(|(local, _)| local.urgency());
+        if let Some((local, server)) = least.filter(|(local, _)| local.urgency() > rank && local.runs_less_urgent(rank)) {
+            local.ask(rank);
+            server.preempt();
+        }
+    }
+
+    /// Preempts once more whoever was to be preempted and was not: the server may not have been preemptible just then. True when there is one.
+    pub(crate) fn preempt_again(&self) -> bool {
+        let again = |(local, server): (&Local, raw::Server)| {
+            let Some(rank) = local.asked() else { return false };
+            if local.runs_less_urgent(rank) {
                 server.preempt();
             }
-        }
+            true
+        };
+        self.seats.iter().filter_map(|seat| seat.local().zip(seat.server())).filter(|running| again(*running)).count() > 0
     }
 }
 
@@ -355,6 +356,9 @@ pub(crate) fn ready(worker: Runnable, why: Why) {
     match server::running() {
         Some(running) if std::ptr::eq(running.local().shared(), shared) => running.local().make_ready(worker, why),
         _ => ready_elsewhere(worker, why),
+            } else {
+                // It has chosen somebody as urgent, perhaps not knowing of the one that it was asked for: then that one still waits.
+                self.preempt(Wake::One, local.take_request());
     }
 }
 

@@ -177,6 +177,67 @@ fn the_urgent_preempt_at_once() {
     }
 }
 
+/// One that is bound to a server takes the place of who runs there, though somebody less urgent runs elsewhere, or another server sleeps.
+#[test]
+fn the_urgent_preempt_where_they_are_bound() {
+    for priorities in [&[100, 50][..], &[100]] {
+        let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
+        with("bound ranks", 2, builder, |runtime| {
+            let over = flag();
+            let begun = counter();
+            let busy: Vec<_> = priorities
+                .iter()
+                .enumerate()
+                .map(|(server, priority)| {
+                    let (over, begun) = (over.clone(), begun.clone());
+                    let busy = Builder::new().server(server).priority(*priority);
+                    runtime.build(&busy, move || {
+                        begun.fetch_add(1, Relaxed);
+                        while !over.load(Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                    })
+                })
+                .collect();
+            eventually("they begin", || begun.load(Relaxed) == priorities.len());
+            let urgent = runtime.build(&Builder::new().server(0).priority(200), || ()).unwrap();
+            eventually("the urgent one has run", || urgent.is_finished());
+            urgent.join().unwrap();
+            over.store(true, Relaxed);
+            busy.into_iter().for_each(|worker| worker.unwrap().join().unwrap());
+        });
+    }
+}
+
+/// Several at once take the places of as many.
+#[test]
+fn each_of_the_urgent_preempts_another() {
+    let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
+    with("several ranks", 2, builder, |runtime| {
+        let over = flag();
+        let begun = counter();
+        let busy = |priority| {
+            let (over, begun) = (over.clone(), begun.clone());
+            let busy = runtime.build(&Builder::new().priority(priority), move || {
+                begun.fetch_add(1, Relaxed);
+                while !over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            busy.unwrap()
+        };
+        for round in 0..10 {
+            let low = [10, 20].map(busy);
+            eventually("they begin", || begun.load(Relaxed) == 4 * round + 2);
+            let urgent = [200, 201].map(busy);
+            eventually("the urgent ones begin", || begun.load(Relaxed) == 4 * round + 4);
+            over.store(true, Relaxed);
+            low.into_iter().chain(urgent).for_each(|worker| worker.join().unwrap());
+            over.store(false, Relaxed);
+        }
+    });
+}
+
 /// Aborts of workers with storage of their own, preempted or not.
 #[test]
 fn aborts_survive() {

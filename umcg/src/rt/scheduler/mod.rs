@@ -73,7 +73,7 @@ pub trait Scheduler: Send + Sync + 'static {
         false
     }
 
-    /// Whether workers have ranks, by which an urgent one has a less urgent one preempted. Asked once.
+    /// Whether workers have ranks, by which an urgent one has a less urgent one preempted. There are no slots then. Asked once.
     fn is_ranked(&self) -> bool {
         false
     }
