@@ -150,7 +150,6 @@ pub(crate) fn look_at_time_and_files(local: &Local) {
     if shared.driver.has_sources() {
         shared.driver.poll(Some(Duration::ZERO));
     }
-    shared.watch.stay_awake();
 }
 
 /// The server has nothing to run: returns when it may have.
@@ -187,6 +186,8 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     if word.swap(AWAKE, Relaxed) != AWAKE {
         shared.sleepers.asleep.fetch_sub(1, Relaxed);
     }
+    // Whom it runs now may run for ever.
+    shared.watch.stay_awake();
     local.timers().expire();
     if let Some(worker) = local.next(server) {
         hand_on(local);

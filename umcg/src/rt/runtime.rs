@@ -45,6 +45,11 @@ impl Seat {
         }
     }
 
+    /// Whether it sleeps, or is about to.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.sleeping.load(Relaxed) != 0
+    }
+
     /// The server begins, once.
     pub(crate) fn enter(&self, local: Box<Local>, server: raw::Server) -> &Local {
         self.server.store(server.into_ptr(), Relaxed);

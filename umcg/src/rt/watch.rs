@@ -5,15 +5,17 @@
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself; and
 //! asks once more for a preemption that could not be.
 //!
-//! While all servers sleep the watch does too, after a few looks; the first server that has been busy for a while wakes it.
+//! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
+//! what either says and what it sees of the other stand `light` and `heavy`.
 
-use super::runtime::{Shared, ready};
+use super::runtime::{Seat, Shared, ready};
 use super::scheduler::Why;
 use super::time;
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
+use umcg_core::asymmetric;
 
 /// Between two looks.
 const TICK: u64 = 10_000_000;
@@ -22,21 +24,23 @@ const SHORT_TICK: u64 = 1_000_000;
 /// While an urgent worker waits for a server that could not be preempted.
 const SHORTEST_TICK: u64 = 100_000;
 /// After so many looks at servers that all sleep the watch sleeps too.
-const PATIENCE: u32 = 10;
+const PATIENCE: u32 = 3;
 
+/// It looks at the servers, from time to time.
 const AWAKE: u32 = 0;
+/// It sleeps until it is roused.
 const ASLEEP: u32 = 1;
+const OVER: u32 = 2;
 
 pub(crate) struct Watch {
     word: AtomicU32,
-    over: AtomicBool,
     preemption: Option<u64>,
 }
 
 impl Watch {
     pub(crate) fn new(preemption: Option<Duration>) -> Watch {
         let preemption = preemption.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
-        Watch { word: AtomicU32::new(AWAKE), over: AtomicBool::new(false), preemption }
+        Watch { word: AtomicU32::new(AWAKE), preemption }
     }
 
     /// The interval of preemption in nanoseconds; 0 for none.
@@ -48,9 +52,10 @@ impl Watch {
         TICK.min(self.preemption.unwrap_or(TICK)).max(SHORTEST_TICK)
     }
 
-    /// The caller is busy: the watch should be awake.
+    /// The caller, a server, sleeps no longer: so the watch does not.
     #[inline]
     pub(crate) fn stay_awake(&self) {
+        asymmetric::light();
         if self.word.load(Relaxed) == ASLEEP {
             self.rouse();
         }
@@ -58,26 +63,39 @@ impl Watch {
 
     #[cold]
     fn rouse(&self) {
-        if self.word.swap(AWAKE, Relaxed) == ASLEEP {
+        if self.word.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed).is_ok() {
             let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
         }
     }
 
     pub(crate) fn end(&self) {
-        self.over.store(true, Relaxed);
-        self.rouse();
+        self.word.store(OVER, Relaxed);
+        let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
     }
 
-    /// Sleeps for a time, or until it is roused where `or_roused`.
-    fn sleep(&self, nanoseconds: Option<u64>) {
-        let word = if nanoseconds.is_none() { ASLEEP } else { AWAKE };
-        let until = nanoseconds.and_then(|nanoseconds| time::timespec(time::now() + nanoseconds));
-        self.word.store(word, Relaxed);
-        umcg_core::asymmetric::heavy();
-        if !self.over.load(Relaxed) {
-            let _ = futex::wait_bitset(&self.word, Flags::PRIVATE, word, until.as_ref(), NonZeroU32::MAX);
+    fn is_over(&self) -> bool {
+        self.word.load(Relaxed) == OVER
+    }
+
+    /// Sleeps for so many nanoseconds, or until the end.
+    fn sleep(&self, nanoseconds: u64) {
+        self.sleep_while(AWAKE, time::now() + nanoseconds);
+    }
+
+    /// Sleeps until it is roused, if all servers sleep still.
+    fn sleep_with(&self, servers: &[Seat]) {
+        if self.word.compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed).is_err() {
+            return;
         }
-        self.word.store(AWAKE, Relaxed);
+        asymmetric::heavy();
+        if servers.iter().all(Seat::is_asleep) {
+            self.sleep_while(ASLEEP, u64::MAX);
+        }
+        let _ = self.word.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
+    }
+
+    fn sleep_while(&self, word: u32, deadline: u64) {
+        let _ = futex::wait_bitset(&self.word, Flags::PRIVATE, word, time::timespec(deadline).as_ref(), NonZeroU32::MAX);
     }
 }
 
@@ -85,11 +103,10 @@ impl Watch {
 pub(crate) fn main(shared: &Shared) {
     let mut seen = vec![0; shared.seats.len()];
     let mut quiet = 0;
-    while !shared.watch.over.load(Relaxed) {
-        let asleep = shared.sleepers.asleep() == shared.seats.len();
-        quiet = if asleep { quiet + 1 } else { 0 };
+    while !shared.watch.is_over() {
+        quiet = if shared.seats.iter().all(Seat::is_asleep) { quiet + 1 } else { 0 };
         if quiet >= PATIENCE {
-            shared.watch.sleep(None);
+            shared.watch.sleep_with(&shared.seats);
             quiet = 0;
             continue;
         }
@@ -104,13 +121,13 @@ pub(crate) fn main(shared: &Shared) {
         let all_busy = shared.sleepers.asleep() == 0;
         if all_busy && shared.driver.has_sources() && (stuck || (shared.ranked && shared.preempts)) {
             if !stand_in(shared, tick) {
-                shared.watch.sleep(Some(tick));
+                shared.watch.sleep(tick);
             }
         } else {
             if !all_busy {
                 shared.sleepers.cover_driver(shared);
             }
-            shared.watch.sleep(Some(tick));
+            shared.watch.sleep(tick);
         }
     }
 }
@@ -118,7 +135,7 @@ pub(crate) fn main(shared: &Shared) {
 /// Looks at a server. True when it is stuck: it has not looked around since the last time.
 fn look(shared: &Shared, index: usize, seen: &mut u64) -> bool {
     let seat = &shared.seats[index];
-    let Some(local) = seat.local().filter(|_| seat.sleeping.load(Relaxed) == 0) else { return false };
+    let Some(local) = seat.local().filter(|_| !seat.is_asleep()) else { return false };
     let looks = local.looks();
     if std::mem::replace(seen, looks) != looks {
         return false;

@@ -1,8 +1,9 @@
 //! Sleep: never too short.
 
-use crate::support::{Counted, HOUR, Kind, counter, eventually, over, over_servers};
+use crate::support::{Counted, HOUR, KINDS, Kind, counter, eventually, flag, over, over_servers, with};
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
+use umcg::{Builder, Runtime};
 
 #[test]
 fn never_early() {
@@ -106,4 +107,37 @@ fn deadlines_pass_while_others_compute() {
             }
         });
     });
+}
+
+/// Those of a server that computes too, though all have slept for so long that nobody looks after servers any more.
+#[test]
+fn deadlines_pass_while_their_server_computes_after_a_rest() {
+    const REST: Duration = Duration::from_millis(300);
+    for kind in KINDS {
+        with("deadlines after a rest", 2, Runtime::builder(), |runtime| {
+            let (go, passed) = (flag(), flag());
+            let (told, seen) = (go.clone(), passed.clone());
+            let worker = kind.build_on(runtime, &Builder::new().server(0), move || {
+                // It runs next on this server, and its deadline is kept there.
+                let sleeper = kind.spawn(move || {
+                    umcg::sleep(2 * REST);
+                    passed.store(true, Relaxed);
+                });
+                while !told.load(Relaxed) {
+                    umcg::park();
+                }
+                let start = Instant::now();
+                while !seen.load(Relaxed) && start.elapsed() < Duration::from_secs(20) {
+                    std::hint::spin_loop();
+                }
+                sleeper.join().unwrap();
+                start.elapsed()
+            });
+            let worker = worker.unwrap();
+            std::thread::sleep(REST);
+            go.store(true, Relaxed);
+            worker.handle().unpark();
+            assert!(worker.join().unwrap() < Duration::from_secs(10));
+        });
+    }
 }
