@@ -244,19 +244,22 @@ impl Shared {
         let Some(report) = &self.on_deadlock else { return false };
         // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
         // told of what blocks before. So that is looked at last.
-        let all_asleep = self.sleepers.asleep() == self.seats.len();
         fence(SeqCst);
+        let turns = || -> u64 { self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum() };
+        let all_asleep = || self.sleepers.asleep() == self.seats.len();
+        // All that is seen below was so at once if all servers sleep before and after, and no worker has begun to run between. A worker that is made from outside is seen
+        // first: when nobody visits any more, somebody has been woken for it.
+        let (before, live) = (turns(), self.live());
+        let slept = all_asleep();
         let is_visited = self.group.is_visited();
         let may_come = is_visited || self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
-        let turns = self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum();
-        if all_asleep && !may_come && !deadlines && self.live() > 0 && self.reported.swap(turns, Relaxed) != turns {
+        // ORDERING(all-asleep.1): SeqCst, as above.
+        fence(SeqCst);
+        let sleep_on = slept && all_asleep() && turns() == before;
+        if sleep_on && !may_come && !deadlines && live > 0 && self.reported.swap(before, Relaxed) != before {
             let text = super::dump::dump_by_server(self, local);
-            report(&format!(
-                "deadlock: all {} workers of runtime `{}` wait, and nothing can come\n{text}",
-                self.live(),
-                self.name
-            ));
+            report(&format!("deadlock: all {live} workers of runtime `{}` wait, and nothing can come\n{text}", self.name));
         }
         is_visited
     }
