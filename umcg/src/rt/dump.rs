@@ -12,6 +12,7 @@ use super::task::Task;
 use super::time;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use umcg_core::raw::{self, Doing};
 
@@ -29,10 +30,15 @@ pub(crate) fn dump(shared: &Shared) -> String {
     describe_runtime(&mut text, shared);
     let (mut count, mut ended) = (0, 0);
     raw::each_light_worker(&mut |worker| {
-        if worker.group() != shared.group || !Task::of(worker).is_worker() {
+        if worker.group() != shared.group {
             return;
         }
-        if join::has_ended(Task::of(worker)) {
+        let task = Task::of(worker);
+        // A group comes to another runtime when its own ends; handles of workers that ended there may live on.
+        if !task.is_worker() || task.runtime.load(Relaxed) != shared.number {
+            return;
+        }
+        if join::has_ended(task) {
             ended += 1;
             return;
         }

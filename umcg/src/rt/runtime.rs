@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     /// Of a worker for which nothing else is said.
     pub(crate) class: Class,
     pub(crate) name: String,
+    /// Of no other runtime of the process, as long as there are fewer than 2^32.
+    pub(crate) number: u32,
     pub(crate) preempts: bool,
     /// Workers that were made by others than servers.
     pub(crate) spawned_outside: AtomicU64,
@@ -154,6 +156,7 @@ impl Shared {
             class,
             name,
             preempts: preemption.is_some(),
+            number: NUMBER.fetch_add(1, Relaxed),
             spawned_outside: AtomicU64::new(0),
             ended_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),

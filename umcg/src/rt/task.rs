@@ -8,7 +8,7 @@
 //!
 //! - `state`: anyone, as the protocol of `park` says. `join`: as that of `join` says.
 //! - `next`, `before`: who has the [`Runnable`](super::Runnable), that is, the queue that it stands in.
-//! - `hints`: who made the worker, before it is ready.
+//! - `hints`, `shared`, `runtime`: who made the worker, before it is ready.
 //! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready; who has the right to run it after it has ended.
 //! - `cancel`, `waits_at`: see `cancel`. `waiter`, `left`, `asleep`, `interrupted`: see `wait`.
 //! - `patience`: the thread.
@@ -55,6 +55,8 @@ pub(crate) struct Task {
     pub(crate) reason: AtomicPtr<&'static str>,
     pub(crate) scope: AtomicPtr<()>,
     pub(crate) locals: AtomicPtr<()>,
+    /// That of its runtime, or of the one that it ended in.
+    pub(crate) runtime: AtomicU32,
     /// See `wait`.
     pub(crate) waiter: AtomicPtr<Waiter>,
     pub(crate) left: AtomicU32,
@@ -97,6 +99,7 @@ impl Task {
             reason: AtomicPtr::new(null_mut()),
             scope: AtomicPtr::new(null_mut()),
             locals: AtomicPtr::new(null_mut()),
+            runtime: AtomicU32::new(0),
             waiter: AtomicPtr::new(null_mut()),
             left: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
@@ -119,6 +122,7 @@ impl Task {
     #[inline]
     pub(crate) fn renew(&self, shared: &Shared, flags: u32) {
         self.shared.store((shared as *const Shared).cast_mut(), Relaxed);
+        self.runtime.store(shared.number, Relaxed);
         self.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
         self.hints.server.store(NO_SERVER, Relaxed);
         self.hints.deadline.store(u64::MAX, Relaxed);

@@ -150,6 +150,22 @@ fn a_dump_tells_who_waits_where() {
     }
 }
 
+/// Those that ended in a runtime before, and that nobody has joined, are not of the next one.
+#[test]
+fn a_dump_is_of_one_runtime() {
+    for kind in [Kind::Full, Kind::Light] {
+        for _ in 0..10 {
+            let first = Runtime::builder().servers(1).build().unwrap();
+            let left: Vec<_> = (0..10).map(|_| kind.spawn_on(&first, || ())).collect();
+            first.shutdown();
+            with("one after another", 1, Runtime::builder(), |runtime| {
+                assert!(!runtime.dump().contains("not joined"));
+            });
+            left.into_iter().for_each(|worker| worker.join().unwrap());
+        }
+    }
+}
+
 /// Dumps while everything moves.
 #[test]
 fn dumps_disturb_nobody() {
