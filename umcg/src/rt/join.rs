@@ -15,13 +15,14 @@
 //! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to run it) or parked (it is unparked).
 //! - J2: a suspended waiter enters the word after its context was saved, on its server's stack.
 //! - J3: the ended worker's server writes DONE after the worker has left its stack for good: who sees it may recycle that.
-//! - J4: whoever is second recycles: the handle that finds DONE, the end that finds DETACHED. What was returned is dropped by the worker itself if it
-//!   is detached in time; if the handle goes between the worker's last look and its end, the worker is run once more for that.
+//! - J4: whoever is second recycles: the handle that finds DONE, the end that finds DETACHED. What was returned is dropped by the worker itself, while it has its
+//!   locals, if it is detached in time; if the handle goes between the worker's look at that and its end, the worker is run once more for that.
 //!
 //! One locked operation at the end, one where the joiner has to wait.
 
 use super::cancel::{self, Shield};
 use super::handle::Handle;
+use super::local;
 use super::park;
 use super::runnable::Runnable;
 use super::runtime;
@@ -214,16 +215,26 @@ pub(crate) unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
     }
 }
 
-/// The calling worker is over: leaves its packet, and its stack for good.
+/// What the calling worker returned, for its handle. None, as it is dropped, if nobody wants it any more.
+#[inline(always)]
+pub(crate) fn wanted<R>(task: &Task, packet: Packet<R>) -> Option<Packet<R>> {
+    // ORDERING(join.4): Acquire, pairs with join.3.
+    if task.join.load(Acquire) != DETACHED {
+        return Some(packet);
+    }
+    forget_quietly(packet);
+    None
+}
+
+/// The calling worker is over: leaves its packet, if that is `wanted`, and its stack for good.
 ///
 /// # Safety
 /// The caller is the worker of `task`, and has nothing on its stack that is wanted; `room` is the place of a packet of R in it, if it is small.
 #[inline(always)]
-pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Packet<R>) -> ! {
-    // ORDERING(join.4): Acquire, pairs with join.3.
-    if task.join.load(Acquire) == DETACHED {
-        forget_quietly(packet);
-    } else {
+pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<Packet<R>>) -> ! {
+    // Those that destructors of thread-locals made.
+    local::clear(task);
+    if let Some(packet) = packet {
         // SAFETY: passed on.
         let place = unsafe { leave_packet(room, packet) };
         task.result.store(place, Relaxed);
@@ -231,6 +242,7 @@ pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Packet<R
         // Back: the handle went without the packet.
         // SAFETY: left just above, and nobody else reads it.
         forget_quietly(unsafe { read_packet::<R>(task) });
+        local::clear(task);
         task.result.store(null_mut(), Relaxed);
         task.join.store(DETACHED, Relaxed);
     }

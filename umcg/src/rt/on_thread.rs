@@ -9,6 +9,7 @@ use super::runtime::Shared;
 use super::scope;
 use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
 use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
+use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
@@ -36,18 +37,23 @@ pub(crate) fn give_back(task: &'static Task) {
     SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
 }
 
-/// Makes a worker that is a thread. The caller has counted it.
+/// Makes a worker that is a thread. The caller has counted it, which is taken back when there is none.
 ///
 /// # Safety
 /// What `f` and R borrow lives until the worker has ended.
-pub(crate) unsafe fn make<F, R>(builder: &Builder<'_>, shared: &Shared, f: F, scope: *mut ()) -> Result<JoinHandle<R>, SpawnError>
+pub(crate) unsafe fn make<F, R>(
+    builder: &Builder<'_>,
+    shared: &Shared,
+    f: F,
+    scope: Option<&scope::Count>,
+) -> Result<JoinHandle<R>, SpawnError>
 where
     F: FnOnce() -> R,
 {
     let task = take_task();
     task.renew(shared, IS_WORKER | IS_FULL | IS_THREAD);
     builder.set_hints(task);
-    task.scope.store(scope, Relaxed);
+    task.scope.store(scope.map_or(null_mut(), scope::Count::as_ptr), Relaxed);
     if !raw::threads_move() {
         shared.has_staying.store(true, Relaxed);
     }
@@ -63,6 +69,7 @@ where
     });
     if let Err(error) = start {
         shared.blocked.fetch_sub(1, Relaxed);
+        shared.spawned_outside.fetch_sub(1, Relaxed);
         give_back(task);
         return Err(error);
     }
@@ -78,7 +85,7 @@ unsafe impl<T> Send for NotSend<T> {}
 fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
     let shared = task.shared();
     let id = (task as *const Task).addr() as u64;
-    let packet: Packet<R> = match raw::Worker::register(shared.group, id, shared.watch.preemption()) {
+    let packet: Option<Packet<R>> = match raw::Worker::register(shared.group, id, shared.watch.preemption()) {
         Ok(worker) => {
             let packet = run_body(task, f.0);
             if raw::Worker::current().is_some() {
@@ -89,19 +96,23 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
         }
         Err(error) => {
             shared.blocked.fetch_sub(1, Relaxed);
-            Err(Box::new(format!("the thread of a worker could not register: {error}")))
+            Some(Err(Box::new(format!("the thread of a worker could not register: {error}"))))
         }
     };
     let scope = task.scope.load(Relaxed);
-    task.result.store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
+    if let Some(packet) = packet {
+        task.result.store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
+    }
     // Counted first: who sees the end sees that there is a worker less.
     let _visit = shared.group.visit();
     shared.count_end_outside();
     match join::end_outside(task) {
         Ending::Wanted => {}
         Ending::Unwanted => {
-            // SAFETY: the handle is gone, so the packet, left just above, is ours.
-            join::forget_quietly(unsafe { join::read_packet::<R>(task) });
+            if !task.result.load(Relaxed).is_null() {
+                // SAFETY: the handle is gone, so the packet, left just above, is ours.
+                join::forget_quietly(unsafe { join::read_packet::<R>(task) });
+            }
             give_back(task);
         }
     }

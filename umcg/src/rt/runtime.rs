@@ -139,9 +139,11 @@ pub(crate) struct Parts {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Shared {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
         asymmetric::init();
         let Parts { mut scheduler, servers, driver, class, name, preemption, on_deadlock } = parts;
         scheduler.start(servers);
+        let ranked = scheduler.is_ranked();
         Shared {
             ranked,
             has_slots: scheduler.has_slots() && !ranked,
@@ -150,13 +152,12 @@ impl Shared {
             group: Group::make(),
             seats: (0..servers).map(|_| Seat::new()).collect(),
             sleepers: Sleepers::new(),
-        let ranked = scheduler.is_ranked();
             driver,
             watch: Watch::new(preemption),
             class,
             name,
-            preempts: preemption.is_some(),
             number: NUMBER.fetch_add(1, Relaxed),
+            preempts: preemption.is_some(),
             spawned_outside: AtomicU64::new(0),
             ended_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
@@ -170,8 +171,8 @@ impl Shared {
     /// How many workers there are. Exact when nobody is making one.
     pub(crate) fn live(&self) -> u64 {
         // What has ended is counted first: so a worker that is made meanwhile is not missed, nor one that made it.
-        // ORDERING(ended.2): Acquire, as in `Seat::ended`.
-        let ended: u64 = self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(Acquire);
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this counts all that ended outside and did not see it close.
+        let ended: u64 = self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(SeqCst);
         let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
         // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this counts all that will be made from outside.
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
@@ -209,9 +210,9 @@ impl Shared {
 
     /// One worker less, which ends as a thread. The caller visits the group.
     pub(crate) fn count_end_outside(&self) {
-        // ORDERING(ended.1): Release, pairs with ended.2.
-        self.ended_outside.fetch_add(1, Release);
         // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or we see it close.
+        self.ended_outside.fetch_add(1, SeqCst);
+        // ORDERING(closing.1): SeqCst, as above.
         if self.closing.load(SeqCst) {
             self.sleepers.wake_all(self);
         }
@@ -245,15 +246,15 @@ impl Shared {
     /// A server is about to sleep: perhaps the last one, for ever. True when it cannot be said whether that is so, and is to be asked again soon.
     pub(crate) fn when_idle(&self, local: &Local) -> bool {
         let Some(report) = &self.on_deadlock else { return false };
-        // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
-        // told of what blocks before. So that is looked at last.
-        fence(SeqCst);
         let turns = || -> u64 { self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum() };
         let all_asleep = || self.sleepers.asleep() == self.seats.len();
         // All that is seen below was so at once if all servers sleep before and after, and no worker has begun to run between. A worker that is made from outside is seen
         // first: when nobody visits any more, somebody has been woken for it.
         let (before, live) = (turns(), self.live());
         let slept = all_asleep();
+        // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
+        // told of what blocks before. So that is looked at last.
+        fence(SeqCst);
         let is_visited = self.group.is_visited();
         let may_come = is_visited || self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
@@ -353,6 +354,9 @@ impl Shared {
             let Some(rank) = local.asked() else { return false };
             if local.runs_less_urgent(rank) {
                 server.preempt();
+            } else {
+                // It has chosen somebody as urgent, perhaps not knowing of the one that it was asked for: then that one still waits.
+                self.preempt(Wake::One, local.take_request());
             }
             true
         };
@@ -367,9 +371,6 @@ pub(crate) fn ready(worker: Runnable, why: Why) {
     match server::running() {
         Some(running) if std::ptr::eq(running.local().shared(), shared) => running.local().make_ready(worker, why),
         _ => ready_elsewhere(worker, why),
-            } else {
-                // It has chosen somebody as urgent, perhaps not knowing of the one that it was asked for: then that one still waits.
-                self.preempt(Wake::One, local.take_request());
     }
 }
 

@@ -11,7 +11,6 @@ use super::{global, local, on_thread, scope, time};
 use std::alloc::Layout;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 use umcg_core::context::stack::StackError;
@@ -192,8 +191,9 @@ impl<'a> Builder<'a> {
         let local = running.local();
         let shared = local.shared();
         if on_thread::is_needed(kind) {
+            shared.spawned_outside.fetch_add(1, Relaxed);
             // SAFETY: passed on.
-            return unsafe { self.make_outside(kind, shared, f, scope) };
+            return unsafe { on_thread::make(self, shared, f, scope) };
         }
         // SAFETY: passed on.
         let task = unsafe { self.carve(kind, shared, Some(local), f) }?;
@@ -223,21 +223,17 @@ impl<'a> Builder<'a> {
         let _visit = shared.group.visit();
         // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the closer sees this one, or this one sees it close.
         shared.spawned_outside.fetch_add(1, SeqCst);
-        if on_thread::is_needed(kind) {
-            let scope = scope.map_or(null_mut(), scope::Count::as_ptr);
-            // SAFETY: passed on.
-            let made = unsafe { on_thread::make(self, shared, f, scope) };
-            return made.inspect_err(|_| {
-                shared.spawned_outside.fetch_sub(1, Relaxed);
-            });
-        }
         // ORDERING(closing.1): SeqCst, as above.
-        let task = match shared.closing.load(SeqCst) {
-            true => Err(SpawnError::Closed),
+        if shared.closing.load(SeqCst) {
+            shared.spawned_outside.fetch_sub(1, Relaxed);
+            return Err(SpawnError::Closed);
+        }
+        if on_thread::is_needed(kind) {
             // SAFETY: passed on.
-            false => unsafe { self.carve(kind, shared, None, f) },
-        };
-        let task = task.inspect_err(|_| {
+            return unsafe { on_thread::make(self, shared, f, scope) };
+        }
+        // SAFETY: passed on.
+        let task = unsafe { self.carve(kind, shared, None, f) }.inspect_err(|_| {
             shared.spawned_outside.fetch_sub(1, Relaxed);
         })?;
         put_into_scope(task, scope);
@@ -380,16 +376,15 @@ unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
     // SAFETY: `carve_in_place` wrote it there; it is read once.
     let f = unsafe { room.cast::<F>().read() };
     let mut packet: Option<Packet<R>> = None;
-    let body = || packet = Some(run_body(task, f));
+    let body = || packet = run_body(task, f);
     // SAFETY: the caller is that worker, and this is done once.
     unsafe { worker.run(body) };
-    let packet = packet.unwrap_or_else(|| Err(Box::new(Unwinding(1))));
     // SAFETY: nothing is left on the stack but the packet, which is moved; the room is empty.
     unsafe { join::end(task, room.cast(), packet) }
 }
 
-/// Calls the function of the calling worker, and drops its locals.
-pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Packet<R> {
+/// Calls the function of the calling worker, and drops what nobody wants of what it returned, and its locals.
+pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Option<Packet<R>> {
     let packet = if super::cancel::is_asked(task) {
         // Not begun, but what it owns has destructors as well.
         catch_unwind(AssertUnwindSafe(|| drop(f))).and_then(|()| Err(Box::new(Unwinding(1))))
@@ -398,6 +393,7 @@ pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Packet
     };
     // What comes now are destructors, of locals too: unwinding out of them would end the process.
     super::cancel::shield_for_good(task);
+    let packet = join::wanted(task, packet);
     local::clear(task);
     packet
 }

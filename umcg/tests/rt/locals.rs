@@ -1,6 +1,6 @@
 //! Values of a worker's own.
 
-use crate::support::{Kind, counter, eventually, over};
+use crate::support::{KINDS, Kind, counter, eventually, over};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -116,6 +116,35 @@ fn thread_locals_of_those_that_have_their_own() {
         eventually("all have ended", || ended.load(Relaxed) == 100);
     });
     assert_eq!(OF_THREAD.get(), 1);
+}
+
+/// What the last destructors make, of a result that nobody wants and of thread-locals, ends as well, and is not left to the worker after.
+#[test]
+fn the_last_destructors_have_theirs() {
+    struct Last(Arc<AtomicUsize>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            assert_eq!(NUMBER.with(|number| number.replace(100)), 7);
+            GUARD.with(|guard| *guard.borrow_mut() = Some(Ended(self.0.clone())));
+        }
+    }
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+    over("locals of destructors", |runtime, kind| {
+        let ended = counter();
+        let inner = ended.clone();
+        kind.run(runtime, move || {
+            for round in 1..=20 {
+                let (result, local) = (Last(inner.clone()), Last(inner.clone()));
+                drop(kind.spawn(move || result));
+                umcg::spawn(move || LAST.with_borrow_mut(|last| *last = Some(local))).join().unwrap();
+                eventually("both are gone", || inner.load(Relaxed) == 2 * round);
+                for kind in KINDS {
+                    assert_eq!(kind.spawn(|| NUMBER.with(Cell::get)).join().unwrap(), 7);
+                }
+            }
+        });
+        assert_eq!(ended.load(Relaxed), 40);
+    });
 }
 
 /// What each worker may find in the storage that it shares is another's, and what has its own is not touched by that.
