@@ -343,7 +343,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !self.threads.is_empty() {
+        if !self.shared.is_over() {
             self.close();
             self.join_threads();
             self.shared.give_group_back();
