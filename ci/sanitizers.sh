@@ -41,6 +41,7 @@ runtime() {
     "$@" --test net --test fs --test process
     "$@" --test rt -- aborts:: fairness:: futures:: joins:: kernel:: lives:: locals:: parks:: scopes:: sleeps:: timeouts:: \
         --skip destructors_of_locals_that_wait
+    UMCG_STRESS_SECONDS=15 "$@" --test rt_stress
 }
 
 # nightly [COMPONENT]: whether there is a nightly toolchain, with the component.
@@ -82,6 +83,10 @@ job_thread() {
     timeout 900 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast \
         -- --skip preempt
     timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --test stress --no-fail-fast -- --skip preempt
+    must_find umcg thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
+    # It cannot see what the kernel orders: see the file. The ring least of all, so most tests are without.
+    export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp" UMCG_DRIVER=epoll
+    runtime timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast
 }
 
 job_valgrind() {

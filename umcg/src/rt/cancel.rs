@@ -76,8 +76,9 @@ pub(crate) fn mark(task: &Task, depth: u32) {
 /// Makes it look, wherever it waits.
 pub(crate) fn interrupt(task: &'static Task) {
     asymmetric::heavy();
+    // ORDERING(waits-at.2): Acquire, pairs with waits-at.1.
     // SAFETY: null, or the word of a task, which is never freed.
-    match unsafe { task.waits_at.load(Relaxed).as_ref() } {
+    match unsafe { task.waits_at.load(Acquire).as_ref() } {
         Some(word) if join::leave(word, task) => {
             // SAFETY: taken from where it waited, with the right to run it.
             runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);

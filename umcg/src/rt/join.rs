@@ -395,7 +395,8 @@ fn wait(child: &'static Task) {
         return;
     }
     task.set_reason(&"join");
-    task.waits_at.store((&raw const child.join).cast_mut(), Relaxed);
+    // ORDERING(waits-at.1): Release, pairs with waits-at.2: the descriptor may be new, and on the heap.
+    task.waits_at.store((&raw const child.join).cast_mut(), Release);
     running.suspend(commit);
     task.waits_at.store(null_mut(), Relaxed);
     cancel::check(task);
@@ -435,8 +436,9 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
         }
     }
     let waiter = (Handle::current().task() as *const Task).addr() | UNPARKS;
-    // ORDERING(join.2): as there.
-    if child.join.compare_exchange(RUNNING, waiter, Acquire, Acquire).is_err() {
+    // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread whole, which may be new.
+    // ORDERING(join.2): Acquire, as in `join`.
+    if child.join.compare_exchange(RUNNING, waiter, AcqRel, Acquire).is_err() {
         return true;
     }
     let _waiting = Waiting(child, waiter);

@@ -10,9 +10,9 @@ use super::scope;
 use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
 use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
 use std::ptr::null_mut;
-use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
+use umcg_core::context::lock::HoldLock;
 use umcg_core::raw;
 use umcg_core::storage;
 
@@ -23,18 +23,18 @@ pub(crate) fn is_needed(kind: WorkerKind) -> bool {
     kind == WorkerKind::Full && *NEEDED.get_or_init(|| storage::available().is_err())
 }
 
-/// Descriptors that no worker has.
-static SPARE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
+/// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their servers on it.
+static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
 fn take_task() -> &'static Task {
-    let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    let spare = SPARE.lock().pop();
     spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())))
 }
 
 /// The worker has ended, and its handle is used up.
 pub(crate) fn give_back(task: &'static Task) {
     task.flags.store(0, Relaxed);
-    SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
+    SPARE.lock().push(task);
 }
 
 /// Makes a worker that is a thread. The caller has counted it, which is taken back when there is none.
