@@ -239,9 +239,11 @@ pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<P
         let place = unsafe { leave_packet(room, packet) };
         task.result.store(place, Relaxed);
         leave_for_good(task);
-        // Back: the handle went without the packet.
+        // Back: the handle went without the packet. Its destructor may make thread-locals once more.
         // SAFETY: left just above, and nobody else reads it.
-        forget_quietly(unsafe { read_packet::<R>(task) });
+        let packet = unsafe { read_packet::<R>(task) };
+        // SAFETY: the caller is that worker, for what its body has left.
+        unsafe { task.worker().run(|| forget_quietly(packet)) };
         local::clear(task);
         task.result.store(null_mut(), Relaxed);
         task.join.store(DETACHED, Relaxed);
