@@ -32,6 +32,12 @@ const SHARE: u32 = 8;
 const LEAP: Duration = Duration::from_millis(5);
 /// The most workers that are stolen at a time.
 const LOOT: usize = 128;
+/// Fewer are hardly worth a theft, which stops the server that is stolen from. Who has got no more last time waits until there are as many, but no longer than so many looks;
+/// the longer, the oftener that happens.
+const WORTHWHILE: usize = 16;
+const MOST_LOOKS: u32 = 32;
+/// Between two looks, each of which takes the cache line from the server that is looked at.
+const PAUSES: u32 = 32;
 
 #[derive(Default)]
 struct Own {
@@ -40,6 +46,8 @@ struct Own {
     looks_around: bool,
     /// When the oldest fresh worker last ran, or there was none.
     leapt: Option<Instant>,
+    /// How often it looks whether a theft has become worthwhile.
+    looks: u32,
     woken: Queue,
     fresh: Queue,
 }
@@ -133,12 +141,26 @@ impl WorkStealing {
             if self.own().hint(index) == 0 {
                 continue;
             }
+            self.wait_until_worthwhile(here, index);
             let loot = self.own().try_other(index, Own::loot);
             if let Some(loot) = loot.filter(|loot| !loot.is_empty()) {
+                let few = loot.len() < WORTHWHILE / 2;
+                self.own().own(here, |own| own.looks = if few { (own.looks * 2 + 1).min(MOST_LOOKS) } else { own.looks / 2 });
                 return self.keep(here, loot);
             }
         }
         None
+    }
+
+    /// A short wait for more to steal from a server that makes workers one by one.
+    fn wait_until_worthwhile(&self, here: &Here, index: usize) {
+        let looks = self.own().own(here, |own| own.looks);
+        for _ in 0..looks {
+            if !(1..WORTHWHILE).contains(&self.own().hint(index)) {
+                break;
+            }
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        }
     }
 
     /// Keeps all of them but the first.
