@@ -42,16 +42,11 @@ fn each_coin_is_taken_once() {
     const EACH: u64 = 300;
     over("coins", |runtime, kind| {
         let (purse, semaphore) = (Arc::new(Purse::default()), Arc::new(Semaphore::new(0)));
-        let body = |alone: bool| {
+        let body = || {
             let (purse, semaphore) = (purse.clone(), semaphore.clone());
             move || {
                 let mut coins = 0;
                 for _ in 0..EACH {
-                    if alone {
-                        wait_for(&*purse);
-                        coins += 1;
-                        continue;
-                    }
                     umcg::select! {
                         _ = taking(&*purse) => coins += 1,
                         taken = semaphore.acquiring() => taken.unwrap(),
@@ -60,8 +55,8 @@ fn each_coin_is_taken_once() {
                 coins
             }
         };
-        let workers: Vec<_> = (0..4).map(|n| kind.spawn_on(runtime, body(n % 2 == 0))).collect();
-        let thread = std::thread::spawn(body(false));
+        let workers: Vec<_> = (0..4).map(|_| kind.spawn_on(runtime, body())).collect();
+        let thread = std::thread::spawn(body());
         for turn in 0..5 * EACH {
             if turn % 5 < 3 {
                 purse.put()
