@@ -63,6 +63,25 @@ fn nobody_is_overtaken() {
     });
 }
 
+/// Who came first is served first.
+#[test]
+fn first_come_first_served() {
+    fn in_order(is_worker: bool) {
+        let semaphore = of_kind(false);
+        let (_, first) = party(is_worker, || semaphore.acquire().unwrap());
+        while !format!("{semaphore:?}").contains("has_waiters: true") {
+            thread::yield_now();
+        }
+        let (_, second) = party(true, || semaphore.acquire_until(1, SOON).is_ok());
+        semaphore.release(1).unwrap();
+        first.join().unwrap();
+        crate::kernel::advance(SOON);
+        assert!(!second.join().unwrap());
+    }
+    check(|| in_order(true));
+    check(|| in_order(false));
+}
+
 /// Whose time passes has taken nothing; nor has who is asked to end.
 fn revoked(is_barging: bool, is_worker: bool, by_deadline: bool) {
     let semaphore = of_kind(is_barging);
