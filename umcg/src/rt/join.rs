@@ -12,7 +12,8 @@
 //!      '---- drop: DETACHED ---- end: the server recycles the stack
 //! ```
 //!
-//! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to run it) or parked (it is unparked).
+//! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to run it) or parked (it is unparked); or who waits for
+//!   other things, too (`ending`).
 //! - J2: a suspended waiter enters the word after its context was saved, on its server's stack.
 //! - J3: the ended worker's server writes DONE after the worker has left its stack for good: who sees it may recycle that.
 //! - J4: whoever is second recycles: the handle that finds DONE, the end that finds DETACHED. What was returned is dropped by the worker itself, while it has its
@@ -21,6 +22,7 @@
 //! One locked operation at the end, one where the joiner has to wait.
 
 use super::cancel::{self, Shield};
+use super::ending;
 use super::handle::Handle;
 use super::local;
 use super::park;
@@ -44,7 +46,9 @@ const DETACHED: usize = 2;
 /// How a waiter waits, in the low bits of its address.
 const SUSPENDED: usize = 4;
 const UNPARKS: usize = 8;
-const TASK: usize = !63;
+/// It is no task, but an [`Ending`](super::ending::Ending).
+pub(super) const SELECTS: usize = 16;
+pub(super) const TASK: usize = !63;
 
 /// Why there is no value.
 #[derive(Debug)]
@@ -347,6 +351,10 @@ pub(crate) fn end_outside(task: &'static Task) -> Ending {
         RUNNING => Ending::Wanted,
         DETACHED => Ending::Unwanted,
         waiter => {
+            if waiter & SELECTS != 0 {
+                ending::tell(waiter, None);
+                return Ending::Wanted;
+            }
             // SAFETY: a waiter is the address of a task, which is never freed.
             let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
             if waiter & SUSPENDED != 0 {
@@ -371,6 +379,9 @@ fn end_count(local: &Local, scope: *mut ()) {
 }
 
 fn wake(local: &Local, waiter: usize) {
+    if waiter & SELECTS != 0 {
+        return ending::tell(waiter, Some(local));
+    }
     // SAFETY: a waiter is the address of a task, which is never freed.
     let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
     if waiter & SUSPENDED != 0 {

@@ -6,7 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `builder`, `global` | the runtime as its owner has it, and the one of whoever has none |
-//! | `spawn`, `scope`, `join` | making workers, and waiting for their end |
+//! | `spawn`, `scope`, `join`, `ending` | making workers, and waiting for their end |
 //! | `park`, `handle` | how a worker or thread stops, and who makes it go on |
 //! | `wait`, `spin` | the same for who stands in queues, and the lock of a queue |
 //! | `time`, `wheel` | deadlines: `sleep`, `timeout` |
@@ -21,6 +21,7 @@
 mod builder;
 mod cancel;
 mod dump;
+mod ending;
 #[doc(hidden)]
 pub mod foreign;
 mod future;
@@ -51,6 +52,7 @@ mod wheel;
 pub use crate::io::driver::DriverKind;
 pub use builder::{Runtime, RuntimeBuilder};
 pub use cancel::checkpoint;
+pub use ending::Ending;
 pub use future::{block_on, spawn_future};
 pub use global::global;
 pub(crate) use global::with_driver;

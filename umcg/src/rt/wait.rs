@@ -151,6 +151,11 @@ impl Place {
         std::ptr::eq(self.waiter.get(), other.waiter.get())
     }
 
+    /// Claims its waiter for who has the place to itself, as it stands in no queue.
+    pub(super) fn claim_alone(&self) -> Option<Claimed> {
+        self.claim().then_some(Claimed(self))
+    }
+
     /// Claims its waiter for who has the queue's lock. False when somebody else has.
     #[inline]
     fn claim(&self) -> bool {
@@ -161,7 +166,8 @@ impl Place {
 
 /// A queue of places, under its object's lock.
 #[derive(Debug)]
-pub(crate) struct Places {
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub struct Places {
     /// The last in a circle; null for none.
     last: Cell<*const Place>,
 }
@@ -198,6 +204,12 @@ impl Places {
     pub(crate) fn after(&self, place: &Place) -> Option<&Place> {
         // SAFETY: as in `first`.
         (!std::ptr::eq(self.last.get(), place)).then(|| unsafe { &*place.next.get() })
+    }
+
+    /// How many stand in it, for people.
+    #[cold]
+    pub(crate) fn len(&self) -> usize {
+        std::iter::successors(self.first(), |place| self.after(place)).count()
     }
 
     /// Puts a place behind all others, or before them.

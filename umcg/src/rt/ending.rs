@@ -1,0 +1,128 @@
+//! The end of a worker as something to wait for beside others.
+//!
+//! The waiter enters the worker's `join` word, in the place of a task, by the address of what is here: it stands in a queue that has room for one. Who ends the worker takes it from
+//! there with the word, so without a lock; and says when it has done with it (`told`), which the waiter waits for if it leaves too late.
+
+use super::join::{self, JoinHandle, RUNNING, SELECTS, TASK};
+use super::server::Local;
+use super::sync::{AtomicBool, Ordering::*, give_way};
+use super::task::Task;
+use super::wait::{ClaimedList, Place, Queued, Source};
+use crate::select::operation::{Operation, Parts};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// Done when a worker has ended, so that joining it does not wait. By [`JoinHandle::ending`].
+#[repr(align(64))]
+pub struct Ending<'a> {
+    worker: &'static Task,
+    place: Place,
+    entered: Cell<bool>,
+    told: AtomicBool,
+    _handle: PhantomData<&'a mut ()>,
+}
+
+const _: () = assert!(align_of::<Ending<'_>>() > !TASK);
+
+impl<R> JoinHandle<R> {
+    /// The worker's end as an operation, to wait for it beside others: see [`select`](mod@crate::select). [`JoinHandle::join`] then returns at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut worker = umcg::spawn(|| 6 * 7);
+    /// umcg::select! {
+    ///     () = worker.ending() => {}
+    ///     () = umcg::select::after(Duration::from_secs(60)) => panic!("it takes too long"),
+    /// }
+    /// assert_eq!(worker.join().unwrap(), 42);
+    /// ```
+    pub fn ending(&mut self) -> Ending<'_> {
+        Ending {
+            worker: self.task(),
+            place: Place::new(),
+            entered: Cell::new(false),
+            told: AtomicBool::new(false),
+            _handle: PhantomData,
+        }
+    }
+}
+
+impl Ending<'_> {
+    fn word(&self) -> usize {
+        std::ptr::from_ref(self).addr() | SELECTS
+    }
+}
+
+/// The worker has ended, and this was in its word.
+pub(super) fn tell(waiter: usize, local: Option<&Local>) {
+    // SAFETY: it stays there until it has been told, as it was found in the word.
+    let ending: &Ending<'_> = unsafe { &*((waiter & TASK) as *const Ending<'_>) };
+    let claimed = ending.place.claim_alone();
+    // ORDERING(told.1): Release, pairs with told.2. The waiter may be gone from here on, unless it was claimed.
+    ending.told.store(true, Release);
+    if let Some(claimed) = claimed {
+        claimed.resume(local);
+    }
+}
+
+// SAFETY: who takes the place from the word has it to itself; leaving it there is one step.
+unsafe impl Queued for Ending<'_> {
+    fn leave(&self, _: &Place, _: &mut ClaimedList) -> bool {
+        if !self.entered.replace(false) {
+            return false;
+        }
+        if self.worker.join.compare_exchange(self.word(), RUNNING, Relaxed, Relaxed).is_ok() {
+            return true;
+        }
+        // ORDERING(told.2): Acquire, pairs with told.1.
+        while !self.told.load(Acquire) {
+            give_way();
+        }
+        false
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Source for Ending<'_> {
+    fn serve_now(&self, note: usize) -> Option<usize> {
+        join::has_ended(self.worker).then_some(note)
+    }
+
+    fn enter_or_claim(&self, _: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
+        self.told.store(false, Relaxed);
+        // ORDERING(join.5): Release, pairs with join.6: who ends finds this whole.
+        // ORDERING(join.2): Acquire, pairs with join.1, if it has ended.
+        if self.worker.join.compare_exchange(RUNNING, self.word(), AcqRel, Acquire).is_ok() {
+            self.entered.set(true);
+        } else {
+            claim();
+        }
+    }
+}
+
+impl Parts for Ending<'_> {
+    fn source(&self) -> Option<&dyn Source> {
+        Some(self)
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn finish(&self, _: usize) -> bool {
+        true
+    }
+}
+
+impl std::fmt::Debug for Ending<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ending").field("ended", &join::has_ended(self.worker)).finish()
+    }
+}
+
+impl Operation for Ending<'_> {
+    type Output = ();
+
+    fn outcome(&mut self) {}
+}
