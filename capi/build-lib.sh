@@ -40,7 +40,7 @@ if [ -n "$prefix" ]; then
     install -m 755 "$out/libumcg.so.0" "$prefix/lib/"
     ln -sf libumcg.so.0 "$prefix/lib/libumcg.so"
     install -m 644 "$here/include/umcg.h" "$here/include/uth.h" "$prefix/include/"
-    install -m 644 "$here/include/umcg/rt.h" "$prefix/include/umcg/"
+    install -m 644 "$here"/include/umcg/*.h "$prefix/include/umcg/"
     install -m 644 "$root"/man/*.3 "$prefix/share/man/man3/"
     sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" "$here/umcg.pc.in" > "$prefix/lib/pkgconfig/umcg.pc"
 fi

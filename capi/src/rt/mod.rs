@@ -19,7 +19,7 @@ use umcg::rt::{DriverKind, foreign};
 use umcg::{Error, Runtime};
 
 /// What is not a time: wait for ever.
-const NO_TIMEOUT: u64 = 0;
+pub(crate) const NO_TIMEOUT: u64 = 0;
 
 /// `umcg_rt_options_t`.
 #[derive(Clone, Copy)]
@@ -55,11 +55,11 @@ fn deadline(nanoseconds: u64) -> u64 {
     if nanoseconds == NO_TIMEOUT { u64::MAX } else { nanoseconds }
 }
 
-fn status(result: Result<(), c_int>) -> c_int {
+pub(crate) fn status(result: Result<(), c_int>) -> c_int {
     value(result.map(|()| 0), -1)
 }
 
-fn value<T>(result: Result<T, c_int>, failure: T) -> T {
+pub(crate) fn value<T>(result: Result<T, c_int>, failure: T) -> T {
     result.unwrap_or_else(|errno| failed(errno, failure))
 }
 
