@@ -184,6 +184,26 @@ planted "places that stay in queues" \
 planted "a hint that is taken for the thing" \
     's/        if set.finish(index, set.place(index).note.get()) {/        set.finish(index, set.place(index).note.get());\n        if true {/'
 
+plant_in umcg umcg/src/futex/table.rs
+planted "a word that is compared before its lock" \
+    '/fn enter_if/,/^    }/ { s/let places = self.lock(stand.address.load(Relaxed));/let is_expected = word.load(Relaxed) == expected; &/; s/^ *let is_expected = word.load(Relaxed) == expected;$// }'
+planted "a waiter that is moved, and keeps its address" \
+    's/Stand::of(place).address.store(at_to, Relaxed);//'
+planted "two locks in any order" \
+    's/let before = order.is_gt().then.*;/let before: Option<SpinGuard<_>> = None;/; s/order.is_lt().then/order.is_ne().then/'
+planted "a place of many that is not put back" \
+    's/unsafe { self.of_many.push(place, false) };//'
+
+plant_in umcg umcg/src/futex/many.rs
+planted "one that is passed over while it sits down" \
+    's/                SITTING => {/                u32::MAX => {/'
+planted "one that is cut short though it was woken" \
+    's/let is_mine = self.word.compare_exchange(STANDING, IDLE, Acquire, Relaxed).is_ok();/let is_mine = self.word.swap(IDLE, Acquire) != 77;/'
+
+plant_in umcg umcg/src/futex/set.rs
+planted "words that are compared before the waiter can be claimed" \
+    '/^fn wait_for/,/^}/ s/many.arm();//; /fn wait_armed/,/^}/ { s/many.wait(REASON/many.arm(); &/; s/many.disarm().map_or(End::Changed(index), End::Woken)/End::Changed(index)/ }'
+
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
 models umcg-core 600 "$runs" --release

@@ -35,6 +35,7 @@ mod current;
 mod error;
 mod event;
 pub mod fs;
+pub mod futex;
 pub mod io;
 mod light;
 pub mod net;

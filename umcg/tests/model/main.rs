@@ -15,6 +15,8 @@
 mod tso;
 
 #[cfg(shuttle)]
+mod futex;
+#[cfg(shuttle)]
 mod idle;
 #[cfg(shuttle)]
 #[path = "../../../umcg-core/tests/model/kernel.rs"]

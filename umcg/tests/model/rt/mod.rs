@@ -11,6 +11,8 @@ pub(crate) mod park;
 pub(crate) mod per_server;
 pub(crate) mod runtime;
 pub(crate) mod server;
+#[path = "../../../src/rt/spin.rs"]
+pub(crate) mod spin;
 pub(crate) mod sync;
 pub(crate) mod task;
 pub(crate) mod time;

@@ -1,0 +1,409 @@
+//! Waiting for whichever of many words is woken first.
+
+use super::many::{End, MOST, Many};
+use super::table::{Stand, address};
+use super::{shared, table, wait_until, word};
+use crate::rt::sync::{AtomicU32, Ordering::*};
+use crate::rt::time;
+use crate::rt::wait::{self, Place};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+const REASON: &&str = &"futexes";
+
+/// So many words need no memory but the stack.
+const FEW: usize = 8;
+
+/// A word to wait for, and the value that it is to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait<'a> {
+    pub(super) word: &'a AtomicU32,
+    pub(super) expected: u32,
+    pub(super) is_shared: bool,
+}
+
+/// The word with this index had another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangedAt(pub usize);
+
+/// Why nobody woke the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitMultipleError {
+    /// The word with this index had another value.
+    Changed(usize),
+    /// The time has passed.
+    TimedOut,
+}
+
+impl fmt::Display for ChangedAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the word number {} had another value", self.0)
+    }
+}
+
+impl fmt::Display for WaitMultipleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitMultipleError::Changed(index) => ChangedAt(*index).fmt(f),
+            WaitMultipleError::TimedOut => f.write_str("the time has passed"),
+        }
+    }
+}
+
+impl std::error::Error for ChangedAt {}
+impl std::error::Error for WaitMultipleError {}
+
+impl<'a> Wait<'a> {
+    /// A word of this process.
+    pub const fn new(word: &'a AtomicU32, expected: u32) -> Wait<'a> {
+        Wait { word, expected, is_shared: false }
+    }
+
+    /// A word that processes share, or that others wake by FUTEX_WAKE: see [`shared`].
+    pub const fn shared(word: &'a AtomicU32, expected: u32) -> Wait<'a> {
+        Wait { word, expected, is_shared: true }
+    }
+}
+
+/// Waits until somebody wakes one of the words, and returns its index, if all have the values that they are expected to have. A word may be in the list more than once. A point of cancellation if it has
+/// to wait; a wait that is cancelled has taken no wake-up. Switches.
+///
+/// The caller stands in the queue of each word, and leaves all of them when it was woken: who waits for the same words often has less to do with a [`WaitSet`].
+///
+/// # Errors
+/// [`ChangedAt`].
+///
+/// # Panics
+/// When the list is empty: it would wait for ever.
+pub fn wait_multiple(words: &[Wait<'_>]) -> Result<usize, ChangedAt> {
+    without_deadline(wait_multiple_until(words, u64::MAX))
+}
+
+/// Like [`wait_multiple`], until `deadline` at most.
+///
+/// # Errors
+/// [`WaitMultipleError`].
+///
+/// # Panics
+/// As [`wait_multiple`].
+pub fn wait_multiple_deadline(words: &[Wait<'_>], deadline: Instant) -> Result<usize, WaitMultipleError> {
+    wait_multiple_until(words, time::nanos(deadline))
+}
+
+/// Like [`wait_multiple`], for `timeout` at most.
+///
+/// # Errors
+/// [`WaitMultipleError`].
+///
+/// # Panics
+/// As [`wait_multiple`].
+pub fn wait_multiple_timeout(words: &[Wait<'_>], timeout: Duration) -> Result<usize, WaitMultipleError> {
+    wait_multiple_until(words, time::after(timeout))
+}
+
+fn without_deadline(result: Result<usize, WaitMultipleError>) -> Result<usize, ChangedAt> {
+    result.map_err(|error| match error {
+        WaitMultipleError::Changed(index) => ChangedAt(index),
+        WaitMultipleError::TimedOut => unreachable!("a wait without a deadline was late"),
+    })
+}
+
+impl From<End> for Result<usize, WaitMultipleError> {
+    fn from(end: End) -> Self {
+        match end {
+            End::Woken(index) => Ok(index),
+            End::Changed(index) => Err(WaitMultipleError::Changed(index)),
+            End::Late => Err(WaitMultipleError::TimedOut),
+        }
+    }
+}
+
+/// [`wait_multiple_deadline`] in nanoseconds.
+pub(crate) fn wait_multiple_until(words: &[Wait<'_>], deadline: u64) -> Result<usize, WaitMultipleError> {
+    assert!(!words.is_empty(), "wait_multiple: an empty list");
+    if let [Wait { word, expected, is_shared: false }] = words {
+        return wait_until(word, *expected, deadline).map(|()| 0).map_err(|error| match error {
+            word::WaitError::Changed => WaitMultipleError::Changed(0),
+            word::WaitError::TimedOut => WaitMultipleError::TimedOut,
+        });
+    }
+    if let Some(index) = changed(words) {
+        return Err(WaitMultipleError::Changed(index));
+    }
+    let many = Many::new();
+    let entries = words.iter().enumerate().map(|(index, word)| Entry::new(word, &many, index));
+    if words.len() > FEW {
+        return wait_once(&many, words, &entries.collect::<Vec<_>>(), deadline).into();
+    }
+    let mut few = [const { MaybeUninit::uninit() }; FEW];
+    let few: &mut [_] = &mut few[..words.len()];
+    for (few, entry) in few.iter_mut().zip(entries) {
+        few.write(entry);
+    }
+    // SAFETY: all were written.
+    let few = unsafe { &*(few as *const [MaybeUninit<Entry>] as *const [Entry]) };
+    wait_once(&many, words, few, deadline).into()
+}
+
+fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[Entry], deadline: u64) -> End {
+    /// Takes the places out of the table, also when unwinding.
+    struct Leave<'a>(&'a [Wait<'a>], &'a [Entry]);
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            leave(self.0, self.1);
+        }
+    }
+    let _leave = Leave(words, entries);
+    // SAFETY: they stay in this frame until they have left.
+    unsafe { enter(words, entries) };
+    wait_for(many, words, words.iter().any(|wait| wait.is_shared), deadline)
+}
+
+/// What is kept of one word: its place in the table.
+#[repr(align(64))]
+struct Entry {
+    place: Place,
+    stand: Stand,
+}
+
+impl Entry {
+    fn new(wait: &Wait<'_>, many: *const Many, index: usize) -> Entry {
+        Entry { place: Place::new(), stand: Stand::of_many(address(wait.word), many, index) }
+    }
+}
+
+/// # Safety
+/// The entries stay where they are until they have left.
+unsafe fn enter(words: &[Wait<'_>], entries: &[Entry]) {
+    let own = words.iter().zip(entries).filter(|(wait, _)| !wait.is_shared);
+    wait::undisturbed(|_| {
+        // SAFETY: passed on.
+        own.for_each(|(_, entry)| unsafe { table().enter(&entry.stand, &entry.place) });
+    });
+}
+
+fn leave(words: &[Wait<'_>], entries: &[Entry]) {
+    let own = words.iter().zip(entries).filter(|(wait, _)| !wait.is_shared);
+    wait::undisturbed(|_| {
+        own.for_each(|(_, entry)| {
+            table().leave(&entry.stand, &entry.place);
+        });
+    });
+}
+
+/// The first that has not the value that it is expected to have.
+#[inline]
+pub(super) fn changed(words: &[Wait<'_>]) -> Option<usize> {
+    words.iter().position(|wait| wait.word.load(Relaxed) != wait.expected)
+}
+
+/// Waits for words whose places stand in the table, but for those that are shared.
+#[inline]
+fn wait_for(many: &Many, words: &[Wait<'_>], any_shared: bool, deadline: u64) -> End {
+    // Read only, at first.
+    if let Some(index) = changed(words) {
+        return End::Changed(index);
+    }
+    if any_shared {
+        return shared::wait_for(many, words, deadline);
+    }
+    many.arm();
+    wait_armed(many, words, deadline)
+}
+
+/// Waits for those words whose places stand in the table. Armed first, and compared then: M2.
+#[inline]
+pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+    if let Some(index) = changed(words) {
+        return many.disarm().map_or(End::Changed(index), End::Woken);
+    }
+    many.wait(REASON, deadline).map_or(End::Late, End::Woken)
+}
+
+/// Words that are waited for again and again.
+///
+/// A set keeps its memory, and its places in the queues, from one wait to the next: a wait compares the words, and stops; it costs the same few locked operations for one word and for
+/// a thousand. In a word's queue it stands from its first wait on, and goes to the end when it is woken there. So it may be woken before one that has waited for longer without a break, but only once;
+/// then it is that one's turn.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering::*};
+/// use umcg::futex::{self, WaitSet};
+///
+/// let words = [const { AtomicU32::new(0) }; 3];
+/// let mut set: WaitSet = words.iter().map(|word| futex::Wait::new(word, 0)).collect();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         words[1].store(7, Release);
+///         futex::wake(&words[1], 1);
+///     });
+///     let index = set.wait().unwrap_or_else(|changed| changed.0); // whoever was faster
+///     assert_eq!((index, words[index].load(Acquire)), (1, 7));
+/// });
+/// set.expect(1, 7);
+/// words[2].store(1, Release);
+/// assert_eq!(set.wait(), Err(futex::ChangedAt(2)));
+/// ```
+pub struct WaitSet<'a> {
+    words: Vec<Wait<'a>>,
+    /// Of the same length. By shared references only, as others may be looking at them; memory that is never freed while one of them stands in the table, also if the set is forgotten.
+    entries: Vec<Entry>,
+    /// So many of them have entered.
+    entered: usize,
+    any_shared: bool,
+    many: NonNull<Many>,
+}
+
+// SAFETY: between waits it has no ties to a thread.
+unsafe impl Send for WaitSet<'_> {}
+
+impl<'a> WaitSet<'a> {
+    /// An empty one.
+    pub fn new() -> WaitSet<'a> {
+        WaitSet::with_capacity(0)
+    }
+
+    /// An empty one with memory for so many words.
+    pub fn with_capacity(words: usize) -> WaitSet<'a> {
+        let many = NonNull::from(Box::leak(Box::new(Many::new())));
+        WaitSet { words: Vec::with_capacity(words), entries: Vec::with_capacity(words), entered: 0, any_shared: false, many }
+    }
+
+    fn many(&self) -> &Many {
+        // SAFETY: from `with_capacity`, and freed by `drop`.
+        unsafe { self.many.as_ref() }
+    }
+
+    /// Adds a word, which may be in the set already. Returns its index.
+    ///
+    /// # Panics
+    /// When there are more than 1,000,000,000 words.
+    pub fn push(&mut self, word: Wait<'a>) -> usize {
+        let index = self.words.len();
+        assert!(index < MOST, "WaitSet: too many words");
+        if self.entries.len() == self.entries.capacity() {
+            // They will move.
+            self.leave();
+        }
+        self.entries.push(Entry::new(&word, self.many.as_ptr(), index));
+        self.any_shared |= word.is_shared;
+        self.words.push(word);
+        index
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// From now on the word with this index is to have this value.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    #[inline]
+    pub fn expect(&mut self, index: usize, value: u32) {
+        self.words[index].expected = value;
+    }
+
+    /// Takes all words out. The memory is kept.
+    pub fn clear(&mut self) {
+        self.leave();
+        self.entries.clear();
+        self.words.clear();
+        self.any_shared = false;
+    }
+
+    fn leave(&mut self) {
+        leave(&self.words[..self.entered], &self.entries);
+        self.entered = 0;
+    }
+
+    /// As [`wait_multiple`], for the words in the set. A point of cancellation if it has to wait. Switches.
+    ///
+    /// # Errors
+    /// [`ChangedAt`].
+    ///
+    /// # Panics
+    /// When the set is empty: it would wait for ever.
+    pub fn wait(&mut self) -> Result<usize, ChangedAt> {
+        without_deadline(self.wait_until(u64::MAX))
+    }
+
+    /// Like [`WaitSet::wait`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`WaitMultipleError`].
+    ///
+    /// # Panics
+    /// As [`WaitSet::wait`].
+    pub fn wait_deadline(&mut self, deadline: Instant) -> Result<usize, WaitMultipleError> {
+        self.wait_until(time::nanos(deadline))
+    }
+
+    /// Like [`WaitSet::wait`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`WaitMultipleError`].
+    ///
+    /// # Panics
+    /// As [`WaitSet::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<usize, WaitMultipleError> {
+        self.wait_until(time::after(timeout))
+    }
+
+    /// [`WaitSet::wait_deadline`] in nanoseconds.
+    #[inline]
+    pub(crate) fn wait_until(&mut self, deadline: u64) -> Result<usize, WaitMultipleError> {
+        assert!(!self.words.is_empty(), "WaitSet: nothing to wait for");
+        if self.entered < self.words.len() {
+            // SAFETY: `leave` takes them out before they move or end.
+            unsafe { enter(&self.words[self.entered..], &self.entries[self.entered..]) };
+            self.entered = self.words.len();
+        }
+        wait_for(self.many(), &self.words, self.any_shared, deadline).into()
+    }
+}
+
+impl Drop for WaitSet<'_> {
+    fn drop(&mut self) {
+        self.leave();
+        // SAFETY: from a box, and no place in the table names it any more.
+        drop(unsafe { Box::from_raw(self.many.as_ptr()) });
+    }
+}
+
+impl<'a> Extend<Wait<'a>> for WaitSet<'a> {
+    fn extend<I: IntoIterator<Item = Wait<'a>>>(&mut self, words: I) {
+        for word in words {
+            self.push(word);
+        }
+    }
+}
+
+impl<'a> FromIterator<Wait<'a>> for WaitSet<'a> {
+    fn from_iter<I: IntoIterator<Item = Wait<'a>>>(words: I) -> WaitSet<'a> {
+        let words = words.into_iter();
+        let mut set = WaitSet::with_capacity(words.size_hint().0);
+        set.extend(words);
+        set
+    }
+}
+
+impl Default for WaitSet<'_> {
+    fn default() -> Self {
+        WaitSet::new()
+    }
+}
+
+impl fmt::Debug for WaitSet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitSet").field("words", &self.words).finish_non_exhaustive()
+    }
+}

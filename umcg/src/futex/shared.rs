@@ -1,0 +1,275 @@
+//! Words in memory that processes share, and words that code without this library waits for or wakes: waiting in the kernel.
+//!
+//! The functions mean what those of [`futex`](super) mean, but go to the kernel (futex(2) without FUTEX_PRIVATE_FLAG, futex_waitv(2)): they meet everybody else who does, in whichever process. A wake-up is a system
+//! call. A kernel thread waits there itself. A worker gives its server to others meanwhile: a light worker of the library's waits for it, in a blocking scope; so it can be cancelled, and wait for words of
+//! both kinds at once ([`wait_multiple`](super::wait_multiple) with [`Wait::shared`](super::Wait::shared)).
+//!
+//! futex_waitv, which waits for up to 128 words, is there since Linux 5.16; more words are waited for by several. Where it is missing (or `UMCG_NO_FUTEX_WAITV` is in the environment) who waits for several words, and any worker, looks at
+//! them from time to time, every millisecond at last: it sees that a word has changed, but not that one was woken without a change, and does not count among those that a wake-up has woken.
+
+use super::many::{Claim, End, Many};
+use super::set::{self, Wait, changed};
+use super::table::Requeued;
+use super::{Changed, WaitError, WaitMultipleError};
+use crate::rt::sync::AtomicU32;
+use crate::rt::{Builder, JoinHandle, foreign, server, time, wait};
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
+use rustix::time::ClockId;
+use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What futex_waitv takes.
+const MOST: usize = 128;
+
+/// Between two looks, at first and at last, where there is no futex_waitv.
+const SHORT: u64 = 50_000;
+const LONG: u64 = 1_000_000;
+
+/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to wait. Switches.
+///
+/// # Errors
+/// [`Changed`].
+pub fn wait(word: &AtomicU32, expected: u32) -> Result<(), Changed> {
+    // Without a deadline there is no other error.
+    wait_until(word, expected, u64::MAX).map_err(|_| Changed)
+}
+
+/// Like [`wait`], until `deadline` at most.
+///
+/// # Errors
+/// [`WaitError`].
+pub fn wait_deadline(word: &AtomicU32, expected: u32, deadline: Instant) -> Result<(), WaitError> {
+    wait_until(word, expected, time::nanos(deadline))
+}
+
+/// Like [`wait`], for `timeout` at most.
+///
+/// # Errors
+/// [`WaitError`].
+pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Result<(), WaitError> {
+    wait_until(word, expected, time::after(timeout))
+}
+
+/// [`wait_deadline`] in nanoseconds.
+pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), WaitError> {
+    set::wait_multiple_until(&[Wait::shared(word, expected)], deadline).map(drop).map_err(|error| match error {
+        WaitMultipleError::Changed(_) => WaitError::Changed,
+        WaitMultipleError::TimedOut => WaitError::TimedOut,
+    })
+}
+
+/// Wakes up to `count` of those that wait for the word. Returns how many. Does not switch.
+pub fn wake(word: &AtomicU32, count: usize) -> usize {
+    // The word is there.
+    futex::wake(word, Flags::empty(), most(count)).unwrap_or(0)
+}
+
+/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more wait for the word `to` instead. Does not switch.
+pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
+    let wake = most(wake);
+    let done = futex::requeue(from, Flags::empty(), wake, most(others), to).unwrap_or(0);
+    Requeued::of(done, wake as usize)
+}
+
+/// Like [`requeue`], if the word `from` has this value.
+///
+/// # Errors
+/// [`Changed`]: nothing was done.
+pub fn cmp_requeue(from: &AtomicU32, expected: u32, to: &AtomicU32, wake: usize, others: usize) -> Result<Requeued, Changed> {
+    let wake = most(wake);
+    match futex::cmp_requeue(from, Flags::empty(), wake, most(others), to, expected) {
+        Err(Errno::AGAIN) => Err(Changed),
+        done => Ok(Requeued::of(done.unwrap_or(0), wake as usize)),
+    }
+}
+
+/// A number of waiters, as the kernel counts.
+fn most(count: usize) -> u32 {
+    count.min(i32::MAX as usize) as u32
+}
+
+impl Requeued {
+    /// The kernel says how many there were in all; it wakes before it moves.
+    fn of(all: usize, wake: usize) -> Requeued {
+        Requeued { woken: all.min(wake), moved: all.saturating_sub(wake) }
+    }
+}
+
+/// Waits for words some of which are shared; the others stand in the table.
+pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+    let is_thread = server::current_task().is_none();
+    if is_thread && words.len() <= MOST && (words.len() == 1 || has_waitv()) && words.iter().all(|wait| wait.is_shared) {
+        match sleep(words, None, deadline) {
+            Slept::Woken(index) => return End::Woken(index),
+            Slept::Changed(index) => return End::Changed(index),
+            Slept::Late => return End::Late,
+            Slept::Stopped | Slept::Failed => {}
+        }
+    }
+    if has_waitv() { wait_by_others(many, words, deadline) } else { look_now_and_then(many, words, deadline) }
+}
+
+/// Has others wait for the shared words, and waits for them, and for the rest.
+fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+    many.arm();
+    let mut sleepers = Vec::new();
+    let started = foreign::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
+    // Whoever is cut short leaves no sleeper behind that knows these words; and who unwinds must not wait for one.
+    let end = started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
+    foreign::shielded(|| sleepers.into_iter().for_each(Sleeper::stop));
+    match end {
+        Some(Ok(End::Woken(told))) => match told.checked_sub(words.len()) {
+            None => End::Woken(told),
+            Some(index) if index < words.len() => End::Changed(index),
+            Some(_) => look_now_and_then(many, words, deadline),
+        },
+        Some(Ok(end)) => end,
+        Some(Err(payload)) => resume_unwind(payload),
+        None => many.disarm().map_or_else(|| look_now_and_then(many, words, deadline), End::Woken),
+    }
+}
+
+/// A light worker that waits in the kernel for words of another.
+struct Sleeper {
+    job: Arc<Job>,
+    worker: JoinHandle<()>,
+}
+
+struct Job {
+    stop: AtomicU32,
+    /// With their indices. Not looked at any more once the worker has ended.
+    words: Vec<Wait<'static>>,
+    indices: Vec<usize>,
+    many: *const Many,
+    /// How many words there are in all.
+    all: usize,
+}
+
+// SAFETY: what it points to outlives the worker, which `stop` waits for, and is made for many threads.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Sleeper {
+    /// As many as it takes. False when there is no memory or thread for one.
+    fn start_all(many: &Many, words: &[Wait<'_>], sleepers: &mut Vec<Sleeper>) -> bool {
+        let indices: Vec<usize> = (0..words.len()).filter(|index| words[*index].is_shared).collect();
+        indices.chunks(MOST - 1).all(|indices| {
+            // SAFETY: only the lifetime changes; they are there until `stop` returns.
+            let word = |index: &usize| unsafe { std::mem::transmute::<Wait<'_>, Wait<'static>>(words[*index]) };
+            let job = Arc::new(Job {
+                stop: AtomicU32::new(0),
+                words: indices.iter().map(word).collect(),
+                indices: indices.to_vec(),
+                many,
+                all: words.len(),
+            });
+            let own = job.clone();
+            // SAFETY: it has no thread-locals.
+            let worker = unsafe { Builder::new().name("futex").spawn_light(move || crate::blocking(|| own.run())) };
+            worker.map(|worker| sleepers.push(Sleeper { job, worker })).is_ok()
+        })
+    }
+
+    fn stop(self) {
+        self.job.stop.store(1, Relaxed);
+        let _ = futex::wake(&self.job.stop, Flags::PRIVATE, 1);
+        // It does not panic.
+        let _ = self.worker.join();
+    }
+}
+
+impl Job {
+    fn run(&self) {
+        let told = match sleep(&self.words, Some(&self.stop), u64::MAX) {
+            Slept::Woken(at) => self.indices[at],
+            Slept::Changed(at) => self.all + self.indices[at],
+            Slept::Failed => 2 * self.all,
+            Slept::Stopped | Slept::Late => return,
+        };
+        // SAFETY: there until `stop` returns.
+        let many = unsafe { &*self.many };
+        wait::undisturbed(|served| {
+            if let Claim::Served(Some(claimed)) = many.claim(told as u32) {
+                served.push(claimed);
+            }
+        });
+    }
+}
+
+/// How a sleep in the kernel ended.
+enum Slept {
+    Woken(usize),
+    Changed(usize),
+    Late,
+    /// By the word for that.
+    Stopped,
+    /// The kernel had no memory.
+    Failed,
+}
+
+/// The calling kernel thread sleeps until a word is woken, or `stop`, a private one, has another value than 0.
+fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
+    let until = time::timespec(deadline);
+    let private = stop.map(|stop| in_kernel(stop, 0, WaitFlags::PRIVATE));
+    let list: Vec<_> = words.iter().map(|wait| in_kernel(wait.word, wait.expected, WaitFlags::empty())).chain(private).collect();
+    loop {
+        let slept = match words {
+            [wait] if stop.is_none() => {
+                futex::wait_bitset(wait.word, Flags::empty(), wait.expected, until.as_ref(), NonZeroU32::MAX).map(|()| 0)
+            }
+            _ => futex::waitv(&list, WaitvFlags::empty(), until.as_ref(), ClockId::Monotonic),
+        };
+        match slept {
+            Ok(index) if index < words.len() => return Slept::Woken(index),
+            Ok(_) => return Slept::Stopped,
+            Err(Errno::TIMEDOUT) => return Slept::Late,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                if stop.is_some_and(|stop| stop.load(Relaxed) != 0) {
+                    return Slept::Stopped;
+                }
+                // None when it has the expected value again: as if it had been so all the time.
+                if let Some(index) = changed(words) {
+                    return Slept::Changed(index);
+                }
+            }
+            Err(_) => return Slept::Failed,
+        }
+    }
+}
+
+fn in_kernel(word: &AtomicU32, expected: u32, flags: WaitFlags) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    wait.val = expected.into();
+    wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+    wait.flags = WaitFlags::SIZE_U32 | flags;
+    wait
+}
+
+/// Whether there is futex_waitv.
+fn has_waitv() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let asked = futex::waitv(&[], WaitvFlags::empty(), None, ClockId::Monotonic);
+        std::env::var_os("UMCG_NO_FUTEX_WAITV").is_none() && asked == Err(Errno::INVAL)
+    })
+}
+
+/// Waits without help from the kernel.
+fn look_now_and_then(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+    let mut pause = SHORT;
+    loop {
+        let until = deadline.min(time::now().saturating_add(pause));
+        many.arm();
+        match set::wait_armed(many, words, until) {
+            End::Late if until < deadline => pause = LONG.min(pause * 2),
+            End::Changed(index) => return End::Woken(index),
+            end => return end,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Waiting for one word.
+
+use super::table;
+use super::table::{Requeued, Stand, address};
+use crate::rt::sync::AtomicU32;
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList, Place, Queued, Single};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+const REASON: &&str = &"futex";
+
+/// Said instead of the note of a place, which is never so small.
+const CHANGED: usize = 1;
+
+/// The word had another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed;
+
+/// Why nobody woke the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitError {
+    /// The word had another value.
+    Changed,
+    /// The time has passed.
+    TimedOut,
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the word had another value")
+    }
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitError::Changed => Changed.fmt(f),
+            WaitError::TimedOut => f.write_str("the time has passed"),
+        }
+    }
+}
+
+impl std::error::Error for Changed {}
+impl std::error::Error for WaitError {}
+
+/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to wait; a wait that is cancelled has taken no wake-up. Switches.
+///
+/// # Errors
+/// [`Changed`].
+#[inline]
+pub fn wait(word: &AtomicU32, expected: u32) -> Result<(), Changed> {
+    // Without a deadline there is no other error.
+    wait_until(word, expected, u64::MAX).map_err(|_| Changed)
+}
+
+/// Like [`wait`], until `deadline` at most.
+///
+/// # Errors
+/// [`WaitError`].
+pub fn wait_deadline(word: &AtomicU32, expected: u32, deadline: Instant) -> Result<(), WaitError> {
+    wait_until(word, expected, time::nanos(deadline))
+}
+
+/// Like [`wait`], for `timeout` at most.
+///
+/// # Errors
+/// [`WaitError`].
+pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Result<(), WaitError> {
+    wait_until(word, expected, time::after(timeout))
+}
+
+/// [`wait_deadline`] in nanoseconds.
+#[inline]
+pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), WaitError> {
+    let stand = Stand::alone(address(word));
+    let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
+        // SAFETY: who waits leaves the table before its frame ends.
+        let entered = unsafe { table().enter_if(word, expected, &stand, |note| single.place(note)) };
+        (!entered).then_some(CHANGED)
+    };
+    match wait::one(&stand, REASON, deadline, enter) {
+        None => Err(WaitError::TimedOut),
+        Some(CHANGED) => Err(WaitError::Changed),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Wakes up to `count` of those that wait for the word, in their order. Returns how many. Does not switch.
+#[inline]
+pub fn wake(word: &AtomicU32, count: usize) -> usize {
+    wait::undisturbed(|served| table().wake(address(word), count, served))
+}
+
+/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more, which come after them, wait for the word `to` instead, behind those that do already. Who waits
+/// for many words ([`wait_multiple`](super::wait_multiple)) is woken in place of that, as the other word is none of them. Does not switch.
+pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
+    let done = wait::undisturbed(|served| table().requeue((from, None), to, (wake, others), served));
+    // Without a value to compare it is never refused.
+    done.unwrap_or_default()
+}
+
+/// Like [`requeue`], if the word `from` has this value: nobody comes or goes between the look and the act.
+///
+/// # Errors
+/// [`Changed`]: nothing was done.
+pub fn cmp_requeue(from: &AtomicU32, expected: u32, to: &AtomicU32, wake: usize, others: usize) -> Result<Requeued, Changed> {
+    wait::undisturbed(|served| table().requeue((from, Some(expected)), to, (wake, others), served)).ok_or(Changed)
+}
+
+// SAFETY: `leave` takes the lock of the bucket that the place is in.
+unsafe impl Queued for Stand {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        table().leave(self, place)
+    }
+}

@@ -1,0 +1,238 @@
+//! Words that processes share.
+
+use crate::parties::{Party, take};
+use crate::support::{child_arguments, child_variable, counter, eventually, over, say};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::time::{Duration, Instant};
+use umcg::JoinError;
+use umcg::futex::{self, Wait, WaitError, WaitMultipleError, WaitSet, shared};
+
+/// Words in memory that a forked process shares; never unmapped.
+fn words(count: usize) -> &'static [AtomicU32] {
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), 4 * count, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    assert_ne!(memory, libc::MAP_FAILED);
+    unsafe { std::slice::from_raw_parts(memory.cast(), count) }
+}
+
+/// The system call itself.
+fn raw_wait(word: &AtomicU32, expected: u32) {
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, 0) };
+}
+
+fn raw_wake(word: &AtomicU32, count: i32) -> i64 {
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count) }
+}
+
+/// A process that does no more than `f`, which allocates nothing.
+fn fork(f: impl FnOnce()) -> i32 {
+    match unsafe { libc::fork() } {
+        0 => {
+            f();
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            assert!(child > 0);
+            child
+        }
+    }
+}
+
+fn end(child: i32) {
+    let mut status = 0;
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+fn list(words: &[AtomicU32]) -> Vec<Wait<'_>> {
+    words.iter().map(|word| Wait::shared(word, 0)).collect()
+}
+
+#[test]
+fn another_value_and_deadlines() {
+    fn test() {
+        let words = words(200);
+        words[3].store(5, Relaxed);
+        assert_eq!(shared::wait_timeout(&words[3], 4, Duration::from_secs(60)), Err(WaitError::Changed));
+        let start = Instant::now();
+        assert_eq!(shared::wait_timeout(&words[3], 5, Duration::from_millis(2)), Err(WaitError::TimedOut));
+        assert_eq!(shared::wait_deadline(&words[3], 5, Instant::now()), Err(WaitError::TimedOut));
+        let late = |list: &[Wait<'_>]| futex::wait_multiple_timeout(list, Duration::from_millis(2));
+        assert_eq!(late(&list(words)), Err(WaitMultipleError::Changed(3)));
+        assert_eq!(late(&list(&words[..3])), Err(WaitMultipleError::TimedOut));
+        assert_eq!(late(&list(&words[4..])), Err(WaitMultipleError::TimedOut));
+        assert!(start.elapsed() >= Duration::from_millis(6));
+        assert_eq!((shared::wake(&words[3], 1), shared::wake(&words[9], 1)), (0, 0), "nobody waits");
+    }
+    test();
+    over("shared words", |runtime, kind| kind.run(runtime, test));
+}
+
+/// Workers and threads, and another process that knows the system calls only, take turns.
+#[test]
+fn turns_with_another_process() {
+    over("another process", |runtime, kind| {
+        for number in [0, 2] {
+            let [turn, _] = words(2) else { unreachable!() };
+            let other = fork(|| {
+                for round in 0..200 {
+                    while turn.load(Acquire) != 2 * round + 1 {
+                        raw_wait(turn, 2 * round);
+                    }
+                    turn.store(2 * round + 2, Release);
+                    raw_wake(turn, 1);
+                }
+            });
+            let own = Party::start(number, kind, runtime, || {
+                for round in 0..200 {
+                    turn.store(2 * round + 1, Release);
+                    shared::wake(turn, 1);
+                    while turn.load(Acquire) != 2 * round + 2 {
+                        let _ = shared::wait(turn, 2 * round + 1);
+                    }
+                }
+            });
+            own.join();
+            end(other);
+        }
+    });
+}
+
+/// Counters that other processes add to, some shared and some of this process alone; by one wait, whatever the mixture.
+#[test]
+fn nothing_is_lost_between_processes() {
+    const EACH: u32 = 40;
+    over("between processes", |runtime, kind| {
+        // Few and many; of this process alone from the second number on.
+        for (count, private) in [(1, 0), (5, 0), (5, 2), (300, 0), (200, 199)] {
+            let (words, taken) = (words(count), counter());
+            let wait = |index: usize| {
+                if index >= count - private { Wait::new(&words[index], 0) } else { Wait::shared(&words[index], 0) }
+            };
+            let others = [0, 1].map(|number| {
+                fork(|| {
+                    for turn in 0..EACH {
+                        let word = &words[(turn as usize * 7 + number) % (count - private)];
+                        word.fetch_add(1, Release);
+                        raw_wake(word, 1);
+                    }
+                })
+            });
+            let all = 2 * EACH as usize + if private > 0 { EACH as usize } else { 0 };
+            let consumers: Vec<_> = [0, 2]
+                .map(|number| {
+                    let taken = taken.clone();
+                    let mut set: WaitSet<'_> = (0..count).map(wait).collect();
+                    Party::start(number, kind, runtime, move || {
+                        while taken.load(Relaxed) < all {
+                            match set.wait_timeout(Duration::from_millis(20)) {
+                                Ok(index) | Err(WaitMultipleError::Changed(index)) if take(&words[index]) => {
+                                    taken.fetch_add(1, Relaxed);
+                                }
+                                _ => {}
+                            }
+                        }
+                    })
+                })
+                .into();
+            if private > 0 {
+                for turn in 0..EACH {
+                    let word = &words[count - 1 - turn as usize % private];
+                    word.fetch_add(1, Release);
+                    futex::wake(word, 1);
+                }
+            }
+            consumers.into_iter().for_each(Party::join);
+            others.into_iter().for_each(end);
+            assert!(taken.load(Relaxed) == all && words.iter().all(|word| word.load(Relaxed) == 0), "{count}, {private}");
+        }
+    });
+}
+
+/// Woken without a change of the word: the index of that one, by whoever waits in the kernel. Not where somebody looks now and then.
+#[test]
+fn the_index_of_one_that_was_woken() {
+    over("the index", |runtime, kind| {
+        for number in [0, 2] {
+            for (count, index) in [(1, 0), (3, 2), (128, 64), (200, 199)] {
+                let words = words(count);
+                let waiter = Party::start(number, kind, runtime, move || futex::wait_multiple(&list(words)));
+                eventually("it is woken", || raw_wake(&words[index], 1) == 1);
+                assert_eq!(waiter.join(), Ok(index));
+                assert_eq!(words.iter().map(|word| raw_wake(word, 1)).sum::<i64>(), 0, "it has left");
+            }
+        }
+    });
+}
+
+/// Those who wait for a word as one of this process, and as one that is shared, do not meet.
+#[test]
+fn two_kinds_of_words() {
+    over("two kinds", |runtime, kind| {
+        let word = &words(1)[0];
+        let private = kind.spawn_on(runtime, || futex::wait(word, 0));
+        let common = kind.spawn_on(runtime, || shared::wait(word, 0));
+        eventually("one is woken", || shared::wake(word, 9) == 1);
+        assert_eq!(common.join().unwrap(), Ok(()));
+        eventually("the other one waits", || crate::parties::waiting(word) == 1);
+        assert_eq!((shared::wake(word, 9), futex::wake(word, 9)), (0, 1));
+        assert_eq!(private.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
+fn some_are_woken_and_some_are_moved() {
+    over("shared requeue", |runtime, kind| {
+        let [here, there] = words(2) else { unreachable!() };
+        let parties: Vec<_> = (0..4).map(|number| Party::start(number, kind, runtime, || shared::wait(here, 0))).collect();
+        eventually("all wait", || shared::requeue(here, here, 0, 9).moved == 4);
+        assert!(shared::cmp_requeue(here, 1, there, 1, 9).is_err());
+        let done = shared::cmp_requeue(here, 0, there, 1, 2).unwrap();
+        assert_eq!((done.woken, done.moved), (1, 2));
+        assert_eq!((raw_wake(there, 9), raw_wake(here, 9)), (2, 1));
+        assert!(parties.into_iter().all(|party| party.join() == Ok(())));
+    });
+}
+
+/// Workers that wait for shared words can be cut like any others, and leave nobody in the kernel.
+#[test]
+fn waits_that_are_cut() {
+    over("cut shared waits", |runtime, kind| {
+        let words = words(140);
+        for count in [1, 3, 140] {
+            let begun = counter();
+            let seen = begun.clone();
+            let aborted = kind.spawn_on(runtime, move || {
+                seen.fetch_add(1, Relaxed);
+                futex::wait_multiple(&list(&words[..count]))
+            });
+            let late = kind.spawn_on(runtime, move || umcg::timeout(Duration::from_millis(2), || shared::wait(&words[0], 0)));
+            assert!(late.join().unwrap().is_err());
+            eventually("it has begun", || begun.load(Relaxed) == 1);
+            umcg::sleep(Duration::from_millis(2));
+            aborted.abort();
+            assert!(matches!(aborted.join(), Err(JoinError::Cancelled)));
+            assert_eq!(words.iter().map(|word| raw_wake(word, 9)).sum::<i64>(), 0);
+        }
+    });
+}
+
+/// In a process that has no futex_waitv.
+#[test]
+fn without_futex_waitv() {
+    for test in
+        ["another_value_and_deadlines", "turns_with_another_process", "nothing_is_lost_between_processes", "waits_that_are_cut"]
+    {
+        let test = format!("shared::{test}");
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", "120"]).arg(std::env::current_exe().unwrap()).args(child_arguments(&test));
+        let output = command.env("UMCG_NO_FUTEX_WAITV", "1").envs([child_variable(&test)]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("1 passed"), "{test} is no test: {said}");
+        if !output.status.success() {
+            say(&String::from_utf8_lossy(&output.stderr));
+            panic!("{test}: {:?}", output.status);
+        }
+    }
+}
