@@ -21,7 +21,7 @@ rm -rf "$work" && mkdir -p "$work"
 echo "== the shared library exports what the headers declare"
 capi/build-lib.sh --out "$work/lib" --prefix "$work/usr"
 declared() { # function names in the headers, by the compiler's own reading of them
-    (cd capi/include && printf '#include "%s"\n' *.h umcg/*.h) | "$cc" -Icapi/include -E -P -x c - |
+    (cd capi/include && printf '#include "%s"\n' ./*.h umcg/*.h) | "$cc" -Icapi/include -E -P -x c - |
         grep -o '\<\(\(umcg\|uth\)_[a-z0-9_]*\|initsem\|downsem\|upsem\|altsems\)(' | tr -d '('
     echo gettid
 }

@@ -8,6 +8,8 @@ mod table;
 mod wait;
 mod worker;
 
+pub(crate) use worker::{Pointer, Worker, named_other as named_worker};
+
 use crate::{failed, string};
 use libc::{E2BIG, EDEADLK, EINVAL, EIO, ENOMEM, EOPNOTSUPP, ETIMEDOUT};
 use std::ffi::{c_char, c_int};

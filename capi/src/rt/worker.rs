@@ -33,7 +33,7 @@ impl Attr {
 
 /// What C's functions get and return.
 #[derive(Clone, Copy)]
-pub(super) struct Pointer(*mut c_void);
+pub(crate) struct Pointer(*mut c_void);
 
 // SAFETY: what it points to is the business of the program, which passes it on knowingly.
 unsafe impl Send for Pointer {}
@@ -41,7 +41,7 @@ unsafe impl Send for Pointer {}
 pub(super) type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// `umcg_worker_t`: only its address is used.
-pub(super) enum Worker {}
+pub(crate) enum Worker {}
 
 /// Calls `f`; an exception that would leave it, of whatever language, ends the process with the worker's name.
 pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
@@ -157,7 +157,7 @@ unsafe fn named(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>
 
 /// # Safety
 /// As `named`.
-unsafe fn named_other(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
+pub(crate) unsafe fn named_other(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
     // SAFETY: passed on.
     let worker = unsafe { named(worker) }?;
     if worker.handle() == Handle::current() { Err(EDEADLK) } else { Ok(worker) }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a time, the end of a worker.
+ *
+ *     umcg_op_t ops[] = {UMCG_ACQUIRE(&letters), UMCG_ENDED(writer), UMCG_AT(tomorrow)};
+ *     switch (umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT)) {
+ *     case 0: ... there was a letter, and its wakeup is taken
+ *     case 1: ... umcg_join(writer, &result) does not wait now
+ *     case 2: ... it is tomorrow
+ *     }
+ *
+ * Exactly one operation is done, and the others are as if nobody had asked. The words of umcg/rt.h and umcg/sem.h mean here what
+ * they mean there.
+ */
+#ifndef UMCG_SELECT_H
+#define UMCG_SELECT_H
+
+#include "rt.h"
+#include "sem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum umcg_op_kind {
+    UMCG_OP_NONE = 0,    /* is never done: for a place in the array that has nothing to wait for just now */
+    UMCG_OP_ACQUIRE = 1, /* takes a wakeup from the Sem object */
+    UMCG_OP_TIME = 2,    /* the time is value, in nanoseconds of CLOCK_MONOTONIC, or later */
+    UMCG_OP_END = 3      /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here */
+};
+
+/* An operation: one of the macros below. It is not changed but for error, and may be used again. */
+typedef struct umcg_op {
+    int kind;       /* an enum umcg_op_kind */
+    int error;      /* of the one that is done: 0, or ESHUTDOWN if the semaphore was closed */
+    void *object;   /* what it is done to */
+    uint64_t value; /* what else it needs */
+} umcg_op_t;
+
+/* clang-format off */
+#define UMCG_NEVER           {UMCG_OP_NONE, 0, NULL, 0}
+#define UMCG_ACQUIRE(sem)    {UMCG_OP_ACQUIRE, 0, (sem), 0}
+#define UMCG_AT(time_ns)     {UMCG_OP_TIME, 0, NULL, (time_ns)}
+#define UMCG_ENDED(worker)   {UMCG_OP_END, 0, (worker), 0}
+/* clang-format on */
+
+/* Flag of umcg_select: of those that can be done at once the first is preferred. Otherwise none is. */
+#define UMCG_SELECT_BIASED 1
+
+/*
+ * umcg_select - does one of n operations, and returns its index; waits until one can be done, until deadline_ns at most.
+ *
+ * A semaphore may be there more than once. A time comes after what can be done at once. With UMCG_POLL as the deadline it does
+ * not wait.
+ *
+ * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object is NULL, or a worker is there twice;
+ * EDEADLK: the caller is among the workers.
+ *
+ * Called from anywhere. May switch. Cancellable.
+ */
+int umcg_select(umcg_op_t *ops, int n, int flags, uint64_t deadline_ns);
+
+#if defined(__cplusplus) && __cplusplus >= 201103L
+static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t), "umcg_op_t");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t), "umcg_op_t");
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UMCG_SELECT_H */

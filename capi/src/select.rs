@@ -1,0 +1,176 @@
+//! `umcg/select.h`: C's arrays as operations of `umcg::select`.
+
+use crate::rt::{NO_TIMEOUT, Pointer, Worker, named_worker, value};
+use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT};
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::time::Instant;
+use umcg::JoinHandle;
+use umcg::rt::Ending;
+use umcg::rt::foreign::{self, Cancelled};
+use umcg::select::{Operation, Select, Selectable, Timer, at};
+use umcg::sync::{Acquiring, Semaphore};
+
+/// So many operations need no memory but the stack, unless one is the end of a worker.
+const FEW: usize = 8;
+
+const BIASED: c_int = 1;
+
+/// `umcg_op_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Op {
+    kind: c_int,
+    error: c_int,
+    object: *mut c_void,
+    value: u64,
+}
+
+const _: () = assert!(size_of::<Op>() == 2 * size_of::<c_int>() + size_of::<usize>() + size_of::<u64>());
+
+/// What an operation names, looked at.
+#[derive(Clone, Copy)]
+enum Named<'a> {
+    Nothing,
+    Semaphore(&'a Semaphore),
+    Time(u64),
+    Worker(*mut Worker),
+}
+
+impl Named<'_> {
+    /// # Safety
+    /// The object is null, or what the kind says.
+    unsafe fn by(op: &Op) -> Result<Self, c_int> {
+        match op.kind {
+            0 => Ok(Named::Nothing),
+            // SAFETY: by the contract.
+            1 => unsafe { op.object.cast::<Semaphore>().as_ref() }.map(Named::Semaphore).ok_or(EINVAL),
+            2 => Ok(Named::Time(op.value)),
+            3 => Ok(Named::Worker(op.object.cast())),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+/// The right to a worker's end, which stays with C.
+type Borrowed = ManuallyDrop<JoinHandle<Pointer>>;
+
+/// The workers among the operations, each once: an end has room for one that waits for it.
+///
+/// # Safety
+/// As `Named::by`; each worker is neither joined nor detached.
+unsafe fn workers(ops: &[Op]) -> Result<Vec<Borrowed>, c_int> {
+    let mut seen = Vec::new();
+    let mut workers = Vec::new();
+    for op in ops {
+        // SAFETY: passed on.
+        if let Named::Worker(worker) = unsafe { Named::by(op) }? {
+            // SAFETY: passed on.
+            workers.push(unsafe { named_worker(worker) }?);
+            seen.push(worker);
+        }
+    }
+    seen.sort_unstable();
+    if seen.windows(2).any(|pair| pair[0] == pair[1]) { Err(EINVAL) } else { Ok(workers) }
+}
+
+enum Wait<'a> {
+    Semaphore(Acquiring<'a>),
+    Time(Timer),
+    /// In memory of its own, as it is large.
+    End(Box<Ending<'a>>),
+}
+
+impl<'a> Wait<'a> {
+    /// # Safety
+    /// As `workers`, which gave `ends`.
+    unsafe fn new(op: Option<&Op>, never: Instant, ends: &mut impl Iterator<Item = &'a mut Borrowed>) -> Wait<'a> {
+        // SAFETY: passed on.
+        match op.map(|op| unsafe { Named::by(op) }) {
+            Some(Ok(Named::Semaphore(semaphore))) => Wait::Semaphore(semaphore.acquiring()),
+            Some(Ok(Named::Time(time))) => Wait::Time(at(foreign::instant(time))),
+            Some(Ok(Named::Worker(_))) => {
+                let worker = ends.next().unwrap_or_else(|| unreachable!("`workers` found as many"));
+                Wait::End(Box::new(worker.ending()))
+            }
+            Some(Ok(Named::Nothing) | Err(_)) | None => Wait::Time(at(never)),
+        }
+    }
+
+    fn operation(&mut self) -> &mut (dyn Selectable + 'a) {
+        match self {
+            Wait::Semaphore(operation) => operation,
+            Wait::Time(operation) => operation,
+            Wait::End(operation) => &mut **operation,
+        }
+    }
+
+    /// For the one that was done.
+    fn error(&mut self) -> c_int {
+        match self {
+            Wait::Semaphore(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
+            Wait::Time(_) | Wait::End(_) => 0,
+        }
+    }
+}
+
+/// What can be done at once, or what can be first.
+fn wait<'o>(how: Select, operations: &mut [&mut (dyn Selectable + 'o)], deadline_ns: u64) -> Result<usize, c_int> {
+    if let Some(index) = how.try_wait(operations) {
+        return Ok(index);
+    }
+    let done = foreign::interruptible(|| match deadline_ns {
+        NO_TIMEOUT => Some(how.wait(operations)),
+        at => how.wait_deadline(operations, foreign::instant(at)),
+    });
+    done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
+}
+
+/// Which was done, and what came of it.
+///
+/// # Safety
+/// As `workers`.
+unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c_int), c_int> {
+    let how = match flags {
+        0 => Select::new(),
+        BIASED => Select::new().biased(),
+        _ => return Err(EINVAL),
+    };
+    // SAFETY: passed on.
+    let mut workers = unsafe { workers(ops) }?;
+    let mut ends = workers.iter_mut();
+    let never = foreign::instant(u64::MAX);
+    if ops.len() <= FEW {
+        // SAFETY: passed on.
+        let mut waits: [Wait<'_>; FEW] = std::array::from_fn(|index| unsafe { Wait::new(ops.get(index), never, &mut ends) });
+        let mut operations = waits.each_mut().map(Wait::operation);
+        let index = wait(how, &mut operations[..ops.len()], deadline_ns)?;
+        Ok((index, waits[index].error()))
+    } else {
+        // SAFETY: passed on.
+        let mut waits: Vec<_> = ops.iter().map(|op| unsafe { Wait::new(Some(op), never, &mut ends) }).collect();
+        let mut operations: Vec<_> = waits.iter_mut().map(Wait::operation).collect();
+        let index = wait(how, &mut operations, deadline_ns)?;
+        Ok((index, waits[index].error()))
+    }
+}
+
+/// # Safety
+/// `ops` is null, or points to `n` operations; each object is null, or what its kind says, and stays so until the call returns.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select(ops: *mut Op, n: c_int, flags: c_int, deadline_ns: u64) -> c_int {
+    let len = usize::try_from(n).unwrap_or(0);
+    if ops.is_null() || len == 0 {
+        return value(Err(EINVAL), -1);
+    }
+    // SAFETY: by the contract.
+    let ops = unsafe { std::slice::from_raw_parts_mut(ops, len) };
+    // SAFETY: passed on.
+    let selected = unsafe { select(ops, flags, deadline_ns) };
+    // The index is less than `n`.
+    let index = selected.map(|(index, error)| {
+        ops[index].error = error;
+        index as c_int
+    });
+    value(index, -1)
+}

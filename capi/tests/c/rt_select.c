@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* umcg_select: exactly one of many operations, between workers and plain threads. */
+#include "runtime.h"
+#include "umcg/select.h"
+
+#define MANY 12
+
+static void *ends(void *arg)
+{
+    Sem *s = (Sem *)arg;
+    if (s)
+        MUST(umcg_sem_acquire(s) == 0);
+    return arg;
+}
+
+static void *each_kind(void *arg)
+{
+    Sem s = UMCG_SEM_INIT(2), none = UMCG_SEM_INIT(0), go = UMCG_SEM_INIT(0), shut = UMCG_SEM_INIT(0);
+    umcg_worker_t *worker = spawn(ends, &go), *other = spawn(ends, &go);
+    umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_ACQUIRE(&none), UMCG_AT(in_ms(5)), UMCG_NEVER, UMCG_ENDED(worker)};
+    umcg_op_t many[MANY], wrong = UMCG_NEVER, twice[2] = {UMCG_ENDED(worker), UMCG_ENDED(worker)};
+    int counts[2] = {0, 0};
+
+    CHECK("a wakeup", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 0 && ops[0].error == 0);
+    CHECK("at once", umcg_select(ops, 5, UMCG_SELECT_BIASED, UMCG_POLL) == 0 && umcg_sem_available(&s) == 0);
+    CHECK("a time", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 2 && check_now(CLOCK_MONOTONIC) >= ops[2].value);
+    CHECK("it has passed", umcg_select(ops, 5, 0, UMCG_POLL) == 2);
+    ops[2].kind = UMCG_OP_NONE;
+    FAILS("a deadline", ETIMEDOUT, umcg_select(ops, 5, 0, in_ms(1)));
+    FAILS("at once", ETIMEDOUT, umcg_select(ops, 5, 0, UMCG_POLL));
+    FAILS("nothing at all", ETIMEDOUT, umcg_select(ops + 2, 2, 0, in_ms(1)));
+    upsem(&go);
+    upsem(&go);
+    CHECK("an end", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 4 && umcg_select(ops, 5, 0, UMCG_POLL) == 4);
+    CHECK("its result", umcg_join_until(worker, NULL, UMCG_POLL) == 0);
+
+    for (int i = 0; i < MANY; i++) {
+        many[i] = ops[1];
+        many[i].kind = i % 2 ? UMCG_OP_ACQUIRE : UMCG_OP_NONE;
+    }
+    FAILS("of many", ETIMEDOUT, umcg_select(many, MANY, 0, in_ms(1)));
+    many[9].object = &s;
+    upsem(&s);
+    CHECK("one of many", umcg_select(many, MANY, 0, UMCG_NO_TIMEOUT) == 9 && umcg_sem_available(&s) == 0);
+    many[10].kind = UMCG_OP_END;
+    many[10].object = other;
+    CHECK("an end of many", umcg_select(many, MANY, 0, UMCG_NO_TIMEOUT) == 10 && joined(other) == &go);
+
+    MUST(umcg_sem_release(&s, 40) == 0 && umcg_sem_release(&none, 40) == 0);
+    for (int i = 0; i < 30; i++)
+        counts[umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT)]++;
+    CHECK("none is preferred", counts[0] > 9 && counts[1] > 9);
+    CHECK("each was taken", umcg_sem_available(&s) == 40 - counts[0] && umcg_sem_available(&none) == 40 - counts[1]);
+    for (int i = 0; i < 9; i++)
+        CHECK("the first is", umcg_select(ops, 2, UMCG_SELECT_BIASED, UMCG_NO_TIMEOUT) == 0);
+
+    CHECK("closed", umcg_sem_close(&shut) == 0);
+    ops[0].object = &shut;
+    CHECK("said of the operation", umcg_select(ops, 1, 0, UMCG_NO_TIMEOUT) == 0 && ops[0].error == ESHUTDOWN);
+    ops[0].object = NULL;
+    FAILS("no semaphore", EINVAL, umcg_select(ops, 2, 0, UMCG_POLL));
+    FAILS("no array", EINVAL, umcg_select(NULL, 1, 0, UMCG_POLL));
+    FAILS("an empty one", EINVAL, umcg_select(ops, 0, 0, UMCG_POLL));
+    FAILS("a flag that is not", EINVAL, umcg_select(&wrong, 1, 2, UMCG_POLL));
+    wrong.kind = 4;
+    FAILS("a kind that is not", EINVAL, umcg_select(&wrong, 1, 0, UMCG_POLL));
+    wrong.kind = UMCG_OP_END;
+    FAILS("no worker", EINVAL, umcg_select(&wrong, 1, 0, UMCG_POLL));
+    worker = spawn(ends, NULL);
+    twice[0].object = twice[1].object = worker;
+    FAILS("the same worker twice", EINVAL, umcg_select(twice, 2, 0, UMCG_POLL));
+    CHECK("its end", umcg_select(twice, 1, 0, UMCG_NO_TIMEOUT) == 0 && joined(worker) == NULL);
+    return arg;
+}
+
+struct self {
+    Sem known;
+    umcg_worker_t *worker;
+};
+
+static void *waits_for_itself(void *arg)
+{
+    struct self *self = (struct self *)arg;
+    MUST(umcg_sem_acquire(&self->known) == 0);
+    umcg_op_t op = UMCG_ENDED(self->worker);
+    FAILS("its own end", EDEADLK, umcg_select(&op, 1, 0, UMCG_POLL));
+    return arg;
+}
+
+static void *itself(void *arg)
+{
+    struct self self = {UMCG_SEM_INIT(0), NULL};
+    self.worker = spawn(waits_for_itself, &self);
+    upsem(&self.known);
+    joined(self.worker);
+    return arg;
+}
+
+/* ---- Sums ---- */
+
+static struct {
+    Sem sems[MANY];
+    int taken[MANY];
+    int rounds;
+} all;
+
+static void *gives(void *arg)
+{
+    for (int i = 0; i < all.rounds; i++)
+        upsem(&all.sems[i * 5 % MANY]);
+    return arg;
+}
+
+/* Takes from all of them, each time in another order, with a time between that passes now and then; from half of them if there are few. */
+static void *takes(void *arg)
+{
+    static int next;
+    int size = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % 2 ? MANY + 2 : 6;
+
+    for (int got = 0, i = 0; got < all.rounds; i++) {
+        umcg_op_t ops[MANY + 2];
+        int index;
+        for (int k = 0; k < size; k++) {
+            umcg_op_t op = UMCG_ACQUIRE(&all.sems[(i * 5 + k) % MANY]);
+            ops[k] = op;
+        }
+        ops[2].kind = UMCG_OP_TIME;
+        ops[2].value = in_ms(i % 3);
+        index = umcg_select(ops, size, i % 2 ? UMCG_SELECT_BIASED : 0, i % 4 ? UMCG_NO_TIMEOUT : in_ms(1));
+        if (index < 0)
+            CHECK("late", check_errno() == ETIMEDOUT);
+        if (index < 0 || index == 2)
+            continue;
+        MUST(index < size && ops[index].error == 0);
+        add(&all.taken[(Sem *)ops[index].object - all.sems]);
+        got++;
+    }
+    return arg;
+}
+
+static void *sums(void *arg)
+{
+    umcg_worker_t *workers[6];
+    pthread_t threads[4];
+
+    all.rounds = check_count("UMCG_TEST_UTHS", 1200) / MANY * MANY;
+    for (int flags = 0; flags <= UMCG_SEM_BARGING; flags++) {
+        memset(&all.taken, 0, sizeof all.taken);
+        for (int i = 0; i < MANY; i++)
+            MUST(umcg_sem_init(&all.sems[i], 0, flags) == 0);
+        for (int i = 0; i < 6; i++)
+            workers[i] = spawn(i % 2 ? gives : takes, NULL);
+        for (int i = 0; i < 4; i++)
+            MUST(pthread_create(&threads[i], NULL, i % 2 ? gives : takes, NULL) == 0);
+        for (int i = 0; i < 6; i++)
+            joined(workers[i]);
+        for (int i = 0; i < 4; i++)
+            MUST(pthread_join(threads[i], NULL) == 0);
+        for (int i = 0; i < MANY; i++)
+            CHECK("of each what was given", all.taken[i] == 5 * all.rounds / MANY && umcg_sem_available(&all.sems[i]) == 0);
+    }
+    return arg;
+}
+
+/* ---- Being asked to end ---- */
+
+struct call {
+    Sem *sem;
+    umcg_worker_t *child;
+    int size, begun, got;
+};
+
+static void *is_cut_short(void *arg)
+{
+    struct call *call = (struct call *)arg;
+    umcg_op_t ops[MANY] = {UMCG_ACQUIRE(call->sem), UMCG_ENDED(call->child), UMCG_AT(in_ms(60000))};
+    int index;
+
+    add(&call->begun);
+    while ((index = umcg_select(ops, call->size, 0, UMCG_NO_TIMEOUT)) == 0)
+        call->got++;
+    CHECK("cut short", index == -1 && check_errno() == ECANCELED && umcg_cancelled() == 1);
+    return arg;
+}
+
+static void *aborted(void *arg)
+{
+    for (int round = 0; round < 60; round++) {
+        Sem s = UMCG_SEM_INIT(0), go = UMCG_SEM_INIT(0);
+        umcg_worker_t *child = spawn(ends, &go), *worker;
+        struct call call = {&s, child, round % 3 ? 3 : MANY, 0, 0};
+
+        worker = spawn(is_cut_short, &call);
+        if (round % 4)
+            await(&call.begun, 1);
+        if (round % 4 == 2)
+            umcg_sleep_ns(200000);
+        upsem(&s);
+        CHECK("abort", umcg_abort(worker) == 0);
+        upsem(&s);
+        joined(worker);
+        CHECK("none is lost, and none doubled", call.got + umcg_sem_available(&s) == 2);
+        CHECK("nobody stands there", umcg_sem_release(&s, 1) == 0 && downsem(&s, 0) == 1);
+        upsem(&go);
+        CHECK("nor at the worker", joined(child) == &go);
+    }
+    return arg;
+}
+
+/* Ends that come while somebody waits for all of them. */
+static void *all_ends(void *arg)
+{
+    Sem go = UMCG_SEM_INIT(0);
+    umcg_op_t ops[MANY];
+
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < MANY; i++) {
+            umcg_op_t op = UMCG_ENDED(spawn(ends, &go));
+            ops[i] = op;
+        }
+        for (int left = MANY; left > 0; left--) {
+            int size = left, index;
+            upsem(&go);
+            index = umcg_select(ops, size, 0, UMCG_NO_TIMEOUT);
+            MUST(index >= 0 && index < size);
+            CHECK("it does not wait", umcg_join_until((umcg_worker_t *)ops[index].object, NULL, UMCG_POLL) == 0);
+            ops[index] = ops[size - 1];
+        }
+        CHECK("all", umcg_sem_available(&go) == 0);
+    }
+    return arg;
+}
+
+int main(void)
+{
+    check_start(60);
+    in_runtime(each_kind, NULL);
+    in_runtime(itself, NULL);
+    in_runtime(sums, NULL);
+    in_runtime(aborted, NULL);
+    in_runtime(all_ends, NULL);
+    each_kind(NULL); /* as a plain thread */
+    return check_done();
+}
