@@ -4,7 +4,17 @@
 //! waiter cannot be taken by who comes later; a wait that is cancelled or late has taken nothing.
 
 mod any;
+mod event;
+mod joint;
+mod mutex;
+mod objects;
 mod semaphore;
+mod word;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
+pub use event::{Event, Waiting};
+pub use mutex::{ArcMutexGuard, Locking, MappedMutexGuard, Mutex, MutexGuard, RawMutex, locking};
+pub use objects::{
+    Object, try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any, wait_any_deadline, wait_any_timeout,
+};
 pub use semaphore::{AcquireError, Acquiring, Closed, Overflow, Permit, Semaphore, TryAcquireError};

@@ -3,13 +3,13 @@
 //! # The word
 //!
 //! ```text
-//!   63      37     36      35        34       33        32    31            0
-//!  | unused  | WOKEN | BARGING | CLOSED | WAITERS | LOCKED | saved wakeups |
+//!   63       62      61    37    36      35        34       33        32    31            0
+//!  | unused | JOINT | unused | WOKEN | BARGING | CLOSED | WAITERS | LOCKED | saved wakeups |
 //! ```
 //!
 //! - S1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word
 //!   without LOCKED. So each operation has one locked operation, whether it has to do with the queue or not.
-//! - S2: WAITERS says that the queue is not empty. A strong semaphore with WAITERS has fewer wakeups than the first waiter wants: whatever comes is handed on
+//! - S2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A strong semaphore with WAITERS has fewer wakeups than the first waiter wants: whatever comes is handed on
 //!   under the lock, to the first; who comes later finds WAITERS, and stands behind. So nobody is overtaken (blocked-queue strong semantics: K. Reek,
 //!   "The well-tempered semaphore", 2002; the paper's "strong").
 //! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has been told, and has not tried yet). Whoever is there may take it
@@ -19,6 +19,7 @@
 //! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others, "Optimistic Semaphores with Non-deterministic Choice Operation for
 //! Heterogeneous Manycore Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all semaphores share.
 
+use super::joint::{self, Held, JOINT, Joint};
 use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
@@ -232,7 +233,7 @@ impl Semaphore {
     pub fn release(&self, wakeups: u32) -> Result<(), Overflow> {
         let word = self.word.load(Relaxed);
         // One that was told to try will see what was added.
-        let nobody_to_tell = word & WAITERS == 0 || word & (BARGING | WOKEN) == BARGING | WOKEN;
+        let nobody_to_tell = word & (WAITERS | JOINT) == 0 || word & (BARGING | WOKEN | JOINT) == BARGING | WOKEN;
         if word & LOCKED == 0 && nobody_to_tell && (word & COUNT) + u64::from(wakeups) <= COUNT {
             // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done before.
             if self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
@@ -262,6 +263,17 @@ impl Semaphore {
     /// How many wakeups are saved; may be outdated at once.
     pub fn available(&self) -> u32 {
         (self.word.load(Relaxed) & COUNT) as u32
+    }
+
+    /// How many wait, for people.
+    #[cold]
+    fn waiters(&self) -> usize {
+        wait::undisturbed(|_| {
+            let word = self.lock();
+            let count = self.places.len();
+            self.unlock(word);
+            count
+        })
     }
 
     /// False when that could not be done in one step.
@@ -309,7 +321,7 @@ impl Semaphore {
     /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in front if it was told to try before.
     #[inline(always)]
     fn enter(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, served: &mut ClaimedList) -> Option<usize> {
-        let mut word = self.lock();
+        let (mut word, held) = joint::lock_to_give(self);
         if tries > 0 {
             word &= !WOKEN;
         }
@@ -319,7 +331,7 @@ impl Semaphore {
         }
         if may_take(word, wakeups) {
             word -= u64::from(wakeups);
-            self.serve(&mut word, served);
+            self.serve(&mut word, held.as_ref(), served);
             self.unlock(word);
             return Some(SERVED);
         }
@@ -333,11 +345,11 @@ impl Semaphore {
     #[inline(never)]
     fn release_slow(&self, wakeups: u32) -> Result<(), Overflow> {
         wait::undisturbed(|served| {
-            let mut word = self.lock();
+            let (mut word, held) = joint::lock_to_give(self);
             let fits = (word & COUNT) + u64::from(wakeups) <= COUNT;
             if fits {
                 word += u64::from(wakeups);
-                self.serve(&mut word, served);
+                self.serve(&mut word, held.as_ref(), served);
             }
             self.unlock(word);
             if fits { Ok(()) } else { Err(Overflow) }
@@ -348,8 +360,9 @@ impl Semaphore {
     pub(super) fn take_as_told(&self) -> bool {
         let taken = self.try_acquire().is_ok();
         wait::undisturbed(|served| {
-            let mut word = self.lock() & !WOKEN;
-            self.serve(&mut word, served);
+            let (word, held) = joint::lock_to_give(self);
+            let mut word = word & !WOKEN;
+            self.serve(&mut word, held.as_ref(), served);
             self.unlock(word);
         });
         taken
@@ -357,14 +370,14 @@ impl Semaphore {
 
     /// Hands out what there is, under the lock.
     #[inline(always)]
-    fn serve(&self, word: &mut u64, served: &mut ClaimedList) {
-        while let Some(first) = self.places.first() {
-            let wanted = first.note.get();
+    fn serve(&self, word: &mut u64, held: Option<&Held>, served: &mut ClaimedList) {
+        joint::serve(self, word, held, served, |place, word, served| {
+            let wanted = place.note.get();
             let tells = *word & BARGING != 0 && wanted & IMPATIENT == 0;
             if *word & COUNT < wanted as u64 & COUNT || (tells && *word & WOKEN != 0) {
-                break;
+                return false;
             }
-            let Some(claimed) = self.places.claim(first) else { continue };
+            let Some(claimed) = self.places.claim(place) else { return true };
             if tells {
                 *word |= WOKEN;
                 claimed.place().note.set(TRY);
@@ -373,8 +386,9 @@ impl Semaphore {
                 claimed.place().note.set(SERVED);
             }
             served.push(claimed);
-        }
-        if self.places.is_empty() {
+            true
+        });
+        if !joint::has_plain(&self.places, *word) {
             *word &= !WAITERS;
         }
     }
@@ -406,11 +420,11 @@ impl Semaphore {
 // SAFETY: the queue is touched under the lock in the word only.
 unsafe impl Queued for Semaphore {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        let mut word = self.lock();
+        let (mut word, held) = joint::lock_to_give(self);
         let left = self.places.remove(place);
         if left {
             // It may have stood before one that wants less.
-            self.serve(&mut word, served);
+            self.serve(&mut word, held.as_ref(), served);
         }
         self.unlock(word);
         left
@@ -447,6 +461,36 @@ unsafe impl Source for Semaphore {
     }
 }
 
+// SAFETY: as above.
+unsafe impl Joint for Semaphore {
+    #[inline]
+    fn lock(&self) -> u64 {
+        self.lock()
+    }
+
+    #[inline]
+    fn unlock(&self, word: u64) {
+        self.unlock(word);
+    }
+
+    fn queue(&self) -> &Places {
+        &self.places
+    }
+
+    fn is_there(&self, word: u64, place: Option<&Place>) -> bool {
+        let is_its_turn = || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
+        word & CLOSED == 0 && word & COUNT > 0 && (word & (WAITERS | BARGING) != WAITERS || is_its_turn())
+    }
+
+    fn take(&self, word: u64) -> u64 {
+        word - 1
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed()
+    }
+}
+
 impl Drop for Semaphore {
     fn drop(&mut self) {
         debug_assert!(self.places.is_empty(), "a semaphore is dropped while somebody waits for it");
@@ -466,6 +510,7 @@ impl fmt::Debug for Semaphore {
         f.debug_struct("Semaphore")
             .field("available", &(word & COUNT))
             .field("has_waiters", &(word & WAITERS != 0))
+            .field("waiters", &self.waiters())
             .field("closed", &(word & CLOSED != 0))
             .finish()
     }

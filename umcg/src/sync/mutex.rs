@@ -1,0 +1,444 @@
+//! Mutexes.
+//!
+//! # The word
+//!
+//! ```text
+//!   63       62      61      3      2       1        0
+//!  | LOCKED | JOINT | unused | WOKEN | WAITERS | HELD |
+//! ```
+//!
+//! - M1: FREE to HELD locks, HELD to FREE unlocks: one compare-and-swap each, with constants, and nothing is read before. Whoever finds another word goes the slow way.
+//! - M2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A fair mutex with WAITERS is HELD: it is handed on under the lock of the queue, to who waits longest.
+//! - M3: a barging one becomes free, and the first that waits is told to try (WOKEN: one has been told, and has not tried yet). Whoever comes may lock it before. Who
+//!   was told [`TRIES`] times in vain is handed it as by a fair one. So a free mutex with WAITERS has WOKEN: somebody is on the way who tells the next.
+//!
+//! The lock of the queue, and who may write the word: [`word`](super::word).
+
+use super::joint::{self, Held, JOINT, Joint};
+use super::word::Word;
+use crate::rt::server;
+use crate::rt::sync::{is_alone, spin};
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
+use crate::select::operation::{Operation, Parts};
+use lock_api::RawMutex as _;
+use std::cell::Cell;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+const FREE: u64 = 0;
+const HELD: u64 = 1;
+const WAITERS: u64 = 1 << 1;
+const WOKEN: u64 = 1 << 2;
+
+/// In a place's note: how its waiter was served.
+const SERVED: usize = 0;
+const TRY: usize = 1;
+/// Before that: it tries when it is told, or has the mutex handed to it.
+const PATIENT: usize = 2;
+const IMPATIENT: usize = 3;
+
+/// How often a waiter tries in vain.
+const TRIES: u32 = 8;
+/// How often a thread looks whether the mutex is free before it stands in the queue.
+const LOOKS: u32 = 100;
+
+const REASON: &&str = &"mutex";
+
+/// A value that one worker or thread at a time may touch.
+///
+/// A mutex made by `Mutex::new` is *barging*: it goes to who is running, and who waits for it may be overtaken, but a bounded number of times. One made by
+/// `Mutex::from_raw(RawMutex::fair(), value)` goes to who waits longest, always: in order, and slower where many kernel threads contend for it.
+///
+/// There is no poisoning: a guard that is dropped by a panic, or by a worker that is aborted, unlocks the mutex, and the value is as it was left.
+///
+/// A guard may be held over anything that waits, and moves with its worker from one kernel thread to another; it may also be sent. To wait for a mutex stops the worker, not its
+/// server. `lock` is no point of cancellation, as `pthread_mutex_lock` is none: an aborted worker waits until it has the mutex, and unwinds later.
+/// `try_lock_for` and `try_lock_until` are, so `try_lock_for(Duration::MAX)` is a `lock` that can be cut short. [`locking`] is for waiting beside other things.
+/// Uncontended, `lock` and `unlock` are one locked operation each. Not for signal handlers.
+///
+/// ```
+/// use umcg::sync::{Mutex, RawMutex};
+///
+/// static TOTAL: Mutex<u64> = Mutex::new(0);
+/// static IN_ORDER: Mutex<Vec<u64>> = Mutex::from_raw(RawMutex::fair(), Vec::new());
+///
+/// let workers: Vec<_> = (0..4)
+///     .map(|n| {
+///         umcg::spawn(move || {
+///             *TOTAL.lock() += n;
+///             IN_ORDER.lock().push(n);
+///         })
+///     })
+///     .collect();
+/// workers.into_iter().for_each(|worker| worker.join().unwrap());
+/// assert_eq!(*TOTAL.lock(), 6);
+/// assert_eq!(IN_ORDER.lock().len(), 4);
+/// ```
+pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+
+/// Has a [`Mutex`]; unlocks it when dropped.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+
+/// The same for a part of what is in there.
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+
+/// The same for a [`Mutex`] in an `Arc`, which it keeps.
+pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
+
+/// What locks a [`Mutex`], without a value: its operations are those of the traits of `lock_api`.
+#[repr(C)]
+pub struct RawMutex {
+    word: Word,
+    places: Places,
+    is_fair: bool,
+}
+
+// SAFETY: the queue is touched by who has the lock in the word.
+unsafe impl Sync for RawMutex {}
+
+impl RawMutex {
+    /// A barging one.
+    pub const fn new() -> RawMutex {
+        RawMutex { word: Word::new(FREE), places: Places::new(), is_fair: false }
+    }
+
+    /// One that goes to who waits longest.
+    pub const fn fair() -> RawMutex {
+        RawMutex { word: Word::new(FREE), places: Places::new(), is_fair: true }
+    }
+
+    /// Locks by changing the word, if it says that it may be.
+    #[inline(always)]
+    fn step(&self, word: u64) -> Option<u64> {
+        let barred = if self.is_fair { HELD | WAITERS } else { HELD };
+        (word & barred == 0).then_some(word | HELD)
+    }
+
+    #[cold]
+    fn try_lock_slow(&self, word: u64) -> bool {
+        self.word.take_while(word, |word| self.step(word)).is_ok()
+    }
+
+    #[cold]
+    fn lock_slow(&self, word: u64) {
+        let _ = self.try_lock_slow(word) || self.look_for_a_while() || self.wait(u64::MAX, true);
+    }
+
+    #[cold]
+    fn lock_until(&self, word: u64, deadline: u64) -> bool {
+        self.try_lock_slow(word) || self.look_for_a_while() || self.wait(deadline, false)
+    }
+
+    /// A thread looks whether it becomes free soon, if nobody waits.
+    fn look_for_a_while(&self) -> bool {
+        if is_alone() || server::running().is_some() {
+            return false;
+        }
+        for _ in 0..LOOKS {
+            let word = self.word.load();
+            if word & WAITERS != 0 {
+                break;
+            }
+            if self.step(word).is_some() && self.try_lock_slow(word) {
+                return true;
+            }
+            spin();
+        }
+        false
+    }
+
+    /// False when the deadline has passed. A point of cancellation, unless it is `to_the_end`.
+    fn wait(&self, deadline: u64, to_the_end: bool) -> bool {
+        let mut tries = 0;
+        loop {
+            match wait::one(self, REASON, deadline, |single, _| self.enter(single, tries, to_the_end)) {
+                None => return false,
+                Some(TRY) => tries += 1,
+                Some(_) => return true,
+            }
+        }
+    }
+
+    /// Locks it, or has the caller stand in the queue: at its end, or in front if it was told to try before.
+    #[inline(always)]
+    fn enter(&self, single: &mut Single<'_>, tries: u32, to_the_end: bool) -> Option<usize> {
+        let mut word = self.word.lock();
+        if tries > 0 {
+            word &= !WOKEN;
+        }
+        if let Some(word) = self.step(word) {
+            self.word.unlock(word);
+            return Some(SERVED);
+        }
+        let note = if tries < TRIES { PATIENT } else { IMPATIENT };
+        let place = if to_the_end { single.place_to_the_end(note) } else { single.place(note) };
+        // SAFETY: who waits leaves the queue before the place ends.
+        unsafe { self.places.push(place, tries > 0) };
+        self.word.unlock(word | WAITERS);
+        None
+    }
+
+    #[cold]
+    fn unlock_slow(&self, word: u64) {
+        // One that was told to try will see that it is free.
+        let nobody_to_tell = |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
+        if self.word.give_while(word, |word| nobody_to_tell(word).then_some(word & !HELD)).is_err() {
+            wait::undisturbed(|served| self.hand_over(self.is_fair, served));
+        }
+    }
+
+    /// Unlocks it in the midst of a wait that the caller enters.
+    ///
+    /// # Safety
+    /// As `unlock`; the caller is not preempted, and has no lock of an object's.
+    pub(super) unsafe fn unlock_by(&self, served: &mut ClaimedList) {
+        if self.word.give(HELD, FREE).is_err() {
+            self.hand_over(self.is_fair, served);
+        }
+    }
+
+    fn hand_over(&self, is_strong: bool, served: &mut ClaimedList) {
+        let (word, held) = joint::lock_to_give(self);
+        let word = self.serve(word & !HELD, is_strong, held.as_ref(), served);
+        self.word.unlock(word);
+    }
+
+    /// The word after whoever waits was served, as far as it is free.
+    fn serve(&self, mut word: u64, is_strong: bool, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
+        joint::serve(self, &mut word, held, served, |place, word, served| {
+            let tells = !is_strong && place.note.get() == PATIENT;
+            if *word & HELD != 0 || (tells && *word & WOKEN != 0) {
+                return false;
+            }
+            if let Some(claimed) = self.places.claim(place) {
+                *word |= if tells { WOKEN } else { HELD };
+                claimed.place().note.set(if tells { TRY } else { SERVED });
+                served.push(claimed);
+                return false;
+            }
+            true
+        });
+        if joint::has_plain(&self.places, word) { word | WAITERS } else { word & !WAITERS }
+    }
+}
+
+impl Default for RawMutex {
+    fn default() -> RawMutex {
+        RawMutex::new()
+    }
+}
+
+// SAFETY: HELD is set by one, and stays until that one unlocks or hands over.
+unsafe impl lock_api::RawMutex for RawMutex {
+    #[allow(clippy::declare_interior_mutable_const, reason = "as lock_api wants it")]
+    const INIT: RawMutex = RawMutex::new();
+
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if let Err(word) = self.word.take(FREE, HELD) {
+            self.lock_slow(word);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        match self.word.take(FREE, HELD) {
+            Ok(_) => true,
+            Err(word) => self.try_lock_slow(word),
+        }
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        if let Err(word) = self.word.give(HELD, FREE) {
+            self.unlock_slow(word);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load() & HELD != 0
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawMutexFair for RawMutex {
+    unsafe fn unlock_fair(&self) {
+        if self.word.give(HELD, FREE).is_err() {
+            wait::undisturbed(|served| self.hand_over(true, served));
+        }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        match self.word.take(FREE, HELD) {
+            Ok(_) => true,
+            Err(word) => self.lock_until(word, time::after(timeout)),
+        }
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> bool {
+        match self.word.take(FREE, HELD) {
+            Ok(_) => true,
+            Err(word) => self.lock_until(word, time::nanos(deadline)),
+        }
+    }
+}
+
+// SAFETY: the queue is touched under the lock in the word only.
+unsafe impl Queued for RawMutex {
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
+        let (mut word, held) = joint::lock_to_give(self);
+        let left = self.places.remove(place);
+        if left {
+            // It may have stood before one that waits jointly.
+            word = self.serve(word, self.is_fair, held.as_ref(), served);
+        }
+        self.word.unlock(word);
+        left
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Source for RawMutex {
+    fn serve_now(&self, _: usize) -> Option<usize> {
+        self.try_lock().then_some(SERVED)
+    }
+
+    /// Who waits for other things too is handed the mutex, and does not try.
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
+        let mut word = self.word.lock();
+        if let Some(locked) = self.step(word) {
+            if claim() {
+                place.note.set(SERVED);
+                word = locked;
+            }
+        } else {
+            place.note.set(IMPATIENT);
+            // SAFETY: as in `enter`.
+            unsafe { self.places.push(place, false) };
+            word |= WAITERS;
+        }
+        self.word.unlock(word);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Joint for RawMutex {
+    fn lock(&self) -> u64 {
+        self.word.lock()
+    }
+
+    fn unlock(&self, word: u64) {
+        self.word.unlock(word);
+    }
+
+    fn queue(&self) -> &Places {
+        &self.places
+    }
+
+    fn is_there(&self, word: u64, _: Option<&Place>) -> bool {
+        // Nobody waits for a free one that is fair, and others may be overtaken.
+        word & HELD == 0
+    }
+
+    fn take(&self, word: u64) -> u64 {
+        word | HELD
+    }
+}
+
+impl Drop for RawMutex {
+    fn drop(&mut self) {
+        debug_assert!(self.places.is_empty(), "a mutex is dropped while somebody waits for it");
+    }
+}
+
+impl fmt::Debug for RawMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load();
+        f.debug_struct("RawMutex")
+            .field("is_held", &(word & HELD != 0))
+            .field("waiters", &self.word.count(&self.places))
+            .field("is_fair", &self.is_fair)
+            .finish()
+    }
+}
+
+/// Locks a mutex, when it is selected. By [`locking`].
+pub struct Locking<'a, T: ?Sized> {
+    mutex: &'a Mutex<T>,
+    place: Place,
+    is_locked: Cell<bool>,
+}
+
+/// Locking the mutex as an operation, to wait for it beside others: see [`select`](mod@crate::select). Who waits so is not overtaken once it is its turn.
+///
+/// ```
+/// use umcg::sync::{Mutex, locking};
+///
+/// let (left, right) = (Mutex::new("left"), Mutex::new("right"));
+/// let busy = left.lock();
+/// let found = umcg::select! {
+///     guard = locking(&left) => *guard,
+///     guard = locking(&right) => *guard,
+/// };
+/// assert_eq!(found, "right");
+/// drop(busy);
+/// ```
+pub fn locking<T: ?Sized>(mutex: &Mutex<T>) -> Locking<'_, T> {
+    Locking { mutex, place: Place::new(), is_locked: Cell::new(false) }
+}
+
+/// What locks this mutex.
+#[inline(always)]
+pub(super) fn raw<T: ?Sized>(mutex: &Mutex<T>) -> &RawMutex {
+    // SAFETY: who is in here unlocks only what it has locked.
+    unsafe { mutex.raw() }
+}
+
+impl<T: ?Sized> Parts for Locking<'_, T> {
+    fn source(&self) -> Option<&dyn Source> {
+        Some(raw(self.mutex))
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn finish(&self, _: usize) -> bool {
+        self.is_locked.set(true);
+        true
+    }
+}
+
+impl<'a, T: ?Sized> Operation for Locking<'a, T> {
+    type Output = MutexGuard<'a, T>;
+
+    fn outcome(&mut self) -> MutexGuard<'a, T> {
+        assert!(self.is_locked.replace(false), "the operation was not selected");
+        // SAFETY: it was locked for this operation, and nobody has unlocked it.
+        unsafe { self.mutex.make_guard_unchecked() }
+    }
+}
+
+impl<T: ?Sized> Drop for Locking<'_, T> {
+    fn drop(&mut self) {
+        if self.is_locked.get() {
+            // SAFETY: as in `outcome`.
+            unsafe { self.mutex.force_unlock() };
+        }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Locking<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locking").field("is_locked", &self.is_locked.get()).finish_non_exhaustive()
+    }
+}

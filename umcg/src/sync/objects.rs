@@ -1,0 +1,270 @@
+//! Waiting for any, or for all, of many objects of different kinds.
+
+use super::event::Event;
+use super::joint::{Ended, Joint, Member, Set};
+use super::mutex::{self, Mutex};
+use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TRY, TryAcquireError};
+use crate::rt::time;
+use crate::rt::wait::{Place, Source};
+use crate::select::engine;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+const ANY: &&str = &"wait_any";
+const ALL: &&str = &"wait_all";
+
+/// So many places need no memory but the stack.
+const FEW: usize = 8;
+
+/// What one can wait for by [`wait_any`] and [`wait_all`]: an [`Event`], a [`Semaphore`], of which one wakeup is taken, or a [`Mutex`], which is locked then. That one's guard
+/// is to be had by `make_guard_unchecked`; [`select`](mod@crate::select) gives it without that.
+pub trait Object: Kind {}
+
+impl<K: Kind + ?Sized> Object for K {}
+
+/// How it came out for one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub enum Outcome {
+    Taken,
+    Closed,
+    /// It may be tried again.
+    Nothing,
+}
+
+/// What an object is to those that wait for it. Not for users.
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub trait Kind {
+    #[doc(hidden)]
+    fn source(&self) -> &dyn Source;
+
+    #[doc(hidden)]
+    fn joint(&self) -> &dyn Joint;
+
+    /// Who waited for it was served, with this note.
+    #[doc(hidden)]
+    fn finish(&self, _note: usize) -> Outcome {
+        Outcome::Taken
+    }
+}
+
+impl Kind for Event {
+    fn source(&self) -> &dyn Source {
+        self
+    }
+
+    fn joint(&self) -> &dyn Joint {
+        self
+    }
+}
+
+impl Kind for Semaphore {
+    fn source(&self) -> &dyn Source {
+        self
+    }
+
+    fn joint(&self) -> &dyn Joint {
+        self
+    }
+
+    fn finish(&self, note: usize) -> Outcome {
+        match note {
+            NO_MORE => Outcome::Closed,
+            TRY if !self.take_as_told() => Outcome::Nothing,
+            _ => Outcome::Taken,
+        }
+    }
+}
+
+impl<T: ?Sized> Kind for Mutex<T> {
+    fn source(&self) -> &dyn Source {
+        mutex::raw(self)
+    }
+
+    fn joint(&self) -> &dyn Joint {
+        mutex::raw(self)
+    }
+}
+
+/// Waits for one of the objects, which may be in the list more than once, and returns its index: of those that are there at once, the lowest. The others are left as they are. A
+/// point of cancellation if it has to wait. Switches.
+///
+/// ```
+/// use umcg::sync::{Event, Semaphore, wait_any};
+///
+/// let (over, tickets) = (Event::manual(false), Semaphore::new(1));
+/// assert_eq!(wait_any(&[&over, &tickets]), Ok(1));
+/// over.set();
+/// assert_eq!(wait_any(&[&over, &tickets]), Ok(0));
+/// ```
+///
+/// # Errors
+/// [`Closed`]: it was a semaphore, and is closed.
+///
+/// # Panics
+/// When the list is empty: it would wait for ever.
+pub fn wait_any(objects: &[&dyn Object]) -> Result<usize, Closed> {
+    // Without a deadline there is no other error.
+    any(objects, u64::MAX).map_err(|_| Closed)
+}
+
+/// Like [`wait_any`], until `deadline` at most.
+///
+/// # Errors
+/// [`AcquireError`].
+///
+/// # Panics
+/// As [`wait_any`].
+pub fn wait_any_deadline(objects: &[&dyn Object], deadline: Instant) -> Result<usize, AcquireError> {
+    any(objects, time::nanos(deadline))
+}
+
+/// Like [`wait_any`], for `timeout` at most.
+///
+/// # Errors
+/// [`AcquireError`].
+///
+/// # Panics
+/// As [`wait_any`].
+pub fn wait_any_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<usize, AcquireError> {
+    any(objects, time::after(timeout))
+}
+
+/// Like [`wait_any`], if one of them is there. Never waits.
+///
+/// # Errors
+/// [`TryAcquireError`].
+pub fn try_wait_any(objects: &[&dyn Object]) -> Result<usize, TryAcquireError> {
+    let set = AnyOf { objects, places: &[], is_closed: Cell::new(false) };
+    match engine::try_any(&set, 0) {
+        None => Err(TryAcquireError::Empty),
+        Some(_) if set.is_closed.get() => Err(TryAcquireError::Closed),
+        Some(index) => Ok(index),
+    }
+}
+
+pub(crate) fn any(objects: &[&dyn Object], deadline: u64) -> Result<usize, AcquireError> {
+    assert!(!objects.is_empty(), "wait_any: an empty list");
+    if objects.len() <= FEW {
+        let places = [const { Place::new() }; FEW];
+        any_at(objects, &places, deadline)
+    } else {
+        let places: Box<[Place]> = objects.iter().map(|_| Place::new()).collect();
+        any_at(objects, &places, deadline)
+    }
+}
+
+fn any_at(objects: &[&dyn Object], places: &[Place], deadline: u64) -> Result<usize, AcquireError> {
+    let set = AnyOf { objects, places, is_closed: Cell::new(false) };
+    match engine::any(&set, 0, ANY, deadline) {
+        None => Err(AcquireError::TimedOut),
+        Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
+        Some(index) => Ok(index),
+    }
+}
+
+struct AnyOf<'a> {
+    objects: &'a [&'a dyn Object],
+    places: &'a [Place],
+    is_closed: Cell<bool>,
+}
+
+impl engine::Set for AnyOf<'_> {
+    fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        Some(self.objects[index].source())
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        &self.places[index]
+    }
+
+    fn note(&self, _: usize) -> usize {
+        1
+    }
+
+    fn finish(&self, index: usize, note: usize) -> bool {
+        let outcome = self.objects[index].finish(note);
+        self.is_closed.set(outcome == Outcome::Closed);
+        outcome != Outcome::Nothing
+    }
+}
+
+/// Waits until all of the objects are there at once, and takes them together. Before that it takes nothing, and keeps nobody from anything: so it cannot deadlock with others
+/// that wait for the same objects, in whatever order. In the moment when all are there it comes before those that came later, to any of the queues, and after
+/// those that came before. Only objects that are never there at once keep it waiting. A point of cancellation if it has to wait. Switches.
+///
+/// ```
+/// use umcg::sync::{Event, Mutex, Semaphore, wait_all};
+///
+/// let (started, tickets, log) = (Event::manual(true), Semaphore::new(1), Mutex::new(Vec::new()));
+/// wait_all(&[&started, &tickets, &log]).unwrap();
+/// // SAFETY: it was locked just now, and there is no other guard for it.
+/// let mut log = unsafe { log.make_guard_unchecked() };
+/// log.push("all there");
+/// ```
+///
+/// # Errors
+/// [`Closed`]: one of them is a semaphore that was closed.
+///
+/// # Panics
+/// When an object is in the list twice.
+pub fn wait_all(objects: &[&dyn Object]) -> Result<(), Closed> {
+    // Without a deadline there is no other error.
+    all(objects, u64::MAX).map_err(|_| Closed)
+}
+
+/// Like [`wait_all`], until `deadline` at most.
+///
+/// # Errors
+/// [`AcquireError`].
+///
+/// # Panics
+/// As [`wait_all`].
+pub fn wait_all_deadline(objects: &[&dyn Object], deadline: Instant) -> Result<(), AcquireError> {
+    all(objects, time::nanos(deadline))
+}
+
+/// Like [`wait_all`], for `timeout` at most.
+///
+/// # Errors
+/// [`AcquireError`].
+///
+/// # Panics
+/// As [`wait_all`].
+pub fn wait_all_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<(), AcquireError> {
+    all(objects, time::after(timeout))
+}
+
+/// Like [`wait_all`], if all are there. Never waits.
+///
+/// # Errors
+/// [`TryAcquireError`].
+///
+/// # Panics
+/// As [`wait_all`].
+pub fn try_wait_all(objects: &[&dyn Object]) -> Result<(), TryAcquireError> {
+    let members = members(objects);
+    match Set::new(&members).try_take() {
+        Some(Ended::Closed) => Err(TryAcquireError::Closed),
+        Some(_) => Ok(()),
+        None => Err(TryAcquireError::Empty),
+    }
+}
+
+pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireError> {
+    let members = members(objects);
+    let set = Set::new(&members);
+    match set.try_take().unwrap_or_else(|| set.wait(ALL, deadline)) {
+        Ended::Taken => Ok(()),
+        Ended::Closed => Err(AcquireError::Closed),
+        Ended::Late => Err(AcquireError::TimedOut),
+    }
+}
+
+fn members<'a>(objects: &'a [&'a dyn Object]) -> Box<[Member<'a>]> {
+    objects.iter().map(|object| Member::new(object.joint())).collect()
+}

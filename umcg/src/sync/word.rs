@@ -1,0 +1,122 @@
+//! A word that is the state of an object and the lock of its queue at once, so that an operation has one locked operation, whether it has to do with the queue or not.
+//!
+//! While [`LOCKED`] only the holder of the lock writes the word, and gives it back by a plain store. Everybody else changes it by compare-and-swap from a word without
+//! `LOCKED`. The holder is not preempted, does not wait and wakes nobody (see `rt::spin`).
+
+use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
+use crate::rt::wait::{self, Places};
+
+/// Somebody has the lock.
+pub(super) const LOCKED: u64 = 1 << 63;
+
+/// How often the lock is looked at before other threads may run.
+const LOOKS: u32 = 100;
+
+#[derive(Default)]
+pub(super) struct Word(AtomicU64);
+
+impl Word {
+    pub(super) const fn new(word: u64) -> Word {
+        Word(AtomicU64::new(word))
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// The word, and what was done before it became so.
+    #[inline(always)]
+    pub(super) fn see(&self) -> u64 {
+        // ORDERING(word.1): Acquire, pairs with word.2.
+        self.0.load(Acquire)
+    }
+
+    /// A step that takes something: what was done before it was given is seen. Neither word is locked. The error is the word as it is.
+    #[inline(always)]
+    pub(super) fn take(&self, from: u64, to: u64) -> Result<u64, u64> {
+        // ORDERING(word.1): Acquire, pairs with word.2.
+        self.0.compare_exchange(from, to, Acquire, Relaxed)
+    }
+
+    /// A step that gives something: who takes it sees what was done before. As [`Word::take`].
+    #[inline(always)]
+    pub(super) fn give(&self, from: u64, to: u64) -> Result<u64, u64> {
+        // ORDERING(word.2): Release, pairs with word.1. Steps of others in between do not break the sequence, nor does a holder of the lock, who has seen it.
+        self.0.compare_exchange(from, to, Release, Relaxed)
+    }
+
+    /// Takes by `step`, from this word or what it is by then, as long as there is a step. The error is the word for which there is none.
+    #[inline]
+    pub(super) fn take_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.change(word, step, Word::take)
+    }
+
+    /// Gives, likewise.
+    #[inline]
+    pub(super) fn give_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.change(word, step, Word::give)
+    }
+
+    #[inline(always)]
+    fn change(
+        &self,
+        mut word: u64,
+        step: impl Fn(u64) -> Option<u64>,
+        make: impl Fn(&Word, u64, u64) -> Result<u64, u64>,
+    ) -> Result<u64, u64> {
+        let mut looks = 0;
+        loop {
+            // Also while somebody has the lock: what is not there now was not there when that one came, and this comes before.
+            let Some(next) = step(word & !LOCKED) else { return Err(word) };
+            if word & LOCKED == 0 {
+                match make(self, word, next) {
+                    Ok(word) => return Ok(word),
+                    Err(now) => word = now,
+                }
+            } else {
+                looks += 1;
+                if looks % LOOKS == 0 {
+                    give_way()
+                } else {
+                    spin()
+                }
+                word = self.load();
+            }
+        }
+    }
+
+    /// Takes the lock. The word as it was, without LOCKED.
+    #[inline]
+    pub(super) fn lock(&self) -> u64 {
+        let mut looks = 0;
+        loop {
+            let word = self.load();
+            // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it, and of what the word has.
+            if word & LOCKED == 0 && self.0.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
+                return word;
+            }
+            looks += 1;
+            if looks % LOOKS == 0 { give_way() } else { spin() }
+        }
+    }
+
+    /// How many stand in the queue whose lock this is, for people.
+    #[cold]
+    pub(super) fn count(&self, queue: &Places) -> usize {
+        wait::undisturbed(|_| {
+            let word = self.lock();
+            let count = queue.len();
+            self.unlock(word);
+            count
+        })
+    }
+
+    /// Gives the lock back, and makes the word this.
+    #[inline]
+    pub(super) fn unlock(&self, word: u64) {
+        debug_assert_eq!(word & LOCKED, 0);
+        // ORDERING(word.2): Release, pairs with word.1.
+        self.0.store(word, Release);
+    }
+}
