@@ -4,17 +4,33 @@
 //! waiter cannot be taken by who comes later; a wait that is cancelled or late has taken nothing.
 
 mod any;
+mod barrier;
+mod condvar;
 mod event;
 mod joint;
 mod mutex;
 mod objects;
+mod once;
+mod once_lock;
+mod rwlock;
 mod semaphore;
+mod wait_group;
 mod word;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
 pub use event::{Event, Waiting};
 pub use mutex::{ArcMutexGuard, Locking, MappedMutexGuard, Mutex, MutexGuard, RawMutex, locking};
 pub use objects::{
-    Object, try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any, wait_any_deadline, wait_any_timeout,
+    Object, try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any, wait_any_deadline,
+    wait_any_timeout,
+};
+pub use once::Once;
+pub use once_lock::{LazyLock, OnceLock};
+pub use rwlock::{
+    ArcRwLockReadGuard, ArcRwLockWriteGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 pub use semaphore::{AcquireError, Acquiring, Closed, Overflow, Permit, Semaphore, TryAcquireError};
+pub use wait_group::{Doing, WaitGroup};

@@ -1,0 +1,212 @@
+//! Condition variables.
+//!
+//! - V1: who waits stands in the queue before it unlocks the mutex. So who changes what it waits for, under that mutex, finds it there; and a look at `has_waiters` is enough, as
+//!   the mutex comes between.
+//! - V2: who was notified has been, whatever else happens to it then: a deadline or an abort that comes later does not take the notification away, nor does it go
+//!   astray. One that comes before takes the waiter out of the queue, and the notification goes to the next.
+//! - V3: the wait ends with the mutex, also when it unwinds. To lock it again is no point of cancellation.
+//!
+//! Not chosen: who is notified while somebody has the mutex could be put into the mutex's queue at once, without waking. That takes two locks together, and a waiter that can be
+//! revoked in the one queue and not in the other; what it saves is a hop of a worker.
+
+use super::mutex::{self, MutexGuard, RawMutex};
+use crate::rt::spin::Spin;
+use crate::rt::sync::{AtomicBool, Ordering::*};
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
+use lock_api::RawMutex as _;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+const REASON: &&str = &"condvar";
+
+/// Whether a wait ended because its time had passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// False if it was notified; or, for those that wait while something is so, if that is so no longer.
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+/// Waits, with a [`Mutex`](super::Mutex) unlocked meanwhile, until somebody says that something has changed.
+///
+/// [`notify_one`](Condvar::notify_one) wakes who waits longest. A wait ends when it was notified, when its time has passed, or by unwinding; never without a reason. Still, what was
+/// waited for may be gone by then, as others may lock the mutex before: [`wait_while`](Condvar::wait_while) looks again. A worker that is aborted while it waits locks the mutex again before it
+/// unwinds, so that its guard is what it seems to be.
+///
+/// One condition variable may be used with many mutexes. Not for signal handlers.
+///
+/// ```
+/// use umcg::sync::{Condvar, Mutex};
+///
+/// let (letters, changed) = (Mutex::new(Vec::new()), Condvar::new());
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let mut letters = letters.lock();
+///         changed.wait_while(&mut letters, |letters| letters.is_empty());
+///         assert_eq!(letters.pop(), Some('a'));
+///     });
+///     letters.lock().push('a');
+///     changed.notify_one();
+/// });
+/// ```
+#[repr(C)]
+pub struct Condvar {
+    places: Spin<Places>,
+    /// Written under the lock.
+    has_waiters: AtomicBool,
+}
+
+impl Condvar {
+    /// A new one.
+    pub const fn new() -> Condvar {
+        Condvar { places: Spin::new(Places::new()), has_waiters: AtomicBool::new(false) }
+    }
+
+    /// Unlocks the mutex, waits until it is notified, and locks the mutex again. A point of cancellation. Switches.
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_until(guard, u64::MAX);
+    }
+
+    /// Waits as long as `condition` says so, which is asked with the mutex locked. As [`Condvar::wait`].
+    pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, condition: impl FnMut(&mut T) -> bool) {
+        self.wait_while_until(guard, condition, u64::MAX);
+    }
+
+    /// Like [`Condvar::wait`], until `deadline` at most, not counting the time to lock the mutex again.
+    pub fn wait_deadline<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitTimeoutResult {
+        self.wait_until(guard, time::nanos(deadline))
+    }
+
+    /// Like [`Condvar::wait`], for `timeout` at most. As [`Condvar::wait_deadline`].
+    pub fn wait_timeout<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
+        self.wait_until(guard, time::after(timeout))
+    }
+
+    /// Like [`Condvar::wait_while`], until `deadline` at most: whether `condition` still says so then.
+    pub fn wait_while_deadline<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: impl FnMut(&mut T) -> bool,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
+        self.wait_while_until(guard, condition, time::nanos(deadline))
+    }
+
+    /// Like [`Condvar::wait_while`], for `timeout` at most. As [`Condvar::wait_while_deadline`].
+    pub fn wait_while_timeout<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: impl FnMut(&mut T) -> bool,
+        timeout: Duration,
+    ) -> WaitTimeoutResult {
+        self.wait_while_until(guard, condition, time::after(timeout))
+    }
+
+    /// Wakes who waits longest. False if nobody waits. Does not switch.
+    #[inline]
+    pub fn notify_one(&self) -> bool {
+        self.has_waiters.load(Relaxed) && self.notify(1) == 1
+    }
+
+    /// Wakes all that wait, in their order. Returns how many they were. Does not switch.
+    #[inline]
+    pub fn notify_all(&self) -> usize {
+        if self.has_waiters.load(Relaxed) { self.notify(usize::MAX) } else { 0 }
+    }
+
+    #[cold]
+    fn notify(&self, most: usize) -> usize {
+        wait::undisturbed(|served| {
+            let places = self.places.lock();
+            let mut count = 0;
+            while count < most {
+                let Some(claimed) = places.claim_first() else { break };
+                served.push(claimed);
+                count += 1;
+            }
+            self.has_waiters.store(!places.is_empty(), Relaxed);
+            count
+        })
+    }
+
+    /// [`Condvar::wait_deadline`] in nanoseconds.
+    pub(crate) fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: u64) -> WaitTimeoutResult {
+        // SAFETY: the guard is borrowed mutably, so that nobody has the value while the mutex is unlocked.
+        WaitTimeoutResult(!unsafe { self.wait_raw(mutex::raw(MutexGuard::mutex(guard)), deadline) })
+    }
+
+    pub(crate) fn wait_while_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        deadline: u64,
+    ) -> WaitTimeoutResult {
+        while condition(guard) {
+            if self.wait_until(guard, deadline).timed_out() {
+                return WaitTimeoutResult(condition(guard));
+            }
+        }
+        WaitTimeoutResult(false)
+    }
+
+    /// False when the deadline has passed.
+    ///
+    /// # Safety
+    /// The caller has locked the mutex, and nobody touches what is in there meanwhile.
+    unsafe fn wait_raw(&self, mutex: &RawMutex, deadline: u64) -> bool {
+        let relock = Relock(mutex);
+        let served = wait::one(self, REASON, deadline, |single, served| {
+            let places = self.places.lock();
+            // SAFETY: who waits leaves the queue before the place ends.
+            unsafe { places.push(single.place(0), false) };
+            self.has_waiters.store(true, Relaxed);
+            drop(places);
+            // SAFETY: the caller has locked it, and has no other lock any more.
+            unsafe { mutex.unlock_by(served) };
+            None
+        });
+        drop(relock);
+        served.is_some()
+    }
+}
+
+/// Locks the mutex at the end of the wait, also when that unwinds.
+struct Relock<'a>(&'a RawMutex);
+
+impl Drop for Relock<'_> {
+    fn drop(&mut self) {
+        self.0.lock();
+    }
+}
+
+// SAFETY: the queue is touched under its lock only.
+unsafe impl Queued for Condvar {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        let places = self.places.lock();
+        let left = places.remove(place);
+        self.has_waiters.store(!places.is_empty(), Relaxed);
+        left
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Condvar {
+        Condvar::new()
+    }
+}
+
+impl Drop for Condvar {
+    fn drop(&mut self) {
+        debug_assert!(!self.has_waiters.load(Relaxed), "a condition variable is dropped while somebody waits for it");
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").field("waiters", &wait::undisturbed(|_| self.places.lock().len())).finish()
+    }
+}

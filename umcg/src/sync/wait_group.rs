@@ -1,0 +1,207 @@
+//! Groups of things to be done, and waiting until they are.
+//!
+//! ```text
+//!   63       62    33     32        31   0
+//!  | LOCKED | unused | WAITERS | to do |
+//! ```
+//!
+//! - G1: with nothing to do nobody waits: who does the last of it, while somebody waits, does so under the lock of the queue, and serves all.
+//!
+//! The lock of the queue, and who may write the word: [`word`](super::word).
+
+use super::word::Word;
+use crate::rt::time::{self, Elapsed};
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const COUNT: u64 = u32::MAX as u64;
+const WAITERS: u64 = 1 << 32;
+
+const REASON: &&str = &"wait group";
+
+/// A number of things to be done: [`wait`](WaitGroup::wait) waits until all are.
+///
+/// What is to be done is added before anybody waits for it; afterwards the group can be used again. Not for signal handlers.
+///
+/// ```
+/// use std::sync::Arc;
+/// use umcg::sync::WaitGroup;
+///
+/// let group = Arc::new(WaitGroup::new());
+/// for n in 0..3 {
+///     let doing = WaitGroup::enter_arc(&group);
+///     umcg::spawn(move || {
+///         println!("{n}");
+///         drop(doing);
+///     });
+/// }
+/// group.wait();
+/// assert_eq!(group.count(), 0);
+/// ```
+#[repr(C)]
+pub struct WaitGroup {
+    word: Word,
+    places: Places,
+}
+
+// SAFETY: the queue is touched by who has the lock in the word.
+unsafe impl Sync for WaitGroup {}
+
+impl WaitGroup {
+    /// With nothing to do.
+    pub const fn new() -> WaitGroup {
+        WaitGroup { word: Word::new(0), places: Places::new() }
+    }
+
+    /// So much is to be done besides.
+    ///
+    /// # Panics
+    /// When that is more than 4,294,967,295 together.
+    pub fn add(&self, more: u32) {
+        let step =
+            |word: u64| (word & COUNT).checked_add(u64::from(more)).filter(|sum| *sum <= COUNT).map(|_| word + u64::from(more));
+        assert!(self.word.take_while(self.word.load(), step).is_ok(), "WaitGroup::add: too much to do");
+    }
+
+    /// One thing is done. If it is the last, all that wait go on; they see what was done before. Does not switch.
+    ///
+    /// # Panics
+    /// When there is nothing to do.
+    pub fn done(&self) {
+        let step = |word: u64| (word & COUNT > u64::from(word & WAITERS != 0)).then(|| word - 1);
+        if let Err(word) = self.word.give_while(self.word.load(), step) {
+            assert!(word & COUNT != 0, "WaitGroup::done: there is nothing to do");
+            self.done_slow();
+        }
+    }
+
+    /// Adds one thing, which is done when the value is dropped.
+    ///
+    /// # Panics
+    /// As [`WaitGroup::add`].
+    pub fn enter(&self) -> Doing<&WaitGroup> {
+        self.add(1);
+        Doing(self)
+    }
+
+    /// The same, of a group in an `Arc`, which the value keeps.
+    ///
+    /// # Panics
+    /// As [`WaitGroup::add`].
+    pub fn enter_arc(group: &Arc<WaitGroup>) -> Doing<Arc<WaitGroup>> {
+        group.add(1);
+        Doing(group.clone())
+    }
+
+    /// How much is to be done; may be outdated at once.
+    pub fn count(&self) -> u32 {
+        (self.word.load() & COUNT) as u32
+    }
+
+    /// Waits until there is nothing to do. A point of cancellation if it has to wait. Switches.
+    pub fn wait(&self) {
+        // Without a deadline it returns when there is nothing to do.
+        let _ = self.wait_until(u64::MAX);
+    }
+
+    /// Like [`WaitGroup::wait`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`Elapsed`].
+    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), Elapsed> {
+        self.wait_until(time::nanos(deadline))
+    }
+
+    /// Like [`WaitGroup::wait`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`Elapsed`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), Elapsed> {
+        self.wait_until(time::after(timeout))
+    }
+
+    /// [`WaitGroup::wait_deadline`] in nanoseconds.
+    pub(crate) fn wait_until(&self, deadline: u64) -> Result<(), Elapsed> {
+        if self.word.see() & COUNT == 0 || self.wait_slow(deadline) { Ok(()) } else { Err(Elapsed) }
+    }
+
+    #[cold]
+    fn wait_slow(&self, deadline: u64) -> bool {
+        let served = wait::one(self, REASON, deadline, |single, _| {
+            let word = self.word.lock();
+            if word & COUNT == 0 {
+                self.word.unlock(word);
+                return Some(0);
+            }
+            // SAFETY: who waits leaves the queue before the place ends.
+            unsafe { self.places.push(single.place(0), false) };
+            self.word.unlock(word | WAITERS);
+            None
+        });
+        served.is_some()
+    }
+
+    /// One thing, perhaps the last, is done while somebody waits.
+    #[cold]
+    fn done_slow(&self) {
+        let was_there = wait::undisturbed(|served| {
+            let word = self.word.lock();
+            if word & COUNT == 0 {
+                self.word.unlock(word);
+                return false;
+            }
+            let mut word = word - 1;
+            if word & COUNT == 0 {
+                while let Some(claimed) = self.places.claim_first() {
+                    served.push(claimed);
+                }
+                word &= !WAITERS;
+            }
+            self.word.unlock(word);
+            true
+        });
+        assert!(was_there, "WaitGroup::done: there is nothing to do");
+    }
+}
+
+// SAFETY: the queue is touched under the lock in the word only.
+unsafe impl Queued for WaitGroup {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        let word = self.word.lock();
+        let left = self.places.remove(place);
+        self.word.unlock(if self.places.is_empty() { word & !WAITERS } else { word });
+        left
+    }
+}
+
+impl Default for WaitGroup {
+    fn default() -> WaitGroup {
+        WaitGroup::new()
+    }
+}
+
+impl Drop for WaitGroup {
+    fn drop(&mut self) {
+        debug_assert!(self.places.is_empty(), "a wait group is dropped while somebody waits for it");
+    }
+}
+
+impl fmt::Debug for WaitGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitGroup").field("count", &self.count()).field("waiters", &self.word.count(&self.places)).finish()
+    }
+}
+
+/// One thing that is to be done, until it is dropped. By [`WaitGroup::enter`].
+#[derive(Debug)]
+#[must_use = "dropping it says that it is done"]
+pub struct Doing<G: Deref<Target = WaitGroup>>(G);
+
+impl<G: Deref<Target = WaitGroup>> Drop for Doing<G> {
+    fn drop(&mut self) {
+        self.0.done();
+    }
+}
