@@ -1,0 +1,21 @@
+//! Synchronisation, by its public interface: workers of both kinds over numbers of servers, workers in blocking scopes, and plain threads, together.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
+#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
+
+mod altsems;
+mod barriers;
+mod condvars;
+mod events;
+mod mutexes;
+mod objects;
+mod once;
+mod parties;
+mod rwlocks;
+mod semaphores;
+mod sequential;
+#[allow(dead_code, reason = "shared with the tests of the runtime")]
+#[path = "../rt/support.rs"]
+mod support;
+mod types;
+mod wait_groups;
