@@ -5,6 +5,7 @@
 //! `unsafe` contracts rule out is checked here.
 
 mod ctl;
+mod futex;
 mod rt;
 mod select;
 mod sem;

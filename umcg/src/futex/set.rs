@@ -65,6 +65,12 @@ impl<'a> Wait<'a> {
     pub const fn shared(word: &'a AtomicU32, expected: u32) -> Wait<'a> {
         Wait { word, expected, is_shared: true }
     }
+
+    /// Whether the word has the value that it is expected to have.
+    #[inline]
+    pub fn is_expected(&self) -> bool {
+        self.word.load(Relaxed) == self.expected
+    }
 }
 
 /// Waits until somebody wakes one of the words, and returns its index, if all have the values that they are expected to have. A word may be in the list more than once. A point of cancellation if it has
@@ -196,7 +202,7 @@ fn leave(words: &[Wait<'_>], entries: &[Entry]) {
 /// The first that has not the value that it is expected to have.
 #[inline]
 pub(super) fn changed(words: &[Wait<'_>]) -> Option<usize> {
-    words.iter().position(|wait| wait.word.load(Relaxed) != wait.expected)
+    words.iter().position(|wait| !wait.is_expected())
 }
 
 /// Waits for words whose places stand in the table, but for those that are shared.
@@ -301,6 +307,11 @@ impl<'a> WaitSet<'a> {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
+    }
+
+    /// The first word that has not the value that it is expected to have. Does not wait.
+    pub fn changed(&self) -> Option<usize> {
+        changed(&self.words)
     }
 
     /// From now on the word with this index is to have this value.
