@@ -31,9 +31,6 @@ static void *each_call(void *arg)
 {
     uint32_t word = 3, other = 4;
     const uint32_t *crooked = (const uint32_t *)(const void *)((const char *)&word + 1);
-    umcg_futex_word_t list[WORDS];
-    umcg_waitset_t *set = umcg_waitset_create();
-    int changed = -7;
 
     (void)arg;
     FAILS("another value", EAGAIN, umcg_futex_wait(&word, 2, 0, UMCG_NO_TIMEOUT));
@@ -54,7 +51,17 @@ static void *each_call(void *arg)
     FAILS("move if, in the kernel", EAGAIN, umcg_futex_cmp_requeue(&word, 4, &other, 1, 1, UMCG_FUTEX_SHARED));
     FAILS("move to nowhere", EINVAL, umcg_futex_requeue(&word, NULL, 1, 1, 0));
     FAILS("move fewer than none", EINVAL, umcg_futex_requeue(&word, &other, 1, -1, 0));
+    return NULL;
+}
 
+static void *each_call_on_many(void *arg)
+{
+    uint32_t word = 3, other = 4;
+    umcg_futex_word_t list[WORDS];
+    umcg_waitset_t *set = umcg_waitset_create();
+    int changed = -7;
+
+    (void)arg;
     for (int i = 0; i < WORDS; i++)
         list[i] = word_of(&word, 3, i % 3 == 2 ? UMCG_FUTEX_SHARED : 0);
     FAILS("few", ETIMEDOUT, umcg_futex_wait_multiple(list, 2, UMCG_POLL, NULL));
@@ -338,8 +345,10 @@ int main(void)
 {
     check_start(120);
     each_call(NULL);
+    each_call_on_many(NULL);
     between_processes(NULL);
     in_runtime(each_call, NULL);
+    in_runtime(each_call_on_many, NULL);
     in_runtime(account, NULL);
     in_runtime(shops, NULL);
     in_runtime(moving, NULL);
