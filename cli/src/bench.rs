@@ -82,7 +82,7 @@ impl Options {
 
 fn show(report: &Report, sections: &[Section], options: &Options, extra: &str) -> Result<()> {
     if let Some(file) = &options.plot {
-        plot(report, sections, file)?;
+        plot(report, sections, &[], file)?;
     }
     if options.json {
         return output::print((report.to_json()? + "\n").as_bytes());

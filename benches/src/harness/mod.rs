@@ -6,8 +6,11 @@
 //!   the libraries themselves keep.
 //! - A side reports one figure a turn for each of its metrics. The report has the median, minimum and maximum over the rounds.
 
+mod boxes;
 mod case;
+mod child;
 pub mod cpu;
+mod go;
 mod machine;
 mod measure;
 mod plot;
@@ -16,8 +19,12 @@ mod report;
 mod run;
 mod stats;
 mod table;
+mod tukey;
 
+pub use boxes::Graph;
 pub use case::{Better, Case, Metric, Params, Turn};
+pub use child::{Child, Program};
+pub use go::Go;
 pub use machine::Machine;
 pub use measure::{Sample, TICKS_UNIT, measure, ticks, time};
 pub use plot::plot;
@@ -25,3 +32,4 @@ pub use report::{Report, Row};
 pub use run::{Plan, run, run_groups};
 pub use stats::Summary;
 pub use table::{Column, Section, number, table};
+pub use tukey::{Spread, Tukey};

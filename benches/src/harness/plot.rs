@@ -1,7 +1,8 @@
-//! The picture: one panel a metric, one line a row, a dot at the median and whiskers from minimum to maximum.
+//! The picture: one panel a metric, one line a row, a dot at the median and whiskers from minimum to maximum. Rows that have a box are in Tukey diagrams instead.
 
+use super::boxes::Figure;
 use super::report::describe;
-use super::{Params, Report, Row, Section, number};
+use super::{Graph, Params, Report, Row, Section, number};
 use anyhow::{Result, anyhow, ensure};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
@@ -10,13 +11,13 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 use std::path::Path;
 
-const WIDTH: u32 = 1000;
+pub(super) const WIDTH: u32 = 1000;
 const LINE: u32 = 22;
 const HEAD: u32 = 54;
 const FOOT: u32 = 48;
 const NAMES: u32 = 150;
 const VALUES: u32 = 150;
-const GREY: RGBColor = RGBColor(110, 110, 110);
+pub(super) const GREY: RGBColor = RGBColor(110, 110, 110);
 /// Distinct also for most colour-blind readers (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -31,7 +32,7 @@ const COLOURS: [RGBColor; 8] = [
 /// Figures further apart than this get a logarithmic axis.
 const LINEAR: f64 = 20.0;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// What stands on one line of a panel.
 enum Line<'a> {
@@ -46,7 +47,8 @@ struct Panel<'a> {
 
 impl<'a> Panel<'a> {
     fn new(report: &'a Report, section: &'a Section) -> Option<Self> {
-        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.metric == section.metric && row.min > 0.0).collect();
+        let fits = |row: &&Row| row.metric == section.metric && row.min > 0.0 && row.tukey.is_none();
+        let rows: Vec<&Row> = report.rows.iter().filter(fits).collect();
         let mut groups: Vec<Params> = Vec::new();
         rows.iter().map(|row| row.group()).for_each(|group| {
             if !groups.contains(&group) {
@@ -78,16 +80,17 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Draws `sections` of `report` into an SVG file.
-pub fn plot(report: &Report, sections: &[Section], file: &Path) -> Result<()> {
+/// Draws `sections` and `graphs` of `report` into an SVG file.
+pub fn plot(report: &Report, sections: &[Section], graphs: &[Graph], file: &Path) -> Result<()> {
     let panels: Vec<Panel<'_>> = sections.iter().filter_map(|section| Panel::new(report, section)).collect();
-    ensure!(!panels.is_empty(), "there is nothing to plot");
-    let height = panels.iter().map(Panel::height).sum::<u32>() + LINE;
+    let figures: Vec<Figure<'_>> = graphs.iter().filter_map(|graph| Figure::new(report, graph)).collect();
+    ensure!(!panels.is_empty() || !figures.is_empty(), "there is nothing to plot");
+    let height = panels.iter().map(Panel::height).sum::<u32>() + figures.iter().map(Figure::height).sum::<u32>() + LINE;
     let root = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
-    draw(&root, report, &panels).map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
+    draw(&root, report, &panels, &figures).map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
 }
 
-fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>]) -> Result<()> {
+fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>], figures: &[Figure<'_>]) -> Result<()> {
     root.fill(&WHITE)?;
     let mut rest = root.clone();
     for panel in panels {
@@ -100,6 +103,11 @@ fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>]) -> Result<()> {
         } else {
             draw_panel(&area, report, panel, 0.0, 0.0..range.end * 1.05, "")?;
         }
+    }
+    for figure in figures {
+        let (area, below) = rest.split_vertically(figure.height());
+        rest = below;
+        figure.draw(&area, report)?;
     }
     let machine = &report.machine;
     let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
@@ -142,7 +150,7 @@ where
             }
             Line::Row(row) => *row,
         };
-        let colour = COLOURS[cases.iter().position(|case| *case == row.case).unwrap_or(0) % COLOURS.len()];
+        let colour = colour(&cases, row.case);
         chart.draw_series([PathElement::new(vec![(floor, y), (row.median, y)], colour.mix(0.25).stroke_width(6))])?;
         chart.draw_series([PathElement::new(vec![(row.min, y), (row.max, y)], colour.stroke_width(2))])?;
         chart.draw_series(
@@ -157,7 +165,7 @@ where
 }
 
 /// Every case of the report once, so that each keeps its colour from panel to panel.
-fn cases(report: &Report) -> Vec<&'static str> {
+pub(super) fn cases(report: &Report) -> Vec<&'static str> {
     let mut cases = Vec::new();
     report.rows.iter().for_each(|row| {
         if !cases.contains(&row.case) {
@@ -167,6 +175,10 @@ fn cases(report: &Report) -> Vec<&'static str> {
     cases
 }
 
+pub(super) fn colour(cases: &[&str], case: &str) -> RGBColor {
+    COLOURS[cases.iter().position(|other| *other == case).unwrap_or(0) % COLOURS.len()]
+}
+
 /// The median, and how it compares with the first reference.
 fn figure(report: &Report, section: &Section, row: &Row) -> String {
     let ratio = section.references.first().and_then(|reference| report.ratio(row, reference));
@@ -174,11 +186,11 @@ fn figure(report: &Report, section: &Section, row: &Row) -> String {
 }
 
 /// A point of the whole picture as a point of `area`, moved to the right.
-fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
+pub(super) fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
     let (x, y) = area.get_base_pixel();
     (point.0 - x + right, point.1 - y)
 }
 
-fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {
+pub(super) fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", 13).into_font().color(&colour).pos(Pos::new(horizontal, VPos::Center))
 }

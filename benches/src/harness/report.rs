@@ -1,21 +1,16 @@
 //! What a bench found, in the shape that `--json` prints.
 
-use super::{Better, Machine, Metric, Params, Summary};
+use super::table::text;
+use super::{Better, Machine, Metric, Params, Summary, Tukey};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The parameter that tells variants of one case apart. Other cases do not have it, and are compared with each variant.
-const VARIANT: &str = "kind";
+/// The parameters that tell variants of one case apart. Cases that have not all of them are compared with each variant.
+const VARIANTS: [&str; 3] = ["kind", "order", "object"];
 
 /// Parameters in words.
 pub(super) fn describe(params: &Params) -> String {
-    let words: Vec<String> = params
-        .iter()
-        .map(|(key, value)| match value {
-            Value::String(text) => format!("{key} {text}"),
-            other => format!("{key} {other}"),
-        })
-        .collect();
+    let words: Vec<String> = params.iter().map(|(key, value)| format!("{key} {}", text(value))).collect();
     words.join(", ")
 }
 
@@ -41,25 +36,32 @@ pub struct Row {
     /// Which direction is good.
     #[serde(skip)]
     pub better: Better,
+    /// Where every operation was measured by itself: all of them, of all rounds together.
+    #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
+    pub tukey: Option<Tukey>,
 }
 
 impl Row {
     pub(super) fn new(case: &'static str, params: Params, metric: &Metric, summary: Summary) -> Self {
         let Summary { median, min, max, runs } = summary;
-        Self { case, params, metric: metric.name, unit: metric.unit, median, min, max, runs, better: metric.better }
+        let Metric { name, unit, better } = *metric;
+        Self { case, params, metric: name, unit, median, min, max, runs, better, tukey: None }
     }
 
     /// The parameters that make rows comparable: all but the variant.
     pub(super) fn group(&self) -> Params {
-        self.params.iter().filter(|(key, _)| *key != VARIANT).map(|(key, value)| (key.clone(), value.clone())).collect()
+        let shared = |(key, _): &(&String, &Value)| !VARIANTS.contains(&key.as_str());
+        self.params.iter().filter(shared).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn variant(&self) -> impl Iterator<Item = (&str, &Value)> {
+        VARIANTS.iter().filter_map(|key| Some((*key, self.params.get(*key)?)))
     }
 
     /// The case and its variant.
     pub(super) fn label(&self) -> String {
-        match self.params.get(VARIANT) {
-            Some(Value::String(variant)) => format!("{} {variant}", self.case),
-            _ => self.case.to_owned(),
-        }
+        let words = self.variant().filter_map(|(_, value)| value.as_str());
+        [self.case].into_iter().chain(words).collect::<Vec<_>>().join(" ")
     }
 
     /// How far apart the rounds were, as a fraction of the median.
@@ -80,12 +82,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// The row of another case or metric with the same parameters. A case without variants is beside all variants of another.
+    /// The row of another case or metric with the same parameters. A case without variants is beside all variants of another, and one
+    /// with some is beside those that are the same in these.
     pub fn beside(&self, row: &Row, case: &str, metric: &str) -> Option<&Row> {
-        let find = |params: &Params| {
-            self.rows.iter().find(|other| other.case == case && other.metric == metric && other.params == *params)
+        let group = row.group();
+        let fits = |other: &&Row| {
+            let same = other.case == case && other.metric == metric && other.group() == group;
+            same && other.variant().all(|(key, value)| row.params.get(key) == Some(value))
         };
-        find(&row.params).or_else(|| find(&row.group()))
+        self.rows.iter().filter(fits).max_by_key(|other| other.params.len())
     }
 
     /// How many times as fast as `reference` a row is, by the medians.
@@ -154,6 +159,28 @@ pub(super) mod tests {
         assert_eq!(report.ratio(&report.rows[0], "uth"), None, "which of them?");
         assert_eq!((variant.label(), variant.group()), ("uth light".to_owned(), report.rows[0].params.clone()));
         assert_eq!(describe(&variant.params), "cpus 1, kind light");
+    }
+
+    #[test]
+    fn variants_are_compared_in_what_they_share() {
+        let mut report = sample();
+        let mut set = |row: usize, key: &str, value: &str| report.rows[row].params.insert(key.to_owned(), value.into());
+        set(0, "kind", "worker");
+        set(2, "kind", "worker");
+        set(2, "order", "strong");
+        assert_eq!(report.ratio(&report.rows[2], "futex"), Some(250.0));
+        assert_eq!(report.rows[2].label(), "uth worker strong");
+        report.rows[0].params.insert("kind".to_owned(), "thread".into());
+        assert_eq!(report.ratio(&report.rows[2], "futex"), None, "of another kind");
+    }
+
+    #[test]
+    fn boxes_are_there_where_there_are_some() {
+        let mut report = sample();
+        report.rows[0].tukey = crate::harness::Spread::of(vec![1.0, 2.0]).and_then(|spread| Tukey::of(&[spread]));
+        let parsed: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        assert_eq!(parsed["rows"][0]["box"]["samples"], 2);
+        assert!(parsed["rows"][1].get("box").is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 pub type Column = fn(&Report, &Row) -> Option<String>;
 
 /// One table of a report: the rows of one metric.
+#[derive(Clone, Copy, Debug)]
 pub struct Section {
     /// Stands above the table.
     pub title: &'static str,
@@ -45,10 +46,14 @@ pub fn number(value: f64) -> String {
 }
 
 fn param(params: &Params, key: &str) -> String {
-    match params.get(key) {
-        None => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+    params.get(key).map(text).unwrap_or_default()
+}
+
+/// A parameter's value.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
