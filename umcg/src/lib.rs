@@ -44,6 +44,7 @@ pub mod rt;
 pub mod select;
 mod server;
 pub mod sync;
+pub mod tube;
 mod worker;
 
 pub use current::{blocking, critical, current_id, set_name, switch_to, switch_to_deadline, wait, wait_deadline, wait_timeout};

@@ -54,6 +54,29 @@ mod sync {
 }
 #[cfg(shuttle)]
 mod system;
+#[cfg(shuttle)]
+#[path = "../../src/tube"]
+#[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]
+mod tube {
+    pub(crate) mod batch;
+    pub(crate) mod core;
+    pub(crate) mod ends;
+    pub(crate) mod error;
+    pub(crate) mod layout;
+    /// Nobody looks first, so that more is waited for.
+    mod patience {
+        pub(super) fn back_off(_: u32) {
+            crate::rt::sync::spin();
+        }
+
+        pub(super) fn look_while(_: impl Fn() -> bool) {}
+    }
+    pub(crate) mod slots;
+    pub(crate) mod waiting;
+}
+#[cfg(shuttle)]
+#[path = "tube.rs"]
+mod tubes;
 
 // What the sources call by these names they find in this crate.
 #[cfg(shuttle)]

@@ -1,0 +1,548 @@
+//! A tube without its types: the word, the ring, the two queues, and the steps of a message.
+//!
+//! # The word
+//!
+//! ```text
+//!   63           36 35            8 7    5    4        3         2           1         0
+//!  | first message | how many (28) |  -  | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
+//! ```
+//!
+//! - T1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word without
+//!   LOCKED. So a message costs one locked operation to send and one to receive; where it goes is known from the word before that.
+//! - T2: RECEIVERS and SENDERS say that the queue of that name is not empty. Whoever comes finds them, and stands behind, or serves the first: nobody is overtaken.
+//! - T3: a sender with a message and a receiver that takes one never stand in the queues at once; nor does a sender while there is room, nor a receiver while there is
+//!   a message. So whoever sends has one step to make: to the first receiver, or into the ring, or into the queue. Who receives has two: the first message, and then that
+//!   of the first sender, into the place that is free now.
+//! - T4: HELD says that some places of the ring are neither free nor have messages ([`slots`](super::slots), `reserve`). The short ways are closed then.
+//! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received. Nobody waits for more when it is empty.
+//! - T6: a message goes straight from who sends to who receives if either waits: from frame to frame, after the unlock, as who is claimed does not go on before it is resumed.
+//!
+//! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are those who want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait
+//! for that as well.
+//!
+//! In a place's note: before it is served, the address of the message, or of where it is to go.
+
+use super::layout::Layout;
+use super::patience;
+use crate::rt::sync::{AtomicBool, AtomicU64, Hold, Ordering::*};
+use crate::rt::wait::{Claimed, ClaimedList, Places};
+use std::alloc;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+pub(super) const LOCKED: u64 = 1;
+pub(super) const RECEIVERS: u64 = 1 << 1;
+pub(super) const SENDERS: u64 = 1 << 2;
+pub(super) const CLOSED: u64 = 1 << 3;
+pub(super) const HELD: u64 = 1 << 4;
+const LEN: u32 = 8;
+const ONE: u64 = 1 << LEN;
+const HEAD: u32 = 36;
+/// The most that a tube has room for.
+pub(crate) const MOST: usize = (1 << (HEAD - LEN)) - 1;
+
+/// In the note of a place: it was served.
+pub(crate) const SERVED: usize = 0;
+/// Closed, and nothing was done.
+pub(crate) const NO_MORE: usize = usize::MAX - 1;
+/// Nothing was done, and it is to look again.
+pub(crate) const TRY: usize = usize::MAX - 2;
+/// In the note of one who waits: for a place of the ring. It is served with the number of that, plus 1.
+pub(super) const WANTS_SLOT: usize = usize::MAX;
+
+/// See the head of the module.
+#[repr(C, align(64))]
+pub(crate) struct Core<L: Layout> {
+    word: AtomicU64,
+    pub(super) receivers: Places,
+    pub(super) senders: Places,
+    capacity: u32,
+    /// How many places of the ring are in somebody's hands. Under the lock.
+    held: Cell<u32>,
+    store: NonNull<u8>,
+    pub(super) layout: L,
+    pub(super) slots: Box<[Slot]>,
+}
+
+/// What a tube of large messages keeps for each place of its store. See `slots`.
+pub(super) struct Slot {
+    /// The ring: which place the message is in. Under the lock.
+    pub(super) order: Cell<u32>,
+    /// The places that are free, as a stack. Under the lock.
+    pub(super) free: Cell<u32>,
+    /// The message is in its place. False for a while if it is in the ring already.
+    pub(super) is_filled: AtomicBool,
+}
+
+// SAFETY: all but the word is touched under the lock in it, or is a place that the lock gave to one.
+unsafe impl<L: Layout> Send for Core<L> {}
+// SAFETY: as above.
+unsafe impl<L: Layout> Sync for Core<L> {}
+
+impl<L: Layout> Core<L> {
+    /// None if there is no memory for it, or too much is asked for.
+    pub(crate) fn new(layout: L, capacity: usize) -> Option<Core<L>> {
+        if capacity > MOST {
+            return None;
+        }
+        let memory = layout.memory(capacity)?;
+        let store = if memory.size() == 0 {
+            NonNull::new(std::ptr::without_provenance_mut(memory.align()))?
+        } else {
+            // SAFETY: not of size 0.
+            NonNull::new(unsafe { alloc::alloc(memory) })?
+        };
+        let slot = |number: u32| Slot { order: Cell::new(0), free: Cell::new(number), is_filled: AtomicBool::new(true) };
+        let slots = if layout.is_large() { (0..capacity as u32).map(slot).collect() } else { Box::default() };
+        Some(Core {
+            word: AtomicU64::new(0),
+            receivers: Places::new(),
+            senders: Places::new(),
+            capacity: capacity as u32,
+            held: Cell::new(0),
+            store,
+            layout,
+            slots,
+        })
+    }
+
+    /// Where the message with this number is, or goes.
+    #[inline(always)]
+    pub(crate) fn at(&self, number: usize) -> *mut u8 {
+        self.store.as_ptr().wrapping_add(number * self.layout.size())
+    }
+
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
+        // SAFETY: passed on.
+        unsafe { self.layout.copy(from, to) };
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> usize {
+        len(self.word.load(Relaxed))
+    }
+
+    /// Whether there is no room.
+    pub(crate) fn is_full(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        word & SENDERS != 0 || len(word) == self.capacity()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // ORDERING(tube.1): Acquire, pairs with tube.2: what was done before it was closed is seen.
+        self.word.load(Acquire) & CLOSED != 0
+    }
+
+    /// How many stand in the queues, receivers and senders.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let locked = self.lock();
+        let count = |queue: &Places| std::iter::successors(queue.first(), |place| queue.after(place)).count();
+        let counts = (count(&self.receivers), count(&self.senders));
+        locked.unlock();
+        counts
+    }
+
+    /// Whether a receiver would have to wait, as far as one can see.
+    #[inline(always)]
+    pub(super) fn has_nothing(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        len(word) == 0 && word & (SENDERS | CLOSED) == 0
+    }
+
+    /// Whether a sender would have to wait, as far as one can see.
+    #[inline(always)]
+    pub(super) fn has_no_room(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        (len(word) == self.capacity() || word & SENDERS != 0) && word & (RECEIVERS | CLOSED) == 0
+    }
+
+    /// Puts a message into the ring. False when that could not be done in one step.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(crate) unsafe fn push_fast(&self, from: *const u8) -> bool {
+        if self.layout.is_large() {
+            return false;
+        }
+        let word = self.word.load(Relaxed);
+        if word & (LOCKED | RECEIVERS | CLOSED | HELD) != 0 || len(word) == self.capacity() {
+            return false;
+        }
+        let to = self.at(self.tail(word));
+        let _hold = Hold::begin();
+        // ORDERING(tube.1): Acquire, pairs with tube.2: whose place it was is done with it.
+        if self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: passed on; the place is free.
+        unsafe { self.copy(from, to) };
+        // ORDERING(tube.2): Release, pairs with tube.1: who receives it sees the message.
+        self.word.store(word + ONE, Release);
+        true
+    }
+
+    /// Takes a message from the ring. False when that could not be done in one step.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(crate) unsafe fn pop_fast(&self, into: *mut u8) -> bool {
+        if self.layout.is_large() {
+            return false;
+        }
+        let word = self.word.load(Relaxed);
+        if word & (LOCKED | SENDERS | HELD) != 0 || len(word) == 0 {
+            return false;
+        }
+        let from = self.at(head(word));
+        let _hold = Hold::begin();
+        // ORDERING(tube.1): Acquire, pairs with tube.2: the message is seen.
+        if self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: passed on; a message is there.
+        unsafe { self.copy(from, into) };
+        // ORDERING(tube.2): Release, pairs with tube.1: who gets the place next comes after this.
+        self.word.store(self.without_first(word), Release);
+        true
+    }
+
+    #[inline(always)]
+    fn tail(&self, word: u64) -> usize {
+        let tail = head(word) + len(word);
+        if tail >= self.capacity() { tail - self.capacity() } else { tail }
+    }
+
+    /// The word after the first message has gone.
+    #[inline(always)]
+    fn without_first(&self, word: u64) -> u64 {
+        let word = word - ONE;
+        let next = head(word) + 1;
+        if next == self.capacity() { word & ((1 << HEAD) - 1) } else { word + (1 << HEAD) }
+    }
+
+    /// The caller is not preempted.
+    #[inline]
+    pub(super) fn lock(&self) -> Locked<'_, L> {
+        let mut looks = 0;
+        loop {
+            let word = self.word.load(Relaxed);
+            // ORDERING(tube.1): Acquire, pairs with tube.2: all is as the last holder left it.
+            if word & LOCKED == 0 && self.word.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
+                return Locked { core: self, word };
+            }
+            looks += 1;
+            patience::back_off(looks);
+        }
+    }
+
+    /// Lets nothing be sent any more. All who wait are told.
+    pub(crate) fn close(&self, served: &mut ClaimedList) {
+        let mut locked = self.lock();
+
+        for queue in [&self.receivers, &self.senders] {
+            while let Some(claimed) = queue.claim_first() {
+                claimed.place().note.set(NO_MORE);
+                served.push(claimed);
+            }
+        }
+        locked.word = locked.word & !(RECEIVERS | SENDERS) | CLOSED;
+        locked.unlock();
+    }
+
+    /// Sends, if nobody has to wait for that: returns what the note of a waiter would be. The lock if it has to wait.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn give(&self, from: *const u8, served: &mut ClaimedList) -> Result<usize, Locked<'_, L>> {
+        let mut locked = self.lock();
+        if locked.word & CLOSED != 0 {
+            return Ok(locked.closed());
+        }
+        if locked.word & RECEIVERS != 0 {
+            if let Some(receiver) = locked.claim_receiver() {
+                // SAFETY: passed on.
+                unsafe { self.hand_over(locked, from, receiver, served) };
+                return Ok(SERVED);
+            }
+        }
+        if !locked.has_room() {
+            return Err(locked);
+        }
+        if self.layout.is_large() {
+            // SAFETY: passed on.
+            return Ok(unsafe { self.give_by_slot(locked, from, served) });
+        }
+        // SAFETY: passed on; there is room.
+        unsafe { locked.push(from) };
+        locked.unlock();
+        Ok(SERVED)
+    }
+
+    /// The message of the caller goes to a receiver that waits.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn hand_over(
+        &self,
+        mut locked: Locked<'_, L>,
+        from: *const u8,
+        receiver: Claimed,
+        served: &mut ClaimedList,
+    ) {
+        let note = receiver.place().note.get();
+        if note == WANTS_SLOT {
+            let slot = locked.take_free();
+            locked.unlock();
+            // SAFETY: passed on; the place is in our hands.
+            unsafe { self.copy(from, self.at(slot)) };
+            receiver.place().note.set(slot + 1);
+        } else {
+            locked.unlock();
+            // SAFETY: passed on; the receiver said where, and does not go on before it is resumed.
+            unsafe { self.copy(from, std::ptr::with_exposed_provenance_mut(note)) };
+            receiver.place().note.set(SERVED);
+        }
+        served.push(receiver);
+    }
+
+    /// Receives, if nobody has to wait for that: returns what the note of a waiter would be. The lock if it has to wait.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn take(&self, into: *mut u8, served: &mut ClaimedList) -> Result<usize, Locked<'_, L>> {
+        let mut locked = self.lock();
+        if locked.len() > 0 {
+            // SAFETY: passed on.
+            unsafe { self.take_first(locked, into, served) };
+            return Ok(SERVED);
+        }
+        if locked.word & SENDERS != 0 {
+            if let Some(sender) = locked.claim_message() {
+                locked.unlock();
+                // SAFETY: passed on; the sender said where, and does not go on before it is resumed.
+                unsafe { self.copy(message_of(&sender), into) };
+                sender.place().note.set(SERVED);
+                served.push(sender);
+                return Ok(SERVED);
+            }
+        }
+        if locked.word & CLOSED != 0 { Ok(locked.closed()) } else { Err(locked) }
+    }
+
+    /// Takes the first message of the ring, where there is one; the first who waits for room has it then.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn take_first(&self, mut locked: Locked<'_, L>, into: *mut u8, served: &mut ClaimedList) {
+        if self.layout.is_large() {
+            // SAFETY: passed on.
+            return unsafe { self.take_by_slot(locked, into, served) };
+        }
+        // SAFETY: passed on; there is a message.
+        unsafe { locked.pop(into) };
+        if let Some(sender) = locked.refill() {
+            served.push(sender);
+        }
+        locked.unlock();
+    }
+}
+
+impl<L: Layout> Drop for Core<L> {
+    /// What is in it is its owner's affair.
+    fn drop(&mut self) {
+        debug_assert!(self.receivers.is_empty() && self.senders.is_empty(), "a tube is dropped while somebody waits for it");
+        if let Some(memory) = self.layout.memory(self.capacity()).filter(|memory| memory.size() > 0) {
+            // SAFETY: `new` allocated it so.
+            unsafe { alloc::dealloc(self.store.as_ptr(), memory) };
+        }
+    }
+}
+
+#[inline(always)]
+fn len(word: u64) -> usize {
+    (word >> LEN) as usize & MOST
+}
+
+#[inline(always)]
+fn head(word: u64) -> usize {
+    (word >> HEAD) as usize
+}
+
+/// Where the message of a sender is that waits.
+pub(super) fn message_of(sender: &Claimed) -> *const u8 {
+    std::ptr::with_exposed_provenance(sender.place().note.get())
+}
+
+/// Who has the lock; the word as it will be after it.
+#[must_use = "it is to be unlocked"]
+pub(super) struct Locked<'a, L: Layout> {
+    pub(super) core: &'a Core<L>,
+    pub(super) word: u64,
+}
+
+impl<L: Layout> Locked<'_, L> {
+    #[inline(always)]
+    pub(super) fn unlock(self) {
+        // ORDERING(tube.2): Release, pairs with tube.1.
+        self.core.word.store(self.word, Release);
+    }
+
+    pub(super) fn closed(self) -> usize {
+        self.unlock();
+        NO_MORE
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        len(self.word)
+    }
+
+    fn held(&self) -> usize {
+        self.core.held.get() as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.len() + self.held() < self.core.capacity()
+    }
+
+    /// # Safety
+    /// As [`Layout::copy`]; there is room, and messages are small.
+    #[inline(always)]
+    pub(super) unsafe fn push(&mut self, from: *const u8) {
+        let to = self.core.at(self.core.tail(self.word));
+        // SAFETY: passed on.
+        unsafe { self.core.copy(from, to) };
+        self.word += ONE;
+    }
+
+    /// # Safety
+    /// As [`Layout::copy`]; there is a message, and messages are small.
+    #[inline(always)]
+    pub(super) unsafe fn pop(&mut self, into: *mut u8) {
+        let from = self.core.at(head(self.word));
+        // SAFETY: passed on.
+        unsafe { self.core.copy(from, into) };
+        self.word = self.core.without_first(self.word);
+    }
+
+    /// Puts a place that is held into the ring, for large messages.
+    pub(super) fn push_slot(&mut self, slot: usize) {
+        self.core.slots[self.core.tail(self.word)].order.set(slot as u32);
+        self.word += ONE;
+        self.set_held(self.held() - 1);
+    }
+
+    /// Takes the place with the first message, to hold it.
+    pub(super) fn pop_slot(&mut self) -> usize {
+        let slot = self.core.slots[head(self.word)].order.get();
+        self.word = self.core.without_first(self.word);
+        self.set_held(self.held() + 1);
+        slot as usize
+    }
+
+    /// Takes a free place, to hold it. Of small messages it has no number: it is one less in the ring.
+    pub(super) fn take_free(&mut self) -> usize {
+        let left = self.core.capacity() - self.len() - self.held() - 1;
+        self.set_held(self.held() + 1);
+        self.core.slots.get(left).map_or(0, |slot| slot.free.get() as usize)
+    }
+
+    /// Gives a place back that was held.
+    pub(super) fn give_back(&mut self, slot: usize) {
+        self.set_held(self.held() - 1);
+        let others = self.core.capacity() - self.len() - self.held() - 1;
+        if let Some(top) = self.core.slots.get(others) {
+            top.free.set(slot as u32);
+        }
+    }
+
+    fn set_held(&mut self, held: usize) {
+        self.core.held.set(held as u32);
+        self.word = if held == 0 { self.word & !HELD } else { self.word | HELD };
+    }
+
+    /// Claims the first receiver that a message can go to now.
+    #[inline(always)]
+    pub(super) fn claim_receiver(&mut self) -> Option<Claimed> {
+        let claimed = if self.core.layout.is_large() && !self.has_room() {
+            self.core.receivers.claim_where(|place| place.note.get() != WANTS_SLOT)
+        } else {
+            self.core.receivers.claim_first()
+        };
+        self.note_receivers();
+        claimed
+    }
+
+    /// Claims the first receiver, where its message has a place already.
+    pub(super) fn claim_any_receiver(&mut self) -> Option<Claimed> {
+        let claimed = self.core.receivers.claim_first();
+        self.note_receivers();
+        claimed
+    }
+
+    #[inline(always)]
+    pub(super) fn note_receivers(&mut self) {
+        if self.core.receivers.is_empty() {
+            self.word &= !RECEIVERS;
+        }
+    }
+
+    /// Claims the first who waits for room.
+    #[inline(always)]
+    pub(super) fn claim_sender(&mut self) -> Option<Claimed> {
+        let claimed = self.core.senders.claim_first();
+        self.note_senders();
+        claimed
+    }
+
+    /// Claims the first sender that has a message already.
+    #[inline(always)]
+    pub(super) fn claim_message(&mut self) -> Option<Claimed> {
+        let claimed = if self.core.capacity == 0 {
+            self.core.senders.claim_first()
+        } else {
+            self.core.senders.claim_where(|place| place.note.get() != WANTS_SLOT)
+        };
+        self.note_senders();
+        claimed
+    }
+
+    #[inline(always)]
+    pub(super) fn note_senders(&mut self) {
+        if self.core.senders.is_empty() {
+            self.word &= !SENDERS;
+        }
+    }
+
+    /// There is room for one more small message: the first who waits for that has it. To be resumed after the unlock.
+    #[inline(always)]
+    pub(super) fn refill(&mut self) -> Option<Claimed> {
+        if self.word & SENDERS == 0 {
+            return None;
+        }
+        let sender = self.claim_sender()?;
+        if sender.place().note.get() == WANTS_SLOT {
+            let slot = self.take_free();
+            sender.place().note.set(slot + 1);
+        } else {
+            // SAFETY: the sender said where its message is, and does not go on before it is resumed; there is room.
+            unsafe { self.push(message_of(&sender)) };
+            sender.place().note.set(SERVED);
+        }
+        Some(sender)
+    }
+}

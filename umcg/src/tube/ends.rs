@@ -1,0 +1,394 @@
+//! The two ends of a tube.
+
+use super::core::{Core, MOST};
+use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::layout::Typed;
+use super::waiting::Refused;
+use crate::rt::{time, wait};
+use std::fmt;
+use std::iter::FusedIterator;
+use std::mem::{self, MaybeUninit};
+use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
+
+/// A tube and who has its ends.
+pub(super) struct Shared<T> {
+    core: Core<Typed<T>>,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+}
+
+// SAFETY: messages go from thread to thread, and nothing else of them is shared.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Deref for Shared<T> {
+    type Target = Core<Typed<T>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Core<Typed<T>> {
+        &self.core
+    }
+}
+
+impl<T> Shared<T> {
+    pub(super) fn close(&self) {
+        wait::undisturbed(|served| self.core.close(served));
+    }
+
+    pub(super) fn try_recv(&self) -> Result<T, Refused> {
+        let mut message = MaybeUninit::<T>::uninit();
+        // SAFETY: a place for one.
+        unsafe { self.core.try_receive(message.as_mut_ptr().cast()) }?;
+        // SAFETY: received.
+        Ok(unsafe { message.assume_init() })
+    }
+
+    pub(super) fn recv_until(&self, deadline: u64) -> Result<T, Refused> {
+        let mut message = MaybeUninit::<T>::uninit();
+        // SAFETY: a place for one.
+        unsafe { self.core.receive_until(message.as_mut_ptr().cast(), deadline) }?;
+        // SAFETY: received.
+        Ok(unsafe { message.assume_init() })
+    }
+
+    /// Drops what is there.
+    fn discard(&self) {
+        /// Goes on where a message's drop panics.
+        struct Rest<'a, T>(&'a Shared<T>);
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                while self.0.try_recv().is_ok() {}
+            }
+        }
+        let rest = Rest(self);
+        while self.try_recv().is_ok() {}
+        mem::forget(rest);
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+/// Makes a tube that has room for `capacity` messages. With a capacity of 0 each message goes straight from a sender to a receiver, and the one waits for the other.
+///
+/// # Panics
+/// When there is no memory for so many, or for more than 268,435,455.
+pub fn tube<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let core = Core::new(Typed::new(), capacity);
+    let core = core.unwrap_or_else(|| panic!("tube: no memory for {capacity} messages, or more than {MOST}"));
+    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1) });
+    (Sender { shared: shared.clone() }, Receiver { shared })
+}
+
+/// The end of a tube where messages go in. Its clones are ends of the same tube. When the last of them is dropped the tube is closed.
+pub struct Sender<T> {
+    pub(super) shared: Arc<Shared<T>>,
+}
+
+/// The end of a tube where messages come out. Its clones are ends of the same tube; each message comes out of one. When the last of them is dropped the tube
+/// is closed, and what is in it is dropped.
+pub struct Receiver<T> {
+    pub(super) shared: Arc<Shared<T>>,
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        self.shared.senders.fetch_add(1, Relaxed);
+        Sender { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Receiver<T> {
+        self.shared.receivers.fetch_add(1, Relaxed);
+        Receiver { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // ORDERING(last-sender.1): AcqRel, pairs with itself: all that was sent comes before the close.
+        if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
+            self.shared.close();
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // ORDERING(last-receiver.1): AcqRel, pairs with itself: nobody receives any more.
+        if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
+            self.shared.close();
+            // Now, and not with the last sender: a message may be what keeps that alive.
+            self.shared.discard();
+        }
+    }
+}
+
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+
+/// What both ends have.
+macro_rules! of_both {
+    ($end:ident) => {
+        impl<T> $end<T> {
+            /// Closes the tube: nothing is sent any more, and all that wait to send get their messages back. What is in the tube can be received; after that all that wait, and all
+            /// that come, get an error. Does not switch.
+            pub fn close(&self) {
+                self.shared.close();
+            }
+
+            /// Whether it was closed, by [`close`](Self::close) or because all senders or all receivers are gone.
+            pub fn is_closed(&self) -> bool {
+                self.shared.is_closed()
+            }
+
+            /// How many messages it has room for.
+            pub fn capacity(&self) -> usize {
+                self.shared.capacity()
+            }
+
+            /// How many messages are in it; may be outdated at once.
+            pub fn len(&self) -> usize {
+                self.shared.len()
+            }
+
+            /// Whether no message is in it; may be outdated at once.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Whether there is no room in it; may be outdated at once.
+            pub fn is_full(&self) -> bool {
+                self.shared.is_full()
+            }
+
+            /// How many senders there are.
+            pub fn sender_count(&self) -> usize {
+                self.shared.senders.load(Relaxed)
+            }
+
+            /// How many receivers there are.
+            pub fn receiver_count(&self) -> usize {
+                self.shared.receivers.load(Relaxed)
+            }
+
+            /// Whether both are ends of the same tube.
+            pub fn same_channel(&self, other: &$end<T>) -> bool {
+                Arc::ptr_eq(&self.shared, &other.shared)
+            }
+        }
+
+        impl<T> fmt::Debug for $end<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let (receivers, senders) = wait::undisturbed(|_| self.shared.waiting());
+                f.debug_struct(stringify!($end))
+                    .field("capacity", &self.capacity())
+                    .field("len", &self.len())
+                    .field("is_closed", &self.is_closed())
+                    .field("waiting_senders", &senders)
+                    .field("waiting_receivers", &receivers)
+                    .finish()
+            }
+        }
+    };
+}
+
+of_both!(Sender);
+of_both!(Receiver);
+
+impl<T> Sender<T> {
+    /// Sends a message; waits until there is room, or in a tube of capacity 0 until it is received. A point of cancellation if it has to wait; a send that is
+    /// cancelled has sent nothing, and the message is dropped. Switches.
+    ///
+    /// # Errors
+    /// [`SendError`]: the tube is closed.
+    #[inline]
+    pub fn send(&self, mut message: T) -> Result<(), SendError<T>> {
+        let from = (&raw mut message).cast();
+        // SAFETY: a message, which is forgotten once it was sent.
+        if unsafe { self.shared.push_fast(from) } || unsafe { self.shared.send(from) }.is_ok() {
+            mem::forget(message);
+            return Ok(());
+        }
+        Err(SendError(message))
+    }
+
+    /// Sends a message if there is room, or in a tube of capacity 0 if a receiver waits. Never waits.
+    ///
+    /// # Errors
+    /// [`TrySendError`].
+    #[inline]
+    pub fn try_send(&self, mut message: T) -> Result<(), TrySendError<T>> {
+        let from = (&raw mut message).cast();
+        // SAFETY: a message, which is forgotten once it was sent.
+        let sent = if unsafe { self.shared.push_fast(from) } { Ok(()) } else { unsafe { self.shared.try_send(from) } };
+        match sent {
+            Ok(()) => {
+                mem::forget(message);
+                Ok(())
+            }
+            Err(why) => Err(TrySendError::new(why, message)),
+        }
+    }
+
+    /// Like [`Sender::send`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`SendTimeoutError`].
+    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.send_until(message, time::nanos(deadline))
+    }
+
+    /// Like [`Sender::send`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`SendTimeoutError`].
+    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_until(message, time::after(timeout))
+    }
+
+    pub(super) fn send_until(&self, mut message: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
+        // SAFETY: a message, which is forgotten once it was sent.
+        match unsafe { self.shared.send_until((&raw mut message).cast(), deadline) } {
+            Ok(()) => {
+                mem::forget(message);
+                Ok(())
+            }
+            Err(why) => Err(SendTimeoutError::new(why, message)),
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Receives a message; waits until there is one. A point of cancellation if it has to wait; a receive that is cancelled has taken nothing. Switches.
+    ///
+    /// # Errors
+    /// [`RecvError`]: the tube is closed, and empty.
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        let mut message = MaybeUninit::<T>::uninit();
+        let into = message.as_mut_ptr().cast();
+        // SAFETY: a place for one.
+        if !unsafe { self.shared.pop_fast(into) } && unsafe { self.shared.receive(into) }.is_err() {
+            return Err(RecvError);
+        }
+        // SAFETY: received.
+        Ok(unsafe { message.assume_init() })
+    }
+
+    /// Receives a message if there is one, or in a tube of capacity 0 if a sender waits. Never waits.
+    ///
+    /// # Errors
+    /// [`TryRecvError`].
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut message = MaybeUninit::<T>::uninit();
+        // SAFETY: a place for one.
+        if unsafe { self.shared.pop_fast(message.as_mut_ptr().cast()) } {
+            // SAFETY: received.
+            return Ok(unsafe { message.assume_init() });
+        }
+        Ok(self.shared.try_recv()?)
+    }
+
+    /// Like [`Receiver::recv`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`RecvTimeoutError`].
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        Ok(self.shared.recv_until(time::nanos(deadline))?)
+    }
+
+    /// Like [`Receiver::recv`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`RecvTimeoutError`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        Ok(self.shared.recv_until(time::after(timeout))?)
+    }
+
+    /// Receives one after the other; ends when the tube is closed and empty. Each step waits as [`Receiver::recv`].
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter(self)
+    }
+
+    /// Receives what is there; ends when there is nothing. Never waits.
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter(self)
+    }
+
+    /// Closes the tube, and receives what is left in it. Never waits.
+    pub fn drain(&self) -> TryIter<'_, T> {
+        self.close();
+        self.try_iter()
+    }
+}
+
+/// By [`Receiver::iter`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a, T>(&'a Receiver<T>);
+
+/// By [`Receiver::try_iter`] and [`Receiver::drain`].
+#[derive(Clone, Debug)]
+pub struct TryIter<'a, T>(&'a Receiver<T>);
+
+/// By a receiver's `into_iter`.
+#[derive(Debug)]
+pub struct IntoIter<T>(Receiver<T>);
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<T> FusedIterator for Iter<'_, T> {}
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<T> FusedIterator for IntoIter<T> {}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter(self)
+    }
+}

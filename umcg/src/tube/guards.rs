@@ -1,0 +1,379 @@
+//! Messages in place: written where they will lie, and read where they lie.
+//!
+//! A large message has its place in the tube's store, which the guard holds. A small one lies in the guard itself, which holds as much room; copying it costs less
+//! than holding a place would.
+
+use super::ends::{Receiver, Sender, Shared};
+use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::layout::Typed;
+use super::waiting::Refused;
+use crate::rt::{time, wait};
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
+
+/// A small message, of any type.
+#[repr(C, align(64))]
+struct Small([MaybeUninit<u8>; 256]);
+
+impl Small {
+    const fn new() -> Small {
+        Small([MaybeUninit::uninit(); 256])
+    }
+
+    fn of<T>(&mut self) -> &mut MaybeUninit<T> {
+        const { assert!(size_of::<T>() <= size_of::<Small>() && align_of::<T>() <= align_of::<Small>() || Typed::<T>::IS_LARGE) };
+        // SAFETY: large and aligned enough, as it is asked for small messages only.
+        unsafe { &mut *(&raw mut self.0).cast() }
+    }
+}
+
+/// Where a message lies.
+#[allow(clippy::large_enum_variant, reason = "the large one is the usual one")]
+enum Spot<T> {
+    /// In this place of the store.
+    Slot(usize),
+    /// In the guard.
+    Own(Small),
+    /// By itself: a large one of a tube that has no store.
+    Apart(Box<MaybeUninit<T>>),
+}
+
+impl<T> Spot<T> {
+    fn at(&mut self, shared: &Shared<T>) -> *mut T {
+        match self {
+            Spot::Slot(slot) => shared.at(*slot).cast(),
+            Spot::Own(small) => small.of().as_mut_ptr(),
+            Spot::Apart(message) => message.as_mut_ptr(),
+        }
+    }
+}
+
+/// Room for a message, which is written into it and then sent: by [`Sender::reserve`]. Sending does not wait any more. Dropped, it gives the room back.
+///
+/// ```
+/// let (sender, receiver) = umcg::tube::tube::<[u8; 4096]>(4);
+/// let mut message = sender.reserve().unwrap().write([0; 4096]);
+/// message[17] = 1;
+/// message.commit().unwrap();
+/// assert_eq!(receiver.recv_ref().unwrap()[17], 1);
+/// ```
+#[must_use = "dropped, it sends nothing"]
+pub struct Reserved<'a, T> {
+    shared: &'a Shared<T>,
+    spot: Spot<T>,
+}
+
+/// A message in its place, which [`commit`](Filled::commit) sends. Dropped, it sends nothing, and drops the message.
+#[must_use = "dropped, it sends nothing"]
+pub struct Filled<'a, T>(Reserved<'a, T>);
+
+/// A message that was received, in its place: by [`Receiver::recv_ref`]. That is free again when this is dropped, and the message with it.
+#[must_use = "dropped, it drops the message"]
+pub struct Received<'a, T> {
+    shared: &'a Shared<T>,
+    spot: Spot<T>,
+}
+
+// SAFETY: it owns a message, or the room for one, and has a tube between threads.
+unsafe impl<T: Send> Send for Reserved<'_, T> {}
+// SAFETY: shared, it gives access to a message and nothing else.
+unsafe impl<T: Sync> Sync for Reserved<'_, T> {}
+// SAFETY: as for `Reserved`.
+unsafe impl<T: Send> Send for Received<'_, T> {}
+// SAFETY: as for `Reserved`.
+unsafe impl<T: Sync> Sync for Received<'_, T> {}
+
+impl<'a, T> Reserved<'a, T> {
+    fn new(shared: &'a Shared<T>, slot: usize) -> Reserved<'a, T> {
+        let spot = if Typed::<T>::IS_LARGE { Spot::Slot(slot) } else { Spot::Own(Small::new()) };
+        Reserved { shared, spot }
+    }
+
+    /// The place, to be written to.
+    pub fn as_uninit(&mut self) -> &mut MaybeUninit<T> {
+        // SAFETY: the guard holds it, and is borrowed.
+        unsafe { &mut *self.spot.at(self.shared).cast() }
+    }
+
+    /// Writes the message.
+    pub fn write(mut self, message: T) -> Filled<'a, T> {
+        self.as_uninit().write(message);
+        Filled(self)
+    }
+
+    /// Writes the message, and sends it. Does not wait.
+    ///
+    /// # Errors
+    /// [`SendError`]: the tube was closed meanwhile.
+    pub fn send(self, message: T) -> Result<(), SendError<T>> {
+        self.write(message).commit()
+    }
+
+    /// There is a message in the place.
+    ///
+    /// # Safety
+    /// There is.
+    pub unsafe fn assume_init(self) -> Filled<'a, T> {
+        Filled(self)
+    }
+}
+
+impl<T> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        let slot = if let Spot::Slot(slot) = self.spot { slot } else { 0 };
+        wait::undisturbed(|served| self.shared.release(slot, served));
+    }
+}
+
+impl<T> Filled<'_, T> {
+    /// Sends the message. Does not wait.
+    ///
+    /// # Errors
+    /// [`SendError`]: the tube was closed meanwhile.
+    pub fn commit(self) -> Result<(), SendError<T>> {
+        let mut filled = ManuallyDrop::new(self);
+        let reserved = &mut filled.0;
+        let sent = match &mut reserved.spot {
+            Spot::Slot(slot) => wait::undisturbed(|served| reserved.shared.commit(*slot, served)),
+            spot => {
+                let from = spot.at(reserved.shared).cast_const().cast();
+                // SAFETY: a small message, whose room is held.
+                wait::undisturbed(|served| unsafe { reserved.shared.commit_from(from, served) })
+            }
+        };
+        if sent {
+            return Ok(());
+        }
+        // SAFETY: it is there still, and whoever has the value is the only one.
+        let message = unsafe { reserved.spot.at(reserved.shared).read() };
+        // SAFETY: not used any more; it gives the room back.
+        unsafe { std::ptr::drop_in_place(reserved) };
+        Err(SendError(message))
+    }
+}
+
+impl<T> Deref for Filled<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        let at = match &self.0.spot {
+            Spot::Slot(slot) => self.0.shared.at(*slot).cast_const().cast(),
+            Spot::Own(small) => (&raw const small.0).cast::<T>(),
+            Spot::Apart(message) => message.as_ptr(),
+        };
+        // SAFETY: the message is there.
+        unsafe { &*at }
+    }
+}
+
+impl<T> DerefMut for Filled<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the message is there.
+        unsafe { &mut *self.0.spot.at(self.0.shared) }
+    }
+}
+
+impl<T> Drop for Filled<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: the message is there, and nobody sees it after this; the place goes back when `Reserved` is dropped, also if this panics.
+        unsafe { self.0.spot.at(self.0.shared).drop_in_place() };
+    }
+}
+
+impl<'a, T> Received<'a, T> {
+    /// Receives by what `receive` does with a place for a small message, or by what `receive_slot` finds.
+    fn new(
+        shared: &'a Shared<T>,
+        receive: impl FnOnce(*mut u8) -> Result<(), Refused>,
+        receive_slot: impl FnOnce() -> Result<usize, Refused>,
+    ) -> Result<Received<'a, T>, Refused> {
+        let spot = if !Typed::<T>::IS_LARGE {
+            let mut small = Small::new();
+            receive(small.of::<T>().as_mut_ptr().cast())?;
+            Spot::Own(small)
+        } else if shared.capacity() > 0 {
+            Spot::Slot(receive_slot()?)
+        } else {
+            let mut message = Box::<T>::new_uninit();
+            receive(message.as_mut_ptr().cast())?;
+            Spot::Apart(message)
+        };
+        Ok(Received { shared, spot })
+    }
+
+    /// Takes the message out.
+    pub fn into_inner(self) -> T {
+        let mut received = ManuallyDrop::new(self);
+        let shared = received.shared;
+        // SAFETY: the message is there, and nobody sees it in its place after this.
+        let message = unsafe { received.spot.at(shared).read() };
+        received.give_back();
+        // SAFETY: not used any more.
+        unsafe { std::ptr::drop_in_place(&mut received.spot) };
+        message
+    }
+
+    fn give_back(&self) {
+        if let Spot::Slot(slot) = self.spot {
+            wait::undisturbed(|served| self.shared.release(slot, served));
+        }
+    }
+}
+
+impl<T> Deref for Received<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        let at = match &self.spot {
+            Spot::Slot(slot) => self.shared.at(*slot).cast_const().cast(),
+            Spot::Own(small) => (&raw const small.0).cast::<T>(),
+            Spot::Apart(message) => message.as_ptr(),
+        };
+        // SAFETY: the message is there.
+        unsafe { &*at }
+    }
+}
+
+impl<T> DerefMut for Received<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the message is there.
+        unsafe { &mut *self.spot.at(self.shared) }
+    }
+}
+
+impl<T> Drop for Received<'_, T> {
+    fn drop(&mut self) {
+        /// Gives the place back where the message's drop panics.
+        struct Place<'a, 'b, T>(&'a Received<'b, T>);
+        impl<T> Drop for Place<'_, '_, T> {
+            fn drop(&mut self) {
+                self.0.give_back();
+            }
+        }
+        let message = self.spot.at(self.shared);
+        let _place = Place(self);
+        // SAFETY: the message is there, and nobody sees it after this.
+        unsafe { message.drop_in_place() };
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Filled<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Received<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> fmt::Debug for Reserved<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reserved").finish_non_exhaustive()
+    }
+}
+
+impl<T> Sender<T> {
+    /// Takes room for a message; waits until there is some, behind those that wait with messages. A point of cancellation if it has to wait. Switches.
+    ///
+    /// A message gets its place in the order when it is committed: one who is slow to write it keeps room from others, and nobody waiting.
+    ///
+    /// # Errors
+    /// [`SendError`]: the tube is closed.
+    ///
+    /// # Panics
+    /// In a tube of capacity 0, which has no room.
+    pub fn reserve(&self) -> Result<Reserved<'_, T>, SendError<()>> {
+        self.reserve_until(u64::MAX).map_err(|_| SendError(()))
+    }
+
+    /// Takes room for a message if there is some. Never waits.
+    ///
+    /// # Errors
+    /// [`TrySendError`].
+    ///
+    /// # Panics
+    /// As [`Sender::reserve`].
+    pub fn try_reserve(&self) -> Result<Reserved<'_, T>, TrySendError<()>> {
+        self.has_room_at_all();
+        let slot = self.shared.try_reserve().map_err(|why| TrySendError::new(why, ()))?;
+        Ok(Reserved::new(&self.shared, slot))
+    }
+
+    /// Like [`Sender::reserve`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`SendTimeoutError`].
+    ///
+    /// # Panics
+    /// As [`Sender::reserve`].
+    pub fn reserve_deadline(&self, deadline: Instant) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
+        self.reserve_until(time::nanos(deadline)).map_err(|why| SendTimeoutError::new(why, ()))
+    }
+
+    /// Like [`Sender::reserve`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`SendTimeoutError`].
+    ///
+    /// # Panics
+    /// As [`Sender::reserve`].
+    pub fn reserve_timeout(&self, timeout: Duration) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
+        self.reserve_until(time::after(timeout)).map_err(|why| SendTimeoutError::new(why, ()))
+    }
+
+    fn reserve_until(&self, deadline: u64) -> Result<Reserved<'_, T>, Refused> {
+        self.has_room_at_all();
+        Ok(Reserved::new(&self.shared, self.shared.reserve(deadline)?))
+    }
+
+    fn has_room_at_all(&self) {
+        assert!(self.capacity() > 0, "reserve: a tube of capacity 0 has no room");
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Receives a message in place: a large one is not copied, and its place in the tube is not free before the value is dropped. Otherwise as [`Receiver::recv`].
+    ///
+    /// # Errors
+    /// [`RecvError`]: the tube is closed, and empty.
+    pub fn recv_ref(&self) -> Result<Received<'_, T>, RecvError> {
+        self.recv_ref_until(u64::MAX).map_err(|_| RecvError)
+    }
+
+    /// Like [`Receiver::recv_ref`], if there is a message. Never waits.
+    ///
+    /// # Errors
+    /// [`TryRecvError`].
+    pub fn try_recv_ref(&self) -> Result<Received<'_, T>, TryRecvError> {
+        let shared = &*self.shared;
+        // SAFETY: `Received` has a place for it.
+        Ok(Received::new(shared, |into| unsafe { shared.try_receive(into) }, || shared.try_receive_slot())?)
+    }
+
+    /// Like [`Receiver::recv_ref`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`RecvTimeoutError`].
+    pub fn recv_ref_deadline(&self, deadline: Instant) -> Result<Received<'_, T>, RecvTimeoutError> {
+        Ok(self.recv_ref_until(time::nanos(deadline))?)
+    }
+
+    /// Like [`Receiver::recv_ref`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`RecvTimeoutError`].
+    pub fn recv_ref_timeout(&self, timeout: Duration) -> Result<Received<'_, T>, RecvTimeoutError> {
+        Ok(self.recv_ref_until(time::after(timeout))?)
+    }
+
+    fn recv_ref_until(&self, deadline: u64) -> Result<Received<'_, T>, Refused> {
+        let shared = &*self.shared;
+        // SAFETY: `Received` has a place for it.
+        Received::new(shared, |into| unsafe { shared.receive_until(into, deadline) }, || shared.receive_slot(deadline))
+    }
+}

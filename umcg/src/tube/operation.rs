@@ -1,0 +1,242 @@
+//! Sending and receiving as operations: beside others, in `select`.
+
+use super::core::{NO_MORE, SERVED, TRY};
+use super::ends::{Receiver, Sender, Shared};
+use super::error::{RecvError, SendError};
+use crate::rt::wait::{ClaimedList, Place, Queued, Source};
+use crate::select::operation::{Operation, Parts};
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing was done. To send: there is a message.
+    Waiting,
+    /// Sent, or received.
+    Done,
+    /// The tube is closed.
+    Closed,
+    /// The message was taken back, or out.
+    Over,
+}
+
+/// What an operation has for its wait.
+struct Wait<'a, T> {
+    shared: &'a Shared<T>,
+    place: Place,
+    state: Cell<State>,
+    message: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<'a, T> Wait<'a, T> {
+    fn new(shared: &'a Shared<T>, message: MaybeUninit<T>) -> Wait<'a, T> {
+        Wait { shared, place: Place::new(), state: Cell::new(State::Waiting), message: UnsafeCell::new(message) }
+    }
+
+    /// The message's address, as long as the operation stays where it is: it is borrowed while it waits.
+    fn address(&self) -> usize {
+        self.message.get().expose_provenance()
+    }
+
+    fn finish(&self, note: usize) -> bool {
+        match note {
+            TRY => return false,
+            NO_MORE => self.state.set(State::Closed),
+            _ => self.state.set(State::Done),
+        }
+        true
+    }
+
+    /// # Safety
+    /// There is a message, and it is used once.
+    unsafe fn take(&mut self) -> T {
+        // SAFETY: passed on.
+        unsafe { self.message.get_mut().assume_init_read() }
+    }
+}
+
+/// Sends a message, when it is selected. By [`Sender::sending`].
+pub struct Sending<'a, T>(Wait<'a, T>);
+
+/// Receives a message, when it is selected. By [`Receiver::receiving`].
+pub struct Receiving<'a, T>(Wait<'a, T>);
+
+impl<T> Sender<T> {
+    /// Sending this message, beside other operations. It is sent if the operation is selected, and only then; otherwise [`Sending::into_inner`] has it.
+    ///
+    /// ```
+    /// let (sender, receiver) = umcg::tube::tube(1);
+    /// let (other, _receiver) = umcg::tube::tube(0);
+    /// umcg::select! {
+    ///     sent = sender.sending("hello") => sent.unwrap(),
+    ///     sent = other.sending("nobody is there") => sent.unwrap(),
+    /// }
+    /// assert_eq!(receiver.recv(), Ok("hello"));
+    /// ```
+    pub fn sending(&self, message: T) -> Sending<'_, T> {
+        Sending(Wait::new(&self.shared, MaybeUninit::new(message)))
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Receiving a message, beside other operations. What was received and not asked for is received by the next wait for this operation at once, or dropped with it.
+    pub fn receiving(&self) -> Receiving<'_, T> {
+        Receiving(Wait::new(&self.shared, MaybeUninit::uninit()))
+    }
+}
+
+impl<T> Sending<'_, T> {
+    /// The message; none if it was sent.
+    pub fn into_inner(mut self) -> Option<T> {
+        self.take_back()
+    }
+
+    /// The next message to send. Returns the one before, if that was not sent.
+    pub fn replace(&mut self, message: T) -> Option<T> {
+        let before = self.take_back();
+        self.0.message.get_mut().write(message);
+        self.0.state.set(State::Waiting);
+        before
+    }
+
+    fn take_back(&mut self) -> Option<T> {
+        let before = self.0.state.replace(State::Over);
+        // SAFETY: in these states the message is here, and `Over` says that it is not any more.
+        matches!(before, State::Waiting | State::Closed).then(|| unsafe { self.0.take() })
+    }
+}
+
+impl<T> Parts for Sending<'_, T> {
+    fn source(&self) -> Option<&dyn Source> {
+        Some(self)
+    }
+
+    fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    fn note(&self) -> usize {
+        assert!(matches!(self.0.state.get(), State::Waiting | State::Closed), "select: the message to send was sent already");
+        self.0.address()
+    }
+
+    fn finish(&self, note: usize) -> bool {
+        self.0.finish(note)
+    }
+}
+
+// SAFETY: it is the tube's.
+unsafe impl<T> Queued for Sending<'_, T> {
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
+        self.0.shared.sending().leave(place, served)
+    }
+}
+
+// SAFETY: it is the tube's.
+unsafe impl<T> Source for Sending<'_, T> {
+    fn serve_now(&self, note: usize) -> Option<usize> {
+        self.0.shared.sending().serve_now(note)
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+        self.0.shared.sending().enter_or_claim(place, claim, served);
+    }
+}
+
+impl<T> Operation for Sending<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn outcome(&mut self) -> Self::Output {
+        match self.0.state.replace(State::Over) {
+            State::Done => Ok(()),
+            // SAFETY: it was not sent, and is here; `Over` says that it is not any more.
+            State::Closed => Err(SendError(unsafe { self.0.take() })),
+            before => {
+                self.0.state.set(before);
+                panic!("the operation was not selected");
+            }
+        }
+    }
+}
+
+impl<T> Drop for Sending<'_, T> {
+    fn drop(&mut self) {
+        drop(self.take_back());
+    }
+}
+
+impl<T> Parts for Receiving<'_, T> {
+    fn source(&self) -> Option<&dyn Source> {
+        Some(self)
+    }
+
+    fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    fn note(&self) -> usize {
+        self.0.address()
+    }
+
+    fn finish(&self, note: usize) -> bool {
+        self.0.finish(note)
+    }
+}
+
+// SAFETY: it is the tube's.
+unsafe impl<T> Queued for Receiving<'_, T> {
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
+        self.0.shared.receiving().leave(place, served)
+    }
+}
+
+// SAFETY: it is the tube's.
+unsafe impl<T> Source for Receiving<'_, T> {
+    fn serve_now(&self, note: usize) -> Option<usize> {
+        if self.0.state.get() == State::Done {
+            // Received before, and not taken out.
+            return Some(SERVED);
+        }
+        self.0.shared.receiving().serve_now(note)
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+        self.0.shared.receiving().enter_or_claim(place, claim, served);
+    }
+}
+
+impl<T> Operation for Receiving<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    fn outcome(&mut self) -> Self::Output {
+        match self.0.state.replace(State::Waiting) {
+            // SAFETY: it was received; the state says that it is not here any more.
+            State::Done => Ok(unsafe { self.0.take() }),
+            State::Closed => Err(RecvError),
+            State::Waiting | State::Over => panic!("the operation was not selected"),
+        }
+    }
+}
+
+impl<T> Drop for Receiving<'_, T> {
+    fn drop(&mut self) {
+        if self.0.state.get() == State::Done {
+            // SAFETY: as in `outcome`.
+            drop(unsafe { self.0.take() });
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sending<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sending").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiving<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiving").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,348 @@
+//! How one waits at a tube: alone, or beside other things.
+
+use super::core::{CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of};
+use super::layout::Layout;
+use super::patience;
+use crate::rt::wait::{self, ClaimedList, Place, Queued, Source};
+
+const SENDING: &&str = &"send";
+const RECEIVING: &&str = &"receive";
+
+/// Why nothing was sent or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The tube is closed.
+    Closed,
+    /// The caller would have to wait, or has waited long enough.
+    Late,
+}
+
+/// What a served waiter's note says; none if it was late.
+#[inline(always)]
+fn outcome(note: Option<usize>) -> Result<usize, Refused> {
+    match note {
+        None => Err(Refused::Late),
+        Some(NO_MORE) => Err(Refused::Closed),
+        Some(note) => Ok(note),
+    }
+}
+
+/// The tube as something that one waits at with a message.
+#[repr(transparent)]
+pub(crate) struct Sending<L: Layout>(Core<L>);
+
+/// The tube as something that one waits at for a message.
+#[repr(transparent)]
+pub(crate) struct Receiving<L: Layout>(Core<L>);
+
+impl<L: Layout> Core<L> {
+    #[inline(always)]
+    pub(crate) fn sending(&self) -> &Sending<L> {
+        // SAFETY: transparent.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn receiving(&self) -> &Receiving<L> {
+        // SAFETY: transparent.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    /// Sends; waits until `deadline` at most. A point of cancellation if it has to wait, and nothing was sent then.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    pub(crate) unsafe fn send(&self, from: *const u8) -> Result<(), Refused> {
+        // Most often a receiver waits: then without the frame that a wait takes.
+        if !self.has_no_room() {
+            // SAFETY: passed on.
+            let sent = unsafe { self.try_send(from) };
+            if sent != Err(Refused::Late) {
+                return sent;
+            }
+        }
+        patience::look_while(|| self.has_no_room());
+        // SAFETY: passed on.
+        unsafe { self.send_or_wait(from, u64::MAX) }
+    }
+
+    /// The same, until `deadline` at most.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    pub(crate) unsafe fn send_until(&self, from: *const u8, deadline: u64) -> Result<(), Refused> {
+        // SAFETY: passed on.
+        unsafe { self.send_or_wait(from, deadline) }
+    }
+
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    unsafe fn send_or_wait(&self, from: *const u8, deadline: u64) -> Result<(), Refused> {
+        let note = wait::one(self.sending(), SENDING, deadline, |single, served| {
+            // SAFETY: passed on.
+            match unsafe { self.give(from, served) } {
+                Ok(note) => Some(note),
+                Err(locked) => {
+                    // SAFETY: who waits leaves the queue before the place ends.
+                    unsafe { locked.enter_senders(single.place(from.expose_provenance())) };
+                    None
+                }
+            }
+        });
+        outcome(note).map(drop)
+    }
+
+    /// Sends if nobody has to wait for that.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    pub(crate) unsafe fn try_send(&self, from: *const u8) -> Result<(), Refused> {
+        if self.has_no_room() {
+            return Err(Refused::Late);
+        }
+        // SAFETY: passed on.
+        let note = wait::undisturbed(|served| unsafe { self.give(from, served) }.map_err(Locked::unlock).ok());
+        outcome(note).map(drop)
+    }
+
+    /// Receives; waits until `deadline` at most. A point of cancellation if it has to wait, and nothing was received then.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    pub(crate) unsafe fn receive(&self, into: *mut u8) -> Result<(), Refused> {
+        patience::look_while(|| self.has_nothing());
+        // SAFETY: passed on.
+        unsafe { self.receive_or_wait(into, u64::MAX) }
+    }
+
+    /// The same, until `deadline` at most.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    pub(crate) unsafe fn receive_until(&self, into: *mut u8, deadline: u64) -> Result<(), Refused> {
+        // SAFETY: passed on.
+        unsafe { self.receive_or_wait(into, deadline) }
+    }
+
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    unsafe fn receive_or_wait(&self, into: *mut u8, deadline: u64) -> Result<(), Refused> {
+        let note = wait::one(self.receiving(), RECEIVING, deadline, |single, served| {
+            // SAFETY: passed on.
+            match unsafe { self.take(into, served) } {
+                Ok(note) => Some(note),
+                Err(locked) => {
+                    // SAFETY: as in `send`.
+                    unsafe { locked.enter_receivers(single.place(into.expose_provenance())) };
+                    None
+                }
+            }
+        });
+        outcome(note).map(drop)
+    }
+
+    /// Receives if nobody has to wait for that.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    pub(crate) unsafe fn try_receive(&self, into: *mut u8) -> Result<(), Refused> {
+        if self.has_nothing() {
+            return Err(Refused::Late);
+        }
+        // SAFETY: passed on.
+        let note = wait::undisturbed(|served| unsafe { self.take(into, served) }.map_err(Locked::unlock).ok());
+        outcome(note).map(drop)
+    }
+
+    /// Takes a free place to fill; waits until `deadline` at most. As [`Core::send`].
+    #[inline(never)]
+    pub(crate) fn reserve(&self, deadline: u64) -> Result<usize, Refused> {
+        let note = wait::one(self.sending(), SENDING, deadline, |single, _| match self.hold() {
+            Ok(note) => Some(note),
+            Err(locked) => {
+                // SAFETY: as in `send`.
+                unsafe { locked.enter_senders(single.place(WANTS_SLOT)) };
+                None
+            }
+        });
+        outcome(note).map(|note| note - 1)
+    }
+
+    /// Takes a free place to fill, if there is one.
+    pub(crate) fn try_reserve(&self) -> Result<usize, Refused> {
+        outcome(wait::undisturbed(|_| self.hold().map_err(Locked::unlock).ok())).map(|note| note - 1)
+    }
+
+    /// Takes the place of the first message, which is large, to read it; waits until `deadline` at most. As [`Core::receive`].
+    #[inline(never)]
+    pub(crate) fn receive_slot(&self, deadline: u64) -> Result<usize, Refused> {
+        let note = wait::one(self.receiving(), RECEIVING, deadline, |single, _| match self.take_slot() {
+            Ok(note) => Some(note),
+            Err(locked) => {
+                // SAFETY: as in `send`.
+                unsafe { locked.enter_receivers(single.place(WANTS_SLOT)) };
+                None
+            }
+        });
+        outcome(note).map(|note| note - 1)
+    }
+
+    /// Takes the place of the first message, if there is one.
+    pub(crate) fn try_receive_slot(&self) -> Result<usize, Refused> {
+        outcome(wait::undisturbed(|_| self.take_slot().map_err(Locked::unlock).ok())).map(|note| note - 1)
+    }
+}
+
+impl<L: Layout> Locked<'_, L> {
+    /// # Safety
+    /// As [`wait::Places::push`].
+    #[inline(always)]
+    unsafe fn enter_senders(mut self, place: &Place) {
+        // SAFETY: passed on.
+        unsafe { self.core.senders.push(place, false) };
+        self.word |= SENDERS;
+        self.unlock();
+    }
+
+    /// # Safety
+    /// As [`wait::Places::push`].
+    #[inline(always)]
+    unsafe fn enter_receivers(mut self, place: &Place) {
+        // SAFETY: passed on.
+        unsafe { self.core.receivers.push(place, false) };
+        self.word |= RECEIVERS;
+        self.unlock();
+    }
+
+    /// Nothing was done but what the place says.
+    fn answer(self, place: &Place, note: usize) {
+        place.note.set(note);
+        self.unlock();
+    }
+}
+
+// SAFETY: the queue is touched under the lock in the word only.
+unsafe impl<L: Layout> Queued for Sending<L> {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        let mut locked = self.0.lock();
+        let left = self.0.senders.remove(place);
+        locked.note_senders();
+        locked.unlock();
+        left
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<L: Layout> Queued for Receiving<L> {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        let mut locked = self.0.lock();
+        let left = self.0.receivers.remove(place);
+        locked.note_receivers();
+        locked.unlock();
+        left
+    }
+}
+
+// SAFETY: as above. The notes are addresses of messages, by the contract of `Layout::copy`.
+unsafe impl<L: Layout> Source for Sending<L> {
+    fn serve_now(&self, note: usize) -> Option<usize> {
+        let from = std::ptr::with_exposed_provenance(note);
+        // SAFETY: by the contract.
+        match unsafe { self.0.try_send(from) } {
+            Ok(()) => Some(SERVED),
+            Err(Refused::Closed) => Some(NO_MORE),
+            Err(Refused::Late) => None,
+        }
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+        let core = &self.0;
+        let from = std::ptr::with_exposed_provenance(place.note.get());
+        let mut locked = core.lock();
+        let has_room = locked.has_room();
+        // Not the caller itself, who may stand there by another place.
+        let may_be_for = |other: &Place| !other.is_of_same_wait(place) && (has_room || other.note.get() != WANTS_SLOT);
+        let is_closed = locked.word & CLOSED != 0;
+        if !is_closed && !has_room && core.receivers.find(may_be_for).is_none() {
+            // SAFETY: who waits leaves the queue before the place ends.
+            return unsafe { locked.enter_senders(place) };
+        }
+        if !claim() {
+            return locked.unlock();
+        }
+        if is_closed {
+            return locked.answer(place, NO_MORE);
+        }
+        let receiver = core.receivers.claim_where(may_be_for);
+        locked.note_receivers();
+        if let Some(receiver) = receiver {
+            place.note.set(SERVED);
+            // SAFETY: by the contract.
+            unsafe { core.hand_over(locked, from, receiver, served) };
+        } else if !has_room {
+            // Those that were there were served elsewhere just now.
+            locked.answer(place, TRY);
+        } else if core.layout.is_large() {
+            // SAFETY: by the contract.
+            place.note.set(unsafe { core.give_by_slot(locked, from, served) });
+        } else {
+            // SAFETY: by the contract.
+            unsafe { locked.push(from) };
+            locked.answer(place, SERVED);
+        }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<L: Layout> Source for Receiving<L> {
+    fn serve_now(&self, note: usize) -> Option<usize> {
+        let into = std::ptr::with_exposed_provenance_mut(note);
+        // SAFETY: by the contract.
+        match unsafe { self.0.try_receive(into) } {
+            Ok(()) => Some(SERVED),
+            Err(Refused::Closed) => Some(NO_MORE),
+            Err(Refused::Late) => None,
+        }
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+        let core = &self.0;
+        let into = std::ptr::with_exposed_provenance_mut(place.note.get());
+        let mut locked = core.lock();
+        let may_be_from = |other: &Place| !other.is_of_same_wait(place) && other.note.get() != WANTS_SLOT;
+        let has_message = locked.len() > 0;
+        let is_closed = locked.word & CLOSED != 0;
+        if !has_message && !is_closed && core.senders.find(may_be_from).is_none() {
+            // SAFETY: who waits leaves the queue before the place ends.
+            return unsafe { locked.enter_receivers(place) };
+        }
+        if !claim() {
+            return locked.unlock();
+        }
+        if has_message {
+            place.note.set(SERVED);
+            // SAFETY: by the contract.
+            return unsafe { core.take_first(locked, into, served) };
+        }
+        if is_closed {
+            return locked.answer(place, NO_MORE);
+        }
+        let sender = core.senders.claim_where(may_be_from);
+        locked.note_senders();
+        let Some(sender) = sender else { return locked.answer(place, TRY) };
+        locked.unlock();
+        // SAFETY: by the contract; the sender does not go on before it is resumed.
+        unsafe { core.copy(message_of(&sender), into) };
+        sender.place().note.set(SERVED);
+        place.note.set(SERVED);
+        served.push(sender);
+    }
+}

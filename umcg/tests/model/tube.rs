@@ -1,0 +1,497 @@
+//! Tubes: small and large messages, who waits with what, and the crossing of waits for one of many.
+//!
+//! A message is two words that are the same, copied one by one with others between: one that is overwritten, or read too early, is not the same any more.
+
+use crate::check;
+use crate::rt::task::{self, Task};
+use crate::rt::wait::{Place, Source};
+use crate::rt::{cancel, wait};
+use crate::select::engine;
+use crate::tube::core::{Core, NO_MORE, TRY};
+use crate::tube::layout::Layout;
+use crate::tube::waiting::Refused;
+use shuttle::sync::atomic::Ordering::SeqCst;
+use shuttle::thread::{self, JoinHandle};
+use std::cell::Cell;
+
+/// The deadline of those that have one.
+const SOON: u64 = 10;
+const NEVER: u64 = u64::MAX;
+
+type Message = [u64; 2];
+
+/// Two words, of a small message or of a large one.
+#[derive(Clone, Copy)]
+struct Halves {
+    is_large: bool,
+}
+
+// SAFETY: two words are copied.
+unsafe impl Layout for Halves {
+    fn memory(self, count: usize) -> Option<std::alloc::Layout> {
+        std::alloc::Layout::array::<Message>(count).ok()
+    }
+
+    fn size(self) -> usize {
+        size_of::<Message>()
+    }
+
+    fn is_large(self) -> bool {
+        self.is_large
+    }
+
+    unsafe fn copy(self, from: *const u8, to: *mut u8) {
+        let (from, to) = (from.cast::<u64>(), to.cast::<u64>());
+        // SAFETY: passed on.
+        unsafe { to.write(from.read()) };
+        thread::yield_now();
+        // SAFETY: passed on.
+        unsafe { to.add(1).write(from.add(1).read()) };
+    }
+}
+
+type Tube = Core<Halves>;
+
+fn make(is_large: bool, capacity: usize) -> &'static Tube {
+    Box::leak(Box::new(Core::new(Halves { is_large }, capacity).unwrap()))
+}
+
+fn send(tube: &Tube, number: u64, deadline: u64) -> Result<(), Refused> {
+    let message: Message = [number; 2];
+    // SAFETY: a message.
+    unsafe { tube.send_until((&raw const message).cast(), deadline) }
+}
+
+fn receive(tube: &Tube, deadline: u64) -> Result<u64, Refused> {
+    let mut message: Message = [0; 2];
+    // SAFETY: a place for one.
+    unsafe { tube.receive_until((&raw mut message).cast(), deadline) }?;
+    Ok(whole(message))
+}
+
+fn whole(message: Message) -> u64 {
+    assert_eq!(message[0], message[1], "a message that was not copied as a whole");
+    assert_ne!(message[0], 0, "a message that nobody sent");
+    message[0]
+}
+
+fn close(tube: &Tube) {
+    wait::undisturbed(|served| tube.close(served));
+}
+
+/// A task of its own that does something with tubes.
+fn party<R: Send + 'static>(is_worker: bool, f: impl FnOnce() -> R + Send + 'static) -> (&'static Task, JoinHandle<R>) {
+    let task = task::make(is_worker);
+    (
+        task,
+        thread::spawn(move || {
+            task::enter(task);
+            f()
+        }),
+    )
+}
+
+fn worker<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    party(true, f).1
+}
+
+/// Until it has left its server to wait.
+fn until_it_waits(task: &Task) {
+    while task.left.load(SeqCst) == 0 {
+        thread::yield_now();
+    }
+}
+
+fn join_all<R>(parties: impl IntoIterator<Item = JoinHandle<R>>) -> Vec<R> {
+    parties.into_iter().map(|party| party.join().unwrap()).collect()
+}
+
+/// Every message comes out once, and those of one sender in their order.
+fn through(is_large: bool, capacity: usize, is_worker: bool, senders: u64, receivers: u64) {
+    const EACH: u64 = 2;
+    let tube = make(is_large, capacity);
+    let senders_: Vec<_> = (0..senders)
+        .map(|sender| party(is_worker, move || (1..=EACH).for_each(|n| send(tube, sender * 100 + n, NEVER).unwrap())).1)
+        .collect();
+    let share = (senders * EACH / receivers) as usize;
+    let takers: Vec<_> =
+        (0..receivers).map(|_| worker(move || (0..share).map(|_| receive(tube, NEVER).unwrap()).collect::<Vec<_>>())).collect();
+    join_all(senders_);
+    let taken = join_all(takers);
+    for one in &taken {
+        for sender in 0..senders {
+            let own: Vec<_> = one.iter().filter(|message| **message / 100 == sender).collect();
+            assert!(own.is_sorted(), "{taken:?}");
+        }
+    }
+    let mut all = taken.concat();
+    all.sort_unstable();
+    let sent: Vec<_> = (0..senders).flat_map(|sender| (1..=EACH).map(move |n| sender * 100 + n)).collect();
+    assert_eq!(all, sent);
+    assert_eq!(tube.len(), 0);
+}
+
+#[test]
+fn all_messages_come_through() {
+    check(|| through(false, 1, true, 2, 2));
+    check(|| through(false, 2, false, 2, 1));
+    check(|| through(false, 0, true, 2, 2));
+    check(|| through(false, 0, false, 1, 2));
+}
+
+#[test]
+fn all_large_messages_come_through() {
+    check(|| through(true, 1, true, 2, 2));
+    check(|| through(true, 2, true, 2, 2));
+    check(|| through(true, 2, false, 3, 2));
+    check(|| through(true, 0, true, 2, 2));
+}
+
+/// Who waits longer is received first, whoever receives.
+fn in_the_order_of_waiting(is_large: bool, capacity: usize) {
+    let tube = make(is_large, capacity);
+    (1..=capacity as u64).for_each(|number| send(tube, number, SOON).unwrap());
+    let senders = [100, 101].map(|number| {
+        let (task, sender) = party(true, move || send(tube, number, NEVER).unwrap());
+        until_it_waits(task);
+        sender
+    });
+    let taken: Vec<_> = (0..capacity + 2).map(|_| receive(tube, NEVER).unwrap()).collect();
+    let sent: Vec<_> = (1..=capacity as u64).chain([100, 101]).collect();
+    assert_eq!(taken, sent);
+    join_all(senders);
+}
+
+#[test]
+fn waiting_senders_are_received_in_their_order() {
+    for test in [
+        || check(|| on_a_task(|| in_the_order_of_waiting(false, 0))),
+        || check(|| on_a_task(|| in_the_order_of_waiting(false, 1))),
+        || check(|| on_a_task(|| in_the_order_of_waiting(true, 1))),
+        || check(|| on_a_task(|| in_the_order_of_waiting(true, 2))),
+    ] {
+        test();
+    }
+}
+
+/// The test's own thread as a party.
+fn on_a_task(f: impl FnOnce() + Send + 'static) {
+    worker(f).join().unwrap();
+}
+
+/// A message that was sent while somebody waits cannot be taken by who comes then.
+fn nobody_is_overtaken(is_large: bool, capacity: usize) {
+    let tube = make(is_large, capacity);
+    let (task, receiver) = party(true, move || receive(tube, NEVER).unwrap());
+    until_it_waits(task);
+    on_a_task(move || {
+        send(tube, 7, NEVER).unwrap();
+        let mut message: Message = [0; 2];
+        // SAFETY: a place for one.
+        assert_eq!(unsafe { tube.try_receive((&raw mut message).cast()) }, Err(Refused::Late));
+    });
+    assert_eq!(receiver.join().unwrap(), 7);
+}
+
+#[test]
+fn a_message_for_who_waits_is_not_taken_by_another() {
+    check(|| nobody_is_overtaken(false, 0));
+    check(|| nobody_is_overtaken(false, 2));
+    check(|| nobody_is_overtaken(true, 2));
+}
+
+/// Whose time passes, or who is asked to end, has sent or taken nothing, or all.
+fn revoked(is_large: bool, capacity: usize, is_worker: bool, by_deadline: bool, is_sender: bool) {
+    let tube = make(is_large, capacity);
+    let deadline = if by_deadline { SOON } else { NEVER };
+    let (task, one) =
+        party(is_worker, move || if is_sender { send(tube, 9, deadline).map(|()| 9) } else { receive(tube, deadline) });
+    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(task) });
+    let other =
+        worker(move || if is_sender { receive(tube, 2 * SOON).ok() } else { send(tube, 9, 2 * SOON).is_ok().then_some(9) });
+    let done = one.join().unwrap().ok();
+    end.join().unwrap();
+    let clock = thread::spawn(|| crate::kernel::advance(2 * SOON));
+    let other = other.join().unwrap();
+    clock.join().unwrap();
+    let left = tube.len() as u64;
+    let (sent, received) = if is_sender { (done, other) } else { (other, done) };
+    assert_eq!(u64::from(sent.is_some()), u64::from(received.is_some()) + left, "{sent:?} {received:?}");
+}
+
+#[test]
+fn a_revoked_sender_has_sent_nothing() {
+    check(|| revoked(false, 0, true, true, true));
+    check(|| revoked(false, 0, true, false, true));
+    check(|| revoked(false, 0, false, true, true));
+    check(|| revoked(true, 0, true, true, true));
+}
+
+#[test]
+fn a_revoked_receiver_has_taken_nothing() {
+    check(|| revoked(false, 0, true, true, false));
+    check(|| revoked(false, 1, true, true, false));
+    check(|| revoked(false, 1, true, false, false));
+    check(|| revoked(false, 1, false, true, false));
+    check(|| revoked(true, 1, true, true, false));
+}
+
+/// What was sent is received, and what was not is told so: nothing is sent after the close, and nobody waits.
+fn closed_meanwhile(is_large: bool, capacity: usize) {
+    let tube = make(is_large, capacity);
+    let senders: Vec<_> = (1..=2).map(|number| worker(move || send(tube, number, NEVER).is_ok())).collect();
+    let receivers: Vec<_> = (0..2).map(|_| worker(move || receive(tube, NEVER).ok())).collect();
+    let closer = worker(move || close(tube));
+    let sent = join_all(senders).into_iter().filter(|sent| *sent).count();
+    closer.join().unwrap();
+    let received: Vec<_> = join_all(receivers).into_iter().flatten().collect();
+    let left: Vec<_> = on_a_task_of(move || std::iter::from_fn(|| receive(tube, NEVER).ok()).collect::<Vec<_>>());
+    assert_eq!(sent, received.len() + left.len());
+    assert!(!received.iter().any(|message| left.contains(message)));
+}
+
+fn on_a_task_of<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
+    worker(f).join().unwrap()
+}
+
+#[test]
+fn a_tube_is_closed_meanwhile() {
+    check(|| closed_meanwhile(false, 0));
+    check(|| closed_meanwhile(false, 1));
+    check(|| closed_meanwhile(true, 1));
+    check(|| closed_meanwhile(true, 0));
+}
+
+/// Room that is taken, and given back or filled, beside senders that wait for room.
+fn reserved(is_large: bool, commits: bool) {
+    let tube = make(is_large, 1);
+    let reserver = worker(move || {
+        let slot = tube.reserve(NEVER).unwrap();
+        let message: Message = [50; 2];
+        thread::yield_now();
+        if !commits {
+            return wait::undisturbed(|served| tube.release(slot, served));
+        }
+        if is_large {
+            // SAFETY: the place is held.
+            unsafe { Halves { is_large }.copy((&raw const message).cast(), tube.at(slot)) };
+            assert!(wait::undisturbed(|served| tube.commit(slot, served)));
+        } else {
+            // SAFETY: a message, for the place that is held.
+            assert!(wait::undisturbed(|served| unsafe { tube.commit_from((&raw const message).cast(), served) }));
+        }
+    });
+    let sender = worker(move || (1..=2).for_each(|number| send(tube, number, NEVER).unwrap()));
+    let receiver = worker(move || (0..2 + u64::from(commits)).map(|_| receive(tube, NEVER).unwrap()).collect::<Vec<_>>());
+    join_all([reserver, sender]);
+    let taken = receiver.join().unwrap();
+    let of_sender: Vec<_> = taken.iter().copied().filter(|message| *message != 50).collect();
+    assert_eq!(of_sender, [1, 2]);
+    assert_eq!(tube.len(), 0);
+    assert_eq!(on_a_task_of(move || tube.try_reserve().is_ok()), true, "the room was not given back");
+}
+
+#[test]
+fn room_is_taken_and_given_back() {
+    check(|| reserved(false, true));
+    check(|| reserved(false, false));
+    check(|| reserved(true, true));
+    check(|| reserved(true, false));
+}
+
+/// Who reads in place keeps its place from all others, and who waits for one gets it.
+fn read_in_place(capacity: usize, readers: u64, copiers: u64) {
+    let tube = make(true, capacity);
+    let readers: Vec<_> = (0..readers)
+        .map(|_| {
+            worker(move || {
+                let slot = tube.receive_slot(NEVER).unwrap();
+                let at = tube.at(slot).cast::<Message>();
+                // SAFETY: the place is held.
+                let before = unsafe { at.read() };
+                thread::yield_now();
+                // SAFETY: as above.
+                assert_eq!(before, unsafe { at.read() });
+                wait::undisturbed(|served| tube.release(slot, served));
+                whole(before)
+            })
+        })
+        .collect();
+    let copiers: Vec<_> = (0..copiers).map(|_| worker(move || receive(tube, NEVER).unwrap())).collect();
+    let all = readers.len() + copiers.len();
+    let senders: Vec<_> = (1..=all as u64).map(|number| worker(move || send(tube, number, NEVER).unwrap())).collect();
+    join_all(senders);
+    let mut taken = join_all(readers.into_iter().chain(copiers));
+    taken.sort_unstable();
+    assert_eq!(taken, (1..=all as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn messages_are_read_in_place() {
+    check(|| read_in_place(1, 2, 0));
+    check(|| read_in_place(1, 1, 1));
+    check(|| read_in_place(2, 2, 1));
+}
+
+/// One of the things that a party waits for.
+struct Want {
+    tube: &'static Tube,
+    is_send: bool,
+    message: Box<Cell<Message>>,
+    place: Place,
+    outcome: Cell<Option<bool>>,
+}
+
+fn to_send(tube: &'static Tube, number: u64) -> Want {
+    Want { tube, is_send: true, message: Box::new(Cell::new([number; 2])), place: Place::new(), outcome: Cell::new(None) }
+}
+
+fn to_receive(tube: &'static Tube) -> Want {
+    Want { is_send: false, ..to_send(tube, 0) }
+}
+
+struct Wants<const N: usize>([Want; N]);
+
+impl<const N: usize> engine::Set for Wants<N> {
+    fn len(&self) -> usize {
+        N
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        let want = &self.0[index];
+        Some(if want.is_send { want.tube.sending() } else { want.tube.receiving() })
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        &self.0[index].place
+    }
+
+    fn note(&self, index: usize) -> usize {
+        self.0[index].message.as_ptr().expose_provenance()
+    }
+
+    fn finish(&self, index: usize, note: usize) -> bool {
+        if note != TRY {
+            assert_eq!(self.0[index].outcome.replace(Some(note != NO_MORE)), None, "done twice");
+        }
+        note != TRY
+    }
+}
+
+/// Exactly one of them: which, and the message that went.
+fn first_of<const N: usize>(wants: [Want; N], deadline: u64) -> Option<(usize, u64)> {
+    let wants = Wants(wants);
+    let index = engine::any(&wants, 0, &"test", deadline);
+    let done: Vec<_> = (0..N).filter(|index| wants.0[*index].outcome.get().is_some()).collect();
+    assert_eq!(done, Vec::from_iter(index));
+    index.map(|index| (index, whole(wants.0[index].message.get())))
+}
+
+/// Two that wait for either of two tubes, one to send and the other to receive, or both ways: they meet in exactly one.
+fn crossing(is_large: bool, is_worker: bool) {
+    let tubes = [make(is_large, 0), make(is_large, 0)];
+    let one = party(is_worker, move || first_of([to_send(tubes[0], 1), to_receive(tubes[1])], NEVER)).1;
+    let other = worker(move || first_of([to_send(tubes[1], 2), to_receive(tubes[0])], NEVER));
+    let (one, other) = (one.join().unwrap().unwrap(), other.join().unwrap().unwrap());
+    assert_eq!(one.1, other.1);
+    assert_eq!((one.0, other.0), if one.1 == 1 { (0, 1) } else { (1, 0) });
+}
+
+#[test]
+fn two_that_wait_for_many_meet() {
+    check(|| crossing(false, true));
+    check(|| crossing(false, false));
+    check(|| crossing(true, true));
+}
+
+/// Three around two tubes: two meet, and the third with the fourth, who comes plainly.
+fn in_a_crowd(capacity: usize) {
+    let tubes = [make(false, capacity), make(false, capacity)];
+    let senders: Vec<_> =
+        (1..=2).map(|n| worker(move || first_of([to_send(tubes[0], n), to_send(tubes[1], n)], NEVER).unwrap())).collect();
+    let either = worker(move || first_of([to_receive(tubes[1]), to_receive(tubes[0])], NEVER).unwrap());
+    let sent = worker(move || {
+        // What is left is in either tube.
+        let other = first_of([to_receive(tubes[0]), to_receive(tubes[1])], NEVER).unwrap();
+        other.1
+    });
+    let mut taken = [either.join().unwrap().1, sent.join().unwrap()];
+    taken.sort_unstable();
+    assert_eq!(taken, [1, 2]);
+    join_all(senders);
+    assert_eq!(tubes.map(Tube::len), [0, 0]);
+}
+
+#[test]
+fn many_that_wait_for_many() {
+    check(|| in_a_crowd(0));
+    check(|| in_a_crowd(1));
+}
+
+/// One that would send to itself does not; one of a tube with room may, and takes it back.
+#[test]
+fn nobody_meets_itself() {
+    check(|| {
+        let tube = make(false, 0);
+        let both = worker(move || first_of([to_receive(tube), to_send(tube, 1)], SOON));
+        let clock = thread::spawn(|| crate::kernel::advance(SOON));
+        assert_eq!(both.join().unwrap(), None);
+        clock.join().unwrap();
+    });
+    check(|| {
+        let tube = make(false, 0);
+        let both = worker(move || first_of([to_receive(tube), to_send(tube, 1)], NEVER));
+        let other = worker(move || first_of([to_send(tube, 2), to_receive(tube)], NEVER));
+        let (both, other) = (both.join().unwrap().unwrap(), other.join().unwrap().unwrap());
+        assert_eq!(both.1, other.1);
+    });
+    check(|| {
+        let tube = make(false, 1);
+        let both = worker(move || first_of([to_receive(tube), to_send(tube, 1)], NEVER).unwrap());
+        let other = worker(move || receive(tube, NEVER).unwrap());
+        assert_eq!((both.join().unwrap(), other.join().unwrap()), ((1, 1), 1));
+    });
+}
+
+/// A wait for one of many that is revoked, beside those who would serve it.
+fn one_of_many_is_revoked(capacity: usize, is_worker: bool) {
+    let tubes = [make(false, capacity), make(false, capacity)];
+    let either = party(is_worker, move || first_of([to_receive(tubes[0]), to_receive(tubes[1])], SOON)).1;
+    let senders = [0, 1].map(|n: usize| worker(move || send(tubes[n], n as u64 + 1, 2 * SOON).is_ok()));
+    let clock = thread::spawn(|| crate::kernel::advance(SOON));
+    let taken = either.join().unwrap();
+    clock.join().unwrap();
+    let clock = thread::spawn(|| crate::kernel::advance(2 * SOON));
+    let sent = join_all(senders).into_iter().filter(|sent| *sent).count();
+    clock.join().unwrap();
+    let left: usize = tubes.map(Tube::len).iter().sum();
+    assert_eq!(sent, left + usize::from(taken.is_some()));
+}
+
+#[test]
+fn a_revoked_wait_for_many_takes_nothing() {
+    check(|| one_of_many_is_revoked(0, true));
+    check(|| one_of_many_is_revoked(1, true));
+    check(|| one_of_many_is_revoked(1, false));
+}
+
+#[test]
+fn many_are_told_of_a_close() {
+    check(|| {
+        let tubes = [make(false, 0), make(false, 0)];
+        let waits: Vec<_> = (0..2)
+            .map(|n| {
+                worker(move || {
+                    let wants = Wants([to_receive(tubes[n]), to_send(tubes[1 - n], 3)]);
+                    let index = engine::any(&wants, 0, &"test", NEVER).unwrap();
+                    wants.0[index].outcome.get().unwrap()
+                })
+            })
+            .collect();
+        let closer = worker(move || close(tubes[0]));
+        let done = join_all(waits);
+        closer.join().unwrap();
+        // They met, or were told; none of them was left alone.
+        assert_eq!(done[0], done[1]);
+    });
+}
