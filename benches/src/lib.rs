@@ -7,4 +7,5 @@
 pub mod harness;
 pub mod rt;
 pub mod switch;
+pub mod sync;
 pub mod uth;

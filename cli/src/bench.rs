@@ -5,8 +5,8 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use umcg_benches::harness::{Plan, Report, Section, plot, table};
-use umcg_benches::{rt, switch, uth};
+use umcg_benches::harness::{Graph, Plan, Program, Report, Section, plot, table};
+use umcg_benches::{rt, switch, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
@@ -31,12 +31,39 @@ pub(crate) enum Bench {
         #[arg(long, hide = true)]
         small: bool,
     },
+    /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's, Go's
+    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::SEM.metrics()))))]
+    Sem(Parts),
+    /// One of many semaphores, beside the paper's program for semaphores that cannot do that
+    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::ALTSEMS.metrics()))))]
+    Altsems(Parts),
+    /// To wait for one of many channels: ours, crossbeam's, flume's, tokio's, Go's
+    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::SELECT.metrics()))))]
+    Select(Parts),
     /// A turn of `bench rt`
     #[command(hide = true)]
     RtChild {
         /// What to do, in JSON
         task: String,
     },
+    /// A turn of `bench sem` and those beside it
+    #[command(hide = true)]
+    SyncChild {
+        /// What to do, in JSON
+        task: String,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Parts {
+    #[command(flatten)]
+    options: Options,
+    /// Only this metric; may be given several times
+    #[arg(long, value_name = "METRIC")]
+    only: Vec<String>,
+    /// Tiny sizes, for tests
+    #[arg(long, hide = true)]
+    small: bool,
 }
 
 #[derive(Args)]
@@ -61,16 +88,29 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(bench: Bench) -> Result<()> {
     match bench {
-        Bench::Switch(options) => show(&switch::run(options.plan())?, switch::SECTIONS, &options, ""),
+        Bench::Switch(options) => show(&switch::run(options.plan())?, switch::SECTIONS, &[], &options, ""),
         Bench::Uth { options, paper } => {
             let extra = if paper { uth::paper_tables() } else { String::new() };
-            show(&uth::run(options.plan())?, uth::SECTIONS, &options, &extra)
+            show(&uth::run(options.plan())?, uth::SECTIONS, &[], &options, &extra)
         }
         Bench::Rt { options, only, small } => {
             let own = rt::Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "rt-child".into()] };
-            show(&rt::run(options.plan(), &rt::Options { own, only, small })?, rt::SECTIONS, &options, "")
+            show(&rt::run(options.plan(), &rt::Options { own, only, small })?, rt::SECTIONS, &[], &options, "")
         }
+        Bench::Sem(parts) => parts.run(&sync::SEM),
+        Bench::Altsems(parts) => parts.run(&sync::ALTSEMS),
+        Bench::Select(parts) => parts.run(&sync::SELECT),
         Bench::RtChild { task } => rt::child(&task),
+        Bench::SyncChild { task } => sync::child(&task),
+    }
+}
+
+impl Parts {
+    fn run(self, bench: &sync::Bench) -> Result<()> {
+        let Parts { options, only, small } = self;
+        let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "sync-child".into()] };
+        let report = bench.run(options.plan(), &sync::Options { own, only, small })?;
+        show(&report, bench.sections, bench.graphs, &options, "")
     }
 }
 
@@ -80,9 +120,9 @@ impl Options {
     }
 }
 
-fn show(report: &Report, sections: &[Section], options: &Options, extra: &str) -> Result<()> {
+fn show(report: &Report, sections: &[Section], graphs: &[Graph], options: &Options, extra: &str) -> Result<()> {
     if let Some(file) = &options.plot {
-        plot(report, sections, &[], file)?;
+        plot(report, sections, graphs, file)?;
     }
     if options.json {
         return output::print((report.to_json()? + "\n").as_bytes());

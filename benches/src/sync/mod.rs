@@ -1,0 +1,132 @@
+//! `umcg bench sem | altsems | select`: synchronisation beside that of the kernel, of libraries and of other runtimes.
+//!
+//! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus` says, and answers with one line ([`request`]). What the
+//! sides of an experiment have in common stands once: what a lock, a semaphore, a choice is to be able to do are traits, who does it is one more
+//! ([`flow`]: kernel threads or workers of ours), and the loops that are measured are generic over both. Tasks of tokio cannot run the same lines, so
+//! they have their own ([`tasks`]); so has Go (`peers/main.go`).
+//!
+//! Where the papers measure every operation by itself, so do we: a child then answers with quantiles too, of which the boxes of Tukey diagrams are made.
+
+mod altsems;
+mod bars;
+mod choice;
+mod experiment;
+mod flow;
+mod locks;
+mod request;
+mod select;
+mod sem;
+mod semaphores;
+mod tasks;
+
+use crate::harness::{self, Graph, Plan, Program, Report, Section};
+use anyhow::{Result, ensure};
+use experiment::{Experiment, Grid, Maker};
+pub use request::child;
+use request::{Answer, Request};
+
+/// One of these commands.
+#[derive(Debug)]
+pub struct Bench {
+    /// As in `umcg bench NAME`.
+    pub name: &'static str,
+    /// How its report is shown.
+    pub sections: &'static [Section],
+    /// How those of its rows are drawn that have boxes.
+    pub graphs: &'static [Graph],
+    experiments: &'static [Experiment],
+    /// What a child does.
+    work: fn(&Request) -> Result<Answer>,
+}
+
+/// All of them.
+pub static BENCHES: [&Bench; 3] = [&SEM, &ALTSEMS, &SELECT];
+
+/// Semaphores and locks.
+pub static SEM: Bench = sem::BENCH;
+/// One of many semaphores.
+pub static ALTSEMS: Bench = altsems::BENCH;
+/// One of many channels.
+pub static SELECT: Bench = select::BENCH;
+
+/// What to run, besides how long.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How to call [`child`].
+    pub own: Program,
+    /// Only the experiments that have one of these metrics; all if it is empty.
+    pub only: Vec<String>,
+    /// Sizes for tests: the figures say nothing.
+    pub small: bool,
+}
+
+impl Bench {
+    /// The metrics, by their names.
+    pub fn metrics(&self) -> impl Iterator<Item = &'static str> {
+        self.experiments.iter().flat_map(|experiment| experiment.metrics).map(|metric| metric.name)
+    }
+
+    /// Runs it.
+    pub fn run(&self, plan: Plan, options: &Options) -> Result<Report> {
+        if let Some(unknown) = options.only.iter().find(|name| !self.metrics().any(|metric| metric == **name)) {
+            anyhow::bail!("{unknown} is no metric; there are {}", self.metrics().collect::<Vec<_>>().join(", "));
+        }
+        let is_asked = |metric: &str| options.only.is_empty() || options.only.iter().any(|name| name == metric);
+        let wanted = |experiment: &&Experiment| experiment.metrics.iter().any(|metric| is_asked(metric.name));
+        let experiments: Vec<&'static Experiment> = self.experiments.iter().filter(wanted).collect();
+        let cpus = harness::cpu::allowed()?;
+        ensure!(!cpus.is_empty(), "no CPU to run on");
+        if cpus.len() < 2 {
+            eprintln!("{}: only one CPU to run on: no rows for cpus 2", self.name);
+        }
+        let grid = Grid { most_cpus: cpus.len().min(2), small: options.small };
+        let mut maker = Maker::new(self.name, options, cpus, &experiments);
+        let groups = experiments.iter().flat_map(|experiment| maker.groups(experiment, &grid)).collect();
+        let mut report = harness::run_groups(self.name, groups, plan)?;
+        maker.put_boxes(&mut report);
+        // An experiment may have metrics that nobody asked for.
+        report.rows.retain(|row| is_asked(row.metric));
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_section_and_every_graph_rows() {
+        for bench in BENCHES {
+            let shown: Vec<&str> = bench.sections.iter().map(|section| section.metric).collect();
+            assert_eq!(bench.metrics().collect::<Vec<_>>(), shown, "{}", bench.name);
+            assert!(bench.graphs.iter().all(|graph| shown.contains(&graph.metric)), "{}", bench.name);
+        }
+    }
+
+    /// All that are in this program; they check their own results.
+    #[test]
+    fn every_side_does_all_its_work() {
+        let grid = Grid { most_cpus: 2, small: true };
+        for bench in BENCHES {
+            for experiment in bench.experiments {
+                for shared in (experiment.grid)(&grid) {
+                    let can = |side: &&experiment::Side| side.case != "go" && side.cannot.is_none_or(|(what, _)| !what(&shared));
+                    for side in experiment.sides.iter().filter(can) {
+                        let mut request = Request::new(bench.name, experiment.metrics[0].name, side.case, side.params(&shared));
+                        (request.nanos, request.times) = (2_000_000, 20);
+                        let answer = (bench.work)(&request).unwrap_or_else(|error| panic!("{request:?}: {error:#}"));
+                        assert_eq!(answer.values.len(), experiment.metrics.len(), "{request:?}");
+                        assert!(answer.values.iter().all(|value| value.is_finite() && *value >= 0.0), "{request:?}: {answer:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_metrics_are_refused() {
+        let own = Program { file: "/no/such/file".into(), arguments: Vec::new() };
+        let options = Options { own, only: vec!["fast".into()], small: true };
+        assert!(SEM.run(Plan::default(), &options).unwrap_err().to_string().contains("hand_over"));
+    }
+}

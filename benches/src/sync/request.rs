@@ -1,0 +1,158 @@
+//! What a child is asked, and what it answers. `peers/main.go` does the same for Go.
+
+use super::BENCHES;
+use crate::harness::{Params, Spread, ticks};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{Write, stdout};
+use std::time::{Duration, Instant};
+
+/// One piece of work; one argument, in JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    bench: String,
+    /// The first metric of the experiment.
+    pub(super) work: String,
+    pub(super) case: String,
+    pub(super) params: Params,
+    /// How long, or
+    pub(super) nanos: u64,
+    /// how often.
+    pub(super) times: u64,
+}
+
+/// What came of it; one line, in JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// One for each metric of the experiment.
+    pub(super) values: Vec<f64>,
+    /// Of the last metric, if each operation was measured by itself.
+    pub(super) spread: Option<Spread>,
+}
+
+impl Request {
+    pub(super) fn new(bench: &str, work: &str, case: &str, params: Params) -> Request {
+        Request { bench: bench.to_owned(), work: work.to_owned(), case: case.to_owned(), params, nanos: 0, times: 0 }
+    }
+
+    pub(super) fn budget(&self) -> Duration {
+        Duration::from_nanos(self.nanos)
+    }
+
+    /// A parameter that is a number.
+    pub(super) fn number(&self, key: &str) -> Result<usize> {
+        let number = self.params.get(key).and_then(Value::as_u64);
+        Ok(number.with_context(|| format!("{}: no {key}", self.work))?.try_into()?)
+    }
+
+    /// A parameter that tells variants apart; empty if there is none.
+    pub(super) fn word(&self, key: &str) -> &str {
+        self.params.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn cpus(&self) -> Result<usize> {
+        self.number("cpus")
+    }
+
+    /// Which side it is for.
+    pub(super) fn side(&self) -> (&str, &str, &str, &str) {
+        (&self.case, self.word("kind"), self.word("order"), self.word("object"))
+    }
+
+    /// There is no such side here.
+    pub(super) fn refuse<T>(&self) -> Result<T> {
+        let (case, kind, order, object) = self.side();
+        let words: Vec<&str> = [case, kind, order, object].into_iter().filter(|word| !word.is_empty()).collect();
+        bail!("{} for {} is not in this program", self.work, words.join(" "))
+    }
+}
+
+impl Answer {
+    pub(super) fn of(value: f64) -> Result<Answer> {
+        Ok(Answer { values: vec![value], spread: None })
+    }
+
+    /// The median, and the boxes.
+    pub(super) fn measured(nanos: Vec<f64>) -> Result<Answer> {
+        let spread = Spread::of(nanos).context("nothing was measured")?;
+        Ok(Answer { values: vec![spread.median()], spread: Some(spread) })
+    }
+}
+
+/// Makes nanoseconds of ticks: how many went by while it lived.
+pub(super) struct Clock {
+    start: (Instant, u64),
+}
+
+impl Clock {
+    pub(super) fn start() -> Clock {
+        Clock { start: (Instant::now(), ticks()) }
+    }
+
+    pub(super) fn nanos(&self, ticks_each: impl IntoIterator<Item = u64>) -> Vec<f64> {
+        let each = self.start.0.elapsed().as_nanos() as f64 / ticks().wrapping_sub(self.start.1).max(1) as f64;
+        ticks_each.into_iter().map(|ticks| ticks as f64 * each).collect()
+    }
+}
+
+/// What a child process does: `task` is what [`Bench::run`](super::Bench::run) gave it as an argument.
+pub fn child(task: &str) -> Result<()> {
+    let request: Request = serde_json::from_str(task).context("this command is for `umcg bench` itself")?;
+    if let "sysv" | "mqueue" = &*request.case {
+        private_objects();
+    }
+    let bench = BENCHES.iter().find(|bench| bench.name == request.bench).context("no such bench")?;
+    let answer = (bench.work)(&request)?;
+    let text = serde_json::to_string(&answer)? + "\n";
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Has the kernel keep this process's objects of interprocess communication apart, so that none is left in the system however the process ends. Where that is not
+/// allowed they are removed by who made them, unless it is killed.
+fn private_objects() {
+    // SAFETY: plain system call.
+    if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {
+        // SAFETY: likewise.
+        unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWIPC) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::experiment::params;
+    use super::*;
+
+    #[test]
+    fn requests_keep_their_shape() {
+        let mut request = Request::new("sem", "contended", "go", params([("cpus", 2.into()), ("kind", "worker".into())]));
+        request.nanos = 5;
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(
+            text,
+            r#"{"bench":"sem","work":"contended","case":"go","params":{"cpus":2,"kind":"worker"},"nanos":5,"times":0}"#
+        );
+        let same: Request = serde_json::from_str(&text).unwrap();
+        assert_eq!((same.cpus().unwrap(), same.side()), (2, ("go", "worker", "", "")));
+        assert!(same.number("size").is_err());
+        assert_eq!(same.refuse::<()>().unwrap_err().to_string(), "contended for go worker is not in this program");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(child("{}").is_err() && child("nonsense").is_err());
+        let nobody = Request::new("nothing", "contended", "go", Params::new());
+        assert!(child(&serde_json::to_string(&nobody).unwrap()).is_err());
+    }
+
+    #[test]
+    fn ticks_become_nanoseconds() {
+        let clock = Clock::start();
+        let before = ticks();
+        std::thread::sleep(Duration::from_millis(20));
+        let nanos = clock.nanos([ticks() - before]);
+        assert!((15e6..1e9).contains(&nanos[0]), "{nanos:?}");
+    }
+}

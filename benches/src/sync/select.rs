@@ -1,0 +1,189 @@
+//! `umcg bench select`: to wait for whichever of many channels has a message.
+
+use super::bars::{self, Bar, Limit::*};
+use super::choice::{self, BATCH, Many};
+use super::experiment::{Experiment, Grid, Side, lower, params};
+use super::flow::{Threads, Workers};
+use super::request::{Answer, Request};
+use super::{Bench, tasks};
+use crate::harness::{Column, Params, Report, Row, Section, number};
+use anyhow::Result;
+use umcg::select::Select;
+use umcg::sync::{Acquiring, Semaphore};
+
+pub(super) const BENCH: Bench = Bench { name: "select", sections: SECTIONS, graphs: &[], experiments: EXPERIMENTS, work };
+
+const SIDES: &[Side] = &[
+    Side::of("umcg", &[("kind", "worker"), ("object", "semaphore")]),
+    Side::of("umcg", &[("kind", "thread"), ("object", "semaphore")]),
+    Side::new("crossbeam"),
+    Side::new("flume"),
+    Side::new("tokio").cannot(|params| params["k"] == 128, "its macro takes no more than 64 arms"),
+    Side::new("go"),
+];
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { metrics: &[lower("ready", "ns")], sides: SIDES, grid: ready_grid, length: 1 },
+    Experiment { metrics: &[lower("blocking", "ns")], sides: SIDES, grid: blocking_grid, length: 1 },
+];
+
+/// How many to choose from.
+const COUNTS: [u64; 3] = [2, 10, 128];
+
+pub(super) fn ready_grid(_: &Grid) -> Vec<Params> {
+    COUNTS.iter().map(|k| params([("k", (*k).into())])).collect()
+}
+
+pub(super) fn blocking_grid(grid: &Grid) -> Vec<Params> {
+    let all = grid.cpus().flat_map(|cpus| COUNTS.iter().map(move |k| (cpus, *k)));
+    all.map(|(cpus, k)| params([("cpus", cpus.into()), ("k", k.into())])).collect()
+}
+
+const SECTIONS: &[Section] = &[READY, BLOCKING];
+
+pub(super) const READY: Section = Section {
+    title: "One of k channels has messages: to take one",
+    metric: "ready",
+    heading: "ns",
+    columns: &[("bar", bar)],
+    references: &["crossbeam", "tokio", "go"],
+};
+
+pub(super) const BLOCKING: Section = Section {
+    title: "Two answer each other, each by one of k channels, there and back",
+    metric: "blocking",
+    heading: "ns",
+    columns: BLOCKING_COLUMNS,
+    references: &["crossbeam", "tokio", "go"],
+};
+
+const BLOCKING_COLUMNS: &[(&str, Column)] = &[("ns an object", each_object), ("bar", bar)];
+
+/// What one more to wait for costs: to wait for it, twice in a round, and to leave it again.
+fn each_object(report: &Report, row: &Row) -> Option<String> {
+    let count = |row: &Row| row.params.get("k")?.as_u64();
+    let is_fewest = |other: &&Row| {
+        let without =
+            |row: &Row| row.params.iter().filter(|(key, _)| *key != "k").map(|(_, value)| value.clone()).collect::<Vec<_>>();
+        other.case == row.case && other.metric == row.metric && count(other) == Some(COUNTS[0]) && without(other) == without(row)
+    };
+    let fewest = report.rows.iter().find(is_fewest)?;
+    let more = count(row)?.checked_sub(COUNTS[0]).filter(|more| *more > 0)?;
+    Some(number((row.median - fewest.median) / (2 * more) as f64))
+}
+
+const BARS: &[Bar] = &[
+    Bar { metric: "ready", rows: &["k 2"], limit: AtMost(25.0) },
+    Bar { metric: "ready", rows: &["k 10"], limit: AtMost(60.0) },
+    Bar { metric: "ready", rows: &["k 128"], limit: AtMost(500.0) },
+    Bar { metric: "blocking", rows: &["worker", "k 2"], limit: AtMost(120.0) },
+    Bar { metric: "blocking", rows: &["worker", "k 10"], limit: AtMost(200.0) },
+];
+
+fn bar(report: &Report, row: &Row) -> Option<String> {
+    bars::verdict(BARS, report, row)
+}
+
+macro_rules! with_many {
+    ($work:ident, $request:expr) => {
+        match $request.side() {
+            ("umcg", "worker", _, "semaphore") => choice::$work::<Workers, Semaphores>($request),
+            ("umcg", "thread", _, "semaphore") => choice::$work::<Threads, Semaphores>($request),
+            ("crossbeam", ..) => choice::$work::<Threads, Crossbeam>($request),
+            ("flume", ..) => choice::$work::<Threads, Flume>($request),
+            ("tokio", ..) => tasks::$work($request),
+            _ => $request.refuse(),
+        }
+    };
+}
+
+fn work(request: &Request) -> Result<Answer> {
+    match &*request.work {
+        "ready" => with_many!(ready, request),
+        "blocking" => with_many!(blocking, request),
+        _ => request.refuse(),
+    }
+}
+
+/// Ours, over semaphores: the operations are kept.
+struct Semaphores(Vec<Semaphore>);
+
+impl Many for Semaphores {
+    type Taker<'a> = Vec<Acquiring<'a>>;
+
+    fn new(count: usize) -> Result<Self> {
+        Ok(Self((0..count).map(|_| Semaphore::new(0)).collect()))
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize) {
+        self.0[index].release(1).expect("a few wakeups");
+    }
+
+    fn taker(&'static self) -> Self::Taker<'static> {
+        self.0.iter().map(Semaphore::acquiring).collect()
+    }
+
+    #[inline(always)]
+    fn take(taker: &mut Self::Taker<'static>) -> usize {
+        Select::new().wait(taker)
+    }
+}
+
+/// The crate's `Select`, which is kept too.
+struct Crossbeam(Vec<(crossbeam_channel::Sender<u64>, crossbeam_channel::Receiver<u64>)>);
+
+impl Many for Crossbeam {
+    type Taker<'a> = (&'a Self, crossbeam_channel::Select<'a>);
+
+    fn new(count: usize) -> Result<Self> {
+        Ok(Self((0..count).map(|_| crossbeam_channel::bounded(BATCH as usize)).collect()))
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize) {
+        self.0[index].0.send(index as u64).expect("both ends are there");
+    }
+
+    fn taker(&'static self) -> Self::Taker<'static> {
+        let mut select = crossbeam_channel::Select::new();
+        self.0.iter().for_each(|(_, receiver)| {
+            select.recv(receiver);
+        });
+        (self, select)
+    }
+
+    #[inline(always)]
+    fn take((many, select): &mut Self::Taker<'static>) -> usize {
+        let chosen = select.select();
+        let index = chosen.index();
+        chosen.recv(&many.0[index].1).expect("both ends are there") as usize
+    }
+}
+
+/// The crate's `Selector`, which is made for each time.
+struct Flume(Vec<(flume::Sender<u64>, flume::Receiver<u64>)>);
+
+impl Many for Flume {
+    type Taker<'a> = &'a Self;
+
+    fn new(count: usize) -> Result<Self> {
+        Ok(Self((0..count).map(|_| flume::bounded(BATCH as usize)).collect()))
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize) {
+        self.0[index].0.send(index as u64).expect("both ends are there");
+    }
+
+    fn taker(&'static self) -> Self::Taker<'static> {
+        self
+    }
+
+    #[inline(always)]
+    fn take(taker: &mut Self::Taker<'static>) -> usize {
+        let all = taker.0.iter();
+        let selector = all.fold(flume::Selector::new(), |selector, (_, receiver)| selector.recv(receiver, |message| message));
+        selector.wait().expect("both ends are there") as usize
+    }
+}

@@ -1,0 +1,535 @@
+//! `umcg bench sem`: semaphores and mutexes. What one costs that nobody else wants, one that all want, one that is handed over; and the experiments of the semaphore
+//! paper with a simple mutex: its Experiment 1, and the increments of its Figure 11.
+
+use super::bars::{self, Bar, Limit::*};
+use super::experiment::{Experiment, Grid, Side, higher, lower, params};
+use super::flow::{Flow, Threads, Workers, settle, together};
+use super::locks::{Counter, Lock, ParkingLot, Pthread, Spin, Std};
+use super::request::{Answer, Clock, Request};
+use super::semaphores::{EventFd, Ours, SemT, Semaphore, SysV};
+use super::{Bench, tasks};
+use crate::harness::{Column, Graph, Params, Report, Row, Section, measure, number, ticks};
+use anyhow::{Context, Result, ensure};
+use std::hint::black_box;
+use std::iter::repeat_with;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+pub(super) const BENCH: Bench = Bench { name: "sem", sections: SECTIONS, graphs: GRAPHS, experiments: EXPERIMENTS, work };
+
+const WORKER: Side = Side::of("umcg", &[("kind", "worker"), ("order", "strong")]);
+const WORKER_BARGING: Side = Side::of("umcg", &[("kind", "worker"), ("order", "barging")]);
+const THREAD: Side = Side::of("umcg", &[("kind", "thread"), ("order", "strong")]);
+const THREAD_BARGING: Side = Side::of("umcg", &[("kind", "thread"), ("order", "barging")]);
+
+/// All that can exclude.
+const LOCKS: &[Side] = &[
+    WORKER,
+    WORKER_BARGING,
+    THREAD,
+    THREAD_BARGING,
+    Side::new("sem_t"),
+    Side::new("pthread"),
+    Side::new("std"),
+    Side::new("parking_lot"),
+    Side::new("parking_lot-fair"),
+    Side::new("sysv"),
+    Side::new("eventfd"),
+    Side::new("tokio"),
+    Side::new("go"),
+];
+
+/// All that one can raise for another.
+const SEMAPHORES: &[Side] = &[
+    WORKER,
+    WORKER_BARGING,
+    THREAD,
+    THREAD_BARGING,
+    Side::new("sem_t"),
+    Side::new("sysv"),
+    Side::new("eventfd"),
+    Side::new("tokio"),
+    Side::new("go"),
+];
+
+/// The paper's two, ours and standard, and what today's C library has.
+const PAPERS: &[Side] = &[WORKER, THREAD, THREAD_BARGING, Side::new("sem_t"), Side::new("sysv"), Side::new("eventfd")];
+
+const INCREMENTS: &[Side] = &[
+    Side::new("atomic_add"),
+    Side::new("compare_exchange"),
+    Side::new("spin_lock"),
+    Side::of("umcg", &[("kind", "thread"), ("order", "strong")]),
+];
+
+/// What a critical section is long in the graphs of ratios.
+const BETA_SECTION: u64 = 1000;
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { metrics: &[lower("uncontended", "ns")], sides: LOCKS, grid: |_| vec![Params::new()], length: 1 },
+    Experiment {
+        metrics: &[lower("contended", "ns"), higher("fairness", "min/max")],
+        sides: LOCKS,
+        grid: contended_grid,
+        length: 2,
+    },
+    Experiment {
+        metrics: &[lower("hand_over", "ns")],
+        sides: SEMAPHORES,
+        grid: |grid| grid.cpus().map(|cpus| params([("cpus", cpus.into())])).collect(),
+        length: 1,
+    },
+    Experiment { metrics: &[lower("alpha", "ns")], sides: PAPERS, grid: alpha_grid, length: 1 },
+    Experiment { metrics: &[lower("alpha_nonblocking", "ns")], sides: PAPERS, grid: nonblocking_grid, length: 1 },
+    Experiment { metrics: &[lower("beta", "ns")], sides: PAPERS, grid: beta_grid, length: 1 },
+    Experiment { metrics: &[lower("increment", "ns")], sides: INCREMENTS, grid: increment_grid, length: 1 },
+];
+
+fn contended_grid(grid: &Grid) -> Vec<Params> {
+    let workers = grid.pick(&[2, 10, 100][..], &[3]);
+    let all = grid.cpus().flat_map(|cpus| workers.iter().map(move |workers| (cpus, *workers)));
+    all.map(|(cpus, workers)| params([("cpus", cpus.into()), ("workers", workers.into())])).collect()
+}
+
+fn alpha_grid(grid: &Grid) -> Vec<Params> {
+    let all =
+        |nss, processes, css| params([("cpus", grid.most_cpus.into()), ("nss", nss), ("processes", processes), ("css", css)]);
+    let mut list = Vec::new();
+    for &nss in grid.pick(&[100, 1000, 10000][..], &[10]) {
+        for &processes in grid.pick(&[5, 10, 20, 50, 100][..], &[3]) {
+            for &css in grid.pick(&[10, 100, 1000, 10000][..], &[10]) {
+                list.push(all(nss.into(), processes.into(), css.into()));
+            }
+        }
+    }
+    list
+}
+
+/// The paper found the others much the same.
+fn nonblocking_grid(grid: &Grid) -> Vec<Params> {
+    let largest = grid.pick(10000, 10);
+    alpha_grid(grid).into_iter().filter(|params| params["nss"] == largest).collect()
+}
+
+fn beta_grid(grid: &Grid) -> Vec<Params> {
+    let ratios = grid.pick(&[0.01, 0.1, 1.0, 10.0][..], &[10.0]);
+    let processes = grid.pick(&[5, 20, 50, 100][..], &[3]);
+    let all = processes.iter().flat_map(|processes| ratios.iter().map(move |ratio| (*processes, *ratio)));
+    let cpus = grid.most_cpus;
+    all.map(|(processes, ratio)| params([("cpus", cpus.into()), ("processes", processes.into()), ("ratio", ratio.into())]))
+        .collect()
+}
+
+fn increment_grid(grid: &Grid) -> Vec<Params> {
+    let processes = grid.pick(&[1, 2, 5, 10, 20, 50, 100][..], &[2]);
+    processes.iter().map(|count| params([("cpus", grid.most_cpus.into()), ("processes", (*count).into())])).collect()
+}
+
+const SECTIONS: &[Section] = &[
+    section("Taken and given back where nobody else is", "uncontended", &["std", "parking_lot", "sem_t"]),
+    section("Wanted by all at once: for each time that one has it", "contended", &["go", "tokio", "parking_lot", "sysv"]),
+    Section {
+        heading: "min/max",
+        ..section("The same: how often the least favoured had it for each time of the most favoured", "fairness", &[])
+    },
+    section("Two semaphores hand over, there and back", "hand_over", &["tokio", "go", "sem_t"]),
+    boxes("Alpha: a critical section of CSS steps, NSS steps outside; to enter and leave it", "alpha"),
+    boxes("Alpha for a down that does not wait: to try, and to leave if it went well", "alpha_nonblocking"),
+    boxes("Beta: by the ratio of CSS to NSS", "beta"),
+    Section {
+        references: &["atomic_add"],
+        ..boxes("Figure 11: to increment a counter that all processes increment", "increment")
+    },
+];
+
+const fn section(title: &'static str, metric: &'static str, references: &'static [&'static str]) -> Section {
+    Section { title, metric, heading: "ns", columns: &[("bar", bar)], references }
+}
+
+/// For what is measured operation by operation.
+pub(super) const fn boxes(title: &'static str, metric: &'static str) -> Section {
+    const QUARTERS: &[(&str, Column)] = &[
+        ("quarter below", |_, row| Some(number(row.tukey?.q1))),
+        ("above", |_, row| Some(number(row.tukey?.q3))),
+        ("mean", |_, row| Some(number(row.tukey?.mean))),
+    ];
+    Section { title, metric, heading: "ns", columns: QUARTERS, references: &["sysv", "eventfd"] }
+}
+
+const GRAPHS: &[Graph] = &[
+    Graph { title: "Alpha graphs: to enter and leave a critical section", metric: "alpha", across: "css" },
+    Graph { title: "Alpha graphs for downs that do not wait", metric: "alpha_nonblocking", across: "css" },
+    Graph { title: "Beta graphs: by the ratio of critical to other work", metric: "beta", across: "ratio" },
+    Graph { title: "To increment a shared counter", metric: "increment", across: "processes" },
+];
+
+const BARS: &[Bar] = &[
+    Bar { metric: "uncontended", rows: &[], limit: AtMostOrTimes(5.5, 1.1, &["std", "parking_lot", "sem_t"]) },
+    Bar { metric: "contended", rows: &["worker", "strong", "cpus 2", "workers 100"], limit: AtMost(100.0) },
+    Bar { metric: "contended", rows: &["worker", "strong", "cpus 2", "workers 100"], limit: Times(1.0 / 3.0, &["go"]) },
+    Bar { metric: "contended", rows: &["thread", "strong"], limit: Times(1.0, &["parking_lot-fair", "sysv"]) },
+    Bar { metric: "contended", rows: &["thread", "barging"], limit: Times(1.0, &["parking_lot"]) },
+    Bar { metric: "fairness", rows: &["worker", "strong", "cpus 2", "workers 100"], limit: AtLeast(0.99) },
+    Bar { metric: "hand_over", rows: &["worker", "strong", "cpus 1"], limit: AtMost(60.0) },
+    Bar { metric: "hand_over", rows: &["worker", "strong", "cpus 2"], limit: AtMost(130.0) },
+];
+
+fn bar(report: &Report, row: &Row) -> Option<String> {
+    bars::verdict(BARS, report, row)
+}
+
+/// Calls a function that is generic over who does it and over the lock.
+macro_rules! with_lock {
+    ($work:ident, $request:expr $(, $more:expr)*) => {
+        match $request.side() {
+            ("umcg", "worker", "strong", "") => $work::<Workers, Ours<true>>($request $(, $more)*),
+            ("umcg", "worker", "barging", "") => $work::<Workers, Ours<false>>($request $(, $more)*),
+            ("umcg", "thread", "strong", "") => $work::<Threads, Ours<true>>($request $(, $more)*),
+            ("umcg", "thread", "barging", "") => $work::<Threads, Ours<false>>($request $(, $more)*),
+            ("sem_t", ..) => $work::<Threads, SemT>($request $(, $more)*),
+            ("pthread", ..) => $work::<Threads, Pthread>($request $(, $more)*),
+            ("std", ..) => $work::<Threads, Std>($request $(, $more)*),
+            ("parking_lot", ..) => $work::<Threads, ParkingLot<false>>($request $(, $more)*),
+            ("parking_lot-fair", ..) => $work::<Threads, ParkingLot<true>>($request $(, $more)*),
+            ("sysv", ..) => $work::<Threads, SysV>($request $(, $more)*),
+            ("eventfd", ..) => $work::<Threads, EventFd>($request $(, $more)*),
+            _ => $request.refuse(),
+        }
+    };
+}
+
+/// The same over semaphores.
+macro_rules! with_semaphore {
+    ($work:ident, $request:expr) => {
+        match $request.side() {
+            ("umcg", "worker", "strong", "") => $work::<Workers, Ours<true>>($request),
+            ("umcg", "worker", "barging", "") => $work::<Workers, Ours<false>>($request),
+            ("umcg", "thread", "strong", "") => $work::<Threads, Ours<true>>($request),
+            ("umcg", "thread", "barging", "") => $work::<Threads, Ours<false>>($request),
+            ("sem_t", ..) => $work::<Threads, SemT>($request),
+            ("sysv", ..) => $work::<Threads, SysV>($request),
+            ("eventfd", ..) => $work::<Threads, EventFd>($request),
+            _ => $request.refuse(),
+        }
+    };
+}
+
+fn work(request: &Request) -> Result<Answer> {
+    if request.case == "tokio" {
+        return tasks::sem(request);
+    }
+    match &*request.work {
+        "uncontended" => with_lock!(uncontended, request),
+        "contended" => with_lock!(contended, request),
+        "hand_over" => with_semaphore!(hand_over, request),
+        "alpha" | "beta" => with_lock!(critical_sections, request, true),
+        "alpha_nonblocking" => with_lock!(critical_sections, request, false),
+        "increment" => match &*request.case {
+            "atomic_add" => increments::<AtomicAdd>(request),
+            "compare_exchange" => increments::<CompareExchange>(request),
+            "spin_lock" => increments::<Locked<Spin>>(request),
+            "umcg" => increments::<Locked<Ours<true>>>(request),
+            _ => request.refuse(),
+        },
+        _ => request.refuse(),
+    }
+}
+
+fn uncontended<F: Flow, L: Lock>(request: &Request) -> Result<Answer> {
+    let (flow, lock, budget) = (F::new(1)?, L::new()?, request.budget());
+    let join = flow.start(move || measure(budget, |n| (0..n).for_each(|_| lock.with(|| ()))));
+    Answer::of(F::join(join)?.nanos())
+}
+
+/// Many that want the same thing at once, over and over, until the time is up. Who has it looks at the clock now and then: nobody else has to get a CPU for that.
+pub(super) struct Contest {
+    counter: Counter,
+    there: AtomicUsize,
+    is_over: AtomicBool,
+    budget: Duration,
+    start: OnceLock<Instant>,
+    /// How often somebody had it, and how long that took.
+    end: OnceLock<(u64, Duration)>,
+}
+
+/// So often somebody has it before the clock is looked at.
+const CLOCK: u64 = 64;
+
+impl Contest {
+    pub(super) fn new(budget: Duration) -> Contest {
+        Contest {
+            counter: Counter::default(),
+            there: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            budget,
+            start: OnceLock::new(),
+            end: OnceLock::new(),
+        }
+    }
+
+    /// One more is about to ask for it.
+    pub(super) fn arrive(&self) {
+        self.there.fetch_add(1, Relaxed);
+    }
+
+    /// By who keeps it from all others: waits until they have asked for it, and begins.
+    pub(super) fn begin(&self, count: usize) {
+        settle(&self.there, count);
+        self.start.get_or_init(Instant::now);
+    }
+
+    /// By who has it. False if that was the last time.
+    #[inline(always)]
+    pub(super) fn turn(&self) -> bool {
+        let count = self.counter.get() + 1;
+        self.counter.set(count);
+        if count % CLOCK == 0 {
+            self.look(count);
+        }
+        !self.is_over.load(Relaxed)
+    }
+
+    #[inline(never)]
+    fn look(&self, count: u64) {
+        let elapsed = self.start.get().map_or(Duration::MAX, Instant::elapsed);
+        if elapsed >= self.budget && self.end.set((count, elapsed)).is_ok() {
+            self.is_over.store(true, Relaxed);
+        }
+    }
+
+    /// With how often each had it.
+    pub(super) fn answer(&self, each: &[u64]) -> Result<Answer> {
+        let all: u64 = each.iter().sum();
+        ensure!(self.counter.get() == all, "{} increments of {all}: two had it at once", self.counter.get());
+        let (count, took) = self.end.get().context("it has no end")?;
+        let fairness = *each.iter().min().context("nobody")? as f64 / *each.iter().max().context("nobody")? as f64;
+        Ok(Answer { values: vec![took.as_secs_f64() * 1e9 / *count as f64, fairness], spread: None })
+    }
+}
+
+fn contended<F: Flow, L: Lock>(request: &Request) -> Result<Answer> {
+    let count = request.number("workers")?;
+    let flow = F::new(request.cpus()?)?;
+    let shared = Arc::new((L::new()?, Contest::new(request.budget())));
+    let start = || {
+        let shared = Arc::clone(&shared);
+        flow.start(move || {
+            let (lock, contest) = &*shared;
+            contest.arrive();
+            let mut turns = 1;
+            while lock.with(|| contest.turn()) {
+                turns += 1;
+            }
+            turns
+        })
+    };
+    let joins: Vec<F::Join<u64>> = shared.0.with(|| {
+        let joins = (0..count).map(|_| start()).collect();
+        shared.1.begin(count);
+        joins
+    });
+    let each = joins.into_iter().map(F::join).collect::<Result<Vec<u64>>>()?;
+    shared.1.answer(&each)
+}
+
+fn hand_over<F: Flow, S: Semaphore>(request: &Request) -> Result<Answer> {
+    struct Two<S> {
+        here: S,
+        there: S,
+        stop: AtomicBool,
+    }
+    let (flow, budget) = (F::new(request.cpus()?)?, request.budget());
+    let two = Arc::new(Two { here: S::new(0)?, there: S::new(0)?, stop: AtomicBool::new(false) });
+    let other = Arc::clone(&two);
+    let answering = flow.start(move || {
+        loop {
+            other.there.down();
+            // What came with the wakeup is seen.
+            if other.stop.load(Relaxed) {
+                return;
+            }
+            other.here.up();
+        }
+    });
+    let asking = flow.start(move || {
+        let sample = measure(budget, |n| {
+            for _ in 0..n {
+                two.there.up();
+                two.here.down();
+            }
+        });
+        two.stop.store(true, Relaxed);
+        two.there.up();
+        sample
+    });
+    let sample = F::join(asking)?;
+    F::join(answering)?;
+    Answer::of(sample.nanos())
+}
+
+/// Work of so many steps.
+#[inline(never)]
+pub(super) fn waste(steps: u64) {
+    for step in 0..steps {
+        black_box(step);
+    }
+}
+
+/// Steps within critical sections, and outside.
+pub(super) fn steps(request: &Request) -> Result<(u64, u64)> {
+    let ratio = request.params.get("ratio").and_then(serde_json::Value::as_f64);
+    Ok(match ratio {
+        Some(ratio) => (BETA_SECTION, (BETA_SECTION as f64 / ratio) as u64),
+        None => (request.number("css")? as u64, request.number("nss")? as u64),
+    })
+}
+
+/// The paper's Experiment 1. A down that does not wait and gets nothing is measured by itself.
+fn critical_sections<F: Flow, L: Lock>(request: &Request, blocks: bool) -> Result<Answer> {
+    let ((css, nss), times) = (steps(request)?, request.times);
+    let shared = Arc::new((L::new()?, Counter::default()));
+    let inside = Arc::clone(&shared);
+    let clock = Clock::start();
+    let body = move |_| {
+        let (lock, counter) = &*inside;
+        let add = || {
+            let value = counter.get();
+            waste(css);
+            counter.set(value + 1);
+        };
+        let mut entered = 0;
+        let round = || {
+            let start = ticks();
+            if blocks {
+                lock.with(add);
+            }
+            entered += u64::from(blocks || lock.try_with(add).is_some());
+            let took = ticks().wrapping_sub(start);
+            waste(nss);
+            took
+        };
+        let took: Vec<u64> = repeat_with(round).take(times as usize).collect();
+        (took, entered)
+    };
+    let all = together::<F, _>(request, request.number("processes")?, body)?;
+    let entered: u64 = all.iter().map(|(_, entered)| entered).sum();
+    ensure!(shared.1.get() == entered, "{} increments of {entered}: two were in at once", shared.1.get());
+    Answer::measured(clock.nanos(all.into_iter().flat_map(|(took, _)| took)))
+}
+
+/// A counter that several increment at once.
+trait Increment: Send + Sync + Sized + 'static {
+    fn new() -> Result<Self>;
+    fn add(&self);
+    fn get(&self) -> u64;
+}
+
+struct AtomicAdd(AtomicU64);
+
+impl Increment for AtomicAdd {
+    fn new() -> Result<Self> {
+        Ok(Self(AtomicU64::new(0)))
+    }
+
+    #[inline(always)]
+    fn add(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+struct CompareExchange(AtomicU64);
+
+impl Increment for CompareExchange {
+    fn new() -> Result<Self> {
+        Ok(Self(AtomicU64::new(0)))
+    }
+
+    #[inline(always)]
+    fn add(&self) {
+        let mut value = self.0.load(Relaxed);
+        while let Err(other) = self.0.compare_exchange_weak(value, value + 1, Relaxed, Relaxed) {
+            value = other;
+        }
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+struct Locked<L>(L, Counter);
+
+impl<L: Lock> Increment for Locked<L> {
+    fn new() -> Result<Self> {
+        Ok(Self(L::new()?, Counter::default()))
+    }
+
+    #[inline(always)]
+    fn add(&self) {
+        self.0.with(|| self.1.set(self.1.get() + 1));
+    }
+
+    fn get(&self) -> u64 {
+        self.0.with(|| self.1.get())
+    }
+}
+
+fn increments<I: Increment>(request: &Request) -> Result<Answer> {
+    let (count, times) = (request.number("processes")?, request.times);
+    let counter = Arc::new(I::new()?);
+    let shared = Arc::clone(&counter);
+    let clock = Clock::start();
+    let body = move |_| {
+        let one = || {
+            let start = ticks();
+            shared.add();
+            ticks().wrapping_sub(start)
+        };
+        repeat_with(one).take(times as usize).collect::<Vec<u64>>()
+    };
+    let all = together::<Threads, _>(request, count, body)?;
+    ensure!(counter.get() == count as u64 * times, "increments were lost");
+    Answer::measured(clock.nanos(all.into_iter().flatten()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_papers_sizes_are_all_there() {
+        let grid = Grid { most_cpus: 2, small: false };
+        let values = |list: &[Params], key: &str| {
+            list.iter().map(|params| params[key].to_string()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(values(&alpha_grid(&grid), "processes"), "10 100 20 5 50");
+        assert_eq!(values(&alpha_grid(&grid), "nss"), "100 1000 10000");
+        assert_eq!(values(&increment_grid(&grid), "processes"), "1 10 100 2 20 5 50");
+        assert_eq!(alpha_grid(&grid).len(), 60);
+        assert_eq!(beta_grid(&grid).len(), 16);
+    }
+
+    #[test]
+    fn a_ratio_says_how_long_the_rest_is() {
+        let request = |ratio: f64| Request::new("sem", "beta", "umcg", params([("ratio", ratio.into())]));
+        assert_eq!(steps(&request(0.1)).unwrap(), (1000, 10000));
+        assert_eq!(steps(&request(10.0)).unwrap(), (1000, 100));
+    }
+
+    #[test]
+    fn a_contest_counts_and_ends() {
+        let contest = Contest::new(Duration::ZERO);
+        contest.begin(0);
+        let turns = (0..).take_while(|_| contest.turn()).count() as u64;
+        assert_eq!(turns + 1, CLOCK);
+        assert!(contest.answer(&[turns]).is_err(), "a turn is missing");
+        let answer = contest.answer(&[16, 48]).unwrap();
+        assert_eq!(answer.values[1], 16.0 / 48.0);
+    }
+}
