@@ -28,17 +28,24 @@ pub(crate) fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// One moment by both of the clocks' names: not before the instant.
+/// One moment by both of the clocks' names, as close as a few looks can be: not before the instant.
 fn origin() -> (Instant, u64) {
     static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
     const CLOSE: u64 = 1_000;
+    // Under Valgrind, and where the clock is a system call, none is close.
+    const LOOKS: usize = 100;
     *ORIGIN.get_or_init(|| {
-        loop {
+        let mut best = (u64::MAX, Instant::now(), now());
+        for _ in 0..LOOKS {
             let (before, instant, after) = (now(), Instant::now(), now());
-            if after - before < CLOSE {
-                break (instant, after);
+            if after - before < best.0 {
+                best = (after - before, instant, after);
+            }
+            if best.0 < CLOSE {
+                break;
             }
         }
+        (best.1, best.2)
     })
 }
 
