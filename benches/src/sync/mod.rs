@@ -1,9 +1,9 @@
 //! `umcg bench sem | altsems | select`: synchronisation beside that of the kernel, of libraries and of other runtimes.
 //!
-//! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus` says, and answers with one line ([`request`]). What the
+//! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus` says, and answers with one line (`request`). What the
 //! sides of an experiment have in common stands once: what a lock, a semaphore, a choice is to be able to do are traits, who does it is one more
-//! ([`flow`]: kernel threads or workers of ours), and the loops that are measured are generic over both. Tasks of tokio cannot run the same lines, so
-//! they have their own ([`tasks`]); so has Go (`peers/main.go`).
+//! (`flow`: kernel threads or workers of ours), and the loops that are measured are generic over both. Tasks of tokio cannot run the same lines, so
+//! they have their own (`tasks`); so has Go (`peers/main.go`).
 //!
 //! Where the papers measure every operation by itself, so do we: a child then answers with quantiles too, of which the boxes of Tukey diagrams are made.
 
