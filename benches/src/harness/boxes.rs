@@ -8,8 +8,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde_json::Value;
 
-/// Panels in a line.
+/// Panels in a line; and one in a line where there are more than so many boxes beside each other.
 const COLUMNS: usize = 2;
+const MANY: usize = 6;
 const HEIGHT: u32 = 300;
 const TITLE: u32 = 36;
 const LEGEND: u32 = 20;
@@ -68,7 +69,15 @@ impl<'a> Figure<'a> {
     }
 
     pub(super) fn height(&self) -> u32 {
-        self.head() + HEIGHT * self.panels.len().div_ceil(COLUMNS) as u32
+        self.head() + HEIGHT * self.lines() as u32
+    }
+
+    fn columns(&self) -> usize {
+        if self.labels.len() > MANY { 1 } else { COLUMNS }
+    }
+
+    fn lines(&self) -> usize {
+        self.panels.len().div_ceil(self.columns())
     }
 
     pub(super) fn draw(&self, area: &Area<'_>, report: &Report) -> Result<()> {
@@ -84,7 +93,7 @@ impl<'a> Figure<'a> {
             head.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], style.stroke_width(1)))?;
             head.draw(&Text::new(name.clone(), (left + 18, top + 6), label(HPos::Left, BLACK)))?;
         }
-        let areas = body.split_evenly((self.panels.len().div_ceil(COLUMNS), COLUMNS));
+        let areas = body.split_evenly((self.lines(), self.columns()));
         self.panels.iter().zip(&areas).try_for_each(|(panel, area)| self.draw_panel(area, panel, report))
     }
 
@@ -104,7 +113,7 @@ impl<'a> Figure<'a> {
             .margin(8)
             .margin_right(20)
             .x_label_area_size(34)
-            .y_label_area_size(95)
+            .y_label_area_size(80)
             .build_cartesian_2d(0.0..values.len() as f64, panel.range().log_scale())?;
         chart
             .configure_mesh()
@@ -129,7 +138,7 @@ impl<'a> Figure<'a> {
                 let (half, style) = (0.32 / count, self.style(index, report));
                 let corners = [(middle - half, tukey.q1), (middle + half, tukey.q3)];
                 chart.draw_series([Rectangle::new(corners, style.mix(0.5).filled())])?;
-                chart.draw_series(lines(tukey, middle, half, style))?;
+                chart.draw_series(outline(tukey, middle, half, style))?;
                 chart.draw_series([Circle::new((middle, tukey.mean), 2, BLACK.filled())])?;
                 let far = [tukey.min, tukey.max].into_iter().filter(|value| *value < tukey.low || *value > tukey.high);
                 chart.draw_series(far.map(|value| Circle::new((middle, value), 2, style.stroke_width(1))))?;
@@ -156,7 +165,7 @@ impl Panel<'_> {
 }
 
 /// Around the box, at the median, and the whiskers.
-fn lines(tukey: &Tukey, middle: f64, half: f64, colour: RGBAColor) -> Vec<PathElement<(f64, f64)>> {
+fn outline(tukey: &Tukey, middle: f64, half: f64, colour: RGBAColor) -> Vec<PathElement<(f64, f64)>> {
     let Tukey { low, q1, median, q3, high, .. } = *tukey;
     let line = |points: Vec<(f64, f64)>, width: u32| PathElement::new(points, colour.stroke_width(width));
     let (left, right) = (middle - half, middle + half);

@@ -37,6 +37,27 @@ impl<S: Semaphore> Lock for S {
     }
 }
 
+/// Ours: fair, or barging.
+pub(super) struct Mutexes<const FAIR: bool>(umcg::sync::Mutex<()>);
+
+impl<const FAIR: bool> Lock for Mutexes<FAIR> {
+    fn new() -> Result<Self> {
+        let fair = || umcg::sync::Mutex::from_raw(umcg::sync::RawMutex::fair(), ());
+        Ok(Self(if FAIR { fair() } else { umcg::sync::Mutex::new(()) }))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _guard = self.0.lock();
+        body()
+    }
+
+    #[inline(always)]
+    fn try_with<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
+        self.0.try_lock().map(|_guard| body())
+    }
+}
+
 /// The standard library's.
 pub(super) struct Std(Mutex<()>);
 
@@ -228,6 +249,8 @@ mod tests {
         excludes::<SemT>();
         excludes::<SysV>();
         excludes::<EventFd>();
+        excludes::<Mutexes<true>>();
+        excludes::<Mutexes<false>>();
         excludes::<Std>();
         excludes::<ParkingLot<true>>();
         excludes::<ParkingLot<false>>();
