@@ -37,9 +37,15 @@ pub(crate) enum Bench {
     /// One of many semaphores, beside the paper's program for semaphores that cannot do that
     #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::ALTSEMS.metrics()))))]
     Altsems(Parts),
+    /// Channels: ours, crossbeam's, kanal's, flume's, tokio's, Go's, pipes and message queues
+    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::TUBE.metrics()))))]
+    Tube(Parts),
     /// To wait for one of many channels: ours, crossbeam's, flume's, tokio's, Go's
     #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::SELECT.metrics()))))]
     Select(Parts),
+    /// To wait for one of many words: ours, futex_waitv, and eventfds with poll and epoll
+    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::WAITV.metrics()))))]
+    Waitv(Parts),
     /// A turn of `bench rt`
     #[command(hide = true)]
     RtChild {
@@ -99,7 +105,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         }
         Bench::Sem(parts) => parts.run(&sync::SEM),
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS),
+        Bench::Tube(parts) => parts.run(&sync::TUBE),
         Bench::Select(parts) => parts.run(&sync::SELECT),
+        Bench::Waitv(parts) => parts.run(&sync::WAITV),
         Bench::RtChild { task } => rt::child(&task),
         Bench::SyncChild { task } => sync::child(&task),
     }

@@ -103,7 +103,10 @@ fn bench_sem_has_all_sides() {
         assert!(has(&report, "umcg", "hand_over", "kind", kind.into()), "{kind}");
         assert!(has(&report, "umcg", "alpha", "kind", kind.into()), "{kind}");
     }
-    assert!(has(&report, "umcg", "hand_over", "order", "barging".into()));
+    assert!(
+        has(&report, "umcg", "hand_over", "order", "barging".into())
+            && has(&report, "umcg", "contended", "object", "mutex".into())
+    );
     assert!(
         has(&report, "eventfd", "beta", "processes", 3.into()) && has(&report, "spin_lock", "increment", "processes", 2.into())
     );
@@ -128,7 +131,27 @@ fn bench_altsems_and_select_have_all_sides() {
         assert!(has(&report, case, "ready", "k", 10.into()), "{case}");
         assert!(!has(&report, case, "blocking", "k", 10.into()), "not asked for");
     }
+    for kind in ["worker", "thread"] {
+        assert!(has(&report, "umcg", "ready", "kind", kind.into()), "{kind}");
+    }
+    assert!(has(&report, "umcg", "ready", "object", "semaphore".into()));
     assert!(has(&report, "crossbeam", "ready", "k", 128.into()) && !has(&report, "tokio", "ready", "k", 128.into()));
+}
+
+#[test]
+fn bench_tube_and_waitv_have_all_sides() {
+    let report = small("tube", &[]);
+    for case in ["umcg", "kanal", "flume", "crossbeam", "tokio", "pipe", "mqueue"] {
+        assert!(has(&report, case, "round", "size", 4096.into()), "{case}");
+        assert!(has(&report, case, "throughput", "producers", 1.into()), "{case}");
+        assert_eq!(has(&report, case, "epsilon", "pongers", 3.into()), case != "tokio", "{case}");
+        assert_eq!(has(&report, case, "throughput", "consumers", 4.into()), case != "tokio", "{case}");
+    }
+    let report = small("waitv", &[]);
+    for case in ["umcg", "poll", "epoll"] {
+        assert!(has(&report, case, "cycle", "objects", 8.into()), "{case}");
+        assert!(has(&report, case, "cycle", "consumers", 2.into()), "{case}");
+    }
 }
 
 #[test]

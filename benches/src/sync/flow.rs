@@ -54,6 +54,9 @@ impl Flow for Threads {
     }
 }
 
+/// Messages of 4 KiB are by value, and without optimisation each call has its own.
+const STACK: usize = 256 * 1024;
+
 /// Workers, on as many servers as there are CPUs.
 pub(super) struct Workers(Runtime);
 
@@ -62,7 +65,7 @@ impl Flow for Workers {
     type Gate = Semaphore;
 
     fn new(cpus: usize) -> Result<Self> {
-        Ok(Workers(Runtime::builder().servers(cpus).build()?))
+        Ok(Workers(Runtime::builder().servers(cpus).stack_size(STACK).build()?))
     }
 
     fn start<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> Self::Join<T> {

@@ -1,7 +1,7 @@
-//! `umcg bench sem | altsems | select`: synchronisation beside that of the kernel, of libraries and of other runtimes.
+//! `umcg bench sem | altsems | tube | select | waitv`: synchronisation beside that of the kernel, of libraries and of other runtimes.
 //!
 //! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus` says, and answers with one line (`request`). What the
-//! sides of an experiment have in common stands once: what a lock, a semaphore, a choice is to be able to do are traits, who does it is one more
+//! sides of an experiment have in common stands once: what a lock, a semaphore, a channel, a choice is to be able to do are traits, who does it is one more
 //! (`flow`: kernel threads or workers of ours), and the loops that are measured are generic over both. Tasks of tokio cannot run the same lines, so
 //! they have their own (`tasks`); so has Go (`peers/main.go`).
 //!
@@ -9,6 +9,7 @@
 
 mod altsems;
 mod bars;
+mod channels;
 mod choice;
 mod experiment;
 mod flow;
@@ -18,6 +19,8 @@ mod select;
 mod sem;
 mod semaphores;
 mod tasks;
+mod tube;
+mod waitv;
 
 use crate::harness::{self, Graph, Plan, Program, Report, Section};
 use anyhow::{Result, ensure};
@@ -40,14 +43,18 @@ pub struct Bench {
 }
 
 /// All of them.
-pub static BENCHES: [&Bench; 3] = [&SEM, &ALTSEMS, &SELECT];
+pub static BENCHES: [&Bench; 5] = [&SEM, &ALTSEMS, &TUBE, &SELECT, &WAITV];
 
 /// Semaphores and locks.
 pub static SEM: Bench = sem::BENCH;
 /// One of many semaphores.
 pub static ALTSEMS: Bench = altsems::BENCH;
+/// Channels.
+pub static TUBE: Bench = tube::BENCH;
 /// One of many channels.
 pub static SELECT: Bench = select::BENCH;
+/// One of many words.
+pub static WAITV: Bench = waitv::BENCH;
 
 /// What to run, besides how long.
 #[derive(Clone, Debug)]

@@ -8,12 +8,15 @@ use super::request::{Answer, Request};
 use super::{Bench, tasks};
 use crate::harness::{Column, Params, Report, Row, Section, number};
 use anyhow::Result;
-use umcg::select::Select;
+use umcg::select::{Operation, Select};
 use umcg::sync::{Acquiring, Semaphore};
+use umcg::tube::Receiving;
 
 pub(super) const BENCH: Bench = Bench { name: "select", sections: SECTIONS, graphs: &[], experiments: EXPERIMENTS, work };
 
 const SIDES: &[Side] = &[
+    Side::of("umcg", &[("kind", "worker")]),
+    Side::of("umcg", &[("kind", "thread")]),
     Side::of("umcg", &[("kind", "worker"), ("object", "semaphore")]),
     Side::of("umcg", &[("kind", "thread"), ("object", "semaphore")]),
     Side::new("crossbeam"),
@@ -87,6 +90,8 @@ fn bar(report: &Report, row: &Row) -> Option<String> {
 macro_rules! with_many {
     ($work:ident, $request:expr) => {
         match $request.side() {
+            ("umcg", "worker", _, "") => choice::$work::<Workers, Tubes>($request),
+            ("umcg", "thread", _, "") => choice::$work::<Threads, Tubes>($request),
             ("umcg", "worker", _, "semaphore") => choice::$work::<Workers, Semaphores>($request),
             ("umcg", "thread", _, "semaphore") => choice::$work::<Threads, Semaphores>($request),
             ("crossbeam", ..) => choice::$work::<Threads, Crossbeam>($request),
@@ -105,7 +110,33 @@ fn work(request: &Request) -> Result<Answer> {
     }
 }
 
-/// Ours, over semaphores: the operations are kept.
+/// Ours, over tubes: the operations are kept.
+struct Tubes(Vec<(umcg::tube::Sender<usize>, umcg::tube::Receiver<usize>)>);
+
+impl Many for Tubes {
+    type Taker<'a> = Vec<Receiving<'a, usize>>;
+
+    fn new(count: usize) -> Result<Self> {
+        Ok(Self((0..count).map(|_| umcg::tube::tube(BATCH as usize)).collect()))
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize) {
+        self.0[index].0.send(index).expect("both ends are there");
+    }
+
+    fn taker(&'static self) -> Self::Taker<'static> {
+        self.0.iter().map(|(_, receiver)| receiver.receiving()).collect()
+    }
+
+    #[inline(always)]
+    fn take(taker: &mut Self::Taker<'static>) -> usize {
+        let index = Select::new().wait(taker);
+        taker[index].outcome().expect("both ends are there")
+    }
+}
+
+/// The same over semaphores.
 struct Semaphores(Vec<Semaphore>);
 
 impl Many for Semaphores {

@@ -1,4 +1,4 @@
-// The Go side of `umcg bench sem` and `umcg bench select`: does one piece of work, says on standard output what it found.
+// The Go side of `umcg bench sem | tube | select`: does one piece of work, says on standard output what it found.
 package main
 
 import (
@@ -67,6 +67,10 @@ func work(wanted request) answer {
 		return contended(wanted)
 	case "hand_over":
 		return handOver(wanted)
+	case "round":
+		return rounds(wanted)
+	case "throughput":
+		return throughput(wanted)
 	case "ready":
 		return ready(wanted)
 	case "blocking":
@@ -317,4 +321,126 @@ func blocking(wanted request) answer {
 			}
 		}
 	}))
+}
+
+const capacity = 32
+
+// message has the number of the message first.
+type message interface {
+	[1]uint64 | [4]uint64 | [8]uint64 | [64]uint64 | [512]uint64
+}
+
+func rounds(wanted request) answer {
+	switch wanted.number("size") {
+	case 8:
+		return roundsOf(wanted, func(m *[1]uint64) *uint64 { return &m[0] })
+	case 32:
+		return roundsOf(wanted, func(m *[4]uint64) *uint64 { return &m[0] })
+	case 64:
+		return roundsOf(wanted, func(m *[8]uint64) *uint64 { return &m[0] })
+	case 512:
+		return roundsOf(wanted, func(m *[64]uint64) *uint64 { return &m[0] })
+	case 4096:
+		return roundsOf(wanted, func(m *[512]uint64) *uint64 { return &m[0] })
+	}
+	fail("unknown size")
+	return answer{}
+}
+
+// roundsOf does as tube.rs.
+func roundsOf[M message](wanted request, number func(*M) *uint64) answer {
+	pongers := wanted.number("pongers")
+	pings, pongs := make(chan M, capacity), make(chan M, capacity)
+	var all sync.WaitGroup
+	all.Add(pongers)
+	for range pongers {
+		go func() {
+			for ping := range pings {
+				pongs <- ping
+			}
+			all.Done()
+		}()
+	}
+	var next, balance uint64
+	var ping M
+	send := func() {
+		next++
+		*number(&ping) = next
+		balance += next
+		pings <- ping
+	}
+	receive := func() {
+		pong := <-pongs
+		balance -= *number(&pong)
+	}
+	for range pongers {
+		send()
+	}
+	nanos := measure(wanted.budget(), func(n uint64) {
+		for range n {
+			receive()
+			send()
+		}
+	})
+	each := make([]float64, 0, wanted.Times)
+	for range wanted.Times {
+		start := time.Now()
+		receive()
+		send()
+		each = append(each, float64(time.Since(start).Nanoseconds()))
+	}
+	for range pongers {
+		receive()
+	}
+	close(pings)
+	all.Wait()
+	if balance != 0 {
+		fail("not what was sent came back")
+	}
+	found := spreadOf(each)
+	return answer{Values: []float64{nanos, found.Quantiles[len(found.Quantiles)/2]}, Spread: found}
+}
+
+// throughput does as tube.rs.
+func throughput(wanted request) answer {
+	const clock = 256
+	producers, consumers := wanted.number("producers"), wanted.number("consumers")
+	messages := make(chan uint64, capacity)
+	var producing, consuming sync.WaitGroup
+	var sent, received, sum atomic.Uint64
+	producing.Add(producers)
+	consuming.Add(consumers)
+	start := time.Now()
+	for range producers {
+		go func() {
+			count := uint64(0)
+			for count == 0 || count%clock != 0 || time.Since(start) < wanted.budget() {
+				count++
+				messages <- count
+			}
+			sent.Add(count)
+			sum.Add(count * (count + 1) / 2)
+			producing.Done()
+		}()
+	}
+	for range consumers {
+		go func() {
+			count, total := uint64(0), uint64(0)
+			for message := range messages {
+				count++
+				total += message
+			}
+			received.Add(count)
+			sum.Add(-total)
+			consuming.Done()
+		}()
+	}
+	producing.Wait()
+	close(messages)
+	consuming.Wait()
+	took := time.Since(start)
+	if sent.Load() != received.Load() || sum.Load() != 0 {
+		fail("messages were lost")
+	}
+	return one(float64(received.Load()) / took.Seconds())
 }

@@ -2,6 +2,7 @@
 
 mod select;
 mod sem;
+pub(super) mod tube;
 
 pub(super) use select::{blocking, ready};
 pub(super) use sem::sem;
