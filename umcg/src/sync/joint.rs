@@ -15,7 +15,7 @@
 //! docs/protocols/all.md has the argument at length, and what was not chosen.
 
 use super::semaphore::NO_MORE;
-use crate::rt::spin::{Spin, SpinGuard};
+use crate::rt::spin::SpinGuard;
 use crate::rt::wait::{self, ClaimedList, End, Place, Places, Queued, Waiter};
 use std::cell::Cell;
 use std::ptr;
@@ -32,8 +32,7 @@ pub(super) struct Held(#[allow(dead_code, reason = "has the lock")] SpinGuard<'s
 
 /// The caller is not preempted, and has no object's lock.
 pub(super) fn hold() -> Held {
-    static ALL: Spin<()> = Spin::new(());
-    Held(ALL.lock())
+    Held(super::joint_lock().lock())
 }
 
 /// What can be waited for together with others.

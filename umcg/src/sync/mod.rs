@@ -34,3 +34,11 @@ pub use rwlock::{
 };
 pub use semaphore::{AcquireError, Acquiring, Closed, Overflow, Permit, Semaphore, TryAcquireError};
 pub use wait_group::{Doing, WaitGroup};
+
+use crate::rt::spin::Spin;
+
+/// The lock of all joint waits.
+fn joint_lock() -> &'static Spin<()> {
+    static LOCK: Spin<()> = Spin::new(());
+    &LOCK
+}

@@ -108,16 +108,9 @@ impl RawMutex {
         RawMutex { word: Word::new(FREE), places: Places::new(), is_fair: true }
     }
 
-    /// Locks by changing the word, if it says that it may be.
-    #[inline(always)]
-    fn step(&self, word: u64) -> Option<u64> {
-        let barred = if self.is_fair { HELD | WAITERS } else { HELD };
-        (word & barred == 0).then_some(word | HELD)
-    }
-
     #[cold]
     fn try_lock_slow(&self, word: u64) -> bool {
-        self.word.take_while(word, |word| self.step(word)).is_ok()
+        self.word.take_while(word, step).is_ok()
     }
 
     #[cold]
@@ -125,9 +118,10 @@ impl RawMutex {
         let _ = self.try_lock_slow(word) || self.look_for_a_while() || self.wait(u64::MAX, true);
     }
 
+    /// `try_lock_until`, in nanoseconds.
     #[cold]
-    fn lock_until(&self, word: u64, deadline: u64) -> bool {
-        self.try_lock_slow(word) || self.look_for_a_while() || self.wait(deadline, false)
+    pub(crate) fn lock_until(&self, deadline: u64) -> bool {
+        self.try_lock_slow(self.word.load()) || self.look_for_a_while() || self.wait(deadline, false)
     }
 
     /// A thread looks whether it becomes free soon, if nobody waits.
@@ -140,7 +134,7 @@ impl RawMutex {
             if word & WAITERS != 0 {
                 break;
             }
-            if self.step(word).is_some() && self.try_lock_slow(word) {
+            if step(word).is_some() && self.try_lock_slow(word) {
                 return true;
             }
             spin();
@@ -167,7 +161,7 @@ impl RawMutex {
         if tries > 0 {
             word &= !WOKEN;
         }
-        if let Some(word) = self.step(word) {
+        if let Some(word) = step(word) {
             self.word.unlock(word);
             return Some(SERVED);
         }
@@ -221,6 +215,12 @@ impl RawMutex {
         });
         if joint::has_plain(&self.places, word) { word | WAITERS } else { word & !WAITERS }
     }
+}
+
+/// The word when it is locked, if it is free. A fair one is not while somebody waits, but jointly.
+#[inline(always)]
+fn step(word: u64) -> Option<u64> {
+    (word & HELD == 0).then_some(word | HELD)
 }
 
 impl Default for RawMutex {
@@ -278,17 +278,11 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Instant = Instant;
 
     fn try_lock_for(&self, timeout: Duration) -> bool {
-        match self.word.take(FREE, HELD) {
-            Ok(_) => true,
-            Err(word) => self.lock_until(word, time::after(timeout)),
-        }
+        self.word.take(FREE, HELD).is_ok() || self.lock_until(time::after(timeout))
     }
 
     fn try_lock_until(&self, deadline: Instant) -> bool {
-        match self.word.take(FREE, HELD) {
-            Ok(_) => true,
-            Err(word) => self.lock_until(word, time::nanos(deadline)),
-        }
+        self.word.take(FREE, HELD).is_ok() || self.lock_until(time::nanos(deadline))
     }
 }
 
@@ -315,7 +309,7 @@ unsafe impl Source for RawMutex {
     /// Who waits for other things too is handed the mutex, and does not try.
     fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
         let mut word = self.word.lock();
-        if let Some(locked) = self.step(word) {
+        if let Some(locked) = step(word) {
             if claim() {
                 place.note.set(SERVED);
                 word = locked;

@@ -84,7 +84,7 @@ unsafe impl Sync for RawRwLock {}
 /// What somebody wants: in a place's note.
 #[derive(Clone, Copy)]
 #[repr(usize)]
-enum Want {
+pub(crate) enum Want {
     Read,
     Write,
     Upgradable,
@@ -133,7 +133,7 @@ impl Want {
 
 /// How long to wait.
 #[derive(Clone, Copy)]
-enum Until {
+pub(crate) enum Until {
     /// It is no point of cancellation.
     TheEnd,
     /// It is one.
@@ -156,8 +156,9 @@ impl RawRwLock {
         RawRwLock { word: Word::new(FREE), places: Places::new() }
     }
 
+    /// False when the deadline has passed.
     #[inline(always)]
-    fn lock(&self, want: Want, until: Until) -> bool {
+    pub(crate) fn lock(&self, want: Want, until: Until) -> bool {
         let (from, to) = want.usual();
         match self.word.take(from, to) {
             Ok(_) => true,

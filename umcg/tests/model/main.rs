@@ -17,11 +17,19 @@ mod tso;
 #[cfg(shuttle)]
 mod futex;
 #[cfg(shuttle)]
+mod condvar;
+#[cfg(shuttle)]
+mod event;
+#[cfg(shuttle)]
 mod idle;
+#[cfg(shuttle)]
+mod joint;
 #[cfg(shuttle)]
 #[path = "../../../umcg-core/tests/model/kernel.rs"]
 #[allow(dead_code, reason = "it has signals too")]
 mod kernel;
+#[cfg(shuttle)]
+mod mutex;
 #[cfg(shuttle)]
 mod park;
 #[cfg(shuttle)]
@@ -42,15 +50,32 @@ mod select {
     pub(crate) mod operation;
 }
 #[cfg(shuttle)]
+mod rwlock;
+#[cfg(shuttle)]
 mod semaphore;
 #[cfg(shuttle)]
 #[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]
 #[path = "../../src/sync"]
 mod sync {
     pub(crate) mod any;
+    pub(crate) mod condvar;
+    pub(crate) mod event;
+    pub(crate) mod joint;
+    pub(crate) mod mutex;
+    pub(crate) mod objects;
+    pub(crate) mod rwlock;
     pub(crate) mod semaphore;
+    pub(crate) mod word;
     pub(crate) use any::any;
     pub(crate) use semaphore::Semaphore;
+
+    shuttle::lazy_static! {
+        static ref JOINT_LOCK: crate::rt::spin::Spin<()> = crate::rt::spin::Spin::new(());
+    }
+
+    fn joint_lock() -> &'static crate::rt::spin::Spin<()> {
+        &JOINT_LOCK
+    }
 }
 #[cfg(shuttle)]
 mod system;
@@ -69,7 +94,9 @@ mod tube {
             crate::rt::sync::spin();
         }
 
-        pub(super) fn look_while(_: impl Fn() -> bool) {}
+        pub(super) fn look_while(_: impl Fn() -> bool) -> bool {
+            false
+        }
     }
     pub(crate) mod slots;
     pub(crate) mod waiting;

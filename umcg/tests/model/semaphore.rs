@@ -8,10 +8,10 @@ use shuttle::sync::atomic::Ordering::SeqCst;
 use shuttle::thread::{self, JoinHandle};
 
 /// The deadline of those that have one.
-const SOON: u64 = 10;
+pub(crate) const SOON: u64 = 10;
 
 /// A task of its own that does something with the semaphores.
-fn party<R: Send + 'static>(is_worker: bool, f: impl FnOnce() -> R + Send + 'static) -> (&'static Task, JoinHandle<R>) {
+pub(crate) fn party<R: Send + 'static>(is_worker: bool, f: impl FnOnce() -> R + Send + 'static) -> (&'static Task, JoinHandle<R>) {
     let task = task::make(is_worker);
     (
         task,
