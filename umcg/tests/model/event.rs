@@ -96,7 +96,8 @@ fn a_revoked_wait_takes_nothing() {
 fn any_takes_one_of_two() {
     check(|| {
         let pair = [leak(Event::auto(false)), leak(Event::auto(false))];
-        let parties: Vec<_> = (0..2).map(|_| party(true, move || assert!(any(&[pair[0], pair[1]], u64::MAX).is_ok())).1).collect();
+        let parties: Vec<_> =
+            (0..2).map(|_| party(true, move || assert!(any(&[pair[0], pair[1]], u64::MAX).is_ok())).1).collect();
         let setters = pair.map(|event| party(true, || event.set()).1);
         parties.into_iter().chain(setters).for_each(|party| party.join().unwrap());
         assert!(!pair[0].is_set() && !pair[1].is_set());

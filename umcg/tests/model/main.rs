@@ -15,11 +15,11 @@
 mod tso;
 
 #[cfg(shuttle)]
-mod futex;
-#[cfg(shuttle)]
 mod condvar;
 #[cfg(shuttle)]
 mod event;
+#[cfg(shuttle)]
+mod futex;
 #[cfg(shuttle)]
 mod idle;
 #[cfg(shuttle)]

@@ -38,11 +38,7 @@ impl Room {
         self.enter();
         thread::yield_now();
         self.leave();
-        if hands_over {
-            unsafe { self.mutex.unlock_fair() }
-        } else {
-            unsafe { self.mutex.unlock() }
-        }
+        if hands_over { unsafe { self.mutex.unlock_fair() } } else { unsafe { self.mutex.unlock() } }
     }
 }
 
@@ -88,9 +84,7 @@ fn handed(is_fair: bool) {
     while task.left.load(SeqCst) == 0 {
         thread::yield_now();
     }
-    unsafe {
-        if is_fair { room.mutex.unlock() } else { room.mutex.unlock_fair() }
-    }
+    unsafe { if is_fair { room.mutex.unlock() } else { room.mutex.unlock_fair() } }
     let (_, late) = party(true, || {
         if room.mutex.try_lock() {
             assert_eq!(room.count.load(SeqCst), 1, "overtaken");
@@ -168,7 +162,8 @@ fn one_of_two(is_fair: bool, is_worker: bool) {
                     rooms[1].mutex.lock();
                     1
                 }
-                n => any(&[&Of(rooms[n - 1]), &Of(rooms[2 - n])], u64::MAX).map_or(2, |index| if n == 1 { index } else { 1 - index }),
+                n => any(&[&Of(rooms[n - 1]), &Of(rooms[2 - n])], u64::MAX)
+                    .map_or(2, |index| if n == 1 { index } else { 1 - index }),
             };
             rooms[which].pass(false);
         })

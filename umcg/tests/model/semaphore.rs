@@ -11,7 +11,10 @@ use shuttle::thread::{self, JoinHandle};
 pub(crate) const SOON: u64 = 10;
 
 /// A task of its own that does something with the semaphores.
-pub(crate) fn party<R: Send + 'static>(is_worker: bool, f: impl FnOnce() -> R + Send + 'static) -> (&'static Task, JoinHandle<R>) {
+pub(crate) fn party<R: Send + 'static>(
+    is_worker: bool,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> (&'static Task, JoinHandle<R>) {
     let task = task::make(is_worker);
     (
         task,
