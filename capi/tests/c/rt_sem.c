@@ -104,10 +104,10 @@ static int is_done(struct waiter *waiter)
     return __atomic_load_n(&waiter->done, __ATOMIC_ACQUIRE);
 }
 
-/* Returns when somebody stands in the queue of a strong semaphore that has a wakeup. */
-static void await_waiter(Sem *s)
+/* Returns when somebody stands in the queue of a strong semaphore that has a wakeup, or `waiter` has given up already. */
+static void await_waiter(Sem *s, struct waiter *waiter)
 {
-    while (umcg_sem_try_acquire(s) == 0) {
+    while (!is_done(waiter) && umcg_sem_try_acquire(s) == 0) {
         CHECK("back", umcg_sem_release(s, 1) == 0);
         umcg_sleep_ns(50000);
     }
@@ -125,7 +125,7 @@ static void order(int thread)
         MUST(pthread_create(&first, NULL, waits, &large) == 0);
     else
         worker = spawn(waits, &large);
-    await_waiter(&s);
+    await_waiter(&s, &large);
     late.deadline = in_ms(2);
     joined(spawn(waits, &late));
     CHECK("the wakeup is kept for the first", late.error == ETIMEDOUT && umcg_sem_available(&s) == 1);
@@ -145,12 +145,12 @@ static void order(int thread)
     joined(second);
     CHECK("none is left", small.error == 0 && umcg_sem_available(&s) == 0);
 
-    /* The first gives up: the next is served by what it waited for. */
+    /* The first gives up, perhaps before it is seen to wait: the next is served by what it waited for. */
     upsem(&s);
     large.deadline = in_ms(20);
     large.done = small.done = 0;
     worker = spawn(waits, &large);
-    await_waiter(&s);
+    await_waiter(&s, &large);
     second = spawn(waits, &small);
     joined(worker);
     joined(second);
@@ -462,7 +462,7 @@ static void *closed(void *arg)
         waiters[i].done = waiters[i].error = 0;
         workers[i] = spawn(waits, &waiters[i]);
     }
-    await_waiter(&s);
+    await_waiter(&s, &waiters[0]);
     CHECK("close", umcg_sem_close(&s) == 0 && umcg_sem_close(&s) == 0);
     for (int i = 0; i < 4; i++) {
         joined(workers[i]);
