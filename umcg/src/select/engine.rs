@@ -23,6 +23,11 @@ pub(crate) trait Set {
     /// What the source is told of the caller.
     fn note(&self, index: usize) -> usize;
 
+    /// All are going to be waited for. Returns when one is done by itself, in nanoseconds.
+    fn prepare(&self) -> u64 {
+        u64::MAX
+    }
+
     /// The caller was served, with this note. False when that was no more than a hint, and all is to be looked at again.
     fn finish(&self, index: usize, note: usize) -> bool;
 }
@@ -54,13 +59,8 @@ pub(crate) fn any(set: &impl Set, start: usize, reason: &'static &'static str, d
             return Some(index);
         }
         let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, start, waiter, served);
-        let leave = |served: &mut ClaimedList| {
-            for index in 0..set.len() {
-                if let Some(source) = set.source(index) {
-                    source.leave(set.place(index), served);
-                }
-            }
-        };
+        let leave = |served: &mut ClaimedList| leave_all(set, served);
+        let deadline = deadline.min(set.prepare());
         let End::Served(index) = wait::many(reason, deadline, enter, leave) else { return None };
         if set.finish(index, set.place(index).note.get()) {
             return Some(index);
@@ -68,8 +68,16 @@ pub(crate) fn any(set: &impl Set, start: usize, reason: &'static &'static str, d
     }
 }
 
+pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
+    for index in 0..set.len() {
+        if let Some(source) = set.source(index) {
+            source.leave(set.place(index), served);
+        }
+    }
+}
+
 /// False when the caller has claimed itself, for what was there.
-fn enter_all(set: &impl Set, start: usize, waiter: &Waiter, served: &mut ClaimedList) -> bool {
+pub(crate) fn enter_all(set: &impl Set, start: usize, waiter: &Waiter, served: &mut ClaimedList) -> bool {
     for index in rotated(set.len(), start) {
         let Some(source) = set.source(index) else { continue };
         let place = set.place(index);

@@ -1,6 +1,7 @@
-//! Waiting for whichever of many things comes first: over semaphores, tubes, locks, events, the ends of workers, times, and objects of one's own.
+//! Waiting for whichever of many things comes first: over semaphores, tubes, locks, events, the ends of workers, times, file descriptors, and objects of one's own.
 //!
-//! What is waited for is an *operation*: [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`], [`taking`], and so on. Exactly one of them is done,
+//! What is waited for is an *operation*: [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`],
+//! [`readable`] and [`writable`], [`taking`], and so on. Exactly one of them is done,
 //! and the others are as if nobody had asked: nothing is taken and put back, nothing is lost when the wait is cancelled, no wake-up goes astray. The macro
 //! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`] for any number. An operation keeps what it needs for its wait, and can be used again.
 //!
@@ -21,12 +22,15 @@ mod custom;
 pub(crate) mod engine;
 mod macros;
 pub(crate) mod operation;
+mod ready;
 
 pub use custom::{Taking, Waitable, Waiters, taking, wait_for};
 pub use operation::{Operation, Selectable, Timer, after, at};
+pub use ready::{Readiness, readable, writable};
 
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
+use operation::Parts;
 use std::time::{Duration, Instant};
 
 const REASON: &&str = &"select";
@@ -86,7 +90,6 @@ impl Select {
 
     fn wait_nanos(self, operations: &mut [impl Selectable], deadline: u64) -> Option<usize> {
         let set = Operations(operations);
-        let deadline = set.0.iter().fold(deadline, |deadline, operation| deadline.min(operation.deadline()));
         engine::any(&set, self.start(set.0.len()), REASON, deadline).or_else(|| set.due())
     }
 
@@ -120,6 +123,10 @@ impl<S: Selectable> engine::Set for Operations<'_, S> {
 
     fn note(&self, index: usize) -> usize {
         self.0[index].note()
+    }
+
+    fn prepare(&self) -> u64 {
+        self.0.iter().map(Parts::prepare).fold(u64::MAX, u64::min)
     }
 
     fn finish(&self, index: usize, note: usize) -> bool {

@@ -29,6 +29,12 @@ pub trait Parts {
     fn deadline(&self) -> u64 {
         u64::MAX
     }
+
+    /// It is going to be waited for, by a caller that stands nowhere yet. Returns the deadline.
+    #[doc(hidden)]
+    fn prepare(&self) -> u64 {
+        self.deadline()
+    }
 }
 
 /// Something that one can [select](super::Select), beside others.
@@ -60,6 +66,11 @@ impl<P: Parts + ?Sized> Parts for &mut P {
     #[inline]
     fn deadline(&self) -> u64 {
         (**self).deadline()
+    }
+
+    #[inline]
+    fn prepare(&self) -> u64 {
+        (**self).prepare()
     }
 }
 

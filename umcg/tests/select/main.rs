@@ -3,6 +3,7 @@
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
 
+mod descriptors;
 mod ends;
 mod objects;
 mod semaphores;

@@ -25,6 +25,7 @@ pub(crate) mod source;
 pub(crate) mod uring;
 
 use crate::rt::Handle;
+use crate::rt::wait::{self, ClaimedList};
 use epoll::Epoll;
 use rustix::event::epoll::EventFlags;
 use source::Source;
@@ -171,11 +172,12 @@ impl Driver {
         if shared.born != pool::forks() || shared.polling.load(Relaxed) || shared.polling.swap(true, Acquire) {
             return false;
         }
-        let mut woken = Batch::new();
+        let mut woken = Woken { parked: Batch::new(), told: ClaimedList::new() };
         shared.collect(timeout, asleep, &mut woken);
         // ORDERING(polling.2): Release, pairs with polling.1.
         shared.polling.store(false, Release);
-        woken.unpark();
+        woken.parked.unpark();
+        resume(woken.told);
         true
     }
 
@@ -195,16 +197,18 @@ impl Driver {
         if self.0.born != pool::forks() {
             return;
         }
+        let mut told = ClaimedList::new();
         for slab in pool::all() {
             for source in slab {
-                source.driver_gone(self, &mut Handle::unpark);
+                source.driver_gone(self, &mut Handle::unpark, &mut told);
             }
         }
+        resume(told);
     }
 }
 
 impl Shared {
-    fn collect(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool, woken: &mut Batch) {
+    fn collect(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool, woken: &mut Woken) {
         let mut timeout = timeout;
         let blocking = timeout != Some(Duration::ZERO);
         if blocking {
@@ -216,11 +220,12 @@ impl Shared {
                 timeout = Some(Duration::ZERO);
             }
         }
+        let Woken { parked, told } = woken;
         let mut completions = false;
         if blocking || self.sources.load(Relaxed) != 0 {
             completions = self.epoll.wait(timeout, &mut |key, flags| {
                 if let Some(source) = Source::of_key(key) {
-                    source.report(flags, &mut |handle| woken.push(handle));
+                    source.report(flags, &mut |handle| parked.push(handle), told);
                 }
             });
         }
@@ -230,7 +235,7 @@ impl Shared {
         }
         // The completion of a cancellation may be there when nothing is under way any more.
         if let Some(ring) = self.ring.as_ref().filter(|ring| completions || ring.is_busy()) {
-            ring.reap(None, &mut |handle| woken.push(handle));
+            ring.reap(None, &mut |handle| parked.push(handle));
         }
     }
 }
@@ -254,7 +259,19 @@ fn asked(kind: DriverKind) -> io::Result<DriverKind> {
     }
 }
 
-/// Who is to be unparked when the poll's lock is free again.
+/// Who is to go on when the poll's lock is free again.
+struct Woken {
+    parked: Batch,
+    /// Claimed: they waited for other things, too.
+    told: ClaimedList,
+}
+
+/// Makes them go on, whoever the caller is.
+fn resume(claimed: ClaimedList) {
+    wait::undisturbed(|served| *served = claimed);
+}
+
+/// Who is to be unparked then.
 struct Batch {
     handles: [MaybeUninit<Handle>; Batch::SIZE],
     count: usize,

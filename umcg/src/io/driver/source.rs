@@ -21,11 +21,12 @@
 //!   reports changes the state before it looks at slot and list. One of them sees the other (quartet `ready`).
 //! - S4. Nobody but the waiter itself takes it out of the slot or list, and does so before its stack frame goes, also when `park` unwinds. The
 //!   poller only reads them: what it unparks may have left since, and then wakes for nothing.
+//!   A `select` stands in a queue instead ([`Source::enter`]), by the same rule; whoever reports claims it there, for a hint.
 //! - S5. Sources are never freed, only recycled. A report carries the generation of the source it was armed with; one that comes late all the
 //!   same makes its new owner try once for nothing, and keeps "closed" from sparing it system calls.
 //!
-//! Who may touch what: `state`, `slots`, `others` anybody; `more` under its lock; arming, and the driver, under `registration`.
-//! `registration` is taken before `more`, and both before no other lock.
+//! Who may touch what: `state`, `slots`, `others` anybody; `more` and `selects` under their locks; arming, and the driver, under `registration`.
+//! `registration` is taken before `more` or `selects`, and all before no other lock.
 //!
 //! Not chosen: *clearing the bit before the system call* instead of after it: a locked operation as well, and another one to set it
 //! again after a full read. *Registering both directions at once*: a Unix socket reports room to write after each message that its
@@ -34,11 +35,14 @@
 use super::{Driver, pool};
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
+use crate::rt::spin::Spin;
+use crate::rt::wait::{ClaimedList, Place as Stand, Places};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use umcg_core::context::local::Hold;
 use umcg_core::context::lock::HoldLock;
 
 /// Which way data goes.
@@ -96,12 +100,15 @@ unsafe impl Send for Waiters {}
 pub(crate) struct Source {
     state: AtomicU64,
     slots: [AtomicPtr<()>; 2],
+    /// How many stand in `more` and in `selects`.
     others: AtomicU32,
     generation: AtomicU32,
     /// The process that it was handed out in, as [`pool::forks`] counts them.
     born: AtomicU32,
     more: HoldLock<Waiters>,
     registration: HoldLock<Option<Driver>>,
+    /// Those that wait for other things, too. In a place's note: the direction.
+    selects: Spin<Places>,
 }
 
 /// Takes the handles of who is to be unparked.
@@ -117,6 +124,7 @@ impl Source {
             born: AtomicU32::new(0),
             more: HoldLock::new(Waiters(None)),
             registration: HoldLock::new(None),
+            selects: Spin::new(Places::new()),
         }
     }
 
@@ -239,19 +247,39 @@ impl Source {
         self.state.load(Acquire) & direction.armed() != 0
     }
 
-    /// The kernel reports: `wake` gets those who wait for it.
-    pub(super) fn report(&self, events: EventFlags, wake: Wake<'_>) {
+    /// Puts the place of a `select` into the queue, with the direction in its note. True if that direction may be tried now: then it is perhaps told, perhaps not.
+    ///
+    /// # Safety
+    /// The place stays where it is until it has left the queue.
+    pub(crate) unsafe fn enter(&self, place: &Stand, direction: Direction) -> bool {
+        // SAFETY: passed on.
+        unsafe { self.selects.lock().push(place, false) };
+        // ORDERING(ready.1): SeqCst, quartet with ready.2, ready.3, ready.4.
+        self.others.fetch_add(1, SeqCst);
+        // ORDERING(ready.2): as in `wait`.
+        self.state.load(SeqCst) & direction.ready() != 0
+    }
+
+    /// Takes a place out of the queue that was entered, once. False if it stands in there no more.
+    pub(crate) fn leave(&self, place: &Stand) -> bool {
+        let left = self.selects.lock().remove(place);
+        self.others.fetch_sub(1, Relaxed);
+        left
+    }
+
+    /// The kernel reports: `wake` gets those who wait for it, and `told` those who wait for other things as well.
+    pub(super) fn report(&self, events: EventFlags, wake: Wake<'_>, told: &mut ClaimedList) {
         let bits = state_bits(events);
         self.set(|state| (state | bits).wrapping_add(TICK));
         for direction in [Direction::Read, Direction::Write] {
             if bits & direction.ready() != 0 {
-                self.call(direction, wake);
+                self.call(direction, wake, told);
             }
         }
     }
 
     /// The driver ends: nobody is armed any more, and all try again, with the driver that they find then.
-    pub(super) fn driver_gone(&self, gone: &Driver, wake: Wake<'_>) {
+    pub(super) fn driver_gone(&self, gone: &Driver, wake: Wake<'_>, told: &mut ClaimedList) {
         let mut registration = self.registration.lock();
         if !registration.as_ref().is_some_and(|driver| driver.is(gone)) {
             return;
@@ -259,8 +287,8 @@ impl Source {
         *registration = None;
         self.set(|state| (state & !ARMED | READY).wrapping_add(TICK));
         drop(registration);
-        self.call(Direction::Read, wake);
-        self.call(Direction::Write, wake);
+        self.call(Direction::Read, wake, told);
+        self.call(Direction::Write, wake, told);
     }
 
     fn set(&self, f: impl Fn(u64) -> u64) {
@@ -269,9 +297,9 @@ impl Source {
         let _ = self.state.fetch_update(SeqCst, Relaxed, |state| Some(f(state)));
     }
 
-    /// Tells `wake` who waits for `direction`.
+    /// Tells `wake` and `told` who waits for `direction`.
     #[inline]
-    fn call(&self, direction: Direction, wake: Wake<'_>) {
+    fn call(&self, direction: Direction, wake: Wake<'_>, told: &mut ClaimedList) {
         // ORDERING(ready.4): SeqCst, quartet with ready.1, ready.2, ready.3.
         let first = self.slots[direction as usize].load(SeqCst);
         if !first.is_null() {
@@ -281,6 +309,7 @@ impl Source {
         // ORDERING(ready.4)
         if self.others.load(SeqCst) != 0 {
             self.call_others(direction, wake);
+            self.claim_selects(direction, told);
         }
     }
 
@@ -295,6 +324,16 @@ impl Source {
             if complete {
                 return;
             }
+        }
+    }
+
+    /// Those that stand in the queue. They go on when the caller has no lock.
+    #[cold]
+    fn claim_selects(&self, direction: Direction, told: &mut ClaimedList) {
+        let _hold = Hold::begin();
+        let places = self.selects.lock();
+        while let Some(claimed) = places.claim_where(|place| place.note.get() == direction as usize) {
+            told.push(claimed);
         }
     }
 
