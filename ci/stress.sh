@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stress (umcg/tests/stress, umcg/tests/rt_stress), with thread workers that move and that stay, optimised and not, two processes at a time so that the kernel
+# Stress (umcg/tests/stress, umcg/tests/rt_stress, umcg/tests/sync_stress), with thread workers that move and that stay, optimised and not, two processes at a time so that the kernel
 # preempts at odd moments; and the memory of a million idle workers. First the stress tests have to find planted bugs.
 #
 #   ci/stress.sh [SECONDS]      how long each of the tests goes on in each process; 10 where not given
@@ -16,7 +16,7 @@ say() {
     echo "stress.sh: $*" >&2
 }
 
-# What is run: the stress of servers, or that of the runtime.
+# What is run: the stress of servers, that of the runtime, or that of synchronisation.
 target=stress
 
 # stress SETTING SECONDS OPTIONS...: the target's tests with a variable set, in the current folder.
@@ -83,6 +83,16 @@ planted "an unpark that is not remembered" umcg/src/rt/park.rs \
     's/if state == EMPTY { NOTIFIED } else { state }/state/'
 pair "the runtime, optimised" UMCG_NO_MEMBARRIER=1 --release
 pair "the runtime, not optimised" UMCG_NO_GUARD_INSTALL=1
+
+target=sync_stress
+planted "a wakeup that is lost as its time is over" umcg/src/sync/semaphore.rs \
+    's/Some(_) => return Ok(()),/Some(_) if time::now() < deadline => return Ok(()),\n                Some(_) => return Err(AcquireError::TimedOut),/'
+planted "one that goes from the front, and leaves the others waiting" umcg/src/sync/semaphore.rs \
+    '/    fn leave(&self/,/^    }/ s/if left {/if false {/'
+planted "a message that is sent, and given back as its time is over" umcg/src/tube/ends.rs \
+    '/fn send_until/,/^    }/ { s/Ok(()) => {/Ok(()) if time::now() < deadline => {/; s/Err(why) => Err(SendTimeoutError::new(why, message))/sent => Err(SendTimeoutError::new(sent.err().unwrap_or(super::waiting::Refused::Late), message))/ }'
+pair "synchronisation, optimised" UMCG_NO_MEMBARRIER=1 --release
+pair "synchronisation, not optimised" UMCG_NO_GUARD_INSTALL=1
 
 say "a million idle workers"
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory -- --nocapture

@@ -10,42 +10,18 @@
 #[allow(dead_code, reason = "shared with the stress of servers")]
 #[path = "../stress/harness.rs"]
 mod harness;
+#[allow(dead_code, reason = "shared with the stress of synchronisation")]
+#[path = "../stress/runtime.rs"]
+mod runtime;
 mod works;
 mod world;
 
 use harness::{Noise, Rng, SIGNALS, Signals, Watchdog};
+use runtime::{NOT_JOINED, Shape, build, servers};
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use umcg::Runtime;
-use umcg::rt::DriverKind;
-use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority, Weighted};
-use world::{Shape, World};
-
-fn build(shape: &Shape) -> Runtime {
-    let builder = Runtime::builder().servers(shape.servers).name("stress").stack_size(128 << 10);
-    let builder = builder.preemption(shape.preemption.then_some(Duration::from_millis(2)));
-    let builder = match shape.scheduler {
-        1 => builder.scheduler(Fifo::new()),
-        2 => builder.scheduler(Priority::new()),
-        3 => builder.scheduler(EarliestDeadline::new()),
-        4 => builder.scheduler(Weighted::new(&[1, 5, 2])),
-        _ => builder,
-    };
-    let driver = if shape.ring { DriverKind::Auto } else { DriverKind::Epoll };
-    builder.driver(driver).build().unwrap()
-}
-
-/// The kernel threads of the round's runtime.
-fn servers() -> Vec<i32> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let ours =
-        |tid: &i32| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).is_ok_and(|name| name.starts_with("stress-"));
-    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).filter(ours).collect()
-}
-
-/// What a dump says if there is a worker that has ended and was not recycled.
-const NOT_JOINED: &str = "not joined";
+use world::World;
 
 fn round(seed: u64) {
     let mut rng = Rng::new(seed, 0);

@@ -1,67 +1,10 @@
 //! What a round shares.
 
-use crate::harness::{Dump, Rng, SIGNALS, progress};
+use crate::harness::{Dump, Rng, progress};
+use crate::runtime::{Kind, Shape};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
-use umcg::{Builder, Handle, JoinHandle, Runtime, Scope, ScopedJoinHandle};
-
-/// Whose thread-local storage a worker has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Full,
-    Light,
-}
-
-impl Kind {
-    pub(crate) fn spawn<R: Send + 'static>(self, builder: &Builder<'_>, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        match self {
-            Kind::Full => builder.spawn(f).unwrap(),
-            Kind::Light => unsafe { builder.spawn_light(f) }.unwrap(),
-        }
-    }
-
-    pub(crate) fn spawn_on<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        match self {
-            Kind::Full => on.spawn(f),
-            Kind::Light => unsafe { on.spawn_light(f) },
-        }
-    }
-
-    pub(crate) fn spawn_in<'s, R: Send + 's>(
-        self,
-        scope: &'s Scope<'s, '_>,
-        f: impl FnOnce() -> R + Send + 's,
-    ) -> ScopedJoinHandle<'s, R> {
-        match self {
-            Kind::Full => scope.spawn(f),
-            Kind::Light => unsafe { scope.spawn_light(f) },
-        }
-    }
-}
-
-/// What a round is like.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) servers: usize,
-    pub(crate) scheduler: u64,
-    pub(crate) ring: bool,
-    pub(crate) preemption: bool,
-    pub(crate) signals: bool,
-    pub(crate) roots: u64,
-}
-
-impl Shape {
-    pub(crate) fn new(rng: &mut Rng) -> Shape {
-        Shape {
-            servers: rng.pick(&[1, 1, 2, 2, 3, 4, 8]),
-            scheduler: rng.below(8),
-            ring: rng.one_in(2),
-            preemption: SIGNALS && rng.one_in(3),
-            signals: rng.one_in(2),
-            roots: 1 + rng.below(12),
-        }
-    }
-}
+use umcg::{Builder, Handle, Runtime};
 
 /// Who waits for somebody to set the flag, and to unpark it.
 struct Waiting(Handle, Arc<AtomicBool>);
@@ -114,20 +57,12 @@ impl World {
         Guard(self.clone())
     }
 
-    /// A light worker that may be preempted anywhere could not allocate.
     pub(crate) fn kind(&self, rng: &mut Rng) -> Kind {
-        if self.shape.preemption || rng.one_in(2) { Kind::Full } else { Kind::Light }
+        self.shape.kind(rng)
     }
 
     pub(crate) fn builder(&self, rng: &mut Rng) -> Builder<'static> {
-        let mut builder = Builder::new().priority(rng.below(256) as u8);
-        if rng.one_in(4) {
-            builder = builder.server(rng.below(self.shape.servers as u64 + 1) as usize);
-        }
-        if rng.one_in(4) {
-            builder = builder.deadline(std::time::Instant::now());
-        }
-        builder
+        self.shape.builder(rng)
     }
 
     /// Leaves the caller's handle to the storm; the flag is set before the unpark.
