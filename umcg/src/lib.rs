@@ -39,6 +39,7 @@ pub mod futex;
 pub mod io;
 mod light;
 pub mod net;
+pub mod nt;
 pub mod process;
 pub mod rt;
 pub mod select;

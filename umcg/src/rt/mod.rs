@@ -47,7 +47,7 @@ mod task;
 pub(crate) mod time;
 pub(crate) mod wait;
 mod watch;
-mod wheel;
+pub(crate) mod wheel;
 
 pub use crate::io::driver::DriverKind;
 pub use builder::{Runtime, RuntimeBuilder};

@@ -18,6 +18,7 @@ use super::word::Word;
 use crate::rt::time::{self, Elapsed};
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Source};
 use crate::select::operation::{Operation, Parts};
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -225,11 +226,11 @@ unsafe impl Joint for Event {
         &self.places
     }
 
-    fn is_there(&self, word: u64, _: Option<&Place>) -> bool {
+    fn is_there(&self, word: u64, _: usize, _: Option<&Place>) -> bool {
         word & SET != 0
     }
 
-    fn take(&self, word: u64) -> u64 {
+    fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
         step(word).unwrap_or(word)
     }
 }

@@ -21,17 +21,20 @@ use std::cell::Cell;
 use std::ptr;
 
 /// In the word of an object: there are joint places in its queue.
-pub(super) const JOINT: u64 = 1 << 62;
+pub(crate) const JOINT: u64 = 1 << 62;
 
 /// In the note of a joint place, with the address of its [`Set`].
 const IS_JOINT: usize = 1 << (usize::BITS - 1);
 
+/// So few objects are compared with each other, each with each.
+const FEW: usize = 16;
+
 /// The lock of all joint waits.
 #[must_use]
-pub(super) struct Held(#[allow(dead_code, reason = "has the lock")] SpinGuard<'static, ()>);
+pub(crate) struct Held(#[allow(dead_code, reason = "has the lock")] SpinGuard<'static, ()>);
 
 /// The caller is not preempted, and has no object's lock.
-pub(super) fn hold() -> Held {
+pub(crate) fn hold() -> Held {
     Held(super::joint_lock().lock())
 }
 
@@ -50,11 +53,11 @@ pub unsafe trait Joint: Queued {
     /// Its queue. The caller has its lock.
     fn queue(&self) -> &Places;
 
-    /// Whether what is wanted can be taken, with this word, by who stands at this place; or behind all others. The caller has its lock.
-    fn is_there(&self, word: u64, place: Option<&Place>) -> bool;
+    /// Whether what is wanted can be taken, with this word, by who stands at this place; or behind all others. The note is the member's. The caller has its lock.
+    fn is_there(&self, word: u64, note: usize, place: Option<&Place>) -> bool;
 
-    /// Takes it.
-    fn take(&self, word: u64) -> u64;
+    /// Takes it, for the member that has this note.
+    fn take(&self, word: u64, note: &Cell<usize>) -> u64;
 
     /// Whether nobody may wait for it any more. Who closes it claims those that wait, with the note [`NO_MORE`]. The caller has no lock but [`Held`].
     fn is_closed(&self) -> bool {
@@ -64,7 +67,7 @@ pub unsafe trait Joint: Queued {
 
 /// Takes the lock of an object that something will be given to.
 #[inline]
-pub(super) fn lock_to_give(object: &impl Joint) -> (u64, Option<Held>) {
+pub(crate) fn lock_to_give(object: &impl Joint) -> (u64, Option<Held>) {
     let word = object.lock();
     if word & JOINT == 0 { (word, None) } else { lock_to_give_slow(object, word) }
 }
@@ -78,7 +81,7 @@ fn lock_to_give_slow(object: &impl Joint, word: u64) -> (u64, Option<Held>) {
 
 /// Serves the queue of an object whose lock the caller has, by [`lock_to_give`]: plain places by `one`, in their order, until that says that those behind have to wait.
 #[inline(always)]
-pub(super) fn serve(
+pub(crate) fn serve(
     object: &impl Joint,
     word: &mut u64,
     held: Option<&Held>,
@@ -111,13 +114,13 @@ fn serve_jointly(
 }
 
 /// Whether somebody stands in the queue whom others have to stand behind. The caller has its lock; `word` tells whether there are joint places.
-pub(super) fn has_plain(queue: &Places, word: u64) -> bool {
+pub(crate) fn has_plain(queue: &Places, word: u64) -> bool {
     !queue.is_empty() && (word & JOINT == 0 || plain_before(queue, None))
 }
 
 /// Whether a plain place stands before this one, or anywhere.
 #[cold]
-pub(super) fn plain_before(queue: &Places, place: Option<&Place>) -> bool {
+pub(crate) fn plain_before(queue: &Places, place: Option<&Place>) -> bool {
     let mut next = queue.first();
     while let Some(at) = next.filter(|at| place.is_none_or(|place| !ptr::eq(*at, place))) {
         if at.note.get() & IS_JOINT == 0 {
@@ -140,41 +143,61 @@ fn has_joint(queue: &Places, held: &Held) -> bool {
 }
 
 /// One of the objects of a joint wait.
-pub(super) struct Member<'a> {
+pub(crate) struct Member<'a> {
     object: &'a dyn Joint,
     place: Place,
     /// The object's, while it is locked for this wait. Under [`Held`].
     word: Cell<u64>,
+    /// What it means, before and after, is the object's affair.
+    note: Cell<usize>,
 }
 
 impl<'a> Member<'a> {
-    pub(super) fn new(object: &'a dyn Joint) -> Member<'a> {
-        Member { object, place: Place::new(), word: Cell::new(0) }
+    pub(crate) fn new(object: &'a dyn Joint, note: usize) -> Member<'a> {
+        Member { object, place: Place::new(), word: Cell::new(0), note: Cell::new(note) }
+    }
+
+    pub(crate) fn note(&self) -> usize {
+        self.note.get()
+    }
+
+    fn is_there(&self, word: u64, is_queued: bool) -> bool {
+        self.object.is_there(word, self.note.get(), is_queued.then_some(&self.place))
+    }
+
+    fn take(&self, word: u64) -> u64 {
+        self.object.take(word, &self.note)
     }
 }
 
 /// One joint wait. Pinned to its frame as long as it stands anywhere.
-pub(super) struct Set<'a> {
+pub(crate) struct Set<'a> {
     members: &'a [Member<'a>],
 }
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     Taken,
     Closed,
     Late,
 }
 
 impl<'a> Set<'a> {
-    /// # Panics
-    /// When an object is in the list twice.
-    pub(super) fn new(members: &'a [Member<'a>]) -> Set<'a> {
-        for (index, member) in members.iter().enumerate() {
-            let again = members[..index].iter().any(|other| ptr::addr_eq(other.object, member.object));
-            assert!(!again, "wait_all: the same object twice");
-        }
-        Set { members }
+    /// None if an object is in the list twice.
+    pub(crate) fn new(members: &'a [Member<'a>]) -> Option<Set<'a>> {
+        let address = |member: &Member<'_>| ptr::from_ref(member.object).cast::<()>();
+        let is_twice = if members.len() <= FEW {
+            members
+                .iter()
+                .enumerate()
+                .any(|(index, member)| members[..index].iter().any(|other| address(other) == address(member)))
+        } else {
+            let mut addresses: Vec<_> = members.iter().map(address).collect();
+            addresses.sort_unstable();
+            addresses.windows(2).any(|pair| pair[0] == pair[1])
+        };
+        (!is_twice).then_some(Set { members })
     }
 
     /// That of a place; none if it is a plain one.
@@ -185,7 +208,7 @@ impl<'a> Set<'a> {
     }
 
     /// Takes everything if it is there. None if not; closed if one of them is.
-    pub(super) fn try_take(&self) -> Option<Ended> {
+    pub(crate) fn try_take(&self) -> Option<Ended> {
         wait::undisturbed(|_| {
             let _held = hold();
             let taken = self.lock_if_there(None, false);
@@ -197,28 +220,32 @@ impl<'a> Set<'a> {
     }
 
     /// Waits until everything is there, and takes it; until `deadline` at most. A point of cancellation. Switches.
-    pub(super) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Ended {
+    pub(crate) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Ended {
         let is_closed = Cell::new(false);
-        let enter = |waiter: &Waiter, _: &mut ClaimedList| {
-            let _held = hold();
-            self.enter(waiter);
-            if self.is_closed() {
-                is_closed.set(waiter.claim_itself(0));
-                return !is_closed.get();
-            }
-            // Nothing has come since the last place, as that takes the lock (J2).
-            if !self.lock_if_there(None, true) {
-                return true;
-            }
-            let is_mine = waiter.claim_itself(0);
-            self.unlock_first(self.members.len(), None, is_mine);
-            !is_mine
-        };
+        let enter = |waiter: &Waiter, _: &mut ClaimedList| !self.enter_or_claim(waiter, &is_closed);
         match wait::many(reason, deadline, enter, |_| self.leave()) {
             End::Late => Ended::Late,
             End::Served(index) if is_closed.get() || self.members[index].place.note.get() == NO_MORE => Ended::Closed,
             End::Served(_) => Ended::Taken,
         }
+    }
+
+    /// Stands in all queues. Or, if everything is there: takes it if the waiter can claim itself, with the index 0, and does nothing if not; true if it has claimed itself, for that or
+    /// as one of them `is_closed`.
+    pub(crate) fn enter_or_claim(&self, waiter: &Waiter, is_closed: &Cell<bool>) -> bool {
+        let _held = hold();
+        self.enter(waiter);
+        if self.is_closed() {
+            is_closed.set(waiter.claim_itself(0));
+            return is_closed.get();
+        }
+        // Nothing has come since the last place, as that takes the lock (J2).
+        if !self.lock_if_there(None, true) {
+            return false;
+        }
+        let is_mine = waiter.claim_itself(0);
+        self.unlock_first(self.members.len(), None, is_mine);
+        is_mine
     }
 
     fn is_closed(&self) -> bool {
@@ -236,7 +263,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    fn leave(&self) {
+    /// Leaves all queues. The caller is not preempted, and has no object's lock.
+    pub(crate) fn leave(&self) {
         let held = hold();
         for member in self.members {
             let word = member.object.lock();
@@ -249,13 +277,14 @@ impl<'a> Set<'a> {
 
     /// Serves it at one of its places, if everything is there.
     fn serve(&self, object: &dyn Joint, place: &Place, word: &mut u64, served: &mut ClaimedList) {
-        if !object.is_there(*word, Some(place)) || !self.lock_if_there(Some(object), true) {
+        let Some(member) = self.members.iter().find(|member| ptr::eq(&member.place, place)) else { return };
+        if !member.is_there(*word, true) || !self.lock_if_there(Some(object), true) {
             return;
         }
         let claimed = object.queue().claim(place);
         self.unlock_first(self.members.len(), Some(object), claimed.is_some());
         if let Some(claimed) = claimed {
-            *word = object.take(*word);
+            *word = member.take(*word);
             served.push(claimed);
         }
     }
@@ -264,7 +293,7 @@ impl<'a> Set<'a> {
     fn lock_if_there(&self, locked: Option<&dyn Joint>, is_queued: bool) -> bool {
         for (index, member) in self.others(locked) {
             member.word.set(member.object.lock());
-            if !member.object.is_there(member.word.get(), is_queued.then_some(&member.place)) {
+            if !member.is_there(member.word.get(), is_queued) {
                 self.unlock_first(index + 1, locked, false);
                 return false;
             }
@@ -276,7 +305,7 @@ impl<'a> Set<'a> {
     fn unlock_first(&self, count: usize, locked: Option<&dyn Joint>, takes: bool) {
         for (_, member) in self.others(locked).take_while(|(index, _)| *index < count) {
             let word = member.word.get();
-            member.object.unlock(if takes { member.object.take(word) } else { word });
+            member.object.unlock(if takes { member.take(word) } else { word });
         }
     }
 

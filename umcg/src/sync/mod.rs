@@ -7,7 +7,7 @@ mod any;
 mod barrier;
 mod condvar;
 mod event;
-mod joint;
+pub(crate) mod joint;
 mod mutex;
 mod objects;
 mod once;
@@ -15,7 +15,7 @@ mod once_lock;
 mod rwlock;
 mod semaphore;
 mod wait_group;
-mod word;
+pub(crate) mod word;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
 pub use barrier::{Barrier, BarrierWaitResult};

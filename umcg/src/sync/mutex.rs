@@ -338,12 +338,12 @@ unsafe impl Joint for RawMutex {
         &self.places
     }
 
-    fn is_there(&self, word: u64, _: Option<&Place>) -> bool {
+    fn is_there(&self, word: u64, _: usize, _: Option<&Place>) -> bool {
         // Nobody waits for a free one that is fair, and others may be overtaken.
         word & HELD == 0
     }
 
-    fn take(&self, word: u64) -> u64 {
+    fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
         word | HELD
     }
 }

@@ -248,7 +248,7 @@ pub fn wait_all_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<()
 /// As [`wait_all`].
 pub fn try_wait_all(objects: &[&dyn Object]) -> Result<(), TryAcquireError> {
     let members = members(objects);
-    match Set::new(&members).try_take() {
+    match set(&members).try_take() {
         Some(Ended::Closed) => Err(TryAcquireError::Closed),
         Some(_) => Ok(()),
         None => Err(TryAcquireError::Empty),
@@ -257,7 +257,7 @@ pub fn try_wait_all(objects: &[&dyn Object]) -> Result<(), TryAcquireError> {
 
 pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireError> {
     let members = members(objects);
-    let set = Set::new(&members);
+    let set = set(&members);
     match set.try_take().unwrap_or_else(|| set.wait(ALL, deadline)) {
         Ended::Taken => Ok(()),
         Ended::Closed => Err(AcquireError::Closed),
@@ -266,5 +266,9 @@ pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireE
 }
 
 fn members<'a>(objects: &'a [&'a dyn Object]) -> Box<[Member<'a>]> {
-    objects.iter().map(|object| Member::new(object.joint())).collect()
+    objects.iter().map(|object| Member::new(object.joint(), 0)).collect()
+}
+
+fn set<'a>(members: &'a [Member<'a>]) -> Set<'a> {
+    Set::new(members).unwrap_or_else(|| panic!("wait_all: the same object twice"))
 }

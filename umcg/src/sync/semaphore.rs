@@ -477,12 +477,12 @@ unsafe impl Joint for Semaphore {
         &self.places
     }
 
-    fn is_there(&self, word: u64, place: Option<&Place>) -> bool {
+    fn is_there(&self, word: u64, _: usize, place: Option<&Place>) -> bool {
         let is_its_turn = || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
         word & CLOSED == 0 && word & COUNT > 0 && (word & (WAITERS | BARGING) != WAITERS || is_its_turn())
     }
 
-    fn take(&self, word: u64) -> u64 {
+    fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
         word - 1
     }
 

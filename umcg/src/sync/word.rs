@@ -7,54 +7,54 @@ use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
 use crate::rt::wait::{self, Places};
 
 /// Somebody has the lock.
-pub(super) const LOCKED: u64 = 1 << 63;
+pub(crate) const LOCKED: u64 = 1 << 63;
 
 /// How often the lock is looked at before other threads may run.
 const LOOKS: u32 = 100;
 
 #[derive(Default)]
-pub(super) struct Word(AtomicU64);
+pub(crate) struct Word(AtomicU64);
 
 impl Word {
-    pub(super) const fn new(word: u64) -> Word {
+    pub(crate) const fn new(word: u64) -> Word {
         Word(AtomicU64::new(word))
     }
 
     #[inline(always)]
-    pub(super) fn load(&self) -> u64 {
+    pub(crate) fn load(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
     /// The word, and what was done before it became so.
     #[inline(always)]
-    pub(super) fn see(&self) -> u64 {
+    pub(crate) fn see(&self) -> u64 {
         // ORDERING(word.1): Acquire, pairs with word.2.
         self.0.load(Acquire)
     }
 
     /// A step that takes something: what was done before it was given is seen. Neither word is locked. The error is the word as it is.
     #[inline(always)]
-    pub(super) fn take(&self, from: u64, to: u64) -> Result<u64, u64> {
+    pub(crate) fn take(&self, from: u64, to: u64) -> Result<u64, u64> {
         // ORDERING(word.1): Acquire, pairs with word.2.
         self.0.compare_exchange(from, to, Acquire, Relaxed)
     }
 
     /// A step that gives something: who takes it sees what was done before. As [`Word::take`].
     #[inline(always)]
-    pub(super) fn give(&self, from: u64, to: u64) -> Result<u64, u64> {
+    pub(crate) fn give(&self, from: u64, to: u64) -> Result<u64, u64> {
         // ORDERING(word.2): Release, pairs with word.1. Steps of others in between do not break the sequence, nor does a holder of the lock, who has seen it.
         self.0.compare_exchange(from, to, Release, Relaxed)
     }
 
     /// Takes by `step`, from this word or what it is by then, as long as there is a step. The error is the word for which there is none.
     #[inline]
-    pub(super) fn take_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+    pub(crate) fn take_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         self.change(word, step, Word::take)
     }
 
     /// Gives, likewise.
     #[inline]
-    pub(super) fn give_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+    pub(crate) fn give_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         self.change(word, step, Word::give)
     }
 
@@ -88,7 +88,7 @@ impl Word {
 
     /// Takes the lock. The word as it was, without LOCKED.
     #[inline]
-    pub(super) fn lock(&self) -> u64 {
+    pub(crate) fn lock(&self) -> u64 {
         let mut looks = 0;
         loop {
             let word = self.load();
@@ -103,7 +103,7 @@ impl Word {
 
     /// How many stand in the queue whose lock this is, for people.
     #[cold]
-    pub(super) fn count(&self, queue: &Places) -> usize {
+    pub(crate) fn count(&self, queue: &Places) -> usize {
         wait::undisturbed(|_| {
             let word = self.lock();
             let count = queue.len();
@@ -114,7 +114,7 @@ impl Word {
 
     /// Gives the lock back, and makes the word this.
     #[inline]
-    pub(super) fn unlock(&self, word: u64) {
+    pub(crate) fn unlock(&self, word: u64) {
         debug_assert_eq!(word & LOCKED, 0);
         // ORDERING(word.2): Release, pairs with word.1.
         self.0.store(word, Release);

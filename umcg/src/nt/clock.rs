@@ -1,0 +1,215 @@
+//! What sets timers when they are due: a wheel, and one kernel thread that sleeps until the next is, started with the first timer.
+//!
+//! - C1: an alarm's entry and period are touched under the lock of the wheel. It is taken before the locks of objects, by who has none.
+//! - C2: an entry is in the wheel, or its object is being set, only while somebody has the lock or a handle of the object: the last one disarms it first ([`disarm`]).
+//! - C3: the thread sleeps on [`ROUSED`] as it was before it looked at the wheel. Who arms an earlier alarm changes that after.
+//!
+//! Rejected: that each waiter looks at the time by itself. Where nobody else signals a timer its waiters have no order, and one that wakes at a timer's time, leaves its queues and enters
+//! them again misses what is pulsed meanwhile.
+
+use super::object::Object;
+use crate::rt::sync::HoldLock;
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList};
+use crate::rt::wheel::{Entry, Wheel};
+use rustix::thread::futex::{self, Flags};
+use std::cell::Cell;
+use std::io;
+use std::num::NonZeroU32;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// How many timers are set under one lock.
+const BATCH: usize = 16;
+
+/// The part of a timer that is the clock's.
+pub(super) struct Alarm {
+    /// With the address of its object.
+    entry: Entry<usize>,
+    /// When it is due; `u64::MAX` for never. Written under the lock.
+    due: AtomicU64,
+    /// In nanoseconds; 0 for once.
+    period: Cell<u64>,
+}
+
+impl Alarm {
+    /// For what is no timer.
+    pub(super) const fn none() -> Alarm {
+        Alarm::of(0)
+    }
+
+    /// That of the object with this exposed address.
+    pub(super) const fn of(object: usize) -> Alarm {
+        Alarm { entry: Entry::new(object), due: AtomicU64::new(u64::MAX), period: Cell::new(0) }
+    }
+
+    pub(super) fn due(&self) -> u64 {
+        self.due.load(Relaxed)
+    }
+
+    fn entry(&self) -> NonNull<Entry<usize>> {
+        NonNull::from(&self.entry)
+    }
+}
+
+struct Clock {
+    /// Made for the first timer.
+    wheel: Option<Wheel<usize>>,
+    /// Until when the thread sleeps.
+    sleeps_until: u64,
+    /// In which process it is.
+    process: u32,
+}
+
+static CLOCK: HoldLock<Clock> = HoldLock::new(Clock { wheel: None, sleeps_until: 0, process: 0 });
+static ROUSED: AtomicU32 = AtomicU32::new(0);
+
+impl Clock {
+    fn wheel(&mut self) -> &mut Wheel<usize> {
+        self.wheel.get_or_insert_with(Wheel::new)
+    }
+
+    /// # Safety
+    /// It is not armed, and its object is there until it fires or is disarmed.
+    unsafe fn arm(&mut self, timer: &Object, due: u64) {
+        // SAFETY: passed on.
+        unsafe { self.wheel().insert(timer.alarm.entry(), due) };
+        timer.alarm.due.store(due, Relaxed);
+    }
+
+    fn disarm(&mut self, timer: &Object) -> bool {
+        timer.alarm.due.store(u64::MAX, Relaxed);
+        // SAFETY: alive, and only ever in this wheel.
+        unsafe { self.wheel().remove(timer.alarm.entry()) }
+    }
+
+    /// Sets a timer whose time has come, and which is not armed; and arms it for the next time, if it has a period: that is the first that is not over yet.
+    fn fire(&mut self, timer: &Object, due: u64, now: u64, served: &mut ClaimedList) {
+        let period = timer.alarm.period.get();
+        match (now - due).checked_div(period) {
+            None => timer.alarm.due.store(u64::MAX, Relaxed),
+            Some(over) => {
+                // SAFETY: not armed, and there as long as a handle is (C2).
+                unsafe { self.arm(timer, due.saturating_add(period.saturating_mul(over + 1))) };
+            }
+        }
+        timer.set_within(served);
+    }
+
+    /// Sets some of those that are due. When the next is.
+    fn expire(&mut self, now: u64, served: &mut ClaimedList) -> u64 {
+        let mut due = [0; BATCH];
+        let mut count = 0;
+        self.wheel().expire(now, &mut |address| {
+            due[count] = address;
+            count += 1;
+            count < BATCH
+        });
+        for address in &due[..count] {
+            // SAFETY: it was armed just now, under this lock: so it has a handle, or whose last handle is gone waits for this lock (C2).
+            let timer = unsafe { &*ptr::with_exposed_provenance::<Object>(*address) };
+            self.fire(timer, timer.alarm.due(), now, served);
+        }
+        self.sleeps_until = self.wheel().next();
+        self.sleeps_until
+    }
+}
+
+/// Resets the timer, and sets it at `due` and then each `period`, if that is not 0. Whether it was armed before.
+pub(super) fn set(timer: &Object, due: u64, period: u64) -> io::Result<bool> {
+    start()?;
+    let (was_armed, is_earlier) = wait::undisturbed(|served| {
+        let mut clock = CLOCK.lock();
+        let was_armed = clock.disarm(timer);
+        timer.reset();
+        timer.alarm.period.set(period);
+        let now = time::now();
+        if due <= now {
+            clock.fire(timer, now, now, served);
+        } else {
+            // SAFETY: not armed any more; it is disarmed before its end (C2).
+            unsafe { clock.arm(timer, due) };
+        }
+        let is_earlier = timer.alarm.due() < clock.sleeps_until;
+        if is_earlier {
+            ROUSED.fetch_add(1, Relaxed);
+        }
+        (was_armed, is_earlier)
+    });
+    if is_earlier {
+        let _ = futex::wake(&ROUSED, Flags::PRIVATE, 1);
+    }
+    Ok(was_armed)
+}
+
+/// Whether it was armed. Its state stays as it is.
+pub(super) fn disarm(timer: &Object) -> bool {
+    wait::undisturbed(|_| CLOCK.lock().disarm(timer))
+}
+
+/// Sets the timer if it is due, but the thread has not come to it yet.
+#[inline]
+pub(super) fn catch_up(timer: &Object) {
+    if timer.alarm.due() != u64::MAX {
+        catch_up_slow(timer);
+    }
+}
+
+#[cold]
+fn catch_up_slow(timer: &Object) {
+    let now = time::now();
+    if timer.alarm.due() > now {
+        return;
+    }
+    wait::undisturbed(|served| {
+        let mut clock = CLOCK.lock();
+        let due = timer.alarm.due();
+        if due <= now && clock.disarm(timer) {
+            clock.fire(timer, due, now, served);
+        }
+    });
+}
+
+/// Starts the thread of this process, unless there is one.
+fn start() -> io::Result<()> {
+    let process = std::process::id();
+    if std::mem::replace(&mut CLOCK.lock().process, process) == process {
+        return Ok(());
+    }
+    let started = without_signals(|| std::thread::Builder::new().name("umcg-timers".to_owned()).spawn(run));
+    if started.is_err() {
+        CLOCK.lock().process = 0;
+    }
+    started.map(drop)
+}
+
+/// Calls `f`, which starts a thread, in which no handler of the program's is to run.
+fn without_signals<R>(f: impl FnOnce() -> R) -> R {
+    let mut mask = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: room for a set.
+    unsafe { libc::sigfillset(mask.as_mut_ptr()) };
+    // SAFETY: filled just now.
+    let all = unsafe { mask.assume_init() };
+    let hold = crate::rt::sync::Hold::begin();
+    // SAFETY: of the calling thread, which the caller stays on.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, mask.as_mut_ptr()) };
+    let result = f();
+    // SAFETY: the mask from before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), std::ptr::null_mut()) };
+    drop(hold);
+    result
+}
+
+/// The thread.
+fn run() {
+    loop {
+        let roused = ROUSED.load(Relaxed);
+        let next = wait::undisturbed(|served| {
+            let now = time::now();
+            CLOCK.lock().expire(now, served)
+        });
+        if next > time::now() {
+            let _ = futex::wait_bitset(&ROUSED, Flags::PRIVATE, roused, time::timespec(next).as_ref(), NonZeroU32::MAX);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What all objects of NT are underneath: a state in a word, and a queue of those that wait until it is *signaled* for them.
+//!
+//! # The word
+//!
+//! ```text
+//!   63       62      61        60          59                 32 31               0
+//!  | LOCKED | JOINT | WAITERS | ABANDONED | depth              | owner             |   a mutex
+//!  | LOCKED | JOINT | WAITERS | unused                         | count             |   a semaphore
+//!  | LOCKED | JOINT | WAITERS | unused                                       | SET |   an event, a timer
+//! ```
+//!
+//! - N1: it depends on the word, and on the owner that a waiter names, whether an object is signaled for that waiter ([`Object::step`]); nothing else of a wait matters. So who cannot
+//!   be served stops nobody behind it, and who comes may take what is there: none of those that wait could.
+//! - N2: WAITERS says that plain places stand in the queue, JOINT that joint ones do. With either, whatever makes the object signaled for more waiters than before is done under the lock, and
+//!   by the [protocol of joint waits](crate::sync::joint); at the end of it nobody is left in the queue for whom it is signaled, but those that wait for all of many.
+//! - N3: a pulse sets SET, serves, and takes SET back, under one lock.
+//! - N4: who gives something touches the object until it has unlocked it, and not any more. So who is served thereby may drop it.
+//!
+//! The lock, and who may write the word: [`word`](crate::sync::word). docs/protocols/nt.md has the argument at length.
+
+use super::clock::Alarm;
+use crate::rt::sync::{AtomicUsize, Ordering::*, fence};
+use crate::rt::wait::{self, Claimed, ClaimedList, Place, Places, Queued, Single, Source};
+use crate::sync::joint::{self, Held, JOINT, Joint};
+use crate::sync::word::Word;
+use std::cell::Cell;
+use std::fmt;
+
+const WAITERS: u64 = 1 << 61;
+const ABANDONED: u64 = 1 << 60;
+const LOW: u64 = u32::MAX as u64;
+const ONE_DEEPER: u64 = 1 << 32;
+const DEPTH: u64 = (DEEPEST as u64) << 32;
+const SET: u64 = 1;
+
+/// How often a mutex can be taken by its owner.
+pub(super) const DEEPEST: u32 = (1 << 28) - 1;
+
+/// In a place's note, and in a member's, it is the owner before; after, how it was taken.
+pub(super) const TAKEN: usize = 0;
+pub(super) const TAKEN_ABANDONED: usize = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Event { is_manual: bool },
+    Semaphore { most: u32 },
+    Mutex,
+    Timer { is_manual: bool },
+}
+
+/// See the [module](self).
+pub(super) struct Object {
+    word: Word,
+    places: Places,
+    pub(super) kind: Kind,
+    /// How many handles there are.
+    handles: AtomicUsize,
+    pub(super) alarm: Alarm,
+}
+
+// SAFETY: the queue is touched by who has the lock in the word; the alarm says of itself how it is shared.
+unsafe impl Sync for Object {}
+
+/// What a mutex says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owned {
+    pub(super) owner: u32,
+    pub(super) depth: u32,
+    pub(super) is_abandoned: bool,
+}
+
+impl Object {
+    fn new(kind: Kind, word: u64, alarm: Alarm) -> Object {
+        Object { word: Word::new(word), places: Places::new(), kind, handles: AtomicUsize::new(1), alarm }
+    }
+
+    pub(super) fn event(is_manual: bool, is_set: bool) -> Object {
+        Object::new(Kind::Event { is_manual }, u64::from(is_set), Alarm::none())
+    }
+
+    /// The count is no more than the most.
+    pub(super) fn semaphore(count: u32, most: u32) -> Object {
+        Object::new(Kind::Semaphore { most }, count.into(), Alarm::none())
+    }
+
+    /// Neither or both are zero, and the depth is no more than [`DEEPEST`].
+    pub(super) fn mutex(owner: u32, depth: u32) -> Object {
+        Object::new(Kind::Mutex, u64::from(owner) | u64::from(depth) << 32, Alarm::none())
+    }
+
+    pub(super) fn timer(is_manual: bool, alarm: Alarm) -> Object {
+        Object::new(Kind::Timer { is_manual }, 0, alarm)
+    }
+
+    /// Another handle.
+    pub(super) fn retain(&self) {
+        self.handles.fetch_add(1, Relaxed);
+    }
+
+    /// A handle less. True if it was the last: nobody but the caller knows of the object any more.
+    pub(super) fn release(&self) -> bool {
+        // ORDERING(handle.1): Release, pairs with handle.2: what others did with the object comes before its end.
+        let is_last = self.handles.fetch_sub(1, Release) == 1;
+        if is_last {
+            // ORDERING(handle.2): Acquire, pairs with handle.1.
+            fence(Acquire);
+        }
+        is_last
+    }
+
+    /// The word after it was taken for this owner, if it is signaled for that one; and how.
+    #[inline]
+    fn step(&self, word: u64, owner: usize) -> Option<(u64, usize)> {
+        match self.kind {
+            Kind::Event { is_manual } | Kind::Timer { is_manual } => {
+                (word & SET != 0).then_some((if is_manual { word } else { word & !SET }, TAKEN))
+            }
+            Kind::Semaphore { .. } => (word & LOW > 0).then(|| (word - 1, TAKEN)),
+            Kind::Mutex if word & LOW == 0 => {
+                let how = if word & ABANDONED == 0 { TAKEN } else { TAKEN_ABANDONED };
+                Some((((word & !ABANDONED) + ONE_DEEPER) | owner as u64, how))
+            }
+            Kind::Mutex => (word & LOW == owner as u64 && word & DEPTH != DEPTH).then_some((word + ONE_DEEPER, TAKEN)),
+        }
+    }
+
+    /// Takes it for this owner, if it is signaled. Does not wait.
+    #[inline]
+    pub(super) fn try_take(&self, owner: usize) -> Option<usize> {
+        let word = self.word.see();
+        let (next, how) = self.step(word, owner)?;
+        if next == word {
+            return Some(how);
+        }
+        let before = self.word.take_while(word, |word| Some(self.step(word, owner)?.0)).ok()?;
+        Some(if self.kind == Kind::Mutex && before & ABANDONED != 0 { TAKEN_ABANDONED } else { TAKEN })
+    }
+
+    /// Takes it for this owner; waits until it is signaled, until `deadline` at most. A point of cancellation if it has to wait. Switches.
+    pub(super) fn take(&self, owner: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+        wait::one(self, reason, deadline, |single: &mut Single<'_>, _: &mut ClaimedList| {
+            let word = self.word.lock();
+            if let Some((next, how)) = self.step(word, owner) {
+                self.word.unlock(next);
+                return Some(how);
+            }
+            // SAFETY: who waits leaves the queue before the place ends.
+            unsafe { self.places.push(single.place(owner), false) };
+            self.word.unlock(word | WAITERS);
+            None
+        })
+    }
+
+    /// Gives by `step`, if there is one, and serves those that wait. The word before.
+    #[inline]
+    fn give(&self, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        let alone = |word: u64| if word & (WAITERS | JOINT) == 0 { step(word) } else { None };
+        self.word.give_while(self.word.load(), alone).or_else(|_| self.give_slow(&step))
+    }
+
+    #[cold]
+    fn give_slow(&self, step: &dyn Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        wait::undisturbed(|served| self.give_within(step, 0, served))
+    }
+
+    /// Gives, and takes back afterwards what nobody took of these bits. The caller is not preempted, has no object's lock, and resumes whom it has served.
+    fn give_within(&self, step: &dyn Fn(u64) -> Option<u64>, back: u64, served: &mut ClaimedList) -> Result<u64, u64> {
+        let (before, held) = joint::lock_to_give(self);
+        let Some(word) = step(before) else {
+            self.word.unlock(before);
+            return Err(before);
+        };
+        let word = self.serve(word, held.as_ref(), served);
+        self.word.unlock(word & !back);
+        Ok(before)
+    }
+
+    /// The word after all were served that can be.
+    fn serve(&self, mut word: u64, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
+        if held.is_some() {
+            joint::serve(self, &mut word, held, served, |place, word, served| {
+                if self.step(*word, place.note.get()).is_some() {
+                    *word = self.deliver(*word, self.places.claim(place), served);
+                }
+                true
+            });
+        } else {
+            loop {
+                let claimed = self.places.claim_where(|place| self.step(word, place.note.get()).is_some());
+                if claimed.is_none() {
+                    break;
+                }
+                word = self.deliver(word, claimed, served);
+            }
+        }
+        if joint::has_plain(&self.places, word) { word | WAITERS } else { word & !WAITERS }
+    }
+
+    /// The word after who was claimed has taken it.
+    fn deliver(&self, word: u64, claimed: Option<Claimed>, served: &mut ClaimedList) -> u64 {
+        let Some(claimed) = claimed else { return word };
+        let word = Joint::take(self, word, &claimed.place().note);
+        served.push(claimed);
+        word
+    }
+}
+
+/// What is done to an event, and to a timer's state.
+impl Object {
+    /// Whether it was set.
+    #[inline]
+    pub(super) fn set(&self) -> bool {
+        // Also if it is set: who waits then sees what was done before this call.
+        self.give(|word| Some(word | SET)).is_ok_and(|before| before & SET != 0)
+    }
+
+    /// [`Object::set`] by who is not preempted, has no object's lock, and resumes whom it has served.
+    pub(super) fn set_within(&self, served: &mut ClaimedList) {
+        let _ = self.give_within(&|word| Some(word | SET), 0, served);
+    }
+
+    /// Whether it was set.
+    pub(super) fn reset(&self) -> bool {
+        self.word.take_while(self.word.load(), |word| (word & SET != 0).then_some(word & !SET)).is_ok()
+    }
+
+    /// Whether it was set.
+    pub(super) fn pulse(&self) -> bool {
+        let before = wait::undisturbed(|served| self.give_within(&|word| Some(word | SET), SET, served));
+        before.is_ok_and(|before| before & SET != 0)
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.word.load() & SET != 0
+    }
+}
+
+/// What is done to a semaphore.
+impl Object {
+    /// The count before; none if it would be more than the most.
+    #[inline]
+    pub(super) fn add(&self, count: u32) -> Option<u32> {
+        let Kind::Semaphore { most } = self.kind else { return None };
+        let fits = |word: u64| (word & LOW) + u64::from(count) <= most.into();
+        let before = self.give(|word| fits(word).then_some(word + u64::from(count)));
+        before.ok().map(|before| (before & LOW) as u32)
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        (self.word.load() & LOW) as u32
+    }
+}
+
+/// What is done to a mutex.
+impl Object {
+    /// How deep it was; none if it has another owner, or none.
+    #[inline]
+    pub(super) fn unlock(&self, owner: u32) -> Option<u32> {
+        let step = |word: u64| {
+            let less = word.wrapping_sub(ONE_DEEPER);
+            (word & LOW == owner.into()).then_some(if less & DEPTH == 0 { less & !LOW } else { less })
+        };
+        self.give(step).ok().map(|before| ((before & DEPTH) >> 32) as u32)
+    }
+
+    /// Its owner has died. False if it is not its owner.
+    pub(super) fn kill(&self, owner: u32) -> bool {
+        self.give(|word| (word & LOW == owner.into()).then_some(word & !(LOW | DEPTH) | ABANDONED)).is_ok()
+    }
+
+    pub(super) fn owned(&self) -> Owned {
+        let word = self.word.see();
+        Owned { owner: (word & LOW) as u32, depth: ((word & DEPTH) >> 32) as u32, is_abandoned: word & ABANDONED != 0 }
+    }
+}
+
+// SAFETY: the queue is touched under the lock in the word only.
+unsafe impl Queued for Object {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        let word = self.word.lock();
+        let left = self.places.remove(place);
+        // It has kept nothing from those behind it (N1).
+        self.word.unlock(if joint::has_plain(&self.places, word) { word } else { word & !WAITERS });
+        left
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Source for Object {
+    fn serve_now(&self, owner: usize) -> Option<usize> {
+        self.try_take(owner)
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
+        let mut word = self.word.lock();
+        if let Some((next, how)) = self.step(word, place.note.get()) {
+            if claim() {
+                place.note.set(how);
+                word = next;
+            }
+        } else {
+            // SAFETY: as in `take`.
+            unsafe { self.places.push(place, false) };
+            word |= WAITERS;
+        }
+        self.word.unlock(word);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Joint for Object {
+    fn lock(&self) -> u64 {
+        self.word.lock()
+    }
+
+    fn unlock(&self, word: u64) {
+        self.word.unlock(word);
+    }
+
+    fn queue(&self) -> &Places {
+        &self.places
+    }
+
+    fn is_there(&self, word: u64, owner: usize, _: Option<&Place>) -> bool {
+        // Nobody waits before it that could have it (N1).
+        self.step(word, owner).is_some()
+    }
+
+    fn take(&self, word: u64, note: &Cell<usize>) -> u64 {
+        let Some((next, how)) = self.step(word, note.get()) else { return word };
+        note.set(how);
+        next
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        debug_assert!(self.places.is_empty(), "an object ends while somebody waits for it");
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Object");
+        text.field("kind", &self.kind);
+        match self.kind {
+            Kind::Event { .. } | Kind::Timer { .. } => text.field("is_set", &self.is_set()),
+            Kind::Semaphore { .. } => text.field("count", &self.count()),
+            Kind::Mutex => text.field("owned", &self.owned()),
+        };
+        text.field("waiters", &self.word.count(&self.places)).finish()
+    }
+}

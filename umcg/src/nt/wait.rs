@@ -1,0 +1,293 @@
+//! Waiting for any, or for all, of some objects; and for an alert beside.
+//!
+//! A wait for any stands in all queues before it takes anything but the first: so when it takes one, none of those before it in the list is signaled in that moment, as that one would have
+//! claimed the wait. A wait for all is a [joint](crate::sync::joint) one. The alert has a plain place, entered last.
+
+use super::clock;
+use super::handle::BorrowedHandle;
+use super::object::{Object, TAKEN_ABANDONED};
+use super::owner;
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList, End, Place, Queued, Source, Waiter};
+use crate::select::engine;
+use crate::sync::joint::{Member, Set};
+use std::cell::Cell;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+const REASON: &&str = &"nt";
+
+/// So many places need no memory but the stack.
+const FEW: usize = 8;
+
+/// What a wait ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The object with this index was signaled, and is taken; of a wait for all it is 0, and all are taken.
+    Object(usize),
+    /// The same, but its owner ended without unlocking it: it is a mutex, and what it guards may be half-done. Of a wait for all it is 0, and one of them or more is such a mutex.
+    Abandoned(usize),
+    /// The alert was set; no object was taken.
+    Alert,
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitError {
+    /// The time has passed.
+    TimedOut,
+    /// The alert is no event; or an object is in a list twice of which all are waited for, or is the alert too.
+    Invalid,
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WaitError::TimedOut => "the time has passed",
+            WaitError::Invalid => "an object is there twice, or the alert is no event",
+        })
+    }
+}
+
+impl std::error::Error for WaitError {}
+
+/// Something to wait for: any, or all, of some objects.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing happens before it is waited for"]
+pub struct Wait<'a> {
+    objects: &'a [BorrowedHandle<'a>],
+    is_all: bool,
+    alert: Option<BorrowedHandle<'a>>,
+    owner: Option<NonZeroU32>,
+}
+
+impl<'a> Wait<'a> {
+    /// For one of the objects: of those that are signaled, the first in the list. The others are left as they are. They may be in the list more than once, and of any number; none is
+    /// signaled in an empty list.
+    pub fn any(objects: &'a [BorrowedHandle<'a>]) -> Wait<'a> {
+        Wait { objects, is_all: false, alert: None, owner: None }
+    }
+
+    /// For all of the objects: nothing is taken before all are signaled at once, and then all are taken in that moment. In an empty list all are.
+    pub fn all(objects: &'a [BorrowedHandle<'a>]) -> Wait<'a> {
+        Wait { is_all: true, ..Wait::any(objects) }
+    }
+
+    /// Ends also when this event is set, but no objects are to be had: then the event is taken, and nothing else.
+    pub fn alert(self, event: BorrowedHandle<'a>) -> Wait<'a> {
+        Wait { alert: Some(event), ..self }
+    }
+
+    /// Takes mutexes for this owner, and not for the calling worker or thread. What that number means, and when the owner has died, only the caller knows; numbers of
+    /// [`owner`](super::owner()) are those of workers and threads.
+    pub fn owner(self, owner: NonZeroU32) -> Wait<'a> {
+        Wait { owner: Some(owner), ..self }
+    }
+
+    /// Waits. A point of cancellation if it has to; a wait that is cancelled has taken nothing. Switches.
+    ///
+    /// # Errors
+    /// [`WaitError::Invalid`].
+    pub fn wait(&self) -> Result<Woken, WaitError> {
+        self.wait_until(u64::MAX)
+    }
+
+    /// Waits until `deadline` at most. If that has passed it takes what is there, and does not wait.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_deadline(&self, deadline: Instant) -> Result<Woken, WaitError> {
+        self.wait_until(time::nanos(deadline))
+    }
+
+    /// Waits for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Woken, WaitError> {
+        self.wait_until(time::after(timeout))
+    }
+
+    /// Takes what is there. Never waits.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn try_wait(&self) -> Result<Woken, WaitError> {
+        self.wait_until(0)
+    }
+
+    /// [`Wait::wait_deadline`] in nanoseconds.
+    pub(super) fn wait_until(&self, deadline: u64) -> Result<Woken, WaitError> {
+        if self.alert.is_some_and(|alert| !alert.is_event()) {
+            return Err(WaitError::Invalid);
+        }
+        let needs_owner = self.objects.iter().any(|object| object.is_mutex());
+        let owner = if needs_owner { self.owner.unwrap_or_else(owner::current) } else { NonZeroU32::MIN };
+        self.objects.iter().for_each(|object| clock::catch_up(object.object()));
+        let asked = Asked { objects: self.objects, alert: self.alert.map(BorrowedHandle::object), owner: owner.get() as usize };
+        let woken = match self.objects {
+            [object] if asked.alert.is_none() => asked.one(object.object(), deadline),
+            _ if self.is_all => asked.all(deadline),
+            _ => asked.any(deadline),
+        }?;
+        if needs_owner {
+            self.note_owned(owner, woken);
+        }
+        Ok(woken)
+    }
+
+    /// Has mutexes that the caller took for itself abandoned at its end.
+    fn note_owned(&self, owner: NonZeroU32, woken: Woken) {
+        let taken = match woken {
+            Woken::Alert => &[],
+            _ if self.is_all => self.objects,
+            Woken::Object(index) | Woken::Abandoned(index) => &self.objects[index..=index],
+        };
+        taken.iter().filter(|object| object.is_mutex()).for_each(|mutex| owner::note(owner, *mutex));
+    }
+}
+
+/// A wait that is in order.
+struct Asked<'a> {
+    objects: &'a [BorrowedHandle<'a>],
+    alert: Option<&'a Object>,
+    owner: usize,
+}
+
+fn has_passed(deadline: u64) -> bool {
+    deadline == 0 || (deadline != u64::MAX && time::now() >= deadline)
+}
+
+fn woken(index: usize, how: usize) -> Woken {
+    if how == TAKEN_ABANDONED { Woken::Abandoned(index) } else { Woken::Object(index) }
+}
+
+impl Asked<'_> {
+    /// What the waiter claims itself for, to say that it does not wait.
+    fn nothing(&self) -> usize {
+        self.objects.len() + 1
+    }
+
+    fn one(&self, object: &Object, deadline: u64) -> Result<Woken, WaitError> {
+        let how = object
+            .try_take(self.owner)
+            .or_else(|| if has_passed(deadline) { None } else { object.take(self.owner, REASON, deadline) });
+        Ok(woken(0, how.ok_or(WaitError::TimedOut)?))
+    }
+
+    fn any(&self, deadline: u64) -> Result<Woken, WaitError> {
+        // Of the first alone it is known that none comes before it.
+        if let Some(how) = self.objects.first().and_then(|first| first.object().try_take(self.owner)) {
+            return Ok(woken(0, how));
+        }
+        if self.objects.len() < FEW {
+            self.any_at(&[const { Place::new() }; FEW], deadline)
+        } else {
+            let places: Box<[Place]> = (0..=self.objects.len()).map(|_| Place::new()).collect();
+            self.any_at(&places, deadline)
+        }
+    }
+
+    fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
+        let set = AnyOf { asked: self, places };
+        let deadline = if has_passed(deadline) { 0 } else { deadline };
+        let enter = |waiter: &Waiter, served: &mut ClaimedList| {
+            engine::enter_all(&set, 0, waiter, served) && self.stays(waiter, deadline)
+        };
+        let alarm = if deadline == 0 { u64::MAX } else { deadline };
+        match wait::many(REASON, alarm, enter, |served| engine::leave_all(&set, served)) {
+            End::Served(index) if index < self.objects.len() => Ok(woken(index, places[index].note.get())),
+            ended => self.without(ended),
+        }
+    }
+
+    /// Whether the caller waits, having entered all queues. If not it has claimed itself for nothing.
+    fn stays(&self, waiter: &Waiter, deadline: u64) -> bool {
+        deadline > 0 || !waiter.claim_itself(self.nothing())
+    }
+
+    fn without(&self, ended: End) -> Result<Woken, WaitError> {
+        if ended == End::Served(self.objects.len()) { Ok(Woken::Alert) } else { Err(WaitError::TimedOut) }
+    }
+
+    fn all(&self, deadline: u64) -> Result<Woken, WaitError> {
+        let is_alert = |object: &BorrowedHandle<'_>| self.alert.is_some_and(|alert| std::ptr::eq(alert, object.object()));
+        if self.objects.iter().any(is_alert) {
+            return Err(WaitError::Invalid);
+        }
+        let members: Box<[Member<'_>]> = self.objects.iter().map(|object| Member::new(object.object(), self.owner)).collect();
+        let set = Set::new(&members).ok_or(WaitError::Invalid)?;
+        if set.try_take().is_none() {
+            match self.wait_for_all(&set, deadline) {
+                End::Served(index) if index < members.len() => {}
+                ended => return self.without(ended),
+            }
+        }
+        let is_abandoned = members.iter().any(|member| member.note() == TAKEN_ABANDONED);
+        Ok(if is_abandoned { Woken::Abandoned(0) } else { Woken::Object(0) })
+    }
+
+    fn wait_for_all(&self, set: &Set<'_>, deadline: u64) -> End {
+        let deadline = if has_passed(deadline) { 0 } else { deadline };
+        if deadline == 0 && self.alert.is_none() {
+            return End::Late;
+        }
+        let place = Place::new();
+        let enter = |waiter: &Waiter, served: &mut ClaimedList| {
+            let is_mine = set.enter_or_claim(waiter, &Cell::new(false))
+                || self.alert.is_some_and(|alert| self.enter_alert(alert, &place, waiter, served));
+            !is_mine && self.stays(waiter, deadline)
+        };
+        let leave = |served: &mut ClaimedList| {
+            set.leave();
+            if let Some(alert) = self.alert {
+                alert.leave(&place, served);
+            }
+        };
+        wait::many(REASON, if deadline == 0 { u64::MAX } else { deadline }, enter, leave)
+    }
+
+    /// Whether the caller has claimed itself for it.
+    fn enter_alert(&self, alert: &Object, place: &Place, waiter: &Waiter, served: &mut ClaimedList) -> bool {
+        let (index, mut is_mine) = (self.objects.len(), false);
+        place.begin(waiter, index, self.owner);
+        let mut claim = || {
+            is_mine = waiter.claim_itself(index);
+            is_mine
+        };
+        alert.enter_or_claim(place, &mut claim, served);
+        is_mine
+    }
+}
+
+/// The objects, and then the alert.
+struct AnyOf<'a> {
+    asked: &'a Asked<'a>,
+    places: &'a [Place],
+}
+
+impl engine::Set for AnyOf<'_> {
+    fn len(&self) -> usize {
+        self.asked.objects.len() + usize::from(self.asked.alert.is_some())
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        match self.asked.objects.get(index) {
+            Some(object) => Some(object.object()),
+            None => self.asked.alert.map(|alert| alert as &dyn Source),
+        }
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        &self.places[index]
+    }
+
+    fn note(&self, _: usize) -> usize {
+        self.asked.owner
+    }
+
+    fn finish(&self, _: usize, _: usize) -> bool {
+        true
+    }
+}
