@@ -118,7 +118,7 @@ impl<'a> Wait<'a> {
     }
 
     /// [`Wait::wait_deadline`] in nanoseconds.
-    pub(super) fn wait_until(&self, deadline: u64) -> Result<Woken, WaitError> {
+    pub(crate) fn wait_until(&self, deadline: u64) -> Result<Woken, WaitError> {
         if self.alert.is_some_and(|alert| !alert.is_event()) {
             return Err(WaitError::Invalid);
         }

@@ -31,6 +31,68 @@ mod kernel;
 #[cfg(shuttle)]
 mod mutex;
 #[cfg(shuttle)]
+#[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as for `rt`")]
+#[path = "../../src/nt"]
+mod nt {
+    pub(crate) mod handle;
+    pub(crate) mod object;
+    pub(crate) mod types;
+    pub(crate) mod wait;
+    pub(crate) use handle::Handle;
+    pub(crate) use types::{Event, Mutex, NotOwner, Owned, Semaphore, Timer};
+    pub(crate) use wait::{Wait, WaitError, Woken};
+
+    /// There are no timers.
+    mod clock {
+        use super::object::Object;
+
+        pub(super) struct Alarm;
+
+        impl Alarm {
+            pub(super) const fn none() -> Alarm {
+                Alarm
+            }
+
+            pub(super) const fn of(_: usize) -> Alarm {
+                Alarm
+            }
+
+            pub(super) fn due(&self) -> u64 {
+                u64::MAX
+            }
+        }
+
+        pub(super) fn set(_: &Object, _: u64, _: u64) -> std::io::Result<bool> {
+            unreachable!()
+        }
+
+        pub(super) fn disarm(_: &Object) -> bool {
+            unreachable!()
+        }
+
+        pub(super) fn catch_up(_: &Object) {}
+    }
+
+    /// Owners are the callers' own.
+    mod owner {
+        use super::handle::{BorrowedHandle, Handle};
+        use std::num::NonZeroU32;
+
+        pub(super) fn current() -> NonZeroU32 {
+            unreachable!()
+        }
+
+        pub(super) fn note(_: NonZeroU32, _: BorrowedHandle<'_>) {}
+
+        pub(super) fn adopt(_: NonZeroU32, _: BorrowedHandle<'_>) {}
+
+        pub(super) fn forget(_: NonZeroU32, _: &Handle) {}
+    }
+}
+#[cfg(shuttle)]
+#[path = "nt.rs"]
+mod nt_objects;
+#[cfg(shuttle)]
 mod park;
 #[cfg(shuttle)]
 mod per_server;
