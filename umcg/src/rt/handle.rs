@@ -1,9 +1,12 @@
 //! The name of something that parks.
 
-use super::server;
 use super::task::Task;
+use super::{local, server};
 use crate::WorkerId;
-use std::sync::Mutex;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Mutex, OnceLock};
 use umcg_core::raw;
 
 /// A worker or a thread, as somebody who may unpark it. A plain copyable word: it may outlive what it names, and then wakes, without a reason, whoever
@@ -85,32 +88,40 @@ impl std::fmt::Debug for Handle {
 /// Descriptors of threads that have ended.
 static SPARE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
 
-/// A thread's descriptor, given back at its end.
-struct OfThread(&'static Task);
-
-impl OfThread {
-    fn new() -> OfThread {
-        let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-        OfThread(spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread()))))
-    }
-}
-
-impl Drop for OfThread {
-    fn drop(&mut self) {
-        SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(self.0);
-    }
-}
-
 /// The calling thread's descriptor. Not inlined: in a worker that moves the compiler must not keep the address of a thread-local.
+///
+/// The thread gives it back, and drops its worker-locals, in a destructor of `pthread_key_create` rather than of `thread_local!`: that runs after those of Rust and C++, which may use both, and again if
+/// they are used meanwhile.
 #[inline(never)]
-fn of_thread() -> &'static Task {
-    thread_local!(static OF_THREAD: OfThread = OfThread::new());
-    // While the thread ends its own is gone already: then a new one, for good.
-    OF_THREAD.try_with(|own| own.0).unwrap_or_else(|_| OfThread::new().leak())
+pub(super) fn of_thread() -> &'static Task {
+    OF_THREAD.get().unwrap_or_else(|| {
+        let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        let task = spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())));
+        OF_THREAD.set(Some(task));
+        if let Some(key) = *END.get_or_init(create_key) {
+            // SAFETY: the key was created. Without memory for it the thread keeps what it has, for good.
+            unsafe { libc::pthread_setspecific(key, ptr::from_ref(task).cast()) };
+        }
+        task
+    })
 }
 
-impl OfThread {
-    fn leak(self) -> &'static Task {
-        std::mem::ManuallyDrop::new(self).0
-    }
+thread_local!(static OF_THREAD: Cell<Option<&'static Task>> = const { Cell::new(None) });
+
+/// Tells that a thread ends that has a descriptor. None if the system has no key left: then it keeps what it has, for good.
+static END: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+
+fn create_key() -> Option<libc::pthread_key_t> {
+    let mut key = 0;
+    // SAFETY: `key` is written by the call; the destructor does not unwind.
+    let failed = unsafe { libc::pthread_key_create(&mut key, Some(on_end)) } != 0;
+    (!failed).then_some(key)
+}
+
+unsafe extern "C" fn on_end(task: *mut c_void) {
+    // SAFETY: what `of_thread` has set; descriptors are never freed.
+    let task = unsafe { &*task.cast_const().cast::<Task>() };
+    local::clear(task);
+    OF_THREAD.set(None);
+    SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
 }

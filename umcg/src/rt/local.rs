@@ -1,10 +1,10 @@
 //! Worker-locals: a value of each worker's own, whatever kernel thread it runs on.
 //!
-//! A worker's values stand in a list that its descriptor points to, made when the first is used; a plain thread has such a list in a thread-local. They are
-//! dropped at the worker's end, last made first, while it can still wait; one that is used again meanwhile is made anew.
+//! The values of a worker, or of a plain thread, stand in a list that its descriptor points to, made when the first is used. They are dropped at its end, last made first, while it can still wait; one that
+//! is used again meanwhile is made anew.
 
-use super::server;
 use super::task::Task;
+use super::{handle, server};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ptr::null_mut;
@@ -59,7 +59,7 @@ impl<T: 'static> std::fmt::Debug for WorkerLocal<T> {
 
 /// Calls `f`, which does not switch, with the caller's values.
 fn with_values<R>(f: impl FnOnce(&Values) -> R) -> R {
-    let Some(task) = server::current_task() else { return with_thread_values(f) };
+    let task = server::current_task().unwrap_or_else(handle::of_thread);
     if task.locals.load(Relaxed).is_null() {
         task.locals.store(Box::into_raw(Box::<Values>::default()).cast(), Relaxed);
     }
@@ -67,14 +67,7 @@ fn with_values<R>(f: impl FnOnce(&Values) -> R) -> R {
     f(unsafe { &*task.locals.load(Relaxed).cast::<Values>() })
 }
 
-/// Not inlined: in a worker that moves the compiler must not keep the address of a thread-local.
-#[inline(never)]
-fn with_thread_values<R>(f: impl FnOnce(&Values) -> R) -> R {
-    thread_local!(static VALUES: Values = Values::default());
-    VALUES.with(f)
-}
-
-/// Drops the values of the calling worker.
+/// Drops the values of the caller, whose descriptor this is.
 #[inline]
 pub(crate) fn clear(task: &Task) {
     if !task.locals.load(Relaxed).is_null() {

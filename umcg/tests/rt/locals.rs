@@ -167,3 +167,27 @@ fn both_kinds_side_by_side() {
         });
     });
 }
+
+/// Of a plain thread, too, what destructors make ends as well: those of its locals, and those of what it has in thread-locals.
+#[test]
+fn the_last_destructors_of_threads_have_theirs() {
+    struct Last(Arc<AtomicUsize>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            GUARD.with(|guard| *guard.borrow_mut() = Some(Ended(self.0.clone())));
+        }
+    }
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+    let ended = counter();
+    let threads: Vec<_> = (0..10)
+        .map(|n| {
+            let ended = ended.clone();
+            std::thread::spawn(move || {
+                let last = Last(ended);
+                if n % 2 == 0 { drop(last) } else { LAST.set(Some(last)) }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(ended.load(Relaxed), 10);
+}
