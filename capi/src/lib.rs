@@ -6,6 +6,7 @@
 
 mod ctl;
 mod futex;
+mod nt;
 mod rt;
 mod select;
 mod sem;

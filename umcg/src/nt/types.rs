@@ -255,7 +255,12 @@ impl Timer {
 
     /// When it is due, if it is armed.
     pub fn due(&self) -> Option<Instant> {
-        Some(self.0.object().alarm.due()).filter(|due| *due != u64::MAX).map(time::instant)
+        self.due_nanos().map(time::instant)
+    }
+
+    /// [`Timer::due`] in nanoseconds of CLOCK_MONOTONIC.
+    pub fn due_nanos(&self) -> Option<u64> {
+        Some(self.0.object().alarm.due()).filter(|due| *due != u64::MAX)
     }
 }
 
