@@ -42,6 +42,7 @@ pub mod net;
 pub mod nt;
 pub mod process;
 pub mod rt;
+pub mod segment;
 pub mod select;
 mod server;
 pub mod sync;

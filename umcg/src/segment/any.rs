@@ -1,0 +1,87 @@
+//! altsems between processes: a wakeup from exactly one of many semaphores.
+
+use super::error::{Fault, TryError, WaitError};
+use super::object::FIRST;
+use super::semaphore::Semaphore;
+use super::standing::{End, Standing, Wish};
+use crate::rt::time;
+use crate::select::engine;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Takes a wakeup from one of the semaphores, which are in the same segment and may be in the list more than once, and returns its index; waits until there is one. The others are
+/// left as they are. Fair: none of those that have wakeups is preferred. A point of cancellation if it has to wait. Switches.
+///
+/// # Errors
+/// [`Fault`]: of one of them.
+///
+/// # Panics
+/// When the list is empty, for it would wait for ever; or when they do not come from one opening of a segment.
+pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Fault> {
+    // Without a deadline there is no other error.
+    any(semaphores, u64::MAX).map_err(|error| match error {
+        WaitError::Fault(fault) => fault,
+        WaitError::TimedOut => Fault::Corrupt,
+    })
+}
+
+/// Like [`acquire_any`], until `deadline` at most.
+///
+/// # Errors
+/// [`WaitError`].
+///
+/// # Panics
+/// As [`acquire_any`].
+pub fn acquire_any_deadline(semaphores: &[&Semaphore], deadline: Instant) -> Result<usize, WaitError> {
+    any(semaphores, time::nanos(deadline))
+}
+
+/// Like [`acquire_any`], for `timeout` at most.
+///
+/// # Errors
+/// [`WaitError`].
+///
+/// # Panics
+/// As [`acquire_any`].
+pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Result<usize, WaitError> {
+    any(semaphores, time::after(timeout))
+}
+
+/// Like [`acquire_any`], if there is a wakeup in one of them. Never waits.
+///
+/// # Errors
+/// [`TryError`]; a fault is said only if none of the others has anything.
+pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
+    let start = engine::rotation(semaphores.len());
+    let mut error = TryError::Empty;
+    for index in (start..semaphores.len()).chain(0..start) {
+        match semaphores[index].try_acquire() {
+            Ok(()) => return Ok(index),
+            Err(TryError::Empty) => {}
+            Err(fault) => error = fault,
+        }
+    }
+    Err(error)
+}
+
+fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
+    assert!(!semaphores.is_empty(), "acquire_any: an empty list");
+    let shared = &semaphores[0].0.shared;
+    let is_one = semaphores.iter().all(|semaphore| Arc::ptr_eq(&semaphore.0.shared, shared));
+    assert!(is_one, "acquire_any: semaphores of different segments");
+    match try_acquire_any(semaphores) {
+        Ok(index) => return Ok(index),
+        Err(TryError::Fault(fault)) => return Err(fault.into()),
+        Err(TryError::Empty) => {}
+    }
+    let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
+    let (standing, end) = Standing::wait(shared, &wishes, engine::rotation(wishes.len()), deadline)?;
+    match end {
+        End::Given(index) => {
+            standing.taken(index);
+            Ok(index)
+        }
+        End::Late => Err(WaitError::TimedOut),
+        End::Closed(_) => Err(Fault::Corrupt.into()),
+    }
+}

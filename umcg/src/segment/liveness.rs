@@ -1,0 +1,105 @@
+//! How others know that a process lives: it has ranges of the segment's file locked, and the kernel frees them when it ends.
+//!
+//! The locks belong to an open file description (`F_OFD_SETLK`), which no other process may have. A child after `fork` would: so all of them are closed there, as they are by `exec`.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use umcg_core::context::lock::HoldLock;
+
+/// All descriptors of this process's.
+static ALL: HoldLock<Vec<RawFd>> = HoldLock::new(Vec::new());
+
+/// How often this process is a child of its former self.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// An open file description of this process alone.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    fd: RawFd,
+    forks: u32,
+}
+
+impl Liveness {
+    /// Another description of an open file.
+    pub(super) fn open(file: BorrowedFd<'_>) -> io::Result<Liveness> {
+        install()?;
+        let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
+        let mut all = ALL.lock();
+        // SAFETY: a path that ends with a 0. Under the lock, so that no fork comes in between.
+        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        all.push(fd);
+        Ok(Liveness { fd, forks: FORKS.load(Relaxed) })
+    }
+
+    /// Whether it was the process's that this one was forked from.
+    #[inline]
+    pub(super) fn is_inherited(&self) -> bool {
+        self.forks != FORKS.load(Relaxed)
+    }
+
+    /// Locks a byte if nobody else has. Also true if it is locked through this description already.
+    pub(super) fn try_lock(&self, byte: u32) -> bool {
+        self.set(libc::F_WRLCK as i16, byte)
+    }
+
+    pub(super) fn unlock(&self, byte: u32) {
+        self.set(libc::F_UNLCK as i16, byte);
+    }
+
+    fn set(&self, kind: i16, byte: u32) -> bool {
+        // SAFETY: all bits 0 are a value of it.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = kind;
+        range.l_whence = libc::SEEK_SET as i16;
+        range.l_start = byte.into();
+        range.l_len = 1;
+        // SAFETY: `range` is one, and outlives the call.
+        unsafe { libc::fcntl(self.fd, libc::F_OFD_SETLK, &range) == 0 }
+    }
+}
+
+impl Drop for Liveness {
+    fn drop(&mut self) {
+        let mut all = ALL.lock();
+        // After a fork it is closed already, and its number may be another's.
+        if self.is_inherited() {
+            return;
+        }
+        all.retain(|fd| *fd != self.fd);
+        // SAFETY: opened by `open`, and closed nowhere else.
+        unsafe { libc::close(self.fd) };
+    }
+}
+
+/// Makes forks known to this module.
+fn install() -> io::Result<()> {
+    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    // SAFETY: the handlers are functions of ours that may run in any thread.
+    let error = *INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+unsafe extern "C" fn prepare() {
+    ALL.take();
+}
+
+unsafe extern "C" fn parent() {
+    // SAFETY: `prepare` took it, in this thread.
+    drop(unsafe { ALL.adopt() });
+}
+
+unsafe extern "C" fn child() {
+    // SAFETY: as above; the child's only thread is a copy of that one.
+    let mut all = unsafe { ALL.adopt() };
+    for fd in &*all {
+        // SAFETY: a description of the parent's, which nothing here uses any more.
+        unsafe { libc::close(*fd) };
+    }
+    all.clear();
+    FORKS.fetch_add(1, Relaxed);
+}

@@ -1,0 +1,250 @@
+//! Semaphores, events and tubes that processes share: in a *segment*, a file that all of them have mapped, each at an address of its own.
+//!
+//! They mean what those of [`sync`](crate::sync) and [`tube`](crate::tube) mean, in strong order: who waits longest is served first, whichever process it is in. They are for workers of both kinds and for threads. A worker that waits
+//! gives its server to others.
+//!
+//! A process may be killed at any moment, and leaves nobody hanging. One that dies while it waits is passed over. What it was given, and had not taken yet, is given to the next, within a second at most. One that dies in the few
+//! instructions that it has an object's inner lock leaves that object [dead](Fault::Dead), and everybody who waits for it, or comes later, is told. So a process that takes a wakeup and dies before it releases it has
+//! taken it, and only the program knows whether it is to be replaced.
+//!
+//! What others write into the segment is never trusted: contents that contradict themselves are an error ([`Fault::Corrupt`]), not a crash and not an endless loop. But who may write to the segment can take all that is in it.
+//!
+//! The protocol: docs/protocols/segment.md. After the semaphores of the paper that [`sync::Semaphore`](crate::sync::Semaphore) names, which lie in segments that processes share.
+//!
+//! ```
+//! use std::os::fd::AsFd;
+//! use umcg::segment::Segment;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let segment = Segment::create()?;
+//! // In another process: Segment::open(fd)?, with a descriptor that was inherited or came through a socket.
+//! let other = Segment::open(segment.as_fd().try_clone_to_owned()?)?;
+//! let numbers = segment.tube::<u64>("numbers", 16)?;
+//! let free = segment.semaphore("free", 1)?;
+//! free.acquire()?;
+//! numbers.send(7)?;
+//! assert_eq!(other.tube::<u64>("numbers", 16)?.recv()?, 7);
+//! other.semaphore("free", 1)?.release(1)?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod any;
+mod directory;
+mod error;
+mod event;
+mod handle;
+mod layout;
+mod liveness;
+mod memory;
+mod object;
+mod patrol;
+mod plain;
+mod queue;
+mod ring;
+mod semaphore;
+mod shared;
+mod standing;
+mod tube;
+
+pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
+pub use error::{Fault, NameError, OpenError, ReleaseError, TryError, TryTubeError, TubeError, TubeWaitError, WaitError};
+pub use event::Event;
+pub use plain::Plain;
+pub use semaphore::Semaphore;
+pub use tube::{ByteTube, Tube};
+
+use crate::rt::sync::Ordering::*;
+use directory::Wanted;
+use handle::Handle;
+use layout::Layout;
+use memory::Memory;
+use rustix::fs::{MemfdFlags, SealFlags};
+use shared::Shared;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How large a segment is to be. Of what is small there may be plenty: memory that is not used is not there.
+#[derive(Clone, Copy, Debug)]
+pub struct Options(Layout);
+
+impl Default for Options {
+    /// 256 objects, 1,024 waiters, 64 processes, and 16 MiB for messages.
+    fn default() -> Options {
+        Options(Layout { objects: 256, records: 1024, parties: 64, bytes: 16 << 20 })
+    }
+}
+
+impl Options {
+    /// How many objects there can be; at most 65,536.
+    pub fn objects(mut self, objects: u32) -> Options {
+        self.0.objects = objects;
+        self
+    }
+
+    /// How many waits there can be at a time, by all processes together, where one for many objects counts for each; at most 1,048,576. Each process keeps some for itself, once it has had them.
+    pub fn waiters(mut self, waiters: u32) -> Options {
+        self.0.records = waiters;
+        self
+    }
+
+    /// How many processes may have it open; at most 4,096. One that opens it twice counts twice.
+    pub fn processes(mut self, processes: u32) -> Options {
+        self.0.parties = processes;
+        self
+    }
+
+    /// How many bytes there are for the messages of all tubes, each rounded up to a multiple of 8; at most 1 TiB.
+    pub fn bytes(mut self, bytes: u64) -> Options {
+        self.0.bytes = bytes;
+        self
+    }
+
+    /// A new segment in memory that has no name. Its file cannot be shrunk by anybody.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn create(self) -> Result<Segment, OpenError> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create(c"umcg segment", flags)?;
+        let segment = self.make(fd)?;
+        rustix::fs::fcntl_add_seals(&segment, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Ok(segment)
+    }
+
+    /// A new segment in a file that is not there yet; best in a file system that is memory. Whoever may write to it can also truncate it, which ends those that use it by SIGBUS. It is the caller's to delete.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn create_file(self, path: impl AsRef<Path>) -> Result<Segment, OpenError> {
+        self.make(OpenOptions::new().read(true).write(true).create_new(true).open(path)?.into())
+    }
+
+    fn make(self, fd: OwnedFd) -> Result<Segment, OpenError> {
+        let layout = self.0;
+        if !layout.is_possible() {
+            return Err(OpenError::Sizes);
+        }
+        rustix::fs::ftruncate(&fd, layout.end())?;
+        layout.write(&Memory::map(fd.as_fd(), layout.end() as usize)?);
+        Segment::open(fd)
+    }
+}
+
+/// Memory that processes share, with objects that have names.
+///
+/// Clones are the same opening. Objects keep it open. Another process opens it by its descriptor ([`AsFd`]; it is closed by `exec` unless it is duplicated), and a child after `fork` may use what it has
+/// inherited. Not for signal handlers.
+#[derive(Clone)]
+pub struct Segment(Arc<Shared>);
+
+impl Segment {
+    /// A new segment in memory that has no name, as large as [`Options::default`] says.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn create() -> Result<Segment, OpenError> {
+        Options::default().create()
+    }
+
+    /// Like [`Segment::create`], in a file: see [`Options::create_file`].
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn create_file(path: impl AsRef<Path>) -> Result<Segment, OpenError> {
+        Options::default().create_file(path)
+    }
+
+    /// To say how large a new one is to be.
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    /// A segment that somebody has made. Needs `/proc`, and the right to write.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(fd: impl Into<OwnedFd>) -> Result<Segment, OpenError> {
+        let fd = fd.into();
+        let size = u64::try_from(rustix::fs::fstat(&fd)?.st_size).unwrap_or(0);
+        if size < Layout::LEAST {
+            return Err(OpenError::NotASegment);
+        }
+        let memory = Memory::map(fd.as_fd(), usize::try_from(size).map_err(|_| OpenError::Corrupt)?)?;
+        let layout = Layout::read(&memory)?;
+        Ok(Segment(Arc::new(Shared::new(memory, layout, fd)?)))
+    }
+
+    /// A segment in a file that somebody has made.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_file(path: impl AsRef<Path>) -> Result<Segment, OpenError> {
+        Segment::open(File::options().read(true).write(true).open(path)?)
+    }
+
+    /// The semaphore that has this name. If there is none yet it is made, with so many wakeups.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn semaphore(&self, name: &str, wakeups: u32) -> Result<Semaphore, NameError> {
+        Handle::new(&self.0, name, Wanted::Semaphore(wakeups)).map(Semaphore)
+    }
+
+    /// The event that has this name, and is reset automatically. If there is none yet it is made, set or not.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn auto_event(&self, name: &str, is_set: bool) -> Result<Event, NameError> {
+        Handle::new(&self.0, name, Wanted::Auto(is_set)).map(Event)
+    }
+
+    /// The event that has this name, and is reset by hand. If there is none yet it is made, set or not.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn manual_event(&self, name: &str, is_set: bool) -> Result<Event, NameError> {
+        Handle::new(&self.0, name, Wanted::Manual(is_set)).map(Event)
+    }
+
+    /// The tube that has this name. If there is none yet it is made. The size of `T` and the capacity, which is not 0, have to be the same for all.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn tube<T: Plain>(&self, name: &str, capacity: u32) -> Result<Tube<T>, NameError> {
+        Tube::new(&self.0, name, capacity)
+    }
+
+    /// Likewise for messages of so many bytes.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn tube_bytes(&self, name: &str, message_size: usize, capacity: u32) -> Result<ByteTube, NameError> {
+        ByteTube::new(&self.0, name, message_size, capacity)
+    }
+
+    /// How long this process waits for an inner lock that is not given back, by somebody who lives, before it takes the object for corrupt: 5 seconds. A process that is stopped just there, by a debugger or SIGSTOP,
+    /// is no better.
+    pub fn set_patience(&self, patience: Duration) {
+        self.0.patience.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+impl AsFd for Segment {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.file.as_fd()
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = self.0.layout;
+        let objects = directory::objects(&self.0).count();
+        let mut f = f.debug_struct("Segment");
+        f.field("objects", &objects).field("room", &layout).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,327 @@
+//! Objects: their words, and their inner locks.
+//!
+//! ```text
+//!   63   48 47    35     34       33       32     31   0
+//!  | holder | unused | CORRUPT | DEAD | WAITERS | count |
+//! ```
+//!
+//! The rules G1 to G4 of docs/protocols/segment.md.
+
+use super::error::Fault;
+use super::layout::OBJECT;
+use super::shared::{Record, Shared, claimed_at};
+use crate::rt::sync::{AtomicU32, AtomicU64, Ordering::*, give_way, spin};
+use crate::rt::{time, wait};
+use std::time::Duration;
+
+pub(super) const COUNT: u64 = u32::MAX as u64;
+pub(super) const WAITERS: u64 = 1 << 32;
+pub(super) const DEAD: u64 = 1 << 33;
+pub(super) const CORRUPT: u64 = 1 << 34;
+const UNUSED: u64 = 0x1fff << 35;
+const HOLDER: u64 = 0xffff << 48;
+/// With none of these an operation is one compare-and-swap.
+pub(super) const BUSY: u64 = !COUNT;
+
+/// How often the lock is looked at with preemption off.
+const LOOKS: u32 = 100;
+/// How often other threads are let run before the holder is suspected.
+const YIELDS: u32 = 20;
+/// Between two looks at a holder that may be dead.
+const PAUSE: Duration = Duration::from_micros(200);
+/// How long who buries waits for a lock, in nanoseconds.
+const BRIEF: u64 = 5_000_000;
+
+/// What an object is. A copy, which was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Semaphore,
+    /// An event that is reset automatically.
+    Auto,
+    /// An event that is reset by hand.
+    Manual,
+    Tube(Ring),
+}
+
+/// Where a tube has its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    pub(super) capacity: u32,
+    /// Of a message, in bytes.
+    pub(super) size: u32,
+    pub(super) at: usize,
+}
+
+impl Ring {
+    /// From one message to the next.
+    pub(super) fn stride(self) -> usize {
+        (self.size as usize).next_multiple_of(8)
+    }
+}
+
+/// Of an event and a semaphore the only one; of a tube that of the receivers.
+pub(super) const FIRST: u32 = 0;
+/// Of a tube, that of the senders.
+pub(super) const SENDERS: u32 = 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct Object<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) number: u32,
+    pub(super) kind: Kind,
+    at: usize,
+}
+
+/// How to wait for an inner lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// As long as it takes, and looking after the holder.
+    Patient,
+    /// For a short time; then it is as if the segment were full.
+    Brief,
+}
+
+/// How one attempt went.
+enum Attempt<R> {
+    Done(Result<R, Fault>, Woken),
+    Held(u64),
+    Broken(Fault),
+}
+
+impl<'a> Object<'a> {
+    /// The object with this number, which is below the number of objects.
+    pub(super) fn new(shared: &'a Shared, number: u32, kind: Kind) -> Object<'a> {
+        Object { shared, number, kind, at: shared.layout.object(number) }
+    }
+
+    pub(super) fn word(self) -> &'a AtomicU64 {
+        self.shared.memory.u64(self.at)
+    }
+
+    /// The first of a queue, plus 1.
+    pub(super) fn first(self, queue: u32) -> &'a AtomicU32 {
+        self.shared.memory.u32(self.at + 32 + 8 * queue as usize)
+    }
+
+    /// The last of a queue, plus 1.
+    pub(super) fn last(self, queue: u32) -> &'a AtomicU32 {
+        self.shared.memory.u32(self.at + 36 + 8 * queue as usize)
+    }
+
+    /// Of a tube: how many messages are promised to receivers, or free slots to senders.
+    pub(super) fn promised(self, queue: u32) -> &'a AtomicU32 {
+        self.shared.memory.u32(self.at + 48 + 4 * queue as usize)
+    }
+
+    /// Of a tube: where the next message to be received is.
+    pub(super) fn head(self) -> &'a AtomicU32 {
+        self.shared.memory.u32(self.at + 56)
+    }
+
+    /// Of a tube: how many messages there are, promised ones too.
+    pub(super) fn len(self) -> &'a AtomicU32 {
+        self.shared.memory.u32(self.at + 60)
+    }
+
+    /// Of a tube: whether it is closed.
+    pub(super) fn closed(self) -> &'a AtomicU32 {
+        self.shared.memory.u32(self.at + 64)
+    }
+
+    /// Whether nothing will ever be done with it.
+    pub(super) fn fault(self) -> Option<Fault> {
+        fault(self.word().load(Relaxed))
+    }
+
+    /// Calls `f` with the inner lock, and then wakes whom it has claimed. Does not switch.
+    pub(super) fn locked<R>(self, f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>) -> Result<R, Fault> {
+        let holder = self.shared.party()?.holder();
+        self.locked_as(holder, Manner::Patient, f)
+    }
+
+    /// The same for who buries somebody, in the name of this holder: if it does not take long.
+    pub(super) fn locked_briefly<R>(self, holder: u32, f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>) -> Result<R, Fault> {
+        self.locked_as(holder, Manner::Brief, f)
+    }
+
+    fn locked_as<R>(self, holder: u32, manner: Manner, f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>) -> Result<R, Fault> {
+        let mut patience = Patience::default();
+        let mut f = Some(f);
+        loop {
+            match wait::undisturbed(|_| self.attempt(holder, &mut f)) {
+                Attempt::Done(result, woken) => {
+                    woken.wake(self.shared);
+                    if result.is_err() {
+                        self.tell_all();
+                    }
+                    return result;
+                }
+                Attempt::Held(word) => patience.stand_by(self, word, manner)?,
+                Attempt::Broken(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Not preempted.
+    fn attempt<R, F: FnOnce(&mut Locked<'a>) -> Result<R, Fault>>(self, holder: u32, f: &mut Option<F>) -> Attempt<R> {
+        let mut looks = 0;
+        let (word, taken) = loop {
+            let word = self.word().load(Relaxed);
+            if let Some(fault) = fault(word) {
+                return Attempt::Broken(fault);
+            }
+            if word & HOLDER == 0 {
+                let taken = word | (u64::from(holder) << 48);
+                // ORDERING(seg-lock.1): Acquire, pairs with seg-lock.2: queues and rings are as the last holder left them.
+                // ORDERING(seg-word.2): likewise, of what is in the count.
+                if self.word().compare_exchange_weak(word, taken, Acquire, Relaxed).is_ok() {
+                    break (word, taken);
+                }
+            } else if looks >= LOOKS {
+                return Attempt::Held(word);
+            }
+            looks += 1;
+            spin();
+        };
+        let mut locked = Locked { object: self, word, woken: Woken::new() };
+        let result = match f.take() {
+            Some(f) if word & UNUSED == 0 => f(&mut locked),
+            _ => Err(Fault::Corrupt),
+        };
+        let is_waited_for = self.first(FIRST).load(Relaxed) != 0 || self.first(SENDERS).load(Relaxed) != 0;
+        let waiters = if is_waited_for { WAITERS } else { 0 };
+        let corrupt = if result.is_err() { CORRUPT } else { 0 };
+        let word = locked.word & COUNT | waiters | corrupt;
+        // ORDERING(seg-lock.2): Release, pairs with seg-lock.1.
+        // ORDERING(seg-word.1): likewise, for those that take from the word.
+        match self.word().compare_exchange(taken, word, Release, Relaxed) {
+            Ok(_) => Attempt::Done(result, locked.woken),
+            // Somebody has lost patience, or written what must not be written.
+            Err(now) => Attempt::Broken(fault(now).unwrap_or_else(|| self.condemn(now, CORRUPT))),
+        }
+    }
+
+    /// Makes it dead or corrupt for good, if its word is still this one.
+    pub(super) fn condemn(self, word: u64, how: u64) -> Fault {
+        if self.word().compare_exchange(word, word & !HOLDER | how, Relaxed, Relaxed).is_ok() {
+            self.tell_all();
+        }
+        if how == DEAD { Fault::Dead } else { Fault::Corrupt }
+    }
+
+    /// Makes it dead, if this party holds the lock.
+    pub(super) fn condemn_if_held_by(self, party: u32) {
+        let word = self.word().load(Relaxed);
+        if holder(word) == Some(party) && fault(word).is_none() {
+            self.condemn(word, DEAD);
+        }
+    }
+
+    /// Wakes all that wait for it, so that they see what has become of it. Who begins to sleep just then sees it when its interval ends.
+    #[cold]
+    fn tell_all(self) {
+        for (_, record) in self.shared.records() {
+            if record.object().load(Relaxed) == self.number + 1 {
+                self.shared.wake(record.leader().load(Relaxed));
+            }
+        }
+    }
+}
+
+/// What a word says for good.
+pub(super) fn fault(word: u64) -> Option<Fault> {
+    match word & (DEAD | CORRUPT) {
+        0 => None,
+        DEAD => Some(Fault::Dead),
+        _ => Some(Fault::Corrupt),
+    }
+}
+
+/// Who has the lock.
+fn holder(word: u64) -> Option<u32> {
+    ((word >> 48) as u32).checked_sub(1)
+}
+
+/// An object whose inner lock the caller has.
+pub(super) struct Locked<'a> {
+    pub(super) object: Object<'a>,
+    /// As it will be, for its count.
+    pub(super) word: u64,
+    pub(super) woken: Woken,
+}
+
+/// Those that were claimed, by their leaders.
+pub(super) struct Woken {
+    leaders: [u32; Woken::MOST],
+    len: usize,
+}
+
+impl Woken {
+    const MOST: usize = 16;
+
+    fn new() -> Woken {
+        Woken { leaders: [0; Woken::MOST], len: 0 }
+    }
+
+    pub(super) fn push(&mut self, leader: u32) {
+        if let Some(slot) = self.leaders.get_mut(self.len) {
+            *slot = leader;
+        }
+        self.len += 1;
+    }
+
+    /// Not under a lock.
+    fn wake(&self, shared: &Shared) {
+        match self.leaders.get(..self.len) {
+            Some(leaders) => leaders.iter().for_each(|leader| shared.wake(*leader)),
+            // Too many to have noted them: some are woken who are not meant, and look again.
+            None => {
+                let claimed = |(_, record): &(u32, Record<'_>)| claimed_at(record.state().load(Relaxed)).is_some();
+                shared.records().filter(claimed).for_each(|(number, _)| shared.wake(number));
+            }
+        }
+    }
+}
+
+/// How long somebody has waited for an inner lock, of a word that does not change.
+#[derive(Default)]
+struct Patience {
+    turns: u32,
+    word: u64,
+    since: u64,
+}
+
+impl Patience {
+    /// One turn of a wait for the lock. The holder is running, or has lost its processor, or stands still, or is dead.
+    #[cold]
+    fn stand_by(&mut self, object: Object<'_>, word: u64, manner: Manner) -> Result<(), Fault> {
+        self.turns += 1;
+        if self.turns < YIELDS {
+            give_way();
+            return Ok(());
+        }
+        let now = time::now();
+        if word != self.word || self.since == 0 {
+            (self.word, self.since) = (word, now);
+        }
+        let waited = now.saturating_sub(self.since);
+        if manner == Manner::Brief {
+            if waited > BRIEF {
+                return Err(Fault::Full);
+            }
+        } else if waited > object.shared.patience.load(Relaxed) {
+            return Err(object.condemn(word, CORRUPT));
+        } else if let Some(holder) = holder(word) {
+            object.shared.look_after(holder);
+        }
+        pause();
+        Ok(())
+    }
+}
+
+/// Lets the holder of a lock run, which may be on the caller's own processor.
+pub(super) fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+const _: () = assert!(OBJECT >= 192);

@@ -1,0 +1,42 @@
+//! Values that may lie in memory that others write.
+
+use std::mem::MaybeUninit;
+
+/// A type whose values are plain data: what another process wrote in the place of one is one.
+///
+/// # Safety
+/// Any bits are a value of the type; it has no padding between or behind its parts; and nothing in it (an address, say) has a meaning in one process only.
+pub unsafe trait Plain: Copy + 'static {}
+
+macro_rules! plain {
+    ($($type:ty)*) => {
+        $(
+            // SAFETY: a number.
+            unsafe impl Plain for $type {}
+        )*
+    };
+}
+
+plain!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+// SAFETY: elements of which this holds, one after the other.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// A value as bytes.
+pub(super) trait Bytes: Plain {
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: all of its bytes have a value, as there is no padding.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// The value whose bytes `fill` writes.
+    fn filled<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
+        let mut value = MaybeUninit::<Self>::zeroed();
+        // SAFETY: so many bytes, which have the value 0.
+        fill(unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<Self>()) })?;
+        // SAFETY: any bits are a value.
+        Ok(unsafe { value.assume_init() })
+    }
+}
+
+impl<T: Plain> Bytes for T {}

@@ -1,0 +1,215 @@
+//! What is done under an object's inner lock: its queues, and what there is for those that stand in them.
+//!
+//! Everything that is read here may have been written by anybody: each number is checked before it is used, and each loop takes something out at each turn.
+
+use super::error::Fault;
+use super::object::{COUNT, FIRST, Kind, Locked, Ring, SENDERS};
+use super::shared::{Record, WAITING, claimed, claimed_at};
+use crate::rt::sync::Ordering::*;
+
+/// How an attempt to be served at once went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// It was, or had been elsewhere.
+    Served,
+    /// It stands in the queue.
+    Queued,
+}
+
+impl<'a> Locked<'a> {
+    fn record(&self, number: u32) -> Result<Record<'a>, Fault> {
+        self.object.shared.record(number)
+    }
+
+    /// The record of a link; none if it links to nothing.
+    fn linked(&self, link: u32) -> Result<Option<Record<'a>>, Fault> {
+        link.checked_sub(1).map(|number| self.record(number)).transpose()
+    }
+
+    /// Whether the record says that it stands in this queue.
+    fn stands(&self, record: Record<'_>, queue: u32) -> bool {
+        let is_here = record.object().load(Relaxed) == self.object.number + 1 && record.queue().load(Relaxed) == queue;
+        is_here && record.is_queued().load(Relaxed) == 1
+    }
+
+    /// The number of the first in the queue.
+    pub(super) fn first(&self, queue: u32) -> Result<Option<u32>, Fault> {
+        let link = self.object.first(queue).load(Relaxed);
+        match self.linked(link)? {
+            Some(record) if !self.stands(record, queue) || record.before().load(Relaxed) != 0 => Err(Fault::Corrupt),
+            record => Ok(record.map(|_| link - 1)),
+        }
+    }
+
+    /// How many stand in the queue, for people.
+    pub(super) fn count(&self, queue: u32) -> Result<usize, Fault> {
+        let mut link = self.object.first(queue).load(Relaxed);
+        for count in 0..=self.object.shared.layout.records {
+            let Some(record) = self.linked(link)? else { return Ok(count as usize) };
+            link = record.next().load(Relaxed);
+        }
+        Err(Fault::Corrupt)
+    }
+
+    /// Puts the record, which names this object and this queue, behind all others.
+    fn push(&mut self, queue: u32, number: u32) -> Result<(), Fault> {
+        let record = self.record(number)?;
+        let last = self.object.last(queue).load(Relaxed);
+        match self.linked(last)? {
+            Some(last) if !self.stands(last, queue) || last.next().load(Relaxed) != 0 => return Err(Fault::Corrupt),
+            Some(last) => last.next().store(number + 1, Relaxed),
+            None => self.object.first(queue).store(number + 1, Relaxed),
+        }
+        record.next().store(0, Relaxed);
+        record.before().store(last, Relaxed);
+        record.is_queued().store(1, Relaxed);
+        self.object.last(queue).store(number + 1, Relaxed);
+        Ok(())
+    }
+
+    /// Takes the record, which stands in the queue, out.
+    fn remove(&mut self, queue: u32, number: u32) -> Result<(), Fault> {
+        let record = self.record(number)?;
+        let (next, before) = (record.next().load(Relaxed), record.before().load(Relaxed));
+        let link = number + 1;
+        let after = match self.linked(next)? {
+            Some(next) => next.before(),
+            None => self.object.last(queue),
+        };
+        let ahead = match self.linked(before)? {
+            Some(before) => before.next(),
+            None => self.object.first(queue),
+        };
+        if !self.stands(record, queue) || after.load(Relaxed) != link || ahead.load(Relaxed) != link {
+            return Err(Fault::Corrupt);
+        }
+        after.store(before, Relaxed);
+        ahead.store(next, Relaxed);
+        record.is_queued().store(0, Relaxed);
+        Ok(())
+    }
+
+    /// Whether there is so much for somebody in this queue, if nobody stands before it.
+    pub(super) fn has(&self, queue: u32, want: u32) -> Result<bool, Fault> {
+        match self.object.kind {
+            Kind::Semaphore => Ok(self.word & COUNT >= u64::from(want)),
+            Kind::Auto | Kind::Manual => Ok(self.word & COUNT != 0),
+            Kind::Tube(ring) => {
+                let (messages, slots) = self.unpromised(ring)?;
+                Ok(if queue == FIRST { messages > 0 } else { slots > 0 })
+            }
+        }
+    }
+
+    /// How many messages and free slots are nobody's yet.
+    fn unpromised(&self, ring: Ring) -> Result<(u32, u32), Fault> {
+        let object = self.object;
+        let len = object.len().load(Relaxed);
+        let head = object.head().load(Relaxed);
+        let slots = ring.capacity.checked_sub(len).and_then(|free| free.checked_sub(object.promised(SENDERS).load(Relaxed)));
+        let messages = len.checked_sub(object.promised(FIRST).load(Relaxed));
+        messages.zip(slots).filter(|_| head < ring.capacity).ok_or(Fault::Corrupt)
+    }
+
+    /// Takes that for somebody, after `has`.
+    pub(super) fn take(&mut self, queue: u32, want: u32) {
+        match self.object.kind {
+            Kind::Semaphore => self.word -= u64::from(want),
+            Kind::Auto => self.word &= !COUNT,
+            Kind::Manual => {}
+            Kind::Tube(_) => self.promise(queue, 1),
+        }
+    }
+
+    /// Changes how much is promised. Whether that can be is checked at each look.
+    pub(super) fn promise(&mut self, queue: u32, change: u32) {
+        let promised = self.object.promised(queue);
+        promised.store(promised.load(Relaxed).wrapping_add(change), Relaxed);
+    }
+
+    /// Undoes a `take`.
+    fn untake(&mut self, queue: u32, want: u32) {
+        match self.object.kind {
+            // What does not fit any more is lost, as it would be if it were released now.
+            Kind::Semaphore => self.word = self.word & !COUNT | COUNT.min((self.word & COUNT) + u64::from(want)),
+            Kind::Auto => self.word = self.word & !COUNT | 1,
+            Kind::Manual => {}
+            Kind::Tube(_) => self.promise(queue, u32::MAX),
+        }
+    }
+
+    /// Whether nobody will be given anything that is not there already.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.object.kind, Kind::Tube(_)) && self.object.closed().load(Relaxed) != 0
+    }
+
+    /// What somebody would get who stands at the front: true for what it wants, false for that nothing will come.
+    fn offer(&self, queue: u32, want: u32) -> Result<Option<bool>, Fault> {
+        // Nobody sends into a closed tube.
+        let is_given = self.has(queue, want)? && !(queue == SENDERS && self.is_closed());
+        Ok(if is_given { Some(true) } else { self.is_closed().then_some(false) })
+    }
+
+    /// Claims those at the front of the queue for whom there is something.
+    pub(super) fn serve(&mut self, queue: u32) -> Result<(), Fault> {
+        for _ in 0..=self.object.shared.layout.records {
+            let Some(first) = self.first(queue)? else { return Ok(()) };
+            let record = self.record(first)?;
+            let want = record.want().load(Relaxed);
+            let Some(is_given) = self.offer(queue, want)? else { return Ok(()) };
+            self.remove(queue, first)?;
+            if self.claim(record, is_given)? {
+                self.woken.push(record.leader().load(Relaxed));
+                if is_given {
+                    self.take(queue, want);
+                }
+            }
+        }
+        Err(Fault::Corrupt)
+    }
+
+    /// False when its wait has ended, or was served elsewhere.
+    fn claim(&self, record: Record<'_>, is_given: bool) -> Result<bool, Fault> {
+        let leader = self.record(record.leader().load(Relaxed))?;
+        let claimed = claimed(record.number().load(Relaxed), is_given);
+        // ORDERING(seg-claim.1): Release, pairs with seg-claim.2: who was claimed sees what was done before.
+        Ok(leader.state().compare_exchange(WAITING, claimed, Release, Relaxed).is_ok())
+    }
+
+    /// Has the caller's record served at once, or stand in its queue.
+    pub(super) fn enter(&mut self, number: u32, queue: u32, want: u32) -> Result<Entered, Fault> {
+        let record = self.record(number)?;
+        if self.first(queue)?.is_none() {
+            if let Some(is_given) = self.offer(queue, want)? {
+                if self.claim(record, is_given)? && is_given {
+                    self.take(queue, want);
+                }
+                return Ok(Entered::Served);
+            }
+        }
+        self.push(queue, number)?;
+        Ok(Entered::Queued)
+    }
+
+    /// Takes a record whose wait has ended from where it stands; and what it was given, and has not taken, gives on.
+    pub(super) fn leave(&mut self, number: u32) -> Result<(), Fault> {
+        let record = self.record(number)?;
+        if record.object().load(Relaxed) != self.object.number + 1 {
+            return Ok(());
+        }
+        let queue = record.queue().load(Relaxed);
+        if queue > SENDERS {
+            return Err(Fault::Corrupt);
+        }
+        if record.is_queued().load(Relaxed) != 0 {
+            self.remove(queue, number)?;
+        }
+        let state = self.record(record.leader().load(Relaxed))?.state().load(Relaxed);
+        record.object().store(0, Relaxed);
+        if claimed_at(state) == Some((record.number().load(Relaxed), true)) {
+            self.untake(queue, record.want().load(Relaxed));
+        }
+        // It may also have stood before one that wants less.
+        self.serve(queue)
+    }
+}

@@ -1,0 +1,101 @@
+//! The messages of a tube: copied in and out under its inner lock, a double word at a time, as another process may write there whatever it likes.
+
+use super::error::Fault;
+use super::object::{FIRST, Locked, Ring, SENDERS};
+use crate::rt::sync::Ordering::*;
+
+/// A message that goes in or comes out.
+pub(super) enum Message<'a> {
+    In(&'a [u8]),
+    Out(&'a mut [u8]),
+}
+
+impl Message<'_> {
+    /// The queue of those that do this.
+    pub(super) fn queue(&self) -> u32 {
+        match self {
+            Message::In(_) => SENDERS,
+            Message::Out(_) => FIRST,
+        }
+    }
+}
+
+/// How an attempt to move a message went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    Done,
+    NotNow,
+    Closed,
+}
+
+impl Locked<'_> {
+    /// Moves the message at once, if that can be without overtaking anybody.
+    pub(super) fn try_move(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<Moved, Fault> {
+        let queue = message.queue();
+        if queue == SENDERS && self.is_closed() {
+            return Ok(Moved::Closed);
+        }
+        if self.first(queue)?.is_none() && self.has(queue, 1)? {
+            self.move_now(ring, message)?;
+            return Ok(Moved::Done);
+        }
+        Ok(if self.is_closed() { Moved::Closed } else { Moved::NotNow })
+    }
+
+    /// Moves the message for which the caller was promised what it takes.
+    pub(super) fn move_as_promised(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<(), Fault> {
+        let queue = message.queue();
+        if self.object.promised(queue).load(Relaxed) == 0 {
+            return Err(Fault::Corrupt);
+        }
+        self.promise(queue, u32::MAX);
+        // Now it is there for anybody, the caller too.
+        if !self.has(queue, 1)? {
+            return Err(Fault::Corrupt);
+        }
+        self.move_now(ring, message)
+    }
+
+    /// After `has`.
+    fn move_now(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<(), Fault> {
+        let (head, len) = (self.object.head(), self.object.len());
+        let (at, count) = (head.load(Relaxed), len.load(Relaxed));
+        // Again, as each was read anew.
+        if at >= ring.capacity || count > ring.capacity {
+            return Err(Fault::Corrupt);
+        }
+        match message {
+            Message::In(_) if count == ring.capacity => Err(Fault::Corrupt),
+            Message::Out(_) if count == 0 => Err(Fault::Corrupt),
+            Message::In(bytes) => {
+                let slot = (u64::from(at) + u64::from(count)) % u64::from(ring.capacity);
+                self.write(ring, slot as usize, bytes);
+                len.store(count + 1, Relaxed);
+                self.serve(FIRST)
+            }
+            Message::Out(bytes) => {
+                self.read(ring, at as usize, bytes);
+                head.store((at + 1) % ring.capacity, Relaxed);
+                len.store(count - 1, Relaxed);
+                self.serve(SENDERS)
+            }
+        }
+    }
+
+    fn write(&self, ring: Ring, slot: usize, bytes: &[u8]) {
+        let start = ring.at + slot * ring.stride();
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.object.shared.memory.u64(start + 8 * index).store(u64::from_ne_bytes(word), Relaxed);
+        }
+    }
+
+    fn read(&self, ring: Ring, slot: usize, bytes: &mut [u8]) {
+        let start = ring.at + slot * ring.stride();
+        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+            let word = self.object.shared.memory.u64(start + 8 * index).load(Relaxed).to_ne_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}

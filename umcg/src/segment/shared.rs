@@ -1,0 +1,264 @@
+//! A segment as one process has it: the memory, and what makes the process a party.
+
+use super::error::{Fault, OpenError};
+use super::layout::Layout;
+use super::liveness::Liveness;
+use super::memory::Memory;
+use crate::futex;
+use crate::rt::sync::{AtomicBool, AtomicU32, AtomicU64, HoldLock, Ordering::*};
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::time::Duration;
+
+/// In a wait's state, besides what [`claimed`] makes.
+pub(super) const IDLE: u32 = 0;
+pub(super) const WAITING: u32 = 1;
+pub(super) const GONE: u32 = 2;
+const CLAIMED: u32 = 4;
+
+/// The state of a wait that was served at its place with this number: something was given to it, or it was told that nothing will come any more.
+pub(super) fn claimed(number: u32, is_given: bool) -> u32 {
+    CLAIMED.wrapping_add(number.wrapping_mul(2)).wrapping_add(is_given.into())
+}
+
+/// The number, and whether something was given; none if the state is another.
+pub(super) fn claimed_at(state: u32) -> Option<(u32, bool)> {
+    (state >= CLAIMED).then(|| ((state - CLAIMED) / 2, state % 2 == 1))
+}
+
+/// The byte that is locked by who makes an object: behind those of all parties.
+pub(super) const DIRECTORY: u32 = 1 << 20;
+
+/// So many free records a party keeps for itself.
+const KEPT: usize = 32;
+
+/// How long an inner lock may be held.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What all handles of one opening have in common.
+pub(super) struct Shared {
+    pub(super) memory: Memory,
+    pub(super) layout: Layout,
+    pub(super) file: OwnedFd,
+    /// Replaced in a child after `fork`, and never freed then.
+    party: AtomicPtr<Party>,
+    /// In nanoseconds.
+    pub(super) patience: AtomicU64,
+}
+
+/// This process, as others know it.
+pub(super) struct Party {
+    pub(super) number: u32,
+    pub(super) liveness: Liveness,
+    /// Records that belong to it, and are not in use.
+    free: HoldLock<Vec<u32>>,
+    /// One of its threads buries somebody, or makes an object.
+    pub(super) is_busy: AtomicBool,
+    /// How many of its threads and workers wait.
+    pub(super) waiting: AtomicU32,
+}
+
+impl Party {
+    /// As it is in the words of objects.
+    pub(super) fn holder(&self) -> u32 {
+        self.number + 1
+    }
+}
+
+impl Shared {
+    pub(super) fn new(memory: Memory, layout: Layout, file: OwnedFd) -> Result<Shared, OpenError> {
+        let patience = AtomicU64::new(PATIENCE.as_nanos() as u64);
+        let shared = Shared { memory, layout, file, party: AtomicPtr::new(null_mut()), patience };
+        let party = Box::new(shared.begin()?);
+        shared.party.store(Box::into_raw(party), Relaxed);
+        Ok(shared)
+    }
+
+    /// This process as a party, which it becomes anew after a fork.
+    #[inline]
+    pub(super) fn party(&self) -> Result<&Party, Fault> {
+        // ORDERING(seg-party.1): Acquire, pairs with seg-party.2.
+        // SAFETY: not null after `new`, and freed by `drop` only.
+        let party = unsafe { &*self.party.load(Acquire) };
+        if party.liveness.is_inherited() { self.begin_again(party) } else { Ok(party) }
+    }
+
+    #[cold]
+    fn begin_again(&self, former: &Party) -> Result<&Party, Fault> {
+        let own = Box::into_raw(Box::new(self.begin().map_err(|_| Fault::Full)?));
+        let former = std::ptr::from_ref(former).cast_mut();
+        // ORDERING(seg-party.2): AcqRel, pairs with seg-party.1: whole when it is seen.
+        match self.party.compare_exchange(former, own, AcqRel, Acquire) {
+            // SAFETY: as in `party`.
+            Ok(_) => Ok(unsafe { &*own }),
+            Err(_) => {
+                // SAFETY: nobody else has seen it.
+                self.end(*unsafe { Box::from_raw(own) });
+                self.party()
+            }
+        }
+    }
+
+    /// Becomes a party with a number of its own.
+    fn begin(&self) -> Result<Party, OpenError> {
+        let liveness = Liveness::open(self.file.as_fd())?;
+        for number in 0..self.layout.parties {
+            if !liveness.try_lock(number) {
+                continue;
+            }
+            let mark = self.mark(number);
+            // Somebody who was it before may have left something.
+            if mark.load(Relaxed) == 0 || self.bury(number, number + 1) {
+                mark.store(1, Relaxed);
+                return Ok(Party {
+                    number,
+                    liveness,
+                    free: HoldLock::new(Vec::with_capacity(KEPT + 1)),
+                    is_busy: AtomicBool::new(false),
+                    waiting: AtomicU32::new(0),
+                });
+            }
+            liveness.unlock(number);
+        }
+        Err(OpenError::Full)
+    }
+
+    /// Ceases to be a party, in order.
+    fn end(&self, party: Party) {
+        if !party.liveness.is_inherited() {
+            for record in std::mem::take(&mut *party.free.lock()) {
+                self.free_record(record);
+            }
+            self.mark(party.number).store(0, Relaxed);
+        }
+    }
+
+    /// Not 0 from when a party begins until it has ended in order, or was buried.
+    pub(super) fn mark(&self, party: u32) -> &AtomicU32 {
+        self.memory.u32(self.layout.party(party))
+    }
+
+    /// The record with this number, which may come from the segment.
+    pub(super) fn record(&self, number: u32) -> Result<Record<'_>, Fault> {
+        if number >= self.layout.records {
+            return Err(Fault::Corrupt);
+        }
+        Ok(Record { memory: &self.memory, at: self.layout.record(number) })
+    }
+
+    /// All records, with their numbers.
+    pub(super) fn records(&self) -> impl Iterator<Item = (u32, Record<'_>)> {
+        (0..self.layout.records).map(|number| (number, Record { memory: &self.memory, at: self.layout.record(number) }))
+    }
+
+    /// A record that is the party's, and not in use.
+    pub(super) fn take_record(&self, party: &Party) -> Result<u32, Fault> {
+        let kept = party.free.lock().pop();
+        kept.or_else(|| self.find_record(party)).ok_or(Fault::Full)
+    }
+
+    #[cold]
+    fn find_record(&self, party: &Party) -> Option<u32> {
+        let count = self.layout.records;
+        let start = party.number * (count / self.layout.parties);
+        // ORDERING(seg-record.2): Acquire, pairs with seg-record.1: what its last owner wrote comes before.
+        (start..count).chain(0..start).find(|number| {
+            let record = Record { memory: &self.memory, at: self.layout.record(*number) };
+            record.owner().compare_exchange(0, party.holder(), Acquire, Relaxed).is_ok()
+        })
+    }
+
+    /// Gives a record back that is in use no more.
+    pub(super) fn give_record(&self, party: &Party, number: u32) {
+        let mut free = party.free.lock();
+        if free.len() < KEPT {
+            free.push(number);
+        } else {
+            drop(free);
+            self.free_record(number);
+        }
+    }
+
+    fn free_record(&self, number: u32) {
+        if let Ok(record) = self.record(number) {
+            // ORDERING(seg-record.1): Release, pairs with seg-record.2.
+            record.owner().store(0, Release);
+        }
+    }
+
+    /// Wakes who waits with this record as the leader.
+    pub(super) fn wake(&self, leader: u32) {
+        if let Ok(record) = self.record(leader) {
+            futex::shared::wake(record.state(), 1);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let party = self.party.load(Relaxed);
+        if !party.is_null() {
+            // SAFETY: made by `Box::into_raw`, and nobody uses it any more.
+            self.end(*unsafe { Box::from_raw(party) });
+        }
+    }
+}
+
+/// A place of a waiter in a queue.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    memory: &'a Memory,
+    at: usize,
+}
+
+impl<'a> Record<'a> {
+    /// The party that it belongs to, plus 1; 0: nobody.
+    pub(super) fn owner(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at)
+    }
+
+    /// Of a leader: how the wait stands. It is slept upon.
+    pub(super) fn state(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 4)
+    }
+
+    /// The record that has the wait's state.
+    pub(super) fn leader(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 8)
+    }
+
+    /// Which of the wait's places it is.
+    pub(super) fn number(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 12)
+    }
+
+    /// Its object, plus 1; 0 when nothing is wanted of one any more.
+    pub(super) fn object(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 16)
+    }
+
+    /// Which of the object's queues.
+    pub(super) fn queue(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 20)
+    }
+
+    /// Whether it stands there. From here on under the lock of the object.
+    pub(super) fn is_queued(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 24)
+    }
+
+    /// Its neighbours, plus 1; 0: none.
+    pub(super) fn next(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 28)
+    }
+
+    pub(super) fn before(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 32)
+    }
+
+    /// How much is wanted.
+    pub(super) fn want(self) -> &'a AtomicU32 {
+        self.memory.u32(self.at + 36)
+    }
+}

@@ -1,0 +1,185 @@
+//! A wait for one or several objects: docs/protocols/segment.md, "The state of a wait".
+
+use super::error::Fault;
+use super::object::Object;
+use super::queue::Entered;
+use super::shared::{GONE, IDLE, Party, Shared, WAITING, claimed_at};
+use crate::futex;
+use crate::rt::sync::{Ordering::*, is_alone, spin};
+use crate::rt::{server, time};
+
+/// How often a waiter looks before it sleeps, where its peer can be running.
+const LOOKS: u32 = 200;
+
+/// Where somebody wants to wait, and for how much.
+#[derive(Clone, Copy)]
+pub(super) struct Wish<'a> {
+    pub(super) object: Object<'a>,
+    pub(super) queue: u32,
+    pub(super) want: u32,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Given what it wanted at the place with this index; it is to be taken.
+    Given(usize),
+    /// At this place nothing will come.
+    Closed(usize),
+    Late,
+}
+
+/// The records of a wait. When it is dropped they leave where they stand; what was given and not taken is given on.
+pub(super) struct Standing<'a> {
+    shared: &'a Shared,
+    party: &'a Party,
+    wishes: &'a [Wish<'a>],
+    /// One for each wish; the first is the leader.
+    records: Vec<u32>,
+}
+
+impl<'a> Standing<'a> {
+    /// Waits until one of the wishes is fulfilled, tried in turn from the one with index `start`. A point of cancellation if it has to wait. Switches.
+    pub(super) fn wait(
+        shared: &'a Shared,
+        wishes: &'a [Wish<'a>],
+        start: usize,
+        deadline: u64,
+    ) -> Result<(Standing<'a>, End), Fault> {
+        let party = shared.party()?;
+        let mut standing = Standing { shared, party, wishes, records: Vec::with_capacity(wishes.len()) };
+        standing.begin()?;
+        for at in (start..wishes.len()).chain(0..start) {
+            let Wish { object, queue, want } = wishes[at];
+            let number = standing.records[at];
+            if object.locked(|locked| locked.enter(number, queue, want))? == Entered::Served {
+                break;
+            }
+            if standing.state() != WAITING {
+                break;
+            }
+        }
+        let end = standing.sleep(deadline)?;
+        Ok((standing, end))
+    }
+
+    /// Takes records, and says in them what is wanted.
+    fn begin(&mut self) -> Result<(), Fault> {
+        let shared = self.shared;
+        for wish in self.wishes {
+            let number = shared.take_record(self.party)?;
+            let at = self.records.len();
+            self.records.push(number);
+            let record = shared.record(number)?;
+            record.leader().store(self.records[0], Relaxed);
+            record.number().store(at as u32, Relaxed);
+            record.queue().store(wish.queue, Relaxed);
+            record.want().store(wish.want, Relaxed);
+            record.is_queued().store(0, Relaxed);
+            record.object().store(wish.object.number + 1, Relaxed);
+        }
+        shared.record(self.records[0])?.state().store(WAITING, Relaxed);
+        Ok(())
+    }
+
+    fn state(&self) -> u32 {
+        // Its numbers came from `take_record`, so there is always a record.
+        let leader = self.shared.record(self.records[0]);
+        // ORDERING(seg-claim.2): Acquire, pairs with seg-claim.1.
+        leader.map_or(GONE, |record| record.state().load(Acquire))
+    }
+
+    fn sleep(&self, deadline: u64) -> Result<End, Fault> {
+        if self.look_for_a_while() {
+            return self.end();
+        }
+        let _waiting = Waiting::new(self.party);
+        let leader = self.shared.record(self.records[0])?;
+        loop {
+            if self.state() != WAITING {
+                return self.end();
+            }
+            if let Some(fault) = self.wishes.iter().find_map(|wish| wish.object.fault()) {
+                return Err(fault);
+            }
+            let now = time::now();
+            if now >= deadline {
+                return if self.revoke() { Ok(End::Late) } else { self.end() };
+            }
+            self.shared.patrol(self.party);
+            let until = deadline.min(now.saturating_add(self.shared.interval(self.party)));
+            let _ = futex::shared::wait_until(leader.state(), WAITING, until);
+        }
+    }
+
+    /// Whether the wait has ended.
+    fn look_for_a_while(&self) -> bool {
+        let looks = if is_alone() || server::current_task().is_some() { 0 } else { LOOKS };
+        (0..=looks).any(|_| {
+            spin();
+            self.state() != WAITING
+        })
+    }
+
+    /// Ends it, if it was not served.
+    fn revoke(&self) -> bool {
+        let leader = self.shared.record(self.records[0]);
+        // ORDERING(seg-claim.2): as above.
+        leader.is_ok_and(|leader| leader.state().compare_exchange(WAITING, GONE, Acquire, Acquire).is_ok())
+    }
+
+    /// What was said to who was claimed.
+    fn end(&self) -> Result<End, Fault> {
+        match claimed_at(self.state()) {
+            Some((at, is_given)) if (at as usize) < self.wishes.len() => {
+                Ok(if is_given { End::Given(at as usize) } else { End::Closed(at as usize) })
+            }
+            _ => Err(Fault::Corrupt),
+        }
+    }
+
+    /// Takes what was given at the place with this index: that cannot be undone. For a tube under the lock.
+    pub(super) fn taken(&self, at: usize) {
+        if let Ok(record) = self.shared.record(self.records[at]) {
+            record.object().store(0, Relaxed);
+        }
+    }
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        if !self.records.is_empty() {
+            self.revoke();
+        }
+        for (number, wish) in self.records.iter().zip(self.wishes) {
+            let Ok(record) = self.shared.record(*number) else { continue };
+            if record.object().load(Relaxed) != 0 {
+                // In one with which nothing will ever be done it may stay.
+                let _ = wish.object.locked(|locked| locked.leave(*number));
+                record.object().store(0, Relaxed);
+            }
+        }
+        for number in &self.records {
+            if let Ok(record) = self.shared.record(*number) {
+                record.state().store(IDLE, Relaxed);
+                self.shared.give_record(self.party, *number);
+            }
+        }
+    }
+}
+
+/// Counts the caller among those that wait.
+struct Waiting<'a>(&'a Party);
+
+impl Waiting<'_> {
+    fn new(party: &Party) -> Waiting<'_> {
+        party.waiting.fetch_add(1, Relaxed);
+        Waiting(party)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
+}
