@@ -113,6 +113,11 @@ impl Parts for Ending<'_> {
     fn finish(&self, _: usize) -> bool {
         true
     }
+
+    /// The handle may be used up when this is forgotten.
+    fn may_stay(&self) -> bool {
+        false
+    }
 }
 
 impl std::fmt::Debug for Ending<'_> {

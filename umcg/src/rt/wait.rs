@@ -10,6 +10,8 @@
 //!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed
 //! ```
 //!
+//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again.
+//!
 //! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's lock, without a locked operation of its own; one that
 //!   stands in many, by compare-and-swap. What is claimed is delivered: a claimed wait has happened, whatever else is asked of the waiter.
 //! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its context is saved. The worker enters queues first and leaves its
@@ -39,15 +41,21 @@ use super::server::{self, Local};
 use super::sync::{AtomicBool, AtomicU32, Hold, Ordering::*, give_way, heavy, is_alone, light, spin};
 use super::task::Task;
 use super::time;
+use kept::PASSED;
 use rustix::thread::futex::{self, Flags};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 use std::ptr::{null, null_mut};
 
+// Beside this file also where that is a model's.
+#[path = "kept.rs"]
+mod kept;
+pub(crate) use kept::again;
+
 /// In `Waiter::claim`, besides the index of a place + 1.
 const WAITING: u32 = 0;
-const REVOKED: u32 = u32::MAX;
+const REVOKED: u32 = 1 << 30;
 
 /// In `Task::left`: the worker's context is saved.
 const HERE: u32 = 0;
@@ -95,14 +103,15 @@ pub(crate) enum End {
 
 /// One wait. Pinned to its frame as long as it stands anywhere.
 pub(crate) struct Waiter {
-    task: &'static Task,
-    is_worker: bool,
+    task: Cell<&'static Task>,
+    is_worker: Cell<bool>,
     /// It may be asked to end: it is not unwinding already.
-    may_be_cut: bool,
+    may_be_cut: Cell<bool>,
+    is_kept: bool,
     claim: AtomicU32,
     /// A thread was served, and all is delivered.
     done: AtomicBool,
-    deadline: u64,
+    deadline: Cell<u64>,
     /// Where it stands, if that is one queue only.
     #[allow(clippy::type_complexity, reason = "a queue's object, and the place in its queue")]
     single: Cell<Option<(*const dyn Queued, *const Place)>>,
@@ -370,8 +379,8 @@ impl ClaimedList {
 unsafe fn resume(waiter: *const Waiter, local: Option<&Local>) {
     // SAFETY: it goes on only by what comes below.
     let waiter = unsafe { &*waiter };
-    let task = waiter.task;
-    if !waiter.is_worker {
+    let task = waiter.task.get();
+    if !waiter.is_worker.get() {
         return wake(waiter, task);
     }
     let mut looks = 0;
@@ -404,12 +413,13 @@ impl Waiter {
     #[inline]
     fn new(task: &'static Task, is_worker: bool, deadline: u64, to_the_end: bool) -> Waiter {
         Waiter {
-            task,
-            is_worker,
-            may_be_cut: !to_the_end && cancel::may_be_cut(task),
+            task: Cell::new(task),
+            is_worker: Cell::new(is_worker),
+            may_be_cut: Cell::new(!to_the_end && cancel::may_be_cut(task)),
+            is_kept: false,
             claim: AtomicU32::new(WAITING),
             done: AtomicBool::new(false),
-            deadline,
+            deadline: Cell::new(deadline),
             single: Cell::new(None),
         }
     }
@@ -418,7 +428,9 @@ impl Waiter {
     #[inline]
     fn claim(&self, claim: u32) -> bool {
         if self.single.get().is_none() {
-            return self.claim.compare_exchange(WAITING, claim, Relaxed, Relaxed).is_ok();
+            // ORDERING(armed.2): Acquire, pairs with armed.1.
+            let is_claimed = self.claim.compare_exchange(WAITING, claim, Acquire, Relaxed).is_ok();
+            return is_claimed || (self.is_kept && self.pass_over(claim));
         }
         self.claim.store(claim, Relaxed);
         true
@@ -437,13 +449,16 @@ impl Waiter {
     /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from going on; not preempted.
     #[inline]
     fn revoke(&self, served: &mut ClaimedList) -> bool {
-        let is_asked = self.may_be_cut && cancel::is_asked(self.task);
-        (is_asked || (self.deadline != u64::MAX && time::now() >= self.deadline)) && self.take_away(served)
+        let is_asked = self.may_be_cut.get() && cancel::is_asked(self.task.get());
+        let deadline = self.deadline.get();
+        (is_asked || (deadline != u64::MAX && time::now() >= deadline)) && self.take_away(served)
     }
 
     #[cold]
     fn take_away(&self, served: &mut ClaimedList) -> bool {
-        let Some((queued, place)) = self.single.get() else { return self.claim(REVOKED) };
+        let Some((queued, place)) = self.single.get() else {
+            return self.claim.compare_exchange(WAITING, REVOKED, Relaxed, Relaxed).is_ok();
+        };
         // SAFETY: `one` set it to an object and a place that outlive the wait.
         let queued = unsafe { &*queued };
         // SAFETY: likewise.
@@ -458,22 +473,23 @@ impl Waiter {
     #[inline]
     fn begin(&self) {
         // ORDERING(waiter.2): Release, pairs with waiter.1.
-        self.task.waiter.store((self as *const Waiter).cast_mut(), Release);
+        self.task.get().waiter.store((self as *const Waiter).cast_mut(), Release);
     }
 
     /// It stands nowhere any more, but for places that others will not claim it for.
     #[inline]
     fn go_on(&self) {
-        self.task.waiter.store(null_mut(), Relaxed);
+        let task = self.task.get();
+        task.waiter.store(null_mut(), Relaxed);
         light();
         // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: who was looking is done with it.
-        while self.task.interrupted.load(Acquire) {
+        while task.interrupted.load(Acquire) {
             give_way();
         }
     }
 
     fn end(&self) -> End {
-        match self.claim.load(Relaxed) {
+        match self.claim.load(Relaxed) & !PASSED {
             REVOKED => End::Late,
             claim => End::Served(claim.wrapping_sub(1) as usize),
         }
@@ -484,8 +500,8 @@ impl Waiter {
         if self.look_for_a_while() {
             return;
         }
-        let asleep = &self.task.asleep;
-        let until = time::timespec(self.deadline);
+        let asleep = &self.task.get().asleep;
+        let until = time::timespec(self.deadline.get());
         loop {
             // ORDERING(asleep.2): AcqRel, pairs with asleep.1.
             asleep.swap(ASLEEP, AcqRel);
@@ -508,7 +524,7 @@ impl Waiter {
         if is_alone() {
             return false;
         }
-        let patience = &self.task.patience;
+        let patience = &self.task.get().patience;
         let most = patience.load(Relaxed);
         for _ in 0..=most {
             // ORDERING(done.2): as above.
@@ -704,7 +720,7 @@ impl Caller {
 
     #[inline(always)]
     fn stop(self, waiter: &Waiter, reason: &'static &'static str) {
-        waiter.task.set_reason(reason);
+        waiter.task.get().set_reason(reason);
         match self.0 {
             Some(running) => running.suspend(left),
             None => waiter.sleep(),

@@ -23,10 +23,12 @@ pub(crate) mod engine;
 mod macros;
 pub(crate) mod operation;
 mod ready;
+mod set;
 
 pub use custom::{Taking, Waitable, Waiters, taking, wait_for};
 pub use operation::{Operation, Selectable, Timer, after, at};
 pub use ready::{Readiness, readable, writable};
+pub use set::Set;
 
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};

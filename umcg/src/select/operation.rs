@@ -30,6 +30,12 @@ pub trait Parts {
         u64::MAX
     }
 
+    /// Whether its place may stay in the queue when the wait is over, for the next one. The operation is not moved then, but it may be forgotten.
+    #[doc(hidden)]
+    fn may_stay(&self) -> bool {
+        true
+    }
+
     /// It is going to be waited for, by a caller that stands nowhere yet. Returns the deadline.
     #[doc(hidden)]
     fn prepare(&self) -> u64 {
@@ -66,6 +72,12 @@ impl<P: Parts + ?Sized> Parts for &mut P {
     #[inline]
     fn deadline(&self) -> u64 {
         (**self).deadline()
+    }
+
+    /// What is borrowed may be moved when the borrow ends, whatever has become of the set.
+    #[inline]
+    fn may_stay(&self) -> bool {
+        false
     }
 
     #[inline]

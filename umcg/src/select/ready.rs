@@ -159,6 +159,11 @@ impl Parts for Readiness<'_> {
         u64::MAX
     }
 
+    /// In a fork's child the source is another one.
+    fn may_stay(&self) -> bool {
+        false
+    }
+
     fn finish(&self, note: usize) -> bool {
         note == KNOWN || self.look()
     }

@@ -110,6 +110,7 @@ mod rt;
 mod select {
     pub(crate) mod engine;
     pub(crate) mod operation;
+    pub(crate) mod set;
 }
 #[cfg(shuttle)]
 mod rwlock;
@@ -139,6 +140,9 @@ mod sync {
         &JOINT_LOCK
     }
 }
+#[cfg(shuttle)]
+#[path = "set.rs"]
+mod sets;
 #[cfg(shuttle)]
 mod system;
 #[cfg(shuttle)]

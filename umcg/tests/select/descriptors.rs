@@ -29,8 +29,8 @@ fn make_impatient(fd: &File) {
 
 /// Whether any descriptor of the reading end is open.
 fn has_reader(writer: &mut File) -> bool {
-    match writer.write(&[0]) {
-        Ok(_) => true,
+    match writer.write_all(&[0]) {
+        Ok(()) => true,
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::BrokenPipe);
             false

@@ -7,6 +7,7 @@ mod descriptors;
 mod ends;
 mod objects;
 mod semaphores;
+mod sets;
 #[allow(dead_code, reason = "shared with the tests of the runtime")]
 #[path = "../rt/support.rs"]
 mod support;

@@ -1,0 +1,334 @@
+//! A set of operations that is waited for again and again.
+
+use super::engine;
+use super::operation::{Operation, Parts, Selectable};
+use crate::rt::time;
+use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+const REASON: &&str = &"select";
+
+/// Operations of one type that are kept for many waits, as [`Select`](super::Select) does them: exactly one each time. They stay in the queues of their objects from one wait to the
+/// next, so that a wait costs what one or two operations cost, however many there are; but an object that was given something while nobody waited for the set makes the next wait look at all of them.
+///
+/// In the order of a queue the set stands where it was put in, and that may be before its wait: so it may be served before one who came while nobody waited for it, once. Who wants the order
+/// of waits to the letter uses [`Select`](super::Select).
+///
+/// An operation can be got out for a while, by [`Set::get_mut`] and [`Set::outcome`]: what comes of it, and the next message to send.
+///
+/// ```
+/// use umcg::select::Set;
+/// use umcg::sync::Semaphore;
+///
+/// let semaphores: Vec<_> = (0..100).map(|_| Semaphore::new(0)).collect();
+/// let mut set: Set<_> = semaphores.iter().map(Semaphore::acquiring).collect();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| semaphores[7].release(3));
+///     for _ in 0..3 {
+///         let index = set.wait();
+///         set.outcome(index).unwrap();
+///         assert_eq!(index, 7);
+///     }
+/// });
+/// assert_eq!(set.try_wait(), None);
+/// ```
+pub struct Set<O: Selectable> {
+    /// In memory of its own, as others look at it; by no reference that excludes them.
+    kept: NonNull<Kept<O>>,
+    is_biased: bool,
+}
+
+/// What is looked at through queues.
+struct Kept<O> {
+    waiter: Waiter,
+    operations: NonNull<[O]>,
+    missing: Missing,
+    /// Some must not stay.
+    has_guests: bool,
+}
+
+/// Those whose places are in no queue, for certain. The others may be.
+struct Missing {
+    list: RefCell<Vec<usize>>,
+    is_listed: Box<[Cell<bool>]>,
+}
+
+impl Missing {
+    fn all(count: usize) -> Missing {
+        Missing { list: RefCell::new((0..count).collect()), is_listed: (0..count).map(|_| Cell::new(true)).collect() }
+    }
+
+    fn len(&self) -> usize {
+        self.list.borrow().len()
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.is_listed[index].get()
+    }
+
+    fn add(&self, index: usize) {
+        if !self.is_listed[index].replace(true) {
+            self.list.borrow_mut().push(index);
+        }
+    }
+
+    fn take_one(&self) -> Option<usize> {
+        let index = self.list.borrow_mut().pop()?;
+        self.is_listed[index].set(false);
+        Some(index)
+    }
+}
+
+impl<O: Selectable> Set<O> {
+    /// None of those that are ready at once is preferred.
+    pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
+        let operations: Box<[O]> = operations.into_iter().collect();
+        let has_guests = !operations.iter().all(Parts::may_stay);
+        let missing = Missing::all(operations.len());
+        let operations = NonNull::from(Box::leak(operations));
+        let kept = Box::leak(Box::new(Kept { waiter: Waiter::kept(), operations, missing, has_guests }));
+        Set { kept: NonNull::from(kept), is_biased: false }
+    }
+
+    /// Of those that are ready at once the first is preferred.
+    pub fn biased(mut self) -> Set<O> {
+        self.is_biased = true;
+        self
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.kept().operations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits until one of them is done, and returns its index. A point of cancellation if it has to wait. Switches.
+    ///
+    /// # Panics
+    /// When there is none: it would wait for ever.
+    pub fn wait(&mut self) -> usize {
+        assert!(!self.is_empty(), "select: nothing to wait for");
+        // Without a deadline it returns when something is done.
+        self.wait_nanos(u64::MAX).unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
+    }
+
+    /// Like [`Set::wait`], if one can be done at once. Never waits.
+    pub fn try_wait(&mut self) -> Option<usize> {
+        let kept = self.kept();
+        engine::try_any(kept, self.start()).or_else(|| kept.due())
+    }
+
+    /// Like [`Set::wait`], until `deadline` at most.
+    pub fn wait_deadline(&mut self, deadline: Instant) -> Option<usize> {
+        self.wait_nanos(time::nanos(deadline))
+    }
+
+    /// Like [`Set::wait`], for `timeout` at most.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Option<usize> {
+        self.wait_nanos(time::after(timeout))
+    }
+
+    /// The operation with this index, which stands nowhere as long as it is borrowed.
+    ///
+    /// # Panics
+    /// When there is none with this index.
+    pub fn get_mut(&mut self, index: usize) -> &mut O {
+        assert!(index < self.len(), "a set of {} has no operation {index}", self.len());
+        self.kept().take_out(index);
+        // SAFETY: it is in no queue, so nobody else looks at it; and the set is borrowed.
+        unsafe { &mut *self.kept().at(index) }
+    }
+
+    /// What came of the operation that was selected.
+    ///
+    /// # Panics
+    /// When it was not.
+    #[inline]
+    pub fn outcome(&mut self, index: usize) -> O::Output
+    where
+        O: Operation,
+    {
+        self.get_mut(index).outcome()
+    }
+
+    fn kept(&self) -> &Kept<O> {
+        // SAFETY: made by `new`, and there until the end.
+        unsafe { self.kept.as_ref() }
+    }
+
+    fn start(&self) -> usize {
+        if self.is_biased { 0 } else { engine::rotation(self.len()) }
+    }
+
+    pub(crate) fn wait_nanos(&mut self, deadline: u64) -> Option<usize> {
+        let kept = self.kept();
+        loop {
+            // One that is missing is the one that was selected last: it is looked at when it is put in.
+            if kept.waiter.was_passed() || kept.missing.len() > 1 {
+                if let Some(index) = engine::try_any(kept, self.start()) {
+                    return Some(index);
+                }
+            }
+            if kept.waiter.was_passed() {
+                kept.look_anew();
+            }
+            match kept.wait(deadline) {
+                Ok(Some(index)) => return Some(index),
+                Ok(None) => {}
+                Err(()) => return kept.due(),
+            }
+        }
+    }
+}
+
+impl<O: Selectable> FromIterator<O> for Set<O> {
+    fn from_iter<I: IntoIterator<Item = O>>(operations: I) -> Set<O> {
+        Set::new(operations)
+    }
+}
+
+impl<O: Selectable> Kept<O> {
+    fn at(&self, index: usize) -> *mut O {
+        // SAFETY: within the operations, by those who call this.
+        unsafe { self.operations.cast::<O>().add(index) }.as_ptr()
+    }
+
+    fn operation(&self, index: usize) -> &O {
+        debug_assert!(index < self.operations.len());
+        // SAFETY: as long as a place is in a queue nobody has the operation to itself.
+        unsafe { &*self.at(index) }
+    }
+
+    /// The first whose time has come.
+    fn due(&self) -> Option<usize> {
+        let now = time::now();
+        (0..self.operations.len()).find(|index| self.operation(*index).deadline() <= now)
+    }
+
+    /// It was passed over: all leave, to be put in again (K2).
+    #[cold]
+    fn look_anew(&self) {
+        self.waiter.look_anew();
+        self.leave_all();
+    }
+
+    fn leave_all(&self) {
+        wait::undisturbed(|served| engine::leave_all(self, served));
+        (0..self.operations.len()).for_each(|index| self.missing.add(index));
+    }
+
+    fn take_out(&self, index: usize) {
+        if self.missing.has(index) {
+            return;
+        }
+        if let Some(source) = self.operation(index).source() {
+            wait::undisturbed(|served| source.leave(self.operation(index).place(), served));
+        }
+        self.missing.add(index);
+    }
+
+    /// Waits if nothing is there. The deadline has passed if this is an error.
+    fn wait(&self, deadline: u64) -> Result<Option<usize>, ()> {
+        let until = engine::Set::prepare(self).min(deadline);
+        let taken = Cell::new(None);
+        let end = wait::again(
+            &self.waiter,
+            REASON,
+            until,
+            |served| {
+                taken.set(self.enter_missing(served));
+                taken.get().is_none()
+            },
+            || self.send_guests_away(),
+        );
+        let index = match (end, taken.get()) {
+            (Some(End::Late), _) => return Err(()),
+            (Some(End::Served(index)), _) => {
+                self.missing.add(index);
+                index
+            }
+            (None, Some(index)) => {
+                // Perhaps it stands there all the same.
+                self.take_out(index);
+                index
+            }
+            (None, None) => return Ok(None),
+        };
+        let note = self.operation(index).place().note.get();
+        Ok(self.operation(index).finish(note).then_some(index))
+    }
+
+    /// Puts in those that are missing, until one can be served at once: returns that.
+    fn enter_missing(&self, served: &mut ClaimedList) -> Option<usize> {
+        while let Some(index) = self.missing.take_one() {
+            let operation = self.operation(index);
+            let Some(source) = operation.source() else { continue };
+            operation.place().begin(&self.waiter, index, operation.note());
+            let mut is_served = false;
+            let mut claim = || {
+                is_served = true;
+                true
+            };
+            source.enter_or_claim(operation.place(), &mut claim, served);
+            if is_served {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    fn send_guests_away(&self) {
+        if self.has_guests {
+            self.leave_all();
+        }
+    }
+}
+
+impl<O: Selectable> engine::Set for Kept<O> {
+    fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        self.operation(index).source()
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        self.operation(index).place()
+    }
+
+    fn note(&self, index: usize) -> usize {
+        self.operation(index).note()
+    }
+
+    fn prepare(&self) -> u64 {
+        (0..self.operations.len()).map(|index| self.operation(index).prepare()).fold(u64::MAX, u64::min)
+    }
+
+    fn finish(&self, index: usize, note: usize) -> bool {
+        self.operation(index).finish(note)
+    }
+}
+
+impl<O: Selectable> Drop for Set<O> {
+    fn drop(&mut self) {
+        self.kept().leave_all();
+        // SAFETY: made by `new` from a box, and in no queue any more.
+        let kept = unsafe { Box::from_raw(self.kept.as_ptr()) };
+        // SAFETY: likewise.
+        drop(unsafe { Box::from_raw(kept.operations.as_ptr()) });
+    }
+}
+
+impl<O: Selectable> fmt::Debug for Set<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set").field("len", &self.len()).field("biased", &self.is_biased).finish()
+    }
+}
