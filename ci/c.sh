@@ -22,7 +22,7 @@ echo "== the shared library exports what the headers declare"
 capi/build-lib.sh --out "$work/lib" --prefix "$work/usr"
 declared() { # function names in the headers, by the compiler's own reading of them
     (cd capi/include && printf '#include "%s"\n' ./*.h umcg/*.h) | "$cc" -Icapi/include -E -P -x c - |
-        grep -o '\<\(\(umcg\|uth\)_[a-z0-9_]*\|initsem\|downsem\|upsem\|altsems\)(' | tr -d '('
+        grep -o '\<\(\(umcg\|uth\)_[a-z0-9_]*\|initsem\|downsem\|upsem\|altsems\|newtube\|freetube\|tsend\|trecv\|nbtsend\|nbtrecv\|talt\)(' | tr -d '('
     echo gettid
 }
 exported() { nm -D --defined-only "$1" | sed -n 's/.* T \([a-z0-9_]*\).*/\1/p'; }
@@ -93,7 +93,7 @@ PLANTED
 build "$work/planted" "$work/planted.c"
 if under_valgrind "$work/planted" 2> /dev/null; then die "Valgrind does not see a planted overflow in a uth"; fi
 for program in uth_figure1 uth_vps uth_many ctl_args ctl_server ctl_worker ctl_timeout ctl_block ctl_exit ctl_light ctl_gettid ctl_signal ctl_fork \
-    rt_spawn rt_wait rt_cancel rt_futex rt_io rt_nt rt_sem rt_select; do
+    rt_spawn rt_wait rt_cancel rt_futex rt_io rt_nt rt_sem rt_select rt_tube; do
     build "$work/$program" "capi/tests/c/$program.c"
     under_valgrind "$work/$program" < /dev/null > "$work/$program.log" 2>&1 || { cat "$work/$program.log" && die "$program under Valgrind"; }
 done

@@ -1,7 +1,7 @@
 //! The C interface, declared in `include/umcg.h`, `include/umcg/*.h` and `include/uth.h`, whose comments are its manual.
 //!
 //! Every function of `ctl` and `uth` turns its arguments into those of one function of `umcg-core`, and that one's error into `errno` or an abort;
-//! those of `rt`, `sem` and `select` do the same for the crate `umcg`; `rt` adds what C has in place of its sockets. What a C caller could get wrong and Rust's types or
+//! the others do the same for the crate `umcg`; `rt` adds what C has in place of its sockets. What a C caller could get wrong and Rust's types or
 //! `unsafe` contracts rule out is checked here.
 
 mod ctl;
@@ -10,6 +10,7 @@ mod nt;
 mod rt;
 mod select;
 mod sem;
+mod tube;
 mod uth;
 
 use std::ffi::{CStr, c_char};

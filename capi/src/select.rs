@@ -1,6 +1,7 @@
 //! `umcg/select.h`: C's arrays as operations of `umcg::select`.
 
 use crate::rt::{NO_TIMEOUT, Pointer, Worker, named_worker, value};
+use crate::tube;
 use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -10,6 +11,7 @@ use umcg::rt::Ending;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select, Selectable, Timer, at};
 use umcg::sync::{Acquiring, Semaphore};
+use umcg::tube::foreign::{Selected, Tube};
 
 /// So many operations need no memory but the stack, unless one is the end of a worker.
 const FEW: usize = 8;
@@ -28,6 +30,16 @@ struct Op {
 
 const _: () = assert!(size_of::<Op>() == 2 * size_of::<c_int>() + size_of::<usize>() + size_of::<u64>());
 
+impl Op {
+    /// # Safety
+    /// The object is null or a tube, and the value the address of a message, or of a place for one.
+    unsafe fn tube<'a>(&self) -> Result<(&'a Tube, *mut u8), c_int> {
+        let message = std::ptr::with_exposed_provenance_mut::<c_void>(self.value as usize);
+        // SAFETY: by the contract.
+        unsafe { tube::with_message(self.object.cast(), message) }
+    }
+}
+
 /// What an operation names, looked at.
 #[derive(Clone, Copy)]
 enum Named<'a> {
@@ -35,6 +47,8 @@ enum Named<'a> {
     Semaphore(&'a Semaphore),
     Time(u64),
     Worker(*mut Worker),
+    Send(&'a Tube, *mut u8),
+    Receive(&'a Tube, *mut u8),
 }
 
 impl Named<'_> {
@@ -47,6 +61,10 @@ impl Named<'_> {
             1 => unsafe { op.object.cast::<Semaphore>().as_ref() }.map(Named::Semaphore).ok_or(EINVAL),
             2 => Ok(Named::Time(op.value)),
             3 => Ok(Named::Worker(op.object.cast())),
+            // SAFETY: by the contract.
+            4 => unsafe { op.tube() }.map(|(tube, message)| Named::Send(tube, message)),
+            // SAFETY: by the contract.
+            5 => unsafe { op.tube() }.map(|(tube, message)| Named::Receive(tube, message)),
             _ => Err(EINVAL),
         }
     }
@@ -77,6 +95,7 @@ unsafe fn workers(ops: &[Op]) -> Result<Vec<Borrowed>, c_int> {
 enum Wait<'a> {
     Semaphore(Acquiring<'a>),
     Time(Timer),
+    Message(Selected<'a>),
     /// In memory of its own, as it is large.
     End(Box<Ending<'a>>),
 }
@@ -89,6 +108,10 @@ impl<'a> Wait<'a> {
         match op.map(|op| unsafe { Named::by(op) }) {
             Some(Ok(Named::Semaphore(semaphore))) => Wait::Semaphore(semaphore.acquiring()),
             Some(Ok(Named::Time(time))) => Wait::Time(at(foreign::instant(time))),
+            // SAFETY: by the contract of `Named::by`.
+            Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),
+            // SAFETY: likewise.
+            Some(Ok(Named::Receive(tube, message))) => Wait::Message(unsafe { tube.receiving(message) }),
             Some(Ok(Named::Worker(_))) => {
                 let worker = ends.next().unwrap_or_else(|| unreachable!("`workers` found as many"));
                 Wait::End(Box::new(worker.ending()))
@@ -101,6 +124,7 @@ impl<'a> Wait<'a> {
         match self {
             Wait::Semaphore(operation) => operation,
             Wait::Time(operation) => operation,
+            Wait::Message(operation) => operation,
             Wait::End(operation) => &mut **operation,
         }
     }
@@ -109,6 +133,7 @@ impl<'a> Wait<'a> {
     fn error(&mut self) -> c_int {
         match self {
             Wait::Semaphore(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
+            Wait::Message(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
             Wait::Time(_) | Wait::End(_) => 0,
         }
     }

@@ -1,47 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The sieve as a pipeline: a worker for each prime passes on what it does not divide. Between two workers there is a place
- * for one number; who finds it full or empty parks.
+ * The sieve as a pipeline: a worker for each prime passes on what it does not divide, through a tube to the next.
  *
- *   prime_sieve [COUNT]      prints the last of the first COUNT primes
+ *   prime_sieve [COUNT [ROOM]]      prints the last of the first COUNT primes; a tube has room for ROOM numbers
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "umcg/rt.h"
-
-struct channel {
-    atomic_int number;    /* 0: empty */
-    _Atomic(umcg_handle_t) reader, writer;
-};
-
-/* The last number, which ends each worker. */
-#define END (-1)
-
-static void put(struct channel *to, int number)
-{
-    atomic_store(&to->writer, umcg_self());
-    while (atomic_load(&to->number) != 0)
-        umcg_park();
-    atomic_store(&to->number, number);
-    if (atomic_load(&to->reader))
-        umcg_unpark(atomic_load(&to->reader));
-}
-
-static int get(struct channel *from)
-{
-    int number;
-
-    atomic_store(&from->reader, umcg_self());
-    while ((number = atomic_load(&from->number)) == 0)
-        umcg_park();
-    atomic_store(&from->number, 0);
-    umcg_unpark(atomic_load(&from->writer));
-    return number;
-}
+#include "umcg/tube.h"
 
 static int wanted, found, last;
+static unsigned long room;
 
 static umcg_worker_t *spawn_light(void *(*fn)(void *), void *arg)
 {
@@ -50,35 +20,41 @@ static umcg_worker_t *spawn_light(void *(*fn)(void *), void *arg)
     return umcg_spawn_attr(NULL, &attr, fn, arg);
 }
 
+/* A closed tube is the end of the numbers. */
 static void *filter(void *arg)
 {
-    struct channel *from = arg, to = {0};
+    Tube *from = arg, *to = NULL;
     umcg_worker_t *next = NULL;
-    int prime = get(from), number;
+    int prime, number;
 
+    trecv(from, &prime);
     last = prime;
     found++; /* one after the other: this worker was made by a number from the last one */
-    if (found < wanted)
-        next = spawn_light(filter, &to);
-    while ((number = get(from)) != END)
-        if (number % prime != 0 && next)
-            put(&to, number);
-    if (next) {
-        put(&to, END);
+    if (found < wanted) {
+        to = newtube(sizeof number, room);
+        next = spawn_light(filter, to);
+    }
+    while (umcg_tube_recv(from, &number) == 0)
+        if (number % prime != 0 && to)
+            tsend(to, &number);
+    if (to) {
+        umcg_tube_close(to);
         umcg_join(next, NULL);
+        freetube(to);
     }
     return NULL;
 }
 
 static void *generate(void *arg)
 {
-    struct channel first = {0};
-    umcg_worker_t *filters = spawn_light(filter, &first);
+    Tube *first = newtube(sizeof(int), room);
+    umcg_worker_t *filters = spawn_light(filter, first);
 
     for (int number = 2; number <= *(int *)arg; number++)
-        put(&first, number);
-    put(&first, END);
+        tsend(first, &number);
+    umcg_tube_close(first);
     umcg_join(filters, NULL);
+    freetube(first);
     return NULL;
 }
 
@@ -99,6 +75,7 @@ int main(int argc, char **argv)
     int limit = 20;
 
     wanted = argc > 1 ? atoi(argv[1]) : 100;
+    room = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
     while (limit < 14 * wanted) /* more than enough below a million */
         limit *= 2;
     umcg_join(umcg_spawn(generate, &limit), NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a time, the end of a worker.
+ * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a message, a time, the end of
+ * a worker.
  *
  *     umcg_op_t ops[] = {UMCG_ACQUIRE(&letters), UMCG_ENDED(writer), UMCG_AT(tomorrow)};
  *     switch (umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT)) {
@@ -17,6 +18,7 @@
 
 #include "rt.h"
 #include "sem.h"
+#include "tube.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,13 +28,15 @@ enum umcg_op_kind {
     UMCG_OP_NONE = 0,    /* is never done: for a place in the array that has nothing to wait for just now */
     UMCG_OP_ACQUIRE = 1, /* takes a wakeup from the Sem object */
     UMCG_OP_TIME = 2,    /* the time is value, in nanoseconds of CLOCK_MONOTONIC, or later */
-    UMCG_OP_END = 3      /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here */
+    UMCG_OP_END = 3,     /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here */
+    UMCG_OP_SEND = 4,    /* sends the message at the address value through the Tube object */
+    UMCG_OP_RECEIVE = 5  /* receives a message of the Tube object into the address value */
 };
 
 /* An operation: one of the macros below. It is not changed but for error, and may be used again. */
 typedef struct umcg_op {
     int kind;       /* an enum umcg_op_kind */
-    int error;      /* of the one that is done: 0, or ESHUTDOWN if the semaphore was closed */
+    int error;      /* of the one that is done: 0, or ESHUTDOWN if the semaphore or tube was closed */
     void *object;   /* what it is done to */
     uint64_t value; /* what else it needs */
 } umcg_op_t;
@@ -42,6 +46,8 @@ typedef struct umcg_op {
 #define UMCG_ACQUIRE(sem)    {UMCG_OP_ACQUIRE, 0, (sem), 0}
 #define UMCG_AT(time_ns)     {UMCG_OP_TIME, 0, NULL, (time_ns)}
 #define UMCG_ENDED(worker)   {UMCG_OP_END, 0, (worker), 0}
+#define UMCG_SEND(tube, p)   {UMCG_OP_SEND, 0, (tube), (uint64_t)(uintptr_t)(p)}
+#define UMCG_RECV(tube, p)   {UMCG_OP_RECEIVE, 0, (tube), (uint64_t)(uintptr_t)(p)}
 /* clang-format on */
 
 /* Flag of umcg_select: of those that can be done at once the first is preferred. Otherwise none is. */
@@ -50,11 +56,11 @@ typedef struct umcg_op {
 /*
  * umcg_select - does one of n operations, and returns its index; waits until one can be done, until deadline_ns at most.
  *
- * A semaphore may be there more than once. A time comes after what can be done at once. With UMCG_POLL as the deadline it does
- * not wait.
+ * A semaphore or a tube may be there more than once. A time comes after what can be done at once. With UMCG_POLL as the deadline
+ * it does not wait.
  *
- * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object is NULL, or a worker is there twice;
- * EDEADLK: the caller is among the workers.
+ * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a message is NULL, or a worker is
+ * there twice; EDEADLK: the caller is among the workers.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -4,7 +4,7 @@ use std::alloc;
 use std::marker::PhantomData;
 
 /// Larger messages are not copied under the lock.
-const LARGE: usize = 256;
+pub(super) const LARGE: usize = 256;
 /// Nor are those that are aligned to more than a line of the cache: the guards of small ones keep them inside (`guards`).
 const WIDE: usize = 64;
 

@@ -36,6 +36,8 @@ mod batch;
 mod core;
 mod ends;
 mod error;
+#[doc(hidden)]
+pub mod foreign;
 mod guards;
 mod layout;
 mod operation;

@@ -1,0 +1,334 @@
+//! Tubes of messages that have a size and no type: what the C interface is built on, and nothing else should be.
+//!
+//! A message is so many bytes, at any address. Who drops a [`Tube`] drops no messages.
+//!
+//! A tube of C's is freed by who knows that nobody uses it any more, which may be who has received its last message. So who has sent a message does not touch the tube after it can be received: in the core all that comes
+//! after the unlock, or after the last unlock, has to do with the frames of those who wait only.
+
+use super::core::{Core, NO_MORE, TRY};
+use super::layout::{LARGE, Layout};
+use super::waiting;
+use crate::rt::wait::{self, Place, Source};
+use crate::select::operation::{Operation, Parts};
+use std::alloc;
+use std::cell::Cell;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// The address of the first message, so that those of powers of two are aligned.
+const ALIGN: usize = 64;
+
+/// So many bytes.
+#[derive(Clone, Copy)]
+struct Bytes(usize);
+
+// SAFETY: so many bytes are copied as `memory` has for one.
+unsafe impl Layout for Bytes {
+    fn memory(self, count: usize) -> Option<alloc::Layout> {
+        alloc::Layout::from_size_align(self.0.checked_mul(count)?, ALIGN).ok()
+    }
+
+    #[inline(always)]
+    fn size(self) -> usize {
+        self.0
+    }
+
+    #[inline(always)]
+    fn is_large(self) -> bool {
+        self.0 > LARGE
+    }
+
+    #[inline(always)]
+    unsafe fn copy(self, from: *const u8, to: *mut u8) {
+        /// A known number of them, in a few instructions.
+        ///
+        /// # Safety
+        /// As `copy`.
+        #[inline(always)]
+        unsafe fn exactly<const SIZE: usize>(from: *const u8, to: *mut u8) {
+            // SAFETY: passed on.
+            unsafe { from.cast::<[MaybeUninit<u8>; SIZE]>().copy_to_nonoverlapping(to.cast(), 1) };
+        }
+        match self.0 {
+            // SAFETY: passed on.
+            8 => unsafe { exactly::<8>(from, to) },
+            // SAFETY: passed on.
+            4 => unsafe { exactly::<4>(from, to) },
+            // SAFETY: passed on.
+            16 => unsafe { exactly::<16>(from, to) },
+            // SAFETY: passed on.
+            size => unsafe { from.copy_to_nonoverlapping(to, size) },
+        }
+    }
+}
+
+/// Why nothing was sent or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The tube is closed; and empty, for who wants to receive.
+    Closed,
+    /// The caller would have to wait, or has waited long enough.
+    Late,
+}
+
+impl From<waiting::Refused> for Refused {
+    fn from(why: waiting::Refused) -> Refused {
+        match why {
+            waiting::Refused::Closed => Refused::Closed,
+            waiting::Refused::Late => Refused::Late,
+        }
+    }
+}
+
+/// A tube for messages of one size.
+pub struct Tube(Core<Bytes>);
+
+impl Tube {
+    /// None if there is no memory for so many, or for more than 268,435,455.
+    pub fn new(size: usize, capacity: usize) -> Option<Tube> {
+        Core::new(Bytes(size), capacity).map(Tube)
+    }
+
+    /// How large a message is.
+    pub fn size(&self) -> usize {
+        self.0.layout.size()
+    }
+
+    /// How many messages it has room for.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// How many messages are in it; may be outdated at once.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no message is in it; may be outdated at once.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As the `close` of both ends.
+    pub fn close(&self) {
+        wait::undisturbed(|served| self.0.close(served));
+    }
+
+    /// Sends a message if nobody has to wait for that.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    ///
+    /// # Safety
+    /// There is a message at `from`.
+    #[inline]
+    pub unsafe fn try_send(&self, from: *const u8) -> Result<(), Refused> {
+        // SAFETY: passed on.
+        if unsafe { self.0.push_fast(from) } {
+            return Ok(());
+        }
+        // SAFETY: passed on.
+        Ok(unsafe { self.0.try_send(from) }?)
+    }
+
+    /// Sends a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    ///
+    /// # Safety
+    /// There is a message at `from`.
+    pub unsafe fn send(&self, from: *const u8, deadline: Option<u64>) -> Result<(), Refused> {
+        let sent = match deadline {
+            // SAFETY: passed on.
+            None => unsafe { self.0.send(from) },
+            // SAFETY: passed on.
+            Some(deadline) => unsafe { self.0.send_until(from, deadline) },
+        };
+        Ok(sent?)
+    }
+
+    /// Receives a message if nobody has to wait for that.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    ///
+    /// # Safety
+    /// There is a place for a message at `into`.
+    #[inline]
+    pub unsafe fn try_recv(&self, into: *mut u8) -> Result<(), Refused> {
+        // SAFETY: passed on.
+        if unsafe { self.0.pop_fast(into) } {
+            return Ok(());
+        }
+        // SAFETY: passed on.
+        Ok(unsafe { self.0.try_receive(into) }?)
+    }
+
+    /// Receives a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    ///
+    /// # Safety
+    /// There is a place for a message at `into`.
+    pub unsafe fn recv(&self, into: *mut u8, deadline: Option<u64>) -> Result<(), Refused> {
+        let received = match deadline {
+            // SAFETY: passed on.
+            None => unsafe { self.0.receive(into) },
+            // SAFETY: passed on.
+            Some(deadline) => unsafe { self.0.receive_until(into, deadline) },
+        };
+        Ok(received?)
+    }
+
+    /// Sends the first of `count` messages, as many as can be sent without waiting. Returns how many.
+    ///
+    /// # Errors
+    /// That it is closed, if none was sent.
+    ///
+    /// # Safety
+    /// There are so many messages at `from`.
+    pub unsafe fn try_send_many(&self, from: *const u8, count: usize) -> Result<usize, Refused> {
+        self.many(
+            count,
+            |done| {
+                let from = from.wrapping_add(done * self.size());
+                // SAFETY: passed on.
+                wait::undisturbed(|served| unsafe { self.0.give_some(from, count - done, served) })
+            },
+            |done| {
+                // SAFETY: passed on.
+                unsafe { self.0.try_send(from.wrapping_add(done * self.size())) }
+            },
+        )
+    }
+
+    /// Receives up to `count` messages, as many as are there. Returns how many.
+    ///
+    /// # Errors
+    /// That it is closed, if none was there.
+    ///
+    /// # Safety
+    /// There are places for so many messages at `into`.
+    pub unsafe fn try_recv_many(&self, into: *mut u8, count: usize) -> Result<usize, Refused> {
+        self.many(
+            count,
+            |done| {
+                let into = into.wrapping_add(done * self.size());
+                // SAFETY: passed on.
+                wait::undisturbed(|served| unsafe { self.0.take_some(into, count - done, served) })
+            },
+            |done| {
+                // SAFETY: passed on.
+                unsafe { self.0.try_receive(into.wrapping_add(done * self.size())) }
+            },
+        )
+    }
+
+    /// Small messages by `some`, large ones by `one`, until `count` are done or no more can be.
+    fn many(
+        &self,
+        count: usize,
+        some: impl Fn(usize) -> Result<usize, waiting::Refused>,
+        one: impl Fn(usize) -> Result<(), waiting::Refused>,
+    ) -> Result<usize, Refused> {
+        let mut done = 0;
+        while done < count {
+            let next = if self.0.layout.is_large() { one(done).map(|()| 1) } else { some(done) };
+            match next {
+                Ok(more) if more > 0 => done += more,
+                Err(waiting::Refused::Closed) if done == 0 => return Err(Refused::Closed),
+                _ => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Sending as an operation, beside others.
+    ///
+    /// # Safety
+    /// There is a message at `from` as long as the operation is used.
+    pub unsafe fn sending(&self, from: *const u8) -> Selected<'_> {
+        Selected::new(self, Way::Send, from.expose_provenance())
+    }
+
+    /// Receiving as an operation, beside others.
+    ///
+    /// # Safety
+    /// There is a place for a message at `into` as long as the operation is used.
+    pub unsafe fn receiving(&self, into: *mut u8) -> Selected<'_> {
+        Selected::new(self, Way::Receive, into.expose_provenance())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Send,
+    Receive,
+}
+
+/// Sends or receives a message, when it is selected.
+pub struct Selected<'a> {
+    tube: &'a Tube,
+    way: Way,
+    message: usize,
+    place: Place,
+    takes_part: Cell<bool>,
+    is_closed: Cell<bool>,
+}
+
+impl<'a> Selected<'a> {
+    fn new(tube: &'a Tube, way: Way, message: usize) -> Selected<'a> {
+        Selected { tube, way, message, place: Place::new(), takes_part: Cell::new(true), is_closed: Cell::new(false) }
+    }
+
+    /// Whether it can be selected; at first it can.
+    pub fn take_part(&self, takes_part: bool) {
+        self.takes_part.set(takes_part);
+    }
+}
+
+impl Parts for Selected<'_> {
+    fn source(&self) -> Option<&dyn Source> {
+        match self.way {
+            _ if !self.takes_part.get() => None,
+            Way::Send => Some(self.tube.0.sending()),
+            Way::Receive => Some(self.tube.0.receiving()),
+        }
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn note(&self) -> usize {
+        self.message
+    }
+
+    fn finish(&self, note: usize) -> bool {
+        self.is_closed.set(note == NO_MORE);
+        note != TRY
+    }
+}
+
+impl Operation for Selected<'_> {
+    type Output = Result<(), Refused>;
+
+    /// Of one that was selected.
+    fn outcome(&mut self) -> Result<(), Refused> {
+        if self.is_closed.get() { Err(Refused::Closed) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Tube {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tube").field("size", &self.size()).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Selected<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Selected").finish_non_exhaustive()
+    }
+}
