@@ -3,7 +3,8 @@
 //! What is waited for is an *operation*: [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`],
 //! [`readable`] and [`writable`], [`taking`], and so on. Exactly one of them is done,
 //! and the others are as if nobody had asked: nothing is taken and put back, nothing is lost when the wait is cancelled, no wake-up goes astray. The macro
-//! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`] for any number. An operation keeps what it needs for its wait, and can be used again.
+//! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`] for any number, and a [`Set`]
+//! for many that are waited for again and again. An operation keeps what it needs for its wait, and can be used again.
 //!
 //! ```
 //! use umcg::sync::Semaphore;
