@@ -163,6 +163,12 @@ impl<L: Layout> Core<L> {
         (len(word) == self.capacity() || word & SENDERS != 0) && word & (RECEIVERS | CLOSED) == 0
     }
 
+    /// Whether nobody waits in the queue of this name, as far as one can see.
+    #[inline(always)]
+    pub(super) fn has_none(&self, waiting: u64) -> bool {
+        self.word.load(Relaxed) & waiting == 0
+    }
+
     /// Puts a message into the ring. False when that could not be done in one step.
     ///
     /// # Safety
@@ -247,7 +253,6 @@ impl<L: Layout> Core<L> {
     /// Lets nothing be sent any more. All who wait are told.
     pub(crate) fn close(&self, served: &mut ClaimedList) {
         let mut locked = self.lock();
-
         for queue in [&self.receivers, &self.senders] {
             while let Some(claimed) = queue.claim_first() {
                 claimed.place().note.set(NO_MORE);

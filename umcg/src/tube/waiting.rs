@@ -62,7 +62,7 @@ impl<L: Layout> Core<L> {
                 return sent;
             }
         }
-        patience::look_while(|| self.has_no_room());
+        patience::look_while(|| self.has_no_room(), || self.has_none(SENDERS));
         // SAFETY: passed on.
         unsafe { self.send_or_wait(from, u64::MAX) }
     }
@@ -115,7 +115,7 @@ impl<L: Layout> Core<L> {
     /// As [`Layout::copy`].
     #[inline(never)]
     pub(crate) unsafe fn receive(&self, into: *mut u8) -> Result<(), Refused> {
-        patience::look_while(|| self.has_nothing());
+        patience::look_while(|| self.has_nothing(), || self.has_none(RECEIVERS));
         // SAFETY: passed on.
         unsafe { self.receive_or_wait(into, u64::MAX) }
     }

@@ -160,9 +160,7 @@ mod tube {
             crate::rt::sync::spin();
         }
 
-        pub(super) fn look_while(_: impl Fn() -> bool) -> bool {
-            false
-        }
+        pub(super) fn look_while(_: impl Fn() -> bool, _: impl Fn() -> bool) {}
     }
     pub(crate) mod slots;
     pub(crate) mod waiting;
