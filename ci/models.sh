@@ -204,6 +204,24 @@ plant_in umcg umcg/src/futex/set.rs
 planted "words that are compared before the waiter can be claimed" \
     '/^fn wait_for/,/^}/ s/many.arm();//; /fn wait_armed/,/^}/ { s/many.wait(REASON/many.arm(); &/; s/many.disarm().map_or(End::Changed(index), End::Woken)/End::Changed(index)/ }'
 
+plant_in umcg umcg/src/nt/object.rs nt_objects::
+planted "an object that is given though somebody waits for it" \
+    's/if word \& (WAITERS | JOINT) == 0 { step(word) }/if word \& LOW < u64::MAX { step(word) }/'
+planted "a pulse that stays" \
+    's/self.word.unlock(word \& !back);/self.word.unlock(word);/'
+planted "a mutex that was abandoned, to all that follow" \
+    's/((word \& !ABANDONED) + ONE_DEEPER)/(word + ONE_DEEPER)/'
+planted "waits of one owner, of which one is served" \
+    's/^                word = self.deliver(word, claimed, served);/&\n                break;/'
+
+plant_in umcg umcg/src/nt/wait.rs nt_objects::
+planted "any, by trying one after the other" \
+    's/^        if self.objects.len() < FEW {/        if let Some(index) = self.objects.iter().position(|object| object.object().try_take(self.owner).is_some()) {\n            return Ok(woken(index, 0));\n        }\n&/'
+planted "an alert that is taken with the objects" \
+    '/    fn enter_alert/,/^    }/ s/is_mine = waiter.claim_itself(index);/is_mine = true; waiter.claim_itself(index);/'
+planted "who only looks, and loses what it is served" \
+    's/deadline > 0 || !waiter.claim_itself(self.nothing())/deadline > 0 || { waiter.claim_itself(self.nothing()); false }/'
+
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
 models umcg-core 600 "$runs" --release

@@ -103,7 +103,6 @@ fn all_come_through() {
     check(|| through(false, 1, 1));
     check(|| through(true, 2, 0));
     check(|| through(true, 0, 2));
-    check(|| through(false, 1, 2));
 }
 
 /// Whoever stands there is met by a pulse: alone, beside another, or with the rest there; and nothing stays.
@@ -137,7 +136,6 @@ fn pulses() {
     check(|| pulsed(true, true, false));
     check(|| pulsed(true, false, false));
     check(|| pulsed(true, true, true));
-    check(|| pulsed(true, false, true));
     check(|| pulsed(false, false, true));
 }
 
@@ -186,7 +184,6 @@ fn all_or_nothing() {
     check(|| revoked(true, true, true));
     check(|| revoked(true, true, false));
     check(|| revoked(true, false, true));
-    check(|| revoked(true, false, false));
     check(|| revoked(false, true, true));
     check(|| revoked(false, false, false));
 }
@@ -222,7 +219,6 @@ fn mutexes(is_worker: bool, is_all: bool) {
 #[test]
 fn one_owner_at_a_time() {
     check(|| mutexes(true, false));
-    check(|| mutexes(true, true));
     check(|| mutexes(false, true));
 }
 
