@@ -4,12 +4,14 @@ use crate::rt::{NO_TIMEOUT, Pointer, Worker, named_worker, value};
 use crate::tube;
 use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_int, c_void};
+use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Instant;
 use umcg::JoinHandle;
 use umcg::rt::Ending;
 use umcg::rt::foreign::{self, Cancelled};
-use umcg::select::{Operation, Select, Selectable, Timer, at};
+use umcg::select::{Operation, Readiness, Select, Selectable, Timer, at};
 use umcg::sync::{Acquiring, Semaphore};
 use umcg::tube::foreign::{Selected, Tube};
 
@@ -38,6 +40,15 @@ impl Op {
         // SAFETY: by the contract.
         unsafe { tube::with_message(self.object.cast(), message) }
     }
+
+    /// # Safety
+    /// The value is a descriptor; if it is not open that is what the operation says.
+    unsafe fn fd<'a>(&self) -> Result<BorrowedFd<'a>, c_int> {
+        // In C an int, which is widened with its sign.
+        let fd = RawFd::try_from(self.value as i64).ok().filter(|fd| *fd >= 0).ok_or(EINVAL)?;
+        // SAFETY: not -1; otherwise by the contract.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
 }
 
 /// What an operation names, looked at.
@@ -47,6 +58,8 @@ enum Named<'a> {
     Semaphore(&'a Semaphore),
     Time(u64),
     Worker(*mut Worker),
+    Readable(BorrowedFd<'a>),
+    Writable(BorrowedFd<'a>),
     Send(&'a Tube, *mut u8),
     Receive(&'a Tube, *mut u8),
 }
@@ -65,6 +78,10 @@ impl Named<'_> {
             4 => unsafe { op.tube() }.map(|(tube, message)| Named::Send(tube, message)),
             // SAFETY: by the contract.
             5 => unsafe { op.tube() }.map(|(tube, message)| Named::Receive(tube, message)),
+            // SAFETY: by the contract.
+            8 => unsafe { op.fd() }.map(Named::Readable),
+            // SAFETY: by the contract.
+            9 => unsafe { op.fd() }.map(Named::Writable),
             _ => Err(EINVAL),
         }
     }
@@ -96,6 +113,7 @@ enum Wait<'a> {
     Semaphore(Acquiring<'a>),
     Time(Timer),
     Message(Selected<'a>),
+    Ready(Readiness<'a>),
     /// In memory of its own, as it is large.
     End(Box<Ending<'a>>),
 }
@@ -112,6 +130,8 @@ impl<'a> Wait<'a> {
             Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),
             // SAFETY: likewise.
             Some(Ok(Named::Receive(tube, message))) => Wait::Message(unsafe { tube.receiving(message) }),
+            Some(Ok(Named::Readable(fd))) => Wait::Ready(Readiness::to_read(fd)),
+            Some(Ok(Named::Writable(fd))) => Wait::Ready(Readiness::to_write(fd)),
             Some(Ok(Named::Worker(_))) => {
                 let worker = ends.next().unwrap_or_else(|| unreachable!("`workers` found as many"));
                 Wait::End(Box::new(worker.ending()))
@@ -125,6 +145,7 @@ impl<'a> Wait<'a> {
             Wait::Semaphore(operation) => operation,
             Wait::Time(operation) => operation,
             Wait::Message(operation) => operation,
+            Wait::Ready(operation) => operation,
             Wait::End(operation) => &mut **operation,
         }
     }
@@ -134,9 +155,15 @@ impl<'a> Wait<'a> {
         match self {
             Wait::Semaphore(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
             Wait::Message(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
+            Wait::Ready(operation) => operation.outcome().map_or_else(error_code, |()| 0),
             Wait::Time(_) | Wait::End(_) => 0,
         }
     }
+}
+
+/// The kernel's; or the runtime was left behind by a fork.
+fn error_code(error: io::Error) -> c_int {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// What can be done at once, or what can be first.

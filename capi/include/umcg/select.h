@@ -29,6 +29,8 @@ enum umcg_op_kind {
     UMCG_OP_ACQUIRE = 1, /* takes a wakeup from the Sem object */
     UMCG_OP_TIME = 2,    /* the time is value, in nanoseconds of CLOCK_MONOTONIC, or later */
     UMCG_OP_END = 3,     /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here */
+    UMCG_OP_READ = 8,    /* poll says POLLIN, POLLHUP or POLLERR of the descriptor value; nothing is read */
+    UMCG_OP_WRITE = 9,   /* it says POLLOUT, POLLHUP or POLLERR; nothing is written */
     UMCG_OP_SEND = 4,    /* sends the message at the address value through the Tube object */
     UMCG_OP_RECEIVE = 5  /* receives a message of the Tube object into the address value */
 };
@@ -48,6 +50,8 @@ typedef struct umcg_op {
 #define UMCG_ENDED(worker)   {UMCG_OP_END, 0, (worker), 0}
 #define UMCG_SEND(tube, p)   {UMCG_OP_SEND, 0, (tube), (uint64_t)(uintptr_t)(p)}
 #define UMCG_RECV(tube, p)   {UMCG_OP_RECEIVE, 0, (tube), (uint64_t)(uintptr_t)(p)}
+#define UMCG_READABLE(fd)    {UMCG_OP_READ, 0, NULL, (uint64_t)(fd)}
+#define UMCG_WRITABLE(fd)    {UMCG_OP_WRITE, 0, NULL, (uint64_t)(fd)}
 /* clang-format on */
 
 /* Flag of umcg_select: of those that can be done at once the first is preferred. Otherwise none is. */
@@ -61,6 +65,10 @@ typedef struct umcg_op {
  *
  * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a message is NULL, or a worker is
  * there twice; EDEADLK: the caller is among the workers.
+ *
+ * A descriptor is ready if poll says so, which is asked first, and again when the runtime was told. That knows a duplicate of it,
+ * as long as the call takes. The error of the operation is EBADF if it is not open, and EMFILE, ENOMEM or ENOSPC if it cannot be
+ * waited for; the call fails with EINVAL if it is negative.
  *
  * Called from anywhere. May switch. Cancellable.
  */

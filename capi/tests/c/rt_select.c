@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* umcg_select: exactly one of many operations, between workers and plain threads. */
+#include <fcntl.h>
+#include <limits.h>
+
 #include "runtime.h"
 #include "umcg/select.h"
 
@@ -70,6 +73,58 @@ static void *each_kind(void *arg)
     twice[0].object = twice[1].object = worker;
     FAILS("the same worker twice", EINVAL, umcg_select(twice, 2, 0, UMCG_POLL));
     CHECK("its end", umcg_select(twice, 1, 0, UMCG_NO_TIMEOUT) == 0 && joined(worker) == NULL);
+    return arg;
+}
+
+/* ---- Descriptors ---- */
+
+static void *writes_later(void *arg)
+{
+    int *ends = (int *)arg;
+    umcg_sleep_ns(2000000);
+    MUST(write(ends[1], "x", 1) == 1);
+    return arg;
+}
+
+static void *closes_later(void *arg)
+{
+    int *ends = (int *)arg;
+    umcg_sleep_ns(2000000);
+    MUST(close(ends[1]) == 0);
+    return arg;
+}
+
+static void *descriptors(void *arg)
+{
+    int ends[2];
+    MUST(pipe(ends) == 0);
+    char bytes[4096] = {0};
+    Sem none = UMCG_SEM_INIT(0);
+    umcg_op_t ops[] = {UMCG_ACQUIRE(&none), UMCG_READABLE(ends[0]), UMCG_READABLE(ends[0]), UMCG_WRITABLE(ends[1])};
+    umcg_op_t wrong = UMCG_READABLE(-1);
+    umcg_worker_t *worker;
+
+    CHECK("room", umcg_select(ops, 4, 0, UMCG_NO_TIMEOUT) == 3 && ops[3].error == 0);
+    FAILS("nothing to read", ETIMEDOUT, umcg_select(ops, 3, 0, UMCG_POLL));
+    FAILS("nor later", ETIMEDOUT, umcg_select(ops, 3, 0, in_ms(1)));
+    worker = spawn(writes_later, ends);
+    CHECK("a byte", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && ops[1].error == 0 && read(ends[0], bytes, 2) == 1);
+    CHECK("who wrote it", joined(worker) == ends);
+    MUST(write(ends[1], "y", 1) == 1);
+    CHECK("either of both", umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT) > 0 && read(ends[0], bytes, 2) == 1);
+
+    MUST(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+    while (write(ends[1], bytes, sizeof bytes) > 0)
+        ;
+    FAILS("no room", ETIMEDOUT, umcg_select(ops + 3, 1, 0, in_ms(1)));
+    while (read(ends[0], bytes, sizeof bytes) > 0)
+        ;
+    worker = spawn(closes_later, ends);
+    CHECK("no writer", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && read(ends[0], bytes, 1) == 0);
+    CHECK("who closed it", joined(worker) == ends && close(ends[0]) == 0);
+    ops[1].value = INT_MAX;
+    CHECK("not open", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && ops[1].error == EBADF);
+    FAILS("none at all", EINVAL, umcg_select(&wrong, 1, 0, UMCG_POLL));
     return arg;
 }
 
@@ -235,6 +290,7 @@ int main(void)
 {
     check_start(60);
     in_runtime(each_kind, NULL);
+    in_runtime(descriptors, NULL);
     in_runtime(itself, NULL);
     in_runtime(sums, NULL);
     in_runtime(aborted, NULL);

@@ -72,15 +72,25 @@ impl Drop for Watch {
 /// assert_eq!(&worker.join().unwrap(), b"hello");
 /// ```
 pub fn readable(fd: &impl AsFd) -> Readiness<'_> {
-    Readiness::new(fd.as_fd(), Direction::Read)
+    Readiness::to_read(fd.as_fd())
 }
 
 /// The same for writing: done when poll(2) says POLLOUT, POLLHUP or POLLERR. A connection that is being made is ready when that has succeeded or failed.
 pub fn writable(fd: &impl AsFd) -> Readiness<'_> {
-    Readiness::new(fd.as_fd(), Direction::Write)
+    Readiness::to_write(fd.as_fd())
 }
 
 impl<'a> Readiness<'a> {
+    /// [`readable`], for who has the borrow already.
+    pub fn to_read(fd: BorrowedFd<'a>) -> Readiness<'a> {
+        Readiness::new(fd, Direction::Read)
+    }
+
+    /// [`writable`], likewise.
+    pub fn to_write(fd: BorrowedFd<'a>) -> Readiness<'a> {
+        Readiness::new(fd, Direction::Write)
+    }
+
     fn new(fd: BorrowedFd<'a>, direction: Direction) -> Readiness<'a> {
         let (watch, outcome) = (RefCell::new(None), RefCell::new(None));
         Readiness { fd, direction, place: Place::new(), watch, entered: Cell::new(false), outcome }
