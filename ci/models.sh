@@ -184,6 +184,22 @@ planted "places that stay in queues" \
 planted "a hint that is taken for the thing" \
     's/        if set.finish(index, set.place(index).note.get()) {/        set.finish(index, set.place(index).note.get());\n        if true {/'
 
+plant_in umcg umcg/src/rt/kept.rs sets::
+planted "a set that waits though it was passed over" \
+    's/state \& PASSED == 0 \&\& self/self/'
+planted "a set that is not told that it was passed over" \
+    's/state | PASSED }/state }/'
+planted "a set that waits from one step and looks in another" \
+    's/self.claim.compare_exchange(state, WAITING, Release, Relaxed).is_ok()/{ self.claim.store(WAITING, Release); true }/'
+planted "a set that is passed over though it waits by now" \
+    's/let to = if state == WAITING { claim } else { state | PASSED };/let to = state | PASSED;/'
+
+plant_in umcg umcg/src/select/set.rs sets::
+planted "a set that was passed over, and does not enter anew" \
+    '/fn look_anew/,/^    }/ s/self.leave_all();//'
+planted "a set that ends in its queues" \
+    '/Drop for Set/,/^}/ s/self.kept().leave_all();//'
+
 plant_in umcg umcg/src/futex/table.rs
 planted "a word that is compared before its lock" \
     '/fn enter_if/,/^    }/ { s/let places = self.lock(stand.address.load(Relaxed));/let is_expected = word.load(Relaxed) == expected; &/; s/^ *let is_expected = word.load(Relaxed) == expected;$// }'
