@@ -89,39 +89,59 @@ impl std::fmt::Debug for Handle {
 static SPARE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
 
 /// The calling thread's descriptor. Not inlined: in a worker that moves the compiler must not keep the address of a thread-local.
-///
-/// The thread gives it back, and drops its worker-locals, in a destructor of `pthread_key_create` rather than of `thread_local!`: that runs after those of Rust and C++, which may use both, and again if
-/// they are used meanwhile.
 #[inline(never)]
 pub(super) fn of_thread() -> &'static Task {
     OF_THREAD.get().unwrap_or_else(|| {
         let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
         let task = spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())));
         OF_THREAD.set(Some(task));
-        if let Some(key) = *END.get_or_init(create_key) {
-            // SAFETY: the key was created. Without memory for it the thread keeps what it has, for good.
-            unsafe { libc::pthread_setspecific(key, ptr::from_ref(task).cast()) };
+        if END.try_with(|_| {}).is_err() {
+            end_later(task);
         }
         task
     })
 }
 
-thread_local!(static OF_THREAD: Cell<Option<&'static Task>> = const { Cell::new(None) });
-
-/// Tells that a thread ends that has a descriptor. None if the system has no key left: then it keeps what it has, for good.
-static END: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-
-fn create_key() -> Option<libc::pthread_key_t> {
-    let mut key = 0;
-    // SAFETY: `key` is written by the call; the destructor does not unwind.
-    let failed = unsafe { libc::pthread_key_create(&mut key, Some(on_end)) } != 0;
-    (!failed).then_some(key)
+thread_local! {
+    static OF_THREAD: Cell<Option<&'static Task>> = const { Cell::new(None) };
+    static END: End = const { End };
 }
 
-unsafe extern "C" fn on_end(task: *mut c_void) {
-    // SAFETY: what `of_thread` has set; descriptors are never freed.
-    let task = unsafe { &*task.cast_const().cast::<Task>() };
+/// Ends the thread's part, among the destructors of its thread-locals.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(task) = OF_THREAD.get() {
+            end(task);
+        }
+    }
+}
+
+/// The calling thread's part ends: what it has as worker-locals, while it still has its descriptor, and then that.
+fn end(task: &'static Task) {
     local::clear(task);
     OF_THREAD.set(None);
     SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
+}
+
+/// For a part that was made by destructors of thread-locals, after that: it ends with the values of `pthread_setspecific`, and as often as there is one. If the system has no key left it stays, for good.
+#[cold]
+fn end_later(task: &'static Task) {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let make = || {
+        let mut key = 0;
+        // SAFETY: `key` is written by the call; the destructor does not unwind.
+        let failed = unsafe { libc::pthread_key_create(&mut key, Some(on_end)) } != 0;
+        (!failed).then_some(key)
+    };
+    if let Some(key) = *KEY.get_or_init(make) {
+        // SAFETY: the key was created.
+        unsafe { libc::pthread_setspecific(key, ptr::from_ref(task).cast()) };
+    }
+}
+
+unsafe extern "C" fn on_end(task: *mut c_void) {
+    // SAFETY: what `end_later` has set; descriptors are never freed.
+    end(unsafe { &*task.cast_const().cast::<Task>() });
 }

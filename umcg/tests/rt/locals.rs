@@ -3,7 +3,7 @@
 use crate::support::{KINDS, Kind, counter, eventually, over};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
 umcg::worker_local! {
@@ -135,7 +135,14 @@ fn the_last_destructors_have_theirs() {
         kind.run(runtime, move || {
             for round in 1..=20 {
                 let (result, local) = (Last(inner.clone()), Last(inner.clone()));
-                drop(kind.spawn(move || result));
+                let is_unwanted = Arc::new(AtomicBool::new(false));
+                let seen = is_unwanted.clone();
+                let worker = kind.spawn(move || {
+                    eventually("the handle is gone", || seen.load(Acquire));
+                    result
+                });
+                drop(worker);
+                is_unwanted.store(true, Release);
                 umcg::spawn(move || LAST.with_borrow_mut(|last| *last = Some(local))).join().unwrap();
                 eventually("both are gone", || inner.load(Relaxed) == 2 * round);
                 for kind in KINDS {
