@@ -5,6 +5,7 @@
 #include "umcg/nt.h"
 
 #define MANY 200
+#define HOUR 3600000000000u
 
 static umcg_nt_t *made(umcg_nt_t *object)
 {
@@ -135,9 +136,11 @@ static void timers(void)
     int is = 9;
 
     CHECK("not armed", umcg_nt_timer_read(timer, &is, &due) == 0 && is == 0 && due == 0 && umcg_nt_timer_cancel(timer) == 0);
-    CHECK("set", umcg_nt_timer_set(timer, soon, 0) == 0 && umcg_nt_timer_read(timer, &is, &due) == 0 && is == 0 && due == soon);
+    CHECK("set", umcg_nt_timer_set(timer, soon + HOUR, 0) == 0 && umcg_nt_timer_read(timer, &is, &due) == 0);
+    CHECK("not yet", is == 0 && due == soon + HOUR);
+    CHECK("set again", umcg_nt_timer_set(timer, soon, 0) == 0);
     CHECK("wait", waits_for(timer, UMCG_NO_TIMEOUT) == 0 && check_now(CLOCK_MONOTONIC) >= soon && waits_for(timer, UMCG_POLL) == 0);
-    CHECK("cancel", umcg_nt_timer_set(timer, soon + 3600000000000u, 0) == 0 && umcg_nt_timer_cancel(timer) == 1);
+    CHECK("cancel", umcg_nt_timer_set(timer, soon + HOUR, 0) == 0 && umcg_nt_timer_cancel(timer) == 1);
     FAILS("is not set", ETIMEDOUT, waits_for(timer, in_ms(1)));
     FAILS("never", EINVAL, umcg_nt_timer_set(timer, 0, 0));
     CHECK("ticks", umcg_nt_timer_set(ticks, UMCG_POLL, 1000000) == 0);
@@ -245,25 +248,44 @@ static void finish(struct party party)
         MUST(pthread_join(party.thread, NULL) == 0);
 }
 
-/* Who waits is served once all is there, by workers and by threads; the handles may be closed meanwhile. */
+/* Whether a worker of this runtime is seen to stand in queues of objects, soon. Under Valgrind dumps name no workers. */
+static int is_seen_waiting(void)
+{
+    char text[4096];
+    for (int i = 0; i < 300; i++) {
+        FILE *file = tmpfile();
+        MUST(file != NULL && umcg_rt_dump(NULL, fileno(file)) == 0);
+        rewind(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        if (strstr(text, "waits: nt") != NULL)
+            return 1;
+        umcg_sleep_ns(100000);
+    }
+    return 0;
+}
+
+/* Who waits is served once all is there, a worker and a thread; the handles of what a worker waits for are closed meanwhile. */
 static void closed_meanwhile(int is_thread)
 {
     for (int all = 0; all < 2; all++) {
-        umcg_nt_t *event = made(umcg_nt_event_create(0, 0)), *sem = made(umcg_nt_sem_create(0, 1)), *other;
+        umcg_nt_t *event = made(umcg_nt_event_create(0, 0)), *sem = made(umcg_nt_sem_create(0, 1));
         struct waiter waiter = {{event, sem}, NULL, 2, 9, all, 0, 0};
         struct party party = start(is_thread, waits, &waiter);
+        int is_seen = !is_thread && is_seen_waiting();
         await(&waiter.began, 1);
-        umcg_sleep_ns(2000000);
-        /* One reference less each: the waiter's own are left, if it waits by now. */
-        other = umcg_nt_dup(sem);
-        umcg_nt_close(sem);
         if (all)
             CHECK("set", umcg_nt_event_set(event, NULL) == 0);
-        CHECK("release", umcg_nt_sem_release(other, 1, NULL) == 0);
+        if (is_seen)
+            umcg_nt_close(event);
+        CHECK("dup", umcg_nt_dup(sem) == sem);
+        umcg_nt_close(sem);
+        CHECK("release", umcg_nt_sem_release(sem, 1, NULL) == 0);
         finish(party);
         CHECK("index", waiter.error == 0 && waiter.index == (all ? 0u : 1u));
-        umcg_nt_close(other);
-        umcg_nt_close(event);
+        umcg_nt_close(sem);
+        if (!is_seen)
+            umcg_nt_close(event);
     }
 }
 

@@ -36,9 +36,10 @@ const SET: u64 = 1;
 /// How often a mutex can be taken by its owner.
 pub(super) const DEEPEST: u32 = (1 << 28) - 1;
 
-/// In a place's note, and in a member's, it is the owner before; after, how it was taken.
+/// In a place's note, and in a member's, it is the owner before; after, how it was taken. A note has a bit that no owner does.
 pub(super) const TAKEN: usize = 0;
 pub(super) const TAKEN_ABANDONED: usize = 1;
+const _: () = assert!(usize::BITS > u32::BITS);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

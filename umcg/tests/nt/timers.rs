@@ -23,8 +23,9 @@ fn one_shot() {
                     assert!(timer.due().is_none() && !timer.cancel());
                     for n in 0..3 {
                         let due = soon();
-                        assert!(!timer.set(due, None).unwrap() && !timer.is_set());
-                        assert_eq!(timer.due().map(|at| at.duration_since(due) < SHORT), Some(true));
+                        assert!(!timer.set(due, None).unwrap());
+                        let (is_set, armed) = (timer.is_set(), timer.due());
+                        assert!(Instant::now() >= due || (!is_set && armed.is_some_and(|at| at.duration_since(due) < SHORT)));
                         let list = [other.as_handle(), timer.as_handle()];
                         let woken = match n {
                             0 => Wait::any(&list[1..]).wait(),
