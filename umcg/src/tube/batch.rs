@@ -144,6 +144,7 @@ impl<T> Sender<T> {
             let (from, count) = (first.as_mut_ptr(), first.len());
             // SAFETY: so many messages, of which those are forgotten that were sent.
             let sent = wait::undisturbed(|served| unsafe { self.shared.give_some(from.cast(), count, served) })?;
+            self.shared.call_futures();
             batch.drain(..sent).for_each(mem::forget);
             if sent == 0 {
                 break;
@@ -218,6 +219,7 @@ impl<T> Receiver<T> {
             let wanted = wanted.min(MOST);
             // SAFETY: places for so many.
             let taken = wait::undisturbed(|served| unsafe { self.shared.take_some(into.cast(), wanted, served) });
+            self.shared.call_futures();
             match taken {
                 // SAFETY: so many were received.
                 Ok(taken) if taken > 0 => unsafe { messages.set_len(messages.len() + taken) },

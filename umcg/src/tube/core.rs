@@ -3,8 +3,8 @@
 //! # The word
 //!
 //! ```text
-//!   63           36 35            8 7    5    4        3         2           1         0
-//!  | first message | how many (28) |  -  | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
+//!   63           36 35            8  7     6        5       4       3         2           1         0
+//!  | first message | how many (28) | - | GIVERS | TAKERS | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
 //! ```
 //!
 //! - T1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word without
@@ -15,7 +15,8 @@
 //!   of the first sender, into the place that is free now.
 //! - T4: HELD says that some places of the ring are neither free nor have messages ([`slots`](super::slots), `reserve`). The short ways are closed then.
 //! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received. Nobody waits for more when it is empty.
-//! - T6: a message goes straight from who sends to who receives if either waits: from frame to frame, after the unlock, as who is claimed does not go on before it is resumed.
+//! - T6: TAKERS and GIVERS say that [futures](super::futures) wait for messages, or for room: who brings that takes no short way.
+//! - T7: a message goes straight from who sends to who receives if either waits: from frame to frame, after the unlock, as who is claimed does not go on before it is resumed.
 //!
 //! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are those who want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait
 //! for that as well.
@@ -35,6 +36,8 @@ pub(super) const RECEIVERS: u64 = 1 << 1;
 pub(super) const SENDERS: u64 = 1 << 2;
 pub(super) const CLOSED: u64 = 1 << 3;
 pub(super) const HELD: u64 = 1 << 4;
+pub(super) const TAKERS: u64 = 1 << 5;
+pub(super) const GIVERS: u64 = 1 << 6;
 const LEN: u32 = 8;
 const ONE: u64 = 1 << LEN;
 const HEAD: u32 = 36;
@@ -163,10 +166,17 @@ impl<L: Layout> Core<L> {
         (len(word) == self.capacity() || word & SENDERS != 0) && word & (RECEIVERS | CLOSED) == 0
     }
 
-    /// Whether nobody waits in the queue of this name, as far as one can see.
+    /// Whether nobody waits of those that these bits stand for, as far as one can see.
     #[inline(always)]
     pub(super) fn has_none(&self, waiting: u64) -> bool {
         self.word.load(Relaxed) & waiting == 0
+    }
+
+    /// Sets a bit, or takes it away. The caller is not preempted.
+    pub(super) fn set_bit(&self, bit: u64, is_set: bool) {
+        let mut locked = self.lock();
+        locked.word = if is_set { locked.word | bit } else { locked.word & !bit };
+        locked.unlock();
     }
 
     /// Puts a message into the ring. False when that could not be done in one step.
@@ -179,7 +189,7 @@ impl<L: Layout> Core<L> {
             return false;
         }
         let word = self.word.load(Relaxed);
-        if word & (LOCKED | RECEIVERS | CLOSED | HELD) != 0 || len(word) == self.capacity() {
+        if word & (LOCKED | RECEIVERS | CLOSED | HELD | TAKERS) != 0 || len(word) == self.capacity() {
             return false;
         }
         let to = self.at(self.tail(word));
@@ -205,7 +215,7 @@ impl<L: Layout> Core<L> {
             return false;
         }
         let word = self.word.load(Relaxed);
-        if word & (LOCKED | SENDERS | HELD) != 0 || len(word) == 0 {
+        if word & (LOCKED | SENDERS | HELD | GIVERS) != 0 || len(word) == 0 {
             return false;
         }
         let from = self.at(head(word));

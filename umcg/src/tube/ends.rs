@@ -2,9 +2,11 @@
 
 use super::core::{Core, MOST};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::futures::Lists;
 use super::layout::Typed;
 use super::waiting::Refused;
 use crate::rt::{time, wait};
+use crate::sync::Mutex;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::{self, MaybeUninit};
@@ -19,6 +21,8 @@ pub(super) struct Shared<T> {
     core: Core<Typed<T>>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
+    /// The futures that wait.
+    pub(super) lists: Mutex<Lists>,
 }
 
 // SAFETY: messages go from thread to thread, and nothing else of them is shared.
@@ -38,12 +42,14 @@ impl<T> Deref for Shared<T> {
 impl<T> Shared<T> {
     pub(super) fn close(&self) {
         wait::undisturbed(|served| self.core.close(served));
+        self.call_futures();
     }
 
     pub(super) fn try_recv(&self) -> Result<T, Refused> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: a place for one.
         unsafe { self.core.try_receive(message.as_mut_ptr().cast()) }?;
+        self.call_futures();
         // SAFETY: received.
         Ok(unsafe { message.assume_init() })
     }
@@ -52,6 +58,7 @@ impl<T> Shared<T> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: a place for one.
         unsafe { self.core.receive_until(message.as_mut_ptr().cast(), deadline) }?;
+        self.call_futures();
         // SAFETY: received.
         Ok(unsafe { message.assume_init() })
     }
@@ -84,7 +91,7 @@ impl<T> Drop for Shared<T> {
 pub fn tube<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let core = Core::new(Typed::new(), capacity);
     let core = core.unwrap_or_else(|| panic!("tube: no memory for {capacity} messages, or more than {MOST}"));
-    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1) });
+    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1), lists: Mutex::default() });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
@@ -217,8 +224,14 @@ impl<T> Sender<T> {
     pub fn send(&self, mut message: T) -> Result<(), SendError<T>> {
         let from = (&raw mut message).cast();
         // SAFETY: a message, which is forgotten once it was sent.
-        if unsafe { self.shared.push_fast(from) } || unsafe { self.shared.send(from) }.is_ok() {
+        if unsafe { self.shared.push_fast(from) } {
             mem::forget(message);
+            return Ok(());
+        }
+        // SAFETY: as above.
+        if unsafe { self.shared.send(from) }.is_ok() {
+            mem::forget(message);
+            self.shared.call_futures();
             return Ok(());
         }
         Err(SendError(message))
@@ -236,6 +249,7 @@ impl<T> Sender<T> {
         match sent {
             Ok(()) => {
                 mem::forget(message);
+                self.shared.call_futures();
                 Ok(())
             }
             Err(why) => Err(TrySendError::new(why, message)),
@@ -263,6 +277,7 @@ impl<T> Sender<T> {
         match unsafe { self.shared.send_until((&raw mut message).cast(), deadline) } {
             Ok(()) => {
                 mem::forget(message);
+                self.shared.call_futures();
                 Ok(())
             }
             Err(why) => Err(SendTimeoutError::new(why, message)),
@@ -280,8 +295,12 @@ impl<T> Receiver<T> {
         let mut message = MaybeUninit::<T>::uninit();
         let into = message.as_mut_ptr().cast();
         // SAFETY: a place for one.
-        if !unsafe { self.shared.pop_fast(into) } && unsafe { self.shared.receive(into) }.is_err() {
-            return Err(RecvError);
+        if !unsafe { self.shared.pop_fast(into) } {
+            // SAFETY: as above.
+            if unsafe { self.shared.receive(into) }.is_err() {
+                return Err(RecvError);
+            }
+            self.shared.call_futures();
         }
         // SAFETY: received.
         Ok(unsafe { message.assume_init() })

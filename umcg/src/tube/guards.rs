@@ -124,6 +124,7 @@ impl<T> Drop for Reserved<'_, T> {
     fn drop(&mut self) {
         let slot = if let Spot::Slot(slot) = self.spot { slot } else { 0 };
         wait::undisturbed(|served| self.shared.release(slot, served));
+        self.shared.call_futures();
     }
 }
 
@@ -143,6 +144,7 @@ impl<T> Filled<'_, T> {
                 wait::undisturbed(|served| unsafe { reserved.shared.commit_from(from, served) })
             }
         };
+        reserved.shared.call_futures();
         if sent {
             return Ok(());
         }
@@ -192,6 +194,7 @@ impl<'a, T> Received<'a, T> {
         let spot = if !Typed::<T>::IS_LARGE {
             let mut small = Small::new();
             receive(small.of::<T>().as_mut_ptr().cast())?;
+            shared.call_futures();
             Spot::Own(small)
         } else if shared.capacity() > 0 {
             Spot::Slot(receive_slot()?)
@@ -218,6 +221,7 @@ impl<'a, T> Received<'a, T> {
     fn give_back(&self) {
         if let Spot::Slot(slot) = self.spot {
             wait::undisturbed(|served| self.shared.release(slot, served));
+            self.shared.call_futures();
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | send and receive | [`send`](Sender::send), [`recv`](Receiver::recv); `try_`, `_deadline`, `_timeout` forms of these and of all that follow |
 //! | do many at once | [`send_batch`](Sender::send_batch), [`recv_batch`](Receiver::recv_batch) |
 //! | write and read large messages in place | [`reserve`](Sender::reserve), [`recv_ref`](Receiver::recv_ref) |
+//! | send and receive in `async` code | [`send_async`](Sender::send_async), [`recv_async`](Receiver::recv_async), [`poll_recv`](RecvFuture::poll_recv) |
 //! | wait beside other things | [`sending`](Sender::sending), [`receiving`](Receiver::receiving), in `select!` |
 //! | iterate | [`iter`](Receiver::iter), [`try_iter`](Receiver::try_iter), [`drain`](Receiver::drain) |
 //! | come to an end | [`close`](Sender::close), or drop all senders, or all receivers |
@@ -38,6 +39,7 @@ mod ends;
 mod error;
 #[doc(hidden)]
 pub mod foreign;
+mod futures;
 mod guards;
 mod layout;
 mod operation;
@@ -47,5 +49,6 @@ mod waiting;
 
 pub use ends::{IntoIter, Iter, Receiver, Sender, TryIter, tube};
 pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+pub use futures::{RecvFuture, SendFuture};
 pub use guards::{Filled, Received, Reserved};
 pub use operation::{Receiving, Sending};

@@ -130,6 +130,7 @@ mod sync {
     pub(crate) mod semaphore;
     pub(crate) mod word;
     pub(crate) use any::any;
+    pub(crate) use mutex::Mutex;
     pub(crate) use semaphore::Semaphore;
 
     shuttle::lazy_static! {
@@ -153,6 +154,7 @@ mod tube {
     pub(crate) mod core;
     pub(crate) mod ends;
     pub(crate) mod error;
+    pub(crate) mod futures;
     pub(crate) mod layout;
     /// Nobody looks first, so that more is waited for.
     mod patience {

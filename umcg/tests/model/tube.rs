@@ -8,11 +8,17 @@ use crate::rt::wait::{Place, Source};
 use crate::rt::{cancel, wait};
 use crate::select::engine;
 use crate::tube::core::{Core, NO_MORE, TRY};
+use crate::tube::ends;
 use crate::tube::layout::Layout;
 use crate::tube::waiting::Refused;
+use shuttle::sync::atomic::AtomicBool;
 use shuttle::sync::atomic::Ordering::SeqCst;
 use shuttle::thread::{self, JoinHandle};
 use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 /// The deadline of those that have one.
 const SOON: u64 = 10;
@@ -493,5 +499,96 @@ fn many_are_told_of_a_close() {
         closer.join().unwrap();
         // They met, or were told; none of them was left alone.
         assert_eq!(done[0], done[1]);
+    });
+}
+
+/// Somebody who polls when it is called, and only then.
+#[derive(Default)]
+struct Called(AtomicBool);
+
+impl Wake for Called {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, called: &Arc<Called>) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(called.clone())))
+}
+
+fn run<F: Future + Unpin>(mut future: F) -> F::Output {
+    let called = Arc::<Called>::default();
+    loop {
+        if let Poll::Ready(output) = poll(&mut future, &called) {
+            return output;
+        }
+        while !called.0.swap(false, SeqCst) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Futures on both sides, and beside them who waits plainly: everything comes through.
+fn futures_among_others(plain_sender: bool, plain_receiver: bool) {
+    let (sender, receiver) = ends::tube::<u64>(1);
+    let senders = [1, 2].map(|number| {
+        let sender = sender.clone();
+        worker(move || if plain_sender && number == 1 { sender.send(1) } else { run(sender.send_async(number)) }.unwrap())
+    });
+    let receivers = [1, 2].map(|number| {
+        let receiver = receiver.clone();
+        worker(move || if plain_receiver && number == 1 { receiver.recv() } else { run(receiver.recv_async()) }.unwrap())
+    });
+    join_all(senders);
+    let mut taken = join_all(receivers);
+    taken.sort_unstable();
+    assert_eq!(taken, [1, 2]);
+    on_a_task_of(move || drop((sender, receiver)));
+}
+
+#[test]
+fn futures_are_called() {
+    check(|| futures_among_others(false, false));
+    check(|| futures_among_others(true, false));
+    check(|| futures_among_others(false, true));
+}
+
+/// A receiver that is dropped after one poll, called or not, leaves the message to the other.
+#[test]
+fn a_future_that_is_dropped_takes_no_call_along() {
+    check(|| {
+        let (sender, receiver) = ends::tube::<u64>(1);
+        let (sender, receiver): &'static _ = Box::leak(Box::new((sender, receiver)));
+        let fickle = worker(|| {
+            let mut future = receiver.recv_async();
+            let polled = poll(&mut future, &Arc::default());
+            thread::yield_now();
+            polled.is_ready()
+        });
+        let faithful = worker(|| run(receiver.recv_async()).unwrap());
+        let first = worker(|| sender.send(1).unwrap());
+        join_all([first]);
+        if fickle.join().unwrap() {
+            join_all([worker(|| sender.send(1).unwrap())]);
+        }
+        assert_eq!(faithful.join().unwrap(), 1);
+    });
+    check(|| {
+        let (sender, receiver) = ends::tube::<u64>(1);
+        let (sender, receiver): &'static _ = Box::leak(Box::new((sender, receiver)));
+        join_all([worker(|| sender.send(1).unwrap())]);
+        let fickle = worker(|| {
+            let mut future = sender.send_async(2);
+            let polled = poll(&mut future, &Arc::default());
+            thread::yield_now();
+            polled.is_ready()
+        });
+        let faithful = worker(|| run(sender.send_async(3)).unwrap());
+        let taken = on_a_task_of(|| receiver.recv().unwrap());
+        assert_eq!(taken, 1);
+        if fickle.join().unwrap() {
+            join_all([worker(|| receiver.recv().unwrap())]);
+        }
+        faithful.join().unwrap();
     });
 }

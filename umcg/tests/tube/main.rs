@@ -7,6 +7,7 @@ mod batches;
 mod cancels;
 mod closes;
 mod crowds;
+mod futures;
 mod in_place;
 mod orders;
 mod plain;
