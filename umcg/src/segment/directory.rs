@@ -1,7 +1,8 @@
 //! The objects of a segment, by their numbers and names.
 
 use super::error::{Fault, NameError};
-use super::object::{FIRST, Kind, Object, Ring, SENDERS, pause};
+use super::kernel;
+use super::object::{FIRST, Kind, Object, Ring, SENDERS};
 use super::shared::{DIRECTORY, Shared};
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
@@ -194,6 +195,6 @@ fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError
         if time::now() >= until {
             return Err(NameError::Busy);
         }
-        pause();
+        kernel::pause();
     }
 }

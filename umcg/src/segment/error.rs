@@ -222,12 +222,6 @@ impl From<io::Error> for OpenError {
     }
 }
 
-impl From<rustix::io::Errno> for OpenError {
-    fn from(error: rustix::io::Errno) -> OpenError {
-        OpenError::Io(error.into())
-    }
-}
-
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> io::Error {
         match error {

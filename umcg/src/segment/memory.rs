@@ -46,6 +46,15 @@ impl Memory {
         unsafe { word.as_ref() }
     }
 
+    /// So many double words from this offset on.
+    #[inline]
+    pub(super) fn u64s(&self, at: usize, count: usize) -> &[AtomicU64] {
+        let first = self.u64(at);
+        assert!(count <= (self.len - at) / size_of::<AtomicU64>(), "outside the segment");
+        // SAFETY: all of them are within the mapping, and as the first.
+        unsafe { std::slice::from_raw_parts(first, count) }
+    }
+
     #[inline]
     fn at(&self, at: usize, size: usize) -> NonNull<u8> {
         assert!(at % size == 0 && at < self.len && size <= self.len - at, "outside the segment");

@@ -34,6 +34,7 @@ mod directory;
 mod error;
 mod event;
 mod handle;
+mod kernel;
 mod layout;
 mod liveness;
 mod memory;
@@ -63,6 +64,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use shared::Shared;
 use std::fmt;
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -110,9 +112,9 @@ impl Options {
     /// [`OpenError`].
     pub fn create(self) -> Result<Segment, OpenError> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = rustix::fs::memfd_create(c"umcg segment", flags)?;
+        let fd = rustix::fs::memfd_create(c"umcg segment", flags).map_err(io::Error::from)?;
         let segment = self.make(fd)?;
-        rustix::fs::fcntl_add_seals(&segment, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        rustix::fs::fcntl_add_seals(&segment, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(io::Error::from)?;
         Ok(segment)
     }
 
@@ -129,7 +131,7 @@ impl Options {
         if !layout.is_possible() {
             return Err(OpenError::Sizes);
         }
-        rustix::fs::ftruncate(&fd, layout.end())?;
+        rustix::fs::ftruncate(&fd, layout.end()).map_err(io::Error::from)?;
         layout.write(&Memory::map(fd.as_fd(), layout.end() as usize)?);
         Segment::open(fd)
     }
@@ -164,13 +166,13 @@ impl Segment {
         Options::default()
     }
 
-    /// A segment that somebody has made. Needs `/proc`, and the right to write.
+    /// A segment that somebody has made. Needs `/proc`, and the right to write. A file that is not sealed, as that of [`Options::create`] is, may be truncated by others who may write to it: that ends this process.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(fd: impl Into<OwnedFd>) -> Result<Segment, OpenError> {
         let fd = fd.into();
-        let size = u64::try_from(rustix::fs::fstat(&fd)?.st_size).unwrap_or(0);
+        let size = u64::try_from(rustix::fs::fstat(&fd).map_err(io::Error::from)?.st_size).unwrap_or(0);
         if size < Layout::LEAST {
             return Err(OpenError::NotASegment);
         }

@@ -8,11 +8,11 @@
 //! The rules G1 to G4 of docs/protocols/segment.md.
 
 use super::error::Fault;
+use super::kernel;
 use super::layout::OBJECT;
 use super::shared::{Record, Shared, claimed_at};
 use crate::rt::sync::{AtomicU32, AtomicU64, Ordering::*, give_way, spin};
 use crate::rt::{time, wait};
-use std::time::Duration;
 
 pub(super) const COUNT: u64 = u32::MAX as u64;
 pub(super) const WAITERS: u64 = 1 << 32;
@@ -27,8 +27,6 @@ pub(super) const BUSY: u64 = !COUNT;
 const LOOKS: u32 = 100;
 /// How often other threads are let run before the holder is suspected.
 const YIELDS: u32 = 20;
-/// Between two looks at a holder that may be dead.
-const PAUSE: Duration = Duration::from_micros(200);
 /// How long who buries waits for a lock, in nanoseconds.
 const BRIEF: u64 = 5_000_000;
 
@@ -314,14 +312,9 @@ impl Patience {
         } else if let Some(holder) = holder(word) {
             object.shared.look_after(holder);
         }
-        pause();
+        kernel::pause();
         Ok(())
     }
-}
-
-/// Lets the holder of a lock run, which may be on the caller's own processor.
-pub(super) fn pause() {
-    std::thread::sleep(PAUSE);
 }
 
 const _: () = assert!(OBJECT >= 192);

@@ -2,7 +2,7 @@
 
 use super::error::Fault;
 use super::object::{FIRST, Locked, Ring, SENDERS};
-use crate::rt::sync::Ordering::*;
+use crate::rt::sync::{AtomicU64, Ordering::*};
 
 /// A message that goes in or comes out.
 pub(super) enum Message<'a> {
@@ -83,19 +83,30 @@ impl Locked<'_> {
     }
 
     fn write(&self, ring: Ring, slot: usize, bytes: &[u8]) {
-        let start = ring.at + slot * ring.stride();
-        for (index, chunk) in bytes.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.object.shared.memory.u64(start + 8 * index).store(u64::from_ne_bytes(word), Relaxed);
+        for (place, chunk) in self.words(ring, slot).iter().zip(bytes.chunks(8)) {
+            // The last may be shorter.
+            let word = <[u8; 8]>::try_from(chunk).unwrap_or_else(|_| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                word
+            });
+            place.store(u64::from_ne_bytes(word), Relaxed);
         }
     }
 
     fn read(&self, ring: Ring, slot: usize, bytes: &mut [u8]) {
-        let start = ring.at + slot * ring.stride();
-        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
-            let word = self.object.shared.memory.u64(start + 8 * index).load(Relaxed).to_ne_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
+        for (place, chunk) in self.words(ring, slot).iter().zip(bytes.chunks_mut(8)) {
+            let word = place.load(Relaxed).to_ne_bytes();
+            match <&mut [u8; 8]>::try_from(&mut *chunk) {
+                Ok(chunk) => *chunk = word,
+                Err(_) => chunk.copy_from_slice(&word[..chunk.len()]),
+            }
         }
+    }
+
+    /// Where the message in this slot is.
+    fn words(&self, ring: Ring, slot: usize) -> &[AtomicU64] {
+        let stride = ring.stride();
+        self.object.shared.memory.u64s(ring.at + slot * stride, stride / 8)
     }
 }

@@ -1,10 +1,10 @@
 //! A segment as one process has it: the memory, and what makes the process a party.
 
 use super::error::{Fault, OpenError};
+use super::kernel;
 use super::layout::Layout;
 use super::liveness::Liveness;
 use super::memory::Memory;
-use crate::futex;
 use crate::rt::sync::{AtomicBool, AtomicU32, AtomicU64, HoldLock, Ordering::*};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::null_mut;
@@ -56,7 +56,7 @@ pub(super) struct Party {
     /// One of its threads buries somebody, or makes an object.
     pub(super) is_busy: AtomicBool,
     /// How many of its threads and workers wait.
-    pub(super) waiting: AtomicU32,
+    pub(super) waiting: std::sync::atomic::AtomicU32,
 }
 
 impl Party {
@@ -116,7 +116,7 @@ impl Shared {
                     liveness,
                     free: HoldLock::new(Vec::with_capacity(KEPT + 1)),
                     is_busy: AtomicBool::new(false),
-                    waiting: AtomicU32::new(0),
+                    waiting: 0.into(),
                 });
             }
             liveness.unlock(number);
@@ -190,7 +190,7 @@ impl Shared {
     /// Wakes who waits with this record as the leader.
     pub(super) fn wake(&self, leader: u32) {
         if let Ok(record) = self.record(leader) {
-            futex::shared::wake(record.state(), 1);
+            kernel::wake(record.state());
         }
     }
 }

@@ -1,15 +1,12 @@
 //! A wait for one or several objects: docs/protocols/segment.md, "The state of a wait".
 
 use super::error::Fault;
+use super::kernel;
 use super::object::Object;
 use super::queue::Entered;
 use super::shared::{GONE, IDLE, Party, Shared, WAITING, claimed_at};
-use crate::futex;
-use crate::rt::sync::{Ordering::*, is_alone, spin};
-use crate::rt::{server, time};
-
-/// How often a waiter looks before it sleeps, where its peer can be running.
-const LOOKS: u32 = 200;
+use crate::rt::sync::{Ordering::*, spin};
+use crate::rt::time;
 
 /// Where somebody wants to wait, and for how much.
 #[derive(Clone, Copy)]
@@ -108,14 +105,13 @@ impl<'a> Standing<'a> {
             }
             self.shared.patrol(self.party);
             let until = deadline.min(now.saturating_add(self.shared.interval(self.party)));
-            let _ = futex::shared::wait_until(leader.state(), WAITING, until);
+            kernel::sleep(leader.state(), WAITING, until);
         }
     }
 
     /// Whether the wait has ended.
     fn look_for_a_while(&self) -> bool {
-        let looks = if is_alone() || server::current_task().is_some() { 0 } else { LOOKS };
-        (0..=looks).any(|_| {
+        (0..=kernel::looks()).any(|_| {
             spin();
             self.state() != WAITING
         })
@@ -148,6 +144,10 @@ impl<'a> Standing<'a> {
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
+        // What the process was before a fork is buried by others, if need be.
+        if self.party.liveness.is_inherited() {
+            return;
+        }
         if !self.records.is_empty() {
             self.revoke();
         }

@@ -115,6 +115,8 @@ mod select {
 #[cfg(shuttle)]
 mod rwlock;
 #[cfg(shuttle)]
+mod segment;
+#[cfg(shuttle)]
 mod semaphore;
 #[cfg(shuttle)]
 #[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]

@@ -1,0 +1,32 @@
+//! Sleeping on words that processes share. The models have one of their own in its place.
+
+use crate::futex::shared;
+use crate::rt::server;
+use crate::rt::sync::{AtomicU32, is_alone};
+use std::time::Duration;
+
+/// How often a waiter looks before it sleeps.
+const LOOKS: u32 = 200;
+
+/// Between two looks at a lock whose holder may be dead.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Wakes who sleeps on the word.
+pub(super) fn wake(word: &AtomicU32) {
+    shared::wake(word, 1);
+}
+
+/// Sleeps while the word has this value, until then at most; or for a shorter time. A point of cancellation. Switches.
+pub(super) fn sleep(word: &AtomicU32, expected: u32, until: u64) {
+    let _ = shared::wait_until(word, expected, until);
+}
+
+/// How often it is worth looking before: not for a worker, whose server others want, nor where nobody else can be running.
+pub(super) fn looks() -> u32 {
+    if is_alone() || server::current_task().is_some() { 0 } else { LOOKS }
+}
+
+/// Lets the holder of a lock run, which may be on the caller's own processor.
+pub(super) fn pause() {
+    std::thread::sleep(PAUSE);
+}
