@@ -22,6 +22,8 @@
 //! for that as well.
 //!
 //! In a place's note: before it is served, the address of the message, or of where it is to go.
+//!
+//! docs/protocols/tube.md has the argument at length, and what was not chosen.
 
 use super::layout::Layout;
 use super::patience;
