@@ -242,8 +242,9 @@ impl Timer {
         clock::set(self.0.object(), due, period)
     }
 
-    /// Disarms it; it stays set if it is. Whether it was armed. Does not switch.
+    /// Disarms it; it stays set if it is, as when its time has come by now. Whether it was armed. Does not switch.
     pub fn cancel(&self) -> bool {
+        clock::catch_up(self.0.object());
         clock::disarm(self.0.object())
     }
 
