@@ -76,3 +76,17 @@ pub(crate) fn advance(to: u64) {
     table.now = to;
     table.end(u32::MAX, Err(Errno::TIMEDOUT), |sleeper| sleeper.deadline <= to);
 }
+
+/// With `UMCG_MODEL_STOP` set.
+pub(crate) fn stop_at_the_first_failure() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    if std::env::var_os("UMCG_MODEL_STOP").is_some() {
+        ONCE.call_once(|| {
+            std::panic::set_hook(Box::new(|panic| {
+                // Past the test runner, which would keep the words to itself.
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{panic}\n").as_bytes());
+                std::process::exit(101);
+            }));
+        });
+    }
+}

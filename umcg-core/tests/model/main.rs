@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `UMCG_MODEL_RUNS` | schedules a test and a scheduler; 500 |
 //! | `UMCG_MODEL_SEED` | the seed of the schedules, as a failure prints it |
+//! | `UMCG_MODEL_STOP` | if set, the first failure ends the process, and no other model goes on |
 //!
 //! What they are blind to: shuttle treats every atomic operation as sequentially consistent, so no ordering is checked here.
 
@@ -40,6 +41,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen preemptions (PCT).
 fn check(test: fn()) {
+    kernel::stop_at_the_first_failure();
     let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let runs = setting("UMCG_MODEL_RUNS").unwrap_or(500) as usize;
     let seed = setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
