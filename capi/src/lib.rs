@@ -10,6 +10,7 @@ mod nt;
 mod rt;
 mod select;
 mod sem;
+mod sync;
 mod tube;
 mod uth;
 

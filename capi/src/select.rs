@@ -12,7 +12,8 @@ use umcg::JoinHandle;
 use umcg::rt::Ending;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Readiness, Select, Selectable, Timer, at};
-use umcg::sync::{Acquiring, Semaphore};
+use umcg::sync::foreign::{Locking, locking};
+use umcg::sync::{Acquiring, Event, Object, RawMutex, Semaphore, Waiting};
 use umcg::tube::foreign::{Selected, Tube};
 
 /// So many operations need no memory but the stack, unless one is the end of a worker.
@@ -23,7 +24,7 @@ const BIASED: c_int = 1;
 /// `umcg_op_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Op {
+pub(crate) struct Op {
     kind: c_int,
     error: c_int,
     object: *mut c_void,
@@ -33,6 +34,20 @@ struct Op {
 const _: () = assert!(size_of::<Op>() == 2 * size_of::<c_int>() + size_of::<usize>() + size_of::<u64>());
 
 impl Op {
+    /// As something that `wait_any` and `wait_all` take.
+    ///
+    /// # Safety
+    /// As `Named::by`.
+    pub(crate) unsafe fn object<'a>(&self) -> Result<&'a dyn Object, c_int> {
+        // SAFETY: passed on.
+        match unsafe { Named::by(self) }? {
+            Named::Semaphore(semaphore) => Ok(semaphore),
+            Named::Mutex(mutex) => Ok(mutex),
+            Named::Event(event) => Ok(event),
+            _ => Err(EINVAL),
+        }
+    }
+
     /// # Safety
     /// The object is null or a tube, and the value the address of a message, or of a place for one.
     unsafe fn tube<'a>(&self) -> Result<(&'a Tube, *mut u8), c_int> {
@@ -62,6 +77,8 @@ enum Named<'a> {
     Writable(BorrowedFd<'a>),
     Send(&'a Tube, *mut u8),
     Receive(&'a Tube, *mut u8),
+    Mutex(&'a RawMutex),
+    Event(&'a Event),
 }
 
 impl Named<'_> {
@@ -78,6 +95,10 @@ impl Named<'_> {
             4 => unsafe { op.tube() }.map(|(tube, message)| Named::Send(tube, message)),
             // SAFETY: by the contract.
             5 => unsafe { op.tube() }.map(|(tube, message)| Named::Receive(tube, message)),
+            // SAFETY: by the contract.
+            6 => unsafe { op.object.cast::<RawMutex>().as_ref() }.map(Named::Mutex).ok_or(EINVAL),
+            // SAFETY: by the contract.
+            7 => unsafe { op.object.cast::<Event>().as_ref() }.map(Named::Event).ok_or(EINVAL),
             // SAFETY: by the contract.
             8 => unsafe { op.fd() }.map(Named::Readable),
             // SAFETY: by the contract.
@@ -114,6 +135,8 @@ enum Wait<'a> {
     Time(Timer),
     Message(Selected<'a>),
     Ready(Readiness<'a>),
+    Lock(Locking<'a>),
+    Event(Waiting<'a>),
     /// In memory of its own, as it is large.
     End(Box<Ending<'a>>),
 }
@@ -130,6 +153,8 @@ impl<'a> Wait<'a> {
             Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),
             // SAFETY: likewise.
             Some(Ok(Named::Receive(tube, message))) => Wait::Message(unsafe { tube.receiving(message) }),
+            Some(Ok(Named::Mutex(mutex))) => Wait::Lock(locking(mutex)),
+            Some(Ok(Named::Event(event))) => Wait::Event(event.waiting()),
             Some(Ok(Named::Readable(fd))) => Wait::Ready(Readiness::to_read(fd)),
             Some(Ok(Named::Writable(fd))) => Wait::Ready(Readiness::to_write(fd)),
             Some(Ok(Named::Worker(_))) => {
@@ -146,6 +171,8 @@ impl<'a> Wait<'a> {
             Wait::Time(operation) => operation,
             Wait::Message(operation) => operation,
             Wait::Ready(operation) => operation,
+            Wait::Lock(operation) => operation,
+            Wait::Event(operation) => operation,
             Wait::End(operation) => &mut **operation,
         }
     }
@@ -156,7 +183,7 @@ impl<'a> Wait<'a> {
             Wait::Semaphore(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
             Wait::Message(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
             Wait::Ready(operation) => operation.outcome().map_or_else(error_code, |()| 0),
-            Wait::Time(_) | Wait::End(_) => 0,
+            Wait::Time(_) | Wait::Lock(_) | Wait::Event(_) | Wait::End(_) => 0,
         }
     }
 }

@@ -72,6 +72,7 @@ programs! {
     rt_select "rt_select.c" runtime;
     rt_sem "rt_sem.c" runtime;
     rt_spawn "rt_spawn.c" runtime;
+    rt_sync "rt_sync.c" runtime;
     rt_tube "rt_tube.c" runtime;
     rt_wait "rt_wait.c" runtime;
     tls "tls.cc" twice;
@@ -102,7 +103,9 @@ fn examples() {
 #[test]
 fn headers_compile_alone() {
     let Some(tools) = tools() else { return };
-    for header in ["umcg.h", "umcg/futex.h", "umcg/nt.h", "umcg/rt.h", "umcg/select.h", "umcg/sem.h", "umcg/tube.h", "uth.h"] {
+    for header in
+        ["umcg.h", "umcg/futex.h", "umcg/nt.h", "umcg/rt.h", "umcg/select.h", "umcg/sem.h", "umcg/sync.h", "umcg/tube.h", "uth.h"]
+    {
         for (compiler, language, standard) in [("CC", "c", "c99"), ("CC", "c", "c11"), ("CXX", "c++", "c++17")] {
             let mut command = compiler_command(compiler);
             command.args(WARNINGS).arg(format!("-std={standard}")).args(["-fsyntax-only", "-x", language]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a message, a time, the end of
- * a worker.
+ * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a message, a mutex, an event, a
+ * time, the end of a worker.
  *
  *     umcg_op_t ops[] = {UMCG_ACQUIRE(&letters), UMCG_ENDED(writer), UMCG_AT(tomorrow)};
  *     switch (umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT)) {
@@ -32,7 +32,9 @@ enum umcg_op_kind {
     UMCG_OP_READ = 8,    /* poll says POLLIN, POLLHUP or POLLERR of the descriptor value; nothing is read */
     UMCG_OP_WRITE = 9,   /* it says POLLOUT, POLLHUP or POLLERR; nothing is written */
     UMCG_OP_SEND = 4,    /* sends the message at the address value through the Tube object */
-    UMCG_OP_RECEIVE = 5  /* receives a message of the Tube object into the address value */
+    UMCG_OP_RECEIVE = 5, /* receives a message of the Tube object into the address value */
+    UMCG_OP_LOCK = 6,    /* locks the umcg_mutex_t object of umcg/sync.h */
+    UMCG_OP_EVENT = 7    /* the umcg_event_t object is set, of umcg/sync.h */
 };
 
 /* An operation: one of the macros below. It is not changed but for error, and may be used again. */
@@ -50,6 +52,8 @@ typedef struct umcg_op {
 #define UMCG_ENDED(worker)   {UMCG_OP_END, 0, (worker), 0}
 #define UMCG_SEND(tube, p)   {UMCG_OP_SEND, 0, (tube), (uint64_t)(uintptr_t)(p)}
 #define UMCG_RECV(tube, p)   {UMCG_OP_RECEIVE, 0, (tube), (uint64_t)(uintptr_t)(p)}
+#define UMCG_LOCK(mutex)     {UMCG_OP_LOCK, 0, (mutex), 0}
+#define UMCG_HAPPENED(event) {UMCG_OP_EVENT, 0, (event), 0}
 #define UMCG_READABLE(fd)    {UMCG_OP_READ, 0, NULL, (uint64_t)(fd)}
 #define UMCG_WRITABLE(fd)    {UMCG_OP_WRITE, 0, NULL, (uint64_t)(fd)}
 /* clang-format on */
@@ -60,8 +64,8 @@ typedef struct umcg_op {
 /*
  * umcg_select - does one of n operations, and returns its index; waits until one can be done, until deadline_ns at most.
  *
- * A semaphore or a tube may be there more than once. A time comes after what can be done at once. With UMCG_POLL as the deadline
- * it does not wait.
+ * A semaphore, a tube, a mutex or an event may be there more than once. A time comes after what can be done at once. With UMCG_POLL
+ * as the deadline it does not wait.
  *
  * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a message is NULL, or a worker is
  * there twice; EDEADLK: the caller is among the workers.

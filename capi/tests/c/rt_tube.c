@@ -178,6 +178,7 @@ static umcg_worker_t *begun(function *fn, struct waiter *waiter)
 {
     umcg_worker_t *worker = spawn(fn, waiter);
     await(&waiter->begun, 1);
+    umcg_sleep_ns(1000); /* if it has given way since */
     return worker;
 }
 

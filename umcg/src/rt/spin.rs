@@ -15,6 +15,7 @@ const LOOKS: u32 = 100;
 
 /// A value under such a lock.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Spin<T> {
     word: AtomicU32,
     value: UnsafeCell<T>,

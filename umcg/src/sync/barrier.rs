@@ -23,7 +23,7 @@ const REASON: &&str = &"barrier";
 #[repr(C)]
 pub struct Barrier {
     waiting: Spin<Waiting>,
-    parties: u32,
+    pub(super) parties: u32,
 }
 
 #[derive(Default)]

@@ -157,7 +157,7 @@ impl Condvar {
     ///
     /// # Safety
     /// The caller has locked the mutex, and nobody touches what is in there meanwhile.
-    unsafe fn wait_raw(&self, mutex: &RawMutex, deadline: u64) -> bool {
+    pub(super) unsafe fn wait_raw(&self, mutex: &RawMutex, deadline: u64) -> bool {
         let relock = Relock(mutex);
         let served = wait::one(self, REASON, deadline, |single, served| {
             let places = self.places.lock();

@@ -7,6 +7,8 @@ mod any;
 mod barrier;
 mod condvar;
 mod event;
+#[doc(hidden)]
+pub mod foreign;
 pub(crate) mod joint;
 mod mutex;
 mod objects;

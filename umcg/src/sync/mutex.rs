@@ -91,7 +91,7 @@ pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 pub struct RawMutex {
     word: Word,
     places: Places,
-    is_fair: bool,
+    pub(super) is_fair: bool,
 }
 
 // SAFETY: the queue is touched by who has the lock in the word.

@@ -118,13 +118,15 @@ impl Once {
 
     #[cold]
     fn call_slow<E>(&self, f: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        if self.stand(TURN, u64::MAX) == Some(IS_DONE) {
-            return Ok(());
-        }
-        let mut turn = Turn { once: self, is_done: false };
+        let Some(mut turn) = self.begin() else { return Ok(()) };
         let result = f();
         turn.is_done = result.is_ok();
         result
+    }
+
+    /// Waits for the turn, and takes it; none if it is done.
+    pub(super) fn begin(&self) -> Option<Turn<'_>> {
+        (self.stand(TURN, u64::MAX) != Some(IS_DONE)).then(|| Turn { once: self, is_done: false })
     }
 
     /// Waits for the turn or for the end: which it was; none when the deadline has passed.
@@ -174,9 +176,9 @@ impl Once {
 }
 
 /// The caller is doing it.
-struct Turn<'a> {
+pub(super) struct Turn<'a> {
     once: &'a Once,
-    is_done: bool,
+    pub(super) is_done: bool,
 }
 
 impl Drop for Turn<'_> {

@@ -61,9 +61,14 @@ impl WaitGroup {
     /// # Panics
     /// When that is more than 4,294,967,295 together.
     pub fn add(&self, more: u32) {
+        assert!(self.try_add(more), "WaitGroup::add: too much to do");
+    }
+
+    /// False if it is too much.
+    pub(super) fn try_add(&self, more: u32) -> bool {
         let step =
             |word: u64| (word & COUNT).checked_add(u64::from(more)).filter(|sum| *sum <= COUNT).map(|_| word + u64::from(more));
-        assert!(self.word.take_while(self.word.load(), step).is_ok(), "WaitGroup::add: too much to do");
+        self.word.take_while(self.word.load(), step).is_ok()
     }
 
     /// One thing is done. If it is the last, all that wait go on; they see what was done before. Does not switch.
@@ -71,10 +76,15 @@ impl WaitGroup {
     /// # Panics
     /// When there is nothing to do.
     pub fn done(&self) {
+        assert!(self.try_done(), "WaitGroup::done: there is nothing to do");
+    }
+
+    /// False if there is nothing to do.
+    pub(super) fn try_done(&self) -> bool {
         let step = |word: u64| (word & COUNT > u64::from(word & WAITERS != 0)).then(|| word - 1);
-        if let Err(word) = self.word.give_while(self.word.load(), step) {
-            assert!(word & COUNT != 0, "WaitGroup::done: there is nothing to do");
-            self.done_slow();
+        match self.word.give_while(self.word.load(), step) {
+            Ok(_) => true,
+            Err(word) => word & COUNT != 0 && self.done_slow(),
         }
     }
 
@@ -125,7 +135,11 @@ impl WaitGroup {
 
     /// [`WaitGroup::wait_deadline`] in nanoseconds.
     pub(crate) fn wait_until(&self, deadline: u64) -> Result<(), Elapsed> {
-        if self.word.see() & COUNT == 0 || self.wait_slow(deadline) { Ok(()) } else { Err(Elapsed) }
+        if self.is_done() || self.wait_slow(deadline) { Ok(()) } else { Err(Elapsed) }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.word.see() & COUNT == 0
     }
 
     #[cold]
@@ -144,10 +158,10 @@ impl WaitGroup {
         served.is_some()
     }
 
-    /// One thing, perhaps the last, is done while somebody waits.
+    /// One thing, perhaps the last, is done while somebody waits. False if there is nothing to do.
     #[cold]
-    fn done_slow(&self) {
-        let was_there = wait::undisturbed(|served| {
+    fn done_slow(&self) -> bool {
+        wait::undisturbed(|served| {
             let word = self.word.lock();
             if word & COUNT == 0 {
                 self.word.unlock(word);
@@ -162,8 +176,7 @@ impl WaitGroup {
             }
             self.word.unlock(word);
             true
-        });
-        assert!(was_there, "WaitGroup::done: there is nothing to do");
+        })
     }
 }
 

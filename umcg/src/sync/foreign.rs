@@ -1,0 +1,108 @@
+//! What the C interface needs of this module beside what users have; nothing else should use it.
+//!
+//! In C there are no guards, and objects are parts of the caller's data, with initialisers in the header: so it has to do with what is below guards, and where fields are.
+
+use super::barrier::Barrier;
+use super::condvar::Condvar;
+use super::joint::Joint;
+use super::mutex::RawMutex;
+use super::objects::Kind;
+use super::once::{Once, Turn};
+use super::wait_group::WaitGroup;
+use crate::rt::wait::{Place, Source};
+use crate::select::operation::{Operation, Parts};
+use std::fmt;
+use std::mem::offset_of;
+
+/// For the operations of `RawMutex` and `RawRwLock`.
+pub use ::lock_api;
+
+/// Where a mutex has whether it is fair, and a barrier its number.
+pub const MUTEX_IS_FAIR: usize = offset_of!(RawMutex, is_fair);
+pub const BARRIER_PARTIES: usize = offset_of!(Barrier, parties);
+
+/// [`Condvar::wait_deadline`] in nanoseconds, or without one: false when it has passed.
+///
+/// # Safety
+/// The caller has locked the mutex.
+pub unsafe fn wait(condvar: &Condvar, mutex: &RawMutex, deadline: Option<u64>) -> bool {
+    // SAFETY: passed on.
+    unsafe { condvar.wait_raw(mutex, deadline.unwrap_or(u64::MAX)) }
+}
+
+/// The right to do what is done once. If it is dropped it was not done.
+#[must_use = "dropped at once it was not done"]
+pub struct Doing<'a>(Turn<'a>);
+
+impl fmt::Debug for Doing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doing").finish_non_exhaustive()
+    }
+}
+
+/// Waits until it is done, or the caller's to do. A point of cancellation if it has to wait. Switches.
+pub fn begin(once: &Once) -> Option<Doing<'_>> {
+    once.begin().map(Doing)
+}
+
+/// It was done.
+pub fn end(mut doing: Doing<'_>) {
+    doing.0.is_done = true;
+}
+
+/// [`WaitGroup::add`]: false if it is too much.
+pub fn add(group: &WaitGroup, more: u32) -> bool {
+    group.try_add(more)
+}
+
+/// [`WaitGroup::done`]: false if there is nothing to do.
+pub fn done(group: &WaitGroup) -> bool {
+    group.try_done()
+}
+
+/// Whether there is nothing to do; what was done is seen then.
+pub fn is_done(group: &WaitGroup) -> bool {
+    group.is_done()
+}
+
+impl Kind for RawMutex {
+    fn source(&self) -> &dyn Source {
+        self
+    }
+
+    fn joint(&self) -> &dyn Joint {
+        self
+    }
+}
+
+/// Locks a mutex, when it is selected. Who has selected it unlocks it.
+#[derive(Debug)]
+pub struct Locking<'a> {
+    mutex: &'a RawMutex,
+    place: Place,
+}
+
+/// Locking a mutex as an operation.
+pub fn locking(mutex: &RawMutex) -> Locking<'_> {
+    Locking { mutex, place: Place::new() }
+}
+
+impl Parts for Locking<'_> {
+    fn source(&self) -> Option<&dyn Source> {
+        Some(self.mutex)
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn finish(&self, _: usize) -> bool {
+        true
+    }
+}
+
+impl Operation for Locking<'_> {
+    type Output = ();
+
+    fn outcome(&mut self) {}
+}
