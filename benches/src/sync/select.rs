@@ -8,7 +8,7 @@ use super::request::{Answer, Request};
 use super::{Bench, tasks};
 use crate::harness::{Column, Params, Report, Row, Section, number};
 use anyhow::Result;
-use umcg::select::{Operation, Select};
+use umcg::select::{Operation, Select, Set};
 use umcg::sync::{Acquiring, Semaphore};
 use umcg::tube::Receiving;
 
@@ -19,6 +19,7 @@ const SIDES: &[Side] = &[
     Side::of("umcg", &[("kind", "thread")]),
     Side::of("umcg", &[("kind", "worker"), ("object", "semaphore")]),
     Side::of("umcg", &[("kind", "thread"), ("object", "semaphore")]),
+    Side::of("umcg", &[("kind", "worker"), ("object", "list")]),
     Side::new("crossbeam"),
     Side::new("flume"),
     Side::new("tokio").cannot(|params| params["k"] == 128, "its macro takes no more than 64 arms"),
@@ -94,6 +95,7 @@ macro_rules! with_many {
             ("umcg", "thread", _, "") => choice::$work::<Threads, Tubes>($request),
             ("umcg", "worker", _, "semaphore") => choice::$work::<Workers, Semaphores>($request),
             ("umcg", "thread", _, "semaphore") => choice::$work::<Threads, Semaphores>($request),
+            ("umcg", "worker", _, "list") => choice::$work::<Workers, List>($request),
             ("crossbeam", ..) => choice::$work::<Threads, Crossbeam>($request),
             ("flume", ..) => choice::$work::<Threads, Flume>($request),
             ("tokio", ..) => tasks::$work($request),
@@ -110,11 +112,11 @@ fn work(request: &Request) -> Result<Answer> {
     }
 }
 
-/// Ours, over tubes: the operations are kept.
+/// Ours, over tubes: in a set that is kept.
 struct Tubes(Vec<(umcg::tube::Sender<usize>, umcg::tube::Receiver<usize>)>);
 
 impl Many for Tubes {
-    type Taker<'a> = Vec<Receiving<'a, usize>>;
+    type Taker<'a> = Set<Receiving<'a, usize>>;
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| umcg::tube::tube(BATCH as usize)).collect()))
@@ -131,16 +133,42 @@ impl Many for Tubes {
 
     #[inline(always)]
     fn take(taker: &mut Self::Taker<'static>) -> usize {
+        let index = taker.wait();
+        taker.outcome(index).expect("both ends are there")
+    }
+}
+
+/// Over tubes, whose queues are entered and left each time, as by the macro.
+struct List(Tubes);
+
+impl Many for List {
+    type Taker<'a> = Vec<Receiving<'a, usize>>;
+
+    fn new(count: usize) -> Result<Self> {
+        Tubes::new(count).map(List)
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize) {
+        self.0.put(index);
+    }
+
+    fn taker(&'static self) -> Self::Taker<'static> {
+        self.0.0.iter().map(|(_, receiver)| receiver.receiving()).collect()
+    }
+
+    #[inline(always)]
+    fn take(taker: &mut Self::Taker<'static>) -> usize {
         let index = Select::new().wait(taker);
         taker[index].outcome().expect("both ends are there")
     }
 }
 
-/// The same over semaphores.
+/// Sets over semaphores.
 struct Semaphores(Vec<Semaphore>);
 
 impl Many for Semaphores {
-    type Taker<'a> = Vec<Acquiring<'a>>;
+    type Taker<'a> = Set<Acquiring<'a>>;
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| Semaphore::new(0)).collect()))
@@ -157,7 +185,9 @@ impl Many for Semaphores {
 
     #[inline(always)]
     fn take(taker: &mut Self::Taker<'static>) -> usize {
-        Select::new().wait(taker)
+        let index = taker.wait();
+        taker.outcome(index).expect("nobody closes it");
+        index
     }
 }
 
