@@ -2,8 +2,9 @@
 //!
 //! The locks belong to an open file description (`F_OFD_SETLK`), which no other process may have. A child after `fork` would: so all of them are closed there, as they are by `exec`.
 
+use super::memory::Memory;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::lock::HoldLock;
@@ -22,10 +23,10 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// Another description of an open file.
-    pub(super) fn open(file: BorrowedFd<'_>) -> io::Result<Liveness> {
+    /// Another description of the segment's file.
+    pub(super) fn open(segment: &Memory) -> io::Result<Liveness> {
         install()?;
-        let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
+        let path = format!("/proc/self/fd/{}\0", segment.file().as_raw_fd());
         let mut all = ALL.lock();
         // SAFETY: a path that ends with a 0. Under the lock, so that no fork comes in between.
         let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };

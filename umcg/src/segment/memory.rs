@@ -3,11 +3,12 @@
 use crate::rt::sync::{AtomicU32, AtomicU64};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 
 /// A shared mapping of a file. Nothing outside it is ever touched: each access checks its bounds.
 pub(super) struct Memory {
+    file: OwnedFd,
     base: NonNull<u8>,
     len: usize,
 }
@@ -19,11 +20,15 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// The first `len` bytes of the file, as many as it has at least.
-    pub(super) fn map(fd: BorrowedFd<'_>, len: usize) -> io::Result<Memory> {
+    pub(super) fn map(file: OwnedFd, len: usize) -> io::Result<Memory> {
         // SAFETY: at an address that the kernel chooses, so nothing else is touched.
-        let base = unsafe { mmap(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0) }?;
+        let base = unsafe { mmap(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Memory { base, len })
+        Ok(Memory { file, base, len })
+    }
+
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     pub(super) fn len(&self) -> usize {

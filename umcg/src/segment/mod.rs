@@ -132,8 +132,9 @@ impl Options {
             return Err(OpenError::Sizes);
         }
         rustix::fs::ftruncate(&fd, layout.end()).map_err(io::Error::from)?;
-        layout.write(&Memory::map(fd.as_fd(), layout.end() as usize)?);
-        Segment::open(fd)
+        let memory = Memory::map(fd, layout.end() as usize)?;
+        layout.write(&memory);
+        Segment::of(memory)
     }
 }
 
@@ -176,9 +177,12 @@ impl Segment {
         if size < Layout::LEAST {
             return Err(OpenError::NotASegment);
         }
-        let memory = Memory::map(fd.as_fd(), usize::try_from(size).map_err(|_| OpenError::Corrupt)?)?;
+        Segment::of(Memory::map(fd, usize::try_from(size).map_err(|_| OpenError::Corrupt)?)?)
+    }
+
+    fn of(memory: Memory) -> Result<Segment, OpenError> {
         let layout = Layout::read(&memory)?;
-        Ok(Segment(Arc::new(Shared::new(memory, layout, fd)?)))
+        Ok(Segment(Arc::new(Shared::new(memory, layout)?)))
     }
 
     /// A segment in a file that somebody has made.
@@ -238,7 +242,7 @@ impl Segment {
 
 impl AsFd for Segment {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.file.as_fd()
+        self.0.memory.file()
     }
 }
 

@@ -6,7 +6,6 @@ use super::layout::Layout;
 use super::liveness::Liveness;
 use super::memory::Memory;
 use crate::rt::sync::{AtomicBool, AtomicU32, AtomicU64, HoldLock, Ordering::*};
-use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 use std::time::Duration;
@@ -40,7 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Shared {
     pub(super) memory: Memory,
     pub(super) layout: Layout,
-    pub(super) file: OwnedFd,
     /// Replaced in a child after `fork`, and never freed then.
     party: AtomicPtr<Party>,
     /// In nanoseconds.
@@ -67,9 +65,9 @@ impl Party {
 }
 
 impl Shared {
-    pub(super) fn new(memory: Memory, layout: Layout, file: OwnedFd) -> Result<Shared, OpenError> {
+    pub(super) fn new(memory: Memory, layout: Layout) -> Result<Shared, OpenError> {
         let patience = AtomicU64::new(PATIENCE.as_nanos() as u64);
-        let shared = Shared { memory, layout, file, party: AtomicPtr::new(null_mut()), patience };
+        let shared = Shared { memory, layout, party: AtomicPtr::new(null_mut()), patience };
         let party = Box::new(shared.begin()?);
         shared.party.store(Box::into_raw(party), Relaxed);
         Ok(shared)
@@ -102,7 +100,7 @@ impl Shared {
 
     /// Becomes a party with a number of its own.
     fn begin(&self) -> Result<Party, OpenError> {
-        let liveness = Liveness::open(self.file.as_fd())?;
+        let liveness = Liveness::open(&self.memory)?;
         for number in 0..self.layout.parties {
             if !liveness.try_lock(number) {
                 continue;

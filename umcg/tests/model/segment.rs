@@ -7,11 +7,11 @@ use crate::rt::{task, time};
 use shuttle::rand::Rng;
 use shuttle::thread::{self, JoinHandle};
 use sources::{Fault, Opening};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 #[allow(
     missing_docs,
@@ -61,8 +61,9 @@ mod sources {
     pub(crate) mod memory {
         use crate::segment::{File, Process};
         use shuttle::sync::atomic::{AtomicU32, AtomicU64};
+        use std::sync::Arc;
 
-        pub(crate) struct Memory(pub(crate) &'static File);
+        pub(crate) struct Memory(pub(crate) Arc<File>);
 
         impl Memory {
             pub(super) fn len(&self) -> usize {
@@ -88,15 +89,22 @@ mod sources {
     }
 
     pub(crate) mod liveness {
+        use super::memory::Memory;
         use crate::segment::Process;
         use std::io;
-        use std::os::fd::BorrowedFd;
+        use std::sync::Arc;
 
         /// The process by which it was opened.
-        pub(crate) struct Liveness(&'static Process);
+        pub(crate) struct Liveness(Arc<Process>);
+
+        impl Drop for Liveness {
+            fn drop(&mut self) {
+                self.0.unlock_all();
+            }
+        }
 
         impl Liveness {
-            pub(super) fn open(_: BorrowedFd<'_>) -> io::Result<Liveness> {
+            pub(super) fn open(_: &Memory) -> io::Result<Liveness> {
                 Ok(Liveness(Process::current()))
             }
 
@@ -130,36 +138,34 @@ mod sources {
         LAYOUT.end() as usize
     }
 
-    /// A segment as the calling process has it. It is never closed: a process that ends in order is no matter of these models.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Opening(&'static Arc<shared::Shared>);
+    /// A segment as the calling process has it.
+    pub(crate) struct Opening(Arc<shared::Shared>);
 
     impl Opening {
-        pub(crate) fn new(file: &'static File) -> Opening {
-            let fd = std::fs::File::open("/dev/null").unwrap().into();
-            let shared = shared::Shared::new(memory::Memory(file), LAYOUT, fd).unwrap();
+        pub(crate) fn new(file: &Arc<File>) -> Opening {
+            let shared = shared::Shared::new(memory::Memory(file.clone()), LAYOUT).unwrap();
             // Time goes on as fast as the main thread likes.
             shared.patience.store(u64::MAX, SeqCst);
-            Opening(Box::leak(Box::new(Arc::new(shared))))
+            Opening(Arc::new(shared))
         }
 
-        pub(crate) fn semaphore(self, name: &str) -> semaphore::Semaphore {
+        pub(crate) fn semaphore(&self, name: &str) -> semaphore::Semaphore {
             semaphore::Semaphore(self.object(name, Wanted::Semaphore(0)))
         }
 
-        pub(crate) fn tube(self) -> tube::ByteTube {
-            tube::ByteTube::new(self.0, "t", 8, 1).unwrap()
+        pub(crate) fn tube(&self) -> tube::ByteTube {
+            tube::ByteTube::new(&self.0, "t", 8, 1).unwrap()
         }
 
-        fn object(self, name: &str, wanted: Wanted) -> Handle {
-            Handle::new(self.0, name, wanted).unwrap()
+        fn object(&self, name: &str, wanted: Wanted) -> Handle {
+            Handle::new(&self.0, name, wanted).unwrap()
         }
 
         /// Waits for one of these, and takes it; says at once that it has.
-        pub(crate) fn wait(self, names: &[&str], first: usize, kept: &KeptBy) -> Result<(), Fault> {
+        pub(crate) fn wait(&self, names: &[&str], first: usize, kept: &KeptBy) -> Result<(), Fault> {
             let handles: Vec<_> = names.iter().map(|name| self.object(name, Wanted::Semaphore(0))).collect();
             let wishes: Vec<_> = handles.iter().map(|handle| handle.wish(object::FIRST, 1)).collect();
-            let (standing, end) = Standing::wait(self.0, &wishes, 0, u64::MAX)?;
+            let (standing, end) = Standing::wait(&self.0, &wishes, 0, u64::MAX)?;
             let End::Given(at) = end else { panic!("{end:?}") };
             // It dies before or after that, but not in between: so it is known which.
             Process::current().spare();
@@ -170,12 +176,12 @@ mod sources {
         }
 
         /// Buries whom there is to bury.
-        pub(crate) fn patrol(self) {
-            self.0.patrol(self.0.party().unwrap());
+        pub(crate) fn patrol(&self) {
+            self.0.patrol(&self.0.party().unwrap());
         }
 
         /// Whether somebody is dead, and not buried.
-        pub(crate) fn has_dead(self) -> bool {
+        pub(crate) fn has_dead(&self) -> bool {
             let is_left = |party| self.0.mark(party).load(SeqCst) != 0 && !self.0.memory.0.is_locked(party);
             (0..LAYOUT.parties).any(is_left)
         }
@@ -190,13 +196,13 @@ pub(crate) struct File {
 }
 
 impl File {
-    fn new() -> &'static File {
+    fn new() -> Arc<File> {
         let len = sources::size();
-        Box::leak(Box::new(File {
+        Arc::new(File {
             singles: (0..len / 4).map(|_| 0.into()).collect(),
             doubles: (0..len / 8).map(|_| 0.into()).collect(),
             locks: Mutex::default(),
-        }))
+        })
     }
 
     fn is_locked(&self, byte: u32) -> bool {
@@ -222,11 +228,11 @@ impl KeptBy {
     }
 }
 
-/// What a process is to the kernel. One thread is all of it.
+/// What a process is to the kernel. One thread is all of it. It is no part of what is checked, so nothing of it is the checker's.
 pub(crate) struct Process {
     number: u64,
-    file: &'static File,
-    /// How many steps it lives. It is no part of what is checked, so it is none of the checker's.
+    file: Arc<File>,
+    /// How many steps it lives.
     steps: AtomicU64,
     is_spared: AtomicBool,
     is_dead: AtomicBool,
@@ -238,12 +244,12 @@ pub(crate) struct Process {
 struct Died;
 
 shuttle::thread_local! {
-    static PROCESS: Cell<Option<&'static Process>> = const { Cell::new(None) };
+    static PROCESS: RefCell<Option<Arc<Process>>> = const { RefCell::new(None) };
 }
 
 impl Process {
-    pub(crate) fn current() -> &'static Process {
-        PROCESS.with(Cell::get).expect("a thread of no process")
+    pub(crate) fn current() -> Arc<Process> {
+        PROCESS.with(|process| process.borrow().clone()).expect("a thread of no process")
     }
 
     pub(crate) fn step() {
@@ -253,7 +259,7 @@ impl Process {
         }
         if process.steps.fetch_sub(1, Relaxed) == 0 {
             process.is_dead.store(true, Relaxed);
-            process.file.locks.lock().unwrap().retain(|_, owner| *owner != process.number);
+            process.unlock_all();
             resume_unwind(Box::new(Died));
         }
     }
@@ -278,36 +284,41 @@ impl Process {
         *self.file.locks.lock().unwrap().entry(byte).or_insert(self.number) == self.number
     }
 
+    fn unlock_all(&self) {
+        self.file.locks.lock().unwrap().retain(|_, owner| *owner != self.number);
+    }
+
     fn unlock(&self, byte: u32) {
         self.file.locks.lock().unwrap().remove(&byte);
     }
 }
 
 /// Lives in this process from now on, for so many steps.
-fn become_process(file: &'static File, number: u64, steps: u64) -> &'static Process {
+fn become_process(file: &Arc<File>, number: u64, steps: u64) -> Arc<Process> {
     task::enter(task::make(false));
-    let process = Box::leak(Box::new(Process {
+    let process = Arc::new(Process {
         number,
-        file,
+        file: file.clone(),
         steps: steps.into(),
         is_spared: false.into(),
         is_dead: false.into(),
         has_moved: false.into(),
-    }));
-    PROCESS.with(|current| current.set(Some(process)));
+    });
+    PROCESS.with(|current| *current.borrow_mut() = Some(process.clone()));
     process
 }
 
 /// A process that does something with the segment. None if it has died.
 fn process<R: Send + 'static>(
-    file: &'static File,
+    file: &Arc<File>,
     number: u64,
     steps: u64,
     f: impl FnOnce(Opening) -> R + Send + 'static,
 ) -> JoinHandle<Option<R>> {
+    let file = file.clone();
     thread::spawn(move || {
-        become_process(file, number, steps);
-        match catch_unwind(AssertUnwindSafe(|| f(Opening::new(file)))) {
+        become_process(&file, number, steps);
+        match catch_unwind(AssertUnwindSafe(|| f(Opening::new(&file)))) {
             Ok(result) => Some(result),
             Err(payload) if payload.is::<Died>() => None,
             Err(payload) => resume_unwind(payload),
@@ -358,14 +369,14 @@ impl Drop for Done {
 /// lock; and in the end there is as much as was released and not taken.
 fn given_on(mortals: u64, names: &'static [&'static str]) {
     let file = File::new();
-    become_process(file, 0, u64::MAX);
-    let opening = Opening::new(file);
+    become_process(&file, 0, u64::MAX);
+    let opening = Opening::new(&file);
     let semaphores: Vec<_> = names.iter().map(|name| opening.semaphore(name)).collect();
     let (kept, last) = (KeptBy::new(), names.len() - 1);
     let start = |number, steps, first| {
         let done = Done(flag());
         let is_done = done.0;
-        let ended = process(file, number, steps, move |opening| {
+        let ended = process(&file, number, steps, move |opening| {
             let _done = done;
             opening.wait(&names[first..], first, kept)
         });
@@ -418,15 +429,15 @@ fn altsems_of_the_dead() {
 fn givers_that_die() {
     check(|| {
         let file = File::new();
-        become_process(file, 0, u64::MAX);
-        let opening = Opening::new(file);
+        become_process(&file, 0, u64::MAX);
+        let opening = Opening::new(&file);
         let (semaphore, kept, done) = (opening.semaphore("a"), KeptBy::new(), flag());
-        let living = process(file, 1, u64::MAX, move |opening| {
+        let living = process(&file, 1, u64::MAX, move |opening| {
             let _done = Done(done);
             opening.wait(&["a"], 0, kept)
         });
         let steps = some_steps(60);
-        let giver = process(file, 2, steps, |opening| opening.semaphore("a").release(1).is_ok());
+        let giver = process(&file, 2, steps, |opening| opening.semaphore("a").release(1).is_ok());
         let given = giver.join().unwrap();
         if given.is_none() {
             // It may have served who waits, and not have woken it.
@@ -445,8 +456,8 @@ fn givers_that_die() {
 fn receivers_that_die() {
     check(|| {
         let file = File::new();
-        become_process(file, 0, u64::MAX);
-        let opening = Opening::new(file);
+        become_process(&file, 0, u64::MAX);
+        let opening = Opening::new(&file);
         let tube = opening.tube();
         let done = flag();
         let receive = |opening: Opening| {
@@ -454,13 +465,14 @@ fn receivers_that_die() {
             opening.tube().recv(&mut message).map(|()| message)
         };
         let (moved, ended, steps) = (flag(), flag(), some_steps(140));
+        let dying_file = file.clone();
         let dying = thread::spawn(move || {
             let _done = Done(ended);
-            let own = become_process(file, 1, steps);
-            let _ = catch_unwind(AssertUnwindSafe(|| receive(Opening::new(file))));
+            let own = become_process(&dying_file, 1, steps);
+            let _ = catch_unwind(AssertUnwindSafe(|| receive(Opening::new(&dying_file))));
             moved.store(own.has_moved.load(Relaxed), Relaxed);
         });
-        let living = process(file, 2, u64::MAX, move |opening| {
+        let living = process(&file, 2, u64::MAX, move |opening| {
             let _done = Done(done);
             receive(opening)
         });
