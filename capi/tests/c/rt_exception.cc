@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime.h"
+#include "umcg/sync.h"
 
 struct Count {
     int *count;
@@ -67,6 +68,43 @@ static void *inside(void *)
     return nullptr;
 }
 
+// What is left by an exception was not done: whoever comes, or waits, does it.
+static umcg_once_t once = UMCG_ONCE_INIT;
+static int tries;
+
+static void throws_at_first()
+{
+    int now = __atomic_add_fetch(&tries, 1, __ATOMIC_RELAXED);
+    umcg_sleep_ns(200000);
+    if (now < 4)
+        throw std::runtime_error("not yet");
+}
+
+static void *tries_once(void *)
+{
+    try {
+        return reinterpret_cast<void *>(static_cast<intptr_t>(umcg_once(&once, throws_at_first)));
+    } catch (const std::runtime_error &) {
+        umcg_yield();
+        return &tries;
+    }
+}
+
+static void *at_the_fourth_try(void *)
+{
+    std::vector<umcg_worker_t *> workers;
+    int failed = 0;
+    for (int i = 0; i < 8; i++)
+        workers.push_back(umcg_spawn(tries_once, nullptr));
+    for (umcg_worker_t *worker : workers) {
+        void *result = joined(worker);
+        failed += result == &tries;
+        CHECK("done, or left", result == nullptr || result == &tries);
+    }
+    CHECK("once", failed == 3 && tries == 4 && umcg_once_is_done(&once) == 1);
+    return nullptr;
+}
+
 static void *throws(void *)
 {
     umcg_yield();
@@ -105,5 +143,6 @@ int main()
     check_aborts("an exception that leaves a light worker", light, "olive");
     check_aborts("an exception that leaves a worker-local's destructor", local, "lotta");
     in_runtime(inside, nullptr);
+    in_runtime(at_the_fourth_try, nullptr);
     return check_done();
 }
