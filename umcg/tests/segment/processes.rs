@@ -148,3 +148,32 @@ fn a_forked_child() {
         }
     }
 }
+
+/// Where nobody has to wait: the kernel kills a process that calls it for anything but to end.
+#[test]
+fn no_system_calls() {
+    const TEST: &str = "processes::no_system_calls";
+    if !is_child(TEST) {
+        return child_succeeds(TEST);
+    }
+    let segment = Segment::create().unwrap();
+    let [a, b] = ["a", "b"].map(|name| segment.semaphore(name, 1).unwrap());
+    let (event, tube) = (segment.auto_event("e", false).unwrap(), segment.tube::<u64>("t", 4).unwrap());
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // It becomes a party when it has the first lock.
+        a.waiters().unwrap();
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, 1) }, 0);
+        let mut wrong = 0;
+        for number in 0..1000 {
+            wrong += i32::from(a.acquire().is_err() || a.try_acquire().is_ok() || acquire_any(&[&a, &b]) != Ok(1));
+            wrong += i32::from(a.release(1).is_err() || b.release(1).is_err() || event.set().is_err() || event.wait().is_err());
+            wrong += i32::from(tube.send(number).is_err() || tube.recv() != Ok(number) || tube.try_recv().is_ok());
+        }
+        // Not that of all threads, which is not allowed.
+        unsafe { libc::syscall(libc::SYS_exit, wrong) };
+    }
+    let mut status = 0;
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "its end");
+}
