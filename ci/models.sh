@@ -2,10 +2,10 @@
 # Runs the models of the protocols under shuttle (umcg-core/tests/model, umcg/tests/model): first with bugs planted in a copy of the sources, each of
 # which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
 #
-#   ci/models.sh [RUNS]      schedules a test and a scheduler; 20000 where not given
+#   ci/models.sh [RUNS]      schedules a test and a scheduler; 5000 where not given
 set -eu
 cd "$(dirname "$0")/.."
-runs=${1:-20000}
+runs=${1:-5000}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 copy=$base/model-mutants
 log=$base/model-mutants.log
@@ -226,6 +226,52 @@ planted "one that is cut short though it was woken" \
 plant_in umcg umcg/src/futex/set.rs futex::
 planted "words that are compared before the waiter can be claimed" \
     '/^fn wait_for/,/^}/ s/many.arm();//; /fn wait_armed/,/^}/ { s/many.wait(REASON/many.arm(); &/; s/many.disarm().map_or(End::Changed(index), End::Woken)/End::Changed(index)/ }'
+
+plant_in umcg umcg/src/sync/mutex.rs mutex::
+planted "a mutex that becomes free, and nobody is told" \
+    's/word \& JOINT == 0 \&\& (word \& WAITERS == 0 || word \& WOKEN != 0)/word \& JOINT == 0/'
+planted "one that was told to try, and does not say that it has" \
+    '/fn enter(&self/,/^    }/ s/word \&= !WOKEN;//'
+planted "a mutex that two have" \
+    's/(word & HELD == 0).then_some(word | HELD)/Some(word | HELD)/'
+
+plant_in umcg umcg/src/sync/rwlock.rs rwlock::
+planted "a writer that goes, and leaves the readers behind it waiting" \
+    '/    fn leave(&self/,/^    }/ s/let word = self.serve(word, served);/let _ = served;/'
+planted "the last reader, who does not look whether somebody waits" \
+    's/let is_last = |word: u64| .*;/let is_last = |_: u64| false;/'
+planted "who upgrades while others read" \
+    's/Want::Upgrade => (word & READERS == 0).then_some/Want::Upgrade => (word \& WRITER == 0).then_some/'
+
+plant_in umcg umcg/src/sync/event.rs event::
+planted "an event that lets two through" \
+    's/if word & MANUAL == 0 { word & !SET } else { word }/word/'
+planted "an event that is set though somebody waits" \
+    's/(word & (WAITERS | JOINT) == 0).then_some(word | SET)/Some(word | SET)/'
+
+plant_in umcg umcg/src/sync/condvar.rs condvar::
+planted "one that unlocks before it waits" \
+    '/unsafe fn wait_raw/,/^    }/ { s/let relock = Relock(mutex);/&\n        wait::undisturbed(|served| unsafe { mutex.unlock_by(served) });/; s/unsafe { mutex.unlock_by(served) };$/let _ = \&served;/ }'
+
+plant_in umcg umcg/src/sync/joint.rs joint::
+planted "a joint wait that takes from some" \
+    's/self.unlock_first(index + 1, locked, false);/self.unlock_first(index, locked, true); member.object.unlock(member.word.get());/'
+planted "who gives without looking after those who want all" \
+    's/if word & JOINT == 0 { (word, None) } else { lock_to_give_slow(object, word) }/if true { (word, None) } else { lock_to_give_slow(object, word) }/'
+
+plant_in umcg umcg/src/tube/core.rs tubes::
+planted "a message that overtakes in the ring" \
+    's/if word & (LOCKED | RECEIVERS |/if word \& (LOCKED |/'
+planted "room that nobody is told of" \
+    '/unsafe fn take_first/,/^    }/ s/locked.refill()/None::<Claimed>/'
+planted "a lock that two have" \
+    's/if word & LOCKED == 0 && self.word.compare_exchange_weak/if self.word.compare_exchange_weak/'
+
+plant_in umcg umcg/src/tube/slots.rs tubes::
+planted "a place that is read before it is filled" \
+    's/while !self.slots\[slot\].is_filled.load(Acquire) {/while false {/'
+planted "a place that is given back, and nobody is told" \
+    '/fn release(/,/^    }/ s/if locked.word & SENDERS != 0 { locked.claim_sender() } else { None }/None::<crate::rt::wait::Claimed>/'
 
 plant_in umcg umcg/src/nt/object.rs nt_objects::
 planted "an object that is given though somebody waits for it" \
