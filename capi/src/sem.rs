@@ -9,7 +9,7 @@ use umcg::rt::foreign::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Semaphore, TryAcquireError};
 
 // `umcg_sem_t`, whose first word is `UMCG_SEM_INIT`'s; that zeros are a semaphore is for the C tests to see.
-const _: () = assert!(size_of::<Semaphore>() == 16 && align_of::<Semaphore>() == 8);
+const _: () = assert!(size_of::<Semaphore>() == 24 && align_of::<Semaphore>() == 8);
 
 const BARGING: c_int = 1;
 

@@ -34,6 +34,7 @@ extern "C" {
 typedef struct umcg_sem {
     uint64_t word;
     void *places;
+    uint64_t hints;
 } umcg_sem_t;
 
 /* The name that it has in the paper. */
@@ -41,7 +42,7 @@ typedef umcg_sem_t Sem;
 
 /* A strong semaphore with so many wakeups, at most 4,294,967,295, as in Sem tickets = UMCG_SEM_INIT(2); */
 /* clang-format off */
-#define UMCG_SEM_INIT(wakeups) {(uint32_t)(wakeups), NULL}
+#define UMCG_SEM_INIT(wakeups) {(uint32_t)(wakeups), NULL, 0}
 /* clang-format on */
 
 /* Flags of umcg_sem_init. */

@@ -7,7 +7,8 @@
 //!  | LOCKED | JOINT | unused | WOKEN | WAITERS | HELD |
 //! ```
 //!
-//! - M1: FREE to HELD locks, HELD to FREE unlocks: one compare-and-swap each, with constants, and nothing is read before. Whoever finds another word goes the slow way.
+//! - M1: FREE to HELD locks, HELD to FREE unlocks: one compare-and-swap each, with constants, and nothing is read before. Whoever finds another word goes the slow way. While somebody was told to try
+//!   the constants are others (`guess`, a hint).
 //! - M2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A fair mutex with WAITERS is HELD: it is handed on under the lock of the queue, to who waits longest.
 //! - M3: a barging one becomes free, and the first that waits is told to try (WOKEN: one has been told, and has not tried yet). Whoever comes may lock it before. Who
 //!   was told [`TRIES`] times in vain is handed it as by a fair one. So a free mutex with WAITERS has WOKEN: somebody is on the way who tells the next.
@@ -24,12 +25,15 @@ use crate::select::operation::{Operation, Parts};
 use lock_api::RawMutex as _;
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
 const WAITERS: u64 = 1 << 1;
 const WOKEN: u64 = 1 << 2;
+/// Free, and somebody was told to try.
+const TOLD: u64 = WAITERS | WOKEN;
 
 /// In a place's note: how its waiter was served.
 const SERVED: usize = 0;
@@ -41,7 +45,7 @@ const IMPATIENT: usize = 3;
 /// How often a waiter tries in vain.
 const TRIES: u32 = 8;
 /// How often a thread looks whether the mutex is free before it stands in the queue.
-const LOOKS: u32 = 100;
+const LOOKS: u32 = 5;
 
 const REASON: &&str = &"mutex";
 
@@ -92,6 +96,8 @@ pub struct RawMutex {
     word: Word,
     places: Places,
     pub(super) is_fair: bool,
+    /// Which of FREE, WOKEN and TOLD it is when it is free, as who went the slow way last expects.
+    guess: AtomicU8,
 }
 
 // SAFETY: the queue is touched by who has the lock in the word.
@@ -100,16 +106,54 @@ unsafe impl Sync for RawMutex {}
 impl RawMutex {
     /// A barging one.
     pub const fn new() -> RawMutex {
-        RawMutex { word: Word::new(FREE), places: Places::new(), is_fair: false }
+        RawMutex::with(false)
     }
 
     /// One that goes to who waits longest.
     pub const fn fair() -> RawMutex {
-        RawMutex { word: Word::new(FREE), places: Places::new(), is_fair: true }
+        RawMutex::with(true)
+    }
+
+    const fn with(is_fair: bool) -> RawMutex {
+        RawMutex { word: Word::new(FREE), places: Places::new(), is_fair, guess: AtomicU8::new(0) }
+    }
+
+    /// One step, from what the word is expected to be. The error is the word as it is.
+    #[inline(always)]
+    fn lock_as_expected(&self) -> Result<u64, u64> {
+        match self.guess.load(Relaxed) {
+            0 => self.word.take(FREE, HELD),
+            1 => self.word.take(WOKEN, WOKEN | HELD),
+            _ => self.word.take(TOLD, TOLD | HELD),
+        }
+    }
+
+    /// Likewise.
+    #[inline(always)]
+    fn unlock_as_expected(&self) -> Result<u64, u64> {
+        match self.guess.load(Relaxed) {
+            0 => self.word.give(HELD, FREE),
+            1 => self.word.give(WOKEN | HELD, WOKEN),
+            _ => self.word.give(TOLD | HELD, TOLD),
+        }
+    }
+
+    /// To be expected from now on.
+    #[inline(always)]
+    fn expect(&self, word: u64) {
+        let guess = match word & !HELD {
+            WOKEN => 1,
+            TOLD if !self.is_fair => 2,
+            _ => 0,
+        };
+        if self.guess.load(Relaxed) != guess {
+            self.guess.store(guess, Relaxed);
+        }
     }
 
     #[cold]
     fn try_lock_slow(&self, word: u64) -> bool {
+        self.expect(word);
         self.word.take_while(word, step).is_ok()
     }
 
@@ -129,7 +173,7 @@ impl RawMutex {
         if is_alone() || server::running().is_some() {
             return false;
         }
-        for _ in 0..LOOKS {
+        for look in 0..LOOKS {
             let word = self.word.load();
             if word & WAITERS != 0 {
                 break;
@@ -137,7 +181,8 @@ impl RawMutex {
             if step(word).is_some() && self.try_lock_slow(word) {
                 return true;
             }
-            spin();
+            // Longer and longer: who has it needs the line of the cache that is looked at.
+            (0..1 << look).for_each(|_| spin());
         }
         false
     }
@@ -175,6 +220,7 @@ impl RawMutex {
 
     #[cold]
     fn unlock_slow(&self, word: u64) {
+        self.expect(word);
         // One that was told to try will see that it is free.
         let nobody_to_tell = |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
         if self.word.give_while(word, |word| nobody_to_tell(word).then_some(word & !HELD)).is_err() {
@@ -238,14 +284,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        if let Err(word) = self.word.take(FREE, HELD) {
+        if let Err(word) = self.lock_as_expected() {
             self.lock_slow(word);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        match self.word.take(FREE, HELD) {
+        match self.lock_as_expected() {
             Ok(_) => true,
             Err(word) => self.try_lock_slow(word),
         }
@@ -253,7 +299,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     unsafe fn unlock(&self) {
-        if let Err(word) = self.word.give(HELD, FREE) {
+        if let Err(word) = self.unlock_as_expected() {
             self.unlock_slow(word);
         }
     }
@@ -278,11 +324,11 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Instant = Instant;
 
     fn try_lock_for(&self, timeout: Duration) -> bool {
-        self.word.take(FREE, HELD).is_ok() || self.lock_until(time::after(timeout))
+        self.lock_as_expected().is_ok() || self.lock_until(time::after(timeout))
     }
 
     fn try_lock_until(&self, deadline: Instant) -> bool {
-        self.word.take(FREE, HELD).is_ok() || self.lock_until(time::nanos(deadline))
+        self.lock_as_expected().is_ok() || self.lock_until(time::nanos(deadline))
     }
 }
 

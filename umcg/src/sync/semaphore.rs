@@ -3,8 +3,8 @@
 //! # The word
 //!
 //! ```text
-//!   63       62      61    37    36      35        34       33        32    31            0
-//!  | unused | JOINT | unused | WOKEN | BARGING | CLOSED | WAITERS | LOCKED | saved wakeups |
+//!   63       62      61    36    35       34       33        32    31            0
+//!  | unused | JOINT | unused | WOKEN | CLOSED | WAITERS | LOCKED | saved wakeups |
 //! ```
 //!
 //! - S1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word
@@ -15,6 +15,8 @@
 //! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has been told, and has not tried yet). Whoever is there may take it
 //!   before. One that has tried [`TRIES`] times in vain is served as by a strong one.
 //! - S4: CLOSED: nobody waits, and nobody will.
+//! - S5: what excludes goes from 1 to 0 and back. As long as that is so (`guess`, a hint) the word is guessed rather than read: a locked operation on what was just read takes the processor half as long
+//!   again, if it was written by a locked operation, too.
 //!
 //! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others, "Optimistic Semaphores with Non-deterministic Choice Operation for
 //! Heterogeneous Manycore Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all semaphores share.
@@ -26,14 +28,23 @@ use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
 use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
 
 const COUNT: u64 = u32::MAX as u64;
 const LOCKED: u64 = 1 << 32;
 const WAITERS: u64 = 1 << 33;
 const CLOSED: u64 = 1 << 34;
-const BARGING: u64 = 1 << 35;
-const WOKEN: u64 = 1 << 36;
+const WOKEN: u64 = 1 << 35;
+
+/// Others wait, but somebody was told to try: who comes may take what is there.
+const TOLD: u64 = WAITERS | WOKEN;
+
+/// In `guess`: to read the word; or that there is one wakeup, or it is taken, and nobody waits; or that, but somebody was told to try, as the last one or not.
+const NOTHING: u8 = 0;
+const ONE: u8 = 1;
+const ONE_AND_WOKEN: u8 = 2;
+const ONE_AND_TOLD: u8 = 3;
 
 /// In a place's note, how its waiter was served; before that it is how many wakeups it wants.
 pub(super) const SERVED: usize = 0;
@@ -129,6 +140,9 @@ impl std::error::Error for Overflow {}
 pub struct Semaphore {
     word: AtomicU64,
     places: Places,
+    is_barging: bool,
+    /// Whoever reads the word says what is guessed next.
+    guess: AtomicU8,
 }
 
 // SAFETY: the queue is touched by who has the lock in the word.
@@ -137,12 +151,21 @@ unsafe impl Sync for Semaphore {}
 impl Semaphore {
     /// A strong one with so many wakeups.
     pub const fn new(wakeups: u32) -> Semaphore {
-        Semaphore { word: AtomicU64::new(wakeups as u64), places: Places::new() }
+        Semaphore::with(wakeups, false)
     }
 
     /// A barging one with so many wakeups.
     pub const fn barging(wakeups: u32) -> Semaphore {
-        Semaphore { word: AtomicU64::new(wakeups as u64 | BARGING), places: Places::new() }
+        Semaphore::with(wakeups, true)
+    }
+
+    const fn with(wakeups: u32, is_barging: bool) -> Semaphore {
+        Semaphore {
+            word: AtomicU64::new(wakeups as u64),
+            places: Places::new(),
+            is_barging,
+            guess: AtomicU8::new(if wakeups == 1 { ONE } else { NOTHING }),
+        }
     }
 
     /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
@@ -231,16 +254,16 @@ impl Semaphore {
     /// [`Overflow`]: nothing was added.
     #[inline]
     pub fn release(&self, wakeups: u32) -> Result<(), Overflow> {
-        let word = self.word.load(Relaxed);
-        // One that was told to try will see what was added.
-        let nobody_to_tell = word & (WAITERS | JOINT) == 0 || word & (BARGING | WOKEN | JOINT) == BARGING | WOKEN;
-        if word & LOCKED == 0 && nobody_to_tell && (word & COUNT) + u64::from(wakeups) <= COUNT {
-            // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done before.
-            if self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
-                return Ok(());
-            }
-        }
-        self.release_slow(wakeups)
+        // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done before.
+        let give = |from| self.word.compare_exchange(from, from + 1, Release, Relaxed).is_ok();
+        let guessed = wakeups == 1
+            && match self.guess.load(Relaxed) {
+                ONE => give(0),
+                ONE_AND_TOLD => give(TOLD),
+                ONE_AND_WOKEN => give(WOKEN),
+                _ => false,
+            };
+        if guessed { Ok(()) } else { self.release_as_read(wakeups) }
     }
 
     /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved can be released and looked at, but not acquired. Does not switch.
@@ -279,11 +302,62 @@ impl Semaphore {
     /// False when that could not be done in one step.
     #[inline(always)]
     fn take(&self, wakeups: u32) -> bool {
-        let word = self.word.load(Relaxed);
         // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
-        may_take(word, wakeups)
+        let take = |to| self.word.compare_exchange(to + 1, to, Acquire, Relaxed).is_ok();
+        let guessed = wakeups == 1
+            && match self.guess.load(Relaxed) {
+                ONE => take(0),
+                ONE_AND_TOLD => take(TOLD),
+                ONE_AND_WOKEN => take(WOKEN),
+                _ => false,
+            };
+        guessed || self.take_as_read(wakeups)
+    }
+
+    /// Likewise.
+    #[inline]
+    fn take_as_read(&self, wakeups: u32) -> bool {
+        let word = self.word.load(Relaxed);
+        self.expect(word.wrapping_sub(1));
+        // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
+        self.may_take(word, wakeups)
             && word & LOCKED == 0
             && self.word.compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn release_as_read(&self, wakeups: u32) -> Result<(), Overflow> {
+        let word = self.word.load(Relaxed);
+        self.expect(word);
+        // One that was told to try will see what was added.
+        let nobody_to_tell = word & (WAITERS | JOINT) == 0 || (self.is_barging && word & (WOKEN | JOINT) == WOKEN);
+        if word & LOCKED == 0 && nobody_to_tell && (word & COUNT) + u64::from(wakeups) <= COUNT {
+            // ORDERING(wakeup.1): as above.
+            if self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
+                return Ok(());
+            }
+        }
+        self.release_slow(wakeups)
+    }
+
+    /// What to guess when the word is this while the wakeup is taken.
+    #[inline(always)]
+    fn expect(&self, taken: u64) {
+        let guess = match taken {
+            0 => ONE,
+            TOLD if self.is_barging => ONE_AND_TOLD,
+            WOKEN => ONE_AND_WOKEN,
+            _ => NOTHING,
+        };
+        if self.guess.load(Relaxed) != guess {
+            self.guess.store(guess, Relaxed);
+        }
+    }
+
+    /// Whether so many may be taken at once, as far as the word says.
+    #[inline(always)]
+    fn may_take(&self, word: u64, wakeups: u32) -> bool {
+        word & CLOSED == 0 && (word & WAITERS == 0 || self.is_barging) && word & COUNT >= u64::from(wakeups)
     }
 
     #[cold]
@@ -294,7 +368,7 @@ impl Semaphore {
                 return Err(TryAcquireError::Closed);
             }
             // Also while somebody has the lock: then it comes before what that one does.
-            if !may_take(word, wakeups) {
+            if !self.may_take(word, wakeups) {
                 return Err(TryAcquireError::Empty);
             }
             if self.take(wakeups) {
@@ -329,7 +403,7 @@ impl Semaphore {
             self.unlock(word);
             return Some(NO_MORE);
         }
-        if may_take(word, wakeups) {
+        if self.may_take(word, wakeups) {
             word -= u64::from(wakeups);
             self.serve(&mut word, held.as_ref(), served);
             self.unlock(word);
@@ -373,7 +447,7 @@ impl Semaphore {
     fn serve(&self, word: &mut u64, held: Option<&Held>, served: &mut ClaimedList) {
         joint::serve(self, word, held, served, |place, word, served| {
             let wanted = place.note.get();
-            let tells = *word & BARGING != 0 && wanted & IMPATIENT == 0;
+            let tells = self.is_barging && wanted & IMPATIENT == 0;
             if *word & COUNT < wanted as u64 & COUNT || (tells && *word & WOKEN != 0) {
                 return false;
             }
@@ -447,7 +521,7 @@ unsafe impl Source for Semaphore {
             if claim() {
                 place.note.set(NO_MORE);
             }
-        } else if may_take(word, 1) {
+        } else if self.may_take(word, 1) {
             if claim() {
                 place.note.set(SERVED);
                 word -= 1;
@@ -479,7 +553,7 @@ unsafe impl Joint for Semaphore {
 
     fn is_there(&self, word: u64, _: usize, place: Option<&Place>) -> bool {
         let is_its_turn = || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
-        word & CLOSED == 0 && word & COUNT > 0 && (word & (WAITERS | BARGING) != WAITERS || is_its_turn())
+        word & CLOSED == 0 && word & COUNT > 0 && (word & WAITERS == 0 || self.is_barging || is_its_turn())
     }
 
     fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
@@ -514,12 +588,6 @@ impl fmt::Debug for Semaphore {
             .field("closed", &(word & CLOSED != 0))
             .finish()
     }
-}
-
-/// Whether so many may be taken at once, as far as the word says.
-#[inline(always)]
-fn may_take(word: u64, wakeups: u32) -> bool {
-    word & CLOSED == 0 && word & (WAITERS | BARGING) != WAITERS && word & COUNT >= u64::from(wakeups)
 }
 
 /// Wakeups that go back to their semaphore.
