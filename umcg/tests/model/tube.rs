@@ -551,6 +551,7 @@ fn futures_are_called() {
     check(|| futures_among_others(false, false));
     check(|| futures_among_others(true, false));
     check(|| futures_among_others(false, true));
+    check(|| futures_among_others(true, true));
 }
 
 /// A receiver that is dropped after one poll, called or not, leaves the message to the other.
