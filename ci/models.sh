@@ -292,16 +292,10 @@ planted "who only looks, and loses what it is served" \
     's/deadline > 0 || !waiter.claim_itself(self.nothing())/deadline > 0 || { waiter.claim_itself(self.nothing()); false }/'
 
 plant_in umcg umcg/src/tube/core.rs tubes::
-planted "a tube's lock that two have" \
-    's/if word \& LOCKED == 0 \&\& self.word.compare_exchange_weak/if self.word.compare_exchange_weak/'
 planted "room that the first sender in the queue does not get" \
     '/fn take_first/,/^    }/ s/if let Some(sender) = locked.refill() {/if let Some(sender) = None::<Claimed> {/'
 planted "a message that goes past the futures that wait for it" \
     's/ | HELD | TAKERS) != 0/ | HELD) != 0/'
-
-plant_in umcg umcg/src/tube/slots.rs tubes::
-planted "a large message that is received before it is there" \
-    's/while !self.slots\[slot\].is_filled.load(Acquire) {/while false {/'
 
 plant_in umcg umcg/src/tube/futures.rs tubes::
 planted "a future that does not look again when it stands in the list" \
