@@ -125,9 +125,8 @@ impl Shared {
     /// Ceases to be a party, in order.
     fn end(&self, party: Party) {
         if !party.liveness.is_inherited() {
-            for record in std::mem::take(&mut *party.free.lock()) {
-                self.free_record(record);
-            }
+            let free = std::mem::take(&mut *party.free.lock());
+            free.into_iter().for_each(|record| self.free_record(record));
             self.mark(party.number).store(0, Relaxed);
         }
     }
