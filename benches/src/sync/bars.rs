@@ -1,6 +1,6 @@
 //! What is asked of us: a column that says for a row what it is to reach, and whether it has.
 
-use crate::harness::{Report, Row, number};
+use crate::harness::{Better, Report, Row, number};
 
 /// One demand on rows of ours.
 pub(super) struct Bar {
@@ -10,7 +10,7 @@ pub(super) struct Bar {
     pub(super) limit: Limit,
 }
 
-/// Times are those of the fastest of some cases, in this report.
+/// Times are those of the best of some cases, in this report.
 pub(super) enum Limit {
     AtMost(f64),
     AtLeast(f64),
@@ -31,16 +31,20 @@ impl Bar {
 
     /// The limit in figures; none if nobody is there to compare with.
     fn limit(&self, report: &Report, row: &Row) -> Option<(&'static str, f64)> {
-        let fastest = |cases: &[&str]| {
+        let (word, better): (_, fn(f64, f64) -> f64) = match row.better {
+            Better::Lower => ("at most", f64::min),
+            Better::Higher => ("at least", f64::max),
+        };
+        let best = |cases: &[&str]| {
             let medians = cases.iter().filter_map(|case| report.beside(row, case, row.metric)).map(|row| row.median);
-            medians.reduce(f64::min)
+            medians.reduce(better)
         };
         Some(match self.limit {
             Limit::AtMost(limit) => ("at most", limit),
             Limit::AtLeast(limit) => ("at least", limit),
-            Limit::Times(times, cases) => ("at most", times * fastest(cases)?),
+            Limit::Times(times, cases) => (word, times * best(cases)?),
             Limit::AtMostOrTimes(limit, times, cases) => {
-                ("at most", fastest(cases).map_or(limit, |median| limit.max(times * median)))
+                ("at most", best(cases).map_or(limit, |median| limit.max(times * median)))
             }
         })
     }
@@ -62,7 +66,7 @@ mod tests {
     use super::super::experiment::params;
     use super::Limit::*;
     use super::*;
-    use crate::harness::{Better, Machine, Params};
+    use crate::harness::{Machine, Params};
 
     fn row(case: &'static str, params: Params, median: f64) -> Row {
         let better = Better::Lower;
@@ -99,5 +103,9 @@ mod tests {
         assert_eq!(said(&[], Times(1.0, &["nobody"])), None);
         assert_eq!(said(&[], AtMostOrTimes(45.0, 1.2, &["std"])).unwrap(), "at most 48.0: missed");
         assert_eq!(said(&[], AtMostOrTimes(45.0, 1.2, &["nobody"])).unwrap(), "at most 45.0: missed");
+        let mut more = report();
+        more.rows.iter_mut().for_each(|row| row.better = Better::Higher);
+        let bar = Bar { metric: "m", rows: &[], limit: Times(1.5, &["std"]) };
+        assert_eq!(verdict(&[bar], &more, &more.rows[0]).unwrap(), "at least 60.0: missed");
     }
 }
