@@ -157,15 +157,15 @@ planted "a server that sleeps past its deadline" \
 
 plant_in umcg umcg/src/rt/wait.rs semaphore:: event::
 planted "a waiter that is claimed twice" \
-    's/return self.claim.compare_exchange(WAITING, claim, Relaxed, Relaxed).is_ok();/self.claim.store(claim, Relaxed); return true;/'
+    's/let is_claimed = self.claim.compare_exchange(WAITING, claim, Acquire, Relaxed).is_ok();/let is_claimed = true; self.claim.store(claim, Relaxed);/'
 planted "a claimer that does not wait until the worker has left" \
     's/while task.left.load(Acquire) != LEFT {/while false {/'
 planted "a worker that leaves without looking for a reason" \
     's/let revoked = waiter.revoke(&mut served);/let revoked = false;/'
 planted "a waiter that goes on while somebody looks at it" \
-    's/while self.task.interrupted.load(Acquire) {/while false {/'
+    '/fn go_on(/,/^    }/ s/while task.interrupted.load(Acquire) {/while false {/'
 planted "a wait that is revoked without a reason" \
-    's/(is_asked || (self.deadline != u64::MAX \&\& time::now() >= self.deadline)) \&\& self.take_away/self.take_away/'
+    's/(is_asked || (deadline != u64::MAX \&\& time::now() >= deadline)) \&\& self.take_away/self.take_away/'
 planted "a thread that is not woken" \
     '/^fn wake/,/^}/ s/let _ = futex::wake(.*);//'
 planted "a thread that sleeps before it looks" \
