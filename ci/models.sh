@@ -303,6 +303,28 @@ planted "a future that does not look again when it stands in the list" \
 planted "a call that is lost with a future" \
     's/if waker.is_none() {/if false {/'
 
+plant_in umcg umcg/src/segment/queue.rs segment::
+planted "what a dead one was given, and nobody gets" \
+    '/fn leave/,/^    }/ s/self.untake(queue, record.want().load(Relaxed));//'
+planted "who leaves a segment's queue, and does not serve those behind" \
+    '/fn leave/,/^    }/ s/self.serve(queue)$/Ok(())/'
+planted "a wakeup for somebody whose wait has ended" \
+    's/if self.claim(record, is_given)? {/if self.claim(record, is_given)? || true {/'
+planted "a promise that is not counted" \
+    's/Kind::Tube(_) => self.promise(queue, 1),/Kind::Tube(_) => {}/'
+
+plant_in umcg umcg/src/segment/patrol.rs segment::
+planted "a lock that nobody takes from the dead" \
+    's/objects().for_each(|object| object.condemn_if_held_by(dead));/let _ = objects;/'
+planted "the burial of somebody who lives" \
+    's/if party.liveness.try_lock(other) {/if party.liveness.try_lock(other) || true {/'
+
+plant_in umcg umcg/src/segment/standing.rs segment::
+planted "a waiter that looks after nobody" \
+    's/self.shared.patrol(self.party);//'
+planted "a waiter that sleeps until it is woken" \
+    's/let until = deadline.min(now.saturating_add(self.shared.interval(self.party)));/let until = deadline;/'
+
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
 models umcg-core 600 "$runs" --release
