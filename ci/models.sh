@@ -325,6 +325,14 @@ planted "a waiter that looks after nobody" \
 planted "a waiter that sleeps until it is woken" \
     's/let until = deadline.min(now.saturating_add(self.shared.interval(self.party)));/let until = deadline;/'
 
+plant_in umcg umcg/src/segment/shared.rs segment::
+planted "a party whose predecessor was not buried" \
+    's/if mark.load(Relaxed) == 0 || self.bury(number, number + 1) {/if true {/'
+
+plant_in umcg umcg/src/segment/object.rs segment::
+planted "a lock without a name on it" \
+    's/let taken = word | (u64::from(holder) << 48);/let taken = word | (0xffff << 48);/'
+
 say "the sources as they are"
 export CARGO_TARGET_DIR="$base/shuttle"
 models umcg-core 600 "$runs" --release
