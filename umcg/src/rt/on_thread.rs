@@ -23,6 +23,9 @@ pub(crate) fn is_needed(kind: WorkerKind) -> bool {
     kind == WorkerKind::Full && *NEEDED.get_or_init(|| storage::available().is_err())
 }
 
+/// What there is on a pthread's stack besides frames, in bytes at most: its static thread-local storage, which a sanitizer has a lot of. Untouched it is no memory.
+const BESIDES: usize = 128 << 10;
+
 /// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their servers on it.
 static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
@@ -63,7 +66,8 @@ where
     let start = class.and_then(|class| {
         let f = NotSend(f);
         let body = move || main::<F, R>(task, f);
-        let thread = std::thread::Builder::new().name(builder.name_or("umcg-worker")).stack_size(class.size());
+        let size = class.size() + BESIDES;
+        let thread = std::thread::Builder::new().name(builder.name_or("umcg-worker")).stack_size(size);
         // SAFETY: by the contract what the body borrows outlives it.
         unsafe { thread.spawn_unchecked(body) }.map_err(|_| SpawnError::Thread)
     });
