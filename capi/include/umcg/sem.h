@@ -163,9 +163,9 @@ int64_t umcg_sem_available(const Sem *s);
 int umcg_sem_any(Sem *const ss[], int n, uint64_t deadline_ns);
 
 #if defined(__cplusplus) && __cplusplus >= 201103L
-static_assert(sizeof(umcg_sem_t) == 16 && alignof(umcg_sem_t) == 8, "umcg_sem_t");
+static_assert(sizeof(umcg_sem_t) == 24 && alignof(umcg_sem_t) == 8, "umcg_sem_t");
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-_Static_assert(sizeof(umcg_sem_t) == 16 && _Alignof(umcg_sem_t) == 8, "umcg_sem_t");
+_Static_assert(sizeof(umcg_sem_t) == 24 && _Alignof(umcg_sem_t) == 8, "umcg_sem_t");
 #endif
 
 #ifdef __cplusplus
