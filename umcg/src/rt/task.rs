@@ -62,7 +62,7 @@ pub(crate) struct Task {
     pub(crate) left: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: AtomicBool,
-    /// How often it looks, as a thread, before it sleeps.
+    /// How long it looks, as a thread, before it sleeps: see `wait`.
     pub(crate) patience: AtomicU32,
 }
 

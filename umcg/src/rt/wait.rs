@@ -66,8 +66,11 @@ const ASLEEP: u32 = 1;
 
 /// How often a claimer looks whether a worker has left before it lets other threads run.
 const LOOKS: u32 = 100;
-/// How often a thread looks at most whether it was served before it sleeps.
-const MOST_LOOKS: u32 = 256;
+/// How often a thread looks at most whether it was served before it sleeps; and one wait in how many it does so, whatever came of it before.
+const MOST_LOOKS: u32 = 1024;
+const TRIAL: u32 = 128;
+/// In `Task::patience`: a thread's looks, and so many times the number of its waits since the last trial.
+const WAITS: u32 = 1 << 16;
 
 /// What keeps a queue of places under a lock of its own.
 ///
@@ -519,22 +522,24 @@ impl Waiter {
         asleep.store(AWAKE, Relaxed);
     }
 
-    /// Whether it was served within a time that depends on how often that was so before.
+    /// Whether it was served within a time that depends on how long that took before. Sometimes it looks as long as it ever does, since who never looks cannot see that it would be of use.
     fn look_for_a_while(&self) -> bool {
         if is_alone() {
             return false;
         }
         let patience = &self.task.get().patience;
-        let most = patience.load(Relaxed);
-        for _ in 0..=most {
+        let (looks, waits) = (patience.load(Relaxed) % WAITS, patience.load(Relaxed) / WAITS + 1);
+        let is_trial = waits % TRIAL == 0;
+        let remember = |looks: u32| patience.store(waits % TRIAL * WAITS + looks, Relaxed);
+        for look in 0..=if is_trial { MOST_LOOKS } else { looks } {
             // ORDERING(done.2): as above.
             if self.done.load(Acquire) {
-                patience.store((most * 2 + 8).min(MOST_LOOKS), Relaxed);
+                remember((look * 2 + 8).min(MOST_LOOKS));
                 return true;
             }
             spin();
         }
-        patience.store(most / 2, Relaxed);
+        remember(if is_trial { looks } else { looks - looks.div_ceil(8) });
         false
     }
 }
