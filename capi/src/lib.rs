@@ -8,6 +8,7 @@ mod ctl;
 mod futex;
 mod nt;
 mod rt;
+mod segment;
 mod select;
 mod sem;
 mod sync;

@@ -69,6 +69,7 @@ programs! {
     rt_futex "rt_futex.c" runtime;
     rt_io "rt_io.c" runtime;
     rt_nt "rt_nt.c" runtime;
+    rt_segment "rt_segment.c" runtime;
     rt_select "rt_select.c" runtime;
     rt_sem "rt_sem.c" runtime;
     rt_spawn "rt_spawn.c" runtime;
@@ -103,9 +104,18 @@ fn examples() {
 #[test]
 fn headers_compile_alone() {
     let Some(tools) = tools() else { return };
-    for header in
-        ["umcg.h", "umcg/futex.h", "umcg/nt.h", "umcg/rt.h", "umcg/select.h", "umcg/sem.h", "umcg/sync.h", "umcg/tube.h", "uth.h"]
-    {
+    for header in [
+        "umcg.h",
+        "umcg/futex.h",
+        "umcg/nt.h",
+        "umcg/rt.h",
+        "umcg/segment.h",
+        "umcg/select.h",
+        "umcg/sem.h",
+        "umcg/sync.h",
+        "umcg/tube.h",
+        "uth.h",
+    ] {
         for (compiler, language, standard) in [("CC", "c", "c99"), ("CC", "c", "c11"), ("CXX", "c++", "c++17")] {
             let mut command = compiler_command(compiler);
             command.args(WARNINGS).arg(format!("-std={standard}")).args(["-fsyntax-only", "-x", language]);

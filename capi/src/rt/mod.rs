@@ -65,7 +65,7 @@ pub(crate) fn value<T>(result: Result<T, c_int>, failure: T) -> T {
     result.unwrap_or_else(|errno| failed(errno, failure))
 }
 
-fn errno_of(error: std::io::Error) -> c_int {
+pub(crate) fn errno_of(error: std::io::Error) -> c_int {
     error.raw_os_error().unwrap_or(match error.kind() {
         ErrorKind::TimedOut => ETIMEDOUT,
         ErrorKind::Unsupported => EOPNOTSUPP,
@@ -80,7 +80,7 @@ fn errno_of(error: std::io::Error) -> c_int {
 ///
 /// # Safety
 /// `given` is null, or points to a size and so many bytes. All bytes make a valid T.
-unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T, c_int> {
+pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T, c_int> {
     let mut own = default;
     if given.is_null() {
         return Ok(own);
