@@ -36,6 +36,7 @@ typedef struct umcg_mutex {
     uint64_t word;
     void *places;
     unsigned char is_fair;
+    unsigned char guess;
 } umcg_mutex_t;
 
 typedef struct umcg_rwlock {
@@ -77,8 +78,8 @@ typedef struct umcg_event {
 #define UMCG_EVENT_MANUAL 4
 
 /* clang-format off */
-#define UMCG_MUTEX_INIT            {0, NULL, 0}
-#define UMCG_MUTEX_FAIR_INIT       {0, NULL, 1}
+#define UMCG_MUTEX_INIT            {0, NULL, 0, 0}
+#define UMCG_MUTEX_FAIR_INIT       {0, NULL, 1, 0}
 #define UMCG_RWLOCK_INIT           {0, NULL}
 #define UMCG_COND_INIT             {0, NULL, 0}
 #define UMCG_ONCE_INIT             {0, 0, NULL}
