@@ -2,10 +2,10 @@
 # Runs the models of the protocols under shuttle (umcg-core/tests/model, umcg/tests/model): first with bugs planted in a copy of the sources, each of
 # which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
 #
-#   ci/models.sh [RUNS]      schedules a test and a scheduler; 5000 where not given
+#   ci/models.sh [RUNS]      schedules a test and a scheduler; 3000 where not given
 set -eu
 cd "$(dirname "$0")/.."
-runs=${1:-5000}
+runs=${1:-3000}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 copy=$base/model-mutants
 log=$base/model-mutants.log

@@ -2,12 +2,12 @@
 # Stress (umcg/tests/stress, umcg/tests/rt_stress, umcg/tests/sync_stress), with thread workers that move and that stay, optimised and not, two processes at a time so that the kernel
 # preempts at odd moments; and the memory of a million idle workers. First the stress tests have to find planted bugs.
 #
-#   ci/stress.sh [SECONDS]      how long each of the tests goes on in each process; 10 where not given
+#   ci/stress.sh [SECONDS]      how long each of the tests goes on in each process; 6 where not given
 #
 # A failure prints UMCG_STRESS_SEED and what is known of the workers.
 set -eu
 cd "$(dirname "$0")/.."
-seconds=${1:-10}
+seconds=${1:-6}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 copy=$base/stress-mutants
 log=$base/stress.log
