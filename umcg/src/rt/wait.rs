@@ -80,6 +80,11 @@ const WAITS: u32 = 1 << 16;
 pub unsafe trait Queued {
     /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock; it resumes who was served thereby.
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool;
+
+    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to look out for that: it would only be in the way of who is running.
+    fn hands_over(&self) -> bool {
+        true
+    }
 }
 
 /// A queue that can be waited in beside others. What a place's note means, before and after, is the object's affair.
@@ -500,7 +505,9 @@ impl Waiter {
 
     /// The calling thread waits until it was served, or revokes itself.
     fn sleep(&self) {
-        if self.look_for_a_while() {
+        // SAFETY: `one` set it to an object that outlives the wait.
+        let hands_over = self.single.get().is_none_or(|(queued, _)| unsafe { &*queued }.hands_over());
+        if hands_over && self.look_for_a_while() {
             return;
         }
         let asleep = &self.task.get().asleep;

@@ -344,6 +344,10 @@ unsafe impl Queued for RawMutex {
         self.word.unlock(word);
         left
     }
+
+    fn hands_over(&self) -> bool {
+        self.is_fair
+    }
 }
 
 // SAFETY: as above.

@@ -503,6 +503,10 @@ unsafe impl Queued for Semaphore {
         self.unlock(word);
         left
     }
+
+    fn hands_over(&self) -> bool {
+        !self.is_barging
+    }
 }
 
 // SAFETY: as above.
