@@ -26,6 +26,13 @@ pub(super) fn looks() -> u32 {
     if is_alone() || server::current_task().is_some() { 0 } else { LOOKS }
 }
 
+/// Lets other workers run, if the caller is one. A point of cancellation. Switches.
+pub(super) fn give_way() {
+    if server::current_task().is_some() {
+        server::yield_now();
+    }
+}
+
 /// Lets the holder of a lock run, which may be on the caller's own processor.
 pub(super) fn pause() {
     std::thread::sleep(PAUSE);

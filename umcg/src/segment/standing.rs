@@ -92,6 +92,7 @@ impl<'a> Standing<'a> {
         }
         let _waiting = Waiting::new(self.party);
         let leader = self.shared.record(self.records[0])?;
+        let mut has_slept = false;
         loop {
             if self.state() != WAITING {
                 return self.end();
@@ -101,12 +102,22 @@ impl<'a> Standing<'a> {
             }
             let now = time::now();
             if now >= deadline {
-                return if self.revoke() { Ok(End::Late) } else { self.end() };
+                return if self.revoke() { self.late(has_slept) } else { self.end() };
             }
             self.shared.patrol(self.party);
             let until = deadline.min(now.saturating_add(self.shared.interval(self.party)));
             kernel::sleep(leader.state(), WAITING, until);
+            has_slept = true;
         }
+    }
+
+    /// Whose deadline had passed when it came lets others run all the same, as it does in one process: or a worker that asks again and again would starve them. It keeps nobody from anything meanwhile.
+    fn late(&self, has_slept: bool) -> Result<End, Fault> {
+        if !has_slept {
+            self.leave();
+            kernel::give_way();
+        }
+        Ok(End::Late)
     }
 
     /// Whether the wait has ended.
@@ -140,6 +151,18 @@ impl<'a> Standing<'a> {
             record.object().store(0, Relaxed);
         }
     }
+
+    /// Its wait has ended.
+    fn leave(&self) {
+        for (number, wish) in self.records.iter().zip(self.wishes) {
+            let Ok(record) = self.shared.record(*number) else { continue };
+            if record.object().load(Relaxed) != 0 {
+                // In one with which nothing will ever be done it may stay.
+                let _ = wish.object.locked(|locked| locked.leave(*number));
+                record.object().store(0, Relaxed);
+            }
+        }
+    }
 }
 
 impl Drop for Standing<'_> {
@@ -151,14 +174,7 @@ impl Drop for Standing<'_> {
         if !self.records.is_empty() {
             self.revoke();
         }
-        for (number, wish) in self.records.iter().zip(self.wishes) {
-            let Ok(record) = self.shared.record(*number) else { continue };
-            if record.object().load(Relaxed) != 0 {
-                // In one with which nothing will ever be done it may stay.
-                let _ = wish.object.locked(|locked| locked.leave(*number));
-                record.object().store(0, Relaxed);
-            }
-        }
+        self.leave();
         for number in &self.records {
             if let Ok(record) = self.shared.record(*number) {
                 record.state().store(IDLE, Relaxed);

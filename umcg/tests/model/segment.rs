@@ -53,6 +53,10 @@ mod sources {
             0
         }
 
+        pub(super) fn give_way() {
+            shuttle::thread::yield_now();
+        }
+
         pub(super) fn pause() {
             shuttle::thread::yield_now();
         }

@@ -5,11 +5,11 @@ use crate::parties::Party;
 use crate::support::{HOUR, KINDS, counter, eventually, over, with};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::segment::{
-    Event, ReleaseError, Segment, TryError, TryTubeError, TubeError, TubeWaitError, WaitError, acquire_any, acquire_any_deadline,
-    acquire_any_timeout, try_acquire_any,
+    Event, ReleaseError, Segment, Semaphore, TryError, TryTubeError, Tube, TubeError, TubeWaitError, WaitError, acquire_any,
+    acquire_any_deadline, acquire_any_timeout, try_acquire_any,
 };
 use umcg::{JoinError, Runtime};
 
@@ -61,6 +61,59 @@ fn events_alone() {
             event.pulse().unwrap();
             assert_eq!(event.try_wait(), Err(TryError::Empty));
         }
+    });
+}
+
+#[test]
+fn passed_deadlines_let_others_run() {
+    let segment = Segment::create().unwrap();
+    let (semaphore, event) = (segment.semaphore("s", 0).unwrap(), segment.auto_event("e", false).unwrap());
+    let (tube, many) = (segment.tube::<u32>("t", 1).unwrap(), segment.semaphore("m", 1).unwrap());
+    let asks: [fn(&(Semaphore, Event, Tube<u32>, Semaphore)); 5] = [
+        |(semaphore, ..)| assert_eq!(semaphore.acquire_deadline(Instant::now()), Err(WaitError::TimedOut)),
+        |(_, event, ..)| assert_eq!(event.wait_timeout(Duration::ZERO), Err(WaitError::TimedOut)),
+        |(.., tube, _)| assert_eq!(tube.recv_deadline(Instant::now()), Err(TubeWaitError::TimedOut)),
+        |(semaphore, ..)| {
+            assert_eq!(acquire_any_timeout(&[semaphore, semaphore], Duration::ZERO), Err(WaitError::TimedOut));
+        },
+        // It keeps nobody from anything while others run.
+        |(.., many)| assert_eq!(many.acquire_many_deadline(2, Instant::now()), Err(WaitError::TimedOut)),
+    ];
+    for (kind, ask) in KINDS.into_iter().flat_map(|kind| asks.map(|ask| (kind, ask))) {
+        let objects = (semaphore.clone(), event.clone(), tube.clone(), many.clone());
+        with("passed deadlines", 1, Runtime::builder().preemption(None), move |runtime| {
+            kind.run(runtime, move || {
+                let (has_run, took) = (Arc::new(AtomicBool::new(false)), objects.3.clone());
+                let theirs = has_run.clone();
+                let other = kind.spawn(move || {
+                    let result = (took.try_acquire(), took.release(1));
+                    theirs.store(true, Relaxed);
+                    result
+                });
+                assert!((0..1000).any(|_| {
+                    ask(&objects);
+                    has_run.load(Relaxed)
+                }));
+                assert_eq!(other.join().unwrap(), (Ok(()), Ok(())));
+            });
+        });
+    }
+}
+
+#[test]
+fn passed_deadlines_are_points_of_cancellation() {
+    let segment = Segment::create().unwrap();
+    let semaphore = segment.semaphore("s", 0).unwrap();
+    over("an abort, and a deadline that has passed", |runtime, kind| {
+        let (asked, waits) = (semaphore.clone(), semaphore.clone());
+        let worker = kind.spawn_on(runtime, move || {
+            loop {
+                assert_eq!(asked.acquire_deadline(Instant::now()), Err(WaitError::TimedOut));
+            }
+        });
+        worker.abort();
+        assert!(matches!(worker.join(), Err(JoinError::Cancelled)));
+        assert_eq!(waits.waiters(), Ok(0));
     });
 }
 
