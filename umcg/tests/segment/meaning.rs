@@ -64,12 +64,14 @@ fn events_alone() {
     });
 }
 
+type Objects = (Semaphore, Event, Tube<u32>, Semaphore);
+
 #[test]
 fn passed_deadlines_let_others_run() {
     let segment = Segment::create().unwrap();
     let (semaphore, event) = (segment.semaphore("s", 0).unwrap(), segment.auto_event("e", false).unwrap());
     let (tube, many) = (segment.tube::<u32>("t", 1).unwrap(), segment.semaphore("m", 1).unwrap());
-    let asks: [fn(&(Semaphore, Event, Tube<u32>, Semaphore)); 5] = [
+    let asks: [fn(&Objects); 5] = [
         |(semaphore, ..)| assert_eq!(semaphore.acquire_deadline(Instant::now()), Err(WaitError::TimedOut)),
         |(_, event, ..)| assert_eq!(event.wait_timeout(Duration::ZERO), Err(WaitError::TimedOut)),
         |(.., tube, _)| assert_eq!(tube.recv_deadline(Instant::now()), Err(TubeWaitError::TimedOut)),
