@@ -100,7 +100,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             show(&uth::run(options.plan())?, uth::SECTIONS, &[], &options, &extra)
         }
         Bench::Rt { options, only, small } => {
-            let own = rt::Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "rt-child".into()] };
+            let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "rt-child".into()] };
             show(&rt::run(options.plan(), &rt::Options { own, only, small })?, rt::SECTIONS, &[], &options, "")
         }
         Bench::Sem(parts) => parts.run(&sync::SEM),

@@ -46,6 +46,11 @@ impl Child {
         Ok(Self { child, out, errors })
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for one line.
     pub fn answer<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
         let line = self.line(patience)?;

@@ -2,14 +2,13 @@
 //!
 //! Each turn of each side is a child process that does one piece of work and answers with one line (`request`, `process`): memory and CPU time are the
 //! side's own, and no idle threads of another runtime are about. A child gets as many CPUs as it has servers. Our workers, may's coroutines and kernel threads run the
-//! same lines (`stackful`); tokio and Go (`go`) have their own, in the form that is fastest and still usual there. Servers under `load` are
+//! same lines (`stackful`); tokio and Go (`peers/main.go`) have their own, in the form that is fastest and still usual there. Servers under `load` are
 //! children too, and the load generator is a third.
 //!
 //! The parameter `kind` tells two variants of one case apart, so rows that differ in nothing else are compared.
 
 #[cfg(epoll_c)]
 mod epoll;
-mod go;
 mod load;
 mod may;
 mod ours;
@@ -20,10 +19,9 @@ mod stackful;
 mod threads;
 mod tokio;
 
-use crate::harness::{self, Better, Case, Column, Metric, Params, Plan, Report, Section};
+use crate::harness::{self, Better, Case, Column, Go, Metric, Params, Plan, Program, Report, Section};
 use anyhow::{Result, ensure};
 use load::Load;
-pub use process::Program;
 use process::Starter;
 pub use request::child;
 use request::{Figures, Request, Work};
@@ -206,7 +204,7 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
     let wanted =
         |bench: &&Bench| options.only.is_empty() || bench.metrics.iter().any(|m| options.only.iter().any(|name| name == m.name));
     let benches: Vec<&Bench> = BENCHES.iter().filter(wanted).collect();
-    let go = match go::Go::build() {
+    let go = match Go::build(include_str!("peers/main.go")) {
         Ok(go) => Some(go),
         Err(error) => {
             eprintln!("go: no rows: {error:#}");
@@ -228,7 +226,7 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-fn sides(options: &Options, go: Option<&go::Go>, benches: &[&Bench]) -> Vec<Side> {
+fn sides(options: &Options, go: Option<&Go>, benches: &[&Bench]) -> Vec<Side> {
     let own = |case, kind| Side { case, kind, starter: Starter::Own(options.own.clone()) };
     let mut sides = vec![own("umcg", Some("light")), own("umcg", Some("full")), own("tokio", None), own("may", None)];
     sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));

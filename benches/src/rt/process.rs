@@ -1,31 +1,13 @@
-//! Child processes. Each turn of each side is one, so that its memory and its CPU time are its own, and nothing of it is left when others have their turns.
+//! The children of a side: one for what it does by itself, two for a server and the load against it.
 
 use super::load::{Load, Outcome};
 use super::request::{Address, Figures, Request, Task};
-use anyhow::{Context, Result, bail, ensure};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::ffi::{CStr, OsString};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use crate::harness::{Child, Program};
+use anyhow::Result;
+use std::time::Duration;
 
 /// A child that has not answered so long after it had to is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A program and what stands before its task.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The file.
-    pub file: PathBuf,
-    /// The first arguments.
-    pub arguments: Vec<OsString>,
-}
 
 /// How the children of a side are started.
 #[derive(Clone)]
@@ -33,7 +15,7 @@ pub(super) enum Starter {
     /// By this program, which runs [`super::child`].
     Own(Program),
     /// A program that takes bare requests.
-    Foreign(PathBuf),
+    Foreign(Program),
 }
 
 impl Starter {
@@ -48,205 +30,36 @@ impl Starter {
     pub(super) fn outcome(&self, own: &Program, request: &Request, load: Load, cpus: [&[usize]; 2]) -> Result<Outcome> {
         let mut server = self.start(request, cpus[0])?;
         let Address { port } = server.answer(PATIENCE)?;
-        let load = Load { port, server: server.child.id() as i32, ..load };
-        let mut generator = Running::start(own, &Task::Load(load), cpus[1])?;
+        let load = Load { port, server: server.id() as i32, ..load };
+        let mut generator = Child::start(own, &Task::Load(load), cpus[1])?;
         generator.answer(PATIENCE + 4 * Duration::from_nanos(load.nanos)).map_err(|error| match server.last_words() {
             words if words.is_empty() => error,
             words => error.context(format!("the server said{words}")),
         })
     }
 
-    fn start(&self, request: &Request, cpus: &[usize]) -> Result<Running> {
+    fn start(&self, request: &Request, cpus: &[usize]) -> Result<Child> {
         match self {
-            Self::Own(program) => Running::start(program, &Task::Work(request.clone()), cpus),
-            Self::Foreign(file) => Running::start(&Program { file: file.clone(), arguments: Vec::new() }, request, cpus),
+            Self::Own(program) => Child::start(program, &Task::Work(request.clone()), cpus),
+            Self::Foreign(program) => Child::start(program, request, cpus),
         }
     }
-}
-
-/// A child process, which does not outlive this.
-struct Running {
-    child: Child,
-    out: ChildStdout,
-    /// What it writes to standard error, for when it fails.
-    errors: File,
-}
-
-impl Running {
-    /// The calling thread has to stay until the child is gone: they end together.
-    fn start(program: &Program, task: &impl Serialize, cpus: &[usize]) -> Result<Self> {
-        let errors = memory_file(c"stderr")?;
-        let mut command = Command::new(&program.file);
-        command.args(&program.arguments).arg(serde_json::to_string(task)?);
-        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
-        confine(&mut command, cpus);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.file.display()))?;
-        let out = child.stdout.take().context("no pipe")?;
-        Ok(Self { child, out, errors })
-    }
-
-    /// Waits for one line.
-    fn answer<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
-        let line = self.line(patience)?;
-        if line.is_empty() {
-            let status = self.wait(PATIENCE)?;
-            bail!("{}", self.failure(status));
-        }
-        serde_json::from_str(&line).with_context(|| format!("answered {line:?}"))
-    }
-
-    /// Up to a newline or the end.
-    fn line(&mut self, patience: Duration) -> Result<String> {
-        let deadline = Instant::now() + patience;
-        let mut line = Vec::new();
-        while line.last() != Some(&b'\n') {
-            let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(!left.is_zero(), "no answer in {patience:?}");
-            let mut poll = libc::pollfd { fd: self.out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry, writable.
-            let ready = unsafe { libc::poll(&mut poll, 1, left.as_millis().min(1000) as i32 + 1) };
-            if ready <= 0 {
-                continue;
-            }
-            let mut buffer = [0; 512];
-            match self.out.read(&mut buffer)? {
-                0 => break,
-                length => line.extend_from_slice(&buffer[..length]),
-            }
-        }
-        Ok(String::from_utf8_lossy(&line).trim().to_owned())
-    }
-
-    fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
-        let deadline = Instant::now() + patience;
-        loop {
-            match self.child.try_wait()? {
-                Some(status) => return Ok(status),
-                None if Instant::now() > deadline => bail!("did not end in {patience:?}"),
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-    }
-
-    /// Waits for its end, which must be a good one.
-    fn finish(mut self, patience: Duration) -> Result<()> {
-        let status = self.wait(patience)?;
-        ensure!(status.success(), self.failure(status));
-        Ok(())
-    }
-
-    fn failure(&mut self, status: ExitStatus) -> String {
-        format!("{status}{}", self.last_words())
-    }
-
-    /// The most telling line of what it wrote to standard error: the first that has some length.
-    fn last_words(&mut self) -> String {
-        let mut text = Vec::new();
-        let read =
-            self.errors.seek(SeekFrom::Start(0)).and_then(|_| Read::by_ref(&mut self.errors).take(65536).read_to_end(&mut text));
-        let text = String::from_utf8_lossy(&text);
-        let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !is_heading(line));
-        match (read, line) {
-            (Ok(_), Some(line)) => format!(": {}", line.trim_start_matches("umcg: ").chars().take(160).collect::<String>()),
-            _ => String::new(),
-        }
-    }
-}
-
-/// "thread 'main' panicked at ..." is followed by the reason.
-fn is_heading(line: &str) -> bool {
-    line.starts_with("thread '") && line.ends_with(':')
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// On these CPUs only, with as many descriptors as it may have, and not after the thread that started it has ended.
-fn confine(command: &mut Command, cpus: &[usize]) {
-    // SAFETY: a set of bits, for which all zeroes is a value.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    for &cpu in cpus {
-        // SAFETY: the numbers are those of CPUs that exist, so below the set's size.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-    }
-    let prepare = move || {
-        // SAFETY: the set is readable and its size is given.
-        if unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &set) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: plain system call.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: the limit is writable.
-        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            // SAFETY: the limit is readable.
-            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
-        }
-        Ok(())
-    };
-    // SAFETY: system calls only, nothing that a fork of a program with threads must not do.
-    unsafe { command.pre_exec(prepare) };
-}
-
-fn memory_file(name: &CStr) -> Result<File> {
-    // SAFETY: a string with its end.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    ensure!(fd >= 0, "memfd_create: {}", io::Error::last_os_error());
-    // SAFETY: just opened, and nobody else's.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::Work;
     use super::*;
-    use serde_json::Value;
-
-    fn shell(script: &str) -> Running {
-        let program = Program { file: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
-        Running::start(&program, &"task", &crate::harness::cpu::allowed().unwrap()[..1]).unwrap()
-    }
 
     #[test]
-    fn an_answer_is_a_line() {
-        let mut child = shell("echo \"[$0]\"; sleep 100");
-        let value: Value = child.answer(PATIENCE).unwrap();
-        assert_eq!(value, serde_json::json!(["task"]));
-        let start = Instant::now();
-        drop(child);
-        assert!(start.elapsed() < Duration::from_secs(50), "a child ends with its owner");
-    }
-
-    #[test]
-    fn failures_say_why() {
-        let reason = |script, patience| shell(script).answer::<Value>(patience).unwrap_err().to_string();
-        assert_eq!(reason("exit 3", PATIENCE), "exit status: 3");
-        assert_eq!(
-            reason("echo \"thread 'x' panicked at y:\" >&2; echo because >&2; exit 1", PATIENCE),
-            "exit status: 1: because"
-        );
-        assert!(reason("kill -9 $$", PATIENCE).contains("signal"));
-        assert!(reason("echo nonsense", PATIENCE).contains("nonsense"));
-        assert!(reason("sleep 100", Duration::from_millis(20)).contains("no answer"));
-        assert!(shell("exit 1").finish(PATIENCE).is_err());
-        assert!(shell("exit 0").finish(PATIENCE).is_ok());
-        assert!(Starter::Foreign("/no/such/program".into()).figures(&request(), &[]).is_err());
-    }
-
-    fn request() -> Request {
-        let work = crate::rt::request::Work::Fib;
-        Request { case: "x".into(), kind: String::new(), servers: 1, work, size: 1, nanos: 1 }
-    }
-
-    #[test]
-    fn children_stay_on_their_cpus() {
-        let mut child = shell("sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status");
-        let cpu: usize = child.answer(PATIENCE).unwrap();
-        assert_eq!(cpu, crate::harness::cpu::allowed().unwrap()[0]);
+    fn a_foreign_program_gets_the_bare_request() {
+        // It answers with a request that has what figures have, too.
+        let script = r#"echo "$0" | sed 's/}$/,"operations":7,"before":0,"peak":0}/'"#;
+        let shell = Program { file: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
+        let request = Request { case: "x".into(), kind: String::new(), servers: 1, work: Work::Fib, size: 1, nanos: 5 };
+        let cpus = &crate::harness::cpu::allowed().unwrap()[..1];
+        let figures = Starter::Foreign(shell.clone()).figures(&request, cpus).unwrap();
+        assert_eq!((figures.operations, figures.nanos), (7, 5));
+        assert!(Starter::Own(shell).figures(&request, cpus).is_err(), "a task is more than a request");
     }
 }
