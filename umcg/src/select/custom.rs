@@ -1,10 +1,16 @@
 //! Objects of one's own, that can be waited for beside others.
+//!
+//! - C1: [`Waiters`] count how often they were told. Who waits reads that before it looks at the object, and stands in the queue only if it is still the same there: so what was told after the look is seen, and
+//!   what was told before it is, too.
+//! - C2: what is the user's (`try_take`, `waiters`) is called by who stands nowhere. So it may unwind, or even wait; and it does not matter whether `waiters` says the same each time: who has entered a queue knows which.
 
 use super::operation::{Operation, Parts};
 use crate::rt::spin::Spin;
+use crate::rt::sync::{AtomicU64, Ordering::*};
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Source};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::time::{Duration, Instant};
 
 /// An object that can be waited for by [`wait_for`], and beside others by [`select!`](crate::select!): whoever changes it so that something can be taken tells its [`Waiters`] then.
 ///
@@ -22,10 +28,6 @@ use std::fmt;
 ///
 ///     fn try_take(&self) -> Option<String> {
 ///         self.letter.lock().unwrap().take()
-///     }
-///
-///     fn is_ready(&self) -> bool {
-///         self.letter.lock().unwrap().is_some()
 ///     }
 ///
 ///     fn waiters(&self) -> &Waiters {
@@ -47,21 +49,22 @@ pub trait Waitable {
     /// Takes it, if it is there. Does not wait.
     fn try_take(&self) -> Option<Self::Output>;
 
-    /// Whether it is there, as far as one can see: false if [`Waitable::try_take`] would not take anything. Does not wait; the caller is not preempted.
-    fn is_ready(&self) -> bool;
-
     /// Who waits for it.
     fn waiters(&self) -> &Waiters;
 }
 
 /// Those that wait for an object to change. They are told in their order; who is told looks by itself, and may find that somebody else was faster.
 #[derive(Default)]
-pub struct Waiters(Spin<Places>);
+pub struct Waiters {
+    places: Spin<Places>,
+    /// How often they were told; written under the lock.
+    told: AtomicU64,
+}
 
 impl Waiters {
     /// Nobody.
     pub const fn new() -> Waiters {
-        Waiters(Spin::new(Places::new()))
+        Waiters { places: Spin::new(Places::new()), told: AtomicU64::new(0) }
     }
 
     /// Tells who waits longest, after the object has changed: one for each thing that can be taken. False when nobody waits. Does not switch.
@@ -77,7 +80,9 @@ impl Waiters {
     fn notify(&self, most: usize) -> usize {
         wait::undisturbed(|told| {
             let mut count = 0;
-            let places = self.0.lock();
+            let places = self.places.lock();
+            // ORDERING(changed.1): Release, pairs with changed.2: who reads this sees what has changed before.
+            self.told.store(self.told.load(Relaxed) + 1, Release);
             while count < most {
                 let Some(claimed) = places.claim_first() else { break };
                 told.push(claimed);
@@ -98,12 +103,19 @@ impl fmt::Debug for Waiters {
 pub struct Taking<'a, W: Waitable> {
     object: &'a W,
     place: Place,
+    /// How often they had been told when nothing was there. None if there was something, or nobody has looked.
+    seen: Cell<Option<(&'a Waiters, u64)>>,
+    /// Whose queue the place is to leave.
+    entered: Cell<Option<&'a Waiters>>,
     taken: RefCell<Option<W::Output>>,
 }
 
+/// In the note of a place: it was taken. Otherwise there is a change to look at.
+const TAKEN: usize = 1;
+
 /// Taking from the object, beside other operations.
 pub fn taking<W: Waitable>(object: &W) -> Taking<'_, W> {
-    Taking { object, place: Place::new(), taken: RefCell::new(None) }
+    Taking { object, place: Place::new(), seen: Cell::new(None), entered: Cell::new(None), taken: RefCell::new(None) }
 }
 
 /// Takes from the object; waits until there is something. A point of cancellation if it has to wait. Switches.
@@ -111,6 +123,32 @@ pub fn wait_for<W: Waitable>(object: &W) -> W::Output {
     let mut operation = taking(object);
     super::Select::new().wait(&mut [&mut operation]);
     operation.outcome()
+}
+
+/// Like [`wait_for`], until `deadline` at most.
+pub fn wait_for_deadline<W: Waitable>(object: &W, deadline: Instant) -> Option<W::Output> {
+    let mut operation = taking(object);
+    super::Select::new().wait_deadline(&mut [&mut operation], deadline).map(|_| operation.outcome())
+}
+
+/// Like [`wait_for`], for `timeout` at most.
+pub fn wait_for_timeout<W: Waitable>(object: &W, timeout: Duration) -> Option<W::Output> {
+    let mut operation = taking(object);
+    super::Select::new().wait_timeout(&mut [&mut operation], timeout).map(|_| operation.outcome())
+}
+
+impl<W: Waitable> Taking<'_, W> {
+    /// Takes it if it is there. By who stands nowhere (C2).
+    fn look(&self) -> bool {
+        let waiters = self.object.waiters();
+        // ORDERING(changed.2): Acquire, pairs with changed.1.
+        let told = waiters.told.load(Acquire);
+        let taken = self.object.try_take();
+        let is_taken = taken.is_some();
+        self.seen.set((!is_taken).then_some((waiters, told)));
+        self.taken.replace(taken);
+        is_taken
+    }
 }
 
 impl<W: Waitable> Parts for Taking<'_, W> {
@@ -122,38 +160,35 @@ impl<W: Waitable> Parts for Taking<'_, W> {
         &self.place
     }
 
-    fn finish(&self, _: usize) -> bool {
-        let mut taken = self.taken.borrow_mut();
-        if taken.is_none() {
-            *taken = self.object.try_take();
-        }
-        taken.is_some()
+    fn finish(&self, note: usize) -> bool {
+        note == TAKEN || self.look()
     }
 }
 
-// SAFETY: places are entered, left and claimed under the lock of `Waiters`.
+// SAFETY: places are entered, left and claimed under the lock of the `Waiters` that were entered.
 unsafe impl<W: Waitable> Queued for Taking<'_, W> {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
-        self.object.waiters().0.lock().remove(place)
+        self.entered.take().is_some_and(|waiters| waiters.places.lock().remove(place))
     }
 }
 
 // SAFETY: as above.
 unsafe impl<W: Waitable> Source for Taking<'_, W> {
-    fn serve_now(&self, note: usize) -> Option<usize> {
-        *self.taken.borrow_mut() = self.object.try_take();
-        self.taken.borrow().is_some().then_some(note)
+    fn serve_now(&self, _: usize) -> Option<usize> {
+        self.look().then_some(TAKEN)
     }
 
     fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
-        let places = self.object.waiters().0.lock();
-        // SAFETY: who waits leaves the queue before the place ends.
-        unsafe { places.push(place, false) };
-        drop(places);
-        // Who changes the object now finds the place; who did so before has had the lock before, and is seen.
-        if self.object.is_ready() {
-            claim();
+        if let Some((waiters, told)) = self.seen.get() {
+            let places = waiters.places.lock();
+            if waiters.told.load(Relaxed) == told {
+                self.entered.set(Some(waiters));
+                // SAFETY: who waits leaves the queue before the place ends.
+                unsafe { places.push(place, false) };
+                return;
+            }
         }
+        claim();
     }
 }
 

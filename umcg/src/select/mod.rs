@@ -26,7 +26,7 @@ pub(crate) mod operation;
 mod ready;
 mod set;
 
-pub use custom::{Taking, Waitable, Waiters, taking, wait_for};
+pub use custom::{Taking, Waitable, Waiters, taking, wait_for, wait_for_deadline, wait_for_timeout};
 pub use operation::{Operation, Selectable, Timer, after, at};
 pub use ready::{Readiness, readable, writable};
 pub use set::Set;
