@@ -69,26 +69,58 @@ pub fn time(operations: u64, work: impl FnOnce()) -> Sample {
 /// A batch takes about this long, so that reading the clock between batches costs nothing.
 const BATCH: Duration = Duration::from_micros(50);
 
-/// Calls `batch(n)`, which does `n` operations, until `budget` is over. `n` is found by trying; what was tried is not counted.
-pub fn measure(budget: Duration, mut batch: impl FnMut(u64)) -> Sample {
-    let mut size = 1;
-    while size < 1 << 24 {
-        let tried = time(size, || batch(size));
-        if tried.elapsed >= BATCH {
-            break;
-        }
-        size *= 2;
+/// And is not larger than this.
+const MOST: u64 = 1 << 24;
+
+/// Says how many operations to do next, until the budget is over. How many make a batch is found by trying; what was tried is not counted.
+#[derive(Debug)]
+pub struct Pace {
+    budget: Duration,
+    /// Of a batch.
+    size: u64,
+    is_found: bool,
+    /// Of a try, then of all that counts.
+    start: (Instant, u64),
+    sample: Sample,
+}
+
+impl Pace {
+    /// For so long.
+    pub fn new(budget: Duration) -> Pace {
+        Pace { budget, size: 0, is_found: false, start: (Instant::now(), ticks()), sample: Sample::default() }
     }
-    let mut operations = 0;
-    let start = (Instant::now(), ticks());
-    loop {
-        batch(size);
-        operations += size;
-        let elapsed = start.0.elapsed();
-        if elapsed >= budget {
-            return Sample { operations, elapsed, ticks: ticks().wrapping_sub(start.1) };
-        }
+
+    /// What was done in how long, at the end.
+    pub fn sample(&self) -> Sample {
+        self.sample
     }
+}
+
+impl Iterator for Pace {
+    type Item = u64;
+
+    /// The size of the next batch; the one before is done.
+    fn next(&mut self) -> Option<u64> {
+        let elapsed = self.start.0.elapsed();
+        if self.is_found {
+            let operations = self.sample.operations + self.size;
+            self.sample = Sample { operations, elapsed, ticks: ticks().wrapping_sub(self.start.1) };
+            return (elapsed < self.budget).then_some(self.size);
+        }
+        self.is_found = self.size > 0 && (elapsed >= BATCH || self.size >= MOST);
+        if !self.is_found {
+            self.size = (self.size * 2).max(1);
+        }
+        self.start = (Instant::now(), ticks());
+        Some(self.size)
+    }
+}
+
+/// Calls `batch(n)`, which does `n` operations, in the [`Pace`] of the budget.
+pub fn measure(budget: Duration, batch: impl FnMut(u64)) -> Sample {
+    let mut pace = Pace::new(budget);
+    pace.by_ref().for_each(batch);
+    pace.sample()
 }
 
 #[cfg(test)]

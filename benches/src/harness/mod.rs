@@ -26,7 +26,7 @@ pub use case::{Better, Case, Metric, Params, Turn};
 pub use child::{Child, Program};
 pub use go::Go;
 pub use machine::Machine;
-pub use measure::{Sample, TICKS_UNIT, measure, ticks, time};
+pub use measure::{Pace, Sample, TICKS_UNIT, measure, ticks, time};
 pub use plot::plot;
 pub use report::{Report, Row};
 pub use run::{Plan, run, run_groups};
