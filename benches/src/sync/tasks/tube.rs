@@ -25,80 +25,40 @@ trait Channel<const W: usize>: 'static {
     fn another(receiver: &Self::Receiver) -> Option<Self::Receiver>;
 }
 
-struct Kanal;
+/// For those whose ends are like those of tokio, in their crates.
+macro_rules! channel {
+    ($name:ident, $($path:ident)::+, $new:ident, $sender:ident, $receiver:ident, $send:ident, $receive:ident, $another:expr) => {
+        struct $name;
 
-impl<const W: usize> Channel<W> for Kanal {
-    type Sender = kanal::AsyncSender<Message<W>>;
-    type Receiver = kanal::AsyncReceiver<Message<W>>;
+        impl<const W: usize> Channel<W> for $name {
+            type Sender = $($path)::+::$sender<Message<W>>;
+            type Receiver = $($path)::+::$receiver<Message<W>>;
 
-    fn new() -> (Self::Sender, Self::Receiver) {
-        kanal::bounded_async(CAPACITY)
-    }
+            fn new() -> (Self::Sender, Self::Receiver) {
+                $($path)::+::$new(CAPACITY)
+            }
 
-    #[inline(always)]
-    async fn send(sender: &Self::Sender, message: Message<W>) {
-        sender.send(message).await.expect("both ends are there");
-    }
+            #[inline(always)]
+            async fn send(sender: &Self::Sender, message: Message<W>) {
+                sender.$send(message).await.expect("both ends are there");
+            }
 
-    #[inline(always)]
-    async fn receive(receiver: &mut Self::Receiver) -> Message<W> {
-        receiver.recv().await.expect("both ends are there")
-    }
+            #[inline(always)]
+            async fn receive(receiver: &mut Self::Receiver) -> Message<W> {
+                receiver.$receive().await.expect("both ends are there")
+            }
 
-    fn another(receiver: &Self::Receiver) -> Option<Self::Receiver> {
-        Some(receiver.clone())
-    }
+            fn another(receiver: &Self::Receiver) -> Option<Self::Receiver> {
+                let another: fn(&Self::Receiver) -> Option<Self::Receiver> = $another;
+                another(receiver)
+            }
+        }
+    };
 }
 
-struct Flume;
-
-impl<const W: usize> Channel<W> for Flume {
-    type Sender = flume::Sender<Message<W>>;
-    type Receiver = flume::Receiver<Message<W>>;
-
-    fn new() -> (Self::Sender, Self::Receiver) {
-        flume::bounded(CAPACITY)
-    }
-
-    #[inline(always)]
-    async fn send(sender: &Self::Sender, message: Message<W>) {
-        sender.send_async(message).await.expect("both ends are there");
-    }
-
-    #[inline(always)]
-    async fn receive(receiver: &mut Self::Receiver) -> Message<W> {
-        receiver.recv_async().await.expect("both ends are there")
-    }
-
-    fn another(receiver: &Self::Receiver) -> Option<Self::Receiver> {
-        Some(receiver.clone())
-    }
-}
-
-struct Tokio;
-
-impl<const W: usize> Channel<W> for Tokio {
-    type Sender = tokio::sync::mpsc::Sender<Message<W>>;
-    type Receiver = tokio::sync::mpsc::Receiver<Message<W>>;
-
-    fn new() -> (Self::Sender, Self::Receiver) {
-        tokio::sync::mpsc::channel(CAPACITY)
-    }
-
-    #[inline(always)]
-    async fn send(sender: &Self::Sender, message: Message<W>) {
-        sender.send(message).await.expect("both ends are there");
-    }
-
-    #[inline(always)]
-    async fn receive(receiver: &mut Self::Receiver) -> Message<W> {
-        receiver.recv().await.expect("both ends are there")
-    }
-
-    fn another(_: &Self::Receiver) -> Option<Self::Receiver> {
-        None
-    }
-}
+channel!(Kanal, kanal, bounded_async, AsyncSender, AsyncReceiver, send, recv, |receiver| Some(receiver.clone()));
+channel!(Flume, flume, bounded, Sender, Receiver, send_async, recv_async, |receiver| Some(receiver.clone()));
+channel!(Tokio, tokio::sync::mpsc, channel, Sender, Receiver, send, recv, |_| None);
 
 macro_rules! with_channel {
     ($work:ident, $request:expr) => {
