@@ -100,7 +100,7 @@ impl Locks for Altsems {
 }
 
 impl Many for Altsems {
-    type Taker<'a> = Vec<&'a umcg::sync::Semaphore>;
+    type Taker = Vec<&'static umcg::sync::Semaphore>;
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| umcg::sync::Semaphore::new(0)).collect()))
@@ -111,12 +111,12 @@ impl Many for Altsems {
         self.0[index].release(1).expect("a few wakeups");
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         self.own()
     }
 
     #[inline(always)]
-    fn take(taker: &mut Self::Taker<'static>) -> usize {
+    fn take(taker: &mut Self::Taker) -> usize {
         acquire_any(taker).expect("they are never closed")
     }
 }

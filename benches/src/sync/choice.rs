@@ -14,13 +14,13 @@ pub(super) const BATCH: u64 = 32;
 /// Many that one can put something into. They stay for ever: a child process has few of them.
 pub(super) trait Many: Sized + Sync + 'static {
     /// Who takes, with what it keeps between two times.
-    type Taker<'a>;
+    type Taker;
 
     fn new(count: usize) -> Result<Self>;
     fn put(&self, index: usize);
-    fn taker(&'static self) -> Self::Taker<'static>;
+    fn taker(&'static self) -> Self::Taker;
     /// Waits until one has something, takes it, and says which that was.
-    fn take(taker: &mut Self::Taker<'static>) -> usize;
+    fn take(taker: &mut Self::Taker) -> usize;
 }
 
 /// A sequence in which all come up equally often, and none when one expects it.

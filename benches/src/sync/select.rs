@@ -116,7 +116,7 @@ fn work(request: &Request) -> Result<Answer> {
 struct Tubes(Vec<(umcg::tube::Sender<usize>, umcg::tube::Receiver<usize>)>);
 
 impl Many for Tubes {
-    type Taker<'a> = Set<Receiving<'a, usize>>;
+    type Taker = Set<Receiving<'static, usize>>;
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| umcg::tube::tube(BATCH as usize)).collect()))
@@ -127,12 +127,12 @@ impl Many for Tubes {
         self.0[index].0.send(index).expect("both ends are there");
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         self.0.iter().map(|(_, receiver)| receiver.receiving()).collect()
     }
 
     #[inline(always)]
-    fn take(taker: &mut Self::Taker<'static>) -> usize {
+    fn take(taker: &mut Self::Taker) -> usize {
         let index = taker.wait();
         taker.outcome(index).expect("both ends are there")
     }
@@ -142,7 +142,7 @@ impl Many for Tubes {
 struct List(Tubes);
 
 impl Many for List {
-    type Taker<'a> = Vec<Receiving<'a, usize>>;
+    type Taker = Vec<Receiving<'static, usize>>;
 
     fn new(count: usize) -> Result<Self> {
         Tubes::new(count).map(List)
@@ -153,12 +153,12 @@ impl Many for List {
         self.0.put(index);
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         self.0.0.iter().map(|(_, receiver)| receiver.receiving()).collect()
     }
 
     #[inline(always)]
-    fn take(taker: &mut Self::Taker<'static>) -> usize {
+    fn take(taker: &mut Self::Taker) -> usize {
         let index = Select::new().wait(taker);
         taker[index].outcome().expect("both ends are there")
     }
@@ -168,7 +168,7 @@ impl Many for List {
 struct Semaphores(Vec<Semaphore>);
 
 impl Many for Semaphores {
-    type Taker<'a> = Set<Acquiring<'a>>;
+    type Taker = Set<Acquiring<'static>>;
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| Semaphore::new(0)).collect()))
@@ -179,12 +179,12 @@ impl Many for Semaphores {
         self.0[index].release(1).expect("a few wakeups");
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         self.0.iter().map(Semaphore::acquiring).collect()
     }
 
     #[inline(always)]
-    fn take(taker: &mut Self::Taker<'static>) -> usize {
+    fn take(taker: &mut Self::Taker) -> usize {
         let index = taker.wait();
         taker.outcome(index).expect("nobody closes it");
         index
@@ -195,7 +195,7 @@ impl Many for Semaphores {
 struct Crossbeam(Vec<(crossbeam_channel::Sender<u64>, crossbeam_channel::Receiver<u64>)>);
 
 impl Many for Crossbeam {
-    type Taker<'a> = (&'a Self, crossbeam_channel::Select<'a>);
+    type Taker = (&'static Self, crossbeam_channel::Select<'static>);
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| crossbeam_channel::bounded(BATCH as usize)).collect()))
@@ -206,7 +206,7 @@ impl Many for Crossbeam {
         self.0[index].0.send(index as u64).expect("both ends are there");
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         let mut select = crossbeam_channel::Select::new();
         self.0.iter().for_each(|(_, receiver)| {
             select.recv(receiver);
@@ -215,7 +215,7 @@ impl Many for Crossbeam {
     }
 
     #[inline(always)]
-    fn take((many, select): &mut Self::Taker<'static>) -> usize {
+    fn take((many, select): &mut Self::Taker) -> usize {
         let chosen = select.select();
         let index = chosen.index();
         chosen.recv(&many.0[index].1).expect("both ends are there") as usize
@@ -226,7 +226,7 @@ impl Many for Crossbeam {
 struct Flume(Vec<(flume::Sender<u64>, flume::Receiver<u64>)>);
 
 impl Many for Flume {
-    type Taker<'a> = &'a Self;
+    type Taker = &'static Self;
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self((0..count).map(|_| flume::bounded(BATCH as usize)).collect()))
@@ -237,12 +237,12 @@ impl Many for Flume {
         self.0[index].0.send(index as u64).expect("both ends are there");
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         self
     }
 
     #[inline(always)]
-    fn take(taker: &mut Self::Taker<'static>) -> usize {
+    fn take(taker: &mut Self::Taker) -> usize {
         let all = taker.0.iter();
         let selector = all.fold(flume::Selector::new(), |selector, (_, receiver)| selector.recv(receiver, |message| message));
         selector.wait().expect("both ends are there") as usize

@@ -13,6 +13,7 @@ use super::request::{Answer, Request};
 use super::semaphores::last;
 use crate::harness::{Params, Report, Row, Section};
 use anyhow::{Context, Result, ensure};
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
@@ -65,6 +66,9 @@ const BARS: &[Bar] = &[
 fn bar(report: &Report, row: &Row) -> Option<String> {
     bars::verdict(BARS, report, row)
 }
+
+type Kept = Ours<WaitSet<'static>>;
+type Listed = Ours<Vec<Wait<'static>>>;
 
 fn work(request: &Request) -> Result<Answer> {
     match (&*request.case, request.word("kind"), request.word("object")) {
@@ -159,49 +163,50 @@ impl Word {
     }
 }
 
-/// Ours: a set of words, which is kept from one wait to the next.
-struct Kept(Box<[Word]>);
+/// Ours: words, and what a waiter has of them.
+struct Ours<W>(Box<[Word]>, PhantomData<fn() -> W>);
 
-impl Many for Kept {
-    type Taker<'a> = (&'a Self, WaitSet<'a>);
+/// How a waiter waits for words until one is not 0.
+trait Waits: 'static {
+    fn of(words: &'static [Word]) -> Self;
+    fn wait(&mut self) -> usize;
+}
 
-    fn new(count: usize) -> Result<Self> {
-        Ok(Self(Word::many(count)))
-    }
-
-    #[inline(always)]
-    fn put(&self, index: usize) {
-        self.0[index].add();
-        umcg::futex::wake(&self.0[index].0, 1);
-    }
-
-    fn taker(&'static self) -> Self::Taker<'static> {
-        let mut set = WaitSet::with_capacity(self.0.len());
-        self.0.iter().for_each(|word| {
+/// A set, which is kept from one wait to the next.
+impl Waits for WaitSet<'static> {
+    fn of(words: &'static [Word]) -> Self {
+        let mut set = WaitSet::with_capacity(words.len());
+        words.iter().for_each(|word| {
             set.push(Wait::new(&word.0, 0));
         });
-        (self, set)
+        set
     }
 
     #[inline(always)]
-    fn take((all, set): &mut Self::Taker<'static>) -> usize {
-        loop {
-            let (Ok(index) | Err(ChangedAt(index))) = set.wait();
-            if all.0[index].take() {
-                return index;
-            }
-        }
+    fn wait(&mut self) -> usize {
+        let (Ok(index) | Err(ChangedAt(index))) = WaitSet::wait(self);
+        index
     }
 }
 
-/// Ours too: `wait_multiple`, which is told of all words each time.
-struct Listed(Box<[Word]>);
+/// `wait_multiple`, which is told of all words each time.
+impl Waits for Vec<Wait<'static>> {
+    fn of(words: &'static [Word]) -> Self {
+        words.iter().map(|word| Wait::new(&word.0, 0)).collect()
+    }
 
-impl Many for Listed {
-    type Taker<'a> = (&'a Self, Vec<Wait<'a>>);
+    #[inline(always)]
+    fn wait(&mut self) -> usize {
+        let (Ok(index) | Err(ChangedAt(index))) = wait_multiple(self);
+        index
+    }
+}
+
+impl<W: Waits> Many for Ours<W> {
+    type Taker = (&'static Self, W);
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self(Word::many(count)))
+        Ok(Self(Word::many(count), PhantomData))
     }
 
     #[inline(always)]
@@ -210,14 +215,14 @@ impl Many for Listed {
         umcg::futex::wake(&self.0[index].0, 1);
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
-        (self, self.0.iter().map(|word| Wait::new(&word.0, 0)).collect())
+    fn taker(&'static self) -> Self::Taker {
+        (self, W::of(&self.0))
     }
 
     #[inline(always)]
-    fn take((all, list): &mut Self::Taker<'static>) -> usize {
+    fn take((all, waits): &mut Self::Taker) -> usize {
         loop {
-            let (Ok(index) | Err(ChangedAt(index))) = wait_multiple(list);
+            let index = waits.wait();
             if all.0[index].take() {
                 return index;
             }
@@ -241,7 +246,7 @@ struct Waitv {
 const FLAGS: u32 = 2 | libc::FUTEX_PRIVATE_FLAG as u32;
 
 impl Many for Kernels {
-    type Taker<'a> = (&'a Self, Vec<Waitv>);
+    type Taker = (&'static Self, Vec<Waitv>);
 
     fn new(count: usize) -> Result<Self> {
         // SAFETY: no word to wait for: it fails, in one way or another.
@@ -258,13 +263,13 @@ impl Many for Kernels {
         unsafe { libc::syscall(libc::SYS_futex, word.0.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         let entry = |word: &Word| Waitv { value: 0, address: word.0.as_ptr() as u64, flags: FLAGS, reserved: 0 };
         (self, self.0.iter().map(entry).collect())
     }
 
     #[inline(always)]
-    fn take((all, list): &mut Self::Taker<'static>) -> usize {
+    fn take((all, list): &mut Self::Taker) -> usize {
         let timeout = null::<libc::timespec>();
         loop {
             if let Some(index) = all.0.iter().position(Word::take) {
@@ -310,7 +315,7 @@ impl EventFds {
 struct Polled(EventFds);
 
 impl Many for Polled {
-    type Taker<'a> = (&'a Self, Vec<libc::pollfd>);
+    type Taker = (&'static Self, Vec<libc::pollfd>);
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self(EventFds::new(count)?))
@@ -321,13 +326,13 @@ impl Many for Polled {
         self.0.put(index);
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         let entry = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         (self, self.0.0.iter().map(entry).collect())
     }
 
     #[inline(always)]
-    fn take((all, list): &mut Self::Taker<'static>) -> usize {
+    fn take((all, list): &mut Self::Taker) -> usize {
         loop {
             // SAFETY: as many entries, writable.
             unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
@@ -343,7 +348,7 @@ impl Many for Polled {
 struct Epolled(EventFds);
 
 impl Many for Epolled {
-    type Taker<'a> = (&'a Self, OwnedFd);
+    type Taker = (&'static Self, OwnedFd);
 
     fn new(count: usize) -> Result<Self> {
         Ok(Self(EventFds::new(count)?))
@@ -354,7 +359,7 @@ impl Many for Epolled {
         self.0.put(index);
     }
 
-    fn taker(&'static self) -> Self::Taker<'static> {
+    fn taker(&'static self) -> Self::Taker {
         // SAFETY: plain system call.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(fd >= 0, "epoll_create1: {}", last());
@@ -370,7 +375,7 @@ impl Many for Epolled {
     }
 
     #[inline(always)]
-    fn take((all, set): &mut Self::Taker<'static>) -> usize {
+    fn take((all, set): &mut Self::Taker) -> usize {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
         loop {
             // SAFETY: room for one event.
