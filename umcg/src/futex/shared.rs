@@ -121,16 +121,22 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     // Whoever is cut short leaves no sleeper behind that knows these words; and who unwinds must not wait for one.
     let end = started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
     foreign::shielded(|| sleepers.into_iter().for_each(Sleeper::stop));
-    match end {
-        Some(Ok(End::Woken(told))) => match told.checked_sub(words.len()) {
-            None => End::Woken(told),
-            Some(index) if index < words.len() => End::Changed(index),
-            Some(_) => look_now_and_then(many, words, deadline),
-        },
+    let end = match end {
         Some(Ok(end)) => end,
         Some(Err(payload)) => resume_unwind(payload),
-        None => many.disarm().map_or_else(|| look_now_and_then(many, words, deadline), End::Woken),
+        // Those that were started may have told something.
+        None => End::Woken(many.disarm().unwrap_or(failed(words.len()))),
+    };
+    match end {
+        End::Woken(told) if told == failed(words.len()) => look_now_and_then(many, words, deadline),
+        End::Woken(told) if told >= words.len() => End::Changed(told - words.len()),
+        end => end,
     }
+}
+
+/// What a sleeper tells for so many words: the index of one that was woken; behind those, that of one that has changed; behind those, that it could not sleep.
+const fn failed(words: usize) -> usize {
+    2 * words
 }
 
 /// A light worker that waits in the kernel for words of another.
@@ -185,23 +191,31 @@ impl Sleeper {
 
 impl Job {
     fn run(&self) {
-        let told = match sleep(&self.words, Some(&self.stop), u64::MAX) {
+        let slept = sleep(&self.words, Some(&self.stop), u64::MAX);
+        let told = match slept {
             Slept::Woken(at) => self.indices[at],
             Slept::Changed(at) => self.all + self.indices[at],
-            Slept::Failed => 2 * self.all,
+            Slept::Failed => failed(self.all),
             Slept::Stopped | Slept::Late => return,
         };
         // SAFETY: there until `stop` returns.
         let many = unsafe { &*self.many };
-        wait::undisturbed(|served| {
-            if let Claim::Served(Some(claimed)) = many.claim(told as u32) {
-                served.push(claimed);
+        let is_told = wait::undisturbed(|served| match many.claim(told as u32) {
+            Claim::Failed => false,
+            Claim::Served(claimed) => {
+                claimed.into_iter().for_each(|claimed| served.push(claimed));
+                true
             }
         });
+        if let (Slept::Woken(at), false) = (slept, is_told) {
+            // The wait was cut short, or was woken elsewhere: the wake-up is another's.
+            wake(self.words[at].word, 1);
+        }
     }
 }
 
 /// How a sleep in the kernel ended.
+#[derive(Clone, Copy)]
 enum Slept {
     Woken(usize),
     Changed(usize),
@@ -215,8 +229,9 @@ enum Slept {
 /// The calling kernel thread sleeps until a word is woken, or `stop`, a private one, has another value than 0.
 fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
     let until = time::timespec(deadline);
-    let private = stop.map(|stop| in_kernel(stop, 0, WaitFlags::PRIVATE));
-    let list: Vec<_> = words.iter().map(|wait| in_kernel(wait.word, wait.expected, WaitFlags::empty())).chain(private).collect();
+    // Of several that were woken Linux tells the last: so that comes first by which no wake-up is lost.
+    let stops = stop.into_iter().map(|stop| in_kernel(stop, 0, WaitFlags::PRIVATE));
+    let list: Vec<_> = stops.chain(words.iter().map(|wait| in_kernel(wait.word, wait.expected, WaitFlags::empty()))).collect();
     loop {
         let slept = match words {
             [wait] if stop.is_none() => {
@@ -225,8 +240,7 @@ fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
             _ => futex::waitv(&list, WaitvFlags::empty(), until.as_ref(), ClockId::Monotonic),
         };
         match slept {
-            Ok(index) if index < words.len() => return Slept::Woken(index),
-            Ok(_) => return Slept::Stopped,
+            Ok(index) => return index.checked_sub(usize::from(stop.is_some())).map_or(Slept::Stopped, Slept::Woken),
             Err(Errno::TIMEDOUT) => return Slept::Late,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {

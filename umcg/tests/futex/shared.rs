@@ -1,7 +1,10 @@
 //! Words that processes share.
 
 use crate::parties::{Party, take};
+use crate::support::forks::{Forked, fork};
 use crate::support::{child_arguments, child_variable, counter, eventually, over, say};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::thread::futex::Flags;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
@@ -10,39 +13,20 @@ use umcg::futex::{self, Wait, WaitError, WaitMultipleError, WaitSet, shared};
 
 /// Words in memory that a forked process shares; never unmapped.
 fn words(count: usize) -> &'static [AtomicU32] {
-    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    let memory = unsafe { libc::mmap(std::ptr::null_mut(), 4 * count, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    assert_ne!(memory, libc::MAP_FAILED);
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: new memory, wherever there is room.
+    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), 4 * count, access, MapFlags::SHARED) }.unwrap();
+    // SAFETY: so many zeros, which are words, in pages that stay; all who have them have them as atomics.
     unsafe { std::slice::from_raw_parts(memory.cast(), count) }
 }
 
 /// The system call itself.
 fn raw_wait(word: &AtomicU32, expected: u32) {
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, 0) };
+    let _ = rustix::thread::futex::wait(word, Flags::empty(), expected, None);
 }
 
-fn raw_wake(word: &AtomicU32, count: i32) -> i64 {
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count) }
-}
-
-/// A process that does no more than `f`, which allocates nothing.
-fn fork(f: impl FnOnce()) -> i32 {
-    match unsafe { libc::fork() } {
-        0 => {
-            f();
-            unsafe { libc::_exit(0) }
-        }
-        child => {
-            assert!(child > 0);
-            child
-        }
-    }
-}
-
-fn end(child: i32) {
-    let mut status = 0;
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
+fn raw_wake(word: &AtomicU32, count: u32) -> usize {
+    rustix::thread::futex::wake(word, Flags::empty(), count).unwrap()
 }
 
 fn list(words: &[AtomicU32]) -> Vec<Wait<'_>> {
@@ -83,6 +67,7 @@ fn turns_with_another_process() {
                     turn.store(2 * round + 2, Release);
                     raw_wake(turn, 1);
                 }
+                0
             });
             let own = Party::start(number, kind, runtime, || {
                 for round in 0..200 {
@@ -94,7 +79,7 @@ fn turns_with_another_process() {
                 }
             });
             own.join();
-            end(other);
+            other.ends_well();
         }
     });
 }
@@ -117,6 +102,7 @@ fn nothing_is_lost_between_processes() {
                         word.fetch_add(1, Release);
                         raw_wake(word, 1);
                     }
+                    0
                 })
             });
             let all = 2 * EACH as usize + if private > 0 { EACH as usize } else { 0 };
@@ -144,7 +130,7 @@ fn nothing_is_lost_between_processes() {
                 }
             }
             consumers.into_iter().for_each(Party::join);
-            others.into_iter().for_each(end);
+            others.into_iter().for_each(Forked::ends_well);
             assert!(taken.load(Relaxed) == all && words.iter().all(|word| word.load(Relaxed) == 0), "{count}, {private}");
         }
     });
@@ -160,7 +146,7 @@ fn the_index_of_one_that_was_woken() {
                 let waiter = Party::start(number, kind, runtime, move || futex::wait_multiple(&list(words)));
                 eventually("it is woken", || raw_wake(&words[index], 1) == 1);
                 assert_eq!(waiter.join(), Ok(index));
-                assert_eq!(words.iter().map(|word| raw_wake(word, 1)).sum::<i64>(), 0, "it has left");
+                assert_eq!(words.iter().map(|word| raw_wake(word, 1)).sum::<usize>(), 0, "it has left");
             }
         }
     });
@@ -213,7 +199,34 @@ fn waits_that_are_cut() {
             umcg::sleep(Duration::from_millis(2));
             aborted.abort();
             assert!(matches!(aborted.join(), Err(JoinError::Cancelled)));
-            assert_eq!(words.iter().map(|word| raw_wake(word, 9)).sum::<i64>(), 0);
+            assert_eq!(words.iter().map(|word| raw_wake(word, 9)).sum::<usize>(), 0);
+        }
+    });
+}
+
+/// A wake-up for who is cut short in the same moment goes to the next one.
+#[test]
+fn a_wake_up_outlives_who_is_cut() {
+    over("outlives", |runtime, kind| {
+        let words = words(3);
+        for turn in 0..40 {
+            let list = [Wait::shared(&words[0], 0), Wait::shared(&words[1], 0)];
+            let hasty = kind.spawn_on(runtime, move || {
+                if turn % 2 == 0 { shared::wait(&words[0], 0).is_ok() } else { futex::wait_multiple(&list) == Ok(0) }
+            });
+            let stand = |count| eventually("they wait", || shared::requeue(&words[0], &words[0], 0, 9).moved == count);
+            stand(1);
+            let patient = std::thread::spawn(|| shared::wait(&words[0], 0));
+            stand(2);
+            assert_eq!(shared::wake(&words[0], 1), 1);
+            hasty.abort();
+            match hasty.join() {
+                Ok(is_woken) => assert!(is_woken),
+                Err(JoinError::Cancelled) => eventually("the other one is woken", || patient.is_finished()),
+                Err(error) => error.resume_unwind(),
+            }
+            eventually("the other one goes on", || patient.is_finished() || shared::wake(&words[0], 1) == 1);
+            assert_eq!(patient.join().unwrap(), Ok(()));
         }
     });
 }
