@@ -17,7 +17,8 @@
  * An object is named by a pointer, which counts its references: the first that its maker has, and one for each umcg_nt_dup. It lives
  * until all are closed; while somebody waits for it, too, and while a worker or thread that lives owns it in its own name. Who is
  * woken by an operation on an object may close it, though the one that made the call may not have returned. Workers and threads of
- * one process may use an object together, and none in a signal handler.
+ * one process may use an object together, and none in a signal handler. A child after fork(2) has the objects as they were, but its
+ * timers are not armed.
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable", deadlines. A call that need not
  * wait is not cut short. A wait that ended by its deadline, by an alert, or as it was cut short has taken nothing.

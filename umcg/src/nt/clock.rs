@@ -7,6 +7,7 @@
 //! Rejected: that each waiter looks at the time by itself. Where nobody else signals a timer its waiters have no order, and one that wakes at a timer's time, leaves its queues and enters
 //! them again misses what is pulsed meanwhile.
 
+use super::fork;
 use super::object::Object;
 use crate::rt::sync::HoldLock;
 use crate::rt::time;
@@ -57,11 +58,11 @@ struct Clock {
     wheel: Option<Wheel<usize>>,
     /// Until when the thread sleeps.
     sleeps_until: u64,
-    /// In which process it is.
-    process: u32,
+    /// There is a thread, or somebody is starting it.
+    has_thread: bool,
 }
 
-static CLOCK: HoldLock<Clock> = HoldLock::new(Clock { wheel: None, sleeps_until: 0, process: 0 });
+static CLOCK: HoldLock<Clock> = HoldLock::new(Clock { wheel: None, sleeps_until: 0, has_thread: false });
 static ROUSED: AtomicU32 = AtomicU32::new(0);
 
 impl Clock {
@@ -172,15 +173,44 @@ fn catch_up_slow(timer: &Object) {
 
 /// Starts the thread of this process, unless there is one.
 fn start() -> io::Result<()> {
-    let process = std::process::id();
-    if std::mem::replace(&mut CLOCK.lock().process, process) == process {
+    // First, or a child would take the parent's thread for its own.
+    fork::install()?;
+    if std::mem::replace(&mut CLOCK.lock().has_thread, true) {
         return Ok(());
     }
     let started = without_signals(|| std::thread::Builder::new().name("umcg-timers".to_owned()).spawn(run));
     if started.is_err() {
-        CLOCK.lock().process = 0;
+        CLOCK.lock().has_thread = false;
     }
     started.map(drop)
+}
+
+pub(super) fn before_fork() {
+    CLOCK.take();
+}
+
+/// In the child no timer is armed: the object of one may be locked by a thread that the child does not have, and who sets timers would wait for that with all of them.
+///
+/// # Safety
+/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
+pub(super) unsafe fn forked(in_child: bool) {
+    // SAFETY: passed on.
+    let mut clock = unsafe { CLOCK.adopt() };
+    if !in_child {
+        return;
+    }
+    clock.has_thread = false;
+    clock.sleeps_until = 0;
+    if let Some(mut wheel) = clock.wheel.take() {
+        wheel.expire(u64::MAX, &mut |address| {
+            // SAFETY: armed, and so it has a handle (C2).
+            let timer = unsafe { &*ptr::with_exposed_provenance::<Object>(address) };
+            timer.alarm.due.store(u64::MAX, Relaxed);
+            true
+        });
+        // Freeing memory is not for a fork handler.
+        std::mem::forget(wheel);
+    }
 }
 
 /// Calls `f`, which starts a thread, in which no handler of the program's is to run.

@@ -25,10 +25,12 @@
 //! - A wait that ended by its deadline, by an alert or by being cancelled has taken nothing.
 //! - A mutex that a worker or a thread has taken in its own name is abandoned when that one ends; in another's, when [`Mutex::kill`] says so.
 //! - An object lives as long as there is a handle: while somebody waits for it, too.
+//! - A child after `fork` has the objects as they were, but its timers are not armed.
 //!
 //! What has nothing to do with Windows is better served by [`sync`](crate::sync), whose objects are smaller, and whose guards unlock. Not for signal handlers.
 
 mod clock;
+mod fork;
 mod handle;
 mod object;
 mod owner;

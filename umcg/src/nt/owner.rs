@@ -1,5 +1,6 @@
 //! Who owns mutexes, where the caller does not say: workers and threads, by numbers that they get with the first one. What they own at their end is abandoned.
 
+use super::fork;
 use super::handle::{BorrowedHandle, Handle};
 use crate::rt::sync::HoldLock;
 use std::cell::RefCell;
@@ -20,7 +21,20 @@ static NUMBERS: HoldLock<Numbers> = HoldLock::new(Numbers { next: FIRST, free: V
 /// How many numbers rest before one is used again.
 const RESTING: usize = 1024;
 
+pub(super) fn before_fork() {
+    NUMBERS.take();
+}
+
+/// # Safety
+/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
+pub(super) unsafe fn forked() {
+    // SAFETY: passed on.
+    drop(unsafe { NUMBERS.adopt() });
+}
+
 fn take() -> u32 {
+    // Without memory for that a child has to do as well as it can.
+    let _ = fork::install();
     let mut numbers = NUMBERS.lock();
     if numbers.free.len() > RESTING {
         if let Some(number) = numbers.free.pop_front() {

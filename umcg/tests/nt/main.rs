@@ -1,10 +1,8 @@
 //! The objects of NT, by their public interface: workers of both kinds over numbers of servers, workers in blocking scopes, and plain threads, together.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
-
 mod alone;
 mod crowds;
+mod forked;
 mod mutexes;
 #[allow(dead_code, reason = "shared with the tests of synchronisation")]
 #[path = "../sync/parties.rs"]
