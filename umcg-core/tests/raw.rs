@@ -1,10 +1,6 @@
 //! Servers and workers by reference: switches from any kind of worker to any other.
-
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "this test gives and takes the rights to run its workers by hand"
-)]
+//!
+//! - R: who makes a worker, is told of it by an event, or takes it out of READY has the right to run it, and gives that up by putting it there; none is in there twice.
 
 use std::alloc::Layout;
 use std::process::Command;
@@ -24,6 +20,7 @@ static TURNED: AtomicUsize = AtomicUsize::new(0);
 
 /// Once the worker of this word is wholly suspended: anybody may run it.
 unsafe extern "C" fn make_ready(worker: *mut ()) {
+    // SAFETY: the word is that of the worker that has given way. With this the right to run it is READY's (R).
     READY.lock().unwrap().push(unsafe { Worker::from_ptr(worker) });
 }
 
@@ -39,9 +36,11 @@ fn body(me: Worker) {
         let running = Running::here().unwrap();
         assert_eq!(running.worker().into_ptr(), me.into_ptr());
         match next() {
+            // SAFETY: nothing has switched since `here`; `next` is ours to run (R), and `make_ready` passes on the right to run us. All are run by reference only.
             Some(next) if turn % 8 != 0 => unsafe { running.switch_with(next, make_ready, me.into_ptr()) },
             next => {
                 READY.lock().unwrap().extend(next);
+                // SAFETY: nothing has switched since `here`.
                 assert!(unsafe { running.wait(None) });
             }
         }
@@ -51,9 +50,12 @@ fn body(me: Worker) {
 }
 
 unsafe extern "C" fn first_frame(argument: *mut ()) -> ! {
+    // SAFETY: first thing.
     let me = unsafe { Worker::begin(argument) };
+    // SAFETY: once, by itself.
     unsafe { me.run(|| body(me)) };
     ENDED.lock().unwrap().push(me.into_ptr().addr());
+    // SAFETY: nothing switches in between.
     unsafe { Running::here().unwrap().wait(None) };
     unreachable!("it was discarded");
 }
@@ -65,9 +67,11 @@ static ENDED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 fn serve(group: Group, mut left: usize) {
     let server = Server::register(group, 0).unwrap();
     while left > 0 {
+        // SAFETY: the server's own flow, and the worker is ours to run (R).
         let event = server.try_wait().or_else(|| next().map(|worker| unsafe { server.run(worker) }));
         match event {
             Some(Event::Ready(_, worker)) if ENDED.lock().unwrap().contains(&worker.into_ptr().addr()) => {
+                // SAFETY: the right to run it came with the event, and goes nowhere else.
                 unsafe { worker.discard() };
                 left -= 1;
             }
@@ -76,6 +80,7 @@ fn serve(group: Group, mut left: usize) {
             Some(Event::News(..)) | None => {}
         }
     }
+    // SAFETY: once, by its own flow.
     unsafe { server.unregister() };
 }
 
@@ -91,6 +96,7 @@ fn all_kinds_switch_to_each_other() {
             std::thread::spawn(move || {
                 let me = Worker::register(group, id, 0).unwrap();
                 body(me);
+                // SAFETY: it is a thread worker, in its own flow.
                 unsafe { me.unregister() };
             })
         })
@@ -109,6 +115,7 @@ fn all_kinds_switch_to_each_other() {
     serve(group, made);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(TURNED.load(Relaxed), made * TURNS as usize);
+    // SAFETY: made above, once; its server has unregistered, and all of its workers have ended.
     unsafe { group.unmake() };
     // What qemu runs cannot run itself.
     if cfg!(target_arch = "x86_64") && !copy && raw::threads_move() {

@@ -1,11 +1,5 @@
 //! Underlying threads as a user of the crate sees them.
 
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "these tests keep the contract of each call by construction, or break it on purpose"
-)]
-
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -29,6 +23,28 @@ fn me() -> Uth {
     uth::current().unwrap()
 }
 
+/// Goes on with `new`, from the flow of the caller, or one that is not the caller's, which is refused.
+fn switch(old: Uth, new: Uth) -> Result<(), Error> {
+    // SAFETY: the tests take turns, and a uth is in the hands of one of them: nobody else switches to it. No reference into thread-local storage is kept across this.
+    unsafe { uth::switch_to(Some(old), new) }
+}
+
+/// Ends it, whatever it was doing: these own nothing.
+fn delete(uth: Uth) -> Result<(), Error> {
+    // SAFETY: as for `switch`: it is not about to run elsewhere.
+    unsafe { uth::delete(uth) }
+}
+
+fn begin_again(uth: Uth) -> Result<(), Error> {
+    // SAFETY: as for `delete`.
+    unsafe { uth::reinit(uth, back_and_forth, null_mut()) }
+}
+
+fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
+    // SAFETY: as for `switch`; nothing that is called so switches.
+    unsafe { uth::inspect(uth, f) }
+}
+
 fn number(uth: Uth) -> usize {
     uth.arg() as usize
 }
@@ -38,8 +54,9 @@ static FINISHED: AtomicUsize = AtomicUsize::new(0);
 /// Switches back to the native flow `arg` times, then returns.
 extern "C-unwind" fn back_and_forth(arg: *mut c_void) {
     for _ in 0..arg as usize {
+        // SAFETY: `with_native` has put it there.
         let native = unsafe { Uth::from_ptr(NATIVE.load(Relaxed) as *mut c_void) };
-        unsafe { uth::switch_to(Some(me()), native.unwrap()) }.unwrap();
+        switch(me(), native.unwrap()).unwrap();
     }
     FINISHED.fetch_add(1, Relaxed);
 }
@@ -64,18 +81,18 @@ fn a_uth_runs_waits_and_finishes() {
             assert_eq!(number(u), 3);
             let before = FINISHED.load(Relaxed);
             for _ in 0..3 {
-                unsafe { uth::switch_to(Some(native), u) }.unwrap();
+                switch(native, u).unwrap();
                 assert_eq!(FINISHED.load(Relaxed), before);
             }
-            unsafe { uth::switch_to(Some(native), u) }.unwrap();
+            switch(native, u).unwrap();
             assert_eq!(FINISHED.load(Relaxed), before + 1);
-            assert_eq!(unsafe { uth::switch_to(Some(native), u) }, Err(Error::Finished));
-            unsafe { uth::reinit(u, back_and_forth, null_mut()) }.unwrap();
-            unsafe { uth::switch_to(Some(native), u) }.unwrap();
+            assert_eq!(switch(native, u), Err(Error::Finished));
+            begin_again(u).unwrap();
+            switch(native, u).unwrap();
             assert_eq!(FINISHED.load(Relaxed), before + 2);
-            unsafe { uth::delete(u) }.unwrap();
-            assert_eq!(unsafe { uth::delete(u) }, Err(Error::Deleted));
-            assert_eq!(unsafe { uth::switch_to(Some(native), u) }, Err(Error::Deleted));
+            delete(u).unwrap();
+            assert_eq!(delete(u), Err(Error::Deleted));
+            assert_eq!(switch(native, u), Err(Error::Deleted));
         });
     }
 }
@@ -88,9 +105,9 @@ fn recycled_uths_run_afresh() {
             for round in 0..100 {
                 let u = uth::create(back_and_forth, null_mut()).unwrap();
                 if round % 3 != 0 {
-                    unsafe { uth::switch_to(Some(native), u) }.unwrap();
+                    switch(native, u).unwrap();
                 }
-                unsafe { uth::delete(u) }.unwrap();
+                delete(u).unwrap();
             }
             assert_eq!(FINISHED.load(Relaxed), before + 66);
         });
@@ -108,23 +125,23 @@ fn misuse_is_refused() {
         let rank = uth::vpid().unwrap();
         assert_eq!(uth::current_on(rank), Some(native));
         std::thread::scope(|scope| scope.spawn(|| assert_eq!(uth::vp_init(Some(rank)), Err(Error::RankTaken))).join().unwrap());
-        assert_eq!(unsafe { uth::switch_to(Some(native), native) }, Err(Error::Running));
-        assert_eq!(unsafe { uth::delete(native) }, Err(Error::Native));
-        assert_eq!(unsafe { uth::reinit(native, back_and_forth, null_mut()) }, Err(Error::Native));
+        assert_eq!(switch(native, native), Err(Error::Running));
+        assert_eq!(delete(native), Err(Error::Native));
+        assert_eq!(begin_again(native), Err(Error::Native));
         let a = uth::create(back_and_forth, null_mut()).unwrap();
         let b = uth::create(back_and_forth, null_mut()).unwrap();
-        unsafe { uth::switch_to(Some(native), a) }.unwrap();
-        assert_eq!(unsafe { uth::switch_to(Some(a), b) }, Err(Error::NotCurrent));
-        assert_eq!(unsafe { uth::switch_to(Some(b), a) }, Err(Error::NotCurrent));
-        unsafe { uth::delete(a) }.unwrap();
-        unsafe { uth::delete(b) }.unwrap();
+        switch(native, a).unwrap();
+        assert_eq!(switch(a, b), Err(Error::NotCurrent));
+        assert_eq!(switch(b, a), Err(Error::NotCurrent));
+        delete(a).unwrap();
+        delete(b).unwrap();
         let big = uth::Attr { stack_size: 1 << 40, name: "" };
         assert!(matches!(uth::create_with(&big, back_and_forth, null_mut()), Err(Error::Stack(_))));
     });
     if cfg!(feature = "portable") {
         let sjlj = on_vp(Method::Sjlj, || uth::create(back_and_forth, null_mut()).unwrap());
         with_native(Method::Asm, |native| {
-            assert_eq!(unsafe { uth::switch_to(Some(native), sjlj) }, Err(Error::MethodMismatch));
+            assert_eq!(switch(native, sjlj), Err(Error::MethodMismatch));
         });
     }
 }
@@ -134,17 +151,17 @@ fn a_uth_goes_on_on_another_vp() {
     for &method in methods() {
         let u = with_native(method, |native| {
             let u = uth::create(back_and_forth, 2 as *mut c_void).unwrap();
-            unsafe { uth::switch_to(Some(native), u) }.unwrap();
+            switch(native, u).unwrap();
             u
         });
         for finishes in [0, 1] {
             with_native(method, |native| {
                 let before = FINISHED.load(Relaxed);
-                unsafe { uth::switch_to(Some(native), u) }.unwrap();
+                switch(native, u).unwrap();
                 assert_eq!(FINISHED.load(Relaxed), before + finishes);
             });
         }
-        unsafe { uth::delete(u) }.unwrap();
+        delete(u).unwrap();
     }
 }
 
@@ -163,11 +180,11 @@ fn names_and_high_water() {
         let u = u.unwrap();
         assert_eq!(u.name(), "a rather long name, cut");
         let fresh = u.stack_high_water().unwrap();
-        unsafe { uth::switch_to(Some(native), u) }.unwrap();
+        switch(native, u).unwrap();
         let used = u.stack_high_water().unwrap();
         assert!(fresh < used && (20 << 10..64 << 10).contains(&used), "{fresh} {used}");
         assert_eq!(native.stack_high_water(), None);
-        unsafe { uth::delete(u) }.unwrap();
+        delete(u).unwrap();
     });
 }
 
@@ -180,12 +197,12 @@ fn a_suspended_uth_can_be_looked_at() {
     }
     with_native(Method::Asm, |native| {
         let u = uth::create(a_function_to_be_found, null_mut::<c_void>().wrapping_byte_add(1)).unwrap();
-        unsafe { uth::switch_to(Some(native), u) }.unwrap();
+        switch(native, u).unwrap();
         let mut trace = String::new();
-        unsafe { uth::inspect(u, &mut || trace = std::backtrace::Backtrace::force_capture().to_string()) }.unwrap();
+        inspect(u, &mut || trace = std::backtrace::Backtrace::force_capture().to_string()).unwrap();
         assert!(trace.contains("a_function_to_be_found"), "{trace}");
-        unsafe { uth::switch_to(Some(native), u) }.unwrap();
-        assert_eq!(unsafe { uth::inspect(u, &mut || ()) }, Err(Error::Finished));
-        unsafe { uth::delete(u) }.unwrap();
+        switch(native, u).unwrap();
+        assert_eq!(inspect(u, &mut || ()), Err(Error::Finished));
+        delete(u).unwrap();
     });
 }
