@@ -67,7 +67,7 @@ void umcg_nt_close(umcg_nt_t *object);
  * If alert is not NULL it is an event that ends the wait, too: when it is set, and no objects are to be had, it is taken, and *index
  * is count.
  *
- * index may be NULL. With UMCG_POLL as the deadline it does not wait.
+ * index may be NULL. With UMCG_POLL as the deadline it only looks, and does not switch.
  *
  * Fails with EOWNERDEAD: as above, an object was taken, or all were, and *index is stored, but it is a mutex, or one of them is,
  * whose owner ended, or was killed, while it had it; ETIMEDOUT; ECANCELED; EINVAL: the list is NULL and count is not 0, an object is

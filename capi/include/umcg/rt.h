@@ -18,8 +18,8 @@
  * place before it returns. "Anywhere" means any thread or worker, but no signal handler; a plain thread sleeps where a worker
  * would switch. Functions that can fail return -1, or NULL, and set errno.
  *
- * Times are nanoseconds of CLOCK_MONOTONIC. As a deadline UMCG_NO_TIMEOUT means never, and UMCG_POLL, like every time that
- * has passed, do not wait. Waits with a deadline fail with ETIMEDOUT once it has passed.
+ * Times are nanoseconds of CLOCK_MONOTONIC. As a deadline UMCG_NO_TIMEOUT means never. With UMCG_POLL, as with every time that
+ * has passed, a call does not wait, but may let others run once. Waits with a deadline fail with ETIMEDOUT once it has passed.
  */
 #ifndef UMCG_RT_H
 #define UMCG_RT_H

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 const REASON: &&str = &"nt";
 
+/// In place of a deadline: not to wait.
+const LOOK: u64 = 0;
+
 /// So many places need no memory but the stack.
 const FEW: usize = 8;
 
@@ -93,12 +96,12 @@ impl<'a> Wait<'a> {
         self.wait_until(u64::MAX)
     }
 
-    /// Waits until `deadline` at most. If that has passed it takes what is there, and does not wait.
+    /// Waits until `deadline` at most. If that has passed it takes what is there; if there is nothing it lets others run once.
     ///
     /// # Errors
     /// [`WaitError`].
     pub fn wait_deadline(&self, deadline: Instant) -> Result<Woken, WaitError> {
-        self.wait_until(time::nanos(deadline))
+        self.wait_until(time::nanos(deadline).max(LOOK + 1))
     }
 
     /// Waits for `timeout` at most.
@@ -114,10 +117,10 @@ impl<'a> Wait<'a> {
     /// # Errors
     /// [`WaitError`].
     pub fn try_wait(&self) -> Result<Woken, WaitError> {
-        self.wait_until(0)
+        self.wait_until(LOOK)
     }
 
-    /// [`Wait::wait_deadline`] in nanoseconds.
+    /// [`Wait::wait_deadline`] in nanoseconds; [`LOOK`] is no deadline.
     pub(crate) fn wait_until(&self, deadline: u64) -> Result<Woken, WaitError> {
         if self.alert.is_some_and(|alert| !alert.is_event()) {
             return Err(WaitError::Invalid);
@@ -155,12 +158,13 @@ struct Asked<'a> {
     owner: usize,
 }
 
-fn has_passed(deadline: u64) -> bool {
-    deadline == 0 || (deadline != u64::MAX && time::now() >= deadline)
-}
-
 fn woken(index: usize, how: usize) -> Woken {
     if how == TAKEN_ABANDONED { Woken::Abandoned(index) } else { Woken::Object(index) }
+}
+
+/// Who only looks has none.
+fn alarm(deadline: u64) -> u64 {
+    if deadline == LOOK { u64::MAX } else { deadline }
 }
 
 impl Asked<'_> {
@@ -172,7 +176,7 @@ impl Asked<'_> {
     fn one(&self, object: &Object, deadline: u64) -> Result<Woken, WaitError> {
         let how = object
             .try_take(self.owner)
-            .or_else(|| if has_passed(deadline) { None } else { object.take(self.owner, REASON, deadline) });
+            .or_else(|| if deadline == LOOK { None } else { object.take(self.owner, REASON, deadline) });
         Ok(woken(0, how.ok_or(WaitError::TimedOut)?))
     }
 
@@ -191,12 +195,10 @@ impl Asked<'_> {
 
     fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
         let set = AnyOf { asked: self, places };
-        let deadline = if has_passed(deadline) { 0 } else { deadline };
         let enter = |waiter: &Waiter, served: &mut ClaimedList| {
             engine::enter_all(&set, 0, waiter, served) && self.stays(waiter, deadline)
         };
-        let alarm = if deadline == 0 { u64::MAX } else { deadline };
-        match wait::many(REASON, alarm, enter, |served| engine::leave_all(&set, served)) {
+        match wait::many(REASON, alarm(deadline), enter, |served| engine::leave_all(&set, served)) {
             End::Served(index) if index < self.objects.len() => Ok(woken(index, places[index].note.get())),
             ended => self.without(ended),
         }
@@ -204,7 +206,7 @@ impl Asked<'_> {
 
     /// Whether the caller waits, having entered all queues. If not it has claimed itself for nothing.
     fn stays(&self, waiter: &Waiter, deadline: u64) -> bool {
-        deadline > 0 || !waiter.claim_itself(self.nothing())
+        deadline != LOOK || !waiter.claim_itself(self.nothing())
     }
 
     fn without(&self, ended: End) -> Result<Woken, WaitError> {
@@ -229,8 +231,7 @@ impl Asked<'_> {
     }
 
     fn wait_for_all(&self, set: &Set<'_>, deadline: u64) -> End {
-        let deadline = if has_passed(deadline) { 0 } else { deadline };
-        if deadline == 0 && self.alert.is_none() {
+        if deadline == LOOK && self.alert.is_none() {
             return End::Late;
         }
         let place = Place::new();
@@ -245,7 +246,7 @@ impl Asked<'_> {
                 alert.leave(&place, served);
             }
         };
-        wait::many(REASON, if deadline == 0 { u64::MAX } else { deadline }, enter, leave)
+        wait::many(REASON, alarm(deadline), enter, leave)
     }
 
     /// Whether the caller has claimed itself for it.

@@ -1,8 +1,13 @@
 //! What each operation does where nobody waits: by a worker and by a thread.
 
 use crate::parties::{SORTS, everywhere};
+use crate::support::{KINDS, with};
 use crate::{LATE, TAKEN, id, poll};
-use umcg::nt::{Event, Mutex, NotOwner, OutOfRange, Owned, Semaphore, Wait, WaitError, Woken};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use umcg::Runtime;
+use umcg::nt::{BorrowedHandle, Event, Mutex, NotOwner, OutOfRange, Owned, Semaphore, Wait, WaitError, Woken};
 
 fn alone(name: &'static str, test: fn()) {
     everywhere(name, |place| SORTS.into_iter().for_each(|sort| place.start(sort, test).join()));
@@ -124,4 +129,31 @@ fn lists() {
         assert_eq!(Wait::all(&all).owner(id(5)).try_wait(), Ok(Woken::Abandoned(0)));
         assert_eq!(mutexes.each_ref().map(Mutex::owned), [Owned::By(id(5), 5), Owned::By(id(5), 1)]);
     });
+}
+
+/// A worker that asks again and again with a deadline that has passed does not starve the others of its server.
+#[test]
+fn passed_deadlines_let_others_run() {
+    let (event, other) = (Event::auto(false), Semaphore::new(0, 1).unwrap());
+    type Ask = fn(&[BorrowedHandle<'_>; 2]) -> Result<Woken, WaitError>;
+    let asks: [Ask; 3] = [
+        |both| Wait::any(&both[..1]).wait_deadline(Instant::now()),
+        |both| Wait::any(both).wait_timeout(Duration::ZERO),
+        |both| Wait::all(both).wait_deadline(Instant::now()),
+    ];
+    for (kind, ask) in KINDS.into_iter().flat_map(|kind| asks.map(|ask| (kind, ask))) {
+        let (event, other) = (event.clone(), other.clone());
+        with("passed deadlines", 1, Runtime::builder().preemption(None), move |runtime| {
+            kind.run(runtime, move || {
+                let has_run = Arc::new(AtomicBool::new(false));
+                let theirs = has_run.clone();
+                let worker = kind.spawn(move || theirs.store(true, Relaxed));
+                assert!((0..1000).any(|_| {
+                    assert_eq!(ask(&[event.as_handle(), other.as_handle()]), LATE);
+                    has_run.load(Relaxed)
+                }));
+                worker.join().unwrap();
+            });
+        });
+    }
 }
