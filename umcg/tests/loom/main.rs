@@ -1,0 +1,157 @@
+//! Models of the protocols under loom: the real sources, in two or three threads, under all of their interleavings up to some preemptions, and with all that a load may see by the memory
+//! model of C11. The models under shuttle (`tests/model`) have more threads and more steps; but to them an ordering is as good as any other.
+//!
+//! `ci/models.sh` runs them, first with orderings weakened in a copy of the sources: each has to be found. By hand:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test --release -p umcg --test loom
+//! ```
+//!
+//! `LOOM_MAX_PREEMPTIONS` is how many preemptions an interleaving has; 2 where not given. `LOOM_LOCATION=1` has a failure say where the accesses were. The first failure ends the process.
+//!
+//! The sources are compiled as they are. What they import from `std` they find in this crate, which is `std` to itself: its atomics and cells are the checker's (`shim`), all else is that of the
+//! standard library. So each cell of a waiter, a place, a queue is checked for races, besides the atomics.
+#![cfg(loom)]
+#![allow(
+    missing_docs,
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    hidden_glob_reexports,
+    private_interfaces,
+    dropping_copy_types,
+    reason = "the sources are a part of the library, and not all of them is used here"
+)]
+
+extern crate std as real;
+// What the sources call by these names they find here.
+extern crate self as rustix;
+extern crate self as std;
+extern crate self as umcg_core;
+
+pub use real::*;
+
+mod rt;
+mod semaphore;
+mod shim;
+mod system;
+
+/// For `std::cell`.
+pub mod cell {
+    pub(crate) use crate::shim::cell::*;
+}
+
+/// For `rustix::io`.
+pub mod io {
+    pub use crate::system::Errno;
+}
+
+/// For `rustix::thread`.
+pub mod thread {
+    pub use crate::system::{Timespec, futex};
+}
+
+#[path = "../../src/select"]
+mod select {
+    pub(crate) mod engine;
+    pub(crate) mod operation;
+    pub(crate) mod set;
+}
+
+/// The library's, and `std::sync`.
+#[path = "../../src/sync"]
+pub mod sync {
+    pub(crate) mod any;
+    pub(crate) mod condvar;
+    pub(crate) mod event;
+    pub(crate) mod joint;
+    pub(crate) mod mutex;
+    pub(crate) mod objects;
+    pub(crate) mod rwlock;
+    pub(crate) mod semaphore;
+    pub(crate) mod word;
+    pub(crate) use any::any;
+    pub(crate) use mutex::Mutex;
+    pub(crate) use semaphore::Semaphore;
+
+    static JOINT_LOCK: crate::rt::spin::Spin<()> = crate::rt::spin::Spin::new(());
+
+    fn joint_lock() -> &'static crate::rt::spin::Spin<()> {
+        &JOINT_LOCK
+    }
+
+    /// For `std::sync::atomic`.
+    pub mod atomic {
+        pub(crate) use crate::shim::atomic::*;
+    }
+    pub use real::sync::Arc;
+}
+
+/// Explores a model in which nobody revokes a wait.
+fn check(model: fn()) {
+    explore(model, false);
+}
+
+/// Explores a model in which somebody does.
+fn check_with_heavy(model: fn()) {
+    explore(model, true);
+}
+
+fn explore(model: fn(), has_heavy: bool) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 10_000;
+    rt::sync::set_heavy(has_heavy);
+    end_at_the_first_failure();
+    let begun = real::time::Instant::now();
+    let count = real::sync::Arc::new(real::sync::atomic::AtomicU64::new(0));
+    let counter = count.clone();
+    builder.check(move || {
+        counter.fetch_add(1, sync::atomic::Ordering::Relaxed);
+        shim::pool::begin();
+        system::begin();
+        model();
+        LEAKED.with(|leaked| leaked.borrow_mut().clear());
+    });
+    eprintln!("{} executions in {} ms", count.load(sync::atomic::Ordering::Relaxed), begun.elapsed().as_millis());
+}
+
+/// What is left of an execution that has failed cannot be taken apart: its threads are in the midst of something.
+fn end_at_the_first_failure() {
+    static IS_SET: real::sync::Once = real::sync::Once::new();
+    IS_SET.call_once(|| {
+        let print = real::panic::take_hook();
+        real::panic::set_hook(Box::new(move |panic| {
+            print(panic);
+            real::process::exit(1);
+        }));
+    });
+}
+
+thread_local! {
+    static LEAKED: real::cell::RefCell<Vec<Box<dyn real::any::Any>>> = const { real::cell::RefCell::new(Vec::new()) };
+}
+
+/// A value that lives to the end of the execution, when all other threads have ended.
+fn leak<T: 'static>(value: T) -> &'static T {
+    let value = Box::new(value);
+    // SAFETY: the box stays in the list until nobody has the reference any more.
+    let reference = unsafe { &*real::ptr::from_ref(&*value) };
+    LEAKED.with(|leaked| leaked.borrow_mut().push(value));
+    reference
+}
+
+/// Another party, which is a worker or a plain thread.
+fn party<R: 'static>(is_worker: bool, f: impl FnOnce() -> R + 'static) -> (&'static rt::task::Task, loom::thread::JoinHandle<R>) {
+    let task = rt::task::make(is_worker);
+    let body = move || {
+        rt::task::enter(task);
+        f()
+    };
+    (task, loom::thread::spawn(body))
+}
+
+/// The first thread is a party, too.
+fn be(is_worker: bool) {
+    rt::task::enter(rt::task::make(is_worker));
+}

@@ -1,0 +1,53 @@
+//! The names of the library's `rt::sync`, as the checker has them.
+
+pub(crate) use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use real::cell::Cell;
+
+thread_local! {
+    static HAS_HEAVY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether somebody calls [`heavy`] in this model.
+pub(crate) fn set_heavy(has_heavy: bool) {
+    HAS_HEAVY.set(has_heavy);
+}
+
+/// A membarrier has every thread pass a sequentially consistent fence, wherever it is just then. The checker knows no such thing; so both sides pass one themselves where the sources say that the
+/// other may come. That is as much as a membarrier gives between the two, and no less: what needs the pairing is explored as it is. But it is more besides, as a fence also releases and
+/// acquires, and two that are light do not order each other in truth. Therefore this is nothing at all in a model in which nobody calls `heavy`, and orderings that a fence
+/// could stand in for are checked there.
+pub(crate) fn light() {
+    if HAS_HEAVY.get() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// As [`light`].
+pub(crate) fn heavy() {
+    assert!(HAS_HEAVY.get(), "the model does not say that it has a heavy side");
+    fence(Ordering::SeqCst);
+}
+
+/// Nobody is preempted here.
+pub(crate) struct Hold;
+
+impl Hold {
+    pub(crate) fn begin() -> Hold {
+        Hold
+    }
+}
+
+/// So that no time goes into looking.
+pub(crate) fn is_alone() -> bool {
+    true
+}
+
+/// Others have to go on before this thread does: a turn in vain is explored once.
+pub(crate) fn spin() {
+    loom::thread::yield_now();
+}
+
+/// As [`spin`].
+pub(crate) fn give_way() {
+    loom::thread::yield_now();
+}

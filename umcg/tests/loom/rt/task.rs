@@ -1,0 +1,83 @@
+//! What waits: a thread of the checker's that is a worker, or a plain one.
+
+use super::runnable::Runnable;
+use super::sync::{AtomicBool, AtomicU32};
+use super::wait::Waiter;
+use crate::shim::atomic::AtomicPtr;
+use crate::shim::cell::Cell;
+use loom::thread::{self, Thread};
+use real::cell::{Cell as Plain, OnceCell};
+
+pub(crate) struct Task {
+    pub(crate) state: AtomicU32,
+    pub(crate) cancel: AtomicU32,
+    pub(crate) waiter: AtomicPtr<Waiter>,
+    pub(crate) left: AtomicU32,
+    pub(crate) asleep: AtomicU32,
+    pub(crate) interrupted: AtomicBool,
+    pub(crate) patience: AtomicU32,
+    is_worker: bool,
+    /// How often its context was saved. Who runs it reads that, and races with the saving if nothing orders the two: it is for the protocols to do that.
+    context: Cell<u32>,
+    runs: Plain<bool>,
+    thread: OnceCell<Thread>,
+}
+
+// SAFETY: the checker runs one thread at a time.
+unsafe impl Sync for Task {}
+
+loom::thread_local! {
+    static CURRENT: Plain<Option<&'static Task>> = Plain::new(None);
+}
+
+/// Makes a task; `enter` says that the calling thread is it.
+pub(crate) fn make(is_worker: bool) -> &'static Task {
+    crate::leak(Task {
+        state: AtomicU32::new(super::park::EMPTY),
+        cancel: AtomicU32::new(0),
+        waiter: AtomicPtr::null(),
+        left: AtomicU32::new(0),
+        asleep: AtomicU32::new(0),
+        interrupted: AtomicBool::new(false),
+        patience: AtomicU32::new(0),
+        is_worker,
+        context: Cell::new(0),
+        runs: Plain::new(true),
+        thread: OnceCell::new(),
+    })
+}
+
+pub(crate) fn enter(task: &'static Task) {
+    assert!(task.thread.set(thread::current()).is_ok());
+    CURRENT.with(|current| current.set(Some(task)));
+}
+
+pub(crate) fn current() -> &'static Task {
+    CURRENT.with(Plain::get).expect("a thread without a task")
+}
+
+pub(crate) fn current_worker() -> Option<&'static Task> {
+    CURRENT.with(Plain::get).filter(|task| task.is_worker)
+}
+
+impl Task {
+    pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
+
+    /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on when that right is used.
+    pub(crate) fn suspend(&'static self, step: impl FnOnce(Runnable)) {
+        self.context.set(self.context.get() + 1);
+        self.runs.set(false);
+        // SAFETY: it has just been taken off: that is the right to run it.
+        step(unsafe { Runnable::new(self) });
+        while !self.runs.get() {
+            thread::park();
+        }
+    }
+
+    /// The right to run it is used, once. It sees what the caller has done, as it goes on where that one is; not the other way round.
+    pub(crate) fn run(&self) {
+        self.context.get();
+        assert!(!self.runs.replace(true), "run before its context was saved, or twice");
+        self.thread.get().expect("a thread of its own").unpark();
+    }
+}

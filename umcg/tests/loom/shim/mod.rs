@@ -1,0 +1,5 @@
+//! What the sources find where they say `std`: atomics and cells of the checker's.
+
+pub(crate) mod atomic;
+pub(crate) mod cell;
+pub(crate) mod pool;

@@ -1,0 +1,82 @@
+//! What of the checker's stands behind the atomics and cells of the sources. An atomic of loom's is made by a call, and everything else has to come after that; the
+//! sources make theirs by constants, in statics and in frames, wherever they like. So an execution begins with a stock of them, made before there is a second thread,
+//! and an atomic or cell takes one when it is first used.
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::AtomicU64;
+use real::cell::{Cell, RefCell};
+use real::rc::Rc;
+
+/// How many there are of each.
+const STOCK: usize = 40;
+
+struct Pool {
+    /// Of this execution: an object that is bound to another one's, as a static is, begins anew.
+    execution: u32,
+    atomics: Vec<AtomicU64>,
+    cells: Vec<UnsafeCell<()>>,
+    atomics_used: Cell<u32>,
+    cells_used: Cell<u32>,
+}
+
+thread_local! {
+    // All threads of a model are run by one of the kernel's.
+    static POOL: RefCell<Option<Rc<Pool>>> = const { RefCell::new(None) };
+}
+
+/// At the beginning of an execution, before it has other threads.
+pub(crate) fn begin() {
+    POOL.with(|pool| {
+        let mut pool = pool.borrow_mut();
+        *pool = Some(Rc::new(Pool {
+            execution: pool.as_ref().map_or(1, |pool| pool.execution + 1),
+            atomics: (0..STOCK).map(|_| AtomicU64::new(0)).collect(),
+            cells: (0..2 * STOCK).map(|_| UnsafeCell::new(())).collect(),
+            atomics_used: Cell::new(0),
+            cells_used: Cell::new(0),
+        }));
+    });
+}
+
+/// Which of the stock stands behind an object: in which execution, and its index.
+pub(super) struct Slot(Cell<(u32, u32)>);
+
+impl Slot {
+    pub(super) const fn new() -> Slot {
+        Slot(Cell::new((0, 0)))
+    }
+
+    fn index(&self, pool: &Pool, used: &Cell<u32>) -> usize {
+        let (execution, index) = self.0.get();
+        if execution == pool.execution {
+            return index as usize;
+        }
+        let index = used.replace(used.get() + 1);
+        self.0.set((pool.execution, index));
+        index as usize
+    }
+
+    /// Calls `f` with the atomic behind this one. It holds 0 at first.
+    pub(super) fn atomic<R>(&self, f: impl FnOnce(&AtomicU64) -> R) -> R {
+        let pool = current();
+        let index = self.index(&pool, &pool.atomics_used);
+        f(pool.atomics.get(index).expect("the model uses too many atomics"))
+    }
+
+    /// Says that this one is read, or written: fails if that is a race.
+    pub(super) fn access(&self, writes: bool) {
+        let pool = current();
+        let index = self.index(&pool, &pool.cells_used);
+        let cell = pool.cells.get(index).expect("the model uses too many cells");
+        if writes { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
+    }
+
+    /// Whether anybody has used it in this execution.
+    pub(super) fn is_used(&self) -> bool {
+        self.0.get().0 == current().execution
+    }
+}
+
+fn current() -> Rc<Pool> {
+    POOL.with(|pool| pool.borrow().clone()).expect("an atomic or cell is used outside of a model")
+}
