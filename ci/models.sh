@@ -177,7 +177,7 @@ plant_in umcg umcg/src/sync/semaphore.rs semaphore::
 planted "a wakeup that is saved though somebody waits" \
     's/let nobody_to_tell = .*;/let nobody_to_tell = true;/'
 planted "a wakeup that who comes can take from who waits" \
-    's/word \& CLOSED == 0 \&\& word \& (WAITERS | BARGING) != WAITERS \&\& word/word \& CLOSED == 0 \&\& word/; s/\*word -= wanted as u64 \& COUNT;//'
+    's/word \& CLOSED == 0 \&\& (word \& WAITERS == 0 || self.is_barging) \&\& word/word \& CLOSED == 0 \&\& word/; s/\*word -= wanted as u64 \& COUNT;//'
 planted "a lock that two have" \
     's/if word \& LOCKED == 0 \&\& self.word.compare_exchange_weak/if self.word.compare_exchange_weak/'
 planted "one that goes from the front, and leaves the others waiting" \
@@ -252,6 +252,8 @@ planted "an event that is set though somebody waits" \
 plant_in umcg umcg/src/sync/condvar.rs condvar::
 planted "one that unlocks before it waits" \
     '/unsafe fn wait_raw/,/^    }/ { s/let relock = Relock(mutex);/&\n        wait::undisturbed(|served| unsafe { mutex.unlock_by(served) });/; s/unsafe { mutex.unlock_by(served) };$/let _ = \&served;/ }'
+planted "a wait that unwinds, and has not the mutex" \
+    '/unsafe fn wait_raw/,/^    }/ { s/let relock = Relock(mutex);//; s/drop(relock);/mutex.lock();/ }'
 
 plant_in umcg umcg/src/sync/joint.rs joint::
 planted "a joint wait that takes from some" \

@@ -116,3 +116,40 @@ fn late_ones_have_the_mutex() {
         assert_eq!(*shared.value.lock() + taken, 1);
     });
 }
+
+/// Who is cut short has the mutex when it unwinds, as its guard says, though others want it; and takes no notification with it.
+fn unwound(is_notified: bool) {
+    let shared = Shared::new();
+    let (asked, cut) = party(true, move || {
+        let mut value = shared.value.lock();
+        let is_cut = cancel::unwinding(|| shared.changed.wait_until(&mut value, u64::MAX)).is_none();
+        shared.alone();
+        *value += 1;
+        is_cut
+    });
+    while !format!("{:?}", shared.changed).contains("waiters: 1") {
+        thread::yield_now();
+    }
+    let others = (0..2).map(|_| {
+        let other = || {
+            let mut value = shared.value.lock();
+            shared.alone();
+            *value += 1;
+        };
+        party(true, other).1
+    });
+    let others: Vec<_> = others.collect();
+    let notifier = is_notified.then(|| party(true, || shared.changed.notify_one()).1);
+    let end = thread::spawn(move || cancel::ask(asked));
+    let was_told = notifier.is_some_and(|notifier| notifier.join().unwrap());
+    assert_eq!(cut.join().unwrap(), !was_told);
+    others.into_iter().chain([end]).for_each(|party| party.join().unwrap());
+    assert_eq!(*shared.value.lock(), 3);
+    assert!(!shared.changed.notify_one());
+}
+
+#[test]
+fn who_unwinds_has_the_mutex() {
+    check(|| unwound(false));
+    check(|| unwound(true));
+}

@@ -19,10 +19,22 @@ pub(crate) mod time;
 #[path = "../../../src/rt/wait.rs"]
 pub(crate) mod wait;
 
-/// Cancellation: what the unwinding would be is a note.
+/// Cancellation: what the unwinding would be is a note, but where a model asks for it.
 pub(crate) mod cancel {
-    use super::task::Task;
+    use super::task::{self, Task};
     use shuttle::sync::atomic::Ordering::Relaxed;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    struct Cut;
+
+    /// Calls `f`; none if it was left by unwinding, which it is if its worker is asked to end.
+    pub(crate) fn unwinding<R>(f: impl FnOnce() -> R) -> Option<R> {
+        let task = task::current();
+        task.unwinds.store(true, Relaxed);
+        let result = catch_unwind(AssertUnwindSafe(f));
+        task.unwinds.store(false, Relaxed);
+        result.map_err(|payload| if !payload.is::<Cut>() { resume_unwind(payload) }).ok()
+    }
 
     pub(crate) fn is_asked(task: &Task) -> bool {
         task.cancel.load(Relaxed) != 0
@@ -36,6 +48,9 @@ pub(crate) mod cancel {
 
     pub(crate) fn unwind(task: &Task) {
         task.noticed.store(true, Relaxed);
+        if task.unwinds.swap(false, Relaxed) {
+            resume_unwind(Box::new(Cut));
+        }
     }
 
     pub(crate) fn may_be_cut(_: &Task) -> bool {
@@ -43,7 +58,7 @@ pub(crate) mod cancel {
     }
 
     pub(crate) fn checkpoint() {
-        check(super::task::current());
+        check(task::current());
     }
 
     pub(crate) fn ask(task: &'static Task) {

@@ -3,7 +3,7 @@
 use super::runnable::Runnable;
 use super::wait::Waiter;
 use shuttle::sync::atomic::{AtomicPtr, AtomicU32};
-use shuttle::sync::{Condvar, Mutex};
+use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -11,6 +11,8 @@ pub(crate) struct Task {
     pub(crate) state: AtomicU32,
     pub(crate) cancel: AtomicU32,
     pub(crate) noticed: AtomicBool,
+    /// It unwinds, rather than to notice that it was asked to end.
+    pub(crate) unwinds: AtomicBool,
     pub(crate) waiter: AtomicPtr<Waiter>,
     pub(crate) left: AtomicU32,
     pub(crate) asleep: AtomicU32,
@@ -33,6 +35,7 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         state: AtomicU32::new(super::park::EMPTY),
         cancel: AtomicU32::new(0),
         noticed: AtomicBool::new(false),
+        unwinds: AtomicBool::new(false),
         waiter: AtomicPtr::new(std::ptr::null_mut()),
         left: AtomicU32::new(0),
         asleep: AtomicU32::new(0),
@@ -58,24 +61,29 @@ pub(crate) fn current_worker() -> Option<&'static Task> {
 }
 
 impl Task {
+    /// A worker that stops while it unwinds makes the checker's thread one that panics, and all of its locks look poisoned.
+    fn runs(&self) -> MutexGuard<'_, bool> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
 
     /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on when that right is used.
     pub(crate) fn suspend(&'static self, step: impl FnOnce(Runnable)) {
-        *self.runs.lock().unwrap() = false;
+        *self.runs() = false;
         assert!(!self.saved.swap(true, Relaxed));
         // SAFETY: it has just been taken off: that is the right to run it.
         step(unsafe { Runnable::new(self) });
-        let mut runs = self.runs.lock().unwrap();
+        let mut runs = self.runs();
         while !*runs {
-            runs = self.changed.wait(runs).unwrap();
+            runs = self.changed.wait(runs).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// The right to run it is used, once.
     pub(crate) fn run(&self) {
         assert!(self.saved.swap(false, Relaxed), "run before its context was saved, or twice");
-        let mut runs = self.runs.lock().unwrap();
+        let mut runs = self.runs();
         assert!(!std::mem::replace(&mut *runs, true), "run twice");
         self.changed.notify_one();
     }
