@@ -134,7 +134,9 @@ fn bench_altsems_and_select_have_all_sides() {
     for kind in ["worker", "thread"] {
         assert!(has(&report, "umcg", "ready", "kind", kind.into()), "{kind}");
     }
-    assert!(has(&report, "umcg", "ready", "object", "semaphore".into()));
+    for object in ["semaphore", "list", "macro"] {
+        assert!(has(&report, "umcg", "ready", "object", object.into()), "{object}");
+    }
     assert!(has(&report, "crossbeam", "ready", "k", 128.into()) && !has(&report, "tokio", "ready", "k", 128.into()));
 }
 

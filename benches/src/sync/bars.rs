@@ -29,35 +29,47 @@ impl Bar {
         row.case == "umcg" && row.metric == self.metric && self.rows.iter().all(has)
     }
 
-    /// The limit in figures; none if nobody is there to compare with.
-    fn limit(&self, report: &Report, row: &Row) -> Option<(&'static str, f64)> {
-        let (word, better): (_, fn(f64, f64) -> f64) = match row.better {
-            Better::Lower => ("at most", f64::min),
-            Better::Higher => ("at least", f64::max),
+    /// None if nobody is there to compare with.
+    fn verdict(&self, report: &Report, row: &Row) -> Option<String> {
+        let better = |one: f64, other: f64| if row.better == Better::Lower { one < other } else { one > other };
+        let best = |times: f64, cases: &[&str]| {
+            let rows = cases.iter().filter_map(|case| report.beside(row, case, row.metric));
+            let best = rows.reduce(|best, row| if better(row.median, best.median) { row } else { best })?;
+            Some((times * best.median, format!(" ({} x {})", number(times), best.case)))
         };
-        let best = |cases: &[&str]| {
-            let medians = cases.iter().filter_map(|case| report.beside(row, case, row.metric)).map(|row| row.median);
-            medians.reduce(better)
-        };
-        Some(match self.limit {
-            Limit::AtMost(limit) => ("at most", limit),
-            Limit::AtLeast(limit) => ("at least", limit),
-            Limit::Times(times, cases) => (word, times * best(cases)?),
+        let (limit, whose) = match self.limit {
+            Limit::AtMost(limit) | Limit::AtLeast(limit) => (limit, String::new()),
+            Limit::Times(times, cases) => best(times, cases)?,
             Limit::AtMostOrTimes(limit, times, cases) => {
-                ("at most", best(cases).map_or(limit, |median| limit.max(times * median)))
+                best(times, cases).filter(|(theirs, _)| *theirs > limit).unwrap_or((limit, String::new()))
             }
+        };
+        let is_least = match self.limit {
+            Limit::AtLeast(_) => true,
+            Limit::Times(..) => row.better == Better::Higher,
+            Limit::AtMost(_) | Limit::AtMostOrTimes(..) => false,
+        };
+        Some(if is_least {
+            said("at least", limit, &whose, row.median >= limit)
+        } else {
+            said("at most", limit, &whose, row.median <= limit)
         })
     }
 }
 
+fn said(word: &str, limit: f64, whose: &str, is_met: bool) -> String {
+    format!("{word} {}{whose}: {}", number(limit), if is_met { "met" } else { "missed" })
+}
+
+/// For a figure that was computed of several rows.
+pub(super) fn at_most(limit: f64, figure: f64) -> String {
+    said("at most", limit, "", figure <= limit)
+}
+
 /// For the rows that something is asked of.
 pub(super) fn verdict(bars: &[Bar], report: &Report, row: &Row) -> Option<String> {
-    let one = |bar: &Bar| {
-        let (word, limit) = bar.limit(report, row)?;
-        let is_met = if word == "at most" { row.median <= limit } else { row.median >= limit };
-        Some(format!("{word} {}: {}", number(limit), if is_met { "met" } else { "missed" }))
-    };
-    let all: Vec<String> = bars.iter().filter(|bar| bar.is_for(row)).filter_map(one).collect();
+    let of_row = bars.iter().filter(|bar| bar.is_for(row));
+    let all: Vec<String> = of_row.filter_map(|bar| bar.verdict(report, row)).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
@@ -98,14 +110,18 @@ mod tests {
     fn limits_are_figures_or_those_of_others() {
         assert_eq!(said(&[], AtMost(49.0)).unwrap(), "at most 49.0: missed");
         assert_eq!(said(&[], AtLeast(49.0)).unwrap(), "at least 49.0: met");
-        assert_eq!(said(&[], Times(1.5, &["std"])).unwrap(), "at most 60.0: met");
-        assert_eq!(said(&[], Times(1.0, &["std", "nobody"])).unwrap(), "at most 40.0: missed");
+        assert_eq!(said(&[], Times(1.5, &["std"])).unwrap(), "at most 60.0 (1.50 x std): met");
+        assert_eq!(said(&[], Times(1.0, &["std", "nobody"])).unwrap(), "at most 40.0 (1.00 x std): missed");
         assert_eq!(said(&[], Times(1.0, &["nobody"])), None);
-        assert_eq!(said(&[], AtMostOrTimes(45.0, 1.2, &["std"])).unwrap(), "at most 48.0: missed");
+        assert_eq!(said(&[], AtMostOrTimes(45.0, 1.2, &["std"])).unwrap(), "at most 48.0 (1.20 x std): missed");
+        assert_eq!(said(&[], AtMostOrTimes(51.0, 1.2, &["std"])).unwrap(), "at most 51.0: met");
         assert_eq!(said(&[], AtMostOrTimes(45.0, 1.2, &["nobody"])).unwrap(), "at most 45.0: missed");
         let mut more = report();
         more.rows.iter_mut().for_each(|row| row.better = Better::Higher);
         let bar = Bar { metric: "m", rows: &[], limit: Times(1.5, &["std"]) };
-        assert_eq!(verdict(&[bar], &more, &more.rows[0]).unwrap(), "at least 60.0: missed");
+        assert_eq!(verdict(&[bar], &more, &more.rows[0]).unwrap(), "at least 60.0 (1.50 x std): missed");
+        more.rows.push(Row { case: "other", median: 41.0, ..more.rows[2].clone() });
+        let bar = Bar { metric: "m", rows: &[], limit: Times(1.0, &["std", "other"]) };
+        assert_eq!(verdict(&[bar], &more, &more.rows[0]).unwrap(), "at least 41.0 (1.00 x other): met", "the best of them");
     }
 }

@@ -75,6 +75,12 @@ impl Side {
         Side { cannot: Some((what, why)), ..self }
     }
 
+    /// The case, and what tells it from others of that name.
+    fn label(&self) -> String {
+        let words = self.variant.iter().map(|(_, word)| *word);
+        [self.case].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    }
+
     pub(super) fn params(&self, shared: &Params) -> Params {
         let own = self.variant.iter().map(|(key, value)| ((*key).to_owned(), (*value).into()));
         shared.iter().map(|(key, value)| (key.clone(), value.clone())).chain(own).collect()
@@ -127,7 +133,7 @@ impl<'a> Maker<'a> {
         for side in experiment.sides {
             match side.cannot {
                 Some((what, why)) if all.iter().any(what) => {
-                    eprintln!("{}: not all rows of {}: {why}", side.case, experiment.metrics[0].name);
+                    eprintln!("{}: not all rows of {}: {why}", side.label(), experiment.metrics[0].name);
                 }
                 _ => {}
             }

@@ -8,6 +8,7 @@ use super::request::{Answer, Request};
 use super::{Bench, tasks};
 use crate::harness::{Column, Params, Report, Row, Section, number};
 use anyhow::Result;
+use serde_json::Value;
 use umcg::select::{Operation, Select, Set};
 use umcg::sync::{Acquiring, Semaphore};
 use umcg::tube::Receiving;
@@ -20,11 +21,20 @@ const SIDES: &[Side] = &[
     Side::of("umcg", &[("kind", "worker"), ("object", "semaphore")]),
     Side::of("umcg", &[("kind", "thread"), ("object", "semaphore")]),
     Side::of("umcg", &[("kind", "worker"), ("object", "list")]),
+    Side::of("umcg", &[("kind", "thread"), ("object", "list")]),
+    Side::of("umcg", &[("kind", "worker"), ("object", "macro")]).cannot(is_most, WRITTEN_OUT),
+    Side::of("umcg", &[("kind", "thread"), ("object", "macro")]).cannot(is_most, WRITTEN_OUT),
     Side::new("crossbeam"),
     Side::new("flume"),
-    Side::new("tokio").cannot(|params| params["k"] == 128, "its macro takes no more than 64 arms"),
+    Side::new("tokio").cannot(is_most, "its macro takes no more than 64 arms"),
     Side::new("go"),
 ];
+
+fn is_most(params: &Params) -> bool {
+    params["k"] == COUNTS[2]
+}
+
+const WRITTEN_OUT: &str = "the arms of a macro are written out, ten at most";
 
 const EXPERIMENTS: &[Experiment] = &[
     Experiment { metrics: &[lower("ready", "ns")], sides: SIDES, grid: ready_grid, length: 1 },
@@ -61,10 +71,11 @@ pub(super) const BLOCKING: Section = Section {
     references: &["crossbeam", "tokio", "go"],
 };
 
-const BLOCKING_COLUMNS: &[(&str, Column)] = &[("ns an object", each_object), ("bar", bar)];
+const BLOCKING_COLUMNS: &[(&str, Column)] =
+    &[("ns an object", |report, row| each_object(report, row).map(number)), ("bar", blocking_bar)];
 
 /// What one more to wait for costs: to wait for it, twice in a round, and to leave it again.
-fn each_object(report: &Report, row: &Row) -> Option<String> {
+fn each_object(report: &Report, row: &Row) -> Option<f64> {
     let count = |row: &Row| row.params.get("k")?.as_u64();
     let is_fewest = |other: &&Row| {
         let without =
@@ -73,7 +84,7 @@ fn each_object(report: &Report, row: &Row) -> Option<String> {
     };
     let fewest = report.rows.iter().find(is_fewest)?;
     let more = count(row)?.checked_sub(COUNTS[0]).filter(|more| *more > 0)?;
-    Some(number((row.median - fewest.median) / (2 * more) as f64))
+    Some((row.median - fewest.median) / (2 * more) as f64)
 }
 
 const BARS: &[Bar] = &[
@@ -88,6 +99,20 @@ fn bar(report: &Report, row: &Row) -> Option<String> {
     bars::verdict(BARS, report, row)
 }
 
+/// That of an object whose queue is entered and left each time.
+const REGISTRATION: f64 = 15.0;
+
+fn blocking_bar(report: &Report, row: &Row) -> Option<String> {
+    let word = |key: &str| row.params.get(key).and_then(Value::as_str);
+    // What acquire_any does always, and a set never.
+    let enters_all = report.bench == "altsems" || matches!(word("object"), Some("list" | "macro"));
+    let is_asked = row.case == "umcg" && word("kind") == Some("worker") && enters_all;
+    let registration = each_object(report, row).filter(|_| is_asked);
+    let registration = registration.map(|nanos| format!("an object {}", bars::at_most(REGISTRATION, nanos)));
+    let all: Vec<String> = bar(report, row).into_iter().chain(registration).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 macro_rules! with_many {
     ($work:ident, $request:expr) => {
         match $request.side() {
@@ -96,6 +121,9 @@ macro_rules! with_many {
             ("umcg", "worker", _, "semaphore") => choice::$work::<Workers, Semaphores>($request),
             ("umcg", "thread", _, "semaphore") => choice::$work::<Threads, Semaphores>($request),
             ("umcg", "worker", _, "list") => choice::$work::<Workers, List>($request),
+            ("umcg", "thread", _, "list") => choice::$work::<Threads, List>($request),
+            ("umcg", "worker", _, "macro") => choice::$work::<Workers, Macro>($request),
+            ("umcg", "thread", _, "macro") => choice::$work::<Threads, Macro>($request),
             ("crossbeam", ..) => choice::$work::<Threads, Crossbeam>($request),
             ("flume", ..) => choice::$work::<Threads, Flume>($request),
             ("tokio", ..) => tasks::$work($request),
@@ -138,7 +166,7 @@ impl Many for Tubes {
     }
 }
 
-/// Over tubes, whose queues are entered and left each time, as by the macro.
+/// Over tubes, whose queues are entered and left each time.
 struct List(Tubes);
 
 impl Many for List {
@@ -161,6 +189,42 @@ impl Many for List {
     fn take(taker: &mut Self::Taker) -> usize {
         let index = Select::new().wait(taker);
         taker[index].outcome().expect("both ends are there")
+    }
+}
+
+macro_rules! any_of {
+    ($($tube:ident)+) => {
+        umcg::select! { $(message = $tube.1.receiving() => message,)+ }
+    };
+}
+
+/// Over tubes, by `select!`.
+struct Macro(Tubes);
+
+impl Many for Macro {
+    type Taker = &'static [(umcg::tube::Sender<usize>, umcg::tube::Receiver<usize>)];
+
+    fn new(count: usize) -> Result<Self> {
+        Tubes::new(count).map(Macro)
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize) {
+        self.0.put(index);
+    }
+
+    fn taker(&'static self) -> Self::Taker {
+        &self.0.0
+    }
+
+    #[inline(always)]
+    fn take(taker: &mut Self::Taker) -> usize {
+        let message = match taker {
+            [a, b] => any_of!(a b),
+            [a, b, c, d, e, f, g, h, i, j] => any_of!(a b c d e f g h i j),
+            _ => unreachable!("{WRITTEN_OUT}"),
+        };
+        message.expect("both ends are there")
     }
 }
 
@@ -246,5 +310,28 @@ impl Many for Flume {
         let all = taker.0.iter();
         let selector = all.fold(flume::Selector::new(), |selector, (_, receiver)| selector.recv(receiver, |message| message));
         selector.wait().expect("both ends are there") as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Better, Machine};
+
+    #[test]
+    fn what_one_more_costs_is_asked_of_who_enters_queues() {
+        let row = |k: u64, object: &str, median: f64| {
+            let words = [("k", k.into()), ("kind", "worker".into()), ("object", object.into())];
+            let (params, better) = (params(words), Better::Lower);
+            Row { case: "umcg", params, metric: "blocking", unit: "ns", median, min: 1.0, max: 1e9, runs: 1, better, tukey: None }
+        };
+        let rows = vec![row(2, "list", 100.0), row(10, "list", 340.0), row(2, "semaphore", 100.0), row(10, "semaphore", 356.0)];
+        let report = Report { bench: "select", machine: Machine::this(), rows };
+        let said = |index: usize| blocking_bar(&report, &report.rows[index]);
+        assert_eq!(said(0).unwrap(), "at most 120: met");
+        assert_eq!(said(1).unwrap(), "at most 200: missed; an object at most 15.0: met");
+        assert_eq!(said(3).unwrap(), "at most 200: missed", "a set stays in its queues");
+        let slower = Report { rows: vec![row(2, "macro", 100.0), row(10, "macro", 342.0)], ..report.clone() };
+        assert_eq!(blocking_bar(&slower, &slower.rows[1]).unwrap(), "at most 200: missed; an object at most 15.0: missed");
     }
 }

@@ -84,9 +84,9 @@ const SECTIONS: &[Section] = &[
 const GRAPHS: &[Graph] = &[Graph { title: "Epsilon graphs: a round of the pinger", metric: "epsilon", across: "size" }];
 
 const BARS: &[Bar] = &[
-    Bar { metric: "round", rows: &["worker", "cpus 1", "pongers 1", "size 8"], limit: AtMost(70.0) },
-    Bar { metric: "round", rows: &["worker", "cpus 1", "pongers 24", "size 8"], limit: AtMost(45.0) },
-    Bar { metric: "round", rows: &["worker", "cpus 1", "pongers 1", "size 4096"], limit: AtMost(400.0) },
+    Bar { metric: "round", rows: &["worker", "pongers 1", "size 8"], limit: AtMost(70.0) },
+    Bar { metric: "round", rows: &["worker", "pongers 24", "size 8"], limit: AtMost(45.0) },
+    Bar { metric: "round", rows: &["worker", "size 4096"], limit: AtMost(400.0) },
     Bar { metric: "round", rows: &["thread"], limit: Times(1.0, &["crossbeam", "kanal", "flume"]) },
     Bar { metric: "throughput", rows: &["worker", "producers 1"], limit: AtLeast(60e6) },
     Bar { metric: "throughput", rows: &["worker", "producers 4"], limit: AtLeast(50e6) },

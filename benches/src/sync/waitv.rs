@@ -35,14 +35,21 @@ const SIDES: &[Side] = &[
 
 const EXPERIMENTS: &[Experiment] = &[Experiment { metrics: &[lower("cycle", "ns")], sides: SIDES, grid: cycle_grid, length: 1 }];
 
+/// Producers and consumers.
+const PARTIES: [(u64, u64); 4] = [(1, 1), (4, 4), (1, 4), (4, 1)];
+
 fn cycle_grid(grid: &Grid) -> Vec<Params> {
     let mut list = Vec::new();
     for cpus in grid.cpus() {
-        for each in grid.pick([1, 4], [1, 2]) {
-            for &objects in grid.pick(&[1, 2, 8, 16, 32, 64, 128][..], &[1, 8]) {
-                let many =
-                    [("cpus", cpus.into()), ("objects", objects.into()), ("producers", each.into()), ("consumers", each.into())];
-                list.push(params(many));
+        for &(producers, consumers) in grid.pick(&PARTIES[..], &[(1, 1), (2, 1), (2, 2)]) {
+            let all = grid.pick(&[1, 2, 8, 16, 32, 64, 128][..], &[1, 8]);
+            // Where one side has more, a few numbers show it.
+            let few = grid.pick(&[1, 16, 128][..], &[8]);
+            for &objects in if producers == consumers { all } else { few } {
+                let parties = [("producers", producers.into()), ("consumers", consumers.into())];
+                list.push(
+                    params([("cpus", cpus.into()), ("objects", objects.into())]).into_iter().chain(params(parties)).collect(),
+                );
             }
         }
     }
@@ -61,6 +68,7 @@ const BARS: &[Bar] = &[
     Bar { metric: "cycle", rows: &["worker"], limit: Times(1.0 / 20.0, &["futex_waitv"]) },
     Bar { metric: "cycle", rows: &["thread"], limit: Times(1.05, &["futex_waitv"]) },
     Bar { metric: "cycle", rows: &["thread"], limit: Times(1.0 / 1.2, &["poll"]) },
+    Bar { metric: "cycle", rows: &["thread", "objects 128"], limit: Times(1.0 / 10.0, &["poll"]) },
 ];
 
 fn bar(report: &Report, row: &Row) -> Option<String> {
