@@ -1,5 +1,7 @@
 //! `umcg/select.h`: C's arrays as operations of `umcg::select`.
 
+mod set;
+
 use crate::rt::{NO_TIMEOUT, Pointer, Worker, named_worker, value};
 use crate::tube;
 use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT};
@@ -20,6 +22,8 @@ use umcg::tube::foreign::{Selected, Tube};
 const FEW: usize = 8;
 
 const BIASED: c_int = 1;
+/// `UMCG_OP_END`.
+const END: c_int = 3;
 
 /// `umcg_op_t`.
 #[derive(Clone, Copy)]
@@ -90,7 +94,7 @@ impl Named<'_> {
             // SAFETY: by the contract.
             1 => unsafe { op.object.cast::<Semaphore>().as_ref() }.map(Named::Semaphore).ok_or(EINVAL),
             2 => Ok(Named::Time(op.value)),
-            3 => Ok(Named::Worker(op.object.cast())),
+            END => Ok(Named::Worker(op.object.cast())),
             // SAFETY: by the contract.
             4 => unsafe { op.tube() }.map(|(tube, message)| Named::Send(tube, message)),
             // SAFETY: by the contract.
@@ -180,13 +184,48 @@ impl<'a> Wait<'a> {
     /// For the one that was done.
     fn error(&mut self) -> c_int {
         match self {
-            Wait::Semaphore(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
-            Wait::Message(operation) => operation.outcome().map_or(ESHUTDOWN, |()| 0),
-            Wait::Ready(operation) => operation.outcome().map_or_else(error_code, |()| 0),
+            Wait::Semaphore(operation) => operation.error(),
+            Wait::Message(operation) => operation.error(),
+            Wait::Ready(operation) => operation.error(),
             Wait::Time(_) | Wait::Lock(_) | Wait::Event(_) | Wait::End(_) => 0,
         }
     }
 }
+
+/// What C is told of an operation that was done.
+trait Told: Selectable {
+    fn error(&mut self) -> c_int;
+}
+
+impl Told for Acquiring<'_> {
+    fn error(&mut self) -> c_int {
+        self.outcome().map_or(ESHUTDOWN, |()| 0)
+    }
+}
+
+impl Told for Selected<'_> {
+    fn error(&mut self) -> c_int {
+        self.outcome().map_or(ESHUTDOWN, |()| 0)
+    }
+}
+
+impl Told for Readiness<'_> {
+    fn error(&mut self) -> c_int {
+        self.outcome().map_or_else(error_code, |()| 0)
+    }
+}
+
+macro_rules! without_error {
+    ($($operation:ty),*) => {
+        $(impl Told for $operation {
+            fn error(&mut self) -> c_int {
+                0
+            }
+        })*
+    };
+}
+
+without_error!(Timer, Locking<'_>, Waiting<'_>, Ending<'_>);
 
 /// The kernel's; or the runtime was left behind by a fork.
 fn error_code(error: io::Error) -> c_int {

@@ -64,8 +64,7 @@ typedef struct umcg_op {
 /*
  * umcg_select - does one of n operations, and returns its index; waits until one can be done, until deadline_ns at most.
  *
- * A semaphore, a tube, a mutex or an event may be there more than once. A time comes after what can be done at once. With UMCG_POLL
- * as the deadline it does not wait.
+ * A semaphore, a tube, a mutex or an event may be there more than once. A time comes after what can be done at once.
  *
  * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a message is NULL, or a worker is
  * there twice; EDEADLK: the caller is among the workers.
@@ -77,6 +76,63 @@ typedef struct umcg_op {
  * Called from anywhere. May switch. Cancellable.
  */
 int umcg_select(umcg_op_t *ops, int n, int flags, uint64_t deadline_ns);
+
+/* ---- The same operations again and again ---- */
+
+/*
+ * A *set* keeps operations for many waits. They stay in the queues of their objects from one wait to the next, so that a wait costs
+ * the same for two as for a hundred; but with UMCG_ENDED, UMCG_READABLE or UMCG_WRITABLE among them it costs as much as umcg_select.
+ *
+ * One worker or thread at a time uses a set, which may be another each time. What its operations name is there, and their messages
+ * are, until the set is destroyed or the operation changed: so a worker is joined after that. Messages are read and written while
+ * somebody waits for the set, and not between. In the order of a queue the set stands where it was put in, which may be before the
+ * wait: so it may be served before one who came while nobody waited for it, once.
+ */
+typedef struct umcg_select_set umcg_select_set_t;
+
+/*
+ * umcg_select_set_create - a set of n operations, which are copied, with flags as of umcg_select.
+ *
+ * Fails with NULL, and as umcg_select: EINVAL, EDEADLK.
+ *
+ * Called from anywhere. Does not switch.
+ */
+umcg_select_set_t *umcg_select_set_create(const umcg_op_t *ops, int n, int flags);
+
+/*
+ * umcg_select_set_wait, umcg_select_set_wait_until - does one of the operations, and returns its index; waits until one can be
+ * done. What umcg_select says in the operation's member error is stored to *error, unless that is NULL.
+ *
+ * Fail with EINVAL: the set is NULL.
+ *
+ * Called from anywhere. May switch. Cancellable.
+ */
+int umcg_select_set_wait(umcg_select_set_t *set, int *error);
+int umcg_select_set_wait_until(umcg_select_set_t *set, uint64_t deadline_ns, int *error);
+
+/*
+ * umcg_select_set_try_wait - the same if one can be done at once. Fails with EAGAIN: none can; EINVAL: the set is NULL.
+ *
+ * Called from anywhere. Does not switch.
+ */
+int umcg_select_set_try_wait(umcg_select_set_t *set, int *error);
+
+/*
+ * umcg_select_set_change - puts another operation in the place of the one with this index, as when a time has come, or to take one
+ * out: UMCG_NEVER.
+ *
+ * Fails with EINVAL: the set or op is NULL, there is none with this index, or as umcg_select; EDEADLK.
+ *
+ * Called from anywhere. Does not switch.
+ */
+int umcg_select_set_change(umcg_select_set_t *set, int index, const umcg_op_t *op);
+
+/*
+ * umcg_select_set_destroy - ends a set that nobody waits for. It may be NULL.
+ *
+ * Called from anywhere. Does not switch.
+ */
+void umcg_select_set_destroy(umcg_select_set_t *set);
 
 #if defined(__cplusplus) && __cplusplus >= 201103L
 static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t), "umcg_op_t");

@@ -286,6 +286,153 @@ static void *all_ends(void *arg)
     return arg;
 }
 
+/* ---- Sets ---- */
+
+static void *each_kind_of_set(void *arg)
+{
+    Sem s = UMCG_SEM_INIT(2), none = UMCG_SEM_INIT(0), go = UMCG_SEM_INIT(0);
+    Tube *tube = newtube(sizeof(int), 1);
+    umcg_worker_t *worker = spawn(ends, &go);
+    int number = 0, error = 99;
+    umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_NEVER, UMCG_ACQUIRE(&none), UMCG_RECV(tube, &number)};
+    umcg_op_t end = UMCG_ENDED(worker), time = UMCG_AT(in_ms(1)), never = UMCG_NEVER, wrong = UMCG_ACQUIRE(NULL);
+    umcg_op_t again = UMCG_ACQUIRE(&s), send = UMCG_SEND(tube, &number);
+    umcg_select_set_t *set = umcg_select_set_create(ops, 4, 0), *other;
+    MUST(set != NULL);
+
+    CHECK("a wakeup", umcg_select_set_wait(set, &error) == 0 && error == 0);
+    CHECK("another", umcg_select_set_try_wait(set, NULL) == 0 && umcg_sem_available(&s) == 0);
+    FAILS("no more", EAGAIN, umcg_select_set_try_wait(set, &error));
+    FAILS("in time", ETIMEDOUT, umcg_select_set_wait_until(set, in_ms(1), &error));
+    FAILS("nor before", ETIMEDOUT, umcg_select_set_wait_until(set, UMCG_POLL, &error));
+    for (int i = 1; i <= 3; i++) {
+        tsend(tube, &i);
+        CHECK("a message", umcg_select_set_wait(set, &error) == 3 && error == 0 && number == i);
+    }
+    MUST(umcg_tube_close(tube) == 0);
+    CHECK("closed", umcg_select_set_wait(set, &error) == 3 && error == ESHUTDOWN);
+    CHECK("without it", umcg_select_set_change(set, 3, &never) == 0 && umcg_select_set_change(set, 1, &time) == 0);
+    CHECK("a time", umcg_select_set_wait(set, &error) == 1 && error == 0 && check_now(CLOCK_MONOTONIC) >= time.value);
+    CHECK("it has passed", umcg_select_set_wait_until(set, UMCG_POLL, NULL) == 1);
+    CHECK("a worker", umcg_select_set_change(set, 1, &end) == 0);
+    FAILS("a worker twice", EINVAL, umcg_select_set_change(set, 0, &end));
+    CHECK("nor itself", umcg_select_set_change(set, 1, &end) == 0);
+    FAILS("it runs", ETIMEDOUT, umcg_select_set_wait_until(set, in_ms(1), &error));
+    upsem(&go);
+    CHECK("its end", umcg_select_set_wait(set, &error) == 1 && umcg_select_set_wait(set, &error) == 1);
+    CHECK("taken out", umcg_select_set_change(set, 1, &again) == 0 && joined(worker) == &go);
+    upsem(&s);
+    CHECK("in either place", umcg_select_set_wait(set, &error) < 2 && umcg_sem_available(&s) == 0);
+    upsem(&none);
+    CHECK("one", umcg_select_set_wait(set, &error) == 2);
+
+    FAILS("no operation", EINVAL, umcg_select_set_change(set, 0, NULL));
+    FAILS("no semaphore", EINVAL, umcg_select_set_change(set, 0, &wrong));
+    FAILS("no such place", EINVAL, umcg_select_set_change(set, 4, &never));
+    FAILS("nor such", EINVAL, umcg_select_set_change(set, -1, &never));
+    umcg_select_set_destroy(set);
+    CHECK("nobody stands there", umcg_sem_release(&s, 2) == 0 && downsem(&s, 0) == 1);
+
+    other = umcg_select_set_create(&send, 1, UMCG_SELECT_BIASED);
+    CHECK("to send", other != NULL && umcg_select_set_wait(other, &error) == 0 && error == ESHUTDOWN);
+    umcg_select_set_destroy(other);
+    umcg_select_set_destroy(NULL);
+    errno = 0;
+    CHECK("no operations", umcg_select_set_create(NULL, 1, 0) == NULL && check_errno() == EINVAL);
+    CHECK("none of them", umcg_select_set_create(ops, 0, 0) == NULL && check_errno() == EINVAL);
+    CHECK("a flag that is not", umcg_select_set_create(ops, 1, 2) == NULL && check_errno() == EINVAL);
+    CHECK("a wrong one", umcg_select_set_create(&wrong, 1, 0) == NULL && check_errno() == EINVAL);
+    FAILS("no set", EINVAL, umcg_select_set_wait(NULL, &error));
+    FAILS("nor to try", EINVAL, umcg_select_set_try_wait(NULL, &error));
+    FAILS("nor to change", EINVAL, umcg_select_set_change(NULL, 0, &never));
+    freetube(tube);
+    return arg;
+}
+
+/* Takes from all of them by one set, in its order or in none. */
+static void *takes_by_set(void *arg)
+{
+    umcg_op_t ops[MANY];
+    umcg_select_set_t *set;
+
+    for (int k = 0; k < MANY; k++) {
+        umcg_op_t op = UMCG_ACQUIRE(&all.sems[k]);
+        ops[k] = op;
+    }
+    set = umcg_select_set_create(ops, MANY, arg ? UMCG_SELECT_BIASED : 0);
+    MUST(set != NULL);
+    for (int got = 0, i = 0; got < all.rounds; i++) {
+        int error = 0, index = umcg_select_set_wait_until(set, i % 4 ? UMCG_NO_TIMEOUT : in_ms(1), &error);
+        if (index < 0)
+            CHECK("late", check_errno() == ETIMEDOUT);
+        if (index < 0)
+            continue;
+        MUST(index < MANY && error == 0);
+        add(&all.taken[index]);
+        got++;
+    }
+    umcg_select_set_destroy(set);
+    return NULL;
+}
+
+static void *sums_by_sets(void *arg)
+{
+    umcg_worker_t *workers[4];
+    pthread_t threads[2];
+
+    all.rounds = check_count("UMCG_TEST_UTHS", 1200) / MANY * MANY;
+    memset(&all.taken, 0, sizeof all.taken);
+    for (int i = 0; i < MANY; i++)
+        MUST(umcg_sem_init(&all.sems[i], 0, 0) == 0);
+    for (int i = 0; i < 4; i++)
+        workers[i] = spawn(i % 2 ? gives : takes_by_set, i ? &all : NULL);
+    for (int i = 0; i < 2; i++)
+        MUST(pthread_create(&threads[i], NULL, i % 2 ? gives : takes_by_set, &all) == 0);
+    for (int i = 0; i < 4; i++)
+        joined(workers[i]);
+    for (int i = 0; i < 2; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK("of each what was given", all.taken[i] == 3 * all.rounds / MANY && umcg_sem_available(&all.sems[i]) == 0);
+    return arg;
+}
+
+static void *set_is_cut_short(void *arg)
+{
+    struct call *call = (struct call *)arg;
+    umcg_op_t op = UMCG_ACQUIRE(call->sem);
+    umcg_select_set_t *set = umcg_select_set_create(&op, 1, 0);
+    int index;
+
+    add(&call->begun);
+    while ((index = umcg_select_set_wait(set, NULL)) == 0)
+        call->got++;
+    CHECK("cut short", index == -1 && check_errno() == ECANCELED && umcg_cancelled() == 1);
+    umcg_select_set_destroy(set);
+    return arg;
+}
+
+static void *aborted_sets(void *arg)
+{
+    for (int round = 0; round < 60; round++) {
+        Sem s = UMCG_SEM_INIT(0);
+        struct call call = {&s, NULL, 1, 0, 0};
+        umcg_worker_t *worker = spawn(set_is_cut_short, &call);
+
+        if (round % 4)
+            await(&call.begun, 1);
+        if (round % 4 == 2)
+            umcg_sleep_ns(200000);
+        upsem(&s);
+        CHECK("abort", umcg_abort(worker) == 0);
+        upsem(&s);
+        joined(worker);
+        CHECK("none is lost, and none doubled", call.got + umcg_sem_available(&s) == 2);
+        CHECK("nobody stands there", umcg_sem_release(&s, 1) == 0 && downsem(&s, 0) == 1);
+    }
+    return arg;
+}
+
 int main(void)
 {
     check_start(60);
@@ -295,6 +442,10 @@ int main(void)
     in_runtime(sums, NULL);
     in_runtime(aborted, NULL);
     in_runtime(all_ends, NULL);
+    in_runtime(each_kind_of_set, NULL);
+    in_runtime(sums_by_sets, NULL);
+    in_runtime(aborted_sets, NULL);
     each_kind(NULL); /* as a plain thread */
+    each_kind_of_set(NULL);
     return check_done();
 }

@@ -86,6 +86,44 @@ impl<P: Parts + ?Sized> Parts for &mut P {
     }
 }
 
+/// Of several types, in one list or in a [`Set`](super::Set).
+impl<P: Parts + ?Sized> Parts for Box<P> {
+    #[inline]
+    fn source(&self) -> Option<&dyn Source> {
+        (**self).source()
+    }
+
+    #[inline]
+    fn place(&self) -> &Place {
+        (**self).place()
+    }
+
+    #[inline]
+    fn note(&self) -> usize {
+        (**self).note()
+    }
+
+    #[inline]
+    fn finish(&self, note: usize) -> bool {
+        (**self).finish(note)
+    }
+
+    #[inline]
+    fn deadline(&self) -> u64 {
+        (**self).deadline()
+    }
+
+    #[inline]
+    fn may_stay(&self) -> bool {
+        (**self).may_stay()
+    }
+
+    #[inline]
+    fn prepare(&self) -> u64 {
+        (**self).prepare()
+    }
+}
+
 /// One whose result has a type.
 pub trait Operation: Selectable {
     /// What comes of it.
@@ -96,6 +134,15 @@ pub trait Operation: Selectable {
     /// # Panics
     /// When it was not.
     fn outcome(&mut self) -> Self::Output;
+}
+
+impl<O: Operation + ?Sized> Operation for Box<O> {
+    type Output = O::Output;
+
+    #[inline]
+    fn outcome(&mut self) -> O::Output {
+        (**self).outcome()
+    }
 }
 
 /// Done at a time. By [`at`] and [`after`].

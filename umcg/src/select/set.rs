@@ -1,7 +1,7 @@
 //! A set of operations that is waited for again and again.
 
 use super::engine;
-use super::operation::{Operation, Parts, Selectable};
+use super::operation::{Operation, Selectable};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const REASON: &&str = &"select";
 
-/// Operations of one type that are kept for many waits, as [`Select`](super::Select) does them: exactly one each time. They stay in the queues of their objects from one wait to the
+/// Operations of one type, which may be a `Box<dyn Operation<Output = T>>`, that are kept for many waits, as [`Select`](super::Select) does them: exactly one each time. They stay in the queues of their objects from one wait to the
 /// next, so that a wait costs what one or two operations cost, however many there are; but an object that was given something while nobody waited for the set makes the next wait look at all of them.
 ///
 /// In the order of a queue the set stands where it was put in, and that may be before its wait: so it may be served before one who came while nobody waited for it, once. Who wants the order
@@ -46,8 +46,8 @@ struct Kept<O> {
     waiter: Waiter,
     operations: NonNull<[O]>,
     missing: Missing,
-    /// Some must not stay.
-    has_guests: bool,
+    /// Some of those that were put in must not stay.
+    has_guests: Cell<bool>,
 }
 
 /// Those whose places are in no queue, for certain. The others may be.
@@ -86,10 +86,9 @@ impl<O: Selectable> Set<O> {
     /// None of those that are ready at once is preferred.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
-        let has_guests = !operations.iter().all(Parts::may_stay);
         let missing = Missing::all(operations.len());
         let operations = NonNull::from(Box::leak(operations));
-        let kept = Box::leak(Box::new(Kept { waiter: Waiter::kept(), operations, missing, has_guests }));
+        let kept = Box::leak(Box::new(Kept { waiter: Waiter::kept(), operations, missing, has_guests: Cell::new(false) }));
         Set { kept: NonNull::from(kept), is_biased: false }
     }
 
@@ -270,6 +269,9 @@ impl<O: Selectable> Kept<O> {
         while let Some(index) = self.missing.take_one() {
             let operation = self.operation(index);
             let Some(source) = operation.source() else { continue };
+            if !operation.may_stay() {
+                self.has_guests.set(true);
+            }
             operation.place().begin(&self.waiter, index, operation.note());
             let mut is_served = false;
             let mut claim = || {
@@ -285,7 +287,7 @@ impl<O: Selectable> Kept<O> {
     }
 
     fn send_guests_away(&self) {
-        if self.has_guests {
+        if self.has_guests.replace(false) {
             self.leave_all();
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 use umcg::JoinError;
-use umcg::select::{Set, after, readable};
+use umcg::select::{Operation, Set, after, readable};
 use umcg::sync::{Acquiring, Event, Semaphore};
 use umcg::tube::tube;
 
@@ -202,6 +202,37 @@ fn guests_and_times() {
 
             let mut times: Set<_> = [HOUR, Duration::from_millis(1)].into_iter().map(after).collect();
             assert_eq!((times.try_wait(), times.wait(), times.wait()), (None, 1, 1));
+        });
+    });
+}
+
+/// Operations of several types, of which one that must not stay comes later in the place of one that may: it is sent away as others are.
+#[test]
+fn of_several_types() {
+    over("boxes", |runtime, kind| {
+        kind.run(runtime, move || {
+            type Kept<'a> = Box<dyn Operation<Output = ()> + 'a>;
+            let event = Event::auto(false);
+            let other = Event::auto(true);
+            let mut worker = kind.spawn(|| umcg::sleep(Duration::from_micros(300)));
+            let gate = Arc::new(Event::auto(false));
+            let theirs = gate.clone();
+            let mut late = kind.spawn(move || theirs.wait());
+            let mut set = Set::new([Box::new(event.waiting()) as Kept<'_>, Box::new(after(HOUR)), Box::new(other.waiting())]);
+            assert_eq!((set.wait(), set.try_wait()), (2, None));
+            *set.get_mut(1) = Box::new(worker.ending());
+            assert_eq!(set.wait(), 1);
+            set.outcome(1);
+            event.set();
+            *set.get_mut(1) = Box::new(after(HOUR));
+            assert_eq!((set.wait(), set.try_wait()), (0, None));
+            // It may be forgotten, and the worker joined: its end is in no queue.
+            *set.get_mut(1) = Box::new(late.ending());
+            assert_eq!(set.wait_timeout(Duration::from_micros(10)), None);
+            std::mem::forget(set);
+            gate.set();
+            late.join().unwrap();
+            worker.join().unwrap();
         });
     });
 }

@@ -1,0 +1,186 @@
+//! Operations that are kept for many waits.
+
+use super::{BIASED, Borrowed, END, Op, Told, Wait, workers};
+use crate::rt::{NO_TIMEOUT, status, value};
+use libc::{ECANCELED, EINVAL, ETIMEDOUT, c_int};
+use std::ptr::null_mut;
+use umcg::rt::foreign::{self, Cancelled};
+use umcg::select::Set;
+
+type Kept = Box<dyn Told>;
+
+/// `umcg_select_set_t`.
+struct OpSet {
+    /// Before the workers, whose ends it has.
+    set: Set<Kept>,
+    ops: Vec<Op>,
+    workers: Vec<Option<Box<Borrowed>>>,
+}
+
+impl OpSet {
+    /// # Safety
+    /// As `workers`; all that the operations name stays as long as the set, or until the operation is changed.
+    unsafe fn new(ops: &[Op], flags: c_int) -> Result<OpSet, c_int> {
+        let is_biased = match flags {
+            0 => false,
+            BIASED => true,
+            _ => return Err(EINVAL),
+        };
+        // SAFETY: passed on.
+        drop(unsafe { workers(ops) }?);
+        // SAFETY: passed on.
+        let (kept, workers): (Vec<_>, _) = ops.iter().map(|op| unsafe { keep(op) }).unzip();
+        let set = Set::new(kept);
+        Ok(OpSet { set: if is_biased { set.biased() } else { set }, ops: ops.to_vec(), workers })
+    }
+
+    /// # Safety
+    /// As `new`.
+    unsafe fn change(&mut self, index: usize, op: Op) -> Result<(), c_int> {
+        if index >= self.ops.len() || self.has_worker_elsewhere(index, op) {
+            return Err(EINVAL);
+        }
+        // SAFETY: passed on.
+        drop(unsafe { workers(&[op]) }?);
+        // SAFETY: passed on.
+        let (kept, worker) = unsafe { keep(&op) };
+        *self.set.get_mut(index) = kept;
+        self.workers[index] = worker;
+        self.ops[index] = op;
+        Ok(())
+    }
+
+    fn has_worker_elsewhere(&self, index: usize, op: Op) -> bool {
+        let is_same = |other: &Op| op.kind == END && (other.kind, other.object) == (op.kind, op.object);
+        self.ops.iter().enumerate().any(|(at, other)| at != index && is_same(other))
+    }
+
+    fn wait(&mut self, deadline_ns: u64) -> Result<usize, c_int> {
+        // Which is no point of cancellation, and so comes before.
+        let at_once = if foreign::is_cancelled() { self.set.try_wait() } else { None };
+        if let Some(index) = at_once {
+            return Ok(index);
+        }
+        let done = foreign::interruptible(|| match deadline_ns {
+            NO_TIMEOUT => Some(self.set.wait()),
+            at => self.set.wait_deadline(foreign::instant(at)),
+        });
+        done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
+    }
+}
+
+/// An operation in memory of its own, and the worker whose end it is.
+///
+/// # Safety
+/// As `OpSet::new`; `workers` has looked at the operation.
+unsafe fn keep(op: &Op) -> (Kept, Option<Box<Borrowed>>) {
+    // SAFETY: passed on.
+    let mut worker = unsafe { workers(std::slice::from_ref(op)) }.ok().and_then(|mut workers| workers.pop()).map(Box::new);
+    let end = worker.as_deref_mut().map(std::ptr::from_mut);
+    // SAFETY: it is there as long as the operation, by the order in which `OpSet` drops and changes them, and nobody else uses it.
+    let mut ends = end.map(|end| unsafe { &mut *end }).into_iter();
+    // SAFETY: passed on.
+    let wait = unsafe { Wait::new(Some(op), foreign::instant(u64::MAX), &mut ends) };
+    let kept: Kept = match wait {
+        Wait::Semaphore(operation) => Box::new(operation),
+        Wait::Time(operation) => Box::new(operation),
+        Wait::Message(operation) => Box::new(operation),
+        Wait::Ready(operation) => Box::new(operation),
+        Wait::Lock(operation) => Box::new(operation),
+        Wait::Event(operation) => Box::new(operation),
+        Wait::End(operation) => operation,
+    };
+    (kept, worker)
+}
+
+/// The set that C named.
+///
+/// # Safety
+/// `set` is null, or came from `umcg_select_set_create`, and nobody else uses it.
+unsafe fn named<'a>(set: *mut OpSet) -> Result<&'a mut OpSet, c_int> {
+    // SAFETY: by the contract.
+    unsafe { set.as_mut() }.ok_or(EINVAL)
+}
+
+/// # Safety
+/// As `named`; `error` is null, or room for a number.
+unsafe fn waited(set: *mut OpSet, error: *mut c_int, wait: impl FnOnce(&mut OpSet) -> Result<usize, c_int>) -> c_int {
+    // SAFETY: passed on.
+    let done = unsafe { named(set) }.and_then(|set| {
+        let index = wait(set)?;
+        Ok((index, set.set.get_mut(index).error()))
+    });
+    let index = done.map(|(index, code)| {
+        if !error.is_null() {
+            // SAFETY: by the contract.
+            unsafe { error.write(code) };
+        }
+        // It is less than what was an `int`.
+        index as c_int
+    });
+    value(index, -1)
+}
+
+/// # Safety
+/// `ops` is null, or points to `n` operations; what they name is there as for `OpSet::new`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select_set_create(ops: *const Op, n: c_int, flags: c_int) -> *mut OpSet {
+    let len = usize::try_from(n).unwrap_or(0);
+    if ops.is_null() || len == 0 {
+        return value(Err(EINVAL), null_mut());
+    }
+    // SAFETY: by the contract.
+    let ops = unsafe { std::slice::from_raw_parts(ops, len) };
+    // SAFETY: passed on.
+    let set = unsafe { OpSet::new(ops, flags) };
+    value(set.map(|set| Box::into_raw(Box::new(set))), null_mut())
+}
+
+/// # Safety
+/// `set` is null, or came from `umcg_select_set_create` and is not used any more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select_set_destroy(set: *mut OpSet) {
+    if !set.is_null() {
+        // SAFETY: by the contract.
+        drop(unsafe { Box::from_raw(set) });
+    }
+}
+
+/// # Safety
+/// As `named`; `op` is null, or an operation as for `OpSet::new`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select_set_change(set: *mut OpSet, index: c_int, op: *const Op) -> c_int {
+    // SAFETY: passed on.
+    let set = unsafe { named(set) };
+    // SAFETY: by the contract.
+    let op = unsafe { op.as_ref() }.ok_or(EINVAL);
+    status(set.and_then(|set| {
+        let index = usize::try_from(index).map_err(|_| EINVAL)?;
+        // SAFETY: passed on.
+        unsafe { set.change(index, *op?) }
+    }))
+}
+
+/// # Safety
+/// As `waited`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select_set_wait(set: *mut OpSet, error: *mut c_int) -> c_int {
+    // SAFETY: passed on.
+    unsafe { umcg_select_set_wait_until(set, NO_TIMEOUT, error) }
+}
+
+/// # Safety
+/// As `waited`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select_set_wait_until(set: *mut OpSet, deadline_ns: u64, error: *mut c_int) -> c_int {
+    // SAFETY: passed on.
+    unsafe { waited(set, error, |set| set.wait(deadline_ns)) }
+}
+
+/// # Safety
+/// As `waited`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_select_set_try_wait(set: *mut OpSet, error: *mut c_int) -> c_int {
+    // SAFETY: passed on.
+    unsafe { waited(set, error, |set| set.set.try_wait().ok_or(libc::EAGAIN)) }
+}
