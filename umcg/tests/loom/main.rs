@@ -109,6 +109,7 @@ fn explore(model: fn(), has_heavy: bool) {
     builder.check(move || {
         counter.fetch_add(1, sync::atomic::Ordering::Relaxed);
         shim::pool::begin();
+        shim::turns::begin();
         system::begin();
         model();
         LEAKED.with(|leaked| leaked.borrow_mut().clear());

@@ -13,7 +13,7 @@ pub(crate) fn now() -> u64 {
 
 /// The time is this from now on. Nobody who sleeps until then is woken: whoever lets it pass sees to that.
 pub(crate) fn advance(to: u64) {
-    NOW.store(to, Relaxed);
+    NOW.swap(to, Relaxed);
 }
 
 struct Sleeper {
@@ -80,7 +80,7 @@ pub mod futex {
                 SLEEPERS.with(|sleepers| sleepers.borrow_mut().retain(|other| !Rc::ptr_eq(other, &sleeper)));
                 return if sleeper.is_woken.get() { Ok(()) } else { Err(Errno::TIMEDOUT) };
             }
-            loom::thread::yield_now();
+            crate::shim::turns::pass();
         }
         Ok(())
     }

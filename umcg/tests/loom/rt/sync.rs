@@ -42,12 +42,4 @@ pub(crate) fn is_alone() -> bool {
     true
 }
 
-/// Others have to go on before this thread does: a turn in vain is explored once.
-pub(crate) fn spin() {
-    loom::thread::yield_now();
-}
-
-/// As [`spin`].
-pub(crate) fn give_way() {
-    loom::thread::yield_now();
-}
+pub(crate) use crate::shim::turns::{pass as give_way, pass as spin};

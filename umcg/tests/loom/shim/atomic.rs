@@ -1,7 +1,9 @@
 //! The atomics of the standard library, as the checker has them.
 
 use super::pool::Slot;
+use super::turns;
 use Ordering::{Relaxed, SeqCst};
+use loom::sync::atomic::AtomicU64 as AtomicOfLoom;
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 use real::marker::PhantomData;
 // A hint of a lock, what its word will be: nothing depends on it, so it is left out of what is explored.
@@ -39,19 +41,57 @@ impl<T: Value> Atomic<T> {
     }
 
     pub(crate) fn load(&self, order: Ordering) -> T {
-        self.outer(self.slot.atomic(|atomic| atomic.load(order)))
+        self.slot.atomic(|atomic, last| {
+            let bits = atomic.load(order);
+            turns::loaded(bits != last.get());
+            self.outer(bits)
+        })
     }
 
     pub(crate) fn store(&self, value: T, order: Ordering) {
-        self.slot.atomic(|atomic| atomic.store(self.inner(value), order));
+        self.slot.atomic(|atomic, last| {
+            atomic.store(self.inner(value), order);
+            last.set(self.inner(value));
+        });
+        turns::stored();
     }
 
     pub(crate) fn swap(&self, value: T, order: Ordering) -> T {
-        self.outer(self.slot.atomic(|atomic| atomic.swap(self.inner(value), order)))
+        self.change(|_| self.inner(value), |atomic| atomic.swap(self.inner(value), order))
+    }
+
+    pub(crate) fn fetch_add(&self, value: T, order: Ordering) -> T {
+        let value = value.into_bits();
+        self.change(|bits| bits.wrapping_add(value), |atomic| atomic.fetch_add(value, order))
+    }
+
+    pub(crate) fn fetch_sub(&self, value: T, order: Ordering) -> T {
+        let value = value.into_bits();
+        self.change(|bits| bits.wrapping_sub(value), |atomic| atomic.fetch_sub(value, order))
+    }
+
+    fn change(&self, next: impl FnOnce(u64) -> u64, change: impl FnOnce(&AtomicOfLoom) -> u64) -> T {
+        let before = self.slot.atomic(|atomic, last| {
+            let before = change(atomic);
+            last.set(next(before));
+            before
+        });
+        turns::stored();
+        self.outer(before)
     }
 
     pub(crate) fn compare_exchange(&self, from: T, to: T, order: Ordering, or: Ordering) -> Result<T, T> {
-        let exchanged = self.slot.atomic(|atomic| atomic.compare_exchange(self.inner(from), self.inner(to), order, or));
+        let exchanged = self.slot.atomic(|atomic, last| {
+            let exchanged = atomic.compare_exchange(self.inner(from), self.inner(to), order, or);
+            if exchanged.is_ok() {
+                last.set(self.inner(to));
+            }
+            exchanged
+        });
+        match exchanged {
+            Ok(_) => turns::stored(),
+            Err(_) => turns::loaded(false),
+        }
         exchanged.map(|bits| self.outer(bits)).map_err(|bits| self.outer(bits))
     }
 
@@ -59,17 +99,12 @@ impl<T: Value> Atomic<T> {
         self.compare_exchange(from, to, order, or)
     }
 
-    pub(crate) fn fetch_add(&self, value: T, order: Ordering) -> T {
-        self.outer(self.slot.atomic(|atomic| atomic.fetch_add(value.into_bits(), order)))
-    }
-
-    pub(crate) fn fetch_sub(&self, value: T, order: Ordering) -> T {
-        self.outer(self.slot.atomic(|atomic| atomic.fetch_sub(value.into_bits(), order)))
-    }
-
-    /// The newest value there is, which a load does not always see. It synchronises with nobody.
+    /// The newest value there is, which a load does not always see. It synchronises with nobody, and is no store, either: the checker would take that for one
+    /// that others may come before.
     pub(crate) fn newest(&self) -> T {
-        self.outer(self.slot.atomic(|atomic| atomic.fetch_add(0, Relaxed)))
+        let none = !self.initial;
+        let newest = self.slot.atomic(|atomic, _| atomic.compare_exchange(none, none, Relaxed, Relaxed));
+        self.outer(newest.expect_err("not a value"))
     }
 }
 

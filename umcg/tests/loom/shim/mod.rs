@@ -3,3 +3,4 @@
 pub(crate) mod atomic;
 pub(crate) mod cell;
 pub(crate) mod pool;
+pub(crate) mod turns;

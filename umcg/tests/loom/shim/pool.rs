@@ -13,7 +13,8 @@ const STOCK: usize = 40;
 struct Pool {
     /// Of this execution: an object that is bound to another one's, as a static is, begins anew.
     execution: u32,
-    atomics: Vec<AtomicU64>,
+    /// With what was stored last.
+    atomics: Vec<(AtomicU64, Cell<u64>)>,
     cells: Vec<UnsafeCell<()>>,
     atomics_used: Cell<u32>,
     cells_used: Cell<u32>,
@@ -30,7 +31,7 @@ pub(crate) fn begin() {
         let mut pool = pool.borrow_mut();
         *pool = Some(Rc::new(Pool {
             execution: pool.as_ref().map_or(1, |pool| pool.execution + 1),
-            atomics: (0..STOCK).map(|_| AtomicU64::new(0)).collect(),
+            atomics: (0..STOCK).map(|_| (AtomicU64::new(0), Cell::new(0))).collect(),
             cells: (0..2 * STOCK).map(|_| UnsafeCell::new(())).collect(),
             atomics_used: Cell::new(0),
             cells_used: Cell::new(0),
@@ -56,11 +57,12 @@ impl Slot {
         index as usize
     }
 
-    /// Calls `f` with the atomic behind this one. It holds 0 at first.
-    pub(super) fn atomic<R>(&self, f: impl FnOnce(&AtomicU64) -> R) -> R {
+    /// Calls `f` with the atomic behind this one, and what was stored there last. It holds 0 at first.
+    pub(super) fn atomic<R>(&self, f: impl FnOnce(&AtomicU64, &Cell<u64>) -> R) -> R {
         let pool = current();
         let index = self.index(&pool, &pool.atomics_used);
-        f(pool.atomics.get(index).expect("the model uses too many atomics"))
+        let (atomic, last) = pool.atomics.get(index).expect("the model uses too many atomics");
+        f(atomic, last)
     }
 
     /// Says that this one is read, or written: fails if that is a race.
