@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use umcg_benches::harness::{Graph, Plan, Program, Report, Section, plot, table};
+use umcg_benches::harness::{self, Graph, Plan, Program, Report, Section, plot, table};
 use umcg_benches::{rt, switch, sync, uth};
 
 #[derive(Subcommand)]
@@ -21,16 +21,8 @@ pub(crate) enum Bench {
         paper: bool,
     },
     /// The runtime beside tokio, may, Go, kernel threads and a C server
-    Rt {
-        #[command(flatten)]
-        options: Options,
-        /// Only this metric; may be given several times
-        #[arg(long, value_name = "METRIC", value_parser = PossibleValuesParser::new(rt::metrics()))]
-        only: Vec<String>,
-        /// Tiny sizes, for tests
-        #[arg(long, hide = true)]
-        small: bool,
-    },
+    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(rt::metrics()))))]
+    Rt(Parts),
     /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's, Go's
     #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::SEM.metrics()))))]
     Sem(Parts),
@@ -99,9 +91,9 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
             let extra = if paper { uth::paper_tables() } else { String::new() };
             show(&uth::run(options.plan())?, uth::SECTIONS, &[], &options, &extra)
         }
-        Bench::Rt { options, only, small } => {
-            let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "rt-child".into()] };
-            show(&rt::run(options.plan(), &rt::Options { own, only, small })?, rt::SECTIONS, &[], &options, "")
+        Bench::Rt(parts) => {
+            let (options, wanted) = parts.with_children("rt-child")?;
+            show(&rt::run(options.plan(), &wanted)?, rt::SECTIONS, &[], &options, "")
         }
         Bench::Sem(parts) => parts.run(&sync::SEM),
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS),
@@ -115,10 +107,15 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
 
 impl Parts {
     fn run(self, bench: &sync::Bench) -> Result<()> {
+        let (options, wanted) = self.with_children("sync-child")?;
+        show(&bench.run(options.plan(), &wanted)?, bench.sections, bench.graphs, &options, "")
+    }
+
+    /// What to run, in processes of this program that are called so.
+    fn with_children(self, command: &str) -> Result<(Options, harness::Options)> {
         let Parts { options, only, small } = self;
-        let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), "sync-child".into()] };
-        let report = bench.run(options.plan(), &sync::Options { own, only, small })?;
-        show(&report, bench.sections, bench.graphs, &options, "")
+        let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), command.into()] };
+        Ok((options, harness::Options { own, only, small }))
     }
 }
 

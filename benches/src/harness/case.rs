@@ -23,6 +23,16 @@ pub struct Metric {
     pub better: Better,
 }
 
+/// A cost.
+pub const fn lower(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit, better: Better::Lower }
+}
+
+/// A rate, or whatever else there should be much of.
+pub const fn higher(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit, better: Better::Higher }
+}
+
 /// The parameters of a case, by name.
 pub type Params = Map<String, Value>;
 

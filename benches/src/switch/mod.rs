@@ -24,12 +24,12 @@ mod sem;
 #[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod swapcontext;
 
-use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, number};
+use crate::harness::{self, Case, Metric, Params, Plan, Report, Sample, Section, higher, number};
 use crate::uth;
 use anyhow::Result;
 use std::time::Duration;
 
-const METRICS: &[Metric] = &[Metric { name: "round_trips", unit: "1/s", better: Better::Higher }];
+const METRICS: &[Metric] = &[higher("round_trips", "1/s")];
 
 /// How [`run`]'s report is shown.
 pub const SECTIONS: &[Section] = &[Section {

@@ -2,14 +2,14 @@
 //! costs that need not wait, and one that must.
 
 use super::choice::{self, Many};
-use super::experiment::{Experiment, Grid, Side, lower, params};
+use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::locks::Counter;
 use super::request::{Answer, Clock, Request};
 use super::sem::{boxes, steps, waste};
 use super::semaphores::{EventFd, SemT, Semaphore, SysV};
 use super::{Bench, select};
-use crate::harness::{Graph, Params, Section, ticks};
+use crate::harness::{Graph, Params, Section, lower, ticks};
 use anyhow::{Result, ensure};
 use std::iter::repeat_with;
 use std::sync::Arc;

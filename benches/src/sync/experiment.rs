@@ -1,8 +1,7 @@
 //! From a list of experiments to cases: each side takes part in each combination of parameters, in children of its own.
 
-use super::Options;
 use super::request::{Answer, Request};
-use crate::harness::{Better, Case, Child, Go, Metric, Params, Program, Report, Spread, Tukey};
+use crate::harness::{Case, Child, Go, Metric, Options, Params, Program, Report, Spread, Tukey};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,14 +84,6 @@ impl Side {
         let own = self.variant.iter().map(|(key, value)| ((*key).to_owned(), (*value).into()));
         shared.iter().map(|(key, value)| (key.clone(), value.clone())).chain(own).collect()
     }
-}
-
-pub(super) const fn lower(name: &'static str, unit: &'static str) -> Metric {
-    Metric { name, unit, better: Better::Lower }
-}
-
-pub(super) const fn higher(name: &'static str, unit: &'static str) -> Metric {
-    Metric { name, unit, better: Better::Higher }
 }
 
 /// What the turns of a case have measured operation by operation.

@@ -22,7 +22,7 @@ mod tasks;
 mod tube;
 mod waitv;
 
-use crate::harness::{self, Graph, Plan, Program, Report, Section};
+use crate::harness::{self, Graph, Options, Plan, Report, Section};
 use anyhow::{Result, ensure};
 use experiment::{Experiment, Grid, Maker};
 pub use request::child;
@@ -56,30 +56,16 @@ pub static SELECT: Bench = select::BENCH;
 /// One of many words.
 pub static WAITV: Bench = waitv::BENCH;
 
-/// What to run, besides how long.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How to call [`child`].
-    pub own: Program,
-    /// Only the experiments that have one of these metrics; all if it is empty.
-    pub only: Vec<String>,
-    /// Sizes for tests: the figures say nothing.
-    pub small: bool,
-}
-
 impl Bench {
     /// The metrics, by their names.
     pub fn metrics(&self) -> impl Iterator<Item = &'static str> {
         self.experiments.iter().flat_map(|experiment| experiment.metrics).map(|metric| metric.name)
     }
 
-    /// Runs it.
+    /// Runs it, with children that run [`child`].
     pub fn run(&self, plan: Plan, options: &Options) -> Result<Report> {
-        if let Some(unknown) = options.only.iter().find(|name| !self.metrics().any(|metric| metric == **name)) {
-            anyhow::bail!("{unknown} is no metric; there are {}", self.metrics().collect::<Vec<_>>().join(", "));
-        }
-        let is_asked = |metric: &str| options.only.is_empty() || options.only.iter().any(|name| name == metric);
-        let wanted = |experiment: &&Experiment| experiment.metrics.iter().any(|metric| is_asked(metric.name));
+        options.check(self.metrics())?;
+        let wanted = |experiment: &&Experiment| experiment.metrics.iter().any(|metric| options.is_asked(metric.name));
         let experiments: Vec<&'static Experiment> = self.experiments.iter().filter(wanted).collect();
         let cpus = harness::cpu::allowed()?;
         ensure!(!cpus.is_empty(), "no CPU to run on");
@@ -92,7 +78,7 @@ impl Bench {
         let mut report = harness::run_groups(self.name, groups, plan)?;
         maker.put_boxes(&mut report);
         // An experiment may have metrics that nobody asked for.
-        report.rows.retain(|row| is_asked(row.metric));
+        report.rows.retain(|row| options.is_asked(row.metric));
         Ok(report)
     }
 }
@@ -128,12 +114,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn unknown_metrics_are_refused() {
-        let own = Program { file: "/no/such/file".into(), arguments: Vec::new() };
-        let options = Options { own, only: vec!["fast".into()], small: true };
-        assert!(SEM.run(Plan::default(), &options).unwrap_err().to_string().contains("hand_over"));
     }
 }

@@ -2,11 +2,11 @@
 
 use super::bars::{self, Bar, Limit::*};
 use super::choice::{self, BATCH, Many};
-use super::experiment::{Experiment, Grid, Side, lower, params};
+use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Threads, Workers};
 use super::request::{Answer, Request};
 use super::{Bench, tasks};
-use crate::harness::{Column, Params, Report, Row, Section, number};
+use crate::harness::{Column, Params, Report, Row, Section, lower, number};
 use anyhow::Result;
 use serde_json::Value;
 use umcg::select::{Operation, Select, Set};

@@ -2,13 +2,13 @@
 //! paper with a simple mutex: its Experiment 1, and the increments of its Figure 11.
 
 use super::bars::{self, Bar, Limit::*};
-use super::experiment::{Experiment, Grid, Side, higher, lower, params};
+use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, settle, together};
 use super::locks::{Counter, Lock, Mutexes, ParkingLot, Pthread, Spin, Std};
 use super::request::{Answer, Clock, Request};
 use super::semaphores::{EventFd, Ours, SemT, Semaphore, SysV};
 use super::{Bench, tasks};
-use crate::harness::{Column, Graph, Params, Report, Row, Section, measure, number, ticks};
+use crate::harness::{Column, Graph, Params, Report, Row, Section, higher, lower, measure, number, ticks};
 use anyhow::{Context, Result, ensure};
 use std::arch::asm;
 use std::iter::repeat_with;

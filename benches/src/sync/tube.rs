@@ -5,11 +5,11 @@
 
 use super::bars::{self, Bar, Limit::*};
 use super::channels::{Channel, Crossbeam, Flume, Kanal, Message, Pipe, Queue, Tube};
-use super::experiment::{Experiment, Grid, Side, higher, lower, params};
+use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::request::{Answer, Clock, Request};
 use super::{Bench, sem, tasks};
-use crate::harness::{Graph, Params, Report, Row, Section, Spread, measure, number, ticks};
+use crate::harness::{Graph, Params, Report, Row, Section, Spread, higher, lower, measure, number, ticks};
 use anyhow::{Context, Result, ensure};
 use std::hint::black_box;
 use std::sync::Arc;

@@ -7,11 +7,11 @@
 use super::Bench;
 use super::bars::{self, Bar, Limit::*};
 use super::choice::{Many, Order};
-use super::experiment::{Experiment, Grid, Side, lower, params};
+use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::request::{Answer, Request};
 use super::semaphores::last;
-use crate::harness::{Params, Report, Row, Section};
+use crate::harness::{Params, Report, Row, Section, lower};
 use anyhow::{Context, Result, ensure};
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -22,7 +22,7 @@ mod gener;
 pub(crate) mod ours;
 mod paper;
 
-use crate::harness::{self, Better, Case, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, number};
+use crate::harness::{self, Case, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, lower, number};
 use anyhow::Result;
 pub use paper::paper_tables;
 use std::time::Duration;
@@ -34,20 +34,10 @@ const STACK: usize = 64 * 1024;
 /// Stacks of the contexts that are switched between: another size, so that none of them is found in a pool by the others.
 const SWITCH_STACK: usize = 32 * 1024;
 
-const SWITCH: &[Metric] = &[
-    Metric { name: "switch", unit: TICKS_UNIT, better: Better::Lower },
-    Metric { name: "switch_ns", unit: "ns", better: Better::Lower },
-];
-const RING: &[Metric] = &[
-    Metric { name: "ring", unit: TICKS_UNIT, better: Better::Lower },
-    Metric { name: "ring_ns", unit: "ns", better: Better::Lower },
-];
-const LIFE: &[Metric] = &[
-    Metric { name: "create", unit: "us", better: Better::Lower },
-    Metric { name: "recycle", unit: "us", better: Better::Lower },
-    Metric { name: "reinit", unit: TICKS_UNIT, better: Better::Lower },
-    Metric { name: "create_run_delete", unit: "ns", better: Better::Lower },
-];
+const SWITCH: &[Metric] = &[lower("switch", TICKS_UNIT), lower("switch_ns", "ns")];
+const RING: &[Metric] = &[lower("ring", TICKS_UNIT), lower("ring_ns", "ns")];
+const LIFE: &[Metric] =
+    &[lower("create", "us"), lower("recycle", "us"), lower("reinit", TICKS_UNIT), lower("create_run_delete", "ns")];
 const REFERENCES: &[&str] = &["mcsc", "corosensei"];
 
 /// How [`run`]'s report is shown.
