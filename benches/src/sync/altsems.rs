@@ -2,11 +2,12 @@
 //! costs that need not wait, and one that must.
 
 use super::choice::{self, Many};
+use super::critical::{steps, waste};
 use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::locks::Counter;
 use super::request::{Answer, Clock, Request};
-use super::sem::{boxes, steps, waste};
+use super::sem::boxes;
 use super::semaphores::{EventFd, SemT, Semaphore, SysV};
 use super::{Bench, select};
 use crate::harness::{Graph, Params, Section, lower, ticks};

@@ -2,19 +2,19 @@
 //! paper with a simple mutex: its Experiment 1, and the increments of its Figure 11.
 
 use super::bars::{self, Bar, Limit::*};
+use super::contest::contended;
+use super::critical::critical_sections;
 use super::experiment::{Experiment, Grid, Side, params};
-use super::flow::{Flow, Threads, Workers, settle, together};
-use super::locks::{Counter, Lock, Mutexes, ParkingLot, Pthread, Spin, Std};
-use super::request::{Answer, Clock, Request};
+use super::flow::{Flow, Threads, Workers};
+use super::increment::increment;
+use super::locks::{Lock, Mutexes, ParkingLot, Pthread, Std};
+use super::request::{Answer, Request};
 use super::semaphores::{EventFd, Ours, SemT, Semaphore, SysV};
 use super::{Bench, tasks};
-use crate::harness::{Column, Graph, Params, Report, Row, Section, higher, lower, measure, number, ticks};
-use anyhow::{Context, Result, ensure};
-use std::arch::asm;
-use std::iter::repeat_with;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use crate::harness::{Column, Graph, Params, Report, Row, Section, higher, lower, measure, number};
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub(super) const BENCH: Bench = Bench { name: "sem", sections: SECTIONS, graphs: GRAPHS, experiments: EXPERIMENTS, work };
 
@@ -66,9 +66,6 @@ const INCREMENTS: &[Side] = &[
     Side::new("spin_lock"),
     Side::of("umcg", &[("kind", "thread"), ("order", "strong")]),
 ];
-
-/// What a critical section is long in the graphs of ratios.
-const BETA_SECTION: u64 = 1000;
 
 const EXPERIMENTS: &[Experiment] = &[
     Experiment { metrics: &[lower("uncontended", "ns")], sides: LOCKS, grid: |_| vec![Params::new()], length: 1 },
@@ -236,13 +233,7 @@ fn work(request: &Request) -> Result<Answer> {
         "hand_over" => with_semaphore!(hand_over, request),
         "alpha" | "beta" => with_lock!(critical_sections, request, true),
         "alpha_nonblocking" => with_lock!(critical_sections, request, false),
-        "increment" => match &*request.case {
-            "atomic_add" => increments::<AtomicAdd>(request),
-            "compare_exchange" => increments::<CompareExchange>(request),
-            "spin_lock" => increments::<Locked<Spin>>(request),
-            "umcg" => increments::<Locked<Ours<true>>>(request),
-            _ => request.refuse(),
-        },
+        "increment" => increment(request),
         _ => request.refuse(),
     }
 }
@@ -251,97 +242,6 @@ fn uncontended<F: Flow, L: Lock>(request: &Request) -> Result<Answer> {
     let (flow, lock, budget) = (F::new(1)?, L::new()?, request.budget());
     let join = flow.start(move || measure(budget, |n| (0..n).for_each(|_| lock.with(|| ()))));
     Answer::of(F::join(join)?.nanos())
-}
-
-/// Many that want the same thing at once, over and over, until the time is up. Who has it looks at the clock now and then: nobody else has to get a CPU for that.
-pub(super) struct Contest {
-    counter: Counter,
-    there: AtomicUsize,
-    is_over: AtomicBool,
-    budget: Duration,
-    start: OnceLock<Instant>,
-    /// How often somebody had it, and how long that took.
-    end: OnceLock<(u64, Duration)>,
-}
-
-/// So often somebody has it before the clock is looked at.
-const CLOCK: u64 = 64;
-
-impl Contest {
-    pub(super) fn new(budget: Duration) -> Contest {
-        Contest {
-            counter: Counter::default(),
-            there: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
-            budget,
-            start: OnceLock::new(),
-            end: OnceLock::new(),
-        }
-    }
-
-    /// One more is about to ask for it.
-    pub(super) fn arrive(&self) {
-        self.there.fetch_add(1, Relaxed);
-    }
-
-    /// By who keeps it from all others: waits until they have asked for it, and begins.
-    pub(super) fn begin(&self, count: usize) {
-        settle(&self.there, count);
-        self.start.get_or_init(Instant::now);
-    }
-
-    /// By who has it. False if that was the last time.
-    #[inline(always)]
-    pub(super) fn turn(&self) -> bool {
-        let count = self.counter.get() + 1;
-        self.counter.set(count);
-        if count % CLOCK == 0 {
-            self.look(count);
-        }
-        !self.is_over.load(Relaxed)
-    }
-
-    #[inline(never)]
-    fn look(&self, count: u64) {
-        let elapsed = self.start.get().map_or(Duration::MAX, Instant::elapsed);
-        if elapsed >= self.budget && self.end.set((count, elapsed)).is_ok() {
-            self.is_over.store(true, Relaxed);
-        }
-    }
-
-    /// With how often each had it.
-    pub(super) fn answer(&self, each: &[u64]) -> Result<Answer> {
-        let all: u64 = each.iter().sum();
-        ensure!(self.counter.get() == all, "{} increments of {all}: two had it at once", self.counter.get());
-        let (count, took) = self.end.get().context("it has no end")?;
-        let fairness = *each.iter().min().context("nobody")? as f64 / *each.iter().max().context("nobody")? as f64;
-        Ok(Answer { values: vec![took.as_secs_f64() * 1e9 / *count as f64, fairness], spread: None })
-    }
-}
-
-fn contended<F: Flow, L: Lock>(request: &Request) -> Result<Answer> {
-    let count = request.number("workers")?;
-    let flow = F::new(request.cpus()?)?;
-    let shared = Arc::new((L::new()?, Contest::new(request.budget())));
-    let start = || {
-        let shared = Arc::clone(&shared);
-        flow.start(move || {
-            let (lock, contest) = &*shared;
-            contest.arrive();
-            let mut turns = 1;
-            while lock.with(|| contest.turn()) {
-                turns += 1;
-            }
-            turns
-        })
-    };
-    let joins: Vec<F::Join<u64>> = shared.0.with(|| {
-        let joins = (0..count).map(|_| start()).collect();
-        shared.1.begin(count);
-        joins
-    });
-    let each = joins.into_iter().map(F::join).collect::<Result<Vec<u64>>>()?;
-    shared.1.answer(&each)
 }
 
 fn hand_over<F: Flow, S: Semaphore>(request: &Request) -> Result<Answer> {
@@ -379,138 +279,6 @@ fn hand_over<F: Flow, S: Semaphore>(request: &Request) -> Result<Answer> {
     Answer::of(sample.nanos())
 }
 
-/// Work of so many steps, of which one takes a cycle: it begins when the one before has ended.
-#[inline(never)]
-pub(super) fn waste(steps: u64) {
-    let mut left = steps;
-    while left > 0 {
-        // SAFETY: a comment only, but the compiler takes it for work on the number.
-        unsafe { asm!("/* {0} */", inout(reg) left, options(nomem, nostack, preserves_flags)) };
-        left -= 1;
-    }
-}
-
-/// Steps within critical sections, and outside.
-pub(super) fn steps(request: &Request) -> Result<(u64, u64)> {
-    let ratio = request.params.get("ratio").and_then(serde_json::Value::as_f64);
-    Ok(match ratio {
-        Some(ratio) => (BETA_SECTION, (BETA_SECTION as f64 / ratio) as u64),
-        None => (request.number("css")? as u64, request.number("nss")? as u64),
-    })
-}
-
-/// The paper's Experiment 1. A down that does not wait and gets nothing is measured by itself.
-fn critical_sections<F: Flow, L: Lock>(request: &Request, blocks: bool) -> Result<Answer> {
-    let ((css, nss), times) = (steps(request)?, request.times);
-    let shared = Arc::new((L::new()?, Counter::default()));
-    let inside = Arc::clone(&shared);
-    let clock = Clock::start();
-    let body = move |_| {
-        let (lock, counter) = &*inside;
-        let add = || {
-            let value = counter.get();
-            waste(css);
-            counter.set(value + 1);
-        };
-        let mut entered = 0;
-        let round = || {
-            let start = ticks();
-            if blocks {
-                lock.with(add);
-            }
-            entered += u64::from(blocks || lock.try_with(add).is_some());
-            let took = ticks().wrapping_sub(start);
-            waste(nss);
-            took
-        };
-        let took: Vec<u64> = repeat_with(round).take(times as usize).collect();
-        (took, entered)
-    };
-    let all = together::<F, _>(request, request.number("processes")?, body)?;
-    let entered: u64 = all.iter().map(|(_, entered)| entered).sum();
-    ensure!(shared.1.get() == entered, "{} increments of {entered}: two were in at once", shared.1.get());
-    Answer::measured(clock.nanos(all.into_iter().flat_map(|(took, _)| took)))
-}
-
-/// A counter that several increment at once.
-trait Increment: Send + Sync + Sized + 'static {
-    fn new() -> Result<Self>;
-    fn add(&self);
-    fn get(&self) -> u64;
-}
-
-struct AtomicAdd(AtomicU64);
-
-impl Increment for AtomicAdd {
-    fn new() -> Result<Self> {
-        Ok(Self(AtomicU64::new(0)))
-    }
-
-    #[inline(always)]
-    fn add(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-struct CompareExchange(AtomicU64);
-
-impl Increment for CompareExchange {
-    fn new() -> Result<Self> {
-        Ok(Self(AtomicU64::new(0)))
-    }
-
-    #[inline(always)]
-    fn add(&self) {
-        let mut value = self.0.load(Relaxed);
-        while let Err(other) = self.0.compare_exchange_weak(value, value + 1, Relaxed, Relaxed) {
-            value = other;
-        }
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-struct Locked<L>(L, Counter);
-
-impl<L: Lock> Increment for Locked<L> {
-    fn new() -> Result<Self> {
-        Ok(Self(L::new()?, Counter::default()))
-    }
-
-    #[inline(always)]
-    fn add(&self) {
-        self.0.with(|| self.1.set(self.1.get() + 1));
-    }
-
-    fn get(&self) -> u64 {
-        self.0.with(|| self.1.get())
-    }
-}
-
-fn increments<I: Increment>(request: &Request) -> Result<Answer> {
-    let (count, times) = (request.number("processes")?, request.times);
-    let counter = Arc::new(I::new()?);
-    let shared = Arc::clone(&counter);
-    let clock = Clock::start();
-    let body = move |_| {
-        let one = || {
-            let start = ticks();
-            shared.add();
-            ticks().wrapping_sub(start)
-        };
-        repeat_with(one).take(times as usize).collect::<Vec<u64>>()
-    };
-    let all = together::<Threads, _>(request, count, body)?;
-    ensure!(counter.get() == count as u64 * times, "increments were lost");
-    Answer::measured(clock.nanos(all.into_iter().flatten()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -527,23 +295,5 @@ mod tests {
         assert_eq!(values(&increment_grid(&grid), "processes"), "1 10 100 2 20 5 50");
         assert_eq!(alpha_grid(&grid).len(), 60);
         assert_eq!(beta_grid(&grid).len(), 16);
-    }
-
-    #[test]
-    fn a_ratio_says_how_long_the_rest_is() {
-        let request = |ratio: f64| Request::new("sem", "beta", "umcg", params([("ratio", ratio.into())]));
-        assert_eq!(steps(&request(0.1)).unwrap(), (1000, 10000));
-        assert_eq!(steps(&request(10.0)).unwrap(), (1000, 100));
-    }
-
-    #[test]
-    fn a_contest_counts_and_ends() {
-        let contest = Contest::new(Duration::ZERO);
-        contest.begin(0);
-        let turns = (0..).take_while(|_| contest.turn()).count() as u64;
-        assert_eq!(turns + 1, CLOCK);
-        assert!(contest.answer(&[turns]).is_err(), "a turn is missing");
-        let answer = contest.answer(&[16, 48]).unwrap();
-        assert_eq!(answer.values[1], 16.0 / 48.0);
     }
 }

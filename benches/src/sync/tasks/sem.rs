@@ -1,7 +1,7 @@
 //! tokio's semaphore, which is fair.
 
+use super::super::contest::Contest;
 use super::super::request::{Answer, Request};
-use super::super::sem::Contest;
 use super::{enter, measure, runtime};
 use anyhow::Result;
 use std::sync::Arc;
