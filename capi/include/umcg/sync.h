@@ -173,7 +173,7 @@ int umcg_rwlock_rdlock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
 int umcg_rwlock_wrlock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
 
 /*
- * umcg_rwlock_unlock - gives up what the caller has of it. Fails with EPERM: nobody has it.
+ * umcg_rwlock_unlock - gives up what the caller has of it, to read or to write. Fails with EPERM: nobody has it so.
  *
  * Called from anywhere. Does not switch.
  */
@@ -185,6 +185,42 @@ int umcg_rwlock_unlock(umcg_rwlock_t *l);
  * Called from anywhere. Does not switch.
  */
 int umcg_rwlock_downgrade(umcg_rwlock_t *l);
+
+/*
+ * umcg_rwlock_uplock, umcg_rwlock_tryuplock, umcg_rwlock_uplock_until - locks it to read, and perhaps to *upgrade*, that is, to
+ * write without that anybody else has written in between. One at a time may have it so, beside plain readers. As
+ * umcg_rwlock_rdlock, umcg_rwlock_tryrdlock and umcg_rwlock_rdlock_until.
+ *
+ * Called from anywhere. May switch, but for umcg_rwlock_tryuplock. Only umcg_rwlock_uplock_until is cancellable.
+ */
+int umcg_rwlock_uplock(umcg_rwlock_t *l);
+int umcg_rwlock_tryuplock(umcg_rwlock_t *l);
+int umcg_rwlock_uplock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
+
+/*
+ * umcg_rwlock_upgrade, umcg_rwlock_tryupgrade, umcg_rwlock_upgrade_until - makes who has it by umcg_rwlock_uplock a writer; waits
+ * until the others that read have unlocked it, before all others that wait. umcg_rwlock_unlock unlocks it then. One that fails still
+ * has it as before.
+ *
+ * Fail with EPERM: nobody has it by umcg_rwlock_uplock; umcg_rwlock_tryupgrade with EBUSY: it would have to wait.
+ *
+ * Called from anywhere. May switch, but for umcg_rwlock_tryupgrade. Only umcg_rwlock_upgrade_until is cancellable.
+ */
+int umcg_rwlock_upgrade(umcg_rwlock_t *l);
+int umcg_rwlock_tryupgrade(umcg_rwlock_t *l);
+int umcg_rwlock_upgrade_until(umcg_rwlock_t *l, uint64_t deadline_ns);
+
+/*
+ * umcg_rwlock_upunlock, umcg_rwlock_updowngrade - gives up what the caller has by umcg_rwlock_uplock; makes that one a plain reader.
+ * Fail with EPERM: nobody has it so.
+ *
+ * umcg_rwlock_downgrade_up - makes a writer one that has it by umcg_rwlock_uplock. Fails with EPERM: nobody writes.
+ *
+ * Called from anywhere. None switches.
+ */
+int umcg_rwlock_upunlock(umcg_rwlock_t *l);
+int umcg_rwlock_updowngrade(umcg_rwlock_t *l);
+int umcg_rwlock_downgrade_up(umcg_rwlock_t *l);
 
 /* ---- Condition variables ---- */
 

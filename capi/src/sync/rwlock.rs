@@ -4,8 +4,11 @@ use super::{init, named, wait};
 use crate::rt::status;
 use libc::{EBUSY, EPERM, c_int};
 use std::time::{Duration, Instant};
-use umcg::sync::RawRwLock;
-use umcg::sync::foreign::lock_api::{RawRwLock as _, RawRwLockDowngrade as _, RawRwLockTimed as _};
+use umcg::sync::foreign::lock_api::{
+    RawRwLock as _, RawRwLockDowngrade as _, RawRwLockTimed as _, RawRwLockUpgrade as _, RawRwLockUpgradeDowngrade as _,
+    RawRwLockUpgradeTimed as _,
+};
+use umcg::sync::{RawRwLock, foreign};
 
 // `umcg_rwlock_t`.
 const _: () = assert!(size_of::<RawRwLock>() == 16 && align_of::<RawRwLock>() == 8);
@@ -98,7 +101,7 @@ unsafe extern "C" fn umcg_rwlock_wrlock_until(lock: *const RawRwLock, deadline_n
 /// Who writes is alone: so if somebody does, it is the caller.
 ///
 /// # Safety
-/// As `named`; the caller has locked it.
+/// As `named`; the caller has locked it to read or to write.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
@@ -106,7 +109,7 @@ unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
         if lock.is_locked_exclusive() {
             // SAFETY: by the contract.
             unsafe { lock.unlock_exclusive() };
-        } else if lock.is_locked() {
+        } else if foreign::has_readers(lock) {
             // SAFETY: by the contract.
             unsafe { lock.unlock_shared() };
         } else {
@@ -116,17 +119,114 @@ unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
     }))
 }
 
+/// The lock, if somebody has it in this way: who should be the caller.
+///
+/// # Safety
+/// As `named`.
+unsafe fn had<'a>(lock: *const RawRwLock, is_had: fn(&RawRwLock) -> bool) -> Result<&'a RawRwLock, c_int> {
+    // SAFETY: passed on.
+    unsafe { named(lock) }.and_then(|lock| is_had(lock).then_some(lock).ok_or(EPERM))
+}
+
 /// # Safety
 /// As `named`; the caller has locked it to write.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_downgrade(lock: *const RawRwLock) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(lock) }.and_then(|lock| {
-        if !lock.is_locked_exclusive() {
-            return Err(EPERM);
-        }
+    let lock = unsafe { had(lock, RawRwLock::is_locked_exclusive) };
+    // SAFETY: by the contract.
+    status(lock.map(|lock| unsafe { lock.downgrade() }))
+}
+
+/// # Safety
+/// As `named`; the caller has locked it to write.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_downgrade_up(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    let lock = unsafe { had(lock, RawRwLock::is_locked_exclusive) };
+    // SAFETY: by the contract.
+    status(lock.map(|lock| unsafe { lock.downgrade_to_upgradable() }))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_uplock(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { named(lock) }.map(RawRwLock::lock_upgradable))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_tryuplock(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    status(unsafe { named(lock) }.and_then(|lock| try_lock(lock, RawRwLock::try_lock_upgradable)))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_uplock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
+    let (for_so_long, until) = (RawRwLock::try_lock_upgradable_for, RawRwLock::try_lock_upgradable_until);
+    // SAFETY: passed on.
+    let lock = unsafe { named(lock) };
+    status(lock.and_then(|lock| lock_until(lock, deadline_ns, RawRwLock::try_lock_upgradable, for_so_long, until)))
+}
+
+/// # Safety
+/// As `named`; the caller has locked it to read and upgrade.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_upunlock(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    // SAFETY: by the contract.
+    status(lock.map(|lock| unsafe { lock.unlock_upgradable() }))
+}
+
+/// # Safety
+/// As `umcg_rwlock_upunlock`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_updowngrade(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    // SAFETY: by the contract.
+    status(lock.map(|lock| unsafe { lock.downgrade_upgradable() }))
+}
+
+/// # Safety
+/// As `umcg_rwlock_upunlock`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_upgrade(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    // SAFETY: by the contract.
+    status(lock.map(|lock| unsafe { lock.upgrade() }))
+}
+
+/// # Safety
+/// As `umcg_rwlock_upunlock`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_tryupgrade(lock: *const RawRwLock) -> c_int {
+    // SAFETY: passed on.
+    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    // SAFETY: by the contract.
+    status(lock.and_then(|lock| try_lock(lock, |lock| unsafe { lock.try_upgrade() })))
+}
+
+/// # Safety
+/// As `umcg_rwlock_upunlock`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_rwlock_upgrade_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
+    // SAFETY: passed on.
+    let lock = unsafe { had(lock, foreign::has_upgradable) };
+    status(lock.and_then(|lock| {
         // SAFETY: by the contract.
-        unsafe { lock.downgrade() };
-        Ok(())
+        let tried: Tried = |lock| unsafe { lock.try_upgrade() };
+        // SAFETY: likewise.
+        let for_so_long = |lock: &RawRwLock, timeout| unsafe { lock.try_upgrade_for(timeout) };
+        // SAFETY: likewise.
+        let until = |lock: &RawRwLock, deadline| unsafe { lock.try_upgrade_until(deadline) };
+        lock_until(lock, deadline_ns, tried, for_so_long, until)
     }))
 }

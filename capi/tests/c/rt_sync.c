@@ -66,9 +66,35 @@ static void rwlocks(void)
         CHECK("downgrade", umcg_rwlock_downgrade(l) == 0 && umcg_rwlock_tryrdlock(l) == 0);
         CHECK("unlock", umcg_rwlock_unlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
         CHECK("write until", umcg_rwlock_wrlock_until(l, UMCG_NO_TIMEOUT) == 0 && umcg_rwlock_unlock(l) == 0);
+
+        FAILS("nothing to upgrade", EPERM, umcg_rwlock_upgrade(l));
+        FAILS("nor to unlock", EPERM, umcg_rwlock_upunlock(l));
+        CHECK("to upgrade, beside a reader", umcg_rwlock_uplock(l) == 0 && umcg_rwlock_rdlock(l) == 0);
+        FAILS("one only", EBUSY, umcg_rwlock_tryuplock(l));
+        FAILS("nor in time", ETIMEDOUT, umcg_rwlock_uplock_until(l, in_ms(1)));
+        FAILS("no writer", EBUSY, umcg_rwlock_trywrlock(l));
+        FAILS("not beside a reader", EBUSY, umcg_rwlock_tryupgrade(l));
+        FAILS("nor in time", ETIMEDOUT, umcg_rwlock_upgrade_until(l, in_ms(1)));
+        CHECK("the reader", umcg_rwlock_unlock(l) == 0);
+        FAILS("is the only one", EPERM, umcg_rwlock_unlock(l));
+        FAILS("not a writer", EPERM, umcg_rwlock_downgrade_up(l));
+        CHECK("upgraded", umcg_rwlock_tryupgrade(l) == 0);
+        FAILS("alone", EBUSY, umcg_rwlock_tryrdlock(l));
+        FAILS("no more to upgrade", EPERM, umcg_rwlock_tryupgrade(l));
+        FAILS("nor so", EPERM, umcg_rwlock_upgrade_until(l, UMCG_POLL));
+        CHECK("back, and again", umcg_rwlock_downgrade_up(l) == 0 && umcg_rwlock_upgrade(l) == 0 && umcg_rwlock_unlock(l) == 0);
+        CHECK("in time", umcg_rwlock_uplock_until(l, UMCG_POLL) == 0 && umcg_rwlock_upgrade_until(l, UMCG_POLL) == 0);
+        CHECK("given up", umcg_rwlock_downgrade_up(l) == 0 && umcg_rwlock_upunlock(l) == 0);
+        CHECK("a plain one", umcg_rwlock_tryuplock(l) == 0 && umcg_rwlock_updowngrade(l) == 0);
+        FAILS("no more than that", EPERM, umcg_rwlock_updowngrade(l));
+        CHECK("beside another", umcg_rwlock_tryuplock(l) == 0 && umcg_rwlock_upunlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
+        CHECK("free", umcg_rwlock_trywrlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
     }
     FAILS("no lock", EINVAL, umcg_rwlock_rdlock(NULL));
     FAILS("no lock", EINVAL, umcg_rwlock_unlock(NULL));
+    FAILS("no lock", EINVAL, umcg_rwlock_uplock(NULL));
+    FAILS("no lock", EINVAL, umcg_rwlock_upgrade_until(NULL, UMCG_POLL));
+    FAILS("no lock", EINVAL, umcg_rwlock_downgrade_up(NULL));
 }
 
 static void conds_and_once(void)
@@ -239,7 +265,13 @@ static void *reads_and_writes(void *arg)
 {
     for (int i = 0; i < all.rounds; i++) {
         int writes = i % 3 == 0;
-        if (i % 2)
+        if (i % 9 == 3) {
+            CHECK("to upgrade", umcg_rwlock_uplock(&rwlock) == 0 && all.writers == 0);
+            long sum = all.sum;
+            while (umcg_rwlock_upgrade_until(&rwlock, in_ms(1)) != 0)
+                CHECK("late", check_errno() == ETIMEDOUT);
+            CHECK("nobody wrote in between", sum == all.sum);
+        } else if (i % 2)
             CHECK("lock", (writes ? umcg_rwlock_wrlock(&rwlock) : umcg_rwlock_rdlock(&rwlock)) == 0);
         else
             while ((writes ? umcg_rwlock_wrlock_until : umcg_rwlock_rdlock_until)(&rwlock, in_ms(i % 3)) != 0)
@@ -348,7 +380,7 @@ static void *sums(void *arg)
 
 static struct {
     umcg_mutex_t m;
-    umcg_rwlock_t l;
+    umcg_rwlock_t l, shared;
     umcg_cond_t c;
     umcg_once_t o;
     umcg_barrier_t b;
@@ -378,6 +410,12 @@ static void *is_cut_short(void *arg)
     case 8: result = umcg_event_wait(&asked.e); break;
     case 9: result = umcg_wait_any(ops, 2, UMCG_NO_TIMEOUT); break;
     case 10: result = umcg_wait_all(ops, 2, in_ms(60000)); break;
+    case 11: result = umcg_rwlock_uplock_until(&asked.l, UMCG_NO_TIMEOUT); break;
+    case 12:
+        MUST(umcg_rwlock_uplock(&asked.shared) == 0);
+        result = umcg_rwlock_upgrade_until(&asked.shared, UMCG_NO_TIMEOUT);
+        CHECK("as before", umcg_rwlock_upunlock(&asked.shared) == 0);
+        break;
     default: result = umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT);
     }
     CHECK("cut short", result == -1 && check_errno() == ECANCELED && umcg_cancelled() == 1);
@@ -390,9 +428,10 @@ static void *aborted(void *arg)
 {
     memset(&asked, 0, sizeof asked);
     MUST(umcg_mutex_lock(&asked.m) == 0 && umcg_rwlock_wrlock(&asked.l) == 0 && umcg_barrier_init(&asked.b, 2) == 0);
+    MUST(umcg_rwlock_rdlock(&asked.shared) == 0);
     MUST(umcg_wait_group_add(&asked.g, 1) == 0);
-    for (int round = 0; round < 8 * 12; round++) {
-        int which = round % 12;
+    for (int round = 0; round < 8 * 14; round++) {
+        int which = round % 14;
         umcg_worker_t *worker;
 
         asked.begun = 0;
@@ -404,6 +443,7 @@ static void *aborted(void *arg)
     }
     CHECK("nobody stands there", umcg_mutex_unlock(&asked.m) == 0 && umcg_mutex_trylock(&asked.m) == 0);
     CHECK("nor there", umcg_rwlock_unlock(&asked.l) == 0 && umcg_rwlock_trywrlock(&asked.l) == 0);
+    CHECK("nor there", umcg_rwlock_unlock(&asked.shared) == 0 && umcg_rwlock_trywrlock(&asked.shared) == 0);
     CHECK("nor there", umcg_event_set(&asked.e) == 0 && umcg_event_trywait(&asked.e) == 0);
     FAILS("nor has come", ETIMEDOUT, umcg_barrier_wait_until(&asked.b, UMCG_POLL));
     return arg;

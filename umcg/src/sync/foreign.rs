@@ -8,6 +8,7 @@ use super::joint::Joint;
 use super::mutex::RawMutex;
 use super::objects::Kind;
 use super::once::{Once, Turn};
+use super::rwlock::RawRwLock;
 use super::wait_group::WaitGroup;
 use crate::rt::wait::{Place, Source};
 use crate::select::operation::{Operation, Parts};
@@ -28,6 +29,16 @@ pub const BARRIER_PARTIES: usize = offset_of!(Barrier, parties);
 pub unsafe fn wait(condvar: &Condvar, mutex: &RawMutex, deadline: Option<u64>) -> bool {
     // SAFETY: passed on.
     unsafe { condvar.wait_raw(mutex, deadline.unwrap_or(u64::MAX)) }
+}
+
+/// Whether somebody has locked it to read; who may upgrade does not count.
+pub fn has_readers(lock: &RawRwLock) -> bool {
+    lock.has_readers()
+}
+
+/// Whether somebody has locked it to read and, perhaps, upgrade.
+pub fn has_upgradable(lock: &RawRwLock) -> bool {
+    lock.has_upgradable()
 }
 
 /// The right to do what is done once. If it is dropped it was not done.

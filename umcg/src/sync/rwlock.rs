@@ -156,6 +156,16 @@ impl RawRwLock {
         RawRwLock { word: Word::new(FREE), places: Places::new() }
     }
 
+    /// Whether somebody reads, and may not write later.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.word.load() & READERS != 0
+    }
+
+    /// Whether somebody reads who may write later.
+    pub(crate) fn has_upgradable(&self) -> bool {
+        self.word.load() & UPGRADABLE != 0
+    }
+
     /// False when the deadline has passed.
     #[inline(always)]
     pub(crate) fn lock(&self, want: Want, until: Until) -> bool {
