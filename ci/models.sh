@@ -188,8 +188,16 @@ planted "one that was told to try, and does not say that it has" \
 plant_in umcg umcg/src/select/engine.rs semaphore::
 planted "places that stay in queues" \
     's/source.leave(set.place(index), served);//'
+
+plant_in umcg umcg/src/select/engine.rs waitable::
 planted "a hint that is taken for the thing" \
     's/        if set.finish(index, set.place(index).note.get()) {/        set.finish(index, set.place(index).note.get());\n        if true {/'
+
+plant_in umcg umcg/src/select/custom.rs waitable::
+planted "who enters though something was told since the look" \
+    's/if waiters.told.load(Relaxed) == told {/if waiters.told.load(Relaxed) >= told {/'
+planted "who took something, and waits without another look" \
+    's/self.seen.set((!is_taken).then_some((waiters, told)));/self.seen.set(Some((waiters, told)));/'
 
 plant_in umcg umcg/src/rt/kept.rs sets::
 planted "a set that waits though it was passed over" \

@@ -109,9 +109,31 @@ mod rt;
 #[allow(missing_docs, dead_code, unreachable_pub, reason = "as above")]
 #[path = "../../src/select"]
 mod select {
+    pub(crate) mod custom;
     pub(crate) mod engine;
     pub(crate) mod operation;
     pub(crate) mod set;
+
+    /// The loop is used without it.
+    struct Select;
+
+    impl Select {
+        fn new() -> Select {
+            unreachable!()
+        }
+
+        fn wait(self, _: &mut [impl operation::Selectable]) -> usize {
+            unreachable!()
+        }
+
+        fn wait_deadline(self, _: &mut [impl operation::Selectable], _: std::time::Instant) -> Option<usize> {
+            unreachable!()
+        }
+
+        fn wait_timeout(self, _: &mut [impl operation::Selectable], _: std::time::Duration) -> Option<usize> {
+            unreachable!()
+        }
+    }
 }
 #[cfg(shuttle)]
 mod rwlock;
@@ -173,6 +195,8 @@ mod tube {
 #[cfg(shuttle)]
 #[path = "tube.rs"]
 mod tubes;
+#[cfg(shuttle)]
+mod waitable;
 
 // What the sources call by these names they find in this crate.
 #[cfg(shuttle)]

@@ -1,0 +1,128 @@
+//! Objects of one's own: what their waiters are told is a hint, and none is missed.
+
+use crate::check;
+use crate::rt::cancel;
+use crate::rt::wait::{Place, Source};
+use crate::select::custom::{Taking, Waitable, Waiters, taking};
+use crate::select::engine;
+use crate::select::operation::{Operation, Parts};
+use crate::select::set::Set;
+use crate::semaphore::{SOON, party};
+use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use shuttle::thread;
+
+/// A number of coins.
+struct Purse {
+    coins: AtomicU32,
+    waiters: Waiters,
+}
+
+impl Purse {
+    fn put(&self) {
+        self.coins.fetch_add(1, SeqCst);
+        self.waiters.notify_one();
+    }
+}
+
+impl Waitable for Purse {
+    type Output = ();
+
+    fn try_take(&self) -> Option<()> {
+        self.coins.fetch_update(SeqCst, SeqCst, |coins| coins.checked_sub(1)).ok().map(drop)
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+}
+
+fn purses() -> &'static [Purse; 2] {
+    Box::leak(Box::new([0, 1].map(|_| Purse { coins: AtomicU32::new(0), waiters: Waiters::new() })))
+}
+
+/// Both of them, as `select` has them.
+struct Either([Taking<'static, Purse>; 2]);
+
+impl engine::Set for Either {
+    fn len(&self) -> usize {
+        2
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        self.0[index].source()
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        self.0[index].place()
+    }
+
+    fn finish(&self, index: usize, note: usize) -> bool {
+        self.0[index].finish(note)
+    }
+}
+
+/// A coin from one of them. False when the deadline has passed.
+fn take(purses: &'static [Purse; 2], deadline: u64) -> bool {
+    let mut either = Either([taking(&purses[0]), taking(&purses[1])]);
+    let index = engine::any(&either, 0, &"test", deadline);
+    index.map(|index| either.0[index].outcome()).is_some()
+}
+
+fn left(purses: &[Purse; 2]) -> u32 {
+    purses.iter().map(|purse| purse.coins.load(SeqCst)).sum()
+}
+
+/// Two wait for one of two, and each gets a coin, though somebody borrows what is there.
+#[test]
+fn each_gets_one() {
+    fn each(is_worker: bool) {
+        let purses = purses();
+        let takers = (0..2).map(|_| party(is_worker, || assert!(take(purses, u64::MAX))).1);
+        let givers = purses.iter().map(|purse| party(true, || purse.put()).1);
+        let borrower = party(true, || purses[0].try_take().into_iter().for_each(|()| purses[0].put())).1;
+        let parties: Vec<_> = takers.chain(givers).chain([borrower]).collect();
+        parties.into_iter().for_each(|party| party.join().unwrap());
+        assert_eq!(left(purses), 0);
+        assert!(purses.iter().all(|purse| !purse.waiters.notify_one()), "nobody stands there");
+    }
+    check(|| each(true));
+    check(|| each(false));
+}
+
+/// Who is late, or asked to end, has a coin or has left it to the other.
+#[test]
+fn a_revoked_wait_loses_nothing() {
+    fn revoked(by_deadline: bool) {
+        let purses = purses();
+        let (asked, hasty) = party(true, move || take(purses, if by_deadline { SOON } else { u64::MAX }));
+        let patient = party(true, || assert!(take(purses, u64::MAX))).1;
+        let giver = party(true, || purses[1].put()).1;
+        let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
+        let is_taken = hasty.join().unwrap();
+        if is_taken {
+            purses[0].put();
+        }
+        [patient, giver, end].into_iter().for_each(|party| party.join().unwrap());
+        assert_eq!(left(purses), 0);
+    }
+    check(|| revoked(true));
+    check(|| revoked(false));
+}
+
+/// A set takes every coin, whether it waits at that moment or not.
+#[test]
+fn a_set_takes_all() {
+    check(|| {
+        let purses = purses();
+        let taker = party(true, || {
+            let mut set = Set::new(purses.iter().map(taking));
+            for _ in 0..3 {
+                let index = set.wait_nanos(u64::MAX).unwrap();
+                set.outcome(index);
+            }
+        });
+        let givers: Vec<_> = [0, 1, 0].map(|index| party(true, move || purses[index].put()).1).into();
+        givers.into_iter().chain([taker.1]).for_each(|party| party.join().unwrap());
+        assert_eq!(left(purses), 0);
+    });
+}
