@@ -21,7 +21,9 @@ pub(crate) trait Set {
     fn place(&self, index: usize) -> &Place;
 
     /// What the source is told of the caller.
-    fn note(&self, index: usize) -> usize;
+    fn note(&self, _index: usize) -> usize {
+        0
+    }
 
     /// All are going to be waited for. Returns when one is done by itself, in nanoseconds.
     fn prepare(&self) -> u64 {

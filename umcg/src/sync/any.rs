@@ -1,6 +1,6 @@
 //! altsems: a wakeup from exactly one of many semaphores.
 
-use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TRY, TryAcquireError};
+use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TryAcquireError};
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine::{self, Set};
@@ -110,12 +110,8 @@ impl Set for Semaphores<'_> {
         &self.places[index]
     }
 
-    fn note(&self, _: usize) -> usize {
-        1
-    }
-
-    fn finish(&self, index: usize, note: usize) -> bool {
+    fn finish(&self, _: usize, note: usize) -> bool {
         self.is_closed.set(note == NO_MORE);
-        note != TRY || self.semaphores[index].take_as_told()
+        true
     }
 }

@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::joint::{Ended, Joint, Member, Set};
 use super::mutex::{self, Mutex};
-use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TRY, TryAcquireError};
+use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TryAcquireError};
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine;
@@ -22,16 +22,6 @@ pub trait Object: Kind {}
 
 impl<K: Kind + ?Sized> Object for K {}
 
-/// How it came out for one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
-pub enum Outcome {
-    Taken,
-    Closed,
-    /// It may be tried again.
-    Nothing,
-}
-
 /// What an object is to those that wait for it. Not for users.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub trait Kind {
@@ -41,10 +31,10 @@ pub trait Kind {
     #[doc(hidden)]
     fn joint(&self) -> &dyn Joint;
 
-    /// Who waited for it was served, with this note.
+    /// Whether this note, of a place that was served, says that it was closed.
     #[doc(hidden)]
-    fn finish(&self, _note: usize) -> Outcome {
-        Outcome::Taken
+    fn was_closed(&self, _note: usize) -> bool {
+        false
     }
 }
 
@@ -67,12 +57,8 @@ impl Kind for Semaphore {
         self
     }
 
-    fn finish(&self, note: usize) -> Outcome {
-        match note {
-            NO_MORE => Outcome::Closed,
-            TRY if !self.take_as_told() => Outcome::Nothing,
-            _ => Outcome::Taken,
-        }
+    fn was_closed(&self, note: usize) -> bool {
+        note == NO_MORE
     }
 }
 
@@ -182,14 +168,9 @@ impl engine::Set for AnyOf<'_> {
         &self.places[index]
     }
 
-    fn note(&self, _: usize) -> usize {
-        1
-    }
-
     fn finish(&self, index: usize, note: usize) -> bool {
-        let outcome = self.objects[index].finish(note);
-        self.is_closed.set(outcome == Outcome::Closed);
-        outcome != Outcome::Nothing
+        self.is_closed.set(self.objects[index].was_closed(note));
+        true
     }
 }
 

@@ -13,7 +13,7 @@
 //!   under the lock, to the first; who comes later finds WAITERS, and stands behind. So nobody is overtaken (blocked-queue strong semantics: K. Reek,
 //!   "The well-tempered semaphore", 2002; the paper's "strong").
 //! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has been told, and has not tried yet). Whoever is there may take it
-//!   before. One that has tried [`TRIES`] times in vain is served as by a strong one.
+//!   before. One that has tried [`TRIES`] times in vain, or waits for other things too, is served as by a strong one.
 //! - S4: CLOSED: nobody waits, and nobody will.
 //! - S5: what excludes goes from 1 to 0 and back. As long as that is so (`guess`, a hint) the word is guessed rather than read: a locked operation on what was just read takes the processor half as long
 //!   again, if it was written by a locked operation, too.
@@ -48,9 +48,9 @@ const ONE_AND_TOLD: u8 = 3;
 
 /// In a place's note, how its waiter was served; before that it is how many wakeups it wants.
 pub(super) const SERVED: usize = 0;
-pub(super) const TRY: usize = usize::MAX;
+const TRY: usize = usize::MAX;
 pub(super) const NO_MORE: usize = usize::MAX - 1;
-/// In the note of a waiter that has tried often enough.
+/// In the note of a waiter that does not try, or has tried often enough.
 const IMPATIENT: usize = 1 << 32;
 
 /// How often a waiter of a barging semaphore tries in vain.
@@ -430,18 +430,6 @@ impl Semaphore {
         })
     }
 
-    /// One that was told to try, of a barging semaphore, does. Either way another one may after it.
-    pub(super) fn take_as_told(&self) -> bool {
-        let taken = self.try_acquire().is_ok();
-        wait::undisturbed(|served| {
-            let (word, held) = joint::lock_to_give(self);
-            let mut word = word & !WOKEN;
-            self.serve(&mut word, held.as_ref(), served);
-            self.unlock(word);
-        });
-        taken
-    }
-
     /// Hands out what there is, under the lock.
     #[inline(always)]
     fn serve(&self, word: &mut u64, held: Option<&Held>, served: &mut ClaimedList) {
@@ -519,6 +507,7 @@ unsafe impl Source for Semaphore {
         }
     }
 
+    /// Who waits for other things too is handed a wakeup, and does not try.
     fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
         let mut word = self.lock();
         if word & CLOSED != 0 {
@@ -531,6 +520,7 @@ unsafe impl Source for Semaphore {
                 word -= 1;
             }
         } else {
+            place.note.set(1 | IMPATIENT);
             // SAFETY: as in `enter`.
             unsafe { self.places.push(place, false) };
             word |= WAITERS;
@@ -633,13 +623,9 @@ impl Parts for Acquiring<'_> {
         &self.place
     }
 
-    fn note(&self) -> usize {
-        1
-    }
-
     fn finish(&self, note: usize) -> bool {
         self.outcome.set(Some(if note == NO_MORE { Err(Closed) } else { Ok(()) }));
-        note != TRY || self.semaphore.take_as_told()
+        true
     }
 }
 

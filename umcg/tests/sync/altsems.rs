@@ -190,3 +190,28 @@ fn closed_while_they_wait() {
         assert_eq!((waiters(&semaphores[0]), waiters(&semaphores[1])), (0, 0));
     });
 }
+
+/// Who waits for several is handed its wakeup, also by barging ones: nobody who comes in that moment has it.
+#[test]
+fn nobody_overtakes() {
+    everywhere("overtaking", |place| {
+        for (turn, sort) in (0..3).flat_map(|turn| SORTS.map(|sort| (turn, sort))) {
+            let pair = Arc::new([Semaphore::barging(0), Semaphore::new(0)]);
+            let inside = pair.clone();
+            let waiter = place.start(sort, move || match turn {
+                0 => acquire_any(&[&inside[0], &inside[1]]),
+                1 => umcg::sync::wait_any(&[&inside[0], &inside[1]]),
+                _ => umcg::select! {
+                    taken = inside[0].acquiring() => taken.map(|()| 0),
+                    taken = inside[1].acquiring() => taken.map(|()| 1),
+                },
+            });
+            eventually("it waits", || (waiters(&pair[0]), waiters(&pair[1])) == (1, 1));
+            pair[0].release(1).unwrap();
+            assert_eq!(pair[0].try_acquire(), Err(TryAcquireError::Empty));
+            assert_eq!(waiter.join(), Ok(0));
+            eventually("it has left", || waiters(&pair[1]) == 0);
+            assert_eq!(sum(&*pair), 0);
+        }
+    });
+}
