@@ -218,7 +218,7 @@ impl Semaphore {
     /// # Errors
     /// [`AcquireError`].
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<(), AcquireError> {
-        self.acquire_until(1, time::after(timeout))
+        self.acquire_many_timeout(1, timeout)
     }
 
     /// Like [`Semaphore::acquire_many`], until `deadline` at most.
@@ -227,6 +227,14 @@ impl Semaphore {
     /// [`AcquireError`].
     pub fn acquire_many_deadline(&self, wakeups: u32, deadline: Instant) -> Result<(), AcquireError> {
         self.acquire_until(wakeups, time::nanos(deadline))
+    }
+
+    /// Like [`Semaphore::acquire_many`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub fn acquire_many_timeout(&self, wakeups: u32, timeout: Duration) -> Result<(), AcquireError> {
+        self.acquire_until(wakeups, time::after(timeout))
     }
 
     /// [`Semaphore::acquire_many_deadline`] in nanoseconds.
@@ -239,8 +247,31 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::acquire`].
     pub fn access(&self) -> Result<Permit<'_>, Closed> {
-        self.acquire()?;
-        Ok(Permit { semaphore: self, wakeups: 1 })
+        self.acquire().map(|()| Permit(self))
+    }
+
+    /// Like [`Semaphore::access`], if there is a wakeup, and nobody else waits for it. Never waits.
+    ///
+    /// # Errors
+    /// As [`Semaphore::try_acquire`].
+    pub fn try_access(&self) -> Result<Permit<'_>, TryAcquireError> {
+        self.try_acquire().map(|()| Permit(self))
+    }
+
+    /// Like [`Semaphore::access`], until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub fn access_deadline(&self, deadline: Instant) -> Result<Permit<'_>, AcquireError> {
+        self.acquire_deadline(deadline).map(|()| Permit(self))
+    }
+
+    /// Like [`Semaphore::access`], for `timeout` at most.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
+    pub fn access_timeout(&self, timeout: Duration) -> Result<Permit<'_>, AcquireError> {
+        self.acquire_timeout(timeout).map(|()| Permit(self))
     }
 
     /// [`Semaphore::acquire`] as an operation, to wait for it beside others: see [`select`](mod@crate::select).
@@ -584,16 +615,13 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Wakeups that go back to their semaphore.
+/// A wakeup that goes back to its semaphore when this is dropped. By [`Semaphore::access`].
 #[derive(Debug)]
-#[must_use = "dropping it gives the wakeups back"]
-pub struct Permit<'a> {
-    semaphore: &'a Semaphore,
-    wakeups: u32,
-}
+#[must_use = "dropping it gives the wakeup back"]
+pub struct Permit<'a>(&'a Semaphore);
 
 impl Permit<'_> {
-    /// Keeps the wakeups from going back.
+    /// Keeps the wakeup from going back.
     pub fn forget(self) {
         std::mem::forget(self);
     }
@@ -601,8 +629,8 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // What was taken fits again, unless somebody has released more than the semaphore can keep: then that much is lost, as it would be there.
-        let _ = self.semaphore.release(self.wakeups);
+        // What was taken fits again, unless somebody has released more than the semaphore can keep: then it is lost, as it would be there.
+        let _ = self.0.release(1);
     }
 }
 

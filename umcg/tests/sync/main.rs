@@ -7,6 +7,7 @@ mod altsems;
 mod barriers;
 mod condvars;
 mod events;
+mod forms;
 mod mutexes;
 mod objects;
 mod once;

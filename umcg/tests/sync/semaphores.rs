@@ -26,7 +26,11 @@ fn without_waiting() {
         semaphore.release(0).unwrap();
         semaphore.release(2).unwrap();
         drop(semaphore.access().unwrap());
+        drop((semaphore.access_timeout(HOUR).unwrap(), semaphore.access_deadline(Instant::now()).unwrap()));
         assert_eq!(semaphore.available(), 2);
+        let permits = (semaphore.try_access().unwrap(), semaphore.try_access().unwrap());
+        assert_eq!(semaphore.try_access().err(), Some(TryAcquireError::Empty));
+        drop(permits);
         semaphore.access().unwrap().forget();
         assert_eq!(semaphore.available(), 1);
     }
@@ -168,6 +172,9 @@ fn deadlines() {
                     assert!(start.elapsed() >= SHORT);
                     assert_eq!(semaphore.acquire_deadline(start), Err(AcquireError::TimedOut));
                     assert_eq!(semaphore.acquire_many_deadline(3, start), Err(AcquireError::TimedOut));
+                    assert_eq!(semaphore.acquire_many_timeout(3, Duration::ZERO), Err(AcquireError::TimedOut));
+                    assert_eq!(semaphore.access_deadline(start).err(), Some(AcquireError::TimedOut));
+                    assert_eq!(semaphore.access_timeout(Duration::ZERO).err(), Some(AcquireError::TimedOut));
                 }
             });
             join_all(parties);
@@ -250,7 +257,9 @@ fn close() {
             assert_eq!(semaphore.acquire(), Err(Closed));
             assert_eq!(semaphore.try_acquire(), Err(TryAcquireError::Closed));
             assert_eq!(semaphore.acquire_timeout(HOUR), Err(AcquireError::Closed));
-            assert!(semaphore.access().is_err());
+            assert_eq!(semaphore.access().err(), Some(Closed));
+            assert_eq!(semaphore.try_access().err(), Some(TryAcquireError::Closed));
+            assert_eq!(semaphore.access_timeout(HOUR).err(), Some(AcquireError::Closed));
             assert_eq!(semaphore.available(), 2);
         }
     });
