@@ -31,6 +31,8 @@ extern crate self as umcg_core;
 
 pub use real::*;
 
+mod locks;
+mod park;
 mod rt;
 mod semaphore;
 mod shim;
@@ -67,6 +69,7 @@ pub mod sync {
     pub(crate) mod joint;
     pub(crate) mod mutex;
     pub(crate) mod objects;
+    pub(crate) mod once;
     pub(crate) mod rwlock;
     pub(crate) mod semaphore;
     pub(crate) mod word;

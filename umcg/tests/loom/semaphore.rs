@@ -140,6 +140,23 @@ fn only_ended(is_worker: bool, by_deadline: bool) {
     taker.join().unwrap();
 }
 
+/// Somebody looks, without a reason, while the waiter goes on and waits again, in the same place.
+fn looked_at(is_worker: bool) {
+    let semaphore = of_kind(false);
+    let (task, taker) = party(is_worker, || (0..2).for_each(|_| semaphore.acquire().unwrap()));
+    be(true);
+    semaphore.release(1).unwrap();
+    time::pass(task, SOON);
+    semaphore.release(1).unwrap();
+    taker.join().unwrap();
+}
+
+#[test]
+fn a_frame_is_there_while_somebody_looks() {
+    check_with_heavy(|| looked_at(true));
+    check_with_heavy(|| looked_at(false));
+}
+
 #[test]
 fn a_reason_is_not_missed() {
     check_with_heavy(|| only_ended(true, true));

@@ -5,6 +5,7 @@
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
 use real::cell::{Cell, RefCell};
+use real::collections::HashMap;
 use real::rc::Rc;
 
 /// How many there are of each.
@@ -18,6 +19,8 @@ struct Pool {
     cells: Vec<UnsafeCell<()>>,
     atomics_used: Cell<u32>,
     cells_used: Cell<u32>,
+    /// The last cell at an address.
+    cells_at: RefCell<HashMap<usize, usize>>,
 }
 
 thread_local! {
@@ -35,6 +38,7 @@ pub(crate) fn begin() {
             cells: (0..2 * STOCK).map(|_| UnsafeCell::new(())).collect(),
             atomics_used: Cell::new(0),
             cells_used: Cell::new(0),
+            cells_at: RefCell::default(),
         }));
     });
 }
@@ -65,11 +69,16 @@ impl Slot {
         f(atomic, last)
     }
 
-    /// Says that this one is read, or written: fails if that is a race.
+    /// Says that this one is read, or written: fails if that is a race. Where another one has been before, its memory is written by then.
     pub(super) fn access(&self, writes: bool) {
         let pool = current();
+        let is_new = !self.is_used();
         let index = self.index(&pool, &pool.cells_used);
         let cell = pool.cells.get(index).expect("the model uses too many cells");
+        if is_new {
+            let before = pool.cells_at.borrow_mut().insert(real::ptr::from_ref(self).addr(), index);
+            before.inspect(|before| pool.cells[*before].with_mut(|_| ()));
+        }
         if writes { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
     }
 
