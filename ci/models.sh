@@ -304,14 +304,24 @@ planted "who only looks, and loses what it is served" \
 plant_in umcg umcg/src/tube/core.rs tubes::
 planted "room that the first sender in the queue does not get" \
     '/fn take_first/,/^    }/ s/if let Some(sender) = locked.refill() {/if let Some(sender) = None::<Claimed> {/'
-planted "a message that goes past the futures that wait for it" \
-    's/ | HELD | TAKERS) != 0/ | HELD) != 0/'
+planted "a message that came back, and is taken away by a close" \
+    's/claim_where(|place| !place.is_of_nobody())/claim_first()/'
 
-plant_in umcg umcg/src/tube/futures.rs tubes::
-planted "a future that does not look again when it stands in the list" \
-    's/^            received = shared.try_recv();//'
-planted "a call that is lost with a future" \
-    's/if waker.is_none() {/if false {/'
+plant_in umcg umcg/src/tube/standing.rs tubes::
+planted "a future that is served, and nobody calls" \
+    's/^        locked.word |= CALLS;//'
+planted "a future that goes while it is being served" \
+    '/fn leave_or_be_served/,/^    }/ s/if is_served {/if true {/'
+planted "a message that is lost with a future" \
+    's/if !has_message {/if true {/'
+planted "messages that come back in another order" \
+    's/shared.calls.rotate(standing);//'
+planted "messages that come back while a later one is on its way" \
+    's/shared.lock_between_deliveries()/shared.lock()/'
+
+plant_in umcg umcg/src/tube/operation.rs tubes::
+planted "a future that is served by who selects, and nobody calls" \
+    's/^        self.shared.call_futures();//'
 
 plant_in umcg umcg/src/segment/queue.rs segment::
 planted "what a dead one was given, and nobody gets" \

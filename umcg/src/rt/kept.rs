@@ -14,7 +14,7 @@
 //!
 //! In the order of a queue it is where it was put in, though it did not wait all the time: it may come before one who came while it was idle.
 
-use super::{Caller, End, REVOKED, WAITING, Waiter, cancel, time};
+use super::{Caller, End, REVOKED, WAITING, Waiter, Who, cancel, time};
 use crate::rt::sync::Ordering::*;
 use crate::rt::wait::ClaimedList;
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ impl Waiter {
     fn renew(&self, caller: &Caller, deadline: u64) {
         let task = caller.task();
         self.task.set(task);
-        self.is_worker.set(caller.0.is_some());
+        self.who.set(Who::of(caller.0.is_some()));
         self.may_be_cut.set(cancel::may_be_cut(task));
         self.done.store(false, Relaxed);
         self.deadline.set(deadline);

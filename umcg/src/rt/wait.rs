@@ -10,7 +10,7 @@
 //!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed
 //! ```
 //!
-//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again.
+//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again. One that is [called](called) is in nobody's frame, and its owner is told that it was served.
 //!
 //! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's lock, without a locked operation of its own; one that
 //!   stands in many, by compare-and-swap. What is claimed is delivered: a claimed wait has happened, whatever else is asked of the waiter.
@@ -52,6 +52,9 @@ use std::ptr::{null, null_mut};
 #[path = "kept.rs"]
 mod kept;
 pub(crate) use kept::again;
+// Likewise.
+#[path = "called.rs"]
+mod called;
 
 /// In `Waiter::claim`, besides the index of a place + 1.
 const WAITING: u32 = 0;
@@ -85,6 +88,11 @@ pub unsafe trait Queued {
     fn hands_over(&self) -> bool {
         true
     }
+
+    /// A waiter that is [called], for which this is the object, was served. Not under a lock.
+    fn called(&self) {
+        unreachable!("a waiter in a frame")
+    }
 }
 
 /// A queue that can be waited in beside others. What a place's note means, before and after, is the object's affair.
@@ -109,10 +117,21 @@ pub(crate) enum End {
     Late,
 }
 
+/// Who goes on when a waiter was served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Thread,
+    Worker,
+    /// Its owner is [called].
+    Owner,
+    /// Likewise, and there is nobody whom it would concern that it was not served.
+    Nobody,
+}
+
 /// One wait. Pinned to its frame as long as it stands anywhere.
 pub(crate) struct Waiter {
     task: Cell<&'static Task>,
-    is_worker: Cell<bool>,
+    who: Cell<Who>,
     /// It may be asked to end: it is not unwinding already.
     may_be_cut: Cell<bool>,
     is_kept: bool,
@@ -388,7 +407,7 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&Local>) {
     // SAFETY: it goes on only by what comes below.
     let waiter = unsafe { &*waiter };
     let task = waiter.task.get();
-    if !waiter.is_worker.get() {
+    if waiter.who.get() != Who::Worker {
         return wake(waiter, task);
     }
     let mut looks = 0;
@@ -406,9 +425,12 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&Local>) {
     }
 }
 
-/// Wakes a thread that was served.
+/// Wakes a thread that was served, or calls the owner.
 #[cold]
 fn wake(waiter: &Waiter, task: &'static Task) {
+    if waiter.who.get() != Who::Thread {
+        return waiter.call();
+    }
     // ORDERING(done.1): Release, pairs with done.2: the thread sees what was delivered. Its frame may be gone from here on.
     waiter.done.store(true, Release);
     // ORDERING(asleep.1): AcqRel, pairs with asleep.2: either it is seen asleep, or it sees `done`.
@@ -417,12 +439,19 @@ fn wake(waiter: &Waiter, task: &'static Task) {
     }
 }
 
+impl Who {
+    #[inline(always)]
+    fn of(is_worker: bool) -> Who {
+        if is_worker { Who::Worker } else { Who::Thread }
+    }
+}
+
 impl Waiter {
     #[inline]
     fn new(task: &'static Task, is_worker: bool, deadline: u64, to_the_end: bool) -> Waiter {
         Waiter {
             task: Cell::new(task),
-            is_worker: Cell::new(is_worker),
+            who: Cell::new(Who::of(is_worker)),
             may_be_cut: Cell::new(!to_the_end && cancel::may_be_cut(task)),
             is_kept: false,
             claim: AtomicU32::new(WAITING),

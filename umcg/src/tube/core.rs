@@ -3,8 +3,8 @@
 //! # The word
 //!
 //! ```text
-//!   63           36 35            8  7     6        5       4       3         2           1         0
-//!  | first message | how many (28) | - | GIVERS | TAKERS | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
+//!   63           36 35            8  7 6     5      4       3         2           1         0
+//!  | first message | how many (28) | - - | CALLS | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
 //! ```
 //!
 //! - T1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word without
@@ -15,7 +15,7 @@
 //!   of the first sender, into the place that is free now.
 //! - T4: HELD says that some places of the ring are neither free nor have messages ([`slots`](super::slots), `reserve`). The short ways are closed then.
 //! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received. Nobody waits for more when it is empty.
-//! - T6: TAKERS and GIVERS say that [futures](super::futures) wait for messages, or for room: who brings that takes no short way.
+//! - T6: CALLS says that [futures](super::standing) were served, which are to be called. What is left of one in the queue of senders is a message of nobody's, and stays there when the tube is closed.
 //! - T7: a message goes straight from who sends to who receives if either waits: from frame to frame, after the unlock, as who is claimed does not go on before it is resumed.
 //!
 //! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are those who want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait
@@ -31,6 +31,7 @@ use crate::rt::sync::{AtomicBool, AtomicU64, Hold, Ordering::*};
 use crate::rt::wait::{Claimed, ClaimedList, Places};
 use std::alloc;
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 pub(super) const LOCKED: u64 = 1;
@@ -38,8 +39,7 @@ pub(super) const RECEIVERS: u64 = 1 << 1;
 pub(super) const SENDERS: u64 = 1 << 2;
 pub(super) const CLOSED: u64 = 1 << 3;
 pub(super) const HELD: u64 = 1 << 4;
-pub(super) const TAKERS: u64 = 1 << 5;
-pub(super) const GIVERS: u64 = 1 << 6;
+pub(super) const CALLS: u64 = 1 << 5;
 const LEN: u32 = 8;
 const ONE: u64 = 1 << LEN;
 const HEAD: u32 = 36;
@@ -148,8 +148,7 @@ impl<L: Layout> Core<L> {
     /// How many stand in the queues, receivers and senders.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let locked = self.lock();
-        let count = |queue: &Places| std::iter::successors(queue.first(), |place| queue.after(place)).count();
-        let counts = (count(&self.receivers), count(&self.senders));
+        let counts = (self.receivers.len(), self.senders.len());
         locked.unlock();
         counts
     }
@@ -174,13 +173,6 @@ impl<L: Layout> Core<L> {
         self.word.load(Relaxed) & waiting == 0
     }
 
-    /// Sets a bit, or takes it away. The caller is not preempted.
-    pub(super) fn set_bit(&self, bit: u64, is_set: bool) {
-        let mut locked = self.lock();
-        locked.word = if is_set { locked.word | bit } else { locked.word & !bit };
-        locked.unlock();
-    }
-
     /// Puts a message into the ring. False when that could not be done in one step.
     ///
     /// # Safety
@@ -191,7 +183,7 @@ impl<L: Layout> Core<L> {
             return false;
         }
         let word = self.word.load(Relaxed);
-        if word & (LOCKED | RECEIVERS | CLOSED | HELD | TAKERS) != 0 || len(word) == self.capacity() {
+        if word & (LOCKED | RECEIVERS | CLOSED | HELD) != 0 || len(word) == self.capacity() {
             return false;
         }
         let to = self.at(self.tail(word));
@@ -217,7 +209,7 @@ impl<L: Layout> Core<L> {
             return false;
         }
         let word = self.word.load(Relaxed);
-        if word & (LOCKED | SENDERS | HELD | GIVERS) != 0 || len(word) == 0 {
+        if word & (LOCKED | SENDERS | HELD) != 0 || len(word) == 0 {
             return false;
         }
         let from = self.at(head(word));
@@ -266,12 +258,14 @@ impl<L: Layout> Core<L> {
     pub(crate) fn close(&self, served: &mut ClaimedList) {
         let mut locked = self.lock();
         for queue in [&self.receivers, &self.senders] {
-            while let Some(claimed) = queue.claim_first() {
+            while let Some(claimed) = queue.claim_where(|place| !place.is_of_nobody()) {
                 claimed.place().note.set(NO_MORE);
                 served.push(claimed);
             }
         }
-        locked.word = locked.word & !(RECEIVERS | SENDERS) | CLOSED;
+        locked.word |= CLOSED;
+        locked.note_receivers();
+        locked.note_senders();
         locked.unlock();
     }
 
@@ -456,10 +450,49 @@ impl<L: Layout> Locked<'_, L> {
         self.word = self.core.without_first(self.word);
     }
 
+    /// Puts a small message before all others in the ring. If there is no room for it, then in exchange for the last one, which is where it was after that: returns whether there was room.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`]; messages are small, or there is no ring.
+    #[cold]
+    pub(super) unsafe fn push_front(&mut self, message: *mut u8) -> bool {
+        let (has_room, mut from) = (self.has_room(), message);
+        if !has_room {
+            if self.len() == 0 {
+                return false;
+            }
+            self.word -= ONE;
+            from = self.core.at(self.core.tail(self.word));
+            // SAFETY: passed on; the last message is there. As bytes, which is all that is known of them.
+            unsafe { std::ptr::swap_nonoverlapping(message.cast::<MaybeUninit<u8>>(), from.cast(), self.core.layout.size()) };
+        }
+        let first = self.start_earlier();
+        let to = self.core.at(first);
+        if from != to {
+            // SAFETY: passed on; the place is free.
+            unsafe { self.core.copy(from, to) };
+        }
+        has_room
+    }
+
+    /// The ring has one more message, which comes before all others: returns where.
+    fn start_earlier(&mut self) -> usize {
+        let first = head(self.word).checked_sub(1).unwrap_or(self.core.capacity() - 1);
+        self.word = (self.word & ((1 << HEAD) - 1)) + ONE + ((first as u64) << HEAD);
+        first
+    }
+
     /// Puts a place that is held into the ring, for large messages.
     pub(super) fn push_slot(&mut self, slot: usize) {
         self.core.slots[self.core.tail(self.word)].order.set(slot as u32);
         self.word += ONE;
+        self.set_held(self.held() - 1);
+    }
+
+    /// The same, before all others.
+    pub(super) fn push_slot_front(&mut self, slot: usize) {
+        let first = self.start_earlier();
+        self.core.slots[first].order.set(slot as u32);
         self.set_held(self.held() - 1);
     }
 

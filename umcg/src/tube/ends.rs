@@ -2,11 +2,10 @@
 
 use super::core::{Core, MOST};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
-use super::futures::Lists;
 use super::layout::Typed;
+use super::standing::Calls;
 use super::waiting::Refused;
 use crate::rt::{time, wait};
-use crate::sync::Mutex;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::{self, MaybeUninit};
@@ -21,11 +20,10 @@ pub(super) struct Shared<T> {
     core: Core<Typed<T>>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
-    /// The futures that wait.
-    pub(super) lists: Mutex<Lists>,
+    pub(super) calls: Calls,
 }
 
-// SAFETY: messages go from thread to thread, and nothing else of them is shared.
+// SAFETY: messages go from thread to thread, and nothing else of them is shared; the calls are under the core's lock.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -91,7 +89,7 @@ impl<T> Drop for Shared<T> {
 pub fn tube<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let core = Core::new(Typed::new(), capacity);
     let core = core.unwrap_or_else(|| panic!("tube: no memory for {capacity} messages, or more than {MOST}"));
-    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1), lists: Mutex::default() });
+    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1), calls: Calls::default() });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 

@@ -194,7 +194,6 @@ impl<'a, T> Received<'a, T> {
         let spot = if !Typed::<T>::IS_LARGE {
             let mut small = Small::new();
             receive(small.of::<T>().as_mut_ptr().cast())?;
-            shared.call_futures();
             Spot::Own(small)
         } else if shared.capacity() > 0 {
             Spot::Slot(receive_slot()?)
@@ -203,6 +202,7 @@ impl<'a, T> Received<'a, T> {
             receive(message.as_mut_ptr().cast())?;
             Spot::Apart(message)
         };
+        shared.call_futures();
         Ok(Received { shared, spot })
     }
 

@@ -27,12 +27,13 @@
 //! What one may count on:
 //!
 //! - *Order.* Messages of one sender are received in their order. Of those that wait to send who waits longest is received first, and of those that wait to receive who waits longest gets the next
-//!   message; it cannot be taken by who comes later. What goes on before a send is seen by who receives the message.
+//!   message; it cannot be taken by who comes later. Futures are no exception. What goes on before a send is seen by who receives the message.
 //! - *Nothing is lost or doubled*: a wait that was cancelled, or ended by its deadline or by a close, has sent or taken nothing, and the error has the message. A wait that was served has
 //!   been served, whatever happens at that moment.
 //! - *A message is copied once* into the tube and once out of it, or once altogether if somebody waits for it. Messages of more than 256 bytes are copied outside of the tube's lock.
 //! - An operation that has not to wait makes no system call, but for waking a kernel thread. Not for signal handlers.
 
+mod back;
 mod batch;
 mod core;
 mod ends;
@@ -45,6 +46,7 @@ mod layout;
 mod operation;
 mod patience;
 mod slots;
+mod standing;
 mod waiting;
 
 pub use ends::{IntoIter, Iter, Receiver, Sender, TryIter, tube};

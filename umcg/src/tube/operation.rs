@@ -41,6 +41,7 @@ impl<'a, T> Wait<'a, T> {
     }
 
     fn finish(&self, note: usize) -> bool {
+        self.shared.call_futures();
         match note {
             TRY => return false,
             NO_MORE => self.state.set(State::Closed),
@@ -149,7 +150,6 @@ impl<T> Operation for Sending<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     fn outcome(&mut self) -> Self::Output {
-        self.0.shared.call_futures();
         match self.0.state.replace(State::Over) {
             State::Done => Ok(()),
             // SAFETY: it was not sent, and is here; `Over` says that it is not any more.
@@ -212,7 +212,6 @@ impl<T> Operation for Receiving<'_, T> {
     type Output = Result<T, RecvError>;
 
     fn outcome(&mut self) -> Self::Output {
-        self.0.shared.call_futures();
         match self.0.state.replace(State::Waiting) {
             // SAFETY: it was received; the state says that it is not here any more.
             State::Done => Ok(unsafe { self.0.take() }),
@@ -227,7 +226,6 @@ impl<T> Drop for Receiving<'_, T> {
         if self.0.state.get() == State::Done {
             // SAFETY: as in `outcome`.
             drop(unsafe { self.0.take() });
-            self.0.shared.call_futures();
         }
     }
 }

@@ -57,16 +57,27 @@ impl<L: Layout> Core<L> {
 
     /// The message in the place that the caller holds, which is large, is sent. False if the tube is closed: then it still holds it.
     pub(crate) fn commit(&self, slot: usize, served: &mut ClaimedList) -> bool {
-        let mut locked = self.lock();
+        let locked = self.lock();
         if locked.word & CLOSED != 0 {
             locked.unlock();
             return false;
         }
+        self.commit_locked(locked, slot, Locked::push_slot, served);
+        true
+    }
+
+    /// The same, to the first who waits, or into the ring by `push`.
+    pub(super) fn commit_locked<'a>(
+        &'a self,
+        mut locked: Locked<'a, L>,
+        slot: usize,
+        push: impl FnOnce(&mut Locked<'a, L>, usize),
+        served: &mut ClaimedList,
+    ) {
         let receiver = if locked.word & RECEIVERS != 0 { locked.claim_any_receiver() } else { None };
         let Some(receiver) = receiver else {
-            locked.push_slot(slot);
-            locked.unlock();
-            return true;
+            push(&mut locked, slot);
+            return locked.unlock();
         };
         locked.unlock();
         let note = receiver.place().note.get();
@@ -80,7 +91,6 @@ impl<L: Layout> Core<L> {
             served.push(receiver);
             self.release(slot, served);
         }
-        true
     }
 
     /// Gives a place back, which the first who waits for one gets. The caller has held it.

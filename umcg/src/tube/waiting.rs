@@ -205,9 +205,26 @@ impl<L: Layout> Locked<'_, L> {
     /// # Safety
     /// As [`wait::Places::push`].
     #[inline(always)]
-    unsafe fn enter_senders(mut self, place: &Place) {
+    pub(super) unsafe fn enter_senders(self, place: &Place) {
         // SAFETY: passed on.
-        unsafe { self.core.senders.push(place, false) };
+        unsafe { self.enter_senders_at(place, false) };
+    }
+
+    /// Before all others: with a message that was sent already.
+    ///
+    /// # Safety
+    /// As [`wait::Places::push`].
+    pub(super) unsafe fn enter_in_front(self, place: &Place) {
+        // SAFETY: passed on.
+        unsafe { self.enter_senders_at(place, true) };
+    }
+
+    /// # Safety
+    /// As [`wait::Places::push`].
+    #[inline(always)]
+    unsafe fn enter_senders_at(mut self, place: &Place, in_front: bool) {
+        // SAFETY: passed on.
+        unsafe { self.core.senders.push(place, in_front) };
         self.word |= SENDERS;
         self.unlock();
     }
@@ -215,7 +232,7 @@ impl<L: Layout> Locked<'_, L> {
     /// # Safety
     /// As [`wait::Places::push`].
     #[inline(always)]
-    unsafe fn enter_receivers(mut self, place: &Place) {
+    pub(super) unsafe fn enter_receivers(mut self, place: &Place) {
         // SAFETY: passed on.
         unsafe { self.core.receivers.push(place, false) };
         self.word |= RECEIVERS;
@@ -332,12 +349,9 @@ unsafe impl<L: Layout> Source for Receiving<L> {
             // SAFETY: by the contract.
             return unsafe { core.take_first(locked, into, served) };
         }
-        if is_closed {
-            return locked.answer(place, NO_MORE);
-        }
         let sender = core.senders.claim_where(may_be_from);
         locked.note_senders();
-        let Some(sender) = sender else { return locked.answer(place, TRY) };
+        let Some(sender) = sender else { return locked.answer(place, if is_closed { NO_MORE } else { TRY }) };
         locked.unlock();
         // SAFETY: by the contract; the sender does not go on before it is resumed.
         unsafe { core.copy(message_of(&sender), into) };

@@ -175,12 +175,14 @@ mod system;
 #[path = "../../src/tube"]
 #[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]
 mod tube {
+    pub(crate) mod back;
     pub(crate) mod batch;
     pub(crate) mod core;
     pub(crate) mod ends;
     pub(crate) mod error;
     pub(crate) mod futures;
     pub(crate) mod layout;
+    pub(crate) mod operation;
     /// Nobody looks first, so that more is waited for.
     mod patience {
         pub(super) fn back_off(_: u32) {
@@ -190,6 +192,7 @@ mod tube {
         pub(super) fn look_while(_: impl Fn() -> bool, _: impl Fn() -> bool) {}
     }
     pub(crate) mod slots;
+    pub(crate) mod standing;
     pub(crate) mod waiting;
 }
 #[cfg(shuttle)]

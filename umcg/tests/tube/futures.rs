@@ -1,16 +1,18 @@
 //! Sending and receiving as futures: polled by hand, by workers, and dropped at each point.
 
-use crate::large;
 use crate::support::{Counted, counter, over};
+use crate::{field, large, until_receivers_wait, until_senders_wait};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 use umcg::block_on;
-use umcg::tube::{RecvError, RecvFuture, SendError, SendFuture, tube};
+use umcg::select::Select;
+use umcg::tube::{RecvError, RecvFuture, SendError, SendFuture, TryRecvError, tube};
 
 /// Counts its calls.
 #[derive(Default)]
@@ -102,51 +104,154 @@ fn a_receiver_that_was_called_and_is_dropped_calls_the_next() {
 }
 
 #[test]
-fn a_sender_that_was_called_and_is_dropped_calls_the_next() {
+fn a_sender_that_was_served_and_is_dropped_has_sent() {
+    for capacity in [0, 1] {
+        let (sender, receiver) = tube(capacity);
+        let drops = counter();
+        let counted = || Counted(drops.clone());
+        (0..capacity).for_each(|_| sender.send(counted()).unwrap());
+        let [first, mut second, third, fourth] = [(); 4].map(|()| polled(sender.send_async(counted())).waits());
+        drop(receiver.recv());
+        assert_eq!((drops.load(SeqCst), first.calls(), second.calls()), (1, 1, 0));
+        // Sent: what becomes of the future is nothing to the message.
+        assert!(first.future.into_inner().is_none());
+        assert_eq!(drops.load(SeqCst), 1);
+        // Not sent: dropped with the future, or handed back.
+        drop(third.future);
+        assert_eq!(drops.load(SeqCst), 2);
+        drop(fourth.future.into_inner().unwrap());
+        assert_eq!(drops.load(SeqCst), 3);
+        drop(receiver.recv());
+        assert_eq!((second.calls(), second.poll().is_ready(), field(&sender, "waiting_senders")), (1, true, 0));
+        assert_eq!(sender.len(), capacity);
+    }
+}
+
+/// Strong order: a message for one that waits is not there for others.
+#[test]
+fn nobody_takes_what_a_future_was_given() {
+    for capacity in [0, 4] {
+        let (sender, receiver) = tube(capacity);
+        let [mut first, mut second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
+        sender.try_send(1).unwrap();
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        assert!(polled(receiver.recv_async()).poll().is_pending());
+        sender.try_send(2).unwrap();
+        assert_eq!((first.calls(), second.calls()), (1, 1));
+        assert_eq!((second.poll(), first.poll()), (Poll::Ready(Ok(2)), Poll::Ready(Ok(1))));
+        assert_eq!(sender.try_send(3).is_ok(), capacity > 0);
+    }
+}
+
+/// One order for all that wait: a future, a thread, a future, a `select`.
+#[test]
+fn futures_wait_in_the_order_of_all() {
+    for capacity in [0, 1] {
+        let (sender, receiver) = tube(capacity);
+        thread::scope(|scope| {
+            let mut first = polled(receiver.recv_async()).waits();
+            let second = scope.spawn(|| receiver.recv().unwrap());
+            until_receivers_wait(&receiver, 2);
+            let mut third = polled(receiver.recv_async()).waits();
+            let fourth = scope.spawn(|| umcg::select! { received = receiver.receiving() => received.unwrap() });
+            until_receivers_wait(&receiver, 4);
+            (1..=4).for_each(|number| sender.send(number).unwrap());
+            assert_eq!((second.join().unwrap(), fourth.join().unwrap()), (2, 4));
+            assert_eq!((third.poll(), first.poll()), (Poll::Ready(Ok(3)), Poll::Ready(Ok(1))));
+        });
+        (0..capacity as u64).for_each(|number| sender.send(number).unwrap());
+        thread::scope(|scope| {
+            let mut first = polled(sender.send_async(10)).waits();
+            let second = scope.spawn(|| sender.send(11).unwrap());
+            until_senders_wait(&sender, 2);
+            let mut third = polled(sender.send_async(12)).waits();
+            let fourth = scope.spawn(|| umcg::select! { sent = sender.sending(13) => sent.unwrap() });
+            until_senders_wait(&sender, 4);
+            let all: Vec<_> = (0..capacity + 4).map(|_| receiver.recv().unwrap()).collect();
+            assert_eq!(all, (0..capacity as u64).chain(10..14).collect::<Vec<_>>());
+            assert_eq!(
+                (third.calls(), third.poll(), first.calls(), first.poll()),
+                (1, Poll::Ready(Ok(())), 1, Poll::Ready(Ok(())))
+            );
+            second.join().unwrap();
+            fourth.join().unwrap();
+        });
+    }
+}
+
+/// So many futures were served, and more was sent then. Those in the bits of `dropped` are dropped, from the first on or from the last on: what they had comes back before all others, so that all is in its
+/// order, with those that are kept and behind them.
+fn put_back<T: PartialEq + Debug>(capacity: usize, served: u64, behind: u64, dropped: u64, message: &impl Fn(u64) -> T) {
+    for from_the_last in [false, true] {
+        let (sender, receiver) = tube::<T>(capacity);
+        let mut takers: Vec<_> = (0..served).map(|index| (index, polled(receiver.recv_async()).waits())).collect();
+        (0..served).for_each(|number| sender.send(message(number)).unwrap());
+        let mut others: Vec<_> = (served..served + behind).map(|number| polled(sender.send_async(message(number)))).collect();
+        others.iter_mut().for_each(|other| drop(other.poll()));
+        if from_the_last {
+            takers.reverse();
+        }
+        let mut kept: Vec<_> = takers.into_iter().filter(|(index, _)| dropped >> index & 1 == 0).collect();
+        kept.sort_by_key(|(index, _)| *index);
+        let mut received: Vec<_> = kept.iter_mut().map(|(_, taker)| taker.poll()).collect();
+        received.extend(receiver.try_iter().map(|message| Poll::Ready(Ok(message))));
+        let expected: Vec<_> = (0..served + behind).map(|number| Poll::Ready(Ok(message(number)))).collect();
+        assert_eq!(received, expected, "capacity {capacity}, {served} served, {behind} behind, {dropped:b} dropped");
+        assert_eq!(field(&sender, "waiting_senders"), 0);
+    }
+}
+
+#[test]
+fn a_message_that_comes_back_is_first() {
+    for (capacity, served) in (0..4).flat_map(|capacity| (1..4).map(move |served| (capacity, served))) {
+        for (behind, dropped) in (0..=capacity as u64 + 2).flat_map(|behind| (0..1 << served).map(move |bits| (behind, bits))) {
+            put_back(capacity, served, behind, dropped, &std::convert::identity);
+            // A large one is in its place until it is polled.
+            if capacity == 0 || served <= capacity as u64 {
+                put_back(capacity, served, behind, dropped, &large);
+            }
+        }
+    }
+}
+
+/// What comes back while all room is taken, and after a close, is received nevertheless; and dropped with the last receiver.
+#[test]
+fn a_message_comes_back_to_a_tube_that_has_no_room_or_is_closed() {
+    for capacity in [0, 2] {
+        let drops = counter();
+        let counted = || Counted(drops.clone());
+        let (sender, receiver) = tube(capacity);
+        let [first, second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
+        (0..2).for_each(|_| sender.send(counted()).unwrap());
+        let room: Vec<_> = (0..capacity).map(|_| sender.reserve().unwrap()).collect();
+        let mut waiting = polled(sender.send_async(counted())).waits();
+        drop(first);
+        sender.close();
+        assert!(waiting.calls() == 1 && matches!(waiting.poll(), Poll::Ready(Err(SendError(_)))));
+        let before = drops.load(SeqCst);
+        drop(second);
+        drop(room);
+        assert_eq!(drops.load(SeqCst), before, "the two are there still");
+        assert!(receiver.recv().is_ok());
+        assert_eq!(drops.load(SeqCst), before + 1);
+        drop(receiver);
+        assert_eq!(drops.load(SeqCst), before + 2);
+    }
+}
+
+/// One that is forgotten stands there for ever, with a message at most.
+#[test]
+fn a_future_that_is_forgotten_takes_its_own_message_only() {
     let (sender, receiver) = tube(1);
-    let drops = counter();
-    let counted = || Counted(drops.clone());
-    sender.send(counted()).unwrap();
-    let [first, mut second] = [(); 2].map(|()| polled(sender.send_async(counted())).waits());
-    std::mem::forget(receiver.recv());
-    drop(first.future);
-    assert_eq!(drops.load(SeqCst), 1, "the message is dropped with the future");
-    assert_eq!((second.calls(), second.poll().is_ready()), (1, true));
-    let third = polled(sender.send_async(counted())).waits();
-    assert!(third.future.into_inner().is_some());
-    assert_eq!(drops.load(SeqCst), 2);
-    assert_eq!(sender.len(), 1);
-}
-
-#[test]
-fn who_comes_too_late_is_first_again() {
-    let (sender, receiver) = tube(4);
-    let [mut first, mut second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
-    sender.send(1).unwrap();
-    assert_eq!(receiver.try_recv(), Ok(1));
-    assert!(first.calls() == 1 && first.poll().is_pending());
-    sender.send(2).unwrap();
-    assert_eq!((first.calls(), second.calls()), (1, 0));
-    // Who has received leaves the rest to the next.
-    let mut batch = VecDeque::from([3, 4]);
-    sender.send_batch(&mut batch).unwrap();
-    assert_eq!((first.poll(), second.calls(), second.poll()), (Poll::Ready(Ok(2)), 1, Poll::Ready(Ok(3))));
-    assert_eq!(receiver.recv(), Ok(4));
-}
-
-#[test]
-fn one_that_did_not_need_its_call_passes_it_on() {
-    let (sender, receiver) = tube(4);
-    let [mut first, mut second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
-    sender.send(1).unwrap();
-    sender.send(2).unwrap();
-    let mut third = polled(receiver.recv_async());
-    assert_eq!(third.poll(), Poll::Ready(Ok(1)));
-    assert_eq!((first.calls(), second.calls()), (1, 1));
-    assert_eq!(second.poll(), Poll::Ready(Ok(2)));
-    assert!(first.poll().is_pending());
+    std::mem::forget(polled(receiver.recv_async()).waits());
+    let mut other = polled(receiver.recv_async()).waits();
+    (1..=2).for_each(|number| sender.send(number).unwrap());
+    assert_eq!(other.poll(), Poll::Ready(Ok(2)));
     sender.send(3).unwrap();
-    assert_eq!((first.calls(), first.poll()), (1, Poll::Ready(Ok(3))));
+    std::mem::forget(polled(sender.send_async(4)).waits());
+    assert_eq!((receiver.recv(), receiver.recv()), (Ok(3), Ok(4)));
+    // Nor is it in the way of the end.
+    std::mem::forget(polled(receiver.recv_async()).waits());
 }
 
 #[test]
@@ -195,7 +300,7 @@ fn called_by_all<T: PartialEq + Debug>(send: impl Fn(u64) -> T) {
     let takes: [&dyn Fn(); 6] = [
         &|| drop(receiver.recv_ref()),
         &|| drop(receiver.recv_ref().unwrap().into_inner()),
-        &|| assert_eq!(receiver.recv_batch(&mut Vec::new(), 3), Ok(1)),
+        &|| assert_eq!(receiver.recv_batch(&mut Vec::new(), 1), Ok(1)),
         &|| drop(receiver.recv_timeout(crate::support::HOUR).unwrap()),
         &|| umcg::select! { received = receiver.receiving() => drop(received) },
         &|| drop(block_on(receiver.recv_async()).unwrap()),
@@ -220,16 +325,51 @@ fn whatever_brings_something_calls() {
     called_by_all(std::convert::identity);
 }
 
-#[test]
-#[should_panic(expected = "capacity 0")]
-fn there_is_no_future_without_room_to_send() {
-    drop(tube::<u8>(0).0.send_async(1));
+/// Without a buffer: whoever comes to who waits.
+fn meets_all<T: PartialEq + Debug>(message: impl Fn(u64) -> T) {
+    let (sender, receiver) = tube::<T>(0);
+    let brings: [&dyn Fn(); 6] = [
+        &|| sender.send(message(1)).unwrap(),
+        &|| sender.try_send(message(1)).unwrap(),
+        &|| sender.send_timeout(message(1), crate::support::HOUR).unwrap(),
+        &|| sender.try_send_batch(&mut VecDeque::from([message(1)])).map(drop).unwrap(),
+        &|| umcg::select! { sent = sender.sending(message(1)) => sent.unwrap() },
+        &|| block_on(sender.send_async(message(1))).unwrap(),
+    ];
+    for bring in brings {
+        let mut future = polled(receiver.recv_async()).waits();
+        bring();
+        assert_eq!((future.calls(), future.poll()), (1, Poll::Ready(Ok(message(1)))));
+    }
+    let takes: [&dyn Fn() -> T; 7] = [
+        &|| receiver.recv().unwrap(),
+        &|| receiver.try_recv().unwrap(),
+        &|| receiver.recv_timeout(crate::support::HOUR).unwrap(),
+        &|| receiver.recv_ref().unwrap().into_inner(),
+        &|| {
+            let mut messages = Vec::new();
+            assert_eq!(receiver.recv_batch(&mut messages, 3), Ok(1));
+            messages.remove(0)
+        },
+        &|| umcg::select! { received = receiver.receiving() => received.unwrap() },
+        &|| block_on(receiver.recv_async()).unwrap(),
+    ];
+    for take in takes {
+        let mut future = polled(sender.send_async(message(2))).waits();
+        assert_eq!(take(), message(2));
+        assert_eq!((future.calls(), future.poll()), (1, Poll::Ready(Ok(()))));
+    }
+    // Who was selected, and does not ask what came of it.
+    let mut future = polled(receiver.recv_async()).waits();
+    let mut sending = sender.sending(message(3));
+    assert_eq!(Select::new().try_wait(std::slice::from_mut(&mut sending)), Some(0));
+    assert_eq!((future.calls(), future.poll()), (1, Poll::Ready(Ok(message(3)))));
 }
 
 #[test]
-#[should_panic(expected = "capacity 0")]
-fn there_is_no_future_without_room_to_receive() {
-    drop(tube::<u8>(0).1.recv_async());
+fn futures_of_a_tube_without_room_meet_all() {
+    meets_all(std::convert::identity);
+    meets_all(large);
 }
 
 /// They may go to executors of many threads.
@@ -243,9 +383,15 @@ fn futures_may_be_sent() {
 /// Between futures and workers, each way, everything comes through, and what one sends in its order.
 #[test]
 fn futures_and_workers() {
+    for capacity in [0, 3] {
+        through(capacity);
+    }
+}
+
+fn through(capacity: usize) {
     const EACH: u64 = 300;
     over("futures and workers", |runtime, kind| {
-        let (sender, receiver) = tube(3);
+        let (sender, receiver) = tube(capacity);
         let senders: Vec<_> = (0..4_u64)
             .map(|which| {
                 let sender = sender.clone();
@@ -279,14 +425,14 @@ fn futures_and_workers() {
 }
 
 /// Polls so often, and gives the future up then.
-fn some_polls<F: Future>(future: F, polls: u64) -> Option<F::Output> {
-    let (mut future, mut left) = (pin!(future), polls);
+fn some_polls<F: Future + Unpin>(future: &mut F, polls: u64) -> Option<F::Output> {
+    let mut left = polls;
     block_on(std::future::poll_fn(|context| {
         if left == 0 {
             return Poll::Ready(None);
         }
         left -= 1;
-        match future.as_mut().poll(context) {
+        match Pin::new(&mut *future).poll(context) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => {
                 if left % 2 == 0 {
@@ -301,8 +447,14 @@ fn some_polls<F: Future>(future: F, polls: u64) -> Option<F::Output> {
 /// Futures that are given up after so many polls, among others: what was sent is received once, and nobody is left waiting for what is there.
 #[test]
 fn futures_that_are_given_up() {
+    for capacity in [0, 2] {
+        given_up(capacity);
+    }
+}
+
+fn given_up(capacity: usize) {
     over("futures that are given up", |runtime, kind| {
-        let (sender, receiver) = tube(2);
+        let (sender, receiver) = tube(capacity);
         let sent = counter();
         let senders: Vec<_> = (0..3_u64)
             .map(|which| {
@@ -310,7 +462,9 @@ fn futures_that_are_given_up() {
                 kind.spawn_on(runtime, move || {
                     for turn in 0..200 {
                         let polls = if which == 0 { u64::MAX } else { 1 + 2 * ((turn + which) % 3) };
-                        if some_polls(sender.send_async(turn), polls).is_some_and(|sent| sent.is_ok()) {
+                        let mut future = sender.send_async(turn);
+                        some_polls(&mut future, polls);
+                        if future.into_inner().is_none() {
                             sent.fetch_add(1, SeqCst);
                         }
                     }
@@ -325,7 +479,7 @@ fn futures_that_are_given_up() {
                     let mut received = 0;
                     for turn in 0.. {
                         let polls = if which == 0 { u64::MAX } else { 1 + 2 * ((turn + which) % 3) };
-                        match some_polls(receiver.recv_async(), polls) {
+                        match some_polls(&mut receiver.recv_async(), polls) {
                             Some(Ok(_)) => received += 1,
                             Some(Err(RecvError)) => break,
                             None => umcg::yield_now(),

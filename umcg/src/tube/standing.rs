@@ -1,0 +1,428 @@
+//! How a future stands in a tube's queue.
+//!
+//! It may be moved, dropped and forgotten, so it does not stand there with its frame, but with a [`Standing`] of its own, which has the place in the queue, the message, and the waker. Who serves it delivers
+//! there, and leaves it in a list ([`Calls`]) of those that are to be called. That is looked at after each operation that may have served somebody.
+//!
+//! ```text
+//!            claimed, delivered              its waker is called
+//!   WAITING --------------------> SERVED ------------------------> CALLED
+//!      |                            |                                |
+//!      '-- dropped: out of          '-- polled, or dropped: out of --'
+//!          the queue                    the list
+//! ```
+//!
+//! - F1: all but the message is under the tube's lock. The message belongs to who has claimed the waiter, from then until it is SERVED; otherwise to the future, but for F4.
+//! - F2: the memory stays until the wait is over: taken out of the queue by its future, or served. A future that is dropped meanwhile waits for the delivery, which is a copy. One that
+//!   is forgotten leaves it there for ever.
+//! - F3: who has served a future calls it, after its operation: CALLS is in the tube's word as long as there is somebody to call. Wakers run what they like, so they are not called under a lock, nor by who is not
+//!   preempted.
+//! - F4: nothing is lost with a future. One that was served and is dropped puts its message back, before all others ([`back`](super::back)). Others that were served after it, and do not know yet, have later
+//!   messages: so it puts back the last of these, and each of them has that of the one before. For that none may be on its way from WAITING to SERVED just then (`waiting`).
+//!
+//! A message that is put back where there is no room for it stands by itself before all that wait to send, in what was the future's. When it was received that is freed by who would call.
+
+use super::core::{CALLS, Locked, NO_MORE, SERVED, WANTS_SLOT};
+use super::ends::Shared;
+use super::layout::Typed;
+use crate::rt::sync::{Hold, give_way};
+use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Waiter};
+use std::cell::{Cell, UnsafeCell};
+use std::iter::successors;
+use std::mem::{self, MaybeUninit};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+use std::task::Waker;
+
+/// How far a wait is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// In its queue; or claimed, and about to be served.
+    Waiting,
+    /// In the list of those to be called.
+    Served,
+    /// In the list of those that were.
+    Called,
+}
+
+/// A tube's futures that were served and do not know it yet, in the order in which they were served. Under its lock.
+#[derive(Default)]
+pub(super) struct Calls {
+    to_call: Places,
+    called: Places,
+    /// How many are WAITING to receive.
+    waiting: Cell<usize>,
+}
+
+/// How a future stands in a queue.
+pub(super) struct Standing<T> {
+    waiter: Waiter,
+    place: Place,
+    shared: *const Shared<T>,
+    receives: bool,
+    stage: Cell<Stage>,
+    waker: Cell<Option<Waker>>,
+    message: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<T> Standing<T> {
+    /// Whose place it is.
+    ///
+    /// # Safety
+    /// The place is in one of this tube's lists of calls, whose lock the caller has.
+    unsafe fn of(place: &Place) -> Option<NonNull<Standing<T>>> {
+        NonNull::new(place.object()?.cast_mut().cast())
+    }
+
+    fn address(&self) -> usize {
+        self.message.get().expose_provenance()
+    }
+
+    /// The message in it.
+    ///
+    /// # Safety
+    /// There is one, it belongs to the caller, and nobody has it after this.
+    pub(super) unsafe fn take(&self) -> T {
+        // SAFETY: passed on.
+        unsafe { self.message.get().cast::<T>().read() }
+    }
+
+    /// Takes it out of its queue. False if it was served, perhaps after a while: it was claimed, and the message is being copied.
+    fn leave_or_be_served(&self, shared: &Shared<T>, served: &mut ClaimedList) -> bool {
+        loop {
+            if self.leave(&self.place, served) {
+                return true;
+            }
+            let locked = shared.lock();
+            let is_served = self.stage.get() != Stage::Waiting;
+            locked.unlock();
+            if is_served {
+                return false;
+            }
+            give_way();
+        }
+    }
+
+    /// Whether it was served with a message.
+    fn has_message(&self) -> bool {
+        self.receives && !self.place.is_of_nobody() && self.place.note.get() != NO_MORE
+    }
+
+    /// Exchanges the messages of two that have one.
+    fn exchange(&self, other: &Standing<T>) {
+        if Shared::<T>::has_slot(self.place.note.get()) {
+            return self.place.note.swap(&other.place.note);
+        }
+        // SAFETY: different ones, both served and not polled since, under the lock (F1).
+        unsafe { std::ptr::swap(self.message.get(), other.message.get()) };
+    }
+}
+
+// SAFETY: the queue is touched under the tube's lock only.
+unsafe impl<T> Queued for Standing<T> {
+    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
+        // SAFETY: a tube outlives what stands there.
+        let shared = unsafe { &*self.shared };
+        let mut locked = shared.lock();
+        let queue = if self.receives { &shared.receivers } else { &shared.senders };
+        // If it was served it is in another list.
+        let is_left = self.stage.get() == Stage::Waiting && queue.remove(place);
+        if is_left {
+            shared.calls.count(self, -1);
+        }
+        locked.note_receivers();
+        locked.note_senders();
+        locked.unlock();
+        is_left
+    }
+
+    fn called(&self) {
+        let _hold = Hold::begin();
+        // SAFETY: who serves has an end of the tube.
+        let shared = unsafe { &*self.shared };
+        let mut locked = shared.lock();
+        self.stage.set(Stage::Served);
+        shared.calls.count(self, -1);
+        // SAFETY: it leaves the list before it ends (F2).
+        unsafe { shared.calls.to_call.push(&self.place, false) };
+        locked.word |= CALLS;
+        locked.unlock();
+    }
+}
+
+/// What is to be done for one who was served.
+enum Call<T> {
+    Wake(Option<Waker>),
+    /// It was nobody's.
+    Free(NonNull<Standing<T>>),
+}
+
+impl<T> Shared<T> {
+    /// After an operation that may have served a future.
+    #[inline(always)]
+    pub(super) fn call_futures(&self) {
+        if !self.has_none(CALLS) {
+            self.call_slow();
+        }
+    }
+
+    #[cold]
+    fn call_slow(&self) {
+        while let Some(call) = wait::undisturbed(|_| self.next_call()) {
+            match call {
+                Call::Wake(waker) => waker.into_iter().for_each(Waker::wake),
+                // SAFETY: it was left to whoever receives its message, and is in no list any more.
+                Call::Free(standing) => drop(unsafe { Box::from_raw(standing.as_ptr()) }),
+            }
+        }
+    }
+
+    fn next_call(&self) -> Option<Call<T>> {
+        let mut locked = self.lock();
+        let calls = &self.calls;
+        let call = calls.to_call.first().and_then(|place| {
+            calls.to_call.remove(place);
+            // SAFETY: the lock is the caller's.
+            let standing = unsafe { Standing::of(place) }?;
+            if place.is_of_nobody() {
+                return Some(Call::Free(standing));
+            }
+            // SAFETY: it stays as long as it is in a list (F2).
+            let standing: &Standing<T> = unsafe { standing.as_ref() };
+            standing.stage.set(Stage::Called);
+            // SAFETY: as in `called`.
+            unsafe { calls.called.push(place, false) };
+            Some(Call::Wake(standing.waker.take()))
+        });
+        if calls.to_call.is_empty() {
+            locked.word &= !CALLS;
+        }
+        locked.unlock();
+        call
+    }
+
+    /// Takes the lock while no future that receives is claimed and not served yet, so that the lists have all that have messages. The caller is not preempted.
+    fn lock_between_deliveries(&self) -> Locked<'_, Typed<T>> {
+        loop {
+            let locked = self.lock();
+            let queued = successors(self.receivers.first(), |place| self.receivers.after(place));
+            if self.calls.waiting.get() == queued.filter(|place| place.is_called()).count() {
+                return locked;
+            }
+            locked.unlock();
+            give_way();
+        }
+    }
+
+    /// Whether futures receive messages by the numbers of their places.
+    fn by_slot(&self) -> bool {
+        Typed::<T>::IS_LARGE && self.capacity() > 0
+    }
+
+    /// Whether this note of who was served to receive is the number of a place, plus 1.
+    pub(super) fn has_slot(note: usize) -> bool {
+        note != SERVED && note != NO_MORE
+    }
+}
+
+impl Calls {
+    /// One more that is WAITING, or one less. The caller has the lock.
+    fn count<T>(&self, standing: &Standing<T>, more: isize) {
+        if standing.receives && !standing.place.is_of_nobody() {
+            self.waiting.set(self.waiting.get().wrapping_add_signed(more));
+        }
+    }
+
+    /// Takes one out that was served. The caller has the lock.
+    fn remove<T>(&self, standing: &Standing<T>) {
+        let list = if standing.stage.get() == Stage::Served { &self.to_call } else { &self.called };
+        list.remove(&standing.place);
+    }
+
+    /// Has it take over the message of the last that was served after it, and all of these that of the one before (F4). The caller has the lock.
+    fn rotate<T>(&self, standing: &Standing<T>) {
+        let is_called = standing.stage.get() == Stage::Called;
+        let list = if is_called { &self.called } else { &self.to_call };
+        let behind = successors(list.after(&standing.place), |place| list.after(place));
+        let first = self.to_call.first().filter(|_| is_called);
+        for place in behind.chain(successors(first, |place| self.to_call.after(place))) {
+            // SAFETY: the caller has the lock.
+            let Some(other) = (unsafe { Standing::<T>::of(place) }) else { continue };
+            // SAFETY: it stays as long as it is in a list (F2).
+            let other = unsafe { other.as_ref() };
+            if other.has_message() {
+                standing.exchange(other);
+            }
+        }
+    }
+}
+
+/// The waits of a future, one after the other.
+pub(super) struct Turn<T> {
+    /// Made for the first that has to wait.
+    standing: Option<NonNull<Standing<T>>>,
+    /// It stands in the queue, or was served and does not know it yet.
+    pub(super) is_waiting: bool,
+}
+
+// SAFETY: it has a message, and a tube between threads.
+unsafe impl<T: Send> Send for Turn<T> {}
+// SAFETY: shared, it gives access to nothing.
+unsafe impl<T: Send> Sync for Turn<T> {}
+impl<T> UnwindSafe for Turn<T> {}
+impl<T> RefUnwindSafe for Turn<T> {}
+
+impl<T> Turn<T> {
+    pub(super) const fn new() -> Turn<T> {
+        Turn { standing: None, is_waiting: false }
+    }
+
+    /// What it stands with.
+    ///
+    /// # Panics
+    /// When it has never waited.
+    pub(super) fn standing(&self) -> &Standing<T> {
+        // SAFETY: freed with the future at the earliest.
+        unsafe { self.standing.expect("a future that waits").as_ref() }
+    }
+
+    /// Makes ready for a wait.
+    fn begin(&mut self, shared: &Shared<T>, receives: bool, waker: &Waker) -> &Standing<T> {
+        let standing = self.standing.get_or_insert_with(|| {
+            NonNull::from(Box::leak(Box::new(Standing {
+                waiter: Waiter::to_be_called(),
+                place: Place::new(),
+                shared,
+                receives,
+                stage: Cell::new(Stage::Waiting),
+                waker: Cell::new(None),
+                message: UnsafeCell::new(MaybeUninit::uninit()),
+            })))
+        });
+        // SAFETY: freed with the future at the earliest.
+        let object = unsafe { standing.as_ref() };
+        object.stage.set(Stage::Waiting);
+        object.waker.set(Some(waker.clone()));
+        let note = if receives && shared.by_slot() { WANTS_SLOT } else { object.address() };
+        // SAFETY: it has memory of its own (F2).
+        unsafe { object.waiter.stand(standing.as_ptr(), &object.place, note) };
+        object
+    }
+
+    /// Receives, or waits for that: then none. Otherwise returns what a note would be.
+    pub(super) fn receive(&mut self, shared: &Shared<T>, waker: &Waker) -> Option<usize> {
+        let standing = self.begin(shared, true, waker);
+        let note = wait::undisturbed(|served| {
+            let taken = if shared.by_slot() {
+                shared.take_slot()
+            } else {
+                // SAFETY: a place for a message.
+                unsafe { shared.take(standing.message.get().cast(), served) }
+            };
+            // SAFETY: it leaves the queue before it ends (F2).
+            let enter = |locked: Locked<'_, _>| unsafe { locked.enter_receivers(&standing.place) };
+            taken.inspect_err(|_| shared.calls.count(standing, 1)).map_err(enter).ok()
+        });
+        self.begun(shared, note)
+    }
+
+    /// Sends, or waits for that, likewise.
+    pub(super) fn send(&mut self, shared: &Shared<T>, message: T, waker: &Waker) -> Option<usize> {
+        let standing = self.begin(shared, false, waker);
+        // SAFETY: the future's (F1).
+        unsafe { standing.message.get().write(MaybeUninit::new(message)) };
+        let note = wait::undisturbed(|served| {
+            // SAFETY: there is a message.
+            let given = unsafe { shared.give(standing.message.get().cast(), served) };
+            // SAFETY: as in `receive`.
+            given.map_err(|locked| unsafe { locked.enter_senders(&standing.place) }).ok()
+        });
+        self.begun(shared, note)
+    }
+
+    fn begun(&mut self, shared: &Shared<T>, note: Option<usize>) -> Option<usize> {
+        if note.is_some() {
+            drop(self.standing().waker.take());
+        }
+        self.is_waiting = note.is_none();
+        shared.call_futures();
+        note
+    }
+
+    /// Whether it was served since: returns the note. If not, this is the waker from now on.
+    pub(super) fn look(&mut self, shared: &Shared<T>, waker: &Waker) -> Option<usize> {
+        let mut waker = Some(waker.clone());
+        let standing = self.standing();
+        let note = wait::undisturbed(|_| {
+            let locked = shared.lock();
+            let is_served = standing.stage.get() != Stage::Waiting;
+            if is_served {
+                shared.calls.remove(standing);
+                waker = standing.waker.take();
+            } else {
+                waker = standing.waker.replace(waker.take());
+            }
+            let note = is_served.then(|| standing.place.note.get());
+            locked.unlock();
+            note
+        });
+        self.is_waiting = note.is_none();
+        // Whatever the other one does when it is dropped, not under the lock.
+        drop(waker);
+        note
+    }
+
+    /// The future gives its wait up. Returns the note if it was served; what it has received then is put back.
+    pub(super) fn give_up(&mut self, shared: &Shared<T>) -> Option<usize> {
+        if !mem::take(&mut self.is_waiting) {
+            return None;
+        }
+        let standing = self.standing();
+        let mut is_left = false;
+        let note = wait::undisturbed(|served| {
+            if standing.leave_or_be_served(shared, served) {
+                return None;
+            }
+            let locked = if standing.receives { shared.lock_between_deliveries() } else { shared.lock() };
+            let has_message = standing.has_message();
+            if has_message {
+                shared.calls.rotate(standing);
+            }
+            shared.calls.remove(standing);
+            let note = standing.place.note.get();
+            if !has_message {
+                locked.unlock();
+            } else if Shared::<T>::has_slot(note) {
+                shared.put_back_slot(locked, note - 1, served);
+            } else {
+                // SAFETY: a message that was received, and belongs to the future.
+                is_left = match unsafe { shared.put_back(locked, standing.message.get().cast(), served) } {
+                    Ok(()) => false,
+                    Err(locked) => {
+                        standing.place.note.set(standing.address());
+                        standing.waiter.disown();
+                        // SAFETY: it has memory of its own, which is left to who receives the message.
+                        unsafe { locked.enter_in_front(&standing.place) };
+                        true
+                    }
+                };
+            }
+            Some(note)
+        });
+        if is_left {
+            self.standing = None;
+        }
+        shared.call_futures();
+        note
+    }
+}
+
+impl<T> Drop for Turn<T> {
+    /// After `give_up`.
+    fn drop(&mut self) {
+        debug_assert!(!self.is_waiting);
+        if let Some(standing) = self.standing {
+            // SAFETY: it stands nowhere any more.
+            drop(unsafe { Box::from_raw(standing.as_ptr()) });
+        }
+    }
+}
