@@ -2,8 +2,6 @@
 //!
 //! `UMCG_MEMORY_WORKERS` is how many idle light workers are measured; 200,000 where it is not set.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::Write;
@@ -60,6 +58,7 @@ fn mappings() -> usize {
 /// A worker that waits twice.
 fn waiting(index: usize) -> Result<Ready, Error> {
     let body = || (0..2).for_each(|_| umcg::wait().unwrap());
+    // SAFETY: it only waits.
     unsafe { umcg::light(WorkerId::from_index(index as u64)).spawn(body) }
 }
 
@@ -107,13 +106,12 @@ fn an_idle_light_worker_costs_little() {
 
 /// Whether the kernel marks guards in the page table, where they cost no mapping.
 fn guards_are_markers() -> bool {
-    const GUARD_INSTALL: std::ffi::c_int = 102;
-    unsafe extern "C" {
-        fn madvise(start: *mut std::ffi::c_void, len: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
-    }
+    const GUARD_INSTALL: i32 = 102;
     let (access, kind) = (ProtFlags::READ, MapFlags::PRIVATE);
+    // SAFETY: a new page, wherever there is room.
     let page = unsafe { mmap_anonymous(std::ptr::null_mut(), 4096, access, kind) }.unwrap();
-    unsafe { madvise(page, 4096, GUARD_INSTALL) == 0 }
+    // SAFETY: the page is ours, and nobody touches it.
+    unsafe { libc::madvise(page, 4096, GUARD_INSTALL) == 0 }
 }
 
 /// Spawns until there is no more, and says why there is none.

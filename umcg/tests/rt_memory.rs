@@ -2,8 +2,11 @@
 //!
 //! `UMCG_MEMORY_WORKERS` is how many parked workers are measured; 50,000 where it is not set.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
+#[allow(dead_code, reason = "shared with the tests of the runtime")]
+#[path = "rt/kind.rs"]
+mod kind;
 
+use kind::Kind;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -20,8 +23,8 @@ const BYTES_A_WORKER: usize = 4800;
 fn measurement() {
     match std::env::var(MEASURE).as_deref() {
         Ok("parked") => parked(),
-        Ok("light") => until_memory_ends(true),
-        Ok("full") => until_memory_ends(false),
+        Ok("light") => until_memory_ends(Kind::Light),
+        Ok("full") => until_memory_ends(Kind::Full),
         Ok("churn") => churn(),
         _ => {} // on its own this is no test
     }
@@ -76,10 +79,10 @@ fn parked() {
     let count = std::env::var("UMCG_MEMORY_WORKERS").map_or(50_000, |text| text.parse().expect("UMCG_MEMORY_WORKERS"));
     let runtime = Runtime::builder().servers(1).build().unwrap();
     let mut workers = Vec::with_capacity(count);
-    workers.push(unsafe { runtime.spawn_light(park_until_over) });
+    workers.push(Kind::Light.spawn_on(&runtime, park_until_over));
     all_are_parked(1);
     let before = used();
-    workers.extend((1..count).map(|_| unsafe { runtime.spawn_light(park_until_over) }));
+    workers.extend((1..count).map(|_| Kind::Light.spawn_on(&runtime, park_until_over)));
     all_are_parked(count);
     let bytes = (used() - before) / (count - 1);
     println!("{count} parked light workers: {bytes} bytes each");
@@ -94,12 +97,9 @@ fn a_parked_worker_costs_little() {
 }
 
 /// Spawns until there is no more memory, three times: an error, the same each time, after as many workers, and the others go on.
-fn until_memory_ends(light: bool) {
+fn until_memory_ends(kind: Kind) {
     let runtime = Runtime::builder().servers(2).build().unwrap();
-    let spawn = || match light {
-        true => unsafe { runtime.build_light(&Builder::new(), park_until_over) },
-        false => runtime.build(&Builder::new(), park_until_over),
-    };
+    let spawn = || kind.build_on(&runtime, &Builder::new(), park_until_over);
     // What is made once is made before.
     end_all((0..10).map(|_| spawn().unwrap()).collect());
     let mut workers = Vec::with_capacity(1_000_000);
@@ -124,7 +124,7 @@ fn until_memory_ends(light: bool) {
         PARKED.store(0, Relaxed);
         OVER.store(0, Relaxed);
     }
-    println!("light: {light}, until memory ends: {counts:?}");
+    println!("{kind:?}, until memory ends: {counts:?}");
     // A few more or less: servers keep some for themselves.
     assert!(counts[0] > 300 && counts.iter().all(|count| count.abs_diff(counts[0]) < counts[0] / 4), "{counts:?}");
     drop(runtime);
@@ -144,7 +144,7 @@ fn the_end_of_memory_is_an_error_for_full_workers() {
 fn churn() {
     let runtime = Runtime::builder().servers(2).build().unwrap();
     let once = || {
-        let light: Vec<_> = (0..500).map(|_| unsafe { runtime.spawn_light(umcg::yield_now) }).collect();
+        let light: Vec<_> = (0..500).map(|_| Kind::Light.spawn_on(&runtime, umcg::yield_now)).collect();
         let full: Vec<_> = (0..500).map(|_| runtime.spawn(|| umcg::spawn(umcg::yield_now).join().unwrap())).collect();
         light.into_iter().chain(full).for_each(|worker| worker.join().unwrap());
     };

@@ -1,7 +1,5 @@
 //! Servers, workers and events as a user of the safe types sees them.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +17,8 @@ fn id(index: u64) -> WorkerId {
 }
 
 fn light(index: u64, f: impl FnOnce() + Send + 'static) -> Ready {
+    // SAFETY: of what the tests have run so, nothing keeps a reference into thread-local storage, or what is not `Send`, across a call that switches; and what is preempted
+    // counts or spins, no more.
     unsafe { umcg::light(id(index)).spawn(f) }.unwrap()
 }
 

@@ -6,8 +6,6 @@
 //! and it is served, or gives up; in between it stands in its queue, which is a part of the specification. So the order of those that wait is
 //! checked as well, and that one who gives up has changed nothing. That somebody stands there is known when it was seen: some only look.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-
 mod checker;
 #[allow(dead_code, reason = "shared with the stress of servers")]
 #[path = "../stress/harness.rs"]

@@ -1,10 +1,10 @@
 //! Nobody waits for ever for those who wait for nothing.
 
 use crate::support::{Kind, counter, eventually, flag, over};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use umcg::{JoinHandle, Runtime};
+use umcg::{Handle, JoinHandle, Runtime};
 
 #[test]
 fn yielders_all_progress() {
@@ -31,17 +31,16 @@ fn yielders_all_progress() {
 
 /// Two that unpark each other for as long as nobody ends it: they live in the slot of a server.
 fn ping_pong(runtime: &Runtime, kind: Kind, over: &Arc<AtomicBool>, handing_over: bool) -> [JoinHandle<()>; 2] {
-    let handles = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let handles = Arc::new([OnceLock::new(), OnceLock::new()]);
     [0, 1].map(|me| {
         let (handles, over) = (handles.clone(), over.clone());
         kind.spawn_on(runtime, move || {
-            handles[me].store(umcg::Handle::current().into_raw().addr(), Release);
+            handles[me].set(Handle::current()).unwrap();
             let other = loop {
-                let other = handles[1 - me].load(Acquire) as *const ();
-                if !other.is_null() {
-                    break unsafe { umcg::Handle::from_raw(other) };
+                match handles[1 - me].get() {
+                    Some(other) => break *other,
+                    None => umcg::yield_now(),
                 }
-                umcg::yield_now();
             };
             while !over.load(Relaxed) {
                 if handing_over {

@@ -2,8 +2,6 @@
 //!
 //! `support` has the loop over those, the watchdog, and what is checked at the end of each: no workers left, and no threads.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
 #![allow(clippy::useless_vec, reason = "what is tested there is the allocator")]
 
 mod aborts;
@@ -20,6 +18,8 @@ mod runtimes;
 mod schedulers;
 mod scopes;
 mod sleeps;
+#[path = "../strace/mod.rs"]
+mod strace;
 mod support;
 mod syscalls;
 mod timeouts;

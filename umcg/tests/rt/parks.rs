@@ -196,6 +196,7 @@ fn handles_as_words() {
     over("words", |runtime, kind| {
         kind.run(runtime, || {
             let me = Handle::current();
+            // SAFETY: the word is a handle's.
             let again = unsafe { Handle::from_raw(me.into_raw()) };
             assert!(me == again && me.id() == again.id());
             assert!(umcg::blocking(Handle::current) == me);

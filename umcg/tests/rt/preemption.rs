@@ -55,9 +55,9 @@ fn floating_point_survives() {
         for kind in [Kind::Full, Kind::Light] {
             often("floating point", servers, |runtime| {
                 let workers: Vec<_> =
-                    (0..4 + servers).map(|_| kind.spawn_on(runtime, || (0..3).map(|_| series(200_000)).collect())).collect();
+                    (0..4 + servers).map(|_| kind.spawn_on(runtime, || [(); 3].map(|()| series(200_000)))).collect();
                 for worker in workers {
-                    let sums: Vec<f64> = worker.join().unwrap();
+                    let sums = worker.join().unwrap();
                     assert!(sums.iter().all(|sum| sum.to_bits() == expected.to_bits()), "{sums:?} is not {expected}");
                 }
             });

@@ -1,5 +1,6 @@
 //! What concerns the whole process, each in one of its own where that matters.
 
+use crate::support::forks::fork;
 use crate::support::{
     HOUR, Kind, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads, with,
 };
@@ -21,14 +22,11 @@ fn fork_in_a_thread() {
             }
         });
         for _ in 0..3 {
-            let child = unsafe { libc::fork() };
-            if child == 0 {
+            let child = fork(|| {
                 let sum: u64 = (0..1000u64).map(|n| vec![n; 10].iter().sum::<u64>()).sum();
-                unsafe { libc::_exit(if sum == 999 * 500 * 10 { 0 } else { 1 }) };
-            }
-            let mut status = 0;
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            assert_eq!(status, 0);
+                i32::from(sum != 999 * 500 * 10)
+            });
+            child.ends_well();
         }
         over.store(true, Relaxed);
         worker.join().unwrap();

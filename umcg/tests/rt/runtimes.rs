@@ -178,7 +178,7 @@ fn closed_to_those_outside() {
                     }
                 };
                 assert_eq!(error, SpawnError::Closed);
-                assert_eq!(unsafe { Builder::new().spawn_light(|| ()) }.unwrap_err(), SpawnError::Closed);
+                assert_eq!(Kind::Light.build(&Builder::new(), || ()).unwrap_err(), SpawnError::Closed);
                 seen.store(true, Relaxed);
             });
             (0..10).map(|n| umcg::spawn(move || n).join().unwrap()).sum::<u32>()

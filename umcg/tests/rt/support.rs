@@ -6,80 +6,23 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
+use umcg::Runtime;
 use umcg::rt::{DriverKind, RuntimeBuilder};
-use umcg::{Builder, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError};
+
+// Beside this file also where that is another program's.
+#[allow(dead_code, reason = "not all of it is used everywhere")]
+#[path = "forks.rs"]
+pub(crate) mod forks;
+#[path = "kind.rs"]
+mod kind;
+
+pub(crate) use kind::{KINDS, Kind};
 
 /// How long a test may take before the watchdog ends the process.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Longer than any test.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
-
-/// Whose thread-local storage a worker has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Its own.
-    Full,
-    /// The server's.
-    Light,
-}
-
-pub(crate) const KINDS: [Kind; 2] = [Kind::Full, Kind::Light];
-
-impl Kind {
-    pub(crate) fn spawn<R: Send + 'static>(self, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        match self {
-            Kind::Full => umcg::spawn(f),
-            Kind::Light => unsafe { umcg::spawn_light(f) },
-        }
-    }
-
-    pub(crate) fn spawn_on<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        match self {
-            Kind::Full => on.spawn(f),
-            Kind::Light => unsafe { on.spawn_light(f) },
-        }
-    }
-
-    pub(crate) fn build<R: Send + 'static>(
-        self,
-        builder: &Builder<'_>,
-        f: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<JoinHandle<R>, SpawnError> {
-        match self {
-            Kind::Full => builder.spawn(f),
-            Kind::Light => unsafe { builder.spawn_light(f) },
-        }
-    }
-
-    pub(crate) fn build_on<R: Send + 'static>(
-        self,
-        on: &Runtime,
-        builder: &Builder<'_>,
-        f: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<JoinHandle<R>, SpawnError> {
-        match self {
-            Kind::Full => on.build(builder, f),
-            Kind::Light => unsafe { on.build_light(builder, f) },
-        }
-    }
-
-    pub(crate) fn spawn_in<'s, R: Send + 's>(
-        self,
-        scope: &'s Scope<'s, '_>,
-        f: impl FnOnce() -> R + Send + 's,
-    ) -> ScopedJoinHandle<'s, R> {
-        match self {
-            Kind::Full => scope.spawn(f),
-            Kind::Light => unsafe { scope.spawn_light(f) },
-        }
-    }
-
-    /// Runs `f` as a worker of the runtime, and goes on with its panic.
-    pub(crate) fn run<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> R {
-        self.spawn_on(on, f).join().unwrap_or_else(|error| error.resume_unwind())
-    }
-}
 
 /// 1, 2, as many as CPUs, and four times that.
 pub(crate) fn server_counts() -> Vec<usize> {

@@ -2,35 +2,19 @@
 //!
 //! Where there is no strace, or it may not trace, the test says so and passes.
 
+use crate::strace::{TIMES, Trace, mark, measured, planted};
 use crate::support::{Kind, child_arguments, child_variable, is_child, say};
-use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use umcg::{Handle, Runtime};
 
-const TIMES: usize = 100_000;
 /// Of any sort, in all of the repetitions: room for what the process does besides. The watch looks every 10 ms.
 const ALLOWED: usize = 40;
 
 const NAME: &str = "syscalls::uncontended_operations_make_none";
 
-fn mark(words: &str) {
-    unsafe { libc::write(-1, words.as_ptr().cast(), words.len()) };
-}
-
-/// Does something many times, between marks.
-fn measured(name: &str, mut operation: impl FnMut()) {
-    (0..300).for_each(|_| operation()); // what happens once only
-    mark(&format!("begin {name}\n"));
-    (0..TIMES).for_each(|_| operation());
-    mark(&format!("end {name}\n"));
-}
-
 fn operations(kind: Kind) {
-    measured(&format!("planted {kind:?}"), || {
-        std::hint::black_box(unsafe { libc::getppid() });
-    });
+    planted(&format!("planted {kind:?}"));
     let over = Arc::new(AtomicUsize::new(0));
     let seen = over.clone();
     let yielder = kind.spawn(move || {
@@ -91,49 +75,16 @@ fn traced() {
     mark("done\n");
 }
 
-/// The system calls of each measured operation, by name.
-fn count(trace: &str) -> BTreeMap<String, BTreeMap<String, usize>> {
-    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-    let mut now: Option<String> = None;
-    for line in trace.lines() {
-        let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-        if let Some(words) = call.strip_prefix("write(-1, \"") {
-            let words = words.split("\\n").next().unwrap_or_default();
-            now = words.strip_prefix("begin ").map(str::to_owned);
-            if let Some(name) = &now {
-                counts.entry(name.clone()).or_default();
-            }
-            continue;
-        }
-        let name: String = call.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        if let (Some(now), false) = (&now, name.is_empty()) {
-            *counts.entry(now.clone()).or_default().entry(name).or_default() += 1;
-        }
-    }
-    counts
-}
-
 #[test]
 fn uncontended_operations_make_none() {
     if is_child(NAME) {
         return traced();
     }
-    let file = std::env::temp_dir().join(format!("umcg-rt-syscalls-{}", std::process::id()));
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-s", "100", "-o"]).arg(&file).arg(std::env::current_exe().unwrap());
-    let (variable, value) = child_variable(NAME);
-    let output = strace.args(child_arguments(NAME)).env(variable, value).output();
-    let trace = std::fs::read_to_string(&file).unwrap_or_default();
-    let _ = std::fs::remove_file(&file);
-    match output {
-        Err(error) => return say(&format!("SKIPPED: no strace ({error}), so no system calls were counted")),
-        Ok(output) if trace.is_empty() => {
-            return say(&format!("SKIPPED: strace may not trace here: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-    }
-    let counts = count(&trace);
-    assert!(trace.contains("write(-1, \"done"), "the traced process did not come to its end");
+    let trace = match Trace::of(child_arguments(NAME), child_variable(NAME)) {
+        Ok(trace) => trace,
+        Err(why) => return say(&why),
+    };
+    let counts = trace.count();
     assert_eq!(counts.len(), 14, "{:?}", counts.keys());
     for (name, calls) in &counts {
         let all: usize = calls.values().sum();

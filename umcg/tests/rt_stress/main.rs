@@ -4,9 +4,6 @@
 //! driver, kinds, preemption, signals) and all choices in it from its seed. The kernel's scheduling is not in the seed, so a failure may take a
 //! few runs to come again.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
-
 #[allow(dead_code, reason = "shared with the stress of servers")]
 #[path = "../stress/harness.rs"]
 mod harness;

@@ -86,7 +86,7 @@ fn children(world: &Arc<World>, rng: &mut Rng, depth: u32) -> u64 {
     let children: Vec<_> = (0..rng.below(4))
         .map(|_| {
             let (inside, theirs) = (world.clone(), fork(rng));
-            world.kind(rng).spawn(&world.builder(rng), move || tree(&inside, theirs, depth - 1))
+            world.kind(rng).build(&world.builder(rng), move || tree(&inside, theirs, depth - 1)).unwrap()
         })
         .collect();
     if rng.one_in(2) {
@@ -173,7 +173,7 @@ fn victims(world: &Arc<World>, rng: &mut Rng) -> u64 {
                 }
                 (value, guards)
             };
-            (value, world.kind(rng).spawn(&world.builder(rng), body))
+            (value, world.kind(rng).build(&world.builder(rng), body).unwrap())
         })
         .collect();
     for (value, victim) in victims {
@@ -193,13 +193,13 @@ fn victims(world: &Arc<World>, rng: &mut Rng) -> u64 {
 
 fn panics(world: &Arc<World>, rng: &mut Rng) -> u64 {
     let (guard, value, inside, mut theirs) = (world.guard(), rng.next(), world.clone(), fork(rng));
-    let child = world.kind(rng).spawn(&world.builder(rng), move || -> u64 {
+    let child = world.kind(rng).build(&world.builder(rng), move || -> u64 {
         let _guard = guard;
         wait(&inside, &mut theirs);
         let guard = inside.guard();
         std::panic::resume_unwind(Box::new((value, guard)))
     });
-    match child.join() {
+    match child.unwrap().join() {
         Err(JoinError::Panicked(payload)) => assert_eq!(payload.downcast_ref::<(u64, crate::world::Guard)>().unwrap().0, value),
         other => panic!("{other:?}"),
     }
@@ -226,7 +226,7 @@ fn times_out(world: &Arc<World>, rng: &mut Rng) -> u64 {
 fn sockets(world: &Arc<World>, rng: &mut Rng) -> u64 {
     let (mut one, mut other) = umcg::net::unix::UnixStream::pair().unwrap();
     let rounds = rng.below(5);
-    let echo = world.kind(rng).spawn(&world.builder(rng), move || {
+    let echo = world.kind(rng).build(&world.builder(rng), move || {
         let mut bytes = [0; 8];
         for _ in 0..rounds {
             other.read_exact(&mut bytes).unwrap();
@@ -241,15 +241,16 @@ fn sockets(world: &Arc<World>, rng: &mut Rng) -> u64 {
         one.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, sent);
     }
-    echo.join().unwrap();
+    echo.unwrap().join().unwrap();
     0
 }
 
 fn detached(world: &Arc<World>, rng: &mut Rng) -> u64 {
     let (guard, inside, mut theirs) = (world.guard(), world.clone(), fork(rng));
-    drop(world.kind(rng).spawn(&world.builder(rng), move || {
+    let detached = world.kind(rng).build(&world.builder(rng), move || {
         wait(&inside, &mut theirs);
         (guard, inside.guard())
-    }));
+    });
+    drop(detached.unwrap());
     0
 }

@@ -1,8 +1,5 @@
 //! Segments, by their public interface: workers of both kinds over numbers of servers, plain threads, and other processes, which are this binary again; some of them are killed.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
-
 mod corrupt;
 mod deaths;
 mod meaning;
@@ -15,6 +12,7 @@ mod processes;
 #[path = "../rt/support.rs"]
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -48,13 +46,9 @@ fn start(test: &str, segment: &Segment, role: &str) -> Process {
 struct Process(Child);
 
 impl Process {
-    fn signal(&self, signal: i32) {
-        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
-    }
-
     /// Returns when all of its threads stand still: until then they may go on for a while.
     fn stop(&self) {
-        self.signal(libc::SIGSTOP);
+        kill_process(Pid::from_child(&self.0), Signal::STOP).unwrap();
         let stands = |task: std::io::Result<std::fs::DirEntry>| {
             let status = std::fs::read_to_string(task.unwrap().path().join("status"));
             status.is_ok_and(|status| status.contains("(stopped)"))

@@ -1,9 +1,11 @@
 //! Several processes that live.
 
 use crate::parties::Party;
-use crate::support::{child_succeeds, counter, is_child, over, with};
+use crate::support::forks::fork;
+use crate::support::{child_succeeds, is_child, over, with};
 use crate::{again, role_in, start};
-use std::sync::atomic::Ordering::*;
+use rustix::process::Signal;
+use rustix::thread::{SecureComputingMode, set_secure_computing_mode};
 use std::time::Duration;
 use umcg::Runtime;
 use umcg::segment::{Segment, acquire_any};
@@ -119,34 +121,28 @@ fn a_forked_child() {
     let segment = Segment::create().unwrap();
     let [there, back] = ["there", "back"].map(|name| segment.semaphore(name, 0).unwrap());
     let waits = |semaphore: &umcg::segment::Semaphore| crate::support::eventually("it waits", || semaphore.waiters() == Ok(1));
-    match unsafe { libc::fork() } {
-        0 => {
-            // In its turn it leaves a child behind that has all descriptors for a while, and is killed while it waits.
-            if unsafe { libc::fork() } == 0 {
-                unsafe { libc::sleep(8) };
-                unsafe { libc::_exit(0) };
-            }
-            for _ in 0..100 {
-                there.acquire().unwrap();
-                back.release(1).unwrap();
-            }
-            let _ = there.acquire();
-            unsafe { libc::_exit(1) }
+    let child = fork(|| {
+        // In its turn it leaves a child behind that has all descriptors for a while, and is killed while it waits.
+        fork(|| {
+            std::thread::sleep(Duration::from_secs(8));
+            0
+        });
+        for _ in 0..100 {
+            there.acquire().unwrap();
+            back.release(1).unwrap();
         }
-        child => {
-            assert!(child > 0);
-            let rounds = counter();
-            while rounds.fetch_add(1, Relaxed) < 100 {
-                there.release(1).unwrap();
-                back.acquire().unwrap();
-            }
-            waits(&there);
-            unsafe { libc::kill(child, libc::SIGSTOP) };
-            there.release(1).unwrap();
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            there.acquire_timeout(Duration::from_secs(4)).unwrap();
-        }
+        let _ = there.acquire();
+        1
+    });
+    for _ in 0..100 {
+        there.release(1).unwrap();
+        back.acquire().unwrap();
     }
+    waits(&there);
+    child.signal(Signal::STOP);
+    there.release(1).unwrap();
+    child.signal(Signal::KILL);
+    there.acquire_timeout(Duration::from_secs(4)).unwrap();
 }
 
 /// Where nobody has to wait: the kernel kills a process that calls it for anything but to end.
@@ -159,21 +155,19 @@ fn no_system_calls() {
     let segment = Segment::create().unwrap();
     let [a, b] = ["a", "b"].map(|name| segment.semaphore(name, 1).unwrap());
     let (event, tube) = (segment.auto_event("e", false).unwrap(), segment.tube::<u64>("t", 4).unwrap());
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let child = fork(|| {
         // It becomes a party when it has the first lock.
         a.waiters().unwrap();
-        assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, 1) }, 0);
+        set_secure_computing_mode(SecureComputingMode::Strict).unwrap();
         let mut wrong = 0;
         for number in 0..1000 {
             wrong += i32::from(a.acquire().is_err() || a.try_acquire().is_ok() || acquire_any(&[&a, &b]) != Ok(1));
             wrong += i32::from(a.release(1).is_err() || b.release(1).is_err() || event.set().is_err() || event.wait().is_err());
             wrong += i32::from(tube.send(number).is_err() || tube.recv() != Ok(number) || tube.try_recv().is_ok());
         }
-        // Not that of all threads, which is not allowed.
+        // SAFETY: it ends the thread, the only one here, at once: the end of all threads of a process is another call, which is not allowed.
         unsafe { libc::syscall(libc::SYS_exit, wrong) };
-    }
-    let mut status = 0;
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "its end");
+        unreachable!()
+    });
+    child.ends_well();
 }

@@ -1,9 +1,12 @@
 //! Readiness of file descriptors.
 
 use crate::support::{HOUR, Kind, child_succeeds, is_child, over_drivers};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -16,15 +19,13 @@ const SOON: Duration = Duration::from_millis(3);
 
 /// The end to read from, and the one to write to.
 fn pipe() -> (File, File) {
-    let mut ends = [0; 2];
-    assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-    ends.map(|end| unsafe { File::from_raw_fd(end) }).into()
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    (reader.into(), writer.into())
 }
 
 /// Calls do not wait for it any more.
 fn make_impatient(fd: &File) {
-    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
-    assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) }, 0);
+    fcntl_setfl(fd, fcntl_getfl(fd).unwrap() | OFlags::NONBLOCK).unwrap();
 }
 
 /// Whether any descriptor of the reading end is open.
@@ -297,7 +298,7 @@ fn files_and_what_is_none() {
     let mut operations = [writable(&file), readable(&file)];
     let index = Select::new().wait(&mut operations);
     operations[index].outcome().unwrap();
-    // Beyond what a process may have.
+    // SAFETY: it is open for nobody, which is what the test is about; and it never will be, being beyond what a process may have, so nothing of anybody's is touched.
     let none = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
     let mut operations = [readable(&none)];
     assert_eq!(Select::new().wait(&mut operations), 0);
@@ -313,8 +314,7 @@ fn no_descriptor_left() {
     }
     let (reader, _writer) = pipe();
     umcg::spawn(|| ()).join().unwrap();
-    let few = libc::rlimit { rlim_cur: 3, rlim_max: 1024 };
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few) }, 0);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum: Some(1024) }).unwrap();
     let mut operations = [readable(&reader)];
     assert_eq!(Select::new().try_wait(&mut operations), None);
     for _ in 0..2 {

@@ -25,7 +25,14 @@ fn deadline_in(timeout: Duration) -> u64 {
 
 /// The call where no events are stored.
 fn call(command: u32, tid: i32, timeout: u64) -> Result<(), Errno> {
+    // SAFETY: it writes nothing; whoever calls has no reference into thread-local storage.
     unsafe { umcg_ctl(0, command, tid, timeout, std::ptr::null_mut(), 0) }
+}
+
+/// The call where they are, by a server.
+fn call_for(events: &mut [u64], flags: u32, command: u32, tid: i32, timeout: u64) -> Result<(), Errno> {
+    // SAFETY: so many words are the caller's to write.
+    unsafe { umcg_ctl(flags, command, tid, timeout, events.as_mut_ptr(), events.len() as i32) }
 }
 
 /// A worker's accounts.
@@ -188,9 +195,9 @@ impl Round {
 
     fn switch_to(&self, rng: &mut Rng, tid: i32) {
         let mut events = [0; 8];
-        let room = 1 + rng.below(8) as i32;
-        match unsafe { umcg_ctl(0, command::CTX_SWITCH, tid, 0, events.as_mut_ptr(), room) } {
-            Ok(()) => self.note(&events[..room as usize]),
+        let events = &mut events[..1 + rng.below(8) as usize];
+        match call_for(events, 0, command::CTX_SWITCH, tid, 0) {
+            Ok(()) => self.note(events),
             Err(error) => assert!(matches!(error, Errno::INVAL | Errno::SRCH), "{error:?}"),
         }
     }
@@ -206,7 +213,7 @@ impl Round {
 
     fn wait(&self, rng: &mut Rng) {
         let mut events = [0; 8];
-        let room = 2 + rng.below(7) as i32;
+        let events = &mut events[..2 + rng.below(7) as usize];
         let timeout = match rng.below(4) {
             0 => 1,
             1 => deadline_in(Duration::from_micros(rng.below(300))),
@@ -214,8 +221,8 @@ impl Round {
         };
         let mut flags = 0;
         loop {
-            match unsafe { umcg_ctl(flags, command::WAIT, 0, timeout, events.as_mut_ptr(), room) } {
-                Ok(()) => return self.note(&events[..room as usize]),
+            match call_for(events, flags, command::WAIT, 0, timeout) {
+                Ok(()) => return self.note(events),
                 Err(Errno::INTR) => flags = WAIT_FLAG_INTERRUPTED,
                 Err(Errno::TIMEDOUT) if timeout != 0 => return progress(),
                 Err(error) => panic!("{error:?}"),
@@ -319,13 +326,18 @@ struct Light {
 }
 
 extern "C-unwind" fn light(light: *mut c_void) {
-    let light = unsafe { Box::from_raw(light.cast::<Light>()) };
+    // The allocator's thread-local storage is that of the server.
+    ctl::critical_begin();
+    // SAFETY: `make_light` has leaked it, for this call alone.
+    let light = *unsafe { Box::from_raw(light.cast::<Light>()) };
+    ctl::critical_end().unwrap();
     body(&light.round, light.index);
     light.round.accounts[light.index].ends();
 }
 
 fn make_light(round: &Arc<Round>, index: usize) {
     let argument = Box::into_raw(Box::new(Light { round: round.clone(), index })).cast();
+    // SAFETY: it keeps nothing of a server's across what switches, and is not preempted where it frees; else it allocates nothing.
     let tid = unsafe { ctl::light_create((index as u64) << 5, light, argument, 0, "") }.unwrap();
     round.accounts[index].tid.store(tid, Relaxed);
 }

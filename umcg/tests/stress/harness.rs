@@ -1,7 +1,8 @@
 //! What both stress tests stand on: seeds, the watchdog, and a thread that sends signals.
 
-use std::ffi::{c_int, c_long};
+use rustix::process::Signal;
 use std::io::Write;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -132,33 +133,19 @@ impl Drop for Watchdog {
     }
 }
 
-const SIGUSR1: c_int = 10;
-const SIGURG: c_int = 23;
-const SI_TIMER: c_int = -2;
-
-#[cfg(target_arch = "x86_64")]
-const SYS_RT_TGSIGQUEUEINFO: c_long = 297;
-#[cfg(not(target_arch = "x86_64"))]
-const SYS_RT_TGSIGQUEUEINFO: c_long = 240;
-
-unsafe extern "C" {
-    fn signal(signal: c_int, handler: extern "C" fn(c_int)) -> usize;
-    fn kill(process: c_int, signal: c_int) -> c_int;
-    fn tgkill(process: c_int, thread: c_int, signal: c_int) -> c_int;
-    fn syscall(number: c_long, ...) -> c_long;
-    fn pthread_sigmask(how: c_int, set: *const u64, before: *mut u64) -> c_int;
-}
-
 /// Whether the calling kernel thread blocks the harmless signal: no preempted handler may leave it so.
 pub(crate) fn is_signal_blocked() -> bool {
-    let mut mask = [0u64; 16];
-    unsafe { pthread_sigmask(0, std::ptr::null(), mask.as_mut_ptr()) };
-    mask[0] & 1 << (SIGUSR1 - 1) != 0
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: it only asks; there is room for the answer.
+    let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
+    assert_eq!(failed, 0);
+    // SAFETY: the answer is there.
+    unsafe { libc::sigismember(mask.as_ptr(), libc::SIGUSR1) != 0 }
 }
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn count_signal(_signal: c_int) {
+extern "C" fn count_signal(_signal: libc::c_int) {
     for _ in 0..1000 {
         HANDLED.fetch_add(1, Relaxed);
     }
@@ -174,7 +161,9 @@ impl Signals {
     pub(crate) fn start(seed: u64, noise: Noise, servers: Arc<Mutex<Vec<i32>>>) -> Signals {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        unsafe { signal(SIGUSR1, count_signal) };
+        let handler: extern "C" fn(libc::c_int) = count_signal;
+        // SAFETY: the handler counts, which it may do anywhere.
+        unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
         let send = move || {
             let mut rng = Rng::new(seed, u64::MAX);
             while !stopped.load(Relaxed) && (noise.signals || noise.ticks) {
@@ -189,20 +178,25 @@ impl Signals {
 }
 
 fn send_one(rng: &mut Rng, noise: Noise, server: i32) {
-    let process = std::process::id() as c_int;
+    let process = rustix::process::getpid();
     if noise.signals && rng.one_in(4) {
-        unsafe { tgkill(process, server, SIGUSR1) };
+        // SAFETY: numbers only; the signal is handled, and nobody is there any more if the call fails.
+        unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw_pid(), server, libc::SIGUSR1) };
     }
     if noise.signals && rng.one_in(8) {
-        unsafe { kill(process, SIGUSR1) };
+        rustix::process::kill_process(process, Signal::USR1).unwrap();
     }
     if noise.ticks {
         // Three in a row, with a little in between: then the turn is due whatever its length.
         for _ in 0..3 {
+            // As a timer's: `si_signo` and `si_code`.
             let mut information = [0i32; 32];
-            information[0] = SIGURG;
-            information[2] = SI_TIMER;
-            unsafe { syscall(SYS_RT_TGSIGQUEUEINFO, process, server, SIGURG, information.as_ptr()) };
+            information[0] = libc::SIGURG;
+            information[2] = libc::SI_TIMER;
+            // SAFETY: the kernel reads a `siginfo_t`, which has this size; the library handles the signal, whoever sends it.
+            unsafe {
+                libc::syscall(libc::SYS_rt_tgsigqueueinfo, process.as_raw_pid(), server, libc::SIGURG, information.as_ptr())
+            };
             (0..rng.below(2000)).for_each(|_| std::hint::spin_loop());
         }
     }

@@ -4,53 +4,11 @@ use crate::harness::{Rng, SIGNALS};
 use std::time::{Duration, Instant};
 use umcg::rt::DriverKind;
 use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority, Weighted};
-use umcg::{Builder, JoinHandle, Runtime, Scope, ScopedJoinHandle};
+use umcg::{Builder, Runtime};
 
-/// Whose thread-local storage a worker has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Full,
-    Light,
-}
-
-impl Kind {
-    pub(crate) fn spawn<R: Send + 'static>(self, builder: &Builder<'_>, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        match self {
-            Kind::Full => builder.spawn(f).unwrap(),
-            Kind::Light => unsafe { builder.spawn_light(f) }.unwrap(),
-        }
-    }
-
-    pub(crate) fn build_on<R: Send + 'static>(
-        self,
-        on: &Runtime,
-        builder: &Builder<'_>,
-        f: impl FnOnce() -> R + Send + 'static,
-    ) -> JoinHandle<R> {
-        match self {
-            Kind::Full => on.build(builder, f).unwrap(),
-            Kind::Light => unsafe { on.build_light(builder, f) }.unwrap(),
-        }
-    }
-
-    pub(crate) fn spawn_on<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
-        match self {
-            Kind::Full => on.spawn(f),
-            Kind::Light => unsafe { on.spawn_light(f) },
-        }
-    }
-
-    pub(crate) fn spawn_in<'s, R: Send + 's>(
-        self,
-        scope: &'s Scope<'s, '_>,
-        f: impl FnOnce() -> R + Send + 's,
-    ) -> ScopedJoinHandle<'s, R> {
-        match self {
-            Kind::Full => scope.spawn(f),
-            Kind::Light => unsafe { scope.spawn_light(f) },
-        }
-    }
-}
+#[path = "../rt/kind.rs"]
+mod kind;
+pub(crate) use kind::Kind;
 
 /// What a round is like.
 #[derive(Clone, Copy, Debug)]

@@ -177,7 +177,12 @@ impl Round {
         };
         let light = umcg::light(WorkerId::from_index(index as u64)).stack_size(64 << 10);
         // Every other one with storage of its own, where there is such.
-        self.put(if own { light.spawn_owning(body) } else { unsafe { light.spawn(body) } }.unwrap());
+        let made = match own {
+            true => light.spawn_owning(body),
+            // SAFETY: it has nothing of its server's across what switches; as it may be preempted, it locks and allocates in critical sections only.
+            false => unsafe { light.spawn(body) },
+        };
+        self.put(made.unwrap());
     }
 
     /// What a server was told.
@@ -332,6 +337,7 @@ fn step(round: &Arc<Round>, me: &Ledger, rng: &mut Rng) {
         29 => {
             extern "C-unwind" fn nothing(_: *mut std::ffi::c_void) {}
             if let Ok(uth) = uth::create(nothing, std::ptr::null_mut()) {
+                // SAFETY: it was never run, nor will be.
                 unsafe { uth::delete(uth) }.unwrap();
             }
         }

@@ -1,5 +1,6 @@
 //! Condition variables.
 
+use crate::mutexes::raw;
 use crate::parties::{Party, Place, SORTS, Sort, abort, everywhere, join_all, until_waiting};
 use crate::support::{HOUR, flag};
 use std::collections::VecDeque;
@@ -169,7 +170,7 @@ fn an_aborted_wait_has_the_mutex() {
                 until_waiting(&shared.changed, 1);
                 let guard = shared.value.lock();
                 worker.abort();
-                until_waiting(unsafe { shared.value.raw() }, 1);
+                until_waiting(raw(&shared.value), 1);
                 assert_eq!(*guard, before);
                 drop(guard);
                 abort(worker);

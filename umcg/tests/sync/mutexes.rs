@@ -15,7 +15,9 @@ fn both<T>(make: impl Fn() -> T) -> [Arc<Mutex<T>>; 2] {
     [Arc::new(Mutex::new(make())), Arc::new(Mutex::from_raw(RawMutex::fair(), make()))]
 }
 
-fn raw<T>(mutex: &Mutex<T>) -> &RawMutex {
+/// To see who waits.
+pub(crate) fn raw<T>(mutex: &Mutex<T>) -> &RawMutex {
+    // SAFETY: to unlock it is unsafe again, and nobody who gets it here does.
     unsafe { mutex.raw() }
 }
 

@@ -1,5 +1,6 @@
 //! Waiting for any, or for all, of many objects.
 
+use crate::mutexes::raw;
 use crate::parties::{Party, SORTS, Sort, abort, everywhere, join_all, until_waiting, waiters};
 use crate::support::{HOUR, counter, eventually, flag};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl Things {
             1 => self.manual.set(),
             2 => self.strong.release(1).unwrap(),
             3 => self.barging.release(1).unwrap(),
+            // SAFETY: locked by `new`, by `try_take` or by a wait, none of which leaves a guard; and given once for each time.
             n => unsafe { self.mutexes()[n - 4].force_unlock() },
         }
     }
@@ -77,7 +79,7 @@ impl Things {
     }
 
     fn waiting(&self) -> [usize; 6] {
-        let raw = self.mutexes().map(|mutex| waiters(unsafe { mutex.raw() }));
+        let raw = self.mutexes().map(|mutex| waiters(raw(mutex)));
         [waiters(&self.auto), waiters(&self.manual), waiters(&self.strong), waiters(&self.barging), raw[0], raw[1]]
     }
 
@@ -333,6 +335,7 @@ fn philosophers() {
                         _ => while wait_all_timeout(&[left, right], Duration::from_micros(100)).is_err() {},
                     }
                     for fork in [left, right] {
+                        // SAFETY: it is locked, by the wait, and has no other guard.
                         *unsafe { fork.make_guard_unchecked() } += 1;
                         // It has unlocked it: again, plainly.
                         *fork.lock() += 1;

@@ -12,7 +12,9 @@ use umcg::sync::{
 
 const SHORT: Duration = Duration::from_millis(2);
 
+/// To see who waits.
 fn raw<T>(lock: &RwLock<T>) -> &RawRwLock {
+    // SAFETY: to unlock it is unsafe again, and nobody who gets it here does.
     unsafe { lock.raw() }
 }
 
@@ -186,7 +188,7 @@ fn upgrades() {
         let inside = value.clone();
         let drops = place.worker(move || {
             until_waiting(raw(&inside), 2);
-            // The read guard of the main flow, by the raw lock.
+            // SAFETY: in place of the main flow's read guard, which that forgets.
             unsafe { inside.force_unlock_read() };
         });
         std::mem::forget(reader);

@@ -264,6 +264,7 @@ impl Subject for RawRwLock {
             Locking::Read => self.try_lock_shared_for(FOREVER),
             Locking::Write => self.try_lock_exclusive_for(FOREVER),
             Locking::Upgradable => self.try_lock_upgradable_for(FOREVER),
+            // SAFETY: `may_ask`: it is upgradable, by who asks.
             Locking::Upgrade => unsafe { self.try_upgrade_for(FOREVER) },
         });
     }
@@ -271,8 +272,11 @@ impl Subject for RawRwLock {
     fn give(&self, give: Locking) {
         use lock_api::{RawRwLock as _, RawRwLockUpgrade as _};
         match give {
+            // SAFETY: the model has found it locked so, here and below.
             Locking::Read => unsafe { self.unlock_shared() },
+            // SAFETY: as above.
             Locking::Write => unsafe { self.unlock_exclusive() },
+            // SAFETY: as above.
             _ => unsafe { self.unlock_upgradable() },
         }
     }

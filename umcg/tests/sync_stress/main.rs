@@ -5,8 +5,6 @@
 //! The variables are those of `tests/stress`: `UMCG_STRESS_SECONDS`, `UMCG_STRESS_SEED`, `UMCG_STRESS_PATIENCE`. All choices of a round come from its
 //! seed, but not the kernel's, so a failure may take a few runs to come again.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-
 #[allow(dead_code, reason = "shared with the stress of servers")]
 #[path = "../stress/harness.rs"]
 mod harness;

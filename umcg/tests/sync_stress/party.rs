@@ -100,7 +100,7 @@ impl Joined {
         let party = Party { world: world.clone(), rng: Rng::new(rng.next(), 1), number, is_worker };
         if is_worker {
             let (runtime, builder) = (world.runtime().expect("the round has begun"), world.shape.builder(rng));
-            return Joined::Worker(world.shape.kind(rng).build_on(&runtime, &builder, move || body(party)), may_be_cut);
+            return Joined::Worker(world.shape.kind(rng).build_on(&runtime, &builder, move || body(party)).unwrap(), may_be_cut);
         }
         let tids = tids.clone();
         Joined::Thread(std::thread::spawn(move || {

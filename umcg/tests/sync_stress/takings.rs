@@ -55,6 +55,7 @@ impl Drop for Hold {
         match &taking.thing {
             Thing::Strong(semaphore) | Thing::Barging(semaphore) => semaphore.release(self.count).unwrap(),
             Thing::Event(event) => event.set(),
+            // SAFETY: it is locked, without a guard: that is what this holds.
             Thing::Mutex(mutex) => unsafe { mutex.force_unlock() },
         }
     }

@@ -1,0 +1,81 @@
+//! Counts system calls by strace: between two writes to no file that mark each operation.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::process::Command;
+
+/// How often an operation is done.
+pub(crate) const TIMES: usize = 100_000;
+
+/// What the process under strace says.
+pub(crate) fn mark(words: &str) {
+    // SAFETY: as many bytes as there are; and no file has this number.
+    unsafe { libc::write(-1, words.as_ptr().cast(), words.len()) };
+}
+
+/// Does something many times, between marks.
+pub(crate) fn measured(name: &str, mut operation: impl FnMut()) {
+    (0..300).for_each(|_| operation()); // what happens once only
+    mark(&format!("begin {name}\n"));
+    (0..TIMES).for_each(|_| operation());
+    mark(&format!("end {name}\n"));
+}
+
+/// One that makes a call each time, so that it shows whether calls are seen.
+pub(crate) fn planted(name: &str) {
+    measured(name, || {
+        std::hint::black_box(rustix::process::getppid());
+    });
+}
+
+/// What a traced process did.
+pub(crate) struct Trace(String);
+
+impl Trace {
+    /// Runs this program under strace, with these arguments and this variable, up to its mark `done`. Where there is no strace, or it may not trace, says why.
+    pub(crate) fn of(
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        (variable, value): (&str, String),
+    ) -> Result<Trace, String> {
+        let file = std::env::temp_dir().join(format!("umcg-syscalls-{}", std::process::id()));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-s", "100", "-o"]).arg(&file).arg(std::env::current_exe().unwrap());
+        let output = strace.args(arguments).env(variable, value).output();
+        let trace = Trace(std::fs::read_to_string(&file).unwrap_or_default());
+        let _ = std::fs::remove_file(&file);
+        let output = output.map_err(|error| format!("SKIPPED: no strace ({error}), so no system calls were counted"))?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        if trace.0.is_empty() {
+            return Err(format!("SKIPPED: strace may not trace here: {complaint}"));
+        }
+        assert!(output.status.success(), "{complaint}");
+        assert!(trace.has_mark("done"), "the traced process did not come to its end");
+        Ok(trace)
+    }
+
+    pub(crate) fn has_mark(&self, words: &str) -> bool {
+        self.0.contains(&format!("write(-1, \"{words}"))
+    }
+
+    /// The system calls of each measured operation, by name.
+    pub(crate) fn count(&self) -> BTreeMap<String, BTreeMap<String, usize>> {
+        let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+        let mut now: Option<String> = None;
+        for line in self.0.lines() {
+            let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+            if let Some(words) = call.strip_prefix("write(-1, \"") {
+                let words = words.split("\\n").next().unwrap_or_default();
+                now = words.strip_prefix("begin ").map(str::to_owned);
+                if let Some(name) = &now {
+                    counts.entry(name.clone()).or_default();
+                }
+                continue;
+            }
+            let name: String = call.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            if let (Some(now), false) = (&now, name.is_empty()) {
+                *counts.entry(now.clone()).or_default().entry(name).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
