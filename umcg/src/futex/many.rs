@@ -15,7 +15,8 @@
 //! - M2: no wake-up is missed. The waiter arms by a read-modify-write of this word, and looks at all words then. Who wakes has changed a word before, and makes a read-modify-write here, even if it
 //!   changes nothing. One of the two is first: either it finds this armed, or the waiter, which reads what it left here (`armed.1`, `armed.2`), finds the word changed.
 
-use crate::rt::sync::{AtomicU32, Ordering::*, spin};
+use crate::rt::spin::look_again;
+use crate::rt::sync::{AtomicU32, Ordering::*};
 use crate::rt::wait::{self, Claimed, ClaimedList, Place, Places, Queued, Single};
 
 const IDLE: u32 = 0;
@@ -62,11 +63,12 @@ impl Many {
 
     /// Claims it for the word with this index. By who has that word's lock.
     pub(crate) fn claim(&self, index: u32) -> Claim {
+        let mut looks = 0;
         loop {
             let word = self.word.load(Relaxed);
             let to = match word {
                 SITTING => {
-                    spin();
+                    look_again(&mut looks);
                     continue;
                 }
                 ARMED | STANDING => CLAIMED + index,

@@ -13,6 +13,13 @@ const HELD: u32 = 1;
 /// How often it is looked at before other threads may run.
 const LOOKS: u32 = 100;
 
+/// A look was in vain, at a lock or the like whose holder is not preempted but may have lost its processor. `looks` counts them.
+#[inline(always)]
+pub(crate) fn look_again(looks: &mut u32) {
+    *looks += 1;
+    if *looks % LOOKS == 0 { give_way() } else { spin() }
+}
+
 /// A value under such a lock.
 #[derive(Default)]
 #[repr(C)]
@@ -46,8 +53,7 @@ impl<T> Spin<T> {
         let mut looks = 0;
         // ORDERING(spin.1): as above.
         while self.word.load(Relaxed) != FREE || self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
-            looks += 1;
-            if looks % LOOKS == 0 { give_way() } else { spin() }
+            look_again(&mut looks);
         }
     }
 }

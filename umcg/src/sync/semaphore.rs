@@ -22,7 +22,8 @@
 //! Heterogeneous Manycore Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all semaphores share.
 
 use super::joint::{self, Held, JOINT, Joint};
-use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
+use crate::rt::spin::look_again;
+use crate::rt::sync::{AtomicU64, Ordering::*};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
 use crate::select::operation::{Operation, Parts};
@@ -55,8 +56,6 @@ const IMPATIENT: usize = 1 << 32;
 
 /// How often a waiter of a barging semaphore tries in vain.
 const TRIES: u32 = 8;
-/// How often the lock is looked at before other threads may run.
-const LOOKS: u32 = 100;
 
 const REASON: &&str = &"semaphore";
 
@@ -393,6 +392,7 @@ impl Semaphore {
 
     #[cold]
     fn try_acquire_slow(&self, wakeups: u32) -> Result<(), TryAcquireError> {
+        let mut looks = 0;
         loop {
             let word = self.word.load(Relaxed);
             if word & CLOSED != 0 {
@@ -405,7 +405,7 @@ impl Semaphore {
             if self.take(wakeups) {
                 return Ok(());
             }
-            spin();
+            look_again(&mut looks);
         }
     }
 
@@ -497,8 +497,7 @@ impl Semaphore {
             if word & LOCKED == 0 && self.word.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
                 return word;
             }
-            looks += 1;
-            if looks % LOOKS == 0 { give_way() } else { spin() }
+            look_again(&mut looks);
         }
     }
 

@@ -3,14 +3,12 @@
 //! While [`LOCKED`] only the holder of the lock writes the word, and gives it back by a plain store. Everybody else changes it by compare-and-swap from a word without
 //! `LOCKED`. The holder is not preempted, does not wait and wakes nobody (see `rt::spin`).
 
-use crate::rt::sync::{AtomicU64, Ordering::*, give_way, spin};
+use crate::rt::spin::look_again;
+use crate::rt::sync::{AtomicU64, Ordering::*};
 use crate::rt::wait::{self, Places};
 
 /// Somebody has the lock.
 pub(crate) const LOCKED: u64 = 1 << 63;
-
-/// How often the lock is looked at before other threads may run.
-const LOOKS: u32 = 100;
 
 #[derive(Default)]
 pub(crate) struct Word(AtomicU64);
@@ -75,12 +73,7 @@ impl Word {
                     Err(now) => word = now,
                 }
             } else {
-                looks += 1;
-                if looks % LOOKS == 0 {
-                    give_way()
-                } else {
-                    spin()
-                }
+                look_again(&mut looks);
                 word = self.load();
             }
         }
@@ -96,8 +89,7 @@ impl Word {
             if word & LOCKED == 0 && self.0.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
                 return word;
             }
-            looks += 1;
-            if looks % LOOKS == 0 { give_way() } else { spin() }
+            look_again(&mut looks);
         }
     }
 
