@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select};
-use umcg::tube::foreign::{Refused, Selected, Tube};
+use umcg::tube::foreign::{NoPlace, Refused, Selected, Tube};
 
 /// So many operations of `talt` need no memory but the stack.
 const FEW: usize = 8;
@@ -157,6 +157,43 @@ unsafe fn recv_many(tube: &Tube, into: *mut u8, most: usize, deadline_ns: u64) -
     let others = unsafe { tube.try_recv_many(into.wrapping_add(tube.size()), most - 1) };
     // If it is closed just now, the next call says so.
     Ok(1 + others.unwrap_or(0))
+}
+
+/// A message in place, by what needs no waiting, or else by what may wait.
+fn place(
+    tried: Result<*mut u8, NoPlace>,
+    errno_of: fn(Refused) -> c_int,
+    wait: impl FnOnce() -> Result<*mut c_void, c_int>,
+) -> Result<*mut c_void, c_int> {
+    match tried {
+        Ok(at) => Ok(at.cast()),
+        Err(NoPlace::NoMemory) => Err(ENOMEM),
+        Err(NoPlace::Refused(Refused::Late)) => wait(),
+        Err(NoPlace::Refused(why)) => Err(errno_of(why)),
+    }
+}
+
+/// What may wait, as a point of cancellation.
+#[inline(never)]
+fn waited_for(wait: impl FnOnce() -> Result<*mut u8, NoPlace>) -> Result<*mut c_void, c_int> {
+    place(foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?, errno_of, || Err(ETIMEDOUT))
+}
+
+/// # Safety
+/// As `named`.
+unsafe fn with_room<'a>(tube: *const Tube) -> Result<&'a Tube, c_int> {
+    // SAFETY: passed on.
+    unsafe { named(tube) }.and_then(|tube| if tube.capacity() > 0 { Ok(tube) } else { Err(EINVAL) })
+}
+
+/// A tube, and a message in place.
+///
+/// # Safety
+/// As `named`.
+unsafe fn with_place<'a>(tube: *const Tube, at: *mut c_void) -> Result<(&'a Tube, *mut u8), c_int> {
+    let at = at.cast::<u8>();
+    // SAFETY: passed on.
+    unsafe { named(tube) }.and_then(|tube| if tube.may_be_place(at) { Ok((tube, at)) } else { Err(EINVAL) })
 }
 
 fn count(done: Result<usize, c_int>) -> ssize_t {
@@ -447,4 +484,88 @@ unsafe extern "C" fn umcg_tube_any(talts: *const Talt, n: c_int, deadline_ns: u6
     let talts = unsafe { std::slice::from_raw_parts(talts, len) };
     // SAFETY: passed on. The index is less than `n`.
     value(unsafe { any(talts, deadline_ns) }.map(|index| index as c_int), -1)
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_reserve(tube: *const Tube) -> *mut c_void {
+    // SAFETY: passed on.
+    unsafe { umcg_tube_reserve_until(tube, NO_TIMEOUT) }
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_reserve_until(tube: *const Tube, deadline_ns: u64) -> *mut c_void {
+    // SAFETY: passed on.
+    let at = unsafe { with_room(tube) }
+        .and_then(|tube| place(tube.try_reserve(), errno_of, || waited_for(|| tube.reserve(deadline(deadline_ns)))));
+    value(at, null_mut())
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_try_reserve(tube: *const Tube) -> *mut c_void {
+    // SAFETY: passed on.
+    let at = unsafe { with_room(tube) }.and_then(|tube| place(tube.try_reserve(), errno_of_try, || Err(EAGAIN)));
+    value(at, null_mut())
+}
+
+/// # Safety
+/// As `named`; the place is null, or came from `umcg_tube_reserve` or its like, has a message, and is not used any more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_commit(tube: *const Tube, at: *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    let tube = unsafe { with_place(tube, at) };
+    // SAFETY: by the contract.
+    status(tube.and_then(|(tube, at)| unsafe { tube.commit(at) }.map_err(errno_of)))
+}
+
+/// # Safety
+/// As `umcg_tube_commit`, but that there need not be a message.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_unreserve(tube: *const Tube, at: *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    let tube = unsafe { with_place(tube, at) };
+    // SAFETY: by the contract.
+    status(tube.map(|(tube, at)| unsafe { tube.unreserve(at) }))
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_recv_ref(tube: *const Tube) -> *mut c_void {
+    // SAFETY: passed on.
+    unsafe { umcg_tube_recv_ref_until(tube, NO_TIMEOUT) }
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_recv_ref_until(tube: *const Tube, deadline_ns: u64) -> *mut c_void {
+    // SAFETY: passed on.
+    let at = unsafe { named(tube) }
+        .and_then(|tube| place(tube.try_recv_ref(), errno_of, || waited_for(|| tube.recv_ref(deadline(deadline_ns)))));
+    value(at, null_mut())
+}
+
+/// # Safety
+/// As `named`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_try_recv_ref(tube: *const Tube) -> *mut c_void {
+    // SAFETY: passed on.
+    let at = unsafe { named(tube) }.and_then(|tube| place(tube.try_recv_ref(), errno_of_try, || Err(EAGAIN)));
+    value(at, null_mut())
+}
+
+/// # Safety
+/// As `named`; the place is null, or came from `umcg_tube_recv_ref` or its like, and is not used any more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_tube_recv_done(tube: *const Tube, at: *mut c_void) -> c_int {
+    // SAFETY: passed on.
+    let tube = unsafe { with_place(tube, at) };
+    // SAFETY: by the contract.
+    status(tube.map(|(tube, at)| unsafe { tube.recv_done(at) }))
 }

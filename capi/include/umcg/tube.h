@@ -175,6 +175,52 @@ ssize_t umcg_tube_try_send_many(Tube *t, const void *p, size_t n);
 ssize_t umcg_tube_try_recv_many(Tube *t, void *p, size_t n);
 
 /*
+ * umcg_tube_reserve, umcg_tube_reserve_until, umcg_tube_try_reserve - takes room for a message, and returns the address at which it
+ * is to be written: one of more than 256 bytes is written where it will lie, and so is not copied. Others cannot have that room
+ * until umcg_tube_commit or umcg_tube_unreserve, one of which is called, once, for each. The message gets its place in the order
+ * when it is committed.
+ *
+ * Fail with NULL, and as umcg_tube_send, umcg_tube_send_until, umcg_tube_try_send; with EINVAL: the tube is NULL, or has a
+ * capacity of 0; ENOMEM: no memory for a message.
+ *
+ * Called from anywhere. May switch, but for umcg_tube_try_reserve, and are cancellable then.
+ */
+void *umcg_tube_reserve(Tube *t);
+void *umcg_tube_reserve_until(Tube *t, uint64_t deadline_ns);
+void *umcg_tube_try_reserve(Tube *t);
+
+/*
+ * umcg_tube_commit, umcg_tube_unreserve - sends the message at p, which umcg_tube_reserve has returned; sends nothing, and gives the
+ * room back. p is not used any more, even if the call fails with ESHUTDOWN: the tube was closed meanwhile. Fail with EINVAL: p is
+ * NULL, or can be no such address; the tube is NULL.
+ *
+ * Called from anywhere. Neither switches.
+ */
+int umcg_tube_commit(Tube *t, void *p);
+int umcg_tube_unreserve(Tube *t, void *p);
+
+/*
+ * umcg_tube_recv_ref, umcg_tube_recv_ref_until, umcg_tube_try_recv_ref - receives a message where it lies, and returns its address:
+ * one of more than 256 bytes is not copied, unless the tube has a capacity of 0. It may be changed there. Its place is not free
+ * before umcg_tube_recv_done.
+ *
+ * Fail with NULL, and as umcg_tube_recv, umcg_tube_recv_until, umcg_tube_try_recv; with ENOMEM: no memory for a message.
+ *
+ * Called from anywhere. May switch, but for umcg_tube_try_recv_ref, and are cancellable then.
+ */
+void *umcg_tube_recv_ref(Tube *t);
+void *umcg_tube_recv_ref_until(Tube *t, uint64_t deadline_ns);
+void *umcg_tube_try_recv_ref(Tube *t);
+
+/*
+ * umcg_tube_recv_done - the message at p, which umcg_tube_recv_ref has returned, has been read. p is not used any more. Fails with
+ * EINVAL: p is NULL, or can be no such address; the tube is NULL.
+ *
+ * Called from anywhere. Does not switch.
+ */
+int umcg_tube_recv_done(Tube *t, void *p);
+
+/*
  * umcg_tube_close - lets nothing be sent any more: all that wait to send, and all that come, fail with ESHUTDOWN. What is in it
  * can be received; after that all that wait, and all that come, fail, too. Fails with EINVAL: t is NULL.
  *

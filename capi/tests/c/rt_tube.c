@@ -242,14 +242,6 @@ static void *orders(void *arg)
 
 /* ---- Sums: workers and threads together ---- */
 
-/* Waits for a thread, which may wait for workers of the caller's server. */
-static void thread_joined(pthread_t thread)
-{
-    umcg_blocking_begin();
-    MUST(pthread_join(thread, NULL) == 0);
-    umcg_blocking_end();
-}
-
 struct message {
     int sender, number;
     unsigned char filler[LARGEST];

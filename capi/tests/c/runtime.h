@@ -51,6 +51,14 @@ static inline void *joined(umcg_worker_t *worker)
     return result;
 }
 
+/* Waits for a thread, which may wait for workers of the caller's server. */
+static inline void thread_joined(pthread_t thread)
+{
+    umcg_blocking_begin();
+    MUST(pthread_join(thread, NULL) == 0);
+    umcg_blocking_end();
+}
+
 /* Calls fn(arg) as a worker of a runtime of its own, and ends that. */
 static inline void in_runtime(function *fn, void *arg)
 {

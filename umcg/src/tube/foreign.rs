@@ -5,6 +5,10 @@
 //! A tube of C's is freed by who knows that nobody uses it any more, which may be who has received its last message. So who has sent a message does not touch the tube after it can be received: in the core all that comes
 //! after the unlock, or after the last unlock, has to do with the frames of those who wait only.
 
+mod places;
+
+pub use places::NoPlace;
+
 use super::core::{Core, NO_MORE, TRY};
 use super::layout::{LARGE, Layout};
 use super::waiting;
