@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the models of the protocols under shuttle (umcg-core/tests/model, umcg/tests/model): first with bugs planted in a copy of the sources, each of
-# which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it.
+# which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it. Likewise those under loom
+# (umcg/tests/loom), for which the bugs are memory orderings that are too weak.
 #
 #   ci/models.sh [RUNS]      schedules a test and a scheduler; 3000 where not given
 set -eu
@@ -25,7 +26,32 @@ models() {
     UMCG_MODEL_RUNS=$times timeout --kill-after=5 "$limit" cargo test --quiet --package "$package" --test model "$@"
 }
 
-# plant_in PACKAGE SOURCE MODELS...: where the bugs that follow are planted, and which models are about that; all of them when none is named. The bugs before are taken out.
+# with_loom COMMAND...: cargo, for the models under loom.
+with_loom() {
+    CARGO_TARGET_DIR="$base/loom" RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=0 \
+        timeout --kill-after=5 600 "$@"
+}
+
+# newest FILES...: the newest of them.
+newest() {
+    newest=$1
+    for file in "$@"; do
+        if [ "$file" -nt "$newest" ]; then newest=$file; fi
+    done
+    echo "$newest"
+}
+
+# loom_models MODELS...: the models under loom, in the current folder. By the compiler alone, as cargo would make the library anew for each bug, though they do not use it.
+loom_models() {
+    deps=$base/loom/debug/deps
+    rustc --edition 2024 --test --crate-name loom_models --cfg loom -C opt-level=1 -A warnings -L "dependency=$deps" \
+        --extern "loom=$(newest "$deps"/libloom-*.rlib)" --extern "lock_api=$(newest "$deps"/liblock_api-*.rlib)" \
+        -o "$base/loom-mutant" umcg/tests/loom/main.rs || return
+    timeout --kill-after=5 180 "$base/loom-mutant" "$@"
+}
+
+# plant_in PACKAGE SOURCE MODELS...: where the bugs that follow are planted, and which models are about that; all of them when none is named. The package
+# may be "loom". The bugs before are taken out.
 plant_in() {
     [ -z "${planted_source:-}" ] || cp "$planted_source" "$copy/$planted_source"
     planted_package=$1
@@ -36,6 +62,11 @@ plant_in() {
 
 # planted_runs RUNS: whether the models of what is planted go through. The first failure is enough; that of the model that always has to fail would be one.
 planted_runs() {
+    if [ "$planted_package" = loom ]; then
+        # shellcheck disable=SC2086 # names without blanks
+        (cd "$copy" && loom_models $planted_models) > "$log" 2>&1
+        return
+    fi
     # shellcheck disable=SC2086 # names without blanks
     (cd "$copy" && UMCG_MODEL_STOP=1 models "$planted_package" 180 "$1" -- --skip posting_before_saving $planted_models) > "$log" 2>&1
 }
@@ -53,7 +84,7 @@ planted() {
         return 1
     fi
     # Where a frame is looked at that is gone the checker may crash before it can tell.
-    if ! grep -Eq "panicked at|SIGSEGV" "$log"; then
+    if ! grep -Eq "panicked at|SIGSEGV|Segmentation fault" "$log"; then
         cat "$log" >&2
         say "FAILED: $1: no model found it, but something else went wrong"
         return 1
@@ -311,13 +342,13 @@ plant_in umcg umcg/src/tube/standing.rs tubes::
 planted "a future that is served, and nobody calls" \
     's/^        locked.word |= CALLS;//'
 planted "a future that goes while it is being served" \
-    '/fn leave_or_be_served/,/^    }/ s/if is_served {/if true {/'
+    '/fn leave_or_be_served/,/^    }/ s/give_way();/return Some(shared.lock());/'
 planted "a message that is lost with a future" \
     's/if !has_message {/if true {/'
 planted "messages that come back in another order" \
     's/shared.calls.rotate(standing);//'
 planted "messages that come back while a later one is on its way" \
-    's/shared.lock_between_deliveries()/shared.lock()/'
+    's/ || shared.nobody_is_being_served()/ || true/'
 
 plant_in umcg umcg/src/tube/operation.rs tubes::
 planted "a future that is served by who selects, and nobody calls" \
@@ -353,7 +384,42 @@ plant_in umcg umcg/src/segment/object.rs segment::
 planted "a lock without a name on it" \
     's/let taken = word | (u64::from(holder) << 48);/let taken = word | (0xffff << 48);/'
 
+with_loom cargo test --quiet --package umcg --test loom --no-run
+
+plant_in loom umcg/src/rt/wait.rs semaphore::
+planted "a worker that leaves, and does not say what it left" \
+    's/task.left.store(LEFT, Release)/task.left.store(LEFT, Relaxed)/'
+planted "a claimer that runs a worker, and does not see what that one left" \
+    's/while task.left.load(Acquire) != LEFT/while task.left.load(Relaxed) != LEFT/'
+planted "a thread that is told that it was served, and not of what" \
+    's/waiter.done.store(true, Release)/waiter.done.store(true, Relaxed)/'
+planted "a thread and who wakes it, that may miss each other" \
+    's/asleep.swap(ASLEEP, AcqRel)/asleep.swap(ASLEEP, Relaxed)/'
+planted "a waiter that is seen in parts" \
+    's/cast_mut(), Release);/cast_mut(), Relaxed);/'
+planted "a waiter that goes on while somebody may still look" \
+    's/task.interrupted.store(false, Release)/task.interrupted.store(false, Relaxed)/'
+planted "a worker that leaves without a fence before it looks for a reason" \
+    '/^fn left(/,/^}/ s/light();//'
+
+plant_in loom umcg/src/sync/semaphore.rs semaphore::
+planted "a semaphore's lock that does not pass its queue on" \
+    's/self.word.store(word, Release)/self.word.store(word, Relaxed)/'
+planted "a wakeup that says nothing of what was before" \
+    's/compare_exchange(from, from + 1, Release/compare_exchange(from, from + 1, Relaxed/'
+
+plant_in loom umcg/src/sync/word.rs locks::
+planted "an unlock that does not release" \
+    's/compare_exchange(from, to, Release/compare_exchange(from, to, Relaxed/'
+planted "a look at an event that does not acquire" \
+    's/self.0.load(Acquire)/self.0.load(Relaxed)/'
+
+plant_in loom umcg/src/rt/park.rs park::
+planted "an unpark that says nothing of what was before" \
+    's/compare_exchange(state, next, AcqRel, Relaxed)/compare_exchange(state, next, Acquire, Relaxed)/'
+
 say "the sources as they are"
+with_loom cargo test --quiet --package umcg --test loom
 export CARGO_TARGET_DIR="$base/shuttle"
 models umcg-core 600 "$runs" --release
 models umcg 900 "$runs" --release

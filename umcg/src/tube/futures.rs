@@ -3,9 +3,9 @@
 //! The first poll tries; if there is nothing to do at once the future stands in the tube's queue from then on, as any other who waits ([`standing`](super::standing)).
 
 use super::core::{NO_MORE, SERVED};
-use super::ends::{Receiver, Sender, Shared};
+use super::ends::{Receiver, Sender};
 use super::error::{RecvError, SendError, TryRecvError, TrySendError};
-use super::standing::Turn;
+use super::standing::{Turn, is_slot};
 use crate::rt::wait;
 use std::fmt;
 use std::future::Future;
@@ -103,7 +103,7 @@ impl<T> RecvFuture<'_, T> {
         if note == NO_MORE {
             return Poll::Ready(Err(RecvError));
         }
-        if !Shared::<T>::has_slot(note) {
+        if !is_slot(note) {
             // SAFETY: it was received.
             return Poll::Ready(Ok(unsafe { self.turn.standing().take() }));
         }

@@ -44,6 +44,11 @@ enum Stage {
     Called,
 }
 
+/// Whether this note of who was served to receive is the number of a place, plus 1.
+pub(super) fn is_slot(note: usize) -> bool {
+    note != SERVED && note != NO_MORE
+}
+
 /// A tube's futures that were served and do not know it yet, in the order in which they were served. Under its lock.
 #[derive(Default)]
 pub(super) struct Calls {
@@ -86,18 +91,24 @@ impl<T> Standing<T> {
         unsafe { self.message.get().cast::<T>().read() }
     }
 
-    /// Takes it out of its queue. False if it was served, perhaps after a while: it was claimed, and the message is being copied.
-    fn leave_or_be_served(&self, shared: &Shared<T>, served: &mut ClaimedList) -> bool {
+    /// Takes it out of its queue; none then. Or the lock, when it was served: if it was claimed that is about to be. If it receives then also every other one that was claimed was served, so that the lists have all
+    /// that have messages. The caller is not preempted.
+    fn leave_or_be_served<'a>(&self, shared: &'a Shared<T>) -> Option<Locked<'a, Typed<T>>> {
+        let queue = if self.receives { &shared.receivers } else { &shared.senders };
         loop {
-            if self.leave(&self.place, served) {
-                return true;
+            let mut locked = shared.lock();
+            if self.stage.get() != Stage::Waiting {
+                if !self.receives || shared.nobody_is_being_served() {
+                    return Some(locked);
+                }
+            } else if queue.remove(&self.place) {
+                shared.calls.count(self, -1);
+                locked.note_receivers();
+                locked.note_senders();
+                locked.unlock();
+                return None;
             }
-            let locked = shared.lock();
-            let is_served = self.stage.get() != Stage::Waiting;
             locked.unlock();
-            if is_served {
-                return false;
-            }
             give_way();
         }
     }
@@ -109,7 +120,7 @@ impl<T> Standing<T> {
 
     /// Exchanges the messages of two that have one.
     fn exchange(&self, other: &Standing<T>) {
-        if Shared::<T>::has_slot(self.place.note.get()) {
+        if is_slot(self.place.note.get()) {
             return self.place.note.swap(&other.place.note);
         }
         // SAFETY: different ones, both served and not polled since, under the lock (F1).
@@ -119,20 +130,8 @@ impl<T> Standing<T> {
 
 // SAFETY: the queue is touched under the tube's lock only.
 unsafe impl<T> Queued for Standing<T> {
-    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
-        // SAFETY: a tube outlives what stands there.
-        let shared = unsafe { &*self.shared };
-        let mut locked = shared.lock();
-        let queue = if self.receives { &shared.receivers } else { &shared.senders };
-        // If it was served it is in another list.
-        let is_left = self.stage.get() == Stage::Waiting && queue.remove(place);
-        if is_left {
-            shared.calls.count(self, -1);
-        }
-        locked.note_receivers();
-        locked.note_senders();
-        locked.unlock();
-        is_left
+    fn leave(&self, _: &Place, _: &mut ClaimedList) -> bool {
+        unreachable!("no task knows of it")
     }
 
     fn called(&self) {
@@ -200,27 +199,15 @@ impl<T> Shared<T> {
         call
     }
 
-    /// Takes the lock while no future that receives is claimed and not served yet, so that the lists have all that have messages. The caller is not preempted.
-    fn lock_between_deliveries(&self) -> Locked<'_, Typed<T>> {
-        loop {
-            let locked = self.lock();
-            let queued = successors(self.receivers.first(), |place| self.receivers.after(place));
-            if self.calls.waiting.get() == queued.filter(|place| place.is_called()).count() {
-                return locked;
-            }
-            locked.unlock();
-            give_way();
-        }
+    /// Whether no future that receives is claimed and not served yet. The caller has the lock.
+    fn nobody_is_being_served(&self) -> bool {
+        let queued = successors(self.receivers.first(), |place| self.receivers.after(place));
+        self.calls.waiting.get() == queued.filter(|place| place.is_called()).count()
     }
 
     /// Whether futures receive messages by the numbers of their places.
     fn by_slot(&self) -> bool {
         Typed::<T>::IS_LARGE && self.capacity() > 0
-    }
-
-    /// Whether this note of who was served to receive is the number of a place, plus 1.
-    pub(super) fn has_slot(note: usize) -> bool {
-        note != SERVED && note != NO_MORE
     }
 }
 
@@ -379,10 +366,7 @@ impl<T> Turn<T> {
         let standing = self.standing();
         let mut is_left = false;
         let note = wait::undisturbed(|served| {
-            if standing.leave_or_be_served(shared, served) {
-                return None;
-            }
-            let locked = if standing.receives { shared.lock_between_deliveries() } else { shared.lock() };
+            let locked = standing.leave_or_be_served(shared)?;
             let has_message = standing.has_message();
             if has_message {
                 shared.calls.rotate(standing);
@@ -391,7 +375,7 @@ impl<T> Turn<T> {
             let note = standing.place.note.get();
             if !has_message {
                 locked.unlock();
-            } else if Shared::<T>::has_slot(note) {
+            } else if is_slot(note) {
                 shared.put_back_slot(locked, note - 1, served);
             } else {
                 // SAFETY: a message that was received, and belongs to the future.

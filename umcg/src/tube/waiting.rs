@@ -205,26 +205,20 @@ impl<L: Layout> Locked<'_, L> {
     /// # Safety
     /// As [`wait::Places::push`].
     #[inline(always)]
-    pub(super) unsafe fn enter_senders(self, place: &Place) {
+    pub(super) unsafe fn enter_senders(mut self, place: &Place) {
         // SAFETY: passed on.
-        unsafe { self.enter_senders_at(place, false) };
+        unsafe { self.core.senders.push(place, false) };
+        self.word |= SENDERS;
+        self.unlock();
     }
 
     /// Before all others: with a message that was sent already.
     ///
     /// # Safety
     /// As [`wait::Places::push`].
-    pub(super) unsafe fn enter_in_front(self, place: &Place) {
+    pub(super) unsafe fn enter_in_front(mut self, place: &Place) {
         // SAFETY: passed on.
-        unsafe { self.enter_senders_at(place, true) };
-    }
-
-    /// # Safety
-    /// As [`wait::Places::push`].
-    #[inline(always)]
-    unsafe fn enter_senders_at(mut self, place: &Place, in_front: bool) {
-        // SAFETY: passed on.
-        unsafe { self.core.senders.push(place, in_front) };
+        unsafe { self.core.senders.push(place, true) };
         self.word |= SENDERS;
         self.unlock();
     }

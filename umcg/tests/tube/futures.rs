@@ -264,6 +264,34 @@ fn a_new_waker_takes_the_place_of_the_old_one() {
     assert_eq!((old.0.load(SeqCst), future.calls()), (0, 1));
 }
 
+/// Sends when it is called, and waits until that is received.
+struct Passes(umcg::tube::Sender<u32>);
+
+impl Wake for Passes {
+    fn wake(self: Arc<Self>) {
+        self.0.send(7).unwrap();
+    }
+}
+
+/// A waker may do what it likes: wait, switch, and use the tube for which it was called.
+#[test]
+fn a_waker_may_wait() {
+    over("a waker may wait", |runtime, kind| {
+        let (sender, receiver) = tube(0);
+        let waker = Waker::from(Arc::new(Passes(sender.clone())));
+        let mut future = receiver.recv_async();
+        assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
+        let caller = kind.spawn_on(runtime, {
+            let sender = sender.clone();
+            move || sender.send(1).unwrap()
+        });
+        // Sent, but the caller does not go on before somebody receives what the waker sends.
+        until_senders_wait(&sender, 1);
+        assert_eq!((polled(future).poll(), receiver.recv()), (Poll::Ready(Ok(1)), Ok(7)));
+        caller.join().unwrap();
+    });
+}
+
 #[test]
 fn all_are_told_of_a_close() {
     let (sender, receiver) = tube::<u8>(1);
