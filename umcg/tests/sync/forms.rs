@@ -11,12 +11,12 @@ use std::mem::forget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
-use umcg::futex::{self, Changed, ChangedAt, Wait, WaitError, WaitMultipleError, WaitSet};
+use umcg::futex::{self, Wait, WaitError, WaitMultipleError, WaitSet};
 use umcg::select::{Select, Set};
 use umcg::sync::{
-    Barrier, Condvar, Event, Mutex, Once, OnceLock, RawMutex, RawRwLock, Semaphore, WaitGroup, acquire_any, acquire_any_deadline,
-    acquire_any_timeout, try_acquire_any, try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any,
-    wait_any_deadline, wait_any_timeout,
+    Acquiring, Barrier, Condvar, Event, Mutex, Once, OnceLock, RawMutex, RawRwLock, Semaphore, WaitGroup, acquire_any,
+    acquire_any_deadline, acquire_any_timeout, try_acquire_any, try_wait_all, try_wait_any, wait_all, wait_all_deadline,
+    wait_all_timeout, wait_any, wait_any_deadline, wait_any_timeout,
 };
 
 const SHORT: Duration = Duration::from_millis(1);
@@ -43,12 +43,17 @@ struct Case {
     is_cut: bool,
 }
 
+/// A case: what it is about, how many wait, how it comes to be there; and the call in its four forms.
 macro_rules! case {
-    ($name:literal, $object:ident = $make:expr, $waiters:expr, $give:expr, [$wait:expr, $try:expr, |$at:ident| $deadline:expr, |$time:ident| $timeout:expr]) => {
-        case!($name, $object = $make, $waiters, $give, [$wait, $try, |$at| $deadline, |$time| $timeout], true)
+    ($name:literal: $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+) => {
+        case!(@of [$name, $object, Arc::new($make), $waiters, $give] [true] $($call)+)
     };
-    ($name:literal, $object:ident = $make:expr, $waiters:expr, $give:expr, [$wait:expr, $try:expr, |$at:ident| $deadline:expr, |$time:ident| $timeout:expr], $is_cut:literal) => {{
-        let of_call = Arc::new($make);
+    ($name:literal, no point of cancellation: $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+) => {
+        case!(@of [$name, $object, Arc::new($make), $waiters, $give] [false] $($call)+)
+    };
+    (@of [$name:literal, $object:ident, $made:expr, $waiters:expr, $give:expr] [$is_cut:literal]
+        $wait:expr, $try:expr, |$at:ident| $deadline:expr, |$time:ident| $timeout:expr) => {{
+        let of_call = $made;
         let (of_give, of_waiters) = (of_call.clone(), of_call.clone());
         Case {
             name: $name,
@@ -79,132 +84,57 @@ fn some(object: &impl Debug) -> Option<usize> {
     Some(waiters(object))
 }
 
+/// It has returned.
+fn so<R>(_: R) -> bool {
+    true
+}
+
 fn semaphores() -> Vec<Case> {
-    let pair = || [Semaphore::new(0), Semaphore::barging(0)];
     vec![
-        case!(
-            "acquire",
-            s = Semaphore::new(0),
-            some(s),
-            s.release(1).unwrap(),
-            [
-                s.acquire().is_ok(),
-                Some(s.try_acquire().is_ok()),
-                |at| s.acquire_deadline(at).is_ok(),
-                |time| s.acquire_timeout(time).is_ok()
-            ]
-        ),
-        case!(
-            "acquire_many",
-            s = Semaphore::barging(1),
-            some(s),
-            s.release(2).unwrap(),
-            [
-                s.acquire_many(2).is_ok(),
-                Some(s.try_acquire_many(2).is_ok()),
-                |at| s.acquire_many_deadline(2, at).is_ok(),
-                |time| s.acquire_many_timeout(2, time).is_ok()
-            ]
-        ),
-        case!(
-            "access",
-            s = Semaphore::new(0),
-            some(s),
-            s.release(1).unwrap(),
-            [
-                s.access().map(forget).is_ok(),
-                Some(s.try_access().map(forget).is_ok()),
-                |at| s.access_deadline(at).map(forget).is_ok(),
-                |time| s.access_timeout(time).map(forget).is_ok()
-            ]
-        ),
-        case!(
-            "acquire_any",
-            s = pair(),
-            some(&s[0]),
-            s[1].release(1).unwrap(),
-            [
-                acquire_any(&[&s[0], &s[1]]) == Ok(1),
-                Some(try_acquire_any(&[&s[0], &s[1]]) == Ok(1)),
-                |at| acquire_any_deadline(&[&s[0], &s[1]], at) == Ok(1),
-                |time| acquire_any_timeout(&[&s[0], &s[1]], time) == Ok(1)
-            ]
-        ),
-        case!(
-            "wait_any",
-            s = pair(),
-            some(&s[1]),
-            s[0].release(1).unwrap(),
-            [
-                wait_any(&[&s[0], &s[1]]) == Ok(0),
-                Some(try_wait_any(&[&s[0], &s[1]]) == Ok(0)),
-                |at| wait_any_deadline(&[&s[0], &s[1]], at) == Ok(0),
-                |time| wait_any_timeout(&[&s[0], &s[1]], time) == Ok(0)
-            ]
-        ),
-        case!(
-            "wait_all",
-            s = (Event::manual(true), Semaphore::new(0)),
-            some(&s.0),
-            s.1.release(1).unwrap(),
-            [
-                wait_all(&[&s.0, &s.1]).is_ok(),
-                Some(try_wait_all(&[&s.0, &s.1]).is_ok()),
-                |at| wait_all_deadline(&[&s.0, &s.1], at).is_ok(),
-                |time| wait_all_timeout(&[&s.0, &s.1], time).is_ok()
-            ]
-        ),
-        case!(
-            "Select",
-            s = pair(),
-            some(&s[1]),
-            s[0].release(1).unwrap(),
-            [
-                Select::new().wait(&mut [s[0].acquiring(), s[1].acquiring()]) == 0,
-                Some(Select::new().try_wait(&mut [s[0].acquiring(), s[1].acquiring()]) == Some(0)),
-                |at| Select::new().wait_deadline(&mut [s[0].acquiring(), s[1].acquiring()], at) == Some(0),
-                |time| Select::new().wait_timeout(&mut [s[0].acquiring(), s[1].acquiring()], time) == Some(0)
-            ]
-        ),
-        case!(
-            "Set",
-            s = pair(),
-            some(&s[1]),
-            s[0].release(1).unwrap(),
-            [
-                Set::new([s[0].acquiring(), s[1].acquiring()]).wait() == 0,
-                Some(Set::new([s[0].acquiring(), s[1].acquiring()]).try_wait() == Some(0)),
-                |at| Set::new([s[0].acquiring(), s[1].acquiring()]).wait_deadline(at) == Some(0),
-                |time| Set::new([s[0].acquiring(), s[1].acquiring()]).wait_timeout(time) == Some(0)
-            ]
-        ),
+        case! { "acquire": s = Semaphore::new(0), some(s), s.release(1).unwrap() =>
+        s.acquire().is_ok(), Some(s.try_acquire().is_ok()),
+        |at| s.acquire_deadline(at).is_ok(), |time| s.acquire_timeout(time).is_ok() },
+        case! { "acquire_many": s = Semaphore::barging(1), some(s), s.release(2).unwrap() =>
+        s.acquire_many(2).is_ok(), Some(s.try_acquire_many(2).is_ok()),
+        |at| s.acquire_many_deadline(2, at).is_ok(), |time| s.acquire_many_timeout(2, time).is_ok() },
+        case! { "access": s = Semaphore::new(0), some(s), s.release(1).unwrap() =>
+        s.access().map(forget).is_ok(), Some(s.try_access().map(forget).is_ok()),
+        |at| s.access_deadline(at).map(forget).is_ok(), |time| s.access_timeout(time).map(forget).is_ok() },
+    ]
+}
+
+fn one_of_two() -> Vec<Case> {
+    let pair = || [Semaphore::new(0), Semaphore::barging(0)];
+    fn list(pair: &[Semaphore; 2]) -> [Acquiring<'_>; 2] {
+        pair.each_ref().map(Semaphore::acquiring)
+    }
+    vec![
+        case! { "acquire_any": s = pair(), some(&s[0]), s[1].release(1).unwrap() =>
+        acquire_any(&s.each_ref()) == Ok(1), Some(try_acquire_any(&s.each_ref()) == Ok(1)),
+        |at| acquire_any_deadline(&s.each_ref(), at) == Ok(1), |time| acquire_any_timeout(&s.each_ref(), time) == Ok(1) },
+        case! { "wait_any": s = pair(), some(&s[1]), s[0].release(1).unwrap() =>
+        wait_any(&[&s[0], &s[1]]) == Ok(0), Some(try_wait_any(&[&s[0], &s[1]]) == Ok(0)),
+        |at| wait_any_deadline(&[&s[0], &s[1]], at) == Ok(0), |time| wait_any_timeout(&[&s[0], &s[1]], time) == Ok(0) },
+        case! { "wait_all": s = (Event::manual(true), Semaphore::new(0)), some(&s.0), s.1.release(1).unwrap() =>
+        wait_all(&[&s.0, &s.1]).is_ok(), Some(try_wait_all(&[&s.0, &s.1]).is_ok()),
+        |at| wait_all_deadline(&[&s.0, &s.1], at).is_ok(), |time| wait_all_timeout(&[&s.0, &s.1], time).is_ok() },
+        case! { "Select": s = pair(), some(&s[1]), s[0].release(1).unwrap() =>
+        Select::new().wait(&mut list(s)) == 0, Some(Select::new().try_wait(&mut list(s)) == Some(0)),
+        |at| Select::new().wait_deadline(&mut list(s), at) == Some(0),
+        |time| Select::new().wait_timeout(&mut list(s), time) == Some(0) },
+        case! { "Set": s = pair(), some(&s[1]), s[0].release(1).unwrap() =>
+        Set::new(list(s)).wait() == 0, Some(Set::new(list(s)).try_wait() == Some(0)),
+        |at| Set::new(list(s)).wait_deadline(at) == Some(0), |time| Set::new(list(s)).wait_timeout(time) == Some(0) },
     ]
 }
 
 fn what_happens() -> Vec<Case> {
-    let event = |name, event: Event| Case {
-        name,
-        ..case!(
-            "",
-            e = event,
-            some(e),
-            e.set(),
-            [
-                {
-                    e.wait();
-                    true
-                },
-                Some(e.try_wait()),
-                |at| e.wait_deadline(at).is_ok(),
-                |time| e.wait_timeout(time).is_ok()
-            ]
-        )
+    let event = |event: Event| {
+        case! { "Event": e = event, some(e), e.set() =>
+        so(e.wait()), Some(e.try_wait()), |at| e.wait_deadline(at).is_ok(), |time| e.wait_timeout(time).is_ok() }
     };
-    let group = || {
-        let group = WaitGroup::new();
-        group.add(1);
-        group
-    };
+    let group = WaitGroup::new();
+    group.add(1);
     /// So that it is the caller who is the last to come.
     fn come(barrier: &Arc<Barrier>) {
         let (inside, before) = (barrier.clone(), waiters(&**barrier));
@@ -212,184 +142,56 @@ fn what_happens() -> Vec<Case> {
         eventually("one more has come", || waiters(&**barrier) == (before + 1) % 2);
     }
     vec![
-        event("an automatic event", Event::auto(false)),
-        event("a manual event", Event::manual(false)),
-        case!(
-            "WaitGroup",
-            g = group(),
-            some(g),
-            g.done(),
-            [
-                {
-                    g.wait();
-                    true
-                },
-                Some(g.count() == 0),
-                |at| g.wait_deadline(at).is_ok(),
-                |time| g.wait_timeout(time).is_ok()
-            ]
-        ),
-        case!(
-            "Once",
-            o = Once::new(),
-            some(o),
-            o.call_once(|| {}),
-            [
-                {
-                    o.wait();
-                    true
-                },
-                Some(o.is_completed()),
-                |at| o.wait_deadline(at).is_ok(),
-                |time| o.wait_timeout(time).is_ok()
-            ]
-        ),
-        case!(
-            "OnceLock",
-            o = OnceLock::new(),
-            None,
-            o.set(7).unwrap(),
-            [
-                *o.wait() == 7,
-                Some(o.get() == Some(&7)),
-                |at| o.wait_deadline(at) == Ok(&7),
-                |time| o.wait_timeout(time) == Ok(&7)
-            ]
-        ),
-        case!(
-            "Barrier",
-            b = Barrier::new(2),
-            some(b),
-            come(b),
-            [
-                {
-                    b.wait();
-                    true
-                },
-                None,
-                |at| b.wait_deadline(at).is_ok(),
-                |time| b.wait_timeout(time).is_ok()
-            ]
-        ),
+        event(Event::auto(false)),
+        event(Event::manual(false)),
+        case! { "WaitGroup": g = group, some(g), g.done() =>
+        so(g.wait()), Some(g.count() == 0), |at| g.wait_deadline(at).is_ok(), |time| g.wait_timeout(time).is_ok() },
+        case! { "Once": o = Once::new(), some(o), o.call_once(|| {}) =>
+        so(o.wait()), Some(o.is_completed()), |at| o.wait_deadline(at).is_ok(), |time| o.wait_timeout(time).is_ok() },
+        case! { "OnceLock": o = OnceLock::new(), None, o.set(7).unwrap() =>
+        *o.wait() == 7, Some(o.get() == Some(&7)), |at| o.wait_deadline(at) == Ok(&7), |time| o.wait_timeout(time) == Ok(&7) },
+        case! { "Barrier": b = Barrier::new(2), some(b), come(b) =>
+        so(b.wait()), None, |at| b.wait_deadline(at).is_ok(), |time| b.wait_timeout(time).is_ok() },
+        case! { "Condvar": c = (Condvar::new(), Mutex::new(false)), some(&c.0), {
+            *c.1.lock() = true;
+            c.0.notify_one();
+        } =>
+        so(c.0.wait_while(&mut c.1.lock(), |is_there| !*is_there)), None,
+        |at| !c.0.wait_while_deadline(&mut c.1.lock(), |is_there| !*is_there, at).timed_out(),
+        |time| !c.0.wait_while_timeout(&mut c.1.lock(), |is_there| !*is_there, time).timed_out() },
     ]
 }
 
 fn locks() -> Vec<Case> {
-    /// Locked already.
-    fn mutex(raw: RawMutex) -> Mutex<()> {
+    let mutex = |raw| {
         let mutex = Mutex::from_raw(raw, ());
         forget(mutex.lock());
-        mutex
-    }
-    let of_mutex = |name, raw| Case {
-        name,
-        ..case!(
-            "",
-            m = mutex(raw),
-            some(unsafe { m.raw() }),
-            unsafe { m.force_unlock() },
-            [
-                {
-                    forget(m.lock());
-                    true
-                },
-                Some(m.try_lock().map(forget).is_some()),
-                |at| m.try_lock_until(at).map(forget).is_some(),
-                |time| m.try_lock_for(time).map(forget).is_some()
-            ],
-            false
-        )
+        case! { "Mutex", no point of cancellation: m = mutex, some(unsafe { m.raw() }), unsafe { m.force_unlock() } =>
+        so(forget(m.lock())), Some(m.try_lock().map(forget).is_some()),
+        |at| m.try_lock_until(at).map(forget).is_some(), |time| m.try_lock_for(time).map(forget).is_some() }
     };
-    let lock = |prepare: fn(&RawRwLock)| {
-        let lock = RawRwLock::new();
-        prepare(&lock);
-        lock
+    let locked = |lock: fn(&RawRwLock)| {
+        let made = RawRwLock::new();
+        lock(&made);
+        made
     };
     vec![
-        of_mutex("Mutex", RawMutex::new()),
-        of_mutex("a fair Mutex", RawMutex::fair()),
-        case!(
-            "read",
-            l = lock(RawRwLock::lock_exclusive),
-            some(l),
-            unsafe { l.unlock_exclusive() },
-            [
-                {
-                    l.lock_shared();
-                    true
-                },
-                Some(l.try_lock_shared()),
-                |at| l.try_lock_shared_until(at),
-                |time| l.try_lock_shared_for(time)
-            ],
-            false
-        ),
-        case!(
-            "write",
-            l = lock(RawRwLock::lock_shared),
-            some(l),
-            unsafe { l.unlock_shared() },
-            [
-                {
-                    l.lock_exclusive();
-                    true
-                },
-                Some(l.try_lock_exclusive()),
-                |at| l.try_lock_exclusive_until(at),
-                |time| l.try_lock_exclusive_for(time)
-            ],
-            false
-        ),
-        case!(
-            "upgradable_read",
-            l = lock(RawRwLock::lock_upgradable),
-            some(l),
-            unsafe { l.unlock_upgradable() },
-            [
-                {
-                    l.lock_upgradable();
-                    true
-                },
-                Some(l.try_lock_upgradable()),
-                |at| l.try_lock_upgradable_until(at),
-                |time| l.try_lock_upgradable_for(time)
-            ],
-            false
-        ),
-        case!(
-            "upgrade",
-            l = lock(|lock| (lock.lock_upgradable(), lock.lock_shared()).0),
-            some(l),
-            unsafe { l.unlock_shared() },
-            [
-                {
-                    unsafe { l.upgrade() };
-                    true
-                },
-                Some(unsafe { l.try_upgrade() }),
-                |at| unsafe { l.try_upgrade_until(at) },
-                |time| unsafe { l.try_upgrade_for(time) }
-            ],
-            false
-        ),
-        case!(
-            "Condvar",
-            c = (Condvar::new(), Mutex::new(false)),
-            some(&c.0),
-            {
-                *c.1.lock() = true;
-                c.0.notify_one();
-            },
-            [
-                {
-                    c.0.wait_while(&mut c.1.lock(), |is_there| !*is_there);
-                    true
-                },
-                None,
-                |at| !c.0.wait_while_deadline(&mut c.1.lock(), |is_there| !*is_there, at).timed_out(),
-                |time| !c.0.wait_while_timeout(&mut c.1.lock(), |is_there| !*is_there, time).timed_out()
-            ]
-        ),
+        mutex(RawMutex::new()),
+        mutex(RawMutex::fair()),
+        case! { "read", no point of cancellation: l = locked(RawRwLock::lock_exclusive), some(l), unsafe { l.unlock_exclusive() } =>
+        so(l.lock_shared()), Some(l.try_lock_shared()),
+        |at| l.try_lock_shared_until(at), |time| l.try_lock_shared_for(time) },
+        case! { "write", no point of cancellation: l = locked(RawRwLock::lock_shared), some(l), unsafe { l.unlock_shared() } =>
+        so(l.lock_exclusive()), Some(l.try_lock_exclusive()),
+        |at| l.try_lock_exclusive_until(at), |time| l.try_lock_exclusive_for(time) },
+        case! { "upgradable_read", no point of cancellation:
+            l = locked(RawRwLock::lock_upgradable), some(l), unsafe { l.unlock_upgradable() } =>
+        so(l.lock_upgradable()), Some(l.try_lock_upgradable()),
+        |at| l.try_lock_upgradable_until(at), |time| l.try_lock_upgradable_for(time) },
+        case! { "upgrade", no point of cancellation:
+            l = locked(|lock| (lock.lock_upgradable(), lock.lock_shared()).0), some(l), unsafe { l.unlock_shared() } =>
+        so(unsafe { l.upgrade() }), Some(unsafe { l.try_upgrade() }),
+        |at| unsafe { l.try_upgrade_until(at) }, |time| unsafe { l.try_upgrade_for(time) } },
     ]
 }
 
@@ -407,60 +209,28 @@ fn words() -> Vec<Case> {
     fn set(word: &AtomicU32) -> WaitSet<'_> {
         many(word).into_iter().collect()
     }
+    let late = WaitMultipleError::TimedOut;
     vec![
-        case!(
-            "futex",
-            w = word(),
-            None,
-            change(w),
-            [
-                futex::wait(w, 0) == Ok(()) || futex::wait(w, 0) == Err(Changed),
-                None,
-                |at| futex::wait_deadline(w, 0, at) != Err(WaitError::TimedOut),
-                |time| futex::wait_timeout(w, 0, time) != Err(WaitError::TimedOut)
-            ]
-        ),
-        case!(
-            "a shared futex",
-            w = word(),
-            None,
-            change(w),
-            [
-                futex::shared::wait(w, 0) == Ok(()) || futex::shared::wait(w, 0) == Err(Changed),
-                None,
-                |at| futex::shared::wait_deadline(w, 0, at) != Err(WaitError::TimedOut),
-                |time| futex::shared::wait_timeout(w, 0, time) != Err(WaitError::TimedOut)
-            ]
-        ),
-        case!(
-            "wait_multiple",
-            w = word(),
-            None,
-            change(w),
-            [
-                futex::wait_multiple(&many(w)).is_ok() || futex::wait_multiple(&many(w)) == Err(ChangedAt(0)),
-                None,
-                |at| futex::wait_multiple_deadline(&many(w), at) != Err(WaitMultipleError::TimedOut),
-                |time| futex::wait_multiple_timeout(&many(w), time) != Err(WaitMultipleError::TimedOut)
-            ]
-        ),
-        case!(
-            "WaitSet",
-            w = word(),
-            None,
-            change(w),
-            [
-                set(w).wait().is_ok() || set(w).wait() == Err(ChangedAt(0)),
-                Some(set(w).changed().is_some()),
-                |at| set(w).wait_deadline(at) != Err(WaitMultipleError::TimedOut),
-                |time| set(w).wait_timeout(time) != Err(WaitMultipleError::TimedOut)
-            ]
-        ),
+        case! { "futex": w = word(), None, change(w) =>
+        so(futex::wait(w, 0)), None,
+        |at| futex::wait_deadline(w, 0, at) != Err(WaitError::TimedOut),
+        |time| futex::wait_timeout(w, 0, time) != Err(WaitError::TimedOut) },
+        case! { "a shared futex": w = word(), None, change(w) =>
+        so(futex::shared::wait(w, 0)), None,
+        |at| futex::shared::wait_deadline(w, 0, at) != Err(WaitError::TimedOut),
+        |time| futex::shared::wait_timeout(w, 0, time) != Err(WaitError::TimedOut) },
+        case! { "wait_multiple": w = word(), None, change(w) =>
+        so(futex::wait_multiple(&many(w))), None,
+        |at| futex::wait_multiple_deadline(&many(w), at) != Err(late),
+        |time| futex::wait_multiple_timeout(&many(w), time) != Err(late) },
+        case! { "WaitSet": w = word(), None, change(w) =>
+        so(set(w).wait()), Some(set(w).changed().is_some()),
+        |at| set(w).wait_deadline(at) != Err(late), |time| set(w).wait_timeout(time) != Err(late) },
     ]
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    [semaphores(), what_happens(), locks(), words()].into_iter().flatten()
+    [semaphores(), one_of_two(), what_happens(), locks(), words()].into_iter().flatten()
 }
 
 impl Case {
