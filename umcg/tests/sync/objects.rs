@@ -388,15 +388,7 @@ fn a_crowd_with_aborts() {
                 }
             }
         };
-        let threads: Vec<_> = (0..2).map(|n| place.start(Sort::Thread, body(n))).collect();
-        for round in 0..10 {
-            let workers: Vec<_> = (0..4).map(|n| place.worker(body(n + round))).collect();
-            umcg::sleep(Duration::from_micros(200));
-            workers.iter().for_each(umcg::JoinHandle::abort);
-            workers.into_iter().for_each(|worker| drop(worker.join()));
-        }
-        stop.store(true, Relaxed);
-        join_all(threads);
+        place.crowd_with_aborts(&stop, body);
         assert!(pool.iter().all(|semaphore| semaphore.available() == TOKENS && waiters(semaphore) == 0));
         assert!(event.is_set() && waiters(&*event) == 0);
     });

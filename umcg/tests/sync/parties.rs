@@ -2,6 +2,8 @@
 
 use crate::support::{Kind, eventually, over};
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use umcg::{JoinError, JoinHandle, Runtime};
 
 /// How a party runs.
@@ -53,6 +55,21 @@ impl Place<'_> {
         body: impl Fn(usize) -> F,
     ) -> Vec<Party<R>> {
         (0..of_each * SORTS.len()).map(|n| self.start(SORTS[n % SORTS.len()], body(n))).collect()
+    }
+}
+
+impl Place<'_> {
+    /// Threads that do it all the time, beside workers that do it until they are aborted, over and over. Then all are told to stop. Nobody panics.
+    pub(crate) fn crowd_with_aborts<F: FnOnce() + Send + 'static>(&self, stop: &AtomicBool, body: impl Fn(usize) -> F) {
+        let threads: Vec<_> = (0..2).map(|n| self.start(Sort::Thread, body(n))).collect();
+        for round in 0..10 {
+            let workers: Vec<_> = (0..4).map(|n| self.worker(body(n + round))).collect();
+            umcg::sleep(Duration::from_micros(200));
+            workers.iter().for_each(JoinHandle::abort);
+            workers.into_iter().for_each(abort);
+        }
+        stop.store(true, Relaxed);
+        join_all(threads);
     }
 }
 
