@@ -84,9 +84,11 @@ fn some(object: &impl Debug) -> Option<usize> {
     Some(waiters(object))
 }
 
-/// It has returned.
-fn so<R>(_: R) -> bool {
-    true
+/// It has returned, with whatever.
+macro_rules! so {
+    ($call:expr) => {
+        ($call, true).1
+    };
 }
 
 fn semaphores() -> Vec<Case> {
@@ -131,7 +133,7 @@ fn one_of_two() -> Vec<Case> {
 fn what_happens() -> Vec<Case> {
     let event = |event: Event| {
         case! { "Event": e = event, some(e), e.set() =>
-        so(e.wait()), Some(e.try_wait()), |at| e.wait_deadline(at).is_ok(), |time| e.wait_timeout(time).is_ok() }
+        so!(e.wait()), Some(e.try_wait()), |at| e.wait_deadline(at).is_ok(), |time| e.wait_timeout(time).is_ok() }
     };
     let group = WaitGroup::new();
     group.add(1);
@@ -145,18 +147,18 @@ fn what_happens() -> Vec<Case> {
         event(Event::auto(false)),
         event(Event::manual(false)),
         case! { "WaitGroup": g = group, some(g), g.done() =>
-        so(g.wait()), Some(g.count() == 0), |at| g.wait_deadline(at).is_ok(), |time| g.wait_timeout(time).is_ok() },
+        so!(g.wait()), Some(g.count() == 0), |at| g.wait_deadline(at).is_ok(), |time| g.wait_timeout(time).is_ok() },
         case! { "Once": o = Once::new(), some(o), o.call_once(|| {}) =>
-        so(o.wait()), Some(o.is_completed()), |at| o.wait_deadline(at).is_ok(), |time| o.wait_timeout(time).is_ok() },
+        so!(o.wait()), Some(o.is_completed()), |at| o.wait_deadline(at).is_ok(), |time| o.wait_timeout(time).is_ok() },
         case! { "OnceLock": o = OnceLock::new(), None, o.set(7).unwrap() =>
         *o.wait() == 7, Some(o.get() == Some(&7)), |at| o.wait_deadline(at) == Ok(&7), |time| o.wait_timeout(time) == Ok(&7) },
         case! { "Barrier": b = Barrier::new(2), some(b), come(b) =>
-        so(b.wait()), None, |at| b.wait_deadline(at).is_ok(), |time| b.wait_timeout(time).is_ok() },
+        so!(b.wait()), None, |at| b.wait_deadline(at).is_ok(), |time| b.wait_timeout(time).is_ok() },
         case! { "Condvar": c = (Condvar::new(), Mutex::new(false)), some(&c.0), {
             *c.1.lock() = true;
             c.0.notify_one();
         } =>
-        so(c.0.wait_while(&mut c.1.lock(), |is_there| !*is_there)), None,
+        so!(c.0.wait_while(&mut c.1.lock(), |is_there| !*is_there)), None,
         |at| !c.0.wait_while_deadline(&mut c.1.lock(), |is_there| !*is_there, at).timed_out(),
         |time| !c.0.wait_while_timeout(&mut c.1.lock(), |is_there| !*is_there, time).timed_out() },
     ]
@@ -167,7 +169,7 @@ fn locks() -> Vec<Case> {
         let mutex = Mutex::from_raw(raw, ());
         forget(mutex.lock());
         case! { "Mutex", no point of cancellation: m = mutex, some(unsafe { m.raw() }), unsafe { m.force_unlock() } =>
-        so(forget(m.lock())), Some(m.try_lock().map(forget).is_some()),
+        so!(forget(m.lock())), Some(m.try_lock().map(forget).is_some()),
         |at| m.try_lock_until(at).map(forget).is_some(), |time| m.try_lock_for(time).map(forget).is_some() }
     };
     let locked = |lock: fn(&RawRwLock)| {
@@ -179,18 +181,18 @@ fn locks() -> Vec<Case> {
         mutex(RawMutex::new()),
         mutex(RawMutex::fair()),
         case! { "read", no point of cancellation: l = locked(RawRwLock::lock_exclusive), some(l), unsafe { l.unlock_exclusive() } =>
-        so(l.lock_shared()), Some(l.try_lock_shared()),
+        so!(l.lock_shared()), Some(l.try_lock_shared()),
         |at| l.try_lock_shared_until(at), |time| l.try_lock_shared_for(time) },
         case! { "write", no point of cancellation: l = locked(RawRwLock::lock_shared), some(l), unsafe { l.unlock_shared() } =>
-        so(l.lock_exclusive()), Some(l.try_lock_exclusive()),
+        so!(l.lock_exclusive()), Some(l.try_lock_exclusive()),
         |at| l.try_lock_exclusive_until(at), |time| l.try_lock_exclusive_for(time) },
         case! { "upgradable_read", no point of cancellation:
             l = locked(RawRwLock::lock_upgradable), some(l), unsafe { l.unlock_upgradable() } =>
-        so(l.lock_upgradable()), Some(l.try_lock_upgradable()),
+        so!(l.lock_upgradable()), Some(l.try_lock_upgradable()),
         |at| l.try_lock_upgradable_until(at), |time| l.try_lock_upgradable_for(time) },
         case! { "upgrade", no point of cancellation:
             l = locked(|lock| (lock.lock_upgradable(), lock.lock_shared()).0), some(l), unsafe { l.unlock_shared() } =>
-        so(unsafe { l.upgrade() }), Some(unsafe { l.try_upgrade() }),
+        so!(unsafe { l.upgrade() }), Some(unsafe { l.try_upgrade() }),
         |at| unsafe { l.try_upgrade_until(at) }, |time| unsafe { l.try_upgrade_for(time) } },
     ]
 }
@@ -212,19 +214,19 @@ fn words() -> Vec<Case> {
     let late = WaitMultipleError::TimedOut;
     vec![
         case! { "futex": w = word(), None, change(w) =>
-        so(futex::wait(w, 0)), None,
+        so!(futex::wait(w, 0)), None,
         |at| futex::wait_deadline(w, 0, at) != Err(WaitError::TimedOut),
         |time| futex::wait_timeout(w, 0, time) != Err(WaitError::TimedOut) },
         case! { "a shared futex": w = word(), None, change(w) =>
-        so(futex::shared::wait(w, 0)), None,
+        so!(futex::shared::wait(w, 0)), None,
         |at| futex::shared::wait_deadline(w, 0, at) != Err(WaitError::TimedOut),
         |time| futex::shared::wait_timeout(w, 0, time) != Err(WaitError::TimedOut) },
         case! { "wait_multiple": w = word(), None, change(w) =>
-        so(futex::wait_multiple(&many(w))), None,
+        so!(futex::wait_multiple(&many(w))), None,
         |at| futex::wait_multiple_deadline(&many(w), at) != Err(late),
         |time| futex::wait_multiple_timeout(&many(w), time) != Err(late) },
         case! { "WaitSet": w = word(), None, change(w) =>
-        so(set(w).wait()), Some(set(w).changed().is_some()),
+        so!(set(w).wait()), Some(set(w).changed().is_some()),
         |at| set(w).wait_deadline(at) != Err(late), |time| set(w).wait_timeout(time) != Err(late) },
     ]
 }
