@@ -89,3 +89,18 @@ fn send_and_sync() {
         Waiting<'static>: false false;
     }
 }
+
+/// As docs/sync.md says.
+#[test]
+fn sizes() {
+    assert_eq!(size_of::<Mutex<()>>(), 24);
+    let others = [
+        size_of::<RwLock<()>>(),
+        size_of::<Semaphore>(),
+        size_of::<Event>(),
+        size_of::<WaitGroup>(),
+        size_of::<Condvar>(),
+        size_of::<Once>(),
+    ];
+    assert!(others.iter().all(|size| (16..=24).contains(size)), "{others:?}");
+}
