@@ -4,8 +4,12 @@ use crate::checker::{Specification, assert_linear};
 use crate::harness::Rng;
 use crate::record::{Party, history, runtimes, waiting};
 use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use umcg::tube::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, TrySendError, tube};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+use umcg::tube::{Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError, TrySendError, tube};
 
 /// What was asked for. Messages are numbers.
 #[derive(Clone, Debug)]
@@ -15,8 +19,11 @@ pub(crate) enum Asked {
     Send(u64),
     /// All of these, as far as that goes without waiting.
     SendMany(Vec<u64>),
+    /// As a future, which is given up after some time.
+    SendAsync(u64),
     TryReceive,
     Receive,
+    ReceiveAsync,
     /// As many as are there, but no more than that.
     ReceiveMany(usize),
     Close,
@@ -46,8 +53,11 @@ pub(crate) struct State {
     messages: VecDeque<u64>,
     is_closed: bool,
     senders: VecDeque<(usize, u64)>,
-    receivers: VecDeque<usize>,
+    /// And whether it is a future.
+    receivers: VecDeque<(usize, bool)>,
     answers: BTreeMap<usize, Told>,
+    /// Futures that were given messages and do not know it yet, in the order in which they were.
+    given: Vec<usize>,
     /// Of batches: how far they are.
     progress: BTreeMap<usize, usize>,
 }
@@ -62,8 +72,9 @@ impl Tubes {
         if state.is_closed {
             return Told::Closed;
         }
-        if let Some(receiver) = state.receivers.pop_front() {
+        if let Some((receiver, is_future)) = state.receivers.pop_front() {
             state.answers.insert(receiver, Told::Received(vec![message]));
+            state.given.extend(is_future.then_some(receiver));
         } else if state.messages.len() < self.capacity {
             state.messages.push_back(message);
         } else {
@@ -72,17 +83,43 @@ impl Tubes {
         Told::Done
     }
 
-    /// The same; who waits to send has the room then.
+    /// The same; who waits to send has the room then, if there is any: there may be more messages than that, as some come back.
     fn receive(&self, state: &mut State) -> Result<u64, Told> {
         let first = state.messages.pop_front();
-        if first.is_some() || self.capacity == 0 {
+        if first.is_none() || state.messages.len() < self.capacity {
             if let Some((sender, message)) = state.senders.pop_front() {
                 state.answers.insert(sender, Told::Done);
                 state.messages.push_back(message);
             }
         }
-        let received = if self.capacity == 0 { state.messages.pop_front() } else { first };
-        received.ok_or(if state.is_closed { Told::Closed } else { Told::Nothing })
+        first.or_else(|| state.messages.pop_front()).ok_or(if state.is_closed { Told::Closed } else { Told::Nothing })
+    }
+
+    /// A future that was served is polled, or given up: then the messages of those that were served after it are passed on, and the last one comes back.
+    fn know(&self, state: &mut State, number: usize, told: &Told) -> Option<()> {
+        match (told, state.answers.get(&number)?) {
+            (Told::Late, Told::Closed) => {}
+            (_, Told::Received(_)) => {
+                let at = state.given.iter().position(|given| *given == number)?;
+                if *told == Told::Late {
+                    let mut left = state.answers.remove(&number)?;
+                    for other in &state.given[at + 1..] {
+                        left = state.answers.insert(*other, left)?;
+                    }
+                    let Told::Received(left) = left else { return None };
+                    if let Some((receiver, is_future)) = state.receivers.pop_front() {
+                        state.answers.insert(receiver, Told::Received(left));
+                        state.given.extend(is_future.then_some(receiver));
+                    } else {
+                        state.messages.push_front(left[0]);
+                    }
+                }
+                state.given.remove(at);
+            }
+            _ => return None,
+        }
+        state.answers.insert(number, told.clone());
+        Some(())
     }
 
     /// A message of a batch; or the last look, if it ends before its time.
@@ -125,7 +162,7 @@ impl Tubes {
     fn begin(&self, state: &mut State, number: usize, asked: &Asked) -> Option<Told> {
         match asked {
             Asked::TrySend(message) => Some(self.send(state, *message)),
-            Asked::Send(message) => {
+            Asked::Send(message) | Asked::SendAsync(message) => {
                 let told = self.send(state, *message);
                 if told == Told::Nothing {
                     state.senders.push_back((number, *message));
@@ -134,19 +171,23 @@ impl Tubes {
                 Some(told)
             }
             Asked::TryReceive => Some(self.receive(state).map_or_else(|told| told, |message| Told::Received(vec![message]))),
-            Asked::Receive => match self.receive(state) {
+            Asked::Receive | Asked::ReceiveAsync => match self.receive(state) {
                 Ok(message) => Some(Told::Received(vec![message])),
                 Err(Told::Nothing) => {
-                    state.receivers.push_back(number);
+                    state.receivers.push_back((number, matches!(asked, Asked::ReceiveAsync)));
                     None
                 }
                 Err(told) => Some(told),
             },
-            Asked::Look => Some(Told::Waiting(state.senders.len(), state.receivers.len())),
+            // What came back and has no room stands there as if it waited.
+            Asked::Look => {
+                let back = state.messages.len().saturating_sub(self.capacity);
+                Some(Told::Waiting(state.senders.len() + back, state.receivers.len()))
+            }
             _ => {
                 state.is_closed = true;
                 let senders = std::mem::take(&mut state.senders).into_iter().map(|(number, _)| number);
-                let all = senders.chain(std::mem::take(&mut state.receivers));
+                let all = senders.chain(std::mem::take(&mut state.receivers).into_iter().map(|(number, _)| number));
                 state.answers.extend(all.map(|number| (number, Told::Closed)));
                 Some(Told::Done)
             }
@@ -163,16 +204,17 @@ impl Specification for Tubes {
     }
 
     fn steps(&self, state: &State, number: usize, operation: &Operation) -> Vec<State> {
-        if state.answers.contains_key(&number) {
-            return Vec::new();
-        }
         let (asked, told) = operation;
         let mut next = state.clone();
+        if state.answers.contains_key(&number) {
+            let is_future = matches!(asked, Asked::SendAsync(_) | Asked::ReceiveAsync);
+            return is_future.then(|| self.know(&mut next, number, told)).flatten().map(|()| next).into_iter().collect();
+        }
         if matches!(asked, Asked::SendMany(_) | Asked::ReceiveMany(_)) {
             return self.next_of_batch(&mut next, number, operation).map(|()| next).into_iter().collect();
         }
         next.senders.retain(|(sender, _)| *sender != number);
-        next.receivers.retain(|receiver| *receiver != number);
+        next.receivers.retain(|(receiver, _)| *receiver != number);
         if next != *state {
             // It waits, and may give up.
             next.answers.insert(number, Told::Late);
@@ -186,7 +228,7 @@ impl Specification for Tubes {
 
     fn end(&self, state: &State, number: usize, (_, told): &Operation) -> Option<State> {
         let mut next = state.clone();
-        (next.answers.remove(&number).as_ref() == Some(told)).then_some(next)
+        (next.answers.remove(&number).as_ref() == Some(told) && !next.given.contains(&number)).then_some(next)
     }
 }
 
@@ -212,6 +254,29 @@ fn look<const N: usize>(receiver: &Receiver<Message<N>>) -> Told {
 
 type Ends<const N: usize> = (Sender<Message<N>>, Receiver<Message<N>>);
 
+/// Polls as long as that; the future is there still if it was not ready then.
+fn until<F: Future + Unpin>(future: &mut F, deadline: Instant) -> Option<F::Output> {
+    loop {
+        if let Poll::Ready(output) = Pin::new(&mut *future).poll(&mut Context::from_waker(Waker::noop())) {
+            return Some(output);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        umcg::yield_now();
+    }
+}
+
+fn send_async<const N: usize>(sender: &Sender<Message<N>>, message: u64, soon: Instant) -> Told {
+    let mut future = sender.send_async(Message::new(message));
+    match until(&mut future, soon) {
+        Some(Ok(())) => Told::Done,
+        Some(Err(SendError(_))) => Told::Closed,
+        None if future.into_inner().is_none() => Told::Done,
+        None => Told::Late,
+    }
+}
+
 fn ask<const N: usize>(party: &mut Party<Operation>, (sender, receiver): &Ends<N>, asked: Asked) {
     let soon = party.soon();
     party.record(|| {
@@ -226,6 +291,7 @@ fn ask<const N: usize>(party: &mut Party<Operation>, (sender, receiver): &Ends<N
                 Err(SendTimeoutError::Timeout(_)) => Told::Late,
                 Err(SendTimeoutError::Disconnected(_)) => Told::Closed,
             },
+            Asked::SendAsync(message) => send_async(sender, *message, soon),
             Asked::SendMany(batch) => {
                 let mut batch: VecDeque<_> = batch.iter().map(|message| Message::new(*message)).collect();
                 match sender.try_send_batch(&mut batch) {
@@ -243,6 +309,11 @@ fn ask<const N: usize>(party: &mut Party<Operation>, (sender, receiver): &Ends<N
                 Ok(message) => Told::Received(vec![message.number()]),
                 Err(RecvTimeoutError::Timeout) => Told::Late,
                 Err(RecvTimeoutError::Disconnected) => Told::Closed,
+            },
+            Asked::ReceiveAsync => match until(&mut receiver.recv_async(), soon) {
+                Some(Ok(message)) => Told::Received(vec![message.number()]),
+                Some(Err(RecvError)) => Told::Closed,
+                None => Told::Late,
             },
             Asked::ReceiveMany(most) => {
                 let mut messages = Vec::new();
@@ -262,7 +333,7 @@ fn ask<const N: usize>(party: &mut Party<Operation>, (sender, receiver): &Ends<N
     });
 }
 
-fn body<const N: usize>(party: &mut Party<Operation>, ends: &Ends<N>) {
+fn body<const N: usize>(party: &mut Party<Operation>, ends: &Ends<N>, is_async: bool) {
     // Different for all of them.
     let mut message = party.rng.next() >> 32 << 8;
     let mut new = || {
@@ -272,6 +343,8 @@ fn body<const N: usize>(party: &mut Party<Operation>, ends: &Ends<N>) {
     for _ in 0..3 + party.rng.below(4) {
         let asked = match party.rng.below(22) {
             0..=3 => Asked::TrySend(new()),
+            4..=7 if is_async && party.rng.one_in(2) => Asked::SendAsync(new()),
+            13..=16 if is_async && party.rng.one_in(2) => Asked::ReceiveAsync,
             4..=7 => Asked::Send(new()),
             8 => Asked::SendMany((0..2 + party.rng.below(2)).map(|_| new()).collect()),
             9..=12 => Asked::TryReceive,
@@ -285,29 +358,44 @@ fn body<const N: usize>(party: &mut Party<Operation>, ends: &Ends<N>) {
     }
 }
 
-fn record_and_check<const N: usize>(capacity: usize, histories: usize) {
+fn record_and_check<const N: usize>(capacity: usize, histories: usize, is_async: bool) {
     let (runtimes, mut rng) = (runtimes(), Rng::new(u64::from(std::process::id()), 19));
     for round in 0..histories {
         let ends = Arc::new(tube::<Message<N>>(capacity));
         let inside = ends.clone();
-        let mut history = history(&runtimes[round % runtimes.len()], &mut rng, move |party| body(party, &inside));
+        let mut history = history(&runtimes[round % runtimes.len()], &mut rng, move |party| body(party, &inside, is_async));
         assert_linear(&Tubes { capacity }, &mut history, "a tube");
+        // What came back last may stand there still.
+        ends.1.try_iter().for_each(drop);
         assert_eq!(look(&ends.1), Told::Waiting(0, 0), "{ends:?}");
     }
 }
 
 #[test]
 fn from_hand_to_hand() {
-    record_and_check::<1>(0, 200);
-    record_and_check::<40>(0, 100);
+    record_and_check::<1>(0, 200, false);
+    record_and_check::<40>(0, 100, false);
 }
 
 #[test]
 fn with_room_for_one() {
-    record_and_check::<1>(1, 200);
+    record_and_check::<1>(1, 200, false);
 }
 
 #[test]
 fn with_room_for_some() {
-    record_and_check::<1>(3, 200);
+    record_and_check::<1>(3, 200, false);
+}
+
+/// Futures among them, which are given up after some time: what they were given comes back.
+#[test]
+fn futures_from_hand_to_hand() {
+    record_and_check::<1>(0, 200, true);
+    record_and_check::<40>(0, 100, true);
+}
+
+#[test]
+fn futures_with_room() {
+    record_and_check::<1>(1, 200, true);
+    record_and_check::<1>(2, 200, true);
 }
