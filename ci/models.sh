@@ -294,6 +294,20 @@ planted "one that unlocks before it waits" \
 planted "a wait that unwinds, and has not the mutex" \
     '/unsafe fn wait_raw/,/^    }/ { s/let relock = Relock(mutex);//; s/drop(relock);/mutex.lock();/ }'
 
+plant_in umcg umcg/src/sync/once.rs meetings::
+planted "a turn that is passed on, and whose next does not go on" \
+    's/Some(next) => served.push(next),/Some(next) => drop(next),/'
+planted "two that do what is done once" \
+    's/NEW if what == TURN => {/NEW | RUNNING if what == TURN => {/'
+
+plant_in umcg umcg/src/sync/barrier.rs meetings::
+planted "who is late, and has come all the same" \
+    's/waiting.count -= u32::from(left);//'
+
+plant_in umcg umcg/src/sync/wait_group.rs meetings::
+planted "the last thing that is done, and nobody is told" \
+    's/word \& COUNT > u64::from(word \& WAITERS != 0)/word \& COUNT > 0/'
+
 plant_in umcg umcg/src/sync/joint.rs joint::
 planted "a joint wait that takes from some" \
     's/self.unlock_first(index + 1, locked, false);/self.unlock_first(index, locked, true); member.object.unlock(member.word.get());/'

@@ -30,6 +30,8 @@ mod joint;
 #[allow(dead_code, reason = "it has signals too")]
 mod kernel;
 #[cfg(shuttle)]
+mod meetings;
+#[cfg(shuttle)]
 mod mutex;
 #[cfg(shuttle)]
 #[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as for `rt`")]
@@ -146,13 +148,16 @@ mod semaphore;
 #[path = "../../src/sync"]
 mod sync {
     pub(crate) mod any;
+    pub(crate) mod barrier;
     pub(crate) mod condvar;
     pub(crate) mod event;
     pub(crate) mod joint;
     pub(crate) mod mutex;
     pub(crate) mod objects;
+    pub(crate) mod once;
     pub(crate) mod rwlock;
     pub(crate) mod semaphore;
+    pub(crate) mod wait_group;
     pub(crate) mod word;
     pub(crate) use any::any;
     pub(crate) use mutex::Mutex;
