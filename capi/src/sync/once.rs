@@ -22,7 +22,10 @@ unsafe extern "C-unwind" fn umcg_once(once: *const Once, function: Option<extern
         if once.is_completed() {
             return Ok(None);
         }
-        let begun = foreign::interruptible(|| raw::begin(once)).map_err(|Cancelled| ECANCELED)?;
+        let begun = match raw::try_begin(once) {
+            None => foreign::interruptible(|| raw::begin(once)).map_err(|Cancelled| ECANCELED)?,
+            begun => begun,
+        };
         Ok(begun.map(|doing| (doing, function)))
     });
     status(begun.map(|begun| {

@@ -268,8 +268,8 @@ static void *reads_and_writes(void *arg)
         if (i % 9 == 3) {
             CHECK("to upgrade", umcg_rwlock_uplock(&rwlock) == 0 && all.writers == 0);
             long sum = all.sum;
-            while (umcg_rwlock_upgrade_until(&rwlock, in_ms(1)) != 0)
-                CHECK("late", check_errno() == ETIMEDOUT);
+            if (umcg_rwlock_upgrade_until(&rwlock, in_ms(i % 2)) != 0)
+                CHECK("late", check_errno() == ETIMEDOUT && umcg_rwlock_upgrade(&rwlock) == 0);
             CHECK("nobody wrote in between", sum == all.sum);
         } else if (i % 2)
             CHECK("lock", (writes ? umcg_rwlock_wrlock(&rwlock) : umcg_rwlock_rdlock(&rwlock)) == 0);
@@ -389,10 +389,15 @@ static struct {
     int begun;
 } asked;
 
+static void nothing(void)
+{
+}
+
 static void *is_cut_short(void *arg)
 {
     umcg_op_t ops[2] = {UMCG_HAPPENED(&asked.e), UMCG_LOCK(&asked.m)};
     umcg_mutex_t own = UMCG_MUTEX_INIT;
+    umcg_once_t fresh = UMCG_ONCE_INIT;
     int result;
 
     MUST(umcg_mutex_lock(&own) == 0);
@@ -421,6 +426,7 @@ static void *is_cut_short(void *arg)
     CHECK("cut short", result == -1 && check_errno() == ECANCELED && umcg_cancelled() == 1);
     CHECK("the mutex of a wait is locked again", umcg_mutex_unlock(&own) == 0);
     CHECK("what is there", umcg_mutex_lock_until(&own, UMCG_NO_TIMEOUT) == 0);
+    CHECK("what nobody does", umcg_once(&fresh, nothing) == 0 && umcg_once_is_done(&fresh) == 1);
     return arg;
 }
 

@@ -56,6 +56,11 @@ pub fn begin(once: &Once) -> Option<Doing<'_>> {
     once.begin().map(Doing)
 }
 
+/// The same if nobody does it now, and nobody has. Never waits.
+pub fn try_begin(once: &Once) -> Option<Doing<'_>> {
+    once.try_begin().map(Doing)
+}
+
 /// It was done.
 pub fn end(mut doing: Doing<'_>) {
     doing.0.is_done = true;

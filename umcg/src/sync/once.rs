@@ -129,6 +129,19 @@ impl Once {
         (self.stand(TURN, u64::MAX) != Some(IS_DONE)).then(|| Turn { once: self, is_done: false })
     }
 
+    /// Takes the turn, if nobody has it and it is not done. Never waits.
+    pub(super) fn try_begin(&self) -> Option<Turn<'_>> {
+        let has_begun = wait::undisturbed(|_| {
+            let _places = self.places.lock();
+            let is_new = self.state.load(Relaxed) == NEW;
+            if is_new {
+                self.state.store(RUNNING, Relaxed);
+            }
+            is_new
+        });
+        has_begun.then(|| Turn { once: self, is_done: false })
+    }
+
     /// Waits for the turn or for the end: which it was; none when the deadline has passed.
     #[cold]
     fn stand(&self, what: usize, deadline: u64) -> Option<usize> {
