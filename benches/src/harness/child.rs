@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::{CStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -22,6 +22,14 @@ pub struct Program {
     pub file: PathBuf,
     /// The first arguments.
     pub arguments: Vec<OsString>,
+}
+
+/// What a child does to answer: a line on standard output.
+pub fn answer(line: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(line)? + "\n";
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// A child process, which does not outlive this.

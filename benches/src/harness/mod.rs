@@ -24,7 +24,7 @@ mod tukey;
 
 pub use boxes::Graph;
 pub use case::{Better, Case, Metric, Params, Turn, higher, lower};
-pub use child::{Child, Program};
+pub use child::{Child, Program, answer};
 pub use go::Go;
 pub use machine::Machine;
 pub use measure::{Pace, Sample, TICKS_UNIT, measure, ticks, time};

@@ -11,10 +11,10 @@ use super::side::Side;
 use super::stackful::Of;
 use super::threads::Threads;
 use super::tokio::Tokio;
+use crate::harness::answer;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{Write, stdout};
 use std::time::Duration;
 
 /// One piece of work.
@@ -80,13 +80,6 @@ pub fn child(task: &str) -> Result<()> {
         Task::Load(load) => answer(&load::run(&load)?),
         Task::Work(request) => work(&request),
     }
-}
-
-fn answer(line: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string(line)? + "\n";
-    let mut out = stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
 }
 
 fn work(request: &Request) -> Result<()> {

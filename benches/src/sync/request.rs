@@ -1,11 +1,10 @@
 //! What a child is asked, and what it answers. `peers/main.go` does the same for Go.
 
 use super::BENCHES;
-use crate::harness::{Params, Spread, ticks};
+use crate::harness::{Params, Spread, answer, ticks};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
 /// One piece of work; one argument, in JSON.
@@ -103,11 +102,7 @@ pub fn child(task: &str) -> Result<()> {
         private_objects();
     }
     let bench = BENCHES.iter().find(|bench| bench.name == request.bench).context("no such bench")?;
-    let answer = (bench.work)(&request)?;
-    let text = serde_json::to_string(&answer)? + "\n";
-    let mut out = stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    answer(&(bench.work)(&request)?)
 }
 
 /// Has the kernel keep this process's objects of interprocess communication apart, so that none is left in the system however the process ends. Where that is not

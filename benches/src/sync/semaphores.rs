@@ -136,16 +136,21 @@ impl Drop for SysV {
     }
 }
 
-/// An eventfd that counts: a system call an operation, too.
+/// An eventfd that counts.
+pub(super) fn eventfd(wakeups: u32, flags: libc::c_int) -> Result<OwnedFd> {
+    // SAFETY: plain system call.
+    let fd = unsafe { libc::eventfd(wakeups, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC | flags) };
+    ensure!(fd >= 0, "eventfd: {}", last());
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A system call an operation, too.
 pub(super) struct EventFd(OwnedFd);
 
 impl Semaphore for EventFd {
     fn new(wakeups: u32) -> Result<Self> {
-        // SAFETY: plain system call.
-        let fd = unsafe { libc::eventfd(wakeups, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
-        ensure!(fd >= 0, "eventfd: {}", last());
-        // SAFETY: just opened, and nobody else's.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Self(eventfd(wakeups, 0)?))
     }
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use super::choice::{Many, Order};
 use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::request::{Answer, Request};
-use super::semaphores::last;
+use super::semaphores::{eventfd, last};
 use crate::harness::{Params, Report, Row, Section, lower};
 use anyhow::{Context, Result, ensure};
 use std::marker::PhantomData;
@@ -294,14 +294,7 @@ struct EventFds(Box<[OwnedFd]>);
 
 impl EventFds {
     fn new(count: usize) -> Result<EventFds> {
-        let one = |_| {
-            // SAFETY: plain system call.
-            let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-            ensure!(fd >= 0, "eventfd: {}", last());
-            // SAFETY: just opened, and nobody else's.
-            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-        };
-        Ok(EventFds((0..count).map(one).collect::<Result<_>>()?))
+        Ok(EventFds((0..count).map(|_| eventfd(0, libc::EFD_NONBLOCK)).collect::<Result<_>>()?))
     }
 
     #[inline(always)]
