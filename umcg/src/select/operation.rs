@@ -48,79 +48,58 @@ pub trait Selectable: Parts {}
 
 impl<P: Parts + ?Sized> Selectable for P {}
 
+/// All but `may_stay`, of who only refers to an operation.
+macro_rules! passed_on {
+    () => {
+        #[inline]
+        fn source(&self) -> Option<&dyn Source> {
+            (**self).source()
+        }
+
+        #[inline]
+        fn place(&self) -> &Place {
+            (**self).place()
+        }
+
+        #[inline]
+        fn note(&self) -> usize {
+            (**self).note()
+        }
+
+        #[inline]
+        fn finish(&self, note: usize) -> bool {
+            (**self).finish(note)
+        }
+
+        #[inline]
+        fn deadline(&self) -> u64 {
+            (**self).deadline()
+        }
+
+        #[inline]
+        fn prepare(&self) -> u64 {
+            (**self).prepare()
+        }
+    };
+}
+
 impl<P: Parts + ?Sized> Parts for &mut P {
-    #[inline]
-    fn source(&self) -> Option<&dyn Source> {
-        (**self).source()
-    }
-
-    #[inline]
-    fn place(&self) -> &Place {
-        (**self).place()
-    }
-
-    #[inline]
-    fn note(&self) -> usize {
-        (**self).note()
-    }
-
-    #[inline]
-    fn finish(&self, note: usize) -> bool {
-        (**self).finish(note)
-    }
-
-    #[inline]
-    fn deadline(&self) -> u64 {
-        (**self).deadline()
-    }
+    passed_on!();
 
     /// What is borrowed may be moved when the borrow ends, whatever has become of the set.
     #[inline]
     fn may_stay(&self) -> bool {
         false
     }
-
-    #[inline]
-    fn prepare(&self) -> u64 {
-        (**self).prepare()
-    }
 }
 
 /// Of several types, in one list or in a [`Set`](super::Set).
 impl<P: Parts + ?Sized> Parts for Box<P> {
-    #[inline]
-    fn source(&self) -> Option<&dyn Source> {
-        (**self).source()
-    }
-
-    #[inline]
-    fn place(&self) -> &Place {
-        (**self).place()
-    }
-
-    #[inline]
-    fn note(&self) -> usize {
-        (**self).note()
-    }
-
-    #[inline]
-    fn finish(&self, note: usize) -> bool {
-        (**self).finish(note)
-    }
-
-    #[inline]
-    fn deadline(&self) -> u64 {
-        (**self).deadline()
-    }
+    passed_on!();
 
     #[inline]
     fn may_stay(&self) -> bool {
         (**self).may_stay()
-    }
-
-    #[inline]
-    fn prepare(&self) -> u64 {
-        (**self).prepare()
     }
 }
 
