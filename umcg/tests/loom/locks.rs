@@ -40,16 +40,16 @@ fn excludes(is_fair: bool, is_worker: bool, parties: u32, turns: u32) {
 
 #[test]
 fn one_at_a_time() {
-    check(|| excludes(false, true, 2, 2));
-    check(|| excludes(false, false, 2, 1));
-    check(|| excludes(true, true, 2, 2));
-    check(|| excludes(true, false, 2, 1));
+    check(2, || excludes(false, true, 2, 2));
+    check(2, || excludes(false, false, 2, 1));
+    check(2, || excludes(true, true, 2, 2));
+    check(2, || excludes(true, false, 2, 1));
 }
 
 #[test]
 fn one_of_three_at_a_time() {
-    check(|| excludes(false, true, 3, 1));
-    check(|| excludes(true, true, 3, 1));
+    check(3, || excludes(false, true, 3, 1));
+    check(3, || excludes(true, true, 3, 1));
 }
 
 /// Whose wait is ended has not locked it.
@@ -72,8 +72,8 @@ fn revoked(is_fair: bool, by_deadline: bool) {
 
 #[test]
 fn a_revoked_wait_locks_nothing() {
-    check_with_heavy(|| revoked(false, true));
-    check_with_heavy(|| revoked(true, false));
+    check_with_heavy(3, || revoked(false, true));
+    check_with_heavy(3, || revoked(true, false));
 }
 
 /// A reader sees all that a writer did, and none sees half of it.
@@ -103,8 +103,8 @@ fn readers_and_writers(is_worker: bool) {
 
 #[test]
 fn writers_are_alone() {
-    check(|| readers_and_writers(true));
-    check(|| readers_and_writers(false));
+    check(2, || readers_and_writers(true));
+    check(2, || readers_and_writers(false));
 }
 
 /// Who waits for a change hears of it.
@@ -127,9 +127,9 @@ fn notified(is_worker: bool, under_lock: bool) {
 
 #[test]
 fn nobody_sleeps_over_a_notification() {
-    check(|| notified(true, false));
-    check(|| notified(true, true));
-    check(|| notified(false, false));
+    check(2, || notified(true, false));
+    check(2, || notified(true, true));
+    check(2, || notified(false, false));
 }
 
 /// What was done before it was set is seen by who waited, and by who finds it set.
@@ -154,8 +154,8 @@ fn through(is_manual: bool, is_worker: bool) {
 
 #[test]
 fn an_event_says_what_was_before() {
-    check(|| through(true, true));
-    check(|| through(true, false));
+    check(2, || through(true, true));
+    check(2, || through(true, false));
 }
 
 /// Only one is let through at a time, and sees what the one before did.
@@ -175,8 +175,8 @@ fn one_by_one(is_worker: bool) {
 
 #[test]
 fn an_event_lets_through_one_by_one() {
-    check(|| one_by_one(true));
-    check(|| one_by_one(false));
+    check(2, || one_by_one(true));
+    check(2, || one_by_one(false));
 }
 
 /// It is done once, and seen by all.
@@ -194,6 +194,6 @@ fn once(is_worker: bool, parties: u32) {
 
 #[test]
 fn what_is_done_once_is_seen() {
-    check(|| once(true, 2));
-    check(|| once(false, 2));
+    check(2, || once(true, 2));
+    check(2, || once(false, 2));
 }

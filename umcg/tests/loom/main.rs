@@ -7,7 +7,7 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release -p umcg --test loom
 //! ```
 //!
-//! `LOOM_MAX_PREEMPTIONS` is how many preemptions an interleaving has; 2 where not given. `LOOM_LOCATION=1` has a failure say where the accesses were. The first failure ends the process.
+//! `LOOM_MAX_PREEMPTIONS` is how many preemptions an interleaving has; where not given 3 with two parties, 2 with three. `LOOM_LOCATION=1` has a failure say where the accesses were. The first failure ends the process.
 //!
 //! The sources are compiled as they are. What they import from `std` they find in this crate, which is `std` to itself: its atomics and cells are the checker's (`shim`), all else is that of the
 //! standard library. So each cell of a waiter, a place, a queue is checked for races, besides the atomics.
@@ -31,12 +31,17 @@ extern crate self as umcg_core;
 
 pub use real::*;
 
+mod futexes;
 mod locks;
 mod park;
 mod rt;
 mod semaphore;
+#[path = "set.rs"]
+mod sets;
 mod shim;
 mod system;
+#[path = "tube.rs"]
+mod tubes;
 
 /// For `std::cell`.
 pub mod cell {
@@ -90,19 +95,62 @@ pub mod sync {
     pub use real::sync::Arc;
 }
 
-/// Explores a model in which nobody revokes a wait.
-fn check(model: fn()) {
-    explore(model, false);
+#[path = "../../src/tube"]
+mod tube {
+    pub(crate) mod core;
+    pub(crate) mod layout;
+    /// Nobody looks first, so that more is waited for.
+    mod patience {
+        pub(super) fn back_off(_: u32) {
+            crate::rt::sync::spin();
+        }
+
+        pub(super) fn look_while(_: impl Fn() -> bool, _: impl Fn() -> bool) {}
+    }
+    pub(crate) mod slots;
+    pub(crate) mod waiting;
+}
+
+#[path = "../../src/futex"]
+mod futex {
+    pub(crate) mod many;
+    pub(crate) mod set;
+    pub(crate) mod table;
+    pub(crate) mod word;
+    pub(crate) use set::{ChangedAt, Wait, WaitMultipleError, WaitSet, wait_multiple_until};
+    pub(crate) use word::{Changed, WaitError, cmp_requeue, requeue, wait_until, wake};
+
+    /// So that words share a bucket.
+    static TABLE: table::Table<2> = table::Table::new();
+
+    fn table() -> &'static table::Table<2> {
+        &TABLE
+    }
+
+    mod shared {
+        use super::many::{End, Many};
+        use super::set::Wait;
+
+        pub(super) fn wait_for(_: &Many, _: &[Wait<'_>], _: u64) -> End {
+            unreachable!("no word is shared")
+        }
+    }
+}
+
+/// Explores a model of so many parties, in which nobody revokes a wait.
+fn check(parties: usize, model: fn()) {
+    explore(parties, model, false);
 }
 
 /// Explores a model in which somebody does.
-fn check_with_heavy(model: fn()) {
-    explore(model, true);
+fn check_with_heavy(parties: usize, model: fn()) {
+    explore(parties, model, true);
 }
 
-fn explore(model: fn(), has_heavy: bool) {
+fn explore(parties: usize, model: fn(), has_heavy: bool) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    // One more costs some thirty times as much.
+    builder.preemption_bound = builder.preemption_bound.or(Some(if parties > 2 { 2 } else { 3 }));
     builder.max_branches = 10_000;
     rt::sync::set_heavy(has_heavy);
     end_at_the_first_failure();

@@ -41,12 +41,12 @@ fn seen(is_worker: bool) {
 
 #[test]
 fn no_unpark_is_lost() {
-    check(|| told(true, 2));
-    check(|| told(false, 2));
+    check(2, || told(true, 2));
+    check(2, || told(false, 2));
 }
 
 #[test]
 fn an_unpark_says_what_was_before() {
-    check(|| seen(true));
-    check(|| seen(false));
+    check(2, || seen(true));
+    check(2, || seen(false));
 }

@@ -50,10 +50,10 @@ fn one(is_barging: bool, is_worker: bool) {
 
 #[test]
 fn a_wakeup_says_what_was_before() {
-    check(|| one(false, true));
-    check(|| one(false, false));
-    check(|| one(true, true));
-    check(|| one(true, false));
+    check(2, || one(false, true));
+    check(2, || one(false, false));
+    check(2, || one(true, true));
+    check(2, || one(true, false));
 }
 
 /// Two wait, or come in time, and each gets one of two.
@@ -73,8 +73,8 @@ fn two(is_worker: bool) {
 
 #[test]
 fn each_gets_one() {
-    check(|| two(true));
-    check(|| two(false));
+    check(3, || two(true));
+    check(3, || two(false));
 }
 
 /// As a lock: what one does in there the next one sees.
@@ -97,10 +97,10 @@ fn excludes(is_barging: bool, is_worker: bool, turns: u32) {
 
 #[test]
 fn one_at_a_time() {
-    check(|| excludes(false, true, 2));
-    check(|| excludes(false, false, 1));
-    check(|| excludes(true, true, 2));
-    check(|| excludes(true, false, 1));
+    check(2, || excludes(false, true, 2));
+    check(2, || excludes(false, false, 1));
+    check(2, || excludes(true, true, 2));
+    check(2, || excludes(true, false, 1));
 }
 
 /// The reason to end a wait, and then its end, by a third party.
@@ -153,24 +153,24 @@ fn looked_at(is_worker: bool) {
 
 #[test]
 fn a_frame_is_there_while_somebody_looks() {
-    check_with_heavy(|| looked_at(true));
-    check_with_heavy(|| looked_at(false));
+    check_with_heavy(2, || looked_at(true));
+    check_with_heavy(2, || looked_at(false));
 }
 
 #[test]
 fn a_reason_is_not_missed() {
-    check_with_heavy(|| only_ended(true, true));
-    check_with_heavy(|| only_ended(true, false));
-    check_with_heavy(|| only_ended(false, true));
-    check_with_heavy(|| only_ended(false, false));
+    check_with_heavy(2, || only_ended(true, true));
+    check_with_heavy(2, || only_ended(true, false));
+    check_with_heavy(2, || only_ended(false, true));
+    check_with_heavy(2, || only_ended(false, false));
 }
 
 #[test]
 fn a_revoked_wait_takes_nothing() {
-    check_with_heavy(|| revoked(true, true));
-    check_with_heavy(|| revoked(true, false));
-    check_with_heavy(|| revoked(false, true));
-    check_with_heavy(|| revoked(false, false));
+    check_with_heavy(3, || revoked(true, true));
+    check_with_heavy(3, || revoked(true, false));
+    check_with_heavy(3, || revoked(false, true));
+    check_with_heavy(3, || revoked(false, false));
 }
 
 /// One wakeup of one of two semaphores, each of which is given one.
@@ -197,6 +197,6 @@ fn one_of_two(is_worker: bool) {
 
 #[test]
 fn any_takes_one_of_one() {
-    check(|| one_of_two(true));
-    check(|| one_of_two(false));
+    check(3, || one_of_two(true));
+    check(3, || one_of_two(false));
 }

@@ -48,7 +48,12 @@ impl<T: Value> Atomic<T> {
         })
     }
 
+    /// The checker does not know that nothing comes between what is read and what is stored by one operation: a plain store could. One that is in the way of such operations of others, as a lock's is not, is
+    /// therefore made to come after all that was stored before.
     pub(crate) fn store(&self, value: T, order: Ordering) {
+        if order == Relaxed {
+            self.newest();
+        }
         self.slot.atomic(|atomic, last| {
             atomic.store(self.inner(value), order);
             last.set(self.inner(value));

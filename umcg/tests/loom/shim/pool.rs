@@ -21,6 +21,8 @@ struct Pool {
     cells_used: Cell<u32>,
     /// The last cell at an address.
     cells_at: RefCell<HashMap<usize, usize>>,
+    /// Those of plain memory.
+    of_memory: RefCell<HashMap<usize, usize>>,
 }
 
 thread_local! {
@@ -39,6 +41,7 @@ pub(crate) fn begin() {
             atomics_used: Cell::new(0),
             cells_used: Cell::new(0),
             cells_at: RefCell::default(),
+            of_memory: RefCell::default(),
         }));
     });
 }
@@ -86,6 +89,15 @@ impl Slot {
     pub(super) fn is_used(&self) -> bool {
         self.0.get().0 == current().execution
     }
+}
+
+/// Says that plain memory is read, or written, as [`Slot::access`].
+pub(crate) fn access_memory(address: usize, writes: bool) {
+    let pool = current();
+    let next = || pool.cells_used.replace(pool.cells_used.get() + 1) as usize;
+    let index = *pool.of_memory.borrow_mut().entry(address).or_insert_with(next);
+    let cell = pool.cells.get(index).expect("the model uses too many cells");
+    if writes { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
 }
 
 fn current() -> Rc<Pool> {
