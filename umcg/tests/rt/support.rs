@@ -1,7 +1,7 @@
 //! What all tests here stand on.
 
 use std::io::Write;
-use std::panic::PanicHookInfo;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, resume_unwind};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Once};
@@ -70,8 +70,10 @@ pub(crate) fn with(name: &'static str, servers: usize, builder: RuntimeBuilder, 
     let label = format!("rt{}", NUMBER.fetch_add(1, Relaxed));
     let runtime = Arc::new(builder.servers(servers).name(&label).build().unwrap());
     let watchdog = Watchdog::start(format!("{name}, {servers} servers"), &runtime);
-    test(&runtime);
-    eventually("all workers end", || runtime.workers() == 0);
+    let tested = catch_unwind(AssertUnwindSafe(|| {
+        test(&runtime);
+        eventually("all workers end", || runtime.workers() == 0);
+    }));
     let mut last = runtime;
     let runtime = loop {
         match Arc::try_unwrap(last) {
@@ -80,6 +82,11 @@ pub(crate) fn with(name: &'static str, servers: usize, builder: RuntimeBuilder, 
         }
         std::thread::yield_now();
     };
+    if let Err(panic) = tested {
+        // Its workers may wait for what does not come any more, and it would wait for them.
+        let _ = runtime.shutdown_timeout(Duration::from_millis(100));
+        resume_unwind(panic);
+    }
     drop(runtime);
     eventually("all threads end", || threads(&format!("{label}-")).is_empty());
     drop(watchdog);
