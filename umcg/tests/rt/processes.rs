@@ -4,7 +4,7 @@ use crate::support::forks::fork;
 use crate::support::{
     HOUR, Kind, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads, with,
 };
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use umcg::rt::DriverKind;
@@ -125,16 +125,27 @@ fn a_dump_tells_who_waits_where() {
     for servers in server_counts() {
         for kind in [Kind::Full, Kind::Light] {
             with("dump", servers, Runtime::builder(), |runtime| {
+                static OVER: AtomicBool = AtomicBool::new(false);
+                fn until_over() {
+                    while !OVER.load(Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+                OVER.store(false, Relaxed);
                 let named = |name: &str, body: fn()| kind.build_on(runtime, &Builder::new().name(name), body).unwrap();
                 let workers = [
                     named("falstaff", stands_here_for_the_dump),
                     named("banquo", || umcg::sleep(HOUR)),
-                    named("macduff", || drop(umcg::spawn(|| umcg::sleep(Duration::from_secs(1))).join())),
-                    named("cordelia", || umcg::blocking(|| std::thread::sleep(Duration::from_millis(500)))),
+                    named("macduff", || umcg::spawn(|| umcg::blocking(until_over)).join().unwrap()),
+                    named("cordelia", || umcg::blocking(until_over)),
                 ];
-                std::thread::sleep(Duration::from_millis(20));
+                let states = ["falstaff: waits: park", "banquo: waits: sleep", "macduff: waits: join", "cordelia: blocks"];
+                eventually("all are where they wait", || {
+                    let dump = runtime.dump();
+                    states.iter().all(|words| dump.contains(words))
+                });
                 let dump = runtime.dump();
-                for words in ["falstaff: waits: park", "banquo: waits: sleep", "macduff: waits: join", "cordelia: blocks"] {
+                for words in states {
                     assert!(dump.contains(words), "no `{words}` in:\n{dump}");
                 }
                 assert!(dump.contains("5 workers") && !dump.contains("not joined"), "{dump}");
@@ -142,6 +153,7 @@ fn a_dump_tells_who_waits_where() {
                 workers[0].abort();
                 workers[1].abort();
                 eventually("two have ended", || runtime.dump().contains("\nended, but not joined: 2\n"));
+                OVER.store(true, Relaxed);
                 workers.into_iter().for_each(|worker| drop(worker.join()));
             });
         }
