@@ -208,3 +208,21 @@ fn a_forgotten_set() {
     eventually("it is woken", || futex::wake(&words[4], 1) == 1);
     assert_eq!(waiter.join().unwrap(), Ok(()));
 }
+
+/// Who waits for many words is woken in place of being moved to another, which is none of them.
+#[test]
+fn who_waits_for_many_is_not_moved() {
+    over("many are not moved", |runtime, kind| {
+        for number in [0, 2] {
+            let [here, there, other] = words(3) else { unreachable!() };
+            let many = Party::start(number, kind, runtime, || futex::wait_multiple(&[Wait::new(other, 0), Wait::new(here, 0)]));
+            eventually("it is woken", || {
+                let done = futex::requeue(here, there, 0, 9);
+                assert_eq!(done.moved, 0);
+                done.woken == 1
+            });
+            assert_eq!(many.join(), Ok(1));
+            assert_eq!((futex::wake(there, 9), futex::wake(other, 9)), (0, 0), "it has left");
+        }
+    });
+}
