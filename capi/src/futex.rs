@@ -2,6 +2,7 @@
 //!
 //! A call first compares. Only if it has to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
+use crate::array;
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
 use std::ptr::null_mut;
@@ -177,12 +178,12 @@ unsafe extern "C" fn umcg_futex_cmp_requeue(
 /// `words` is null, or points to `n` words as for `named`; `changed` as for `waited`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_futex_wait_multiple(words: *const Word, n: c_int, deadline_ns: u64, changed: *mut c_int) -> c_int {
-    let len = usize::try_from(n).unwrap_or(0);
-    if words.is_null() || len == 0 {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: by the contract.
-    let words = unsafe { std::slice::from_raw_parts(words, len) };
+    // SAFETY: passed on.
+    let words = match unsafe { array(words, n) } {
+        Ok(words) => words,
+        Err(errno) => return status(Err(errno)),
+    };
+    let len = words.len();
     // SAFETY: passed on.
     let waits = words.iter().map(|word| unsafe { wait_of(word.word, word.expected, word.flags) });
     let wait = |waits: &[Wait<'_>]| {

@@ -15,7 +15,8 @@ mod sync;
 mod tube;
 mod uth;
 
-use std::ffi::{CStr, c_char};
+use libc::EINVAL;
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 use std::io::Write;
 
@@ -54,6 +55,33 @@ pub(crate) unsafe fn string(text: *const c_char) -> Option<String> {
     }
     // SAFETY: passed on.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// An array of C's, which is not empty.
+///
+/// # Safety
+/// `items` is null, or points to `n` of them, as long as the caller uses them.
+pub(crate) unsafe fn array<'a, T>(items: *const T, n: c_int) -> Result<&'a [T], c_int> {
+    let len = usize::try_from(n).unwrap_or(0);
+    if items.is_null() || len == 0 {
+        return Err(EINVAL);
+    }
+    // SAFETY: by the contract.
+    Ok(unsafe { std::slice::from_raw_parts(items, len) })
+}
+
+/// An array of C's whose items are addresses.
+///
+/// # Safety
+/// As `array`; each is null, or the address of what is there as long as the caller uses it.
+pub(crate) unsafe fn references<'a, T>(items: *const *const T, n: c_int) -> Result<&'a [&'a T], c_int> {
+    // SAFETY: passed on.
+    let pointers = unsafe { array(items, n) }?;
+    if pointers.iter().any(|item| item.is_null()) {
+        return Err(EINVAL);
+    }
+    // SAFETY: none is null, and by the contract they are addresses of such; a reference is laid out as a pointer.
+    Ok(unsafe { &*(std::ptr::from_ref(pointers) as *const [&T]) })
 }
 
 /// Ends the process over a misuse of `function`, which has no way to return an error.

@@ -2,8 +2,8 @@
 //!
 //! A call first takes what is there. Only if it has to wait is it a point of cancellation, as in Rust; the unwinding is caught here (`foreign::interruptible`).
 
-use crate::misused;
 use crate::rt::{NO_TIMEOUT, status, value};
+use crate::{misused, references};
 use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, ESHUTDOWN, ETIMEDOUT, c_int};
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Semaphore, TryAcquireError};
@@ -197,17 +197,8 @@ unsafe extern "C" fn umcg_sem_available(sem: *const Semaphore) -> i64 {
 /// `sems` is null, or points to `n` semaphores as for `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_sem_any(sems: *const *const Semaphore, n: c_int, deadline_ns: u64) -> c_int {
-    let len = usize::try_from(n).unwrap_or(0);
-    if sems.is_null() || len == 0 {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: by the contract.
-    let pointers = unsafe { std::slice::from_raw_parts(sems, len) };
-    if pointers.iter().any(|sem| sem.is_null()) {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: none is null, and by the contract they are semaphores; a reference is laid out as a pointer.
-    let sems = unsafe { std::slice::from_raw_parts(sems.cast::<&Semaphore>(), len) };
+    // SAFETY: passed on.
+    let sems = unsafe { references(sems, n) };
     // The index is less than `n`.
-    value(any(sems, deadline_ns).map(|index| index as c_int), -1)
+    value(sems.and_then(|sems| any(sems, deadline_ns)).map(|index| index as c_int), -1)
 }

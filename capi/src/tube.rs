@@ -2,8 +2,8 @@
 //!
 //! A call first does what needs no waiting. Only if it has to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
-use crate::misused;
 use crate::rt::{NO_TIMEOUT, status, value};
+use crate::{array, misused};
 use libc::{EAGAIN, ECANCELED, EINVAL, ENOMEM, ESHUTDOWN, ETIMEDOUT, c_int, c_ulong, ssize_t};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -476,14 +476,12 @@ unsafe extern "C" fn umcg_tube_capacity(tube: *const Tube) -> ssize_t {
 /// `talts` is null, or points to `n` of them as for `Talt::operation`, until the call returns.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_any(talts: *const Talt, n: c_int, deadline_ns: u64) -> c_int {
-    let len = usize::try_from(n).unwrap_or(0);
-    if talts.is_null() || len == 0 {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: by the contract.
-    let talts = unsafe { std::slice::from_raw_parts(talts, len) };
-    // SAFETY: passed on. The index is less than `n`.
-    value(unsafe { any(talts, deadline_ns) }.map(|index| index as c_int), -1)
+    // SAFETY: passed on.
+    let talts = unsafe { array(talts, n) };
+    // SAFETY: passed on.
+    let index = talts.and_then(|talts| unsafe { any(talts, deadline_ns) });
+    // It is less than `n`.
+    value(index.map(|index| index as c_int), -1)
 }
 
 /// # Safety

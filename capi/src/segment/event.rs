@@ -1,20 +1,14 @@
 //! Events in segments.
 
-use super::sem::errno_of_wait;
+use super::sem::{errno_of_try, errno_of_wait};
 use super::{Opening, boxed, errno_of_fault, named, object, unboxed, wait};
 use crate::rt::{NO_TIMEOUT, status, value};
+use crate::sync::event::{MANUAL, SET};
 use libc::{EAGAIN, EINVAL, c_char, c_int, ssize_t};
-use umcg::segment::{Event, TryError};
-
-/// Those of `umcg_event_init`.
-const SET: c_int = 1;
-const MANUAL: c_int = 4;
+use umcg::segment::Event;
 
 fn try_wait(event: &Event) -> Result<(), c_int> {
-    event.try_wait().map_err(|error| match error {
-        TryError::Empty => EAGAIN,
-        TryError::Fault(fault) => errno_of_fault(fault),
-    })
+    event.try_wait().map_err(errno_of_try)
 }
 
 /// # Safety

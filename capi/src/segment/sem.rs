@@ -1,6 +1,7 @@
 //! Semaphores in segments, and altsems over them.
 
 use super::{Opening, errno_of_fault, named, object, unboxed, wait};
+use crate::references;
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{EAGAIN, EINVAL, EOVERFLOW, ETIMEDOUT, c_char, c_int, ssize_t};
 use umcg::segment::{self, ReleaseError, Semaphore, TryError, WaitError};
@@ -13,7 +14,7 @@ struct Sem {
     opening: u64,
 }
 
-fn errno_of_try(error: TryError) -> c_int {
+pub(super) fn errno_of_try(error: TryError) -> c_int {
     match error {
         TryError::Empty => EAGAIN,
         TryError::Fault(fault) => errno_of_fault(fault),
@@ -141,22 +142,14 @@ unsafe extern "C" fn umcg_segment_sem_waiters(sem: *const Sem) -> ssize_t {
 /// `sems` is null, or points to `n` semaphores as for `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_sem_any(sems: *const *const Sem, n: c_int, deadline_ns: u64) -> c_int {
-    let len = usize::try_from(n).unwrap_or(0);
-    if sems.is_null() || len == 0 {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: by the contract.
-    let pointers = unsafe { std::slice::from_raw_parts(sems, len) };
-    if pointers.iter().any(|sem| sem.is_null()) {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: none is null, and by the contract they are semaphores; a reference is laid out as a pointer.
-    let sems = unsafe { std::slice::from_raw_parts(sems.cast::<&Sem>(), len) };
-    if sems.iter().any(|sem| sem.opening != sems[0].opening) {
-        return status(Err(EINVAL));
-    }
-    // SAFETY: as above; what is referred to begins with a `Semaphore`.
-    let semaphores = unsafe { std::slice::from_raw_parts(sems.as_ptr().cast::<&Semaphore>(), len) };
+    // SAFETY: passed on.
+    let index = unsafe { references(sems, n) }.and_then(|sems| {
+        if sems.iter().any(|sem| sem.opening != sems[0].opening) {
+            return Err(EINVAL);
+        }
+        // SAFETY: what is referred to begins with a `Semaphore`.
+        any(unsafe { &*(std::ptr::from_ref(sems) as *const [&Semaphore]) }, deadline_ns)
+    });
     // The index is less than `n`.
-    value(any(semaphores, deadline_ns).map(|index| index as c_int), -1)
+    value(index.map(|index| index as c_int), -1)
 }

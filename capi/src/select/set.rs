@@ -1,6 +1,7 @@
 //! Operations that are kept for many waits.
 
 use super::{BIASED, Borrowed, END, Op, Told, Wait, workers};
+use crate::array;
 use crate::rt::{NO_TIMEOUT, status, value};
 use libc::{ECANCELED, EINVAL, ETIMEDOUT, c_int};
 use std::ptr::null_mut;
@@ -125,14 +126,8 @@ unsafe fn waited(set: *mut OpSet, error: *mut c_int, wait: impl FnOnce(&mut OpSe
 /// `ops` is null, or points to `n` operations; what they name is there as for `OpSet::new`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_select_set_create(ops: *const Op, n: c_int, flags: c_int) -> *mut OpSet {
-    let len = usize::try_from(n).unwrap_or(0);
-    if ops.is_null() || len == 0 {
-        return value(Err(EINVAL), null_mut());
-    }
-    // SAFETY: by the contract.
-    let ops = unsafe { std::slice::from_raw_parts(ops, len) };
     // SAFETY: passed on.
-    let set = unsafe { OpSet::new(ops, flags) };
+    let set = unsafe { array(ops, n) }.and_then(|ops| unsafe { OpSet::new(ops, flags) });
     value(set.map(|set| Box::into_raw(Box::new(set))), null_mut())
 }
 

@@ -8,8 +8,9 @@ use umcg::sync::Event;
 // `umcg_event_t`.
 const _: () = assert!(size_of::<Event>() == 16 && align_of::<Event>() == 8);
 
-const SET: c_int = 1;
-const MANUAL: c_int = 4;
+/// Flags, also of events in segments.
+pub(crate) const SET: c_int = 1;
+pub(crate) const MANUAL: c_int = 4;
 
 /// # Safety
 /// As `init`.

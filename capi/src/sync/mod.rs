@@ -5,7 +5,7 @@
 
 mod barrier;
 mod condvar;
-mod event;
+pub(crate) mod event;
 mod mutex;
 mod objects;
 mod once;

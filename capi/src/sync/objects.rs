@@ -1,5 +1,6 @@
 //! Waiting for any, or for all, of many objects.
 
+use crate::array;
 use crate::rt::{NO_TIMEOUT, status, value};
 use crate::select::Op;
 use libc::{ECANCELED, EINVAL, ESHUTDOWN, ETIMEDOUT, c_int};
@@ -14,12 +15,9 @@ const FEW: usize = 16;
 /// # Safety
 /// `ops` is null, or points to `n` operations, each object of which is null or what its kind says.
 unsafe fn with_objects<R>(ops: *const Op, n: c_int, f: impl FnOnce(&[&dyn Object]) -> Result<R, c_int>) -> Result<R, c_int> {
-    let len = usize::try_from(n).unwrap_or(0);
-    if ops.is_null() || len == 0 {
-        return Err(EINVAL);
-    }
-    // SAFETY: by the contract.
-    let ops = unsafe { std::slice::from_raw_parts(ops, len) };
+    // SAFETY: passed on.
+    let ops = unsafe { array(ops, n) }?;
+    let len = ops.len();
     // SAFETY: passed on.
     let mut objects = ops.iter().map(|op| unsafe { op.object() });
     if len > FEW {
