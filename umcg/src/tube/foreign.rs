@@ -11,7 +11,7 @@ pub use places::NoPlace;
 
 use super::core::{Core, NO_MORE, TRY};
 use super::layout::{LARGE, Layout};
-use super::waiting;
+pub use super::waiting::Refused;
 use crate::rt::wait::{self, Place, Source};
 use crate::select::operation::{Operation, Parts};
 use std::alloc;
@@ -66,24 +66,6 @@ unsafe impl Layout for Bytes {
     }
 }
 
-/// Why nothing was sent or received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The tube is closed; and empty, for who wants to receive.
-    Closed,
-    /// The caller would have to wait, or has waited long enough.
-    Late,
-}
-
-impl From<waiting::Refused> for Refused {
-    fn from(why: waiting::Refused) -> Refused {
-        match why {
-            waiting::Refused::Closed => Refused::Closed,
-            waiting::Refused::Late => Refused::Late,
-        }
-    }
-}
-
 /// A tube for messages of one size.
 pub struct Tube(Core<Bytes>);
 
@@ -132,7 +114,7 @@ impl Tube {
             return Ok(());
         }
         // SAFETY: passed on.
-        Ok(unsafe { self.0.try_send(from) }?)
+        unsafe { self.0.try_send(from) }
     }
 
     /// Sends a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
@@ -143,13 +125,12 @@ impl Tube {
     /// # Safety
     /// There is a message at `from`.
     pub unsafe fn send(&self, from: *const u8, deadline: Option<u64>) -> Result<(), Refused> {
-        let sent = match deadline {
+        match deadline {
             // SAFETY: passed on.
             None => unsafe { self.0.send(from) },
             // SAFETY: passed on.
             Some(deadline) => unsafe { self.0.send_until(from, deadline) },
-        };
-        Ok(sent?)
+        }
     }
 
     /// Receives a message if nobody has to wait for that.
@@ -166,7 +147,7 @@ impl Tube {
             return Ok(());
         }
         // SAFETY: passed on.
-        Ok(unsafe { self.0.try_receive(into) }?)
+        unsafe { self.0.try_receive(into) }
     }
 
     /// Receives a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
@@ -177,13 +158,12 @@ impl Tube {
     /// # Safety
     /// There is a place for a message at `into`.
     pub unsafe fn recv(&self, into: *mut u8, deadline: Option<u64>) -> Result<(), Refused> {
-        let received = match deadline {
+        match deadline {
             // SAFETY: passed on.
             None => unsafe { self.0.receive(into) },
             // SAFETY: passed on.
             Some(deadline) => unsafe { self.0.receive_until(into, deadline) },
-        };
-        Ok(received?)
+        }
     }
 
     /// Sends the first of `count` messages, as many as can be sent without waiting. Returns how many.
@@ -234,15 +214,15 @@ impl Tube {
     fn many(
         &self,
         count: usize,
-        some: impl Fn(usize) -> Result<usize, waiting::Refused>,
-        one: impl Fn(usize) -> Result<(), waiting::Refused>,
+        some: impl Fn(usize) -> Result<usize, Refused>,
+        one: impl Fn(usize) -> Result<(), Refused>,
     ) -> Result<usize, Refused> {
         let mut done = 0;
         while done < count {
             let next = if self.0.layout.is_large() { one(done).map(|()| 1) } else { some(done) };
             match next {
                 Ok(more) if more > 0 => done += more,
-                Err(waiting::Refused::Closed) if done == 0 => return Err(Refused::Closed),
+                Err(Refused::Closed) if done == 0 => return Err(Refused::Closed),
                 _ => break,
             }
         }

@@ -10,8 +10,8 @@ const RECEIVING: &&str = &"receive";
 
 /// Why nothing was sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// The tube is closed.
+pub enum Refused {
+    /// The tube is closed; and empty, for who wants to receive.
     Closed,
     /// The caller would have to wait, or has waited long enough.
     Late,

@@ -2,7 +2,7 @@
 //!
 //! A large message lies in the tube's store, as there. A small one, and a large one of a tube that has no store, lies in memory of its own.
 
-use super::{ALIGN, Refused, Tube, waiting};
+use super::{ALIGN, Refused, Tube};
 use crate::rt::wait;
 use crate::tube::layout::Layout;
 use std::alloc;
@@ -18,9 +18,9 @@ pub enum NoPlace {
     NoMemory,
 }
 
-impl From<waiting::Refused> for NoPlace {
-    fn from(why: waiting::Refused) -> NoPlace {
-        NoPlace::Refused(why.into())
+impl From<Refused> for NoPlace {
+    fn from(why: Refused) -> NoPlace {
+        NoPlace::Refused(why)
     }
 }
 
@@ -78,7 +78,7 @@ impl Tube {
         self.reserve_by(|| self.0.try_reserve())
     }
 
-    fn reserve_by(&self, reserve: impl FnOnce() -> Result<usize, waiting::Refused>) -> Result<*mut u8, NoPlace> {
+    fn reserve_by(&self, reserve: impl FnOnce() -> Result<usize, Refused>) -> Result<*mut u8, NoPlace> {
         let own = if self.0.layout.is_large() { None } else { Some(Own::new(self)?) };
         let slot = reserve()?;
         Ok(own.map_or_else(|| self.0.at(slot), Own::into_raw))
