@@ -48,6 +48,15 @@ impl<T> Spot<T> {
             Spot::Apart(message) => message.as_mut_ptr(),
         }
     }
+
+    /// The same, to read.
+    fn at_shared(&self, shared: &Shared<T>) -> *const T {
+        match self {
+            Spot::Slot(slot) => shared.at(*slot).cast_const().cast(),
+            Spot::Own(small) => (&raw const small.0).cast(),
+            Spot::Apart(message) => message.as_ptr(),
+        }
+    }
 }
 
 /// Room for a message, which is written into it and then sent: by [`Sender::reserve`]. Sending does not wait any more. Dropped, it gives the room back.
@@ -160,13 +169,8 @@ impl<T> Deref for Filled<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        let at = match &self.0.spot {
-            Spot::Slot(slot) => self.0.shared.at(*slot).cast_const().cast(),
-            Spot::Own(small) => (&raw const small.0).cast::<T>(),
-            Spot::Apart(message) => message.as_ptr(),
-        };
         // SAFETY: the message is there.
-        unsafe { &*at }
+        unsafe { &*self.0.spot.at_shared(self.0.shared) }
     }
 }
 
@@ -230,13 +234,8 @@ impl<T> Deref for Received<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        let at = match &self.spot {
-            Spot::Slot(slot) => self.shared.at(*slot).cast_const().cast(),
-            Spot::Own(small) => (&raw const small.0).cast::<T>(),
-            Spot::Apart(message) => message.as_ptr(),
-        };
         // SAFETY: the message is there.
-        unsafe { &*at }
+        unsafe { &*self.spot.at_shared(self.shared) }
     }
 }
 

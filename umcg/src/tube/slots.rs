@@ -12,7 +12,7 @@
 //! - L2: messages have the order in which they come into the ring, not that in which their places were taken: nobody waits for one who is slow to fill a place.
 //! - L3: the message of a sender that waited comes into the ring when a place is free, in the queue's order, and is copied after that (`is_filled`). Who takes it meanwhile waits for the
 //!   copy, which takes no longer than its own will. So who waits longer is received first here, too.
-//! - L4: a place that is free, and one who wants one, are never there at once. A receiver that wants a place to read (`WANTS_SLOT`) can wait beside a sender with a message, as there is
+//! - L4: a place that is free, and one who wants one, are never there at once. A receiver that wants a place to read (`WANTS_SLOT`: `recv_ref`, and futures) can wait beside a sender with a message, as there is
 //!   no place for them to meet; one that takes a message then passes it, and takes the sender's.
 //!
 //! With small messages a held place is a number only (`reserve`): so much less room in the ring.
