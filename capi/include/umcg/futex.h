@@ -119,6 +119,12 @@ int umcg_waitset_clear(umcg_waitset_t *set);
  */
 int umcg_waitset_wait(umcg_waitset_t *set, uint64_t deadline_ns, int *changed);
 
+#if defined(__cplusplus) && __cplusplus >= 201103L
+static_assert(sizeof(umcg_futex_word_t) == 8 + sizeof(void *), "umcg_futex_word_t");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(umcg_futex_word_t) == 8 + sizeof(void *), "umcg_futex_word_t");
+#endif
+
 #ifdef __cplusplus
 }
 #endif

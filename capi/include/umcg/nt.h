@@ -336,13 +336,14 @@ static inline int PulseEvent(HANDLE event)
 static inline HANDLE CreateSemaphore(const void *attributes, int32_t count, int32_t max, const void *name)
 {
     (void)attributes, (void)name;
-    return umcg_nt_sem_create((uint32_t)count, (uint32_t)max);
+    /* What is negative is more than there can be. */
+    return max > 0 ? umcg_nt_sem_create((uint32_t)count, (uint32_t)max) : umcg_nt_sem_create(1, 0);
 }
 
 static inline int ReleaseSemaphore(HANDLE sem, int32_t count, int32_t *previous)
 {
     uint32_t before = 0;
-    int result = umcg_nt_sem_release(sem, (uint32_t)count, &before);
+    int result = umcg_nt_sem_release(count > 0 ? sem : NULL, (uint32_t)count, &before);
     if (result == 0 && previous != NULL)
         *previous = (int32_t)before;
     return result == 0;
@@ -369,7 +370,7 @@ static inline HANDLE CreateWaitableTimer(const void *attributes, int manual, con
 static inline int SetWaitableTimer(HANDLE timer, const void *due, int32_t period, const void *routine, void *argument, int resume)
 {
     (void)routine, (void)argument, (void)resume;
-    return umcg_nt_timer_set_100ns(timer, *(const int64_t *)due, period) == 0;
+    return umcg_nt_timer_set_100ns(due ? timer : NULL, due ? *(const int64_t *)due : 0, period) == 0;
 }
 
 static inline int CancelWaitableTimer(HANDLE timer)

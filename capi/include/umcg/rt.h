@@ -219,6 +219,14 @@ int umcg_sleep_ns(uint64_t duration_ns);
 int umcg_sleep_until_ns(uint64_t time_ns);
 
 /*
+ * umcg_after_ns - the time so many nanoseconds from now, as a deadline: umcg_sem_acquire_until(&s, umcg_after_ns(1000000)). It is
+ * never UMCG_NO_TIMEOUT.
+ *
+ * Called from anywhere. Does not switch.
+ */
+uint64_t umcg_after_ns(uint64_t timeout_ns);
+
+/*
  * umcg_self - the caller's handle, for others to unpark it. Never fails.
  *
  * Called from anywhere. Does not switch.

@@ -56,6 +56,12 @@ extern "C" fn umcg_sleep_until_ns(time_ns: u64) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn umcg_after_ns(timeout_ns: u64) -> u64 {
+    // Nanoseconds since the machine has started.
+    foreign::after(timeout_ns)
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn umcg_self() -> *mut c_void {
     Handle::current().into_raw().cast_mut().cast()
 }

@@ -175,6 +175,10 @@ static void names(void)
     all[2] = mutex;
     CHECK("any", WaitForMultipleObjects(3, all, 0, INFINITE) == WAIT_OBJECT_0 + 1);
     CHECK("all", WaitForMultipleObjects(3, all, 1, 1) == WAIT_TIMEOUT);
+    CHECK("none, or fewer", !ReleaseSemaphore(sem, 0, &was) && !ReleaseSemaphore(sem, -1, &was) && was == 9);
+    CHECK("nor can be made", !CreateSemaphore(NULL, -1, 2, NULL) && !CreateSemaphore(NULL, 0, 0, NULL) &&
+                                 !CreateSemaphore(NULL, -1, -1, NULL) && check_errno() == EINVAL);
+    CHECK("at no time", !SetWaitableTimer(timer, NULL, 0, NULL, NULL, 0) && check_errno() == EINVAL);
     CHECK("release", SetEvent(event) && ReleaseSemaphore(sem, 2, &was) && was == 0 && !ReleaseSemaphore(sem, 1, NULL));
     CHECK("all", WaitForMultipleObjects(3, all, 1, 1000) == WAIT_OBJECT_0);
     CHECK("one", WaitForSingleObject(sem, 0) == WAIT_OBJECT_0 && WaitForSingleObject(sem, 0) == WAIT_TIMEOUT);

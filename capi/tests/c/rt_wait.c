@@ -47,6 +47,9 @@ static void times(void)
     CHECK("sleep_until", umcg_sleep_until_ns(then) == 0 && check_now(CLOCK_MONOTONIC) >= then);
     then = in_ms(1);
     CHECK("sleep", umcg_sleep_ns(1000000) == 0 && check_now(CLOCK_MONOTONIC) >= then);
+    then = check_now(CLOCK_MONOTONIC);
+    CHECK("after", umcg_after_ns(5000000) >= then + 5000000 && umcg_after_ns(0) <= check_now(CLOCK_MONOTONIC));
+    CHECK("long after", umcg_after_ns(UINT64_MAX) == UINT64_MAX && umcg_after_ns(0) >= then);
     CHECK("sleep until the past", umcg_sleep_until_ns(0) == 0 && umcg_sleep_until_ns(1) == 0);
     CHECK("yield", umcg_yield() == 0);
     umcg_unpark(umcg_self());
