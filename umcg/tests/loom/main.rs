@@ -170,11 +170,12 @@ fn explore(parties: usize, model: fn(), has_heavy: bool) {
 
 /// What is left of an execution that has failed cannot be taken apart: its threads are in the midst of something.
 fn end_at_the_first_failure() {
+    use real::io::Write;
     static IS_SET: real::sync::Once = real::sync::Once::new();
     IS_SET.call_once(|| {
-        let print = real::panic::take_hook();
-        real::panic::set_hook(Box::new(move |panic| {
-            print(panic);
+        real::panic::set_hook(Box::new(|panic| {
+            // Past the test's own output, which would be lost.
+            let _ = writeln!(real::io::stderr(), "\n{panic}\n{}", real::backtrace::Backtrace::capture());
             real::process::exit(1);
         }));
     });
