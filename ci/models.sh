@@ -28,7 +28,7 @@ models() {
 
 # with_loom COMMAND...: cargo, for the models under loom.
 with_loom() {
-    CARGO_TARGET_DIR="$base/loom" RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=0 \
+    CARGO_TARGET_DIR="$base/loom" RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=0 \
         timeout --kill-after=5 600 "$@"
 }
 
@@ -431,6 +431,22 @@ planted "a look at an event that does not acquire" \
 plant_in loom umcg/src/rt/park.rs park::
 planted "an unpark that says nothing of what was before" \
     's/compare_exchange(state, next, AcqRel, Relaxed)/compare_exchange(state, next, Acquire, Relaxed)/'
+
+plant_in loom umcg/src/sync/once.rs locks::
+planted "what is done once, and not seen" \
+    's/self.state.store(DONE, Release)/self.state.store(DONE, Relaxed)/'
+
+plant_in loom umcg/src/rt/kept.rs sets::
+planted "a set whose wait is claimed before it is seen" \
+    's/compare_exchange(state, WAITING, Release/compare_exchange(state, WAITING, Relaxed/'
+
+plant_in loom umcg/src/tube/core.rs tubes::
+planted "a message that is received before it is seen" \
+    's/self.word.store(word + ONE, Release)/self.word.store(word + ONE, Relaxed)/'
+
+plant_in loom umcg/src/futex/many.rs futexes::
+planted "one that stands at many words, and is not seen" \
+    's/self.word.store(STANDING, Release)/self.word.store(STANDING, Relaxed)/'
 
 say "the sources as they are"
 with_loom cargo test --quiet --package umcg --test loom
