@@ -40,8 +40,8 @@ fn a_cancelled_receiver_takes_nothing() {
 }
 
 /// Each message is received by one or is still there, whoever is asked to end while it is on its way.
-fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize) {
-    for turn in 0..60 {
+fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize, receives_async: bool) {
+    for turn in 0..if receives_async { 20 } else { 60 } {
         let (sender, receiver) = tube::<Counted>(capacity);
         let (drops, sent, received) = (counter(), counter(), counter());
         let send = || {
@@ -55,7 +55,8 @@ fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize) {
         let receive = || {
             let (receiver, received) = (receiver.clone(), received.clone());
             kind.spawn_on(runtime, move || {
-                receiver.iter().for_each(|message| {
+                let next = || if receives_async { umcg::block_on(receiver.recv_async()) } else { receiver.recv() };
+                std::iter::from_fn(|| next().ok()).for_each(|message| {
                     std::mem::forget(message);
                     received.fetch_add(1, SeqCst);
                 });
@@ -81,7 +82,17 @@ fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize) {
 fn nothing_is_lost_by_an_abort() {
     over("aborts", |runtime, kind| {
         for capacity in [0, 1, 5] {
-            aborted_at_any_time(runtime, kind, capacity);
+            aborted_at_any_time(runtime, kind, capacity, false);
+        }
+    });
+}
+
+/// A worker that is unwound drops its future, which may have been given a message by then.
+#[test]
+fn nothing_is_lost_by_an_abort_of_a_future() {
+    over("aborts of futures", |runtime, kind| {
+        for capacity in [0, 2] {
+            aborted_at_any_time(runtime, kind, capacity, true);
         }
     });
 }

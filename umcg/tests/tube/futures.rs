@@ -214,6 +214,37 @@ fn a_message_that_comes_back_is_first() {
     }
 }
 
+/// Messages of no size, of odd sizes, of wide alignment: given to a future, put back, given to the next.
+#[test]
+fn messages_of_any_shape() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[repr(align(128))]
+    struct Wide(u8);
+
+    fn through<T: Copy + PartialEq + Debug>(message: T) {
+        for capacity in 0..3 {
+            let (sender, receiver) = tube(capacity);
+            let [first, mut second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
+            sender.try_send(message).unwrap();
+            drop(first.future);
+            assert_eq!((second.calls(), second.poll()), (1, Poll::Ready(Ok(message))));
+            let third = polled(receiver.recv_async()).waits();
+            sender.try_send(message).unwrap();
+            let mut others: Vec<_> = (0..3).map(|_| polled(sender.send_async(message))).collect();
+            assert!(others.iter_mut().map(|other| other.poll().is_ready()).filter(|is_sent| *is_sent).count() <= capacity);
+            drop(third.future);
+            assert_eq!(receiver.try_iter().filter(|received| *received == message).count(), 4);
+        }
+    }
+
+    through(());
+    through(7u8);
+    through([1u8, 2, 3]);
+    through(Wide(9));
+    through([[5u64; 64]; 64]);
+    through("words");
+}
+
 /// What comes back while all room is taken, and after a close, is received nevertheless; and dropped with the last receiver.
 #[test]
 fn a_message_comes_back_to_a_tube_that_has_no_room_or_is_closed() {
