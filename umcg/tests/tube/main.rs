@@ -1,8 +1,5 @@
 //! Tubes, by their public interface: over numbers of servers and both kinds of workers, and between kernel threads.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the light workers here keep nothing across a switch that they must not")]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
-
 mod batches;
 mod cancels;
 mod closes;
