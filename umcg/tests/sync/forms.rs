@@ -1,8 +1,6 @@
 //! All that waits, in all its forms: what is there is taken, whatever is asked meanwhile; what is not is waited for as long as the form says, or until an abort; and who got nothing has changed nothing.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "locks without guards, by who has them")]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "as above")]
-
+use crate::mutexes::raw;
 use crate::parties::{SORTS, abort, everywhere, waiters};
 use crate::support::{HOUR, counter, eventually, flag};
 use lock_api::{RawRwLock as _, RawRwLockTimed as _, RawRwLockUpgrade as _, RawRwLockUpgradeTimed as _};
@@ -164,11 +162,52 @@ fn what_happens() -> Vec<Case> {
     ]
 }
 
+/// Unlocks what its case has locked, or got by the call before.
+fn free(mutex: &Mutex<()>) {
+    // SAFETY: a case has its lock to itself, and no guards; what it gives is what it has.
+    unsafe { mutex.force_unlock() };
+}
+
+fn end_read(lock: &RawRwLock) {
+    // SAFETY: as in `free`.
+    unsafe { lock.unlock_shared() };
+}
+
+fn end_write(lock: &RawRwLock) {
+    // SAFETY: as in `free`.
+    unsafe { lock.unlock_exclusive() };
+}
+
+fn end_upgradable(lock: &RawRwLock) {
+    // SAFETY: as in `free`.
+    unsafe { lock.unlock_upgradable() };
+}
+
+fn upgrade(lock: &RawRwLock) {
+    // SAFETY: the case has locked it so, and calls this once at a time.
+    unsafe { lock.upgrade() };
+}
+
+fn try_upgrade(lock: &RawRwLock) -> bool {
+    // SAFETY: as in `upgrade`.
+    unsafe { lock.try_upgrade() }
+}
+
+fn try_upgrade_until(lock: &RawRwLock, deadline: Instant) -> bool {
+    // SAFETY: as in `upgrade`.
+    unsafe { lock.try_upgrade_until(deadline) }
+}
+
+fn try_upgrade_for(lock: &RawRwLock, timeout: Duration) -> bool {
+    // SAFETY: as in `upgrade`.
+    unsafe { lock.try_upgrade_for(timeout) }
+}
+
 fn locks() -> Vec<Case> {
-    let mutex = |raw| {
-        let mutex = Mutex::from_raw(raw, ());
+    let mutex = |kind| {
+        let mutex = Mutex::from_raw(kind, ());
         forget(mutex.lock());
-        case! { "Mutex", no point of cancellation: m = mutex, some(unsafe { m.raw() }), unsafe { m.force_unlock() } =>
+        case! { "Mutex", no point of cancellation: m = mutex, some(raw(m)), free(m) =>
         so!(forget(m.lock())), Some(m.try_lock().map(forget).is_some()),
         |at| m.try_lock_until(at).map(forget).is_some(), |time| m.try_lock_for(time).map(forget).is_some() }
     };
@@ -180,20 +219,20 @@ fn locks() -> Vec<Case> {
     vec![
         mutex(RawMutex::new()),
         mutex(RawMutex::fair()),
-        case! { "read", no point of cancellation: l = locked(RawRwLock::lock_exclusive), some(l), unsafe { l.unlock_exclusive() } =>
+        case! { "read", no point of cancellation: l = locked(RawRwLock::lock_exclusive), some(l), end_write(l) =>
         so!(l.lock_shared()), Some(l.try_lock_shared()),
         |at| l.try_lock_shared_until(at), |time| l.try_lock_shared_for(time) },
-        case! { "write", no point of cancellation: l = locked(RawRwLock::lock_shared), some(l), unsafe { l.unlock_shared() } =>
+        case! { "write", no point of cancellation: l = locked(RawRwLock::lock_shared), some(l), end_read(l) =>
         so!(l.lock_exclusive()), Some(l.try_lock_exclusive()),
         |at| l.try_lock_exclusive_until(at), |time| l.try_lock_exclusive_for(time) },
         case! { "upgradable_read", no point of cancellation:
-            l = locked(RawRwLock::lock_upgradable), some(l), unsafe { l.unlock_upgradable() } =>
+            l = locked(RawRwLock::lock_upgradable), some(l), end_upgradable(l) =>
         so!(l.lock_upgradable()), Some(l.try_lock_upgradable()),
         |at| l.try_lock_upgradable_until(at), |time| l.try_lock_upgradable_for(time) },
         case! { "upgrade", no point of cancellation:
-            l = locked(|lock| (lock.lock_upgradable(), lock.lock_shared()).0), some(l), unsafe { l.unlock_shared() } =>
-        so!(unsafe { l.upgrade() }), Some(unsafe { l.try_upgrade() }),
-        |at| unsafe { l.try_upgrade_until(at) }, |time| unsafe { l.try_upgrade_for(time) } },
+            l = locked(|lock| (lock.lock_upgradable(), lock.lock_shared()).0), some(l), end_read(l) =>
+        so!(upgrade(l)), Some(try_upgrade(l)),
+        |at| try_upgrade_until(l, at), |time| try_upgrade_for(l, time) },
     ]
 }
 
