@@ -164,6 +164,7 @@ fn forks(is_fair: bool, is_worker: bool) {
                     fork.enter();
                     thread::yield_now();
                     fork.leave();
+                    // SAFETY: it was taken above, alone or with the other.
                     unsafe { fork.mutex.unlock() };
                 }
             })

@@ -38,7 +38,16 @@ impl Room {
         self.enter();
         thread::yield_now();
         self.leave();
-        if hands_over { unsafe { self.mutex.unlock_fair() } } else { unsafe { self.mutex.unlock() } }
+        self.unlock(hands_over);
+    }
+
+    fn unlock(&self, hands_over: bool) {
+        match hands_over {
+            // SAFETY: whoever calls this has locked it, and does it once for that.
+            true => unsafe { self.mutex.unlock_fair() },
+            // SAFETY: as above.
+            false => unsafe { self.mutex.unlock() },
+        }
     }
 }
 
@@ -84,7 +93,7 @@ fn handed(is_fair: bool) {
     while task.left.load(SeqCst) == 0 {
         thread::yield_now();
     }
-    unsafe { if is_fair { room.mutex.unlock() } else { room.mutex.unlock_fair() } }
+    room.unlock(!is_fair);
     let (_, late) = party(true, || {
         if room.mutex.try_lock() {
             assert_eq!(room.count.load(SeqCst), 1, "overtaken");
@@ -146,7 +155,7 @@ fn lock_waits_to_the_end() {
         let end = thread::spawn(move || cancel::ask(asked));
         thread::yield_now();
         room.leave();
-        unsafe { room.mutex.unlock() };
+        room.unlock(false);
         [waiter, end].into_iter().for_each(|party| party.join().unwrap());
         assert_eq!(room.count.load(SeqCst), 2);
     });

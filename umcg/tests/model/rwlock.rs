@@ -35,24 +35,37 @@ impl Room {
         assert_eq!(self.inside.swap(0, SeqCst), -1);
     }
 
+    /// By who reads.
+    fn end_read(&self) {
+        // SAFETY: whoever calls this has begun to read, and does it once for that.
+        unsafe { self.lock.unlock_shared() };
+    }
+
+    /// By who writes.
+    fn end_write(&self) {
+        // SAFETY: as above, for writing.
+        unsafe { self.lock.unlock_exclusive() };
+    }
+
     fn read(&self) {
         self.lock.lock_shared();
         self.look();
-        unsafe { self.lock.unlock_shared() };
+        self.end_read();
     }
 
     fn write(&self) {
         self.lock.lock_exclusive();
         self.change();
-        unsafe { self.lock.unlock_exclusive() };
+        self.end_write();
     }
 
     fn upgrade(&self) {
         self.lock.lock_upgradable();
         self.look();
+        // SAFETY: it is locked so, by the first line.
         unsafe { self.lock.upgrade() };
         self.change();
-        unsafe { self.lock.unlock_exclusive() };
+        self.end_write();
     }
 
     /// From writing to reading, step by step.
@@ -60,14 +73,17 @@ impl Room {
         self.lock.lock_exclusive();
         self.change();
         if at_once {
+            // SAFETY: it is locked for writing, by the first line.
             unsafe { self.lock.downgrade() };
         } else {
+            // SAFETY: likewise.
             unsafe { self.lock.downgrade_to_upgradable() };
             self.look();
+            // SAFETY: it is locked so just now.
             unsafe { self.lock.downgrade_upgradable() };
         }
         self.look();
-        unsafe { self.lock.unlock_shared() };
+        self.end_read();
     }
 
     fn one_way(&self, way: char) {
@@ -116,14 +132,14 @@ fn a_waiting_writer_is_next() {
         assert!(!room.lock.try_lock_shared());
         use lock_api::RawRwLockRecursive as _;
         room.lock.lock_shared_recursive();
-        unsafe { room.lock.unlock_shared() };
+        room.end_read();
         let (_, reader) = party(true, || {
             room.lock.lock_shared();
             assert_eq!(room.written.load(SeqCst), 1, "overtaken");
-            unsafe { room.lock.unlock_shared() };
+            room.end_read();
         });
         thread::yield_now();
-        unsafe { room.lock.unlock_shared() };
+        room.end_read();
         [writer, reader].into_iter().for_each(|party| party.join().unwrap());
     });
 }
@@ -139,10 +155,11 @@ fn revoked(way: Want, is_worker: bool, by_deadline: bool) {
         }
         let done = room.lock.lock(way, Until::Deadline(deadline));
         match (way, done) {
+            // SAFETY: it is locked so above, and who was not upgraded has still that.
             (Want::Upgrade, false) => unsafe { room.lock.unlock_upgradable() },
             (_, true) => {
                 room.change();
-                unsafe { room.lock.unlock_exclusive() };
+                room.end_write();
             }
             _ => {}
         }
@@ -150,7 +167,7 @@ fn revoked(way: Want, is_worker: bool, by_deadline: bool) {
     let others: Vec<_> = (0..2).map(|n| party(is_worker, move || room.one_way(if n == 0 { 'r' } else { 'w' })).1).collect();
     let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
     room.look();
-    unsafe { room.lock.unlock_shared() };
+    room.end_read();
     others.into_iter().chain([hasty, end]).for_each(|party| party.join().unwrap());
     assert!(!room.lock.is_locked());
 }
@@ -174,7 +191,7 @@ fn readers_behind_a_writer_that_gives_up() {
         crate::kernel::advance(SOON);
         assert!(!writer.join().unwrap());
         reader.join().unwrap();
-        unsafe { room.lock.unlock_shared() };
+        room.end_read();
         assert!(!room.lock.is_locked());
     });
 }
