@@ -1,10 +1,11 @@
 //! Futexes: the table with two buckets, so that words share them; its waiters for one word and for many.
 
 use crate::check;
-use crate::rt::task::{self, Task};
+use crate::rt::task::Task;
 use crate::rt::{cancel, time};
+use crate::semaphore::{SOON, party};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use shuttle::thread::{self, JoinHandle};
+use shuttle::thread;
 use sources::{Wait, WaitMultipleError, WaitSet, cmp_requeue, requeue, wait_multiple_until, wait_until, wake};
 
 /// The sources as they are, but for words that processes share.
@@ -40,21 +41,6 @@ mod sources {
             unreachable!("no word is shared")
         }
     }
-}
-
-/// The deadline of those that have one.
-const SOON: u64 = 10;
-
-/// A task of its own that does something with the words.
-fn party<R: Send + 'static>(is_worker: bool, f: impl FnOnce() -> R + Send + 'static) -> (&'static Task, JoinHandle<R>) {
-    let task = task::make(is_worker);
-    (
-        task,
-        thread::spawn(move || {
-            task::enter(task);
-            f()
-        }),
-    )
 }
 
 fn words<const N: usize>() -> &'static [AtomicU32; N] {
