@@ -118,6 +118,16 @@ fn without_waiting() {
     assert_eq!(acquire_any(&all(&semaphores)), Err(Closed));
 }
 
+#[test]
+fn an_empty_list_is_refused() {
+    crate::support::silence_what_is_expected();
+    let refused = |wait: fn()| *std::panic::catch_unwind(wait).unwrap_err().downcast::<&str>().unwrap();
+    let said = "acquire_any: an empty list";
+    assert_eq!(refused(|| assert!(acquire_any(&[]).is_err())), said);
+    assert_eq!(refused(|| assert!(acquire_any_timeout(&[], SHORT).is_err())), said);
+    assert_eq!(refused(|| assert!(acquire_any_deadline(&[], Instant::now()).is_err())), said);
+}
+
 /// None of those that have wakeups is preferred.
 #[test]
 fn fair_between_semaphores() {
