@@ -1,6 +1,6 @@
 //! Futexes of the library's: its table, with two buckets, so that words share them.
 
-use crate::futex::{Wait, cmp_requeue, requeue, wait_multiple_until, wait_until, wake};
+use crate::futex::{wait_until, wake};
 use crate::semaphore::Data;
 use crate::shim::atomic::AtomicU32;
 use crate::{be, check, leak, party};
@@ -62,27 +62,4 @@ fn lock(is_worker: bool) {
 fn a_lock_of_a_word() {
     check(2, || lock(true));
     check(2, || lock(false));
-}
-
-/// Whoever waits for one of two hears of either.
-fn of_two(is_worker: bool) {
-    let (words, data) = (words(), Data::new());
-    let (_, waiter) = party(is_worker, move || {
-        while words.iter().all(|word| word.load(Acquire) == 0) {
-            let wait = [Wait::new(&words[0], 0), Wait::new(&words[1], 0)];
-            let _ = wait_multiple_until(&wait, u64::MAX);
-        }
-        assert_eq!(data.read(), 1);
-    });
-    be(true);
-    data.write();
-    words[1].store(1, Release);
-    wake(&words[1], 1);
-    waiter.join().unwrap();
-}
-
-#[test]
-fn no_change_of_many_is_missed() {
-    check(2, || of_two(true));
-    check(2, || of_two(false));
 }

@@ -148,6 +148,9 @@ fn check_with_heavy(parties: usize, model: fn()) {
 }
 
 fn explore(parties: usize, model: fn(), has_heavy: bool) {
+    // One after the other, as they have the same statics.
+    static ONE: real::sync::Mutex<()> = real::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap();
     let mut builder = loom::model::Builder::new();
     // One more costs some thirty times as much.
     builder.preemption_bound = builder.preemption_bound.or(Some(if parties > 2 { 2 } else { 3 }));

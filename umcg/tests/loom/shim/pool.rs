@@ -32,10 +32,12 @@ thread_local! {
 
 /// At the beginning of an execution, before it has other threads.
 pub(crate) fn begin() {
+    // Of all models: statics are all of theirs.
+    static EXECUTIONS: real::sync::atomic::AtomicU32 = real::sync::atomic::AtomicU32::new(1);
+    let execution = EXECUTIONS.fetch_add(1, real::sync::atomic::Ordering::Relaxed);
     POOL.with(|pool| {
-        let mut pool = pool.borrow_mut();
-        *pool = Some(Rc::new(Pool {
-            execution: pool.as_ref().map_or(1, |pool| pool.execution + 1),
+        *pool.borrow_mut() = Some(Rc::new(Pool {
+            execution,
             atomics: (0..STOCK).map(|_| (AtomicU64::new(0), Cell::new(0))).collect(),
             cells: (0..2 * STOCK).map(|_| UnsafeCell::new(())).collect(),
             atomics_used: Cell::new(0),
