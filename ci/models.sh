@@ -196,13 +196,21 @@ planted "a worker that leaves without looking for a reason" \
 planted "a waiter that goes on while somebody looks at it" \
     '/fn go_on(/,/^    }/ s/while task.interrupted.load(Acquire) {/while false {/'
 planted "a wait that is revoked without a reason" \
-    's/(is_asked || (deadline != u64::MAX \&\& time::now() >= deadline)) \&\& self.take_away/self.take_away/'
-planted "a thread that is not woken" \
-    '/^fn wake/,/^}/ s/let _ = futex::wake(.*);//'
-planted "a thread that sleeps before it looks" \
-    's/if self.done.load(Acquire) || undisturbed(|served| self.revoke(served)) {/if false {/'
+    '/fn has_reason(/,/^    }/ s/is_asked || (deadline .*/true/'
 planted "an order that begins with the last" \
     's/        if was_empty || !in_front {/        if was_empty || in_front {/'
+
+plant_in umcg umcg/src/rt/thread.rs semaphore:: event::
+planted "a thread that is not woken" \
+    's/let _ = futex::wake(.*);//'
+planted "a thread that says that it sleeps, though it was served" \
+    's/asleep.compare_exchange(AWAKE, ASLEEP, Relaxed, Acquire).is_err()/{ asleep.store(ASLEEP, Relaxed); false }/'
+planted "a thread that is taken for awake while it falls asleep" \
+    's/asleep.swap(SERVED, Release) == ASLEEP/{ let slept = asleep.load(Relaxed) == ASLEEP; asleep.store(SERVED, Release); slept }/'
+
+plant_in umcg umcg/src/rt/thread.rs futex::
+planted "a thread that sleeps before it looks for a reason" \
+    's/if is_served() || (self.has_reason() .*{/if is_served() {/'
 
 plant_in umcg umcg/src/sync/semaphore.rs semaphore::
 planted "a wakeup that is saved though somebody waits" \
@@ -405,16 +413,18 @@ planted "a worker that leaves, and does not say what it left" \
     's/task.left.store(LEFT, Release)/task.left.store(LEFT, Relaxed)/'
 planted "a claimer that runs a worker, and does not see what that one left" \
     's/while task.left.load(Acquire) != LEFT/while task.left.load(Relaxed) != LEFT/'
-planted "a thread that is told that it was served, and not of what" \
-    's/waiter.done.store(true, Release)/waiter.done.store(true, Relaxed)/'
-planted "a thread and who wakes it, that may miss each other" \
-    's/asleep.swap(ASLEEP, AcqRel)/asleep.swap(ASLEEP, Relaxed)/'
 planted "a waiter that is seen in parts" \
     's/cast_mut(), Release);/cast_mut(), Relaxed);/'
 planted "a waiter that goes on while somebody may still look" \
     's/task.interrupted.store(false, Release)/task.interrupted.store(false, Relaxed)/'
 planted "a worker that leaves without a fence before it looks for a reason" \
     '/^fn left(/,/^}/ s/light();//'
+
+plant_in loom umcg/src/rt/thread.rs semaphore::
+planted "a thread that is told that it was served, and not of what" \
+    's/asleep.store(SERVED, Release)/asleep.store(SERVED, Relaxed)/'
+planted "a thread that was served, and does not see with what" \
+    's/asleep.load(Acquire) == SERVED/asleep.load(Relaxed) == SERVED/'
 
 plant_in loom umcg/src/sync/semaphore.rs semaphore::
 planted "a semaphore's lock that does not pass its queue on" \

@@ -139,4 +139,8 @@ unsafe impl Queued for Many {
         let is_mine = self.word.compare_exchange(STANDING, IDLE, Acquire, Relaxed).is_ok();
         is_mine && self.places.remove(place)
     }
+
+    fn hands_over(&self) -> bool {
+        false
+    }
 }

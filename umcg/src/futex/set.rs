@@ -135,7 +135,7 @@ pub(crate) fn wait_multiple_until(words: &[Wait<'_>], deadline: u64) -> Result<u
             word::WaitError::TimedOut => WaitMultipleError::TimedOut,
         });
     }
-    if let Some(index) = changed(words) {
+    if let Some(index) = changed(words).or_else(|| wait::look_first(|| changed(words))) {
         return Err(WaitMultipleError::Changed(index));
     }
     let many = Many::new();
@@ -377,6 +377,9 @@ impl<'a> WaitSet<'a> {
             // SAFETY: `leave` takes them out before they move or end.
             unsafe { enter(&self.words[self.entered..], &self.entries[self.entered..]) };
             self.entered = self.words.len();
+        }
+        if let Some(index) = wait::look_first(|| self.changed()) {
+            return Err(WaitMultipleError::Changed(index));
         }
         wait_for(self.many(), &self.words, self.any_shared, deadline).into()
     }

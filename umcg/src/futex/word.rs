@@ -2,7 +2,7 @@
 
 use super::table;
 use super::table::{Requeued, Stand, address};
-use crate::rt::sync::AtomicU32;
+use crate::rt::sync::{AtomicU32, Ordering::Relaxed};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, Single};
 use std::fmt;
@@ -73,6 +73,9 @@ pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Resul
 /// [`wait_deadline`] in nanoseconds.
 #[inline]
 pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), WaitError> {
+    if wait::look_first(|| (word.load(Relaxed) != expected).then_some(())).is_some() {
+        return Err(WaitError::Changed);
+    }
     let stand = Stand::alone(address(word));
     let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
         // SAFETY: who waits leaves the table before its frame ends.
@@ -112,5 +115,9 @@ pub fn cmp_requeue(from: &AtomicU32, expected: u32, to: &AtomicU32, wake: usize,
 unsafe impl Queued for Stand {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         table().leave(self, place)
+    }
+
+    fn hands_over(&self) -> bool {
+        false
     }
 }

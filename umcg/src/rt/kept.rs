@@ -38,7 +38,6 @@ impl Waiter {
         self.task.set(task);
         self.who.set(Who::of(caller.0.is_some()));
         self.may_be_cut.set(cancel::may_be_cut(task));
-        self.done.store(false, Relaxed);
         self.deadline.set(deadline);
     }
 
@@ -87,12 +86,14 @@ pub(crate) fn again(
     let alarm = time::alarm(&mut entry, deadline);
     let caller = Caller::new();
     waiter.renew(&caller, deadline);
+    let looks = caller.announce(waiter.task.get(), || true);
     waiter.begin();
     let has_to_wait = caller.enter(|served| enter(served) && waiter.arm());
     if has_to_wait {
-        caller.stop(waiter, reason);
+        caller.stop(waiter, reason, looks);
+    } else {
+        waiter.go_on();
     }
-    waiter.go_on();
     leave();
     drop(alarm);
     let end = has_to_wait.then(|| waiter.end());

@@ -23,8 +23,7 @@
 //! - W4: a reason to revoke is not missed. It is there before it is looked for: `cancel` is set, or the deadline has passed, before `heavy`; the waiter looks at both after
 //!   its last place and `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a reason nothing is
 //!   revoked: a stale wake-up costs nobody its place.
-//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was served, where its peer can be running, and then sleeps on
-//!   `asleep` as a futex. The token of `park` is not touched.
+//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was served, where its peer can be running, and then [sleeps](thread). The token of `park` is not touched.
 //!
 //! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no compare-and-swap to stop, none to go on.
 //!
@@ -38,14 +37,12 @@ use super::runnable::Runnable;
 use super::runtime;
 use super::scheduler::Why;
 use super::server::{self, Local};
-use super::sync::{AtomicBool, AtomicU32, Hold, Ordering::*, give_way, heavy, is_alone, light, spin};
+use super::sync::{AtomicU32, Hold, Ordering::*, give_way, heavy, light, spin};
 use super::task::Task;
 use super::time;
 use kept::PASSED;
-use rustix::thread::futex::{self, Flags};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::num::NonZeroU32;
 use std::ptr::{null, null_mut};
 
 // Beside this file also where that is a model's.
@@ -55,6 +52,9 @@ pub(crate) use kept::again;
 // Likewise.
 #[path = "called.rs"]
 mod called;
+#[path = "thread.rs"]
+mod thread;
+pub(crate) use thread::look_first;
 
 /// In `Waiter::claim`, besides the index of a place + 1.
 const WAITING: u32 = 0;
@@ -63,17 +63,9 @@ const REVOKED: u32 = 1 << 30;
 /// In `Task::left`: the worker's context is saved.
 const HERE: u32 = 0;
 const LEFT: u32 = 1;
-/// In `Task::asleep`: the thread sleeps there.
-const AWAKE: u32 = 0;
-const ASLEEP: u32 = 1;
 
 /// How often a claimer looks whether a worker has left before it lets other threads run.
 const LOOKS: u32 = 100;
-/// How often a thread looks at most whether it was served before it sleeps; and one wait in how many it does so, whatever came of it before.
-const MOST_LOOKS: u32 = 1024;
-const TRIAL: u32 = 128;
-/// In `Task::patience`: a thread's looks, and so many times the number of its waits since the last trial.
-const WAITS: u32 = 1 << 16;
 
 /// What keeps a queue of places under a lock of its own.
 ///
@@ -84,7 +76,8 @@ pub unsafe trait Queued {
     /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock; it resumes who was served thereby.
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool;
 
-    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to look out for that: it would only be in the way of who is running.
+    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to look out for that: it would only be in the way of who is running. Nor if it has [looked](look_first) for the
+    /// thing itself.
     fn hands_over(&self) -> bool {
         true
     }
@@ -136,8 +129,6 @@ pub(crate) struct Waiter {
     may_be_cut: Cell<bool>,
     is_kept: bool,
     claim: AtomicU32,
-    /// A thread was served, and all is delivered.
-    done: AtomicBool,
     deadline: Cell<u64>,
     /// Where it stands, if that is one queue only.
     #[allow(clippy::type_complexity, reason = "a queue's object, and the place in its queue")]
@@ -431,12 +422,7 @@ fn wake(waiter: &Waiter, task: &'static Task) {
     if waiter.who.get() != Who::Thread {
         return waiter.call();
     }
-    // ORDERING(done.1): Release, pairs with done.2: the thread sees what was delivered. Its frame may be gone from here on.
-    waiter.done.store(true, Release);
-    // ORDERING(asleep.1): AcqRel, pairs with asleep.2: either it is seen asleep, or it sees `done`.
-    if task.asleep.swap(AWAKE, AcqRel) == ASLEEP {
-        let _ = futex::wake(&task.asleep, Flags::PRIVATE, 1);
-    }
+    thread::wake(task);
 }
 
 impl Who {
@@ -455,7 +441,6 @@ impl Waiter {
             may_be_cut: Cell::new(!to_the_end && cancel::may_be_cut(task)),
             is_kept: false,
             claim: AtomicU32::new(WAITING),
-            done: AtomicBool::new(false),
             deadline: Cell::new(deadline),
             single: Cell::new(None),
         }
@@ -486,9 +471,14 @@ impl Waiter {
     /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from going on; not preempted.
     #[inline]
     fn revoke(&self, served: &mut ClaimedList) -> bool {
+        self.has_reason() && self.take_away(served)
+    }
+
+    #[inline]
+    fn has_reason(&self) -> bool {
         let is_asked = self.may_be_cut.get() && cancel::is_asked(self.task.get());
         let deadline = self.deadline.get();
-        (is_asked || (deadline != u64::MAX && time::now() >= deadline)) && self.take_away(served)
+        is_asked || (deadline != u64::MAX && time::now() >= deadline)
     }
 
     #[cold]
@@ -525,58 +515,22 @@ impl Waiter {
         }
     }
 
+    /// The same for a thread.
+    #[inline]
+    fn go_on_outside(&self) {
+        let task = self.task.get();
+        if task.is_worker() {
+            self.go_on();
+        } else {
+            task.waiter.store(null_mut(), Relaxed);
+        }
+    }
+
     fn end(&self) -> End {
         match self.claim.load(Relaxed) & !PASSED {
             REVOKED => End::Late,
             claim => End::Served(claim.wrapping_sub(1) as usize),
         }
-    }
-
-    /// The calling thread waits until it was served, or revokes itself.
-    fn sleep(&self) {
-        // SAFETY: `one` set it to an object that outlives the wait.
-        let hands_over = self.single.get().is_none_or(|(queued, _)| unsafe { &*queued }.hands_over());
-        if hands_over && self.look_for_a_while() {
-            return;
-        }
-        let asleep = &self.task.get().asleep;
-        let until = time::timespec(self.deadline.get());
-        loop {
-            // ORDERING(asleep.2): AcqRel, pairs with asleep.1.
-            asleep.swap(ASLEEP, AcqRel);
-            light();
-            // ORDERING(done.2): Acquire, pairs with done.1.
-            if self.done.load(Acquire) || undisturbed(|served| self.revoke(served)) {
-                break;
-            }
-            let slept = futex::wait_bitset(asleep, Flags::PRIVATE, ASLEEP, until.as_ref(), NonZeroU32::MAX);
-            if slept == Err(rustix::io::Errno::TIMEDOUT) {
-                // Served in the last moment, perhaps, but not yet told.
-                give_way();
-            }
-        }
-        asleep.store(AWAKE, Relaxed);
-    }
-
-    /// Whether it was served within a time that depends on how long that took before. Sometimes it looks as long as it ever does, since who never looks cannot see that it would be of use.
-    fn look_for_a_while(&self) -> bool {
-        if is_alone() {
-            return false;
-        }
-        let patience = &self.task.get().patience;
-        let (looks, waits) = (patience.load(Relaxed) % WAITS, patience.load(Relaxed) / WAITS + 1);
-        let is_trial = waits % TRIAL == 0;
-        let remember = |looks: u32| patience.store(waits % TRIAL * WAITS + looks, Relaxed);
-        for look in 0..=if is_trial { MOST_LOOKS } else { looks } {
-            // ORDERING(done.2): as above.
-            if self.done.load(Acquire) {
-                remember((look * 2 + 8).min(MOST_LOOKS));
-                return true;
-            }
-            spin();
-        }
-        remember(if is_trial { looks } else { looks - looks.div_ceil(8) });
-        false
     }
 }
 
@@ -680,21 +634,16 @@ pub(crate) fn one<Q: Queued>(
     let object: *const (dyn Queued + 'static) = unsafe { std::mem::transmute(object) };
     let (mut waiter, mut place) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let caller = Caller::new();
-    let mut single = Single {
-        waiter: &mut waiter,
-        place: &mut place,
-        queued: object,
-        task: caller.task(),
-        is_worker: caller.0.is_some(),
-        deadline,
-    };
+    let task = caller.task();
+    let mut single =
+        Single { waiter: &mut waiter, place: &mut place, queued: object, task, is_worker: caller.0.is_some(), deadline };
+    let looks = caller.announce(task, || queued.hands_over());
     if let Some(said) = caller.enter(|served| enter(&mut single, served)) {
         return Some(said);
     }
     // SAFETY: `enter` has asked for the place, and so the waiter was made.
     let waiter = unsafe { waiter.assume_init_ref() };
-    caller.stop(waiter, reason);
-    waiter.go_on();
+    caller.stop(waiter, reason, looks);
     drop(alarm);
     if waiter.end() == End::Late {
         cancel::checkpoint();
@@ -716,11 +665,13 @@ pub(crate) fn many(
     let alarm = time::alarm(&mut entry, deadline);
     let caller = Caller::new();
     let waiter = Waiter::new(caller.task(), caller.0.is_some(), deadline, false);
+    let looks = caller.announce(waiter.task.get(), || true);
     waiter.begin();
     if caller.enter(|served| enter(&waiter, served)) {
-        caller.stop(&waiter, reason);
+        caller.stop(&waiter, reason, looks);
+    } else {
+        waiter.go_on();
     }
-    waiter.go_on();
     // As long as the waiter lives: somebody may be trying to claim it.
     undisturbed(leave);
     drop(alarm);
@@ -759,12 +710,24 @@ impl Caller {
         result
     }
 
+    /// Of a thread: says how it is going to wait, if it has to. How often it will look.
     #[inline(always)]
-    fn stop(self, waiter: &Waiter, reason: &'static &'static str) {
+    fn announce(&self, task: &Task, hands_over: impl FnOnce() -> bool) -> u32 {
+        if self.0.is_some() { 0 } else { thread::announce(task, hands_over()) }
+    }
+
+    #[inline(always)]
+    fn stop(self, waiter: &Waiter, reason: &'static &'static str, looks: u32) {
         waiter.task.get().set_reason(reason);
         match self.0 {
-            Some(running) => running.suspend(left),
-            None => waiter.sleep(),
+            Some(running) => {
+                running.suspend(left);
+                waiter.go_on();
+            }
+            None => {
+                waiter.sleep(looks);
+                waiter.go_on_outside();
+            }
         }
     }
 }

@@ -61,6 +61,11 @@ pub(crate) fn current_worker() -> Option<&'static Task> {
 }
 
 impl Task {
+    /// A thread here is a worker's, in a blocking scope: what it waits for may be revoked.
+    pub(crate) fn is_worker(&self) -> bool {
+        true
+    }
+
     pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
 
     /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on when that right is used.

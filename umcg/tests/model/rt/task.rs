@@ -40,7 +40,7 @@ pub(crate) fn make(is_worker: bool) -> &'static Task {
         left: AtomicU32::new(0),
         asleep: AtomicU32::new(0),
         interrupted: shuttle::sync::atomic::AtomicBool::new(false),
-        patience: AtomicU32::new(0),
+        patience: AtomicU32::new(2),
         is_worker,
         saved: AtomicBool::new(false),
         runs: Mutex::new(true),
@@ -64,6 +64,11 @@ impl Task {
     /// A worker that stops while it unwinds makes the checker's thread one that panics, and all of its locks look poisoned.
     fn runs(&self) -> MutexGuard<'_, bool> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread here is a worker's, in a blocking scope: what it waits for may be revoked.
+    pub(crate) fn is_worker(&self) -> bool {
+        true
     }
 
     pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
