@@ -454,6 +454,10 @@ plant_in loom umcg/src/tube/core.rs tubes::
 planted "a message that is received before it is seen" \
     's/self.word.store(word + ONE, Release)/self.word.store(word + ONE, Relaxed)/'
 
+plant_in loom umcg/src/futex/many.rs futexes::
+planted "one that stands at many words, and is not seen" \
+    's/self.word.store(STANDING, Release)/self.word.store(STANDING, Relaxed)/'
+
 say "the sources as they are"
 with_loom cargo test --quiet --package umcg --test loom
 export CARGO_TARGET_DIR="$base/shuttle"

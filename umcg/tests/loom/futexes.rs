@@ -1,13 +1,16 @@
 //! Futexes of the library's: its table, with two buckets, so that words share them.
 
-use crate::futex::{wait_until, wake};
+use crate::futex::{Wait, wait_multiple_until, wait_until, wake};
 use crate::semaphore::Data;
 use crate::shim::atomic::AtomicU32;
-use crate::{be, check, leak, party};
+use crate::{be, check, party};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// The same in each execution of a model, which has to go the same way: where they are says in which bucket.
+static WORDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+
 fn words() -> &'static [AtomicU32; 2] {
-    leak([const { AtomicU32::new(0) }; 2])
+    &WORDS
 }
 
 /// Stops until the word is not 0.
@@ -62,4 +65,26 @@ fn lock(is_worker: bool) {
 fn a_lock_of_a_word() {
     check(2, || lock(true));
     check(2, || lock(false));
+}
+/// Whoever waits for one of two hears of either.
+fn of_two(is_worker: bool) {
+    let (words, data) = (words(), Data::new());
+    let (_, waiter) = party(is_worker, move || {
+        while words.iter().all(|word| word.load(Acquire) == 0) {
+            let wait = [Wait::new(&words[0], 0), Wait::new(&words[1], 0)];
+            let _ = wait_multiple_until(&wait, u64::MAX);
+        }
+        assert_eq!(data.read(), 1);
+    });
+    be(true);
+    data.write();
+    words[1].store(1, Release);
+    wake(&words[1], 1);
+    waiter.join().unwrap();
+}
+
+#[test]
+fn no_change_of_many_is_missed() {
+    check(2, || of_two(true));
+    check(2, || of_two(false));
 }

@@ -13,11 +13,13 @@ impl<T> Cell<T> {
         Cell { slot: Slot::new(), value: real::cell::Cell::new(value) }
     }
 
+    #[track_caller]
     pub(crate) fn set(&self, value: T) {
         self.slot.access(true);
         self.value.set(value);
     }
 
+    #[track_caller]
     pub(crate) fn replace(&self, value: T) -> T {
         self.slot.access(true);
         self.value.replace(value)
@@ -25,6 +27,7 @@ impl<T> Cell<T> {
 }
 
 impl<T: Copy> Cell<T> {
+    #[track_caller]
     pub(crate) fn get(&self) -> T {
         self.slot.access(false);
         self.value.get()
@@ -32,6 +35,7 @@ impl<T: Copy> Cell<T> {
 }
 
 impl<T: Default> Cell<T> {
+    #[track_caller]
     pub(crate) fn take(&self) -> T {
         self.slot.access(true);
         self.value.take()
@@ -64,6 +68,7 @@ impl<T> UnsafeCell<T> {
         UnsafeCell { slot: Slot::new(), value: real::cell::UnsafeCell::new(value) }
     }
 
+    #[track_caller]
     pub(crate) fn get(&self) -> *mut T {
         self.slot.access(true);
         self.value.get()

@@ -75,6 +75,7 @@ impl Slot {
     }
 
     /// Says that this one is read, or written: fails if that is a race. Where another one has been before, its memory is written by then.
+    #[track_caller]
     pub(super) fn access(&self, writes: bool) {
         let pool = current();
         let is_new = !self.is_used();
@@ -94,6 +95,7 @@ impl Slot {
 }
 
 /// Says that plain memory is read, or written, as [`Slot::access`].
+#[track_caller]
 pub(crate) fn access_memory(address: usize, writes: bool) {
     let pool = current();
     let next = || pool.cells_used.replace(pool.cells_used.get() + 1) as usize;
