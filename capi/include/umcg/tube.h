@@ -12,7 +12,7 @@
  *
  * Messages of one sender are received in their order. Who waits longest is served first, and a message that was given to a
  * waiter cannot be taken by who comes later. What goes on before a message is sent is seen by who has received it. A call that
- * fails has sent or taken nothing. Messages may be of any size, and stand at any address; one of more than 256 bytes is copied
+ * fails has sent or taken nothing. Messages may be of any size, and stand at any address; one of more than 1024 bytes is copied
  * while others use the tube. One of 0 bytes stands nowhere: its address may be NULL.
  *
  * A tube is freed when nobody uses it any more. But who has received the last message that will ever come need not wait for who
@@ -176,7 +176,7 @@ ssize_t umcg_tube_try_recv_many(Tube *t, void *p, size_t n);
 
 /*
  * umcg_tube_reserve, umcg_tube_reserve_until, umcg_tube_try_reserve - takes room for a message, and returns the address at which it
- * is to be written: one of more than 256 bytes is written where it will lie, and so is not copied. Others cannot have that room
+ * is to be written: one of more than 1024 bytes is written where it will lie, and so is not copied. Others cannot have that room
  * until umcg_tube_commit or umcg_tube_unreserve, one of which is called, once, for each. The message gets its place in the order
  * when it is committed.
  *
@@ -201,7 +201,7 @@ int umcg_tube_unreserve(Tube *t, void *p);
 
 /*
  * umcg_tube_recv_ref, umcg_tube_recv_ref_until, umcg_tube_try_recv_ref - receives a message where it lies, and returns its address:
- * one of more than 256 bytes is not copied, unless the tube has a capacity of 0. It may be changed there. Its place is not free
+ * one of more than 1024 bytes is not copied, unless the tube has a capacity of 0. It may be changed there. Its place is not free
  * before umcg_tube_recv_done.
  *
  * Fail with NULL, and as umcg_tube_recv, umcg_tube_recv_until, umcg_tube_try_recv; with ENOMEM: no memory for a message.

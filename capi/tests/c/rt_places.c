@@ -4,7 +4,7 @@
 #include "umcg/tube.h"
 
 /* As they are copied under the lock of the tube, or not. */
-static const size_t sizes[] = {0, 1, 8, 256, 257, 4096};
+static const size_t sizes[] = {0, 1, 8, 1024, 1025, 4096};
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 static void fill(void *place, size_t size, int number)
@@ -44,7 +44,7 @@ static void each_size(size_t size)
     CHECK("two", umcg_tube_length(t) == 2);
     one = umcg_tube_recv_ref(t);
     MUST(one != NULL && is_filled(one, size, 2));
-    if (size > 256)
+    if (size > 1024)
         FAILS("its place is not free", EAGAIN, umcg_tube_try_send(t, message));
     CHECK("done", umcg_tube_recv_done(t, one) == 0);
     fill(message, size, 3);
@@ -65,7 +65,7 @@ static void each_size(size_t size)
     FAILS("no place", EINVAL, umcg_tube_recv_done(t, NULL));
     one = umcg_tube_reserve(t);
     MUST(one != NULL);
-    if (size > 256) {
+    if (size > 1024) {
         FAILS("not where one begins", EINVAL, umcg_tube_commit(t, (char *)one + 1));
         FAILS("nor in the tube", EINVAL, umcg_tube_recv_done(t, message));
     }
@@ -86,7 +86,7 @@ static void each_size(size_t size)
 
 static void *sends_one(void *arg)
 {
-    unsigned char message[300];
+    unsigned char message[1100];
     fill(message, sizeof message, 9);
     tsend((Tube *)arg, message);
     return arg;
@@ -94,14 +94,14 @@ static void *sends_one(void *arg)
 
 static void *alone(void *arg)
 {
-    Tube *hand = newtube(300, 0);
+    Tube *hand = newtube(1100, 0);
     umcg_worker_t *worker = spawn(sends_one, hand);
     void *place;
 
     for (int i = 0; i < COUNT(sizes); i++)
         each_size(sizes[i]);
     place = umcg_tube_recv_ref(hand);
-    CHECK("from hand to hand", place != NULL && is_filled(place, 300, 9) && umcg_tube_recv_done(hand, place) == 0);
+    CHECK("from hand to hand", place != NULL && is_filled(place, 1100, 9) && umcg_tube_recv_done(hand, place) == 0);
     joined(worker);
     freetube(hand);
     NULL_WITH("no tube", EINVAL, umcg_tube_reserve(NULL));

@@ -4,10 +4,10 @@
 #include "umcg/select.h"
 
 #define MANY 12
-#define LARGEST 600
+#define LARGEST 1200
 
 /* Sizes that are copied in different ways, and rooms. */
-static const size_t sizes[] = {1, 4, 8, 16, 24, 256, 257, LARGEST};
+static const size_t sizes[] = {1, 4, 8, 16, 24, 1024, 1025, LARGEST};
 static const size_t rooms[] = {0, 1, 3};
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

@@ -13,8 +13,14 @@ use std::time::{Duration, Instant};
 
 /// How many are copied under one lock.
 const MOST: usize = 32;
+/// The same in bytes, but for a single one.
+const BYTES: usize = 8192;
 
 impl<L: Layout> Core<L> {
+    fn most_at_once(&self) -> usize {
+        (BYTES / self.layout.size().max(1)).clamp(1, MOST)
+    }
+
     /// Sends the first of so many small messages, as many as can be sent without waiting.
     ///
     /// # Safety
@@ -26,7 +32,7 @@ impl<L: Layout> Core<L> {
             return Err(Refused::Closed);
         }
         let mut given = 0;
-        while given < count.min(MOST) {
+        while given < count.min(self.most_at_once()) {
             let from = from.wrapping_add(given * self.layout.size());
             let receiver = if locked.word & RECEIVERS != 0 { locked.claim_receiver() } else { None };
             if let Some(receiver) = receiver {
@@ -53,7 +59,7 @@ impl<L: Layout> Core<L> {
     pub(super) unsafe fn take_some(&self, into: *mut u8, count: usize, served: &mut ClaimedList) -> Result<usize, Refused> {
         let mut locked = self.lock();
         let mut taken = 0;
-        while taken < count.min(MOST) {
+        while taken < count.min(self.most_at_once()) {
             let into = into.wrapping_add(taken * self.layout.size());
             if locked.len() > 0 {
                 // SAFETY: passed on; there is a message.

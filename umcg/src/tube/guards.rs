@@ -1,6 +1,6 @@
 //! Messages in place: written where they will lie, and read where they lie.
 //!
-//! A large message has its place in the tube's store, which the guard holds. A small one lies in the guard itself, which holds as much room; copying it costs less
+//! A large message has its place in the tube's store, which the guard holds. A small one lies in the guard itself, or beside it, which holds as much room; copying it costs less
 //! than holding a place would.
 
 use super::ends::{Receiver, Sender, Shared};
@@ -13,18 +13,27 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// A small message, of any type.
+/// The most that a guard has room for.
+const SMALL: usize = 256;
+
+/// A small message, of any type that a guard has room for.
 #[repr(C, align(64))]
-struct Small([MaybeUninit<u8>; 256]);
+struct Small([MaybeUninit<u8>; SMALL]);
 
 impl Small {
     const fn new() -> Small {
-        Small([MaybeUninit::uninit(); 256])
+        Small([MaybeUninit::uninit(); SMALL])
+    }
+
+    const fn has_room_for<T>() -> bool {
+        !Typed::<T>::IS_LARGE && size_of::<T>() <= SMALL
     }
 
     fn of<T>(&mut self) -> &mut MaybeUninit<T> {
-        const { assert!(size_of::<T>() <= size_of::<Small>() && align_of::<T>() <= align_of::<Small>() || Typed::<T>::IS_LARGE) };
-        // SAFETY: large and aligned enough, as it is asked for small messages only.
+        const {
+            assert!(size_of::<T>() <= size_of::<Small>() && align_of::<T>() <= align_of::<Small>() || !Small::has_room_for::<T>())
+        };
+        // SAFETY: large and aligned enough, as it is asked for messages only that there is room for.
         unsafe { &mut *(&raw mut self.0).cast() }
     }
 }
@@ -36,7 +45,7 @@ enum Spot<T> {
     Slot(usize),
     /// In the guard.
     Own(Small),
-    /// By itself: a large one of a tube that has no store.
+    /// By itself: a large one of a tube that has no store, or a small one that is too large for a guard.
     Apart(Box<MaybeUninit<T>>),
 }
 
@@ -96,7 +105,13 @@ unsafe impl<T: Sync> Sync for Received<'_, T> {}
 
 impl<'a, T> Reserved<'a, T> {
     fn new(shared: &'a Shared<T>, slot: usize) -> Reserved<'a, T> {
-        let spot = if Typed::<T>::IS_LARGE { Spot::Slot(slot) } else { Spot::Own(Small::new()) };
+        let spot = if Typed::<T>::IS_LARGE {
+            Spot::Slot(slot)
+        } else if Small::has_room_for::<T>() {
+            Spot::Own(Small::new())
+        } else {
+            Spot::Apart(Box::new_uninit())
+        };
         Reserved { shared, spot }
     }
 
@@ -195,11 +210,11 @@ impl<'a, T> Received<'a, T> {
         receive: impl FnOnce(*mut u8) -> Result<(), Refused>,
         receive_slot: impl FnOnce() -> Result<usize, Refused>,
     ) -> Result<Received<'a, T>, Refused> {
-        let spot = if !Typed::<T>::IS_LARGE {
+        let spot = if Small::has_room_for::<T>() {
             let mut small = Small::new();
             receive(small.of::<T>().as_mut_ptr().cast())?;
             Spot::Own(small)
-        } else if shared.capacity() > 0 {
+        } else if Typed::<T>::IS_LARGE && shared.capacity() > 0 {
             Spot::Slot(receive_slot()?)
         } else {
             let mut message = Box::<T>::new_uninit();

@@ -30,7 +30,7 @@
 //!   message; it cannot be taken by who comes later. Futures are no exception. What goes on before a send is seen by who receives the message.
 //! - *Nothing is lost or doubled*: a wait that was cancelled, or ended by its deadline or by a close, has sent or taken nothing, and the error has the message. A wait that was served has
 //!   been served, whatever happens at that moment.
-//! - *A message is copied once* into the tube and once out of it, or once altogether if somebody waits for it. Messages of more than 256 bytes are copied outside of the tube's lock.
+//! - *A message is copied once* into the tube and once out of it, or once altogether if somebody waits for it. Messages of more than 1024 bytes are copied outside of the tube's lock.
 //! - An operation that has not to wait makes no system call, but for waking a kernel thread. Not for signal handlers.
 
 mod back;

@@ -374,7 +374,7 @@ fn record_and_check<const N: usize>(capacity: usize, histories: usize, is_async:
 #[test]
 fn from_hand_to_hand() {
     record_and_check::<1>(0, 200, false);
-    record_and_check::<40>(0, 100, false);
+    record_and_check::<150>(0, 100, false);
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn with_room_for_some() {
 #[test]
 fn futures_from_hand_to_hand() {
     record_and_check::<1>(0, 200, true);
-    record_and_check::<40>(0, 100, true);
+    record_and_check::<150>(0, 100, true);
 }
 
 #[test]

@@ -656,11 +656,11 @@ fn a_receiver_is_given_up<T: Send + From<u8> + PartialEq + Debug + 'static>(capa
 
 /// A message that is copied outside of the lock.
 #[derive(PartialEq, Debug)]
-struct Large([u8; 300]);
+struct Large([u8; 1100]);
 
 impl From<u8> for Large {
     fn from(number: u8) -> Large {
-        Large([number; 300])
+        Large([number; 1100])
     }
 }
 

@@ -39,6 +39,31 @@ fn in_the_order_of_commits() {
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
 }
 
+/// Too large for a guard, and not large.
+#[test]
+fn in_places_of_their_own() {
+    let drops = counter();
+    let message = |number| ([number; 100], Counted(drops.clone()));
+    for capacity in [1, 2] {
+        let (sender, receiver) = tube(capacity);
+        let mut first = sender.reserve().unwrap().write(message(1));
+        first.0[99] = 2;
+        first.commit().unwrap();
+        let received = receiver.recv_ref().unwrap();
+        assert!(received.0[..99].iter().all(|word| *word == 1));
+        assert_eq!(received.0[99], 2);
+        drop(received);
+        drop(sender.reserve().unwrap());
+        (0..capacity).for_each(|_| sender.try_reserve().unwrap().send(message(3)).unwrap());
+        assert_eq!(sender.try_reserve().unwrap_err(), TrySendError::Full(()));
+        assert_eq!(receiver.recv_ref().unwrap().into_inner().0, [3; 100]);
+        let reserved = sender.reserve().unwrap();
+        receiver.close();
+        assert_eq!(reserved.send(message(4)).unwrap_err().into_inner().0, [4; 100]);
+    }
+    assert_eq!(drops.load(SeqCst), 3 + 4);
+}
+
 #[test]
 fn room_that_is_not_used_is_given_back() {
     let drops = counter();
@@ -81,7 +106,7 @@ fn no_room_at_all() {
 /// A drop that panics gives the place back all the same.
 #[test]
 fn drops_that_panic() {
-    struct Bad(#[allow(dead_code, reason = "large")] [u64; 64]);
+    struct Bad(#[allow(dead_code, reason = "large")] [u64; 150]);
     impl Drop for Bad {
         fn drop(&mut self) {
             panic!("expected");
@@ -90,8 +115,8 @@ fn drops_that_panic() {
     crate::support::silence_what_is_expected();
     let (sender, receiver) = tube(1);
     let panics = |f: &dyn Fn()| assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err());
-    panics(&|| drop(sender.reserve().unwrap().write(Bad([1; 64]))));
-    sender.send(Bad([2; 64])).map_err(|error| std::mem::forget(error.0)).unwrap();
+    panics(&|| drop(sender.reserve().unwrap().write(Bad([1; 150]))));
+    sender.send(Bad([2; 150])).map_err(|error| std::mem::forget(error.0)).unwrap();
     panics(&|| drop(receiver.recv_ref().unwrap()));
     assert!(sender.try_reserve().is_ok());
 }

@@ -16,10 +16,10 @@ mod support;
 use umcg::tube::{Receiver, Sender};
 
 /// A message that is copied outside of the lock.
-type Large = [u64; 100];
+type Large = [u64; 150];
 
 fn large(number: u64) -> Large {
-    [number; 100]
+    [number; 150]
 }
 
 /// The number of a large message that is whole.
