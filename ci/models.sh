@@ -195,8 +195,12 @@ planted "a worker that leaves without looking for a reason" \
     's/let revoked = waiter.revoke(&mut served);/let revoked = false;/'
 planted "a waiter that goes on while somebody looks at it" \
     '/fn go_on(/,/^    }/ s/while task.interrupted.load(Acquire) {/while false {/'
+planted "a reason that nobody looks at on leaving" \
+    's/self.is_asked() || self.deadline.get() != u64::MAX/self.deadline.get() != u64::MAX/'
 planted "a wait that is revoked without a reason" \
-    '/fn has_reason(/,/^    }/ s/is_asked || (deadline .*/true/'
+    '/fn has_reason(/,/^    }/ s/self.is_asked() || (deadline .*/true/'
+
+plant_in umcg umcg/src/rt/places.rs semaphore:: event::
 planted "an order that begins with the last" \
     's/        if was_empty || !in_front {/        if was_empty || in_front {/'
 
@@ -218,11 +222,13 @@ planted "a wakeup that is saved though somebody waits" \
 planted "a wakeup that who comes can take from who waits" \
     's/word \& CLOSED == 0 \&\& (word \& WAITERS == 0 || self.is_barging) \&\& word/word \& CLOSED == 0 \&\& word/; s/\*word -= wanted as u64 \& COUNT;//'
 planted "a lock that two have" \
-    's/if word \& LOCKED == 0 \&\& self.word.compare_exchange_weak/if self.word.compare_exchange_weak/'
+    's/(word \& LOCKED == 0 \&\& locks())/(locks())/'
 planted "one that goes from the front, and leaves the others waiting" \
     '/    fn leave(&self/,/^    }/ s/if left {/if false {/'
 planted "one that was told to try, and does not say that it has" \
-    '/fn enter(&self/,/^    }/ s/word \&= !WOKEN;//'
+    '/fn enter_or_try(&self/,/^    }/ s/word \&= !WOKEN;//'
+planted "a wakeup for one who wants more" \
+    's/wanted(first) == wakeups \&\& //'
 
 plant_in umcg umcg/src/select/engine.rs semaphore::
 planted "places that stay in queues" \
@@ -328,7 +334,7 @@ planted "a message that overtakes in the ring" \
 planted "room that nobody is told of" \
     '/unsafe fn take_first/,/^    }/ s/locked.refill()/None::<Claimed>/'
 planted "a lock that two have" \
-    's/if word & LOCKED == 0 && self.word.compare_exchange_weak/if self.word.compare_exchange_weak/'
+    's/(word & LOCKED == 0 && locks())/(locks())/'
 
 plant_in umcg umcg/src/tube/slots.rs tubes::
 planted "a place that is read before it is filled" \

@@ -103,11 +103,17 @@ impl Local {
             // SAFETY: the caller is on this server's kernel thread, not preempted, and `f` does not come back here.
             let before = unsafe { self.slot.own(|slot| slot.0.replace((worker, why))) };
             if let Some((before, why)) = before {
-                shared.ready_at(before, why, &self.here);
+                self.schedule(before, why);
             }
         } else {
-            shared.ready_at(worker, why, &self.here);
+            self.schedule(worker, why);
         }
+    }
+
+    /// Not inline: so that whoever fills the slot has no more to do.
+    #[inline(never)]
+    fn schedule(&self, worker: Runnable, why: Why) {
+        self.shared().ready_at(worker, why, &self.here);
     }
 
     /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by the scheduler.

@@ -182,8 +182,7 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     #[inline]
     pub fn acquire_many(&self, wakeups: u32) -> Result<(), Closed> {
-        // Without a deadline there is no other error.
-        if self.take(wakeups) { Ok(()) } else { self.acquire_slow(wakeups, u64::MAX).map_err(|_| Closed) }
+        if self.take_as_guessed(wakeups) { Ok(()) } else { self.acquire_slow(wakeups) }
     }
 
     /// Takes a wakeup if there is one, and nobody else waits for it. Never waits.
@@ -201,7 +200,7 @@ impl Semaphore {
     /// [`TryAcquireError`].
     #[inline]
     pub fn try_acquire_many(&self, wakeups: u32) -> Result<(), TryAcquireError> {
-        if self.take(wakeups) { Ok(()) } else { self.try_acquire_slow(wakeups) }
+        if self.take_as_guessed(wakeups) { Ok(()) } else { self.try_acquire_slow(wakeups) }
     }
 
     /// Like [`Semaphore::acquire`], until `deadline` at most.
@@ -238,7 +237,7 @@ impl Semaphore {
 
     /// [`Semaphore::acquire_many_deadline`] in nanoseconds.
     pub(crate) fn acquire_until(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
-        if self.take(wakeups) { Ok(()) } else { self.acquire_slow(wakeups, deadline) }
+        if self.take_as_guessed(wakeups) || self.take_as_read(wakeups) { Ok(()) } else { self.wait(wakeups, deadline) }
     }
 
     /// Takes a wakeup, and gives it back when the value is dropped.
@@ -293,7 +292,7 @@ impl Semaphore {
                 ONE_AND_WOKEN => give(WOKEN),
                 _ => false,
             };
-        if guessed { Ok(()) } else { self.release_as_read(wakeups) }
+        if guessed { Ok(()) } else { self.release_slow(wakeups) }
     }
 
     /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved can be released and looked at, but not acquired. Does not switch.
@@ -331,43 +330,44 @@ impl Semaphore {
 
     /// False when that could not be done in one step.
     #[inline(always)]
-    fn take(&self, wakeups: u32) -> bool {
+    fn take_as_guessed(&self, wakeups: u32) -> bool {
         // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
         let take = |to| self.word.compare_exchange(to + 1, to, Acquire, Relaxed).is_ok();
-        let guessed = wakeups == 1
+        wakeups == 1
             && match self.guess.load(Relaxed) {
                 ONE => take(0),
                 ONE_AND_TOLD => take(TOLD),
                 ONE_AND_WOKEN => take(WOKEN),
                 _ => false,
-            };
-        guessed || self.take_as_read(wakeups)
+            }
     }
 
     /// Likewise.
     #[inline]
     fn take_as_read(&self, wakeups: u32) -> bool {
         let word = self.word.load(Relaxed);
+        if word & LOCKED != 0 || !self.may_take(word, wakeups) {
+            self.guess_next(NOTHING);
+            return false;
+        }
         self.expect(word.wrapping_sub(1));
         // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
-        self.may_take(word, wakeups)
-            && word & LOCKED == 0
-            && self.word.compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
+        self.word.compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
     }
 
+    /// Likewise.
     #[inline]
-    fn release_as_read(&self, wakeups: u32) -> Result<(), Overflow> {
+    fn release_as_read(&self, wakeups: u32) -> bool {
         let word = self.word.load(Relaxed);
-        self.expect(word);
         // One that was told to try will see what was added.
         let nobody_to_tell = word & (WAITERS | JOINT) == 0 || (self.is_barging && word & (WOKEN | JOINT) == WOKEN);
-        if word & LOCKED == 0 && nobody_to_tell && (word & COUNT) + u64::from(wakeups) <= COUNT {
-            // ORDERING(wakeup.1): as above.
-            if self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
-                return Ok(());
-            }
+        if word & LOCKED != 0 || !nobody_to_tell || (word & COUNT) + u64::from(wakeups) > COUNT {
+            self.guess_next(NOTHING);
+            return false;
         }
-        self.release_slow(wakeups)
+        self.expect(word);
+        // ORDERING(wakeup.1): Release, pairs with wakeup.2.
+        self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok()
     }
 
     /// What to guess when the word is this while the wakeup is taken.
@@ -379,6 +379,12 @@ impl Semaphore {
             WOKEN => ONE_AND_WOKEN,
             _ => NOTHING,
         };
+        self.guess_next(guess);
+    }
+
+    /// Writes only what is new, as others read it.
+    #[inline(always)]
+    fn guess_next(&self, guess: u8) {
         if self.guess.load(Relaxed) != guess {
             self.guess.store(guess, Relaxed);
         }
@@ -402,7 +408,7 @@ impl Semaphore {
             if !self.may_take(word, wakeups) {
                 return Err(TryAcquireError::Empty);
             }
-            if self.take(wakeups) {
+            if self.take_as_read(wakeups) {
                 return Ok(());
             }
             look_again(&mut looks);
@@ -410,10 +416,47 @@ impl Semaphore {
     }
 
     #[inline(never)]
-    fn acquire_slow(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
+    fn acquire_slow(&self, wakeups: u32) -> Result<(), Closed> {
+        // Without a deadline there is no other error.
+        if self.take_as_read(wakeups) { Ok(()) } else { self.wait(wakeups, u64::MAX).map_err(|_| Closed) }
+    }
+
+    #[inline(always)]
+    fn wait(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
+        if self.is_barging {
+            return self.wait_and_try(wakeups, deadline);
+        }
+        match wait::one(self, REASON, deadline, |single, _| self.enter(single, wakeups)) {
+            None => Err(AcquireError::TimedOut),
+            Some(NO_MORE) => Err(AcquireError::Closed),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Takes so many of a strong semaphore's if they are there, or has the caller stand in the queue.
+    #[inline(always)]
+    fn enter(&self, single: &mut Single<'_>, wakeups: u32) -> Option<usize> {
+        let word = self.lock();
+        if word & CLOSED != 0 {
+            self.unlock(word);
+            return Some(NO_MORE);
+        }
+        if self.may_take(word, wakeups) {
+            self.unlock(word - u64::from(wakeups));
+            return Some(SERVED);
+        }
+        // SAFETY: who waits leaves the queue before the place ends.
+        unsafe { self.places.push(single.place(wakeups as usize), false) };
+        self.unlock(word | WAITERS);
+        None
+    }
+
+    /// The same of a barging one, as often as it takes.
+    #[inline(never)]
+    fn wait_and_try(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
         let mut tries = 0;
         loop {
-            let enter = |single: &mut Single<'_>, served: &mut ClaimedList| self.enter(single, wakeups, tries, served);
+            let enter = |single: &mut Single<'_>, served: &mut ClaimedList| self.enter_or_try(single, wakeups, tries, served);
             match wait::one(self, REASON, deadline, enter) {
                 None => return Err(AcquireError::TimedOut),
                 Some(NO_MORE) => return Err(AcquireError::Closed),
@@ -425,7 +468,7 @@ impl Semaphore {
 
     /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in front if it was told to try before.
     #[inline(always)]
-    fn enter(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, served: &mut ClaimedList) -> Option<usize> {
+    fn enter_or_try(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, served: &mut ClaimedList) -> Option<usize> {
         let (mut word, held) = joint::lock_to_give(self);
         if tries > 0 {
             word &= !WOKEN;
@@ -441,7 +484,7 @@ impl Semaphore {
             return Some(SERVED);
         }
         let place = single.place(wakeups as usize | if tries < TRIES { 0 } else { IMPATIENT });
-        // SAFETY: who waits leaves the queue before the place ends.
+        // SAFETY: as in `enter`.
         unsafe { self.places.push(place, tries > 0) };
         self.unlock(word | WAITERS);
         None
@@ -449,6 +492,9 @@ impl Semaphore {
 
     #[inline(never)]
     fn release_slow(&self, wakeups: u32) -> Result<(), Overflow> {
+        if self.release_as_read(wakeups) || (!self.is_barging && self.hand_on(wakeups)) {
+            return Ok(());
+        }
         wait::undisturbed(|served| {
             let (mut word, held) = joint::lock_to_give(self);
             let fits = (word & COUNT) + u64::from(wakeups) <= COUNT;
@@ -458,6 +504,23 @@ impl Semaphore {
             }
             self.unlock(word);
             if fits { Ok(()) } else { Err(Overflow) }
+        })
+    }
+
+    /// Gives the first waiter of a strong semaphore what it wants, if it is just that, and the next one wants something: then there is no other to look at. False if it is not so.
+    #[inline(always)]
+    fn hand_on(&self, wakeups: u32) -> bool {
+        wait::hand_over(|| {
+            let word = self.lock();
+            let wanted = |place: &Place| place.note.get() as u32;
+            let next_waits = |first: &Place| self.places.after(first).is_none_or(|next| wanted(next) != 0);
+            let is_all = |first: &&Place| wanted(first) == wakeups && word & (COUNT | JOINT) == 0 && next_waits(first);
+            let claimed = self.places.first().filter(is_all).and_then(|first| self.places.claim(first));
+            if let Some(claimed) = &claimed {
+                claimed.place().note.set(SERVED);
+            }
+            self.unlock(if self.places.is_empty() { word & !WAITERS } else { word });
+            claimed
         })
     }
 
@@ -487,17 +550,28 @@ impl Semaphore {
     }
 
     /// The word as it was; without LOCKED.
-    #[inline]
+    #[inline(always)]
     fn lock(&self) -> u64 {
+        self.try_lock().unwrap_or_else(|| self.lock_slow())
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> Option<u64> {
+        let word = self.word.load(Relaxed);
+        // ORDERING(sem-lock.1): Acquire, pairs with sem-lock.2: the queue is as the last holder left it.
+        // ORDERING(wakeup.2): likewise, of the wakeups in the word.
+        let locks = || self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok();
+        (word & LOCKED == 0 && locks()).then_some(word)
+    }
+
+    #[cold]
+    fn lock_slow(&self) -> u64 {
         let mut looks = 0;
         loop {
-            let word = self.word.load(Relaxed);
-            // ORDERING(sem-lock.1): Acquire, pairs with sem-lock.2: the queue is as the last holder left it.
-            // ORDERING(wakeup.2): likewise, of the wakeups in the word.
-            if word & LOCKED == 0 && self.word.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
+            look_again(&mut looks);
+            if let Some(word) = self.try_lock() {
                 return word;
             }
-            look_again(&mut looks);
         }
     }
 

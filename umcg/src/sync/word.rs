@@ -80,16 +80,27 @@ impl Word {
     }
 
     /// Takes the lock. The word as it was, without LOCKED.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock(&self) -> u64 {
+        self.try_lock().unwrap_or_else(|| self.lock_slow())
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> Option<u64> {
+        let word = self.load();
+        // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it, and of what the word has.
+        let locks = || self.0.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok();
+        (word & LOCKED == 0 && locks()).then_some(word)
+    }
+
+    #[cold]
+    fn lock_slow(&self) -> u64 {
         let mut looks = 0;
         loop {
-            let word = self.load();
-            // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it, and of what the word has.
-            if word & LOCKED == 0 && self.0.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
+            look_again(&mut looks);
+            if let Some(word) = self.try_lock() {
                 return word;
             }
-            look_again(&mut looks);
         }
     }
 

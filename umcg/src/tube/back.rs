@@ -19,7 +19,8 @@ impl<L: Layout> Core<L> {
         let receiver = if locked.word & RECEIVERS != 0 { locked.claim_receiver() } else { None };
         if let Some(receiver) = receiver {
             // SAFETY: passed on.
-            unsafe { self.hand_over(locked, message, receiver, served) };
+            unsafe { self.hand_over(locked, message, &receiver) };
+            served.push(receiver);
             return Ok(());
         }
         // SAFETY: passed on.

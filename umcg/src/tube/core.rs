@@ -240,17 +240,28 @@ impl<L: Layout> Core<L> {
     }
 
     /// The caller is not preempted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, L> {
+        Locked { core: self, word: self.try_lock().unwrap_or_else(|| self.lock_slow()) }
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> Option<u64> {
+        let word = self.word.load(Relaxed);
+        // ORDERING(tube.1): Acquire, pairs with tube.2: all is as the last holder left it.
+        let locks = || self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok();
+        (word & LOCKED == 0 && locks()).then_some(word)
+    }
+
+    #[cold]
+    fn lock_slow(&self) -> u64 {
         let mut looks = 0;
         loop {
-            let word = self.word.load(Relaxed);
-            // ORDERING(tube.1): Acquire, pairs with tube.2: all is as the last holder left it.
-            if word & LOCKED == 0 && self.word.compare_exchange_weak(word, word | LOCKED, Acquire, Relaxed).is_ok() {
-                return Locked { core: self, word };
-            }
             looks += 1;
             patience::back_off(looks);
+            if let Some(word) = self.try_lock() {
+                return word;
+            }
         }
     }
 
@@ -282,7 +293,8 @@ impl<L: Layout> Core<L> {
         if locked.word & RECEIVERS != 0 {
             if let Some(receiver) = locked.claim_receiver() {
                 // SAFETY: passed on.
-                unsafe { self.hand_over(locked, from, receiver, served) };
+                unsafe { self.hand_over(locked, from, &receiver) };
+                served.push(receiver);
                 return Ok(SERVED);
             }
         }
@@ -299,18 +311,12 @@ impl<L: Layout> Core<L> {
         Ok(SERVED)
     }
 
-    /// The message of the caller goes to a receiver that waits.
+    /// The message of the caller goes to a receiver that waited, and that is to be resumed then.
     ///
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    pub(super) unsafe fn hand_over(
-        &self,
-        mut locked: Locked<'_, L>,
-        from: *const u8,
-        receiver: Claimed,
-        served: &mut ClaimedList,
-    ) {
+    pub(super) unsafe fn hand_over(&self, mut locked: Locked<'_, L>, from: *const u8, receiver: &Claimed) {
         let note = receiver.place().note.get();
         if note == WANTS_SLOT {
             let slot = locked.take_free();
@@ -324,7 +330,6 @@ impl<L: Layout> Core<L> {
             unsafe { self.copy(from, std::ptr::with_exposed_provenance_mut(note)) };
             receiver.place().note.set(SERVED);
         }
-        served.push(receiver);
     }
 
     /// Receives, if nobody has to wait for that: returns what the note of a waiter would be. The lock if it has to wait.

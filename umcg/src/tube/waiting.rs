@@ -55,6 +55,36 @@ impl<L: Layout> Core<L> {
     #[inline(never)]
     pub(crate) unsafe fn send(&self, from: *const u8) -> Result<(), Refused> {
         // Most often a receiver waits: then without the frame that a wait takes.
+        // SAFETY: passed on.
+        if !self.has_none(RECEIVERS) && unsafe { self.send_to_first(from) } {
+            return Ok(());
+        }
+        // SAFETY: passed on.
+        unsafe { self.send_slow(from) }
+    }
+
+    /// Sends to the first receiver that waits. False if there is none.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(always)]
+    unsafe fn send_to_first(&self, from: *const u8) -> bool {
+        wait::hand_over(|| {
+            let mut locked = self.lock();
+            let receiver = if locked.word & CLOSED == 0 { locked.claim_receiver() } else { None };
+            match &receiver {
+                // SAFETY: passed on.
+                Some(receiver) => unsafe { self.hand_over(locked, from, receiver) },
+                None => locked.unlock(),
+            }
+            receiver
+        })
+    }
+
+    /// # Safety
+    /// As [`Layout::copy`].
+    #[inline(never)]
+    unsafe fn send_slow(&self, from: *const u8) -> Result<(), Refused> {
         if !self.has_no_room() {
             // SAFETY: passed on.
             let sent = unsafe { self.try_send(from) };
@@ -297,7 +327,8 @@ unsafe impl<L: Layout> Source for Sending<L> {
         if let Some(receiver) = receiver {
             place.note.set(SERVED);
             // SAFETY: by the contract.
-            unsafe { core.hand_over(locked, from, receiver, served) };
+            unsafe { core.hand_over(locked, from, &receiver) };
+            served.push(receiver);
         } else if !has_room {
             // Those that were there were served elsewhere just now.
             locked.answer(place, TRY);

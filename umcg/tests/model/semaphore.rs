@@ -85,6 +85,21 @@ fn first_come_first_served() {
     check(|| in_order(false));
 }
 
+/// Who is asked to end does, though nobody gives it anything.
+fn asked(is_worker: bool) {
+    let semaphore = of_kind(false);
+    let (task, waiter) = party(is_worker, move || semaphore.acquire_until(1, u64::MAX).is_ok());
+    let end = thread::spawn(move || cancel::ask(task));
+    assert!(!waiter.join().unwrap());
+    end.join().unwrap();
+}
+
+#[test]
+fn a_reason_is_not_missed() {
+    check(|| asked(true));
+    check(|| asked(false));
+}
+
 /// Whose time passes has taken nothing; nor has who is asked to end.
 fn revoked(is_barging: bool, is_worker: bool, by_deadline: bool) {
     let semaphore = of_kind(is_barging);

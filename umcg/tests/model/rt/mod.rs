@@ -33,7 +33,13 @@ pub(crate) mod cancel {
         task.unwinds.store(true, Relaxed);
         let result = catch_unwind(AssertUnwindSafe(f));
         task.unwinds.store(false, Relaxed);
-        result.map_err(|payload| if !payload.is::<Cut>() { resume_unwind(payload) }).ok()
+        result
+            .map_err(|payload| {
+                if !payload.is::<Cut>() {
+                    resume_unwind(payload)
+                }
+            })
+            .ok()
     }
 
     pub(crate) fn is_asked(task: &Task) -> bool {
