@@ -1,12 +1,13 @@
 //! The name of something that parks.
 
+use super::sync::HoldLock;
 use super::task::Task;
-use super::{local, server};
+use super::{fork, local, server};
 use crate::WorkerId;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use umcg_core::raw;
 
 /// A worker or a thread, as somebody who may unpark it. A plain copyable word: it may outlive what it names, and then wakes, without a reason, whoever
@@ -86,13 +87,25 @@ impl std::fmt::Debug for Handle {
 }
 
 /// Descriptors of threads that have ended.
-static SPARE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
+static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
+
+pub(super) fn before_fork() {
+    SPARE.take();
+}
+
+/// # Safety
+/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
+pub(super) unsafe fn forked() {
+    // SAFETY: passed on.
+    drop(unsafe { SPARE.adopt() });
+}
 
 /// The calling thread's descriptor. Not inlined: in a worker that moves the compiler must not keep the address of a thread-local.
 #[inline(never)]
 pub(super) fn of_thread() -> &'static Task {
     OF_THREAD.get().unwrap_or_else(|| {
-        let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        fork::install();
+        let spare = SPARE.lock().pop();
         let task = spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())));
         OF_THREAD.set(Some(task));
         if END.try_with(|_| {}).is_err() {
@@ -122,7 +135,7 @@ impl Drop for End {
 fn end(task: &'static Task) {
     local::clear(task);
     OF_THREAD.set(None);
-    SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
+    SPARE.lock().push(task);
 }
 
 /// For a part that was made by destructors of thread-locals, after that: it ends with the values of `pthread_setspecific`, and as often as there is one. If the system has no key left it stays, for good.

@@ -24,6 +24,7 @@ mod dump;
 mod ending;
 #[doc(hidden)]
 pub mod foreign;
+mod fork;
 mod future;
 mod global;
 mod handle;

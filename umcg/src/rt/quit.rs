@@ -2,23 +2,36 @@
 //!
 //! The handler only writes to a descriptor; a thread of its own reads it and does the rest, so it works however busy the servers are.
 
-use super::dump;
 use super::runtime::Shared;
+use super::sync::HoldLock;
+use super::{dump, fork};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering::*};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// All runtimes of the process.
-static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static RUNTIMES: HoldLock<Vec<Weak<Shared>>> = HoldLock::new(Vec::new());
+
+pub(super) fn before_fork() {
+    RUNTIMES.take();
+}
+
+/// # Safety
+/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
+pub(super) unsafe fn forked() {
+    // SAFETY: passed on.
+    drop(unsafe { RUNTIMES.adopt() });
+}
 
 /// Where the handler writes.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 /// A runtime begins.
 pub(crate) fn note(runtime: &Arc<Shared>) {
-    let mut runtimes = RUNTIMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    fork::install();
+    let mut runtimes = RUNTIMES.lock();
     runtimes.retain(|runtime| runtime.strong_count() > 0);
     runtimes.push(Arc::downgrade(runtime));
 }
@@ -71,7 +84,6 @@ fn print_dumps(wake: &OwnedFd) {
 
 /// The dumps of all runtimes, one after the other.
 pub fn dump_all() -> String {
-    let runtimes: Vec<_> =
-        RUNTIMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).iter().filter_map(Weak::upgrade).collect();
+    let runtimes: Vec<_> = RUNTIMES.lock().iter().filter_map(Weak::upgrade).collect();
     runtimes.iter().filter(|runtime| !runtime.is_over()).map(|runtime| dump::dump(runtime) + "\n").collect()
 }

@@ -1,6 +1,6 @@
 //! Children by `fork` of a process of its own, while other threads arm timers and make mutexes.
 
-use crate::support::forks::fork;
+use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{HOUR, child_succeeds, is_child};
 use crate::{LATE, TAKEN, poll};
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -36,7 +36,7 @@ fn timers_and_owners_of_a_child() {
                 while !stop.load(Relaxed) {
                     timer.set(Instant::now() + Duration::from_micros(5), Some(Duration::from_micros(5))).unwrap();
                     // A number for each of many owners.
-                    std::thread::spawn(|| drop(Mutex::new(true))).join().unwrap();
+                    in_plain_thread(|| drop(Mutex::new(true)));
                 }
             });
         }

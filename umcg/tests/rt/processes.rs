@@ -1,6 +1,6 @@
 //! What concerns the whole process, each in one of its own where that matters.
 
-use crate::support::forks::fork;
+use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{
     HOUR, Kind, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads, with,
 };
@@ -30,6 +30,42 @@ fn fork_in_a_thread() {
         }
         over.store(true, Relaxed);
         worker.join().unwrap();
+    });
+}
+
+/// What threads keep for each other is in order in a child, whatever they were doing.
+#[test]
+fn threads_of_a_child() {
+    const TEST: &str = "processes::threads_of_a_child";
+    if !is_child(TEST) {
+        return child_succeeds(TEST);
+    }
+    // Forks are known about from then on.
+    umcg::Handle::current();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    in_plain_thread(|| _ = umcg::Handle::current());
+                }
+            });
+        }
+        let children = scope.spawn(|| {
+            for _ in 0..1000 {
+                let child = fork(|| {
+                    // SAFETY: it says when SIGALRM ends a child that waits for ever.
+                    unsafe { libc::alarm(20) };
+                    let own = umcg::Handle::current();
+                    let other = std::thread::spawn(umcg::Handle::current).join().unwrap();
+                    i32::from(other == own)
+                });
+                child.ends_well();
+            }
+        });
+        let ended = children.join();
+        over.store(true, Relaxed);
+        ended.unwrap();
     });
 }
 

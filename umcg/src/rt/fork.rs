@@ -1,0 +1,27 @@
+//! Fork: the locks of what all runtimes and threads of a process share are held around it, so that the child finds them free, and what they guard in order.
+
+use super::{handle, quit};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+/// Makes forks known to this module. Without memory for that a child has to do as well as it can.
+pub(super) fn install() {
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    // Nobody waits for who does it, whom a child may not have.
+    if !INSTALLED.swap(true, Relaxed) {
+        // SAFETY: the handlers are functions of ours that may run in any thread.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(forked), Some(forked)) };
+    }
+}
+
+// The two locks never nest.
+unsafe extern "C" fn prepare() {
+    handle::before_fork();
+    quit::before_fork();
+}
+
+unsafe extern "C" fn forked() {
+    // SAFETY: `prepare` ran in this thread, or in that of which it is a copy.
+    unsafe { quit::forked() };
+    // SAFETY: likewise.
+    unsafe { handle::forked() };
+}
