@@ -3,10 +3,10 @@
 # which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it. Likewise those under loom
 # (umcg/tests/loom), for which the bugs are memory orderings that are too weak.
 #
-#   ci/models.sh [RUNS]      schedules a test and a scheduler; 3000 where not given
+#   ci/models.sh [RUNS]      schedules a test and a scheduler; 1500 where not given
 set -eu
 cd "$(dirname "$0")/.."
-runs=${1:-3000}
+runs=${1:-1500}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 copy=$base/model-mutants
 log=$base/model-mutants.log

@@ -56,7 +56,7 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireErr
     let start = engine::rotation(len);
     let mut error = TryAcquireError::Empty;
     for index in (start..len).chain(0..start) {
-        match semaphores[index].try_acquire() {
+        match semaphores[index].try_among_others() {
             Ok(()) => return Ok(index),
             Err(TryAcquireError::Closed) => error = TryAcquireError::Closed,
             Err(TryAcquireError::Empty) => {}

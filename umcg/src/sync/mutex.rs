@@ -353,7 +353,7 @@ unsafe impl Queued for RawMutex {
 // SAFETY: as above.
 unsafe impl Source for RawMutex {
     fn serve_now(&self, _: usize) -> Option<usize> {
-        self.try_lock().then_some(SERVED)
+        (!self.is_locked() && self.try_lock()).then_some(SERVED)
     }
 
     /// Who waits for other things too is handed the mutex, and does not try.

@@ -203,6 +203,13 @@ impl Semaphore {
         if self.take_as_guessed(wakeups) { Ok(()) } else { self.try_acquire_slow(wakeups) }
     }
 
+    /// [`Semaphore::try_acquire`] for who looks at many: it writes nothing to one that has nothing.
+    #[inline(always)]
+    pub(super) fn try_among_others(&self) -> Result<(), TryAcquireError> {
+        let has_nothing = self.word.load(Relaxed) & (COUNT | CLOSED) == 0;
+        if has_nothing { Err(TryAcquireError::Empty) } else { self.try_acquire() }
+    }
+
     /// Like [`Semaphore::acquire`], until `deadline` at most.
     ///
     /// # Errors
@@ -604,7 +611,7 @@ unsafe impl Queued for Semaphore {
 // SAFETY: as above.
 unsafe impl Source for Semaphore {
     fn serve_now(&self, _: usize) -> Option<usize> {
-        match self.try_acquire() {
+        match self.try_among_others() {
             Ok(()) => Some(SERVED),
             Err(TryAcquireError::Closed) => Some(NO_MORE),
             Err(TryAcquireError::Empty) => None,
