@@ -236,6 +236,13 @@ static void together(function *fn)
     umcg_blocking_end();
 }
 
+/* Whoever polls lets the others have the processor, as there are more kernel threads than processors. */
+static void late(void)
+{
+    CHECK("late", check_errno() == ETIMEDOUT);
+    sched_yield();
+}
+
 static void *adds(void *arg)
 {
     umcg_mutex_t *m = all.kind ? &fair : &mutex;
@@ -246,7 +253,7 @@ static void *adds(void *arg)
             CHECK("lock", umcg_mutex_lock(m) == 0);
         else if (i % 4 == 1)
             while (umcg_mutex_lock_until(m, in_ms(i % 3)) != 0)
-                CHECK("late", check_errno() == ETIMEDOUT);
+                late();
         else if (i % 4 == 2)
             CHECK("select", umcg_select(&op, 1, 0, UMCG_NO_TIMEOUT) == 0);
         else
@@ -275,7 +282,7 @@ static void *reads_and_writes(void *arg)
             CHECK("lock", (writes ? umcg_rwlock_wrlock(&rwlock) : umcg_rwlock_rdlock(&rwlock)) == 0);
         else
             while ((writes ? umcg_rwlock_wrlock_until : umcg_rwlock_rdlock_until)(&rwlock, in_ms(i % 3)) != 0)
-                CHECK("late", check_errno() == ETIMEDOUT);
+                late();
         if (writes) {
             CHECK("alone", __atomic_load_n(&all.readers, __ATOMIC_RELAXED) == 0 && all.writers++ == 0);
             all.sum++;
