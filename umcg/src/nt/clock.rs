@@ -45,7 +45,8 @@ impl Alarm {
     }
 
     pub(super) fn due(&self) -> u64 {
-        self.due.load(Relaxed)
+        // ORDERING(due.2): Acquire, pairs with due.1.
+        self.due.load(Acquire)
     }
 
     fn entry(&self) -> NonNull<Entry<usize>> {
@@ -75,26 +76,33 @@ impl Clock {
     unsafe fn arm(&mut self, timer: &Object, due: u64) {
         // SAFETY: passed on.
         unsafe { self.wheel().insert(timer.alarm.entry(), due) };
-        timer.alarm.due.store(due, Relaxed);
+        // ORDERING(due.1): Release, pairs with due.2.
+        timer.alarm.due.store(due, Release);
     }
 
     fn disarm(&mut self, timer: &Object) -> bool {
         timer.alarm.due.store(u64::MAX, Relaxed);
+        self.take_out(timer)
+    }
+
+    /// False if it is not armed.
+    fn take_out(&mut self, timer: &Object) -> bool {
         // SAFETY: alive, and only ever in this wheel.
         unsafe { self.wheel().remove(timer.alarm.entry()) }
     }
 
     /// Sets a timer whose time has come, and which is not armed; and arms it for the next time, if it has a period: that is the first that is not over yet.
     fn fire(&mut self, timer: &Object, due: u64, now: u64, served: &mut ClaimedList) {
+        timer.set_within(served);
         let period = timer.alarm.period.get();
         match (now - due).checked_div(period) {
-            None => timer.alarm.due.store(u64::MAX, Relaxed),
+            // ORDERING(due.1): Release, pairs with due.2: who finds it not due any more finds it set, and does not wait for this thread.
+            None => timer.alarm.due.store(u64::MAX, Release),
             Some(over) => {
                 // SAFETY: not armed, and there as long as a handle is (C2).
                 unsafe { self.arm(timer, due.saturating_add(period.saturating_mul(over + 1))) };
             }
         }
-        timer.set_within(served);
     }
 
     /// Sets some of those that are due. When the next is.
@@ -165,7 +173,7 @@ fn catch_up_slow(timer: &Object) {
     wait::undisturbed(|served| {
         let mut clock = CLOCK.lock();
         let due = timer.alarm.due();
-        if due <= now && clock.disarm(timer) {
+        if due <= now && clock.take_out(timer) {
             clock.fire(timer, due, now, served);
         }
     });
