@@ -164,6 +164,28 @@ planted "a thread whose deadline leaves it asleep to others" \
 planted "an unpark that is remembered twice" \
     's/        task.state.swap(EMPTY, Acquire);\n        return;/        return;/; /^fn park_worker/,/^}/ s/task.state.swap(EMPTY, Acquire);//'
 
+plant_in umcg umcg/src/rt/rank.rs rank::
+planted "a server that was called, and does not look who waits still" \
+    's/if !called || !look_who_waits/if true || !look_who_waits/'
+planted "a server that does not look at those that only it may run" \
+    's/for only in \[Some(here.index()), None\]/for only in [None]/'
+planted "a server that looks at those that only it may run" \
+    's/for only in \[Some(here.index()), None\]/for only in [Some(here.index())]/'
+planted "a server that does not choose again" \
+    's/true => again = true,/true => {}/'
+planted "a server that counts as running whoever has left" \
+    '/fn leave/,/^    }/ s/self.runs.store(NOBODY, Relaxed);//'
+planted "a server that forgets with its rest that it was called" \
+    '/fn rest/,/^    }/ s/fetch_max(ANYBODY, Relaxed)/store(NOBODY, Relaxed)/'
+planted "a server that takes the calls before it says whom it runs" \
+    '/fn begin/,/^    }/ { s/self.runs.store(rank, Relaxed);/let called = self.called.swap(NOBODY, AcqRel) != NOBODY; self.runs.store(rank, Relaxed); called/; s/^        self.called.swap.*$// }'
+planted "a caller whose server has chosen somebody as urgent meanwhile" \
+    's/        if runs > rank {/        if true {/'
+planted "a worker that is not preempted" \
+    's/            preempt(server);/            let _ = \&mut preempt;/'
+planted "a preemption that is not repeated" \
+    '/fn is_overdue/,/^    }/ s/runs > self.called.load(Relaxed)/false/'
+
 plant_in umcg umcg/src/rt/idle.rs idle::
 planted "a server that does not look again before it sleeps" \
     's/if !has_work(local) {/if true {/'
@@ -443,6 +465,18 @@ planted "an unlock that does not release" \
     's/compare_exchange(from, to, Release/compare_exchange(from, to, Relaxed/'
 planted "a look at an event that does not acquire" \
     's/self.0.load(Acquire)/self.0.load(Relaxed)/'
+
+plant_in loom umcg/src/rt/rank.rs rank::
+planted "a server that leaves without a fence" \
+    '/fn leave/,/^    }/ s/fence(SeqCst);//'
+planted "a caller without a fence" \
+    '/^pub(crate) fn call/,/^}/ s/fence(SeqCst);//'
+planted "a caller that does not see whom the server runs by now" \
+    's/fetch_min(rank, Acquire)/fetch_min(rank, Relaxed)/'
+planted "a server that does not see for whom it was called" \
+    's/self.called.swap(NOBODY, AcqRel)/self.called.swap(NOBODY, Release)/'
+planted "a server that does not say whom it runs to who calls later" \
+    's/self.called.swap(NOBODY, AcqRel)/self.called.swap(NOBODY, Acquire)/'
 
 plant_in loom umcg/src/rt/park.rs park::
 planted "an unpark that says nothing of what was before" \

@@ -105,10 +105,10 @@ impl Sleepers {
         let _ = wake(|how| how == ON_FUTEX) || wake(|how| how != AWAKE);
     }
 
-    /// Wakes this one. False if it does not sleep.
+    /// Wakes this one, if it sleeps.
     #[cold]
-    pub(crate) fn wake(&self, shared: &Shared, index: usize) -> bool {
-        self.rouse(shared, index)
+    pub(crate) fn wake(&self, shared: &Shared, index: usize) {
+        self.rouse(shared, index);
     }
 
     /// Sees to it that one of those that sleep does so in the driver.

@@ -36,6 +36,7 @@ mod on_thread;
 pub(crate) mod park;
 mod per_server;
 mod quit;
+mod rank;
 mod runnable;
 mod runtime;
 pub mod scheduler;

@@ -2,6 +2,7 @@
 
 use super::here::Here;
 use super::idle::Sleepers;
+use super::rank::{self, Post, Ranked};
 use super::runnable::Runnable;
 use super::scheduler::{Chosen, Wake, Why};
 use super::server::{self, Local};
@@ -91,7 +92,7 @@ const STOPPING: u32 = 2;
 /// All of a runtime.
 pub(crate) struct Shared {
     pub(crate) scheduler: Chosen,
-    /// The scheduler ranks workers.
+    /// The scheduler ranks workers, and the urgent ones preempt others.
     pub(crate) ranked: bool,
     /// Some worker stays on a kernel thread of its own: then none switches to another without the server between.
     pub(crate) has_staying: AtomicBool,
@@ -107,7 +108,6 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     /// Of no other runtime of the process, as long as there are fewer than 2^32.
     pub(crate) number: u32,
-    pub(crate) preempts: bool,
     /// Workers that were made by others than servers.
     pub(crate) spawned_outside: AtomicU64,
     /// Workers that ended as threads.
@@ -145,7 +145,7 @@ impl Shared {
         scheduler.start(servers);
         let ranked = scheduler.is_ranked();
         Shared {
-            ranked,
+            ranked: ranked && preemption.is_some(),
             has_slots: scheduler.has_slots() && !ranked,
             has_staying: AtomicBool::new(false),
             scheduler,
@@ -157,7 +157,6 @@ impl Shared {
             class,
             name,
             number: NUMBER.fetch_add(1, Relaxed),
-            preempts: preemption.is_some(),
             spawned_outside: AtomicU64::new(0),
             ended_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
@@ -231,7 +230,7 @@ impl Shared {
         fn wake(shared: usize) {
             // SAFETY: `hook` passed a runtime, which outlives its workers.
             let shared = unsafe { &*(shared as *const Shared) };
-            shared.wake_from_outside(Wake::One, u64::MAX);
+            shared.wake_from_outside(Wake::One);
         }
         // SAFETY: waking touches atomics and makes a system call; there are no workers yet.
         unsafe { self.group.set_hook(wake, Arc::as_ptr(self).addr()) };
@@ -272,20 +271,11 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn ready_at(&self, worker: Runnable, why: Why, here: &Here) {
         if self.ranked {
-            return self.ready_ranked(worker, why, here);
+            return self.ready_ranked(worker, why, Some(here));
         }
         match self.scheduler.ready(worker, why, Some(here)) {
             Wake::Nobody => {}
-            wake => self.wake(wake, 0),
-        }
-    }
-
-    #[cold]
-    fn ready_ranked(&self, worker: Runnable, why: Why, here: &Here) {
-        let rank = self.scheduler.rank(&worker);
-        let wake = self.scheduler.ready(worker, why, Some(here));
-        if wake != Wake::Nobody {
-            self.wake(wake, rank);
+            wake => self.wake(wake),
         }
     }
 
@@ -294,73 +284,97 @@ impl Shared {
     fn ready_outside(&self, worker: Runnable, why: Why) {
         // Once the scheduler has the worker it may run and end, and the runtime with it.
         let _visit = self.group.visit();
-        let rank = if self.ranked { self.scheduler.rank(&worker) } else { 0 };
+        if self.ranked {
+            return self.ready_ranked(worker, why, None);
+        }
         let wake = self.scheduler.ready(worker, why, None);
-        self.wake_from_outside(wake, rank);
+        self.wake_from_outside(wake);
+    }
+
+    /// Either of them, where the urgent preempt the less urgent.
+    #[cold]
+    #[inline(never)]
+    fn ready_ranked(&self, worker: Runnable, why: Why, here: Option<&Here>) {
+        let rank = self.scheduler.rank(&worker);
+        let only = match self.scheduler.ready(worker, why, here) {
+            Wake::Nobody => return,
+            wake => {
+                self.wake_from_outside(wake);
+                if let Wake::Server(index) = wake { Some(index) } else { None }
+            }
+        };
+        rank::call(self, only, rank, |server| match here {
+            // It cannot be in the library: so that is left to the watch.
+            Some(here) if here.index() == server => self.watch.look_now(&self.driver),
+            _ => self.preempt(server),
+        });
     }
 
     /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs no better one when it goes to sleep.
-    fn wake_from_outside(&self, wake: Wake, rank: u64) {
+    fn wake_from_outside(&self, wake: Wake) {
         // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the worker, or we find the sleeper.
         fence(SeqCst);
-        self.wake(wake, rank);
+        self.wake(wake);
     }
 
     /// Wakes who should look at what is ready now.
     #[inline(always)]
-    fn wake(&self, wake: Wake, rank: u64) {
+    fn wake(&self, wake: Wake) {
         asymmetric::light();
         if self.sleepers.asleep() > 0 {
-            self.wake_sleeper(wake, rank);
-        } else if self.ranked && self.preempts {
-            self.preempt(wake, rank);
+            self.wake_sleeper(wake);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wake_sleeper(&self, wake: Wake, rank: u64) {
+    fn wake_sleeper(&self, wake: Wake) {
         match wake {
             // One that is bound to a server is of no use to who searches elsewhere.
-            Wake::Server(index) => {
-                if !self.sleepers.wake(self, index) && self.ranked && self.preempts {
-                    self.preempt(wake, rank);
-                }
-            }
+            Wake::Server(index) => self.sleepers.wake(self, index),
             Wake::One if !self.sleepers.nobody_is_needed() => self.sleepers.wake_one(self),
             Wake::One | Wake::Nobody => {}
         }
     }
 
-    /// Takes the least urgent of the workers that run, of those on one server if the urgent one is for that, off its server; if one of this rank is
-    /// more urgent. A server that was asked already counts as what it was asked for: so several urgent workers take the places of several.
-    #[cold]
-    fn preempt(&self, wake: Wake, rank: u64) {
-        let seats = match wake {
-            Wake::Server(index) => &self.seats[index..=index],
-            Wake::One | Wake::Nobody => &self.seats[..],
-        };
-        let running = seats.iter().filter_map(|seat| seat.local().zip(seat.server()));
-        let least = running.max_by_key(|(local, _)| local.urgency());
-        if let Some((local, server)) = least.filter(|(local, _)| local.urgency() > rank && local.runs_less_urgent(rank)) {
-            local.ask(rank);
-            server.preempt();
-        }
-    }
-
     /// Preempts once more whoever was to be preempted and was not: the server may not have been preemptible just then. True when there is one.
     pub(crate) fn preempt_again(&self) -> bool {
-        let again = |(local, server): (&Local, raw::Server)| {
-            let Some(rank) = local.asked() else { return false };
-            if local.runs_less_urgent(rank) {
-                server.preempt();
-            } else {
-                // It has chosen somebody as urgent, perhaps not knowing of the one that it was asked for: then that one still waits.
-                self.preempt(Wake::One, local.take_request());
-            }
-            true
-        };
-        self.seats.iter().filter_map(|seat| seat.local().zip(seat.server())).filter(|running| again(*running)).count() > 0
+        let overdue = |server: &usize| self.post(*server).is_some_and(Post::is_overdue);
+        (0..self.servers()).filter(overdue).map(|server| self.preempt(server)).count() > 0
+    }
+}
+
+impl Ranked for Shared {
+    type Worker = Runnable;
+
+    fn servers(&self) -> usize {
+        self.seats.len()
+    }
+
+    fn post(&self, server: usize) -> Option<&Post> {
+        Some(&self.seats[server].local()?.post)
+    }
+
+    fn rank(&self, worker: &Runnable) -> u64 {
+        self.scheduler.rank(worker)
+    }
+
+    fn next(&self, here: &Here) -> Option<Runnable> {
+        self.scheduler.next(here)
+    }
+
+    fn most_urgent(&self, only: Option<usize>) -> u64 {
+        self.scheduler.most_urgent(only)
+    }
+
+    fn put_back(&self, worker: Runnable, here: &Here) {
+        self.ready_ranked(worker, Why::Preempted, Some(here));
+    }
+
+    fn preempt(&self, server: usize) {
+        if let Some(server) = self.seats[server].server() {
+            server.preempt();
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 use super::here::Here;
 use super::per_server::{Biased, Load};
+use super::rank::{self, Post};
 use super::runnable::Runnable;
 use super::runtime::Shared;
 use super::scheduler::Why;
@@ -72,10 +73,8 @@ pub struct Local {
     looks: AtomicU64,
     /// How often it looks for work before it sleeps: as far as that has been of use.
     pub(crate) patience: Cell<u32>,
-    /// What the scheduler says of the worker that runs here; `u64::MAX` for none. Read by who looks whom to preempt.
-    rank: AtomicU64,
-    /// The rank for which that worker is to be preempted, since this server last asked the scheduler; `u64::MAX` for none. Written by others.
-    asked: AtomicU64,
+    /// Whom it runs, where the urgent preempt the less urgent.
+    pub(crate) post: Post,
     stopped: AtomicBool,
 }
 
@@ -135,16 +134,11 @@ impl Local {
         self.take_slot().map(|(worker, _)| worker)
     }
 
-    /// Whom to run next where workers have ranks, and so there is no slot.
+    /// Whom to run next where the urgent preempt the less urgent, and there is no slot.
     #[cold]
     #[inline(never)]
     fn pick_ranked(&self) -> Option<Runnable> {
-        let scheduler = &self.shared().scheduler;
-        // First: for whom it is asked from here on, the scheduler may not have known.
-        self.asked.store(u64::MAX, Relaxed);
-        let next = scheduler.next(&self.here);
-        self.rank.store(next.as_ref().map_or(u64::MAX, |worker| scheduler.rank(worker)), Relaxed);
-        next
+        rank::choose(self.shared(), &self.here, &self.post)
     }
 
     #[inline(always)]
@@ -377,8 +371,7 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         ended: AtomicU64::new(0),
         looks: AtomicU64::new(0),
         patience: Cell::new(0),
-        rank: AtomicU64::new(u64::MAX),
-        asked: AtomicU64::new(u64::MAX),
+        post: Post::new(),
         stopped: AtomicBool::new(false),
     });
     let local = shared.seats[index].enter(local, server);
@@ -436,32 +429,6 @@ impl Local {
         self.pick()
     }
 
-    /// The rank of who runs here, or will once who does is preempted.
-    pub(crate) fn urgency(&self) -> u64 {
-        self.rank.load(Relaxed).min(self.asked.load(Relaxed))
-    }
-
-    /// Whether somebody runs here who is less urgent than one of this rank.
-    pub(crate) fn runs_less_urgent(&self, rank: u64) -> bool {
-        let running = self.rank.load(Relaxed);
-        running > rank && running != u64::MAX
-    }
-
-    /// Asks for preemption, for a worker of this rank. Who does it then preempts the server.
-    pub(crate) fn ask(&self, rank: u64) {
-        self.asked.fetch_min(rank, Relaxed);
-    }
-
-    /// For what rank preemption was asked for, and has not happened; none if it was not.
-    pub(crate) fn asked(&self) -> Option<u64> {
-        Some(self.asked.load(Relaxed)).filter(|rank| *rank != u64::MAX)
-    }
-
-    /// Takes that back; `u64::MAX` where it has happened since.
-    pub(crate) fn take_request(&self) -> u64 {
-        self.asked.swap(u64::MAX, Relaxed)
-    }
-
     /// Whom to run next.
     #[inline(always)]
     pub(crate) fn next(&self, server: raw::Server) -> Option<Runnable> {
@@ -489,7 +456,11 @@ impl Local {
     pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
         let worker = worker.into_task().worker();
         // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
-        match unsafe { server.run(worker) } {
+        let left = unsafe { server.run(worker) };
+        if self.shared().ranked {
+            self.post.leave();
+        }
+        match left {
             Event::Ready(Kind::Wait, left) => {
                 let step = self.step.replace(yielded);
                 // SAFETY: the event gave the right to run it.

@@ -2,8 +2,8 @@
 //!
 //! A server looks at timers and I/O between two workers. While one computes without end nobody does, unless another server is idle; and what was put into
 //! its slot waits. So the watch looks every [`TICK`] at how often each server has looked around. For one that has not since the last time
-//! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself; and
-//! asks once more for a preemption that could not be.
+//! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
+//! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
 //!
 //! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
 //! what either says and what it sees of the other stand `light` and `heavy`.
@@ -11,6 +11,7 @@
 use super::runtime::{Seat, Shared, ready};
 use super::scheduler::Why;
 use super::time;
+use crate::io::driver::Driver;
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -31,6 +32,8 @@ const AWAKE: u32 = 0;
 /// It sleeps until it is roused.
 const ASLEEP: u32 = 1;
 const OVER: u32 = 2;
+/// It is to look at once.
+const HURRIED: u32 = 3;
 
 pub(crate) struct Watch {
     word: AtomicU32,
@@ -66,6 +69,23 @@ impl Watch {
         if self.word.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed).is_ok() {
             let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
         }
+    }
+
+    /// Has it look at once: a worker is to be preempted by itself, which it cannot do within the library.
+    #[cold]
+    pub(crate) fn look_now(&self, driver: &Driver) {
+        // ORDERING(hurried.1): Release, pairs with hurried.2: it sees who is to be preempted.
+        let _ = self.word.fetch_update(Release, Relaxed, |word| (word != OVER).then_some(HURRIED));
+        let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+        if driver.has_sources() {
+            driver.wake(); // it may be standing in
+        }
+    }
+
+    /// It begins to look: who hurries it from now on has it look again.
+    fn begin(&self) {
+        // ORDERING(hurried.2): Acquire, pairs with hurried.1.
+        let _ = self.word.compare_exchange(HURRIED, AWAKE, Acquire, Relaxed);
     }
 
     pub(crate) fn end(&self) {
@@ -104,6 +124,7 @@ pub(crate) fn main(shared: &Shared) {
     let mut seen = vec![0; shared.seats.len()];
     let mut quiet = 0;
     while !shared.watch.is_over() {
+        shared.watch.begin();
         quiet = if shared.seats.iter().all(Seat::is_asleep) { quiet + 1 } else { 0 };
         if quiet >= PATIENCE {
             shared.watch.sleep_with(&shared.seats);
@@ -119,7 +140,7 @@ pub(crate) fn main(shared: &Shared) {
             shared.watch.tick()
         };
         let all_busy = shared.sleepers.asleep() == 0;
-        if all_busy && shared.driver.has_sources() && (stuck || (shared.ranked && shared.preempts)) {
+        if all_busy && shared.driver.has_sources() && (stuck || shared.ranked) {
             if !stand_in(shared, tick) {
                 shared.watch.sleep(tick);
             }

@@ -34,6 +34,7 @@ pub use real::*;
 mod futexes;
 mod locks;
 mod park;
+mod rank;
 mod rt;
 mod semaphore;
 #[path = "set.rs"]

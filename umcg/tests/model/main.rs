@@ -100,6 +100,8 @@ mod park;
 #[cfg(shuttle)]
 mod per_server;
 #[cfg(shuttle)]
+mod rank;
+#[cfg(shuttle)]
 #[allow(
     missing_docs,
     dead_code,

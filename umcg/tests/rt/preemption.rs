@@ -212,13 +212,25 @@ fn the_urgent_preempt_where_they_are_bound() {
 /// Several at once take the places of as many.
 #[test]
 fn each_of_the_urgent_preempts_another() {
+    urgent_beside("several ranks", &[10, 20]);
+}
+
+/// Or run on servers that have nothing to do.
+#[test]
+fn the_urgent_run_beside_idle_servers() {
+    urgent_beside("ranks and rest", &[10]);
+    urgent_beside("ranks and rest", &[]);
+}
+
+/// Two urgent workers become ready at once where these run on two servers.
+fn urgent_beside(name: &'static str, low: &[u8]) {
     let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
-    with("several ranks", 2, builder, |runtime| {
+    with(name, 2, builder, |runtime| {
         let over = flag();
         let begun = counter();
-        let busy = |priority| {
+        let busy = |priority: &u8| {
             let (over, begun) = (over.clone(), begun.clone());
-            let busy = runtime.build(&Builder::new().priority(priority), move || {
+            let busy = runtime.build(&Builder::new().priority(*priority), move || {
                 begun.fetch_add(1, Relaxed);
                 while !over.load(Relaxed) {
                     std::hint::spin_loop();
@@ -226,14 +238,36 @@ fn each_of_the_urgent_preempts_another() {
             });
             busy.unwrap()
         };
-        for round in 0..10 {
-            let low = [10, 20].map(busy);
-            eventually("they begin", || begun.load(Relaxed) == 4 * round + 2);
-            let urgent = [200, 201].map(busy);
-            eventually("the urgent ones begin", || begun.load(Relaxed) == 4 * round + 4);
+        for _ in 0..10 {
+            begun.store(0, Relaxed);
+            let low: Vec<_> = low.iter().map(busy).collect();
+            eventually("they begin", || begun.load(Relaxed) == low.len());
+            let urgent = [200, 201].each_ref().map(busy);
+            eventually("the urgent ones begin", || begun.load(Relaxed) == low.len() + 2);
             over.store(true, Relaxed);
             low.into_iter().chain(urgent).for_each(|worker| worker.join().unwrap());
             over.store(false, Relaxed);
+        }
+    });
+}
+
+/// Who makes a more urgent one gives it its own place, though nobody else could take it off.
+#[test]
+fn who_is_less_urgent_gives_way_to_whom_it_makes() {
+    let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
+    with("own ranks", 1, builder, |runtime| {
+        for _ in 0..20 {
+            let low = Builder::new().priority(10);
+            let low = runtime.build(&low, || {
+                let over = flag();
+                let done = over.clone();
+                let urgent = Builder::new().priority(200).spawn(move || done.store(true, Relaxed)).unwrap();
+                while !over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+                urgent.join().unwrap();
+            });
+            low.unwrap().join().unwrap();
         }
     });
 }

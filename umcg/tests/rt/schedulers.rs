@@ -36,6 +36,21 @@ fn priority() {
     }
 }
 
+/// Also among those that are bound to the server, and between these and the others; of equals those come first.
+#[test]
+fn priority_of_bound_ones() {
+    const PRIORITIES: [(u8, bool); 8] =
+        [(3, true), (200, false), (128, true), (255, false), (128, false), (7, true), (64, false), (200, true)];
+    with("bound priority", 1, Runtime::builder().scheduler(Priority::new()), |runtime| {
+        let order = order(Kind::Full, runtime, |n| {
+            let (priority, is_bound) = *PRIORITIES.get(n)?;
+            let builder = Builder::new().priority(priority);
+            Some(if is_bound { builder.server(0) } else { builder })
+        });
+        assert_eq!(order, [3, 7, 1, 2, 4, 6, 5, 0]);
+    });
+}
+
 /// The less urgent does not run while the more urgent one only yields.
 #[test]
 fn priority_is_strict() {

@@ -2,7 +2,9 @@
 //!
 //! Servers run whatever a queue or chance names, so that many switches are refused, and of those that name a runnable worker one succeeds.
 
-use crate::harness::{Dump, Noise, Rng, SIGNALS, Signals, Watchdog, is_signal_blocked, kernel_tid, progress, rounds, spin, turn};
+use crate::harness::{
+    Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, is_signal_blocked, kernel_tid, progress, rounds, spin, turn,
+};
 use rustix::io::Errno;
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -104,7 +106,7 @@ impl Shape {
     fn new(rng: &mut Rng) -> Shape {
         let workers = rng.pick(&[1, 2, 3, 10, 30, 100, 300, 1000]);
         let threads = rng.below(workers + 1).min(100);
-        let preempted = SIGNALS && rng.one_in(2);
+        let preempted = PREEMPTION && rng.one_in(2);
         Shape {
             servers: rng.pick(&[1, 2, 4]),
             light: (workers - threads) as usize,

@@ -61,6 +61,10 @@ pub(crate) trait Dump: Send + Sync {
 /// job goes without signals.
 pub(crate) const SIGNALS: bool = !cfg!(umcg_tsan);
 
+/// A worker that is preempted within an allocation keeps the allocator's lock from the others of its server. The C library's allocator is known to the library;
+/// AddressSanitizer's is a part of the program.
+pub(crate) const PREEMPTION: bool = SIGNALS && !cfg!(umcg_asan);
+
 /// How a round is disturbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noise {

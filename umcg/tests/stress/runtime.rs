@@ -1,6 +1,6 @@
 //! The runtimes of the stress tests that have one.
 
-use crate::harness::{Rng, SIGNALS};
+use crate::harness::{PREEMPTION, Rng};
 use std::time::{Duration, Instant};
 use umcg::rt::DriverKind;
 use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority, Weighted};
@@ -27,7 +27,7 @@ impl Shape {
             servers: rng.pick(&[1, 1, 2, 2, 3, 4, 8]),
             scheduler: rng.below(8),
             ring: rng.one_in(2),
-            preemption: SIGNALS && rng.one_in(3),
+            preemption: PREEMPTION && rng.one_in(3),
             signals: rng.one_in(2),
             roots: 1 + rng.below(12),
         }

@@ -4,7 +4,8 @@
 //! told of it stand side by side in its ledger, and have to agree.
 
 use crate::harness::{
-    Dump, Noise, Rng, SIGNALS, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin, turn,
+    Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin,
+    turn,
 };
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -94,7 +95,7 @@ impl Shape {
     fn new(rng: &mut Rng) -> Shape {
         let workers = rng.pick(&[1, 2, 3, 10, 30, 100, 300, 1000]);
         let threads = rng.below(workers + 1).min(100);
-        let interval = rng.pick(&[None, Some(Duration::from_millis(1))]).filter(|_| SIGNALS);
+        let interval = rng.pick(&[None, Some(Duration::from_millis(1))]).filter(|_| PREEMPTION);
         Shape {
             servers: rng.pick(&[1, 2, 4]),
             light: (workers - threads) as usize,

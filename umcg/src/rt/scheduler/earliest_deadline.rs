@@ -4,7 +4,7 @@
 
 use super::super::here::Here;
 use super::super::runnable::Runnable;
-use super::shared::{Order, Ordered};
+use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,6 +30,18 @@ impl Order for Ready {
     fn pop(&mut self) -> Option<Runnable> {
         self.heap.pop().map(|first| first.0.worker)
     }
+
+    fn first(&self) -> u64 {
+        self.heap.peek().map_or(EMPTY, |first| rank_of(&first.0.worker))
+    }
+
+    fn another(&self) -> Ready {
+        Ready::default()
+    }
+}
+
+fn rank_of(worker: &Runnable) -> u64 {
+    worker.deadline_nanos().min(EMPTY - 1)
 }
 
 struct Entry {
@@ -87,6 +99,10 @@ impl Scheduler for EarliestDeadline {
     }
 
     fn rank(&self, worker: &Runnable) -> u64 {
-        worker.deadline_nanos().min(u64::MAX - 1)
+        rank_of(worker)
+    }
+
+    fn most_urgent(&self, server: Option<usize>) -> u64 {
+        self.0.most_urgent(server)
     }
 }

@@ -73,14 +73,21 @@ pub trait Scheduler: Send + Sync + 'static {
         false
     }
 
-    /// Whether workers have ranks, by which an urgent one has a less urgent one preempted. There are no slots then. Asked once.
+    /// Whether workers have ranks: then none waits while one that is less urgent runs on a server where it may run, if the runtime preempts. It needs
+    /// [`Scheduler::rank`] and [`Scheduler::most_urgent`]. There are no slots then. Asked once.
     fn is_ranked(&self) -> bool {
         false
     }
 
-    /// How urgent a worker is: less is more urgent; below `u64::MAX`.
+    /// How urgent a worker is: less is more urgent; below `u64::MAX`. It does not change while the worker is ready. Asked with ranks only.
     fn rank(&self, _worker: &Runnable) -> u64 {
         0
+    }
+
+    /// The rank of the most urgent worker that waits here: of those that only this server may run, or of those that any server may; `u64::MAX` for none. Of
+    /// both together [`Scheduler::next`] gives out the most urgent one. Asked with ranks only, after a call of it or of [`Scheduler::ready`], whose effect it is to see.
+    fn most_urgent(&self, _server: Option<usize>) -> u64 {
+        u64::MAX
     }
 }
 
@@ -140,5 +147,9 @@ impl Chosen {
 
     pub(crate) fn rank(&self, worker: &Runnable) -> u64 {
         self.any().rank(worker)
+    }
+
+    pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
+        self.any().most_urgent(server)
     }
 }

@@ -2,13 +2,14 @@
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
-use super::shared::{Order, Ordered};
+use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
 
 const PRIORITIES: usize = 256;
 
 /// The most urgent worker that is ready runs next; among equals, who has been ready for longest. With preemption on, a worker that becomes ready takes the
 /// place of the least urgent one that runs, if that is less urgent. Less urgent workers starve while there are more urgent ones: that is what it is for.
+#[derive(Default)]
 pub struct Priority(Ordered<Queues>);
 
 struct Queues {
@@ -25,20 +26,38 @@ impl Order for Queues {
     }
 
     fn pop(&mut self) -> Option<Runnable> {
-        let word = self.occupied.iter().rposition(|word| *word != 0)?;
-        let priority = word * 64 + (63 - self.occupied[word].leading_zeros() as usize);
+        let priority = self.highest()?;
         let worker = self.by_priority[priority].pop_front();
         if self.by_priority[priority].is_empty() {
-            self.occupied[word] &= !(1 << (priority % 64));
+            self.occupied[priority / 64] &= !(1 << (priority % 64));
         }
         worker
     }
+
+    fn first(&self) -> u64 {
+        self.highest().map_or(EMPTY, rank_of)
+    }
+
+    fn another(&self) -> Queues {
+        Queues::default()
+    }
 }
 
-impl Default for Priority {
+impl Queues {
+    /// The highest priority that has workers.
+    fn highest(&self) -> Option<usize> {
+        let word = self.occupied.iter().rposition(|word| *word != 0)?;
+        Some(word * 64 + (63 - self.occupied[word].leading_zeros() as usize))
+    }
+}
+
+fn rank_of(priority: usize) -> u64 {
+    (PRIORITIES - 1 - priority) as u64
+}
+
+impl Default for Queues {
     fn default() -> Self {
-        let queues = Queues { by_priority: [const { Queue::new() }; PRIORITIES], occupied: [0; PRIORITIES / 64] };
-        Priority(Ordered::new(queues))
+        Queues { by_priority: [const { Queue::new() }; PRIORITIES], occupied: [0; PRIORITIES / 64] }
     }
 }
 
@@ -71,6 +90,10 @@ impl Scheduler for Priority {
     }
 
     fn rank(&self, worker: &Runnable) -> u64 {
-        u64::from(u8::MAX - worker.priority())
+        rank_of(usize::from(worker.priority()))
+    }
+
+    fn most_urgent(&self, server: Option<usize>) -> u64 {
+        self.0.most_urgent(server)
     }
 }

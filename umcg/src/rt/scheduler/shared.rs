@@ -3,59 +3,109 @@
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
 use super::Wake;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 
-/// A queue under a lock; how long it is can be seen without.
-#[derive(Default)]
-pub(crate) struct SharedQueue {
-    queue: HoldLock<Queue>,
-    len: AtomicUsize,
+/// In which order the workers of one queue run.
+pub(crate) trait Order: Send {
+    /// Takes a worker in.
+    fn push(&mut self, worker: Runnable);
+
+    /// Gives out the worker that is to run next.
+    fn pop(&mut self) -> Option<Runnable>;
+
+    /// The rank of that worker, 0 where workers have none; [`EMPTY`] if there is none.
+    fn first(&self) -> u64;
+
+    /// Another one, without workers.
+    fn another(&self) -> Self;
 }
 
-impl SharedQueue {
-    pub(crate) const fn new() -> SharedQueue {
-        SharedQueue { queue: HoldLock::new(Queue::new()), len: AtomicUsize::new(0) }
+/// Less urgent than any worker.
+pub(crate) const EMPTY: u64 = u64::MAX;
+
+impl Order for Queue {
+    fn push(&mut self, worker: Runnable) {
+        self.push_back(worker);
+    }
+
+    fn pop(&mut self) -> Option<Runnable> {
+        self.pop_front()
+    }
+
+    fn first(&self) -> u64 {
+        if self.is_empty() { EMPTY } else { 0 }
+    }
+
+    fn another(&self) -> Queue {
+        Queue::new()
+    }
+}
+
+/// A queue under a lock; whom it would give out can be seen without.
+pub(crate) struct SharedQueue<O = Queue> {
+    order: HoldLock<O>,
+    first: AtomicU64,
+}
+
+impl<O: Order + Default> Default for SharedQueue<O> {
+    fn default() -> Self {
+        SharedQueue::new(O::default())
+    }
+}
+
+impl<O: Order> SharedQueue<O> {
+    fn new(order: O) -> SharedQueue<O> {
+        SharedQueue { order: HoldLock::new(order), first: AtomicU64::new(EMPTY) }
+    }
+
+    /// The rank of whom it would give out.
+    #[inline]
+    pub(crate) fn first(&self) -> u64 {
+        self.first.load(Relaxed)
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len.load(Relaxed) == 0
+        self.first() == EMPTY
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut O) -> R) -> R {
+        let mut order = self.order.lock();
+        let result = f(&mut order);
+        self.first.store(order.first(), Relaxed);
+        result
     }
 
     #[inline(never)]
     pub(crate) fn push(&self, worker: Runnable) {
-        let mut queue = self.queue.lock();
-        queue.push_back(worker);
-        self.len.store(queue.len(), Relaxed);
-    }
-
-    /// Takes the first `count`.
-    pub(crate) fn take(&self, count: usize) -> Queue {
-        let mut queue = self.queue.lock();
-        let front = queue.split_front(count);
-        self.len.store(queue.len(), Relaxed);
-        front
+        self.with(|order| order.push(worker));
     }
 
     pub(crate) fn pop(&self) -> Option<Runnable> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut queue = self.queue.lock();
-        let first = queue.pop_front();
-        self.len.store(queue.len(), Relaxed);
-        first
+        if self.is_empty() { None } else { self.with(O::pop) }
+    }
+}
+
+impl SharedQueue {
+    /// Takes the first `count`.
+    pub(crate) fn take(&self, count: usize) -> Queue {
+        self.with(|queue| queue.split_front(count))
     }
 }
 
 /// Workers that are for one server only.
-#[derive(Default)]
-pub(crate) struct Bound(Vec<SharedQueue>);
+pub(crate) struct Bound<O = Queue>(Vec<SharedQueue<O>>);
 
-impl Bound {
-    pub(crate) fn start(&mut self, servers: usize) {
-        self.0 = (0..servers).map(|_| SharedQueue::new()).collect();
+impl<O> Default for Bound<O> {
+    fn default() -> Self {
+        Bound(Vec::new())
+    }
+}
+
+impl<O: Order> Bound<O> {
+    pub(crate) fn start(&mut self, servers: usize, another: impl Fn() -> O) {
+        self.0 = (0..servers).map(|_| SharedQueue::new(another())).collect();
     }
 
     /// Keeps a worker that is for one server. One that is not, or for a server that there is not, is given back.
@@ -76,75 +126,58 @@ impl Bound {
         }
     }
 
+    /// Those of one server.
     #[inline]
-    pub(crate) fn pop(&self, here: &Here) -> Option<Runnable> {
-        self.0[here.index()].pop()
-    }
-
-    pub(crate) fn has_work(&self, here: &Here) -> bool {
-        !self.0[here.index()].is_empty()
+    pub(crate) fn of(&self, server: usize) -> &SharedQueue<O> {
+        &self.0[server]
     }
 }
 
-/// In which order the workers of one shared queue run.
-pub(crate) trait Order: Send {
-    /// Takes a worker in.
-    fn push(&mut self, worker: Runnable);
-
-    /// Gives out the worker that is to run next.
-    fn pop(&mut self) -> Option<Runnable>;
-}
-
-impl Order for Queue {
-    fn push(&mut self, worker: Runnable) {
-        self.push_back(worker);
-    }
-
-    fn pop(&mut self) -> Option<Runnable> {
-        self.pop_front()
-    }
-}
-
-/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order is exact. Those for one server only stand apart, and come first there.
-#[derive(Default)]
+/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order is exact. Those for one server only stand apart, and come before others
+/// of their rank.
 pub(crate) struct Ordered<O> {
-    order: HoldLock<O>,
-    len: AtomicUsize,
-    bound: Bound,
+    all: SharedQueue<O>,
+    bound: Bound<O>,
+}
+
+impl<O: Order + Default> Default for Ordered<O> {
+    fn default() -> Self {
+        Ordered::new(O::default())
+    }
 }
 
 impl<O: Order> Ordered<O> {
     pub(crate) fn new(order: O) -> Ordered<O> {
-        Ordered { order: HoldLock::new(order), len: AtomicUsize::new(0), bound: Bound::default() }
+        Ordered { all: SharedQueue::new(order), bound: Bound::default() }
     }
 
     pub(crate) fn start(&mut self, servers: usize) {
-        self.bound.start(servers);
+        let order = self.all.order.lock();
+        self.bound.start(servers, || order.another());
     }
 
     pub(crate) fn ready(&self, worker: Runnable) -> Wake {
         self.bound.put(worker).unwrap_or_else(|worker| {
-            let mut order = self.order.lock();
-            order.push(worker);
-            self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+            self.all.push(worker);
             Wake::One
         })
     }
 
     pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
-        if let Some(bound) = self.bound.pop(here) {
-            return Some(bound);
+        let bound = self.bound.of(here.index());
+        if bound.first() <= self.all.first() {
+            if let Some(worker) = bound.pop() {
+                return Some(worker);
+            }
         }
-        if self.len.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut order = self.order.lock();
-        let worker = order.pop()?;
-        self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-        Some(worker)
+        self.all.pop()
     }
 
     pub(crate) fn has_work(&self, here: &Here) -> bool {
-        self.len.load(Relaxed) != 0 || self.bound.has_work(here)
+        !self.all.is_empty() || !self.bound.of(here.index()).is_empty()
+    }
+
+    pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
+        server.map_or(&self.all, |server| self.bound.of(server)).first()
     }
 }

@@ -6,7 +6,7 @@
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
-use super::shared::{Order, Ordered};
+use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
 
 /// What a class of weight 1 advances by in a turn.
@@ -35,8 +35,13 @@ impl Weighted {
     /// When there is no weight, or one is 0.
     pub fn new(weights: &[u32]) -> Weighted {
         assert!(!weights.is_empty() && !weights.contains(&0), "weights are numbers from 1, and there is one at least");
-        let class = |weight: &u32| Class { queue: Queue::new(), stride: STRIDE / u64::from(*weight), pass: 0 };
-        Weighted(Ordered::new(Classes { all: weights.iter().map(class).collect(), now: 0 }))
+        Weighted(Ordered::new(Classes::new(weights.iter().map(|weight| STRIDE / u64::from(*weight)))))
+    }
+}
+
+impl Classes {
+    fn new(strides: impl Iterator<Item = u64>) -> Classes {
+        Classes { all: strides.map(|stride| Class { queue: Queue::new(), stride, pass: 0 }).collect(), now: 0 }
     }
 }
 
@@ -55,6 +60,14 @@ impl Order for Classes {
         self.now = class.pass;
         class.pass += class.stride;
         class.queue.pop_front()
+    }
+
+    fn first(&self) -> u64 {
+        if self.all.iter().all(|class| class.queue.is_empty()) { EMPTY } else { 0 }
+    }
+
+    fn another(&self) -> Classes {
+        Classes::new(self.all.iter().map(|class| class.stride))
     }
 }
 

@@ -120,13 +120,13 @@ impl WorkStealing {
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
         let oldest = || self.own().own(here, Own::leap);
         let usual = || self.own().own(here, Own::next).or_else(|| self.look_elsewhere(here));
-        self.bound.pop(here).or_else(|| self.outside.pop()).or_else(oldest).or_else(usual)
+        self.bound.of(here.index()).pop().or_else(|| self.outside.pop()).or_else(oldest).or_else(usual)
     }
 
     #[cold]
     #[inline(never)]
     fn look_elsewhere(&self, here: &Here) -> Option<Runnable> {
-        if let Some(bound) = self.bound.pop(here) {
+        if let Some(bound) = self.bound.of(here.index()).pop() {
             return Some(bound);
         }
         if !self.outside.is_empty() {
@@ -174,7 +174,7 @@ impl WorkStealing {
 impl Scheduler for WorkStealing {
     fn start(&mut self, servers: usize) {
         self.own = Some(PerServer::new(servers, |_| Own::default()));
-        self.bound.start(servers);
+        self.bound.start(servers, Queue::new);
     }
 
     #[inline(always)]
@@ -215,7 +215,9 @@ impl Scheduler for WorkStealing {
     }
 
     fn has_work(&self, here: &Here) -> bool {
-        !self.outside.is_empty() || self.bound.has_work(here) || (0..self.own().servers()).any(|index| self.own().hint(index) > 0)
+        !self.outside.is_empty()
+            || !self.bound.of(here.index()).is_empty()
+            || (0..self.own().servers()).any(|index| self.own().hint(index) > 0)
     }
 
     fn look_around(&self, here: &Here) {

@@ -1,7 +1,11 @@
 //! The sources of the runtime as they are, and beside them what they find in place of the rest of it.
 
+#[path = "../../../src/rt/here.rs"]
+pub(crate) mod here;
 #[path = "../../../src/rt/park.rs"]
 pub(crate) mod park;
+#[path = "../../../src/rt/rank.rs"]
+pub(crate) mod rank;
 pub(crate) mod server;
 #[path = "../../../src/rt/spin.rs"]
 pub(crate) mod spin;

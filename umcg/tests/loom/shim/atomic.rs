@@ -75,6 +75,24 @@ impl<T: Value> Atomic<T> {
         self.change(|bits| bits.wrapping_sub(value), |atomic| atomic.fetch_sub(value, order))
     }
 
+    pub(crate) fn fetch_min(&self, value: T, order: Ordering) -> T {
+        self.fetch_one_of(|before| before.min(value.into_bits()), order)
+    }
+
+    pub(crate) fn fetch_max(&self, value: T, order: Ordering) -> T {
+        self.fetch_one_of(|before| before.max(value.into_bits()), order)
+    }
+
+    fn fetch_one_of(&self, next: impl Fn(u64) -> u64, order: Ordering) -> T {
+        let mut before = self.newest();
+        loop {
+            match self.compare_exchange(before, T::from_bits(next(before.into_bits())), order, Relaxed) {
+                Ok(before) => return before,
+                Err(newer) => before = newer,
+            }
+        }
+    }
+
     fn change(&self, next: impl FnOnce(u64) -> u64, change: impl FnOnce(&AtomicOfLoom) -> u64) -> T {
         let before = self.slot.atomic(|atomic, last| {
             let before = change(atomic);
@@ -109,7 +127,7 @@ impl<T: Value> Atomic<T> {
     pub(crate) fn newest(&self) -> T {
         let none = !self.initial;
         let newest = self.slot.atomic(|atomic, _| atomic.compare_exchange(none, none, Relaxed, Relaxed));
-        self.outer(newest.expect_err("not a value"))
+        self.outer(newest.unwrap_or_else(|newest| newest))
     }
 }
 

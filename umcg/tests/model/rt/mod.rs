@@ -9,6 +9,8 @@ pub(crate) mod idle;
 pub(crate) mod park;
 #[path = "../../../src/rt/per_server.rs"]
 pub(crate) mod per_server;
+#[path = "../../../src/rt/rank.rs"]
+pub(crate) mod rank;
 pub(crate) mod runtime;
 pub(crate) mod server;
 #[path = "../../../src/rt/spin.rs"]
