@@ -5,7 +5,10 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// How often an operation is done.
-pub(crate) const TIMES: usize = 100_000;
+const TIMES: usize = 100_000;
+
+/// Of any sort, in all of the repetitions: room for what a runtime does now and then.
+const ALLOWED: usize = 10;
 
 /// What the process under strace says.
 pub(crate) fn mark(words: &str) {
@@ -57,22 +60,38 @@ impl Trace {
         self.0.contains(&format!("write(-1, \"{words}"))
     }
 
-    /// The system calls of each measured operation, by name.
-    pub(crate) fn count(&self) -> BTreeMap<String, BTreeMap<String, usize>> {
+    /// So many operations were measured, and but for the planted ones they make no system calls.
+    pub(crate) fn assert_none(&self, operations: usize) {
+        let counts = self.count();
+        assert_eq!(counts.len(), operations, "{:?}", counts.keys());
+        for (name, calls) in &counts {
+            let all: usize = calls.values().sum();
+            if name.starts_with("planted") {
+                assert!(all >= TIMES, "strace did not see the planted calls");
+            } else {
+                assert!(all <= ALLOWED, "{name}, {TIMES} times: {calls:?}");
+                println!("{name}, {TIMES} times: {all} system calls");
+            }
+        }
+    }
+
+    /// The system calls of each measured operation, by name: those of the kernel thread that does it. What the watch does goes by time, and a traced process is slow.
+    fn count(&self) -> BTreeMap<String, BTreeMap<String, usize>> {
         let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        let mut now: Option<String> = None;
+        let mut now: Option<(&str, String)> = None;
         for line in self.0.lines() {
-            let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+            let (thread, call) = line.split_once(' ').unwrap_or_default();
+            let call = call.trim_start();
             if let Some(words) = call.strip_prefix("write(-1, \"") {
                 let words = words.split("\\n").next().unwrap_or_default();
-                now = words.strip_prefix("begin ").map(str::to_owned);
-                if let Some(name) = &now {
+                now = words.strip_prefix("begin ").map(|name| (thread, name.to_owned()));
+                if let Some((_, name)) = &now {
                     counts.entry(name.clone()).or_default();
                 }
                 continue;
             }
             let name: String = call.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            if let (Some(now), false) = (&now, name.is_empty()) {
+            if let Some((_, now)) = now.as_ref().filter(|now| now.0 == thread && !name.is_empty()) {
                 *counts.entry(now.clone()).or_default().entry(name).or_default() += 1;
             }
         }
