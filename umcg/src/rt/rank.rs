@@ -24,7 +24,7 @@
 //! - R2: P4 and P5 are in the opposite order of S3: either S3 finds the call, or P5 finds who runs.
 //! - R3: who finds in P3 whom a server ran last, though that has left, is found itself in S2: between each two there is a fence.
 //! - R4: a preemption may come to nothing, where the server cannot be preempted just then: the watch sees that a post is overdue, and repeats it.
-//! - R5: a call too many costs a switch, and changes nobody's turn: the scheduler gives out the most urgent first.
+//! - R5: a call too many costs a switch, and puts whoever is preempted behind those of its own rank. Nobody less urgent runs for it: the scheduler gives out the most urgent first.
 
 use super::here::Here;
 use super::sync::{AtomicU64, Ordering::*, fence};
