@@ -9,3 +9,39 @@ pub mod rt;
 pub mod switch;
 pub mod sync;
 pub mod uth;
+
+use harness::Metric;
+
+/// What one has to know of a bench to read its report.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// As in `umcg bench NAME`.
+    pub name: &'static str,
+    /// The cases that are ours.
+    pub ours: &'static [&'static str],
+    /// Its metrics.
+    pub metrics: Vec<&'static Metric>,
+}
+
+/// All benches.
+pub fn catalogue() -> Vec<About> {
+    let switch = About { name: "switch", ours: switch::OURS, metrics: switch::METRICS.iter().collect() };
+    let uth = About { name: "uth", ours: uth::OURS, metrics: uth::metrics().collect() };
+    let rt = About { name: "rt", ours: rt::OURS, metrics: rt::metrics().collect() };
+    let about = |bench: &&sync::Bench| About { name: bench.name, ours: sync::OURS, metrics: bench.metrics().collect() };
+    [switch, uth, rt].into_iter().chain(sync::BENCHES.iter().map(about)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bench_of_the_catalogue_has_a_name_and_metrics_of_its_own() {
+        let all = catalogue();
+        for (place, bench) in all.iter().enumerate() {
+            assert!(!bench.ours.is_empty() && !bench.metrics.is_empty(), "{}", bench.name);
+            assert!(all[..place].iter().all(|other| other.name != bench.name), "{}", bench.name);
+        }
+    }
+}

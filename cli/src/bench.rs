@@ -1,18 +1,22 @@
 //! `umcg bench`.
 
 use crate::output;
-use anyhow::Result;
-use clap::builder::PossibleValuesParser;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use std::fmt::Write;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
 use std::path::PathBuf;
-use umcg_benches::harness::{self, Graph, Plan, Program, Report, Section, plot, table};
+use umcg_benches::harness::{self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table};
 use umcg_benches::{rt, switch, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// Round trips between a main thread and a worker, through everything there is for it
+    #[command(after_help = metrics(switch::SECTIONS))]
     Switch(Options),
     /// The tables of the UthLib paper: switch, creation, recycling, re-initialisation
+    #[command(after_help = metrics(uth::SECTIONS))]
     Uth {
         #[command(flatten)]
         options: Options,
@@ -21,22 +25,22 @@ pub(crate) enum Bench {
         paper: bool,
     },
     /// The runtime beside tokio, may, Go, kernel threads and a C server
-    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(rt::metrics()))))]
+    #[command(after_help = metrics(rt::SECTIONS))]
     Rt(Parts),
     /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's, Go's
-    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::SEM.metrics()))))]
+    #[command(after_help = metrics(sync::SEM.sections))]
     Sem(Parts),
     /// One of many semaphores, beside the paper's program for semaphores that cannot do that
-    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::ALTSEMS.metrics()))))]
+    #[command(after_help = metrics(sync::ALTSEMS.sections))]
     Altsems(Parts),
     /// Channels: ours, crossbeam's, kanal's, flume's, tokio's, Go's, pipes and message queues
-    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::TUBE.metrics()))))]
+    #[command(after_help = metrics(sync::TUBE.sections))]
     Tube(Parts),
     /// To wait for one of many channels: ours, crossbeam's, flume's, tokio's, Go's
-    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::SELECT.metrics()))))]
+    #[command(after_help = metrics(sync::SELECT.sections))]
     Select(Parts),
     /// To wait for one of many words: ours, futex_waitv, and eventfds with poll and epoll
-    #[command(mut_arg("only", |only| only.value_parser(PossibleValuesParser::new(sync::WAITV.metrics()))))]
+    #[command(after_help = metrics(sync::WAITV.sections))]
     Waitv(Parts),
     /// A turn of `bench rt`
     #[command(hide = true)]
@@ -56,9 +60,6 @@ pub(crate) enum Bench {
 pub(crate) struct Parts {
     #[command(flatten)]
     options: Options,
-    /// Only this metric; may be given several times
-    #[arg(long, value_name = "METRIC")]
-    only: Vec<String>,
     /// Tiny sizes, for tests
     #[arg(long, hide = true)]
     small: bool,
@@ -69,11 +70,21 @@ pub(crate) struct Options {
     /// Time for each case, all rounds together
     #[arg(long, value_name = "N", default_value_t = Plan::default().seconds, value_parser = seconds)]
     seconds: f64,
+    /// Rounds that count, beside one that warms up
+    #[arg(long, value_name = "N", default_value_t = Plan::default().rounds, value_parser = rounds)]
+    rounds: usize,
+    /// Only rows with all of these words: a metric, a case, KEY=VALUE for a parameter, or its
+    /// value where that is a word; as in "umcg cpus=2". May be given several times
+    #[arg(long, value_name = "ROW")]
+    only: Vec<Pattern>,
+    /// Only our own rows, without the peers
+    #[arg(long)]
+    ours: bool,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
     /// Draw the figures into an SVG file
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
     plot: Option<PathBuf>,
 }
 
@@ -84,16 +95,59 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn rounds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(rounds @ 1..=1000) => Ok(rounds),
+        _ => Err("a number from 1 to 1000".to_owned()),
+    }
+}
+
+/// The path of a picture: by its name one can tell what will be in it.
+pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) {
+        Ok(path)
+    } else {
+        Err("pictures are SVG: the name of the file has to end in .svg".to_owned())
+    }
+}
+
+/// Refuses a file that could not be written, as nobody wants to learn that after the measurement.
+/// Leaves it as it is.
+pub(crate) fn look_at(picture: Option<&PathBuf>) -> Result<()> {
+    let Some(file) = picture else { return Ok(()) };
+    let new = OpenOptions::new().write(true).create_new(true).open(file);
+    let tried = match new {
+        Ok(_) => fs::remove_file(file),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => OpenOptions::new().write(true).open(file).map(drop),
+        Err(error) => Err(error),
+    };
+    tried.with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// What the help says of metrics.
+fn metrics(sections: &[Section]) -> String {
+    let mut text = "Metrics:\n".to_owned();
+    for Section { metric, title, heading, .. } in sections {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {metric:<18} {title} ({heading})");
+    }
+    text + "\nWhat their parameters are stands in benches/README.md."
+}
+
 pub(crate) fn run(bench: Bench) -> Result<()> {
     match bench {
-        Bench::Switch(options) => show(&switch::run(options.plan())?, switch::SECTIONS, &[], &options, ""),
+        Bench::Switch(options) => {
+            let measure = || switch::run(options.plan(), &options.choice(switch::OURS));
+            show(measure, switch::SECTIONS, &[], &options, "")
+        }
         Bench::Uth { options, paper } => {
             let extra = if paper { uth::paper_tables() } else { String::new() };
-            show(&uth::run(options.plan())?, uth::SECTIONS, &[], &options, &extra)
+            show(|| uth::run(options.plan(), &options.choice(uth::OURS)), uth::SECTIONS, &[], &options, &extra)
         }
         Bench::Rt(parts) => {
-            let (options, wanted) = parts.with_children("rt-child")?;
-            show(&rt::run(options.plan(), &wanted)?, rt::SECTIONS, &[], &options, "")
+            let (options, wanted) = parts.with_children("rt-child", rt::OURS)?;
+            show(|| rt::run(options.plan(), &wanted), rt::SECTIONS, &[], &options, "")
         }
         Bench::Sem(parts) => parts.run(&sync::SEM),
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS),
@@ -107,31 +161,45 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
 
 impl Parts {
     fn run(self, bench: &sync::Bench) -> Result<()> {
-        let (options, wanted) = self.with_children("sync-child")?;
-        show(&bench.run(options.plan(), &wanted)?, bench.sections, bench.graphs, &options, "")
+        let (options, wanted) = self.with_children("sync-child", sync::OURS)?;
+        show(|| bench.run(options.plan(), &wanted), bench.sections, bench.graphs, &options, "")
     }
 
     /// What to run, in processes of this program that are called so.
-    fn with_children(self, command: &str) -> Result<(Options, harness::Options)> {
-        let Parts { options, only, small } = self;
+    fn with_children(self, command: &str, ours: &'static [&'static str]) -> Result<(Options, harness::Options)> {
+        let Parts { options, small } = self;
         let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), command.into()] };
-        Ok((options, harness::Options { own, only, small }))
+        let choice = options.choice(ours);
+        Ok((options, harness::Options { own, choice, small }))
     }
 }
 
 impl Options {
     fn plan(&self) -> Plan {
-        Plan { seconds: self.seconds, ..Plan::default() }
+        Plan { seconds: self.seconds, rounds: self.rounds }
+    }
+
+    fn choice(&self, ours: &'static [&'static str]) -> Choice {
+        Choice { only: self.only.clone(), cases: self.ours.then_some(ours) }
     }
 }
 
-fn show(report: &Report, sections: &[Section], graphs: &[Graph], options: &Options, extra: &str) -> Result<()> {
-    if let Some(file) = &options.plot {
-        plot(report, sections, graphs, file)?;
-    }
-    if options.json {
-        return output::print((report.to_json()? + "\n").as_bytes());
-    }
+/// Measures, prints, and then draws.
+fn show(
+    measure: impl FnOnce() -> Result<Report>,
+    sections: &[Section],
+    graphs: &[Graph],
+    options: &Options,
+    extra: &str,
+) -> Result<()> {
+    look_at(options.plot.as_ref())?;
+    let report = measure()?;
+    let text = if options.json { report.to_json()? + "\n" } else { tables(&report, sections, extra) };
+    output::print(text.as_bytes())?;
+    options.plot.as_ref().map_or(Ok(()), |file| plot(&report, sections, graphs, file))
+}
+
+fn tables(report: &Report, sections: &[Section], extra: &str) -> String {
     let machine = &report.machine;
     let runs = report.rows.first().map_or(0, |row| row.runs);
     let mut text =
@@ -142,7 +210,7 @@ fn show(report: &Report, sections: &[Section], graphs: &[Graph], options: &Optio
     if !extra.is_empty() {
         text = text + "\n" + extra;
     }
-    output::print(text.as_bytes())
+    text
 }
 
 #[cfg(test)]
@@ -154,6 +222,18 @@ mod tests {
         assert_eq!(seconds("0.5"), Ok(0.5));
         for wrong in ["0", "-1", "NaN", "inf", "ten", ""] {
             assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(rounds("3"), Ok(3));
+        for wrong in ["0", "-1", "1001", "2.5", ""] {
+            assert!(rounds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_svg() {
+        assert!(picture("x.svg").is_ok() && picture("folder.d/x.SVG").is_ok());
+        for wrong in ["x.png", "x", "svg", ".svg", "x.svg/y"] {
+            assert!(picture(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -202,9 +202,47 @@ fn wrong_arguments_are_refused() {
     ] {
         assert!(!run(args).status.success(), "{args:?}");
     }
-    let output = run(&["bench", "switch", "--seconds", "0.01", "--plot", "/no/such/folder/x.svg"]);
-    assert!(!output.status.success());
-    assert!(String::from_utf8(output.stderr).unwrap().contains("/no/such/folder/x.svg"));
+}
+
+/// The time would be an hour: it is refused before anything is measured.
+#[test]
+fn a_picture_that_could_not_be_drawn_is_refused_at_once() {
+    for (file, reason) in [("/no/such/folder/x.svg", "/no/such/folder/x.svg"), ("/proc/x.svg", "/proc/x.svg"), ("y.png", ".svg")]
+    {
+        let output = run(&["bench", "switch", "--seconds", "3600", "--plot", file]);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(reason), "{errors}");
+    }
+}
+
+#[test]
+fn rows_are_chosen() {
+    let report =
+        json(&["bench", "switch", "--seconds", "0.01", "--rounds", "2", "--only", "futex cpus=1", "--only", "uth", "--json"]);
+    let rows: Vec<_> = report["rows"].as_array().unwrap().iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert!(rows.contains(&"uth") && rows.iter().filter(|case| **case == "futex").count() == 1, "{rows:?}");
+    assert!(rows.iter().all(|case| ["uth", "futex"].contains(case)) && report["rows"][0]["runs"] == 2, "{report}");
+    let report = json(&["bench", "uth", "--seconds", "0.01", "--only", "ring contexts=16", "--ours", "--json"]);
+    for row in report["rows"].as_array().unwrap() {
+        assert!(row["metric"] == "ring" && row["params"]["contexts"] == 16, "{row}");
+    }
+    let report = small("sem", &["--ours", "--only", "uncontended", "--only", "hand_over barging cpus=1", "--rounds", "7"]);
+    assert!(report["rows"].as_array().unwrap().iter().all(|row| row["case"] == "umcg"), "{report}");
+    assert!(has(&report, "umcg", "hand_over", "order", "barging".into()) && !has(&report, "umcg", "hand_over", "cpus", 2.into()));
+    let output = run(&["bench", "rt", "--only", "umcg speed"]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no row has \"speed\"; the metrics are yield, hand_over"));
+}
+
+#[test]
+fn help_says_what_metrics_are() {
+    for (bench, metric) in
+        [("sem", "alpha "), ("altsems", "gamma "), ("tube", "epsilon "), ("uth", "reinit "), ("switch", "round_trips ")]
+    {
+        let help = String::from_utf8(run(&["bench", bench, "--help"]).stdout).unwrap();
+        let line = help.lines().find(|line| line.trim().starts_with(metric));
+        assert!(line.is_some_and(|line| line.len() > 30), "{help}");
+    }
 }
 
 #[test]

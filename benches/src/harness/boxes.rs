@@ -14,6 +14,8 @@ const MANY: usize = 6;
 const HEIGHT: u32 = 300;
 const TITLE: u32 = 36;
 const LEGEND: u32 = 20;
+const KEY: &str = "box: the middle half of the operations; line: median; dot: mean; \
+                   whiskers: up to one and a half boxes from the box; circles: smallest and largest";
 /// Of a legend in a line.
 const LEGENDS: usize = 5;
 
@@ -65,7 +67,7 @@ impl<'a> Figure<'a> {
     }
 
     fn head(&self) -> u32 {
-        TITLE + LEGEND * self.labels.len().div_ceil(LEGENDS) as u32
+        TITLE + LEGEND * (1 + self.labels.len().div_ceil(LEGENDS)) as u32
     }
 
     pub(super) fn height(&self) -> u32 {
@@ -93,6 +95,7 @@ impl<'a> Figure<'a> {
             head.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], style.stroke_width(1)))?;
             head.draw(&Text::new(name.clone(), (left + 18, top + 6), label(HPos::Left, BLACK)))?;
         }
+        head.draw(&Text::new(KEY, (40, self.head() as i32 - LEGEND as i32 / 2), label(HPos::Left, GREY)))?;
         let areas = body.split_evenly((self.lines(), self.columns()));
         self.panels.iter().zip(&areas).try_for_each(|(panel, area)| self.draw_panel(area, panel, report))
     }

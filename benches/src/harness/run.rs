@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::report::describe;
-use super::{Case, Machine, Report, Row, Summary, cpu};
+use super::{Case, Choice, Machine, Report, Row, Summary, cpu};
 use anyhow::{Result, anyhow, ensure};
 use std::thread;
 use std::time::Duration;
@@ -37,20 +37,24 @@ struct Side {
     failed: bool,
 }
 
-/// Runs the cases in alternating rounds. A case that fails gives no row, and one line on standard error.
-pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan) -> Result<Report> {
-    run_groups(bench, vec![cases], plan)
+/// Runs those of the cases that are chosen in alternating rounds. A case that fails gives no row,
+/// and one line on standard error.
+pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan, choice: &Choice) -> Result<Report> {
+    run_groups(bench, vec![cases], plan, choice)
 }
 
 /// As [`run`], a group after the other: only the cases of a group alternate.
-pub fn run_groups(bench: &'static str, groups: Vec<Vec<Case>>, plan: Plan) -> Result<Report> {
+pub fn run_groups(bench: &'static str, groups: Vec<Vec<Case>>, plan: Plan, choice: &Choice) -> Result<Report> {
     let budget = plan.turn()?;
+    let groups = choice.of(groups)?;
     let mut progress = Progress::new(bench, groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1));
     let mut rows = Vec::new();
     for cases in groups {
         rows.extend(run_group(cases, plan.rounds, budget, &mut progress));
     }
     progress.finish();
+    // A case may have metrics that nobody asked for.
+    rows.retain(|row| choice.takes_row(row));
     Ok(Report { bench, machine: Machine::this(), rows })
 }
 
@@ -139,7 +143,7 @@ mod tests {
                 Ok(vec![log.len() as f64])
             })
         };
-        let report = run("test", vec![side("a"), side("b")], Plan { seconds: 0.0, rounds: 2 }).unwrap();
+        let report = run("test", vec![side("a"), side("b")], Plan { seconds: 0.0, rounds: 2 }, &Choice::default()).unwrap();
         assert_eq!(*log.lock().unwrap(), ["a", "b", "b", "a", "a", "b"]);
         assert_eq!(report.rows.len(), 2);
         assert_eq!((report.rows[0].min, report.rows[0].median, report.rows[0].max), (4.0, 4.5, 5.0));
@@ -154,7 +158,7 @@ mod tests {
             case("wrong", |_| Ok(Vec::new())),
             case("infinite", |_| Ok(vec![f64::INFINITY])),
         ];
-        let report = run("test", sides, Plan { seconds: 0.0, rounds: 3 }).unwrap();
+        let report = run("test", sides, Plan { seconds: 0.0, rounds: 3 }, &Choice::default()).unwrap();
         assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["good"]);
     }
 
@@ -169,15 +173,15 @@ mod tests {
             })
         };
         let groups = vec![vec![side("a"), side("b")], Vec::new(), vec![side("c"), side("d")]];
-        let report = run_groups("test", groups, Plan { seconds: 0.0, rounds: 1 }).unwrap();
+        let report = run_groups("test", groups, Plan { seconds: 0.0, rounds: 1 }, &Choice::default()).unwrap();
         assert_eq!(*log.lock().unwrap(), "abbacddc");
         assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
     }
 
     #[test]
     fn impossible_plans_are_refused() {
-        assert!(run("test", Vec::new(), Plan { seconds: -1.0, rounds: 7 }).is_err());
-        assert!(run("test", Vec::new(), Plan { seconds: f64::NAN, rounds: 7 }).is_err());
-        assert!(run("test", Vec::new(), Plan { seconds: 1.0, rounds: 0 }).is_err());
+        assert!(run("test", Vec::new(), Plan { seconds: -1.0, rounds: 7 }, &Choice::default()).is_err());
+        assert!(run("test", Vec::new(), Plan { seconds: f64::NAN, rounds: 7 }, &Choice::default()).is_err());
+        assert!(run("test", Vec::new(), Plan { seconds: 1.0, rounds: 0 }, &Choice::default()).is_err());
     }
 }

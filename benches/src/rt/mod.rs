@@ -140,9 +140,12 @@ pub const SECTIONS: &[Section] = &[
     section("Urgent requests beside batch load: 99th percentile of the delay", "urgent_p99", "us", PEERS),
 ];
 
-/// The metrics of this bench, by their names.
-pub fn metrics() -> impl Iterator<Item = &'static str> {
-    BENCHES.iter().flat_map(|bench| bench.metrics).map(|metric| metric.name)
+/// The cases that are ours.
+pub const OURS: &[&str] = &["umcg"];
+
+/// The metrics of this bench.
+pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
+    BENCHES.iter().flat_map(|bench| bench.metrics)
 }
 
 /// One row of every table, if it can do that bench.
@@ -176,70 +179,85 @@ impl Side {
 
 /// Runs the bench, with children that run [`child`].
 pub fn run(plan: Plan, options: &Options) -> Result<Report> {
-    options.check(metrics())?;
-    let wanted = |bench: &&Bench| bench.metrics.iter().any(|metric| options.is_asked(metric.name));
-    let benches: Vec<&Bench> = BENCHES.iter().filter(wanted).collect();
-    let go = match Go::build(include_str!("peers/main.go")) {
-        Ok(go) => Some(go),
-        Err(error) => {
-            eprintln!("go: no rows: {error:#}");
-            None
-        }
-    };
-    let sides = sides(options, go.as_ref(), &benches);
     let cpus = harness::cpu::allowed()?;
     ensure!(!cpus.is_empty(), "no CPU to run on");
     if cpus.len() < 2 {
         eprintln!("rt: only one CPU to run on: no rows for 2 servers");
     }
     let size = if options.small { Size::Small } else { Size::Full };
-    let bench = Plans { options, sides, cpus, size };
-    let groups = benches.iter().flat_map(|wanted| bench.groups(wanted)).collect();
-    let mut report = harness::run_groups("rt", groups, plan)?;
-    // A bench may have metrics that nobody asked for.
-    report.rows.retain(|row| options.is_asked(row.metric));
-    Ok(report)
-}
-
-fn sides(options: &Options, go: Option<&Go>, benches: &[&Bench]) -> Vec<Side> {
-    let own = |case, kind| Side { case, kind, starter: Starter::Own(options.own.clone()) };
-    let mut sides = vec![own("umcg", Some("light")), own("umcg", Some("full")), own("tokio", None), own("may", None)];
-    sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
-    let threads = own("threads", None);
-    if benches.iter().any(|bench| !threads.can(bench)) {
-        eprintln!("threads: no rows for skynet, sleepers and fib: that would be too many kernel threads");
-    }
-    sides.push(threads);
-    if cfg!(epoll_c) {
-        sides.push(own("epoll-c", None));
-    } else {
-        eprintln!("epoll-c: no rows: there was no C compiler when this was built");
-    }
-    sides
+    let plans = Plans { options, cpus, size };
+    let go = plans.go();
+    let sides = plans.sides(go.as_ref());
+    let groups = BENCHES.iter().flat_map(|bench| plans.groups(bench, &sides)).collect();
+    harness::run_groups("rt", groups, plan, &options.choice)
 }
 
 /// Makes cases.
 struct Plans<'a> {
     options: &'a Options,
-    sides: Vec<Side>,
     cpus: Vec<usize>,
     size: Size,
 }
 
 impl Plans<'_> {
-    /// The cases that are compared with each other take turns; others come before or after.
-    fn groups(&self, bench: &'static Bench) -> Vec<Vec<Case>> {
+    /// Its program, if somebody wants to see its rows.
+    fn go(&self) -> Option<Go> {
+        let go = self.own("go", None);
+        if !BENCHES.iter().any(|bench| self.is_asked(bench, &go)) {
+            return None;
+        }
+        Go::build(include_str!("peers/main.go")).map_err(|error| eprintln!("go: no rows: {error:#}")).ok()
+    }
+
+    fn own(&self, case: &'static str, kind: Option<&'static str>) -> Side {
+        Side { case, kind, starter: Starter::Own(self.options.own.clone()) }
+    }
+
+    fn sides(&self, go: Option<&Go>) -> Vec<Side> {
+        let own = |case, kind| self.own(case, kind);
+        let mut sides = vec![own("umcg", Some("light")), own("umcg", Some("full")), own("tokio", None), own("may", None)];
+        sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
+        let (threads, epoll) = (own("threads", None), own("epoll-c", None));
+        if BENCHES.iter().any(|bench| !threads.can(bench) && self.is_asked(bench, &threads)) {
+            eprintln!("threads: no rows for skynet, sleepers and fib: that would be too many kernel threads");
+        }
+        sides.push(threads);
+        if cfg!(epoll_c) {
+            sides.push(epoll);
+        } else if BENCHES.iter().any(|bench| epoll.can(bench) && self.is_asked(bench, &epoll)) {
+            eprintln!("epoll-c: no rows: there was no C compiler when this was built");
+        }
+        sides
+    }
+
+    /// For how many servers, and connections where there are some.
+    fn sizes(&self, bench: &Bench) -> Vec<(usize, Option<usize>)> {
         let most = self.cpus.len().min(2);
-        let each = |make: &dyn Fn(&Side) -> Case| self.sides.iter().filter(|side| side.can(bench)).map(make).collect();
         match bench.kind {
-            Kind::Work { .. } => (1..=most).map(|servers| each(&|side| self.work(bench, side, servers))).collect(),
+            Kind::Work { .. } => (1..=most).map(|servers| (servers, None)).collect(),
             Kind::Echo => {
                 let connections = self.size.pick(&[1, 100, 1000][..], &[1, 40]);
-                let params = (1..=most).flat_map(|servers| connections.iter().map(move |&count| (servers, count)));
-                params.map(|(servers, count)| each(&|side| self.echo(bench, side, servers, count))).collect()
+                (1..=most).flat_map(|servers| connections.iter().map(move |&count| (servers, Some(count)))).collect()
             }
-            Kind::Urgent => vec![each(&|side| self.urgent(bench, side, most))],
+            Kind::Urgent => vec![(most, None)],
         }
+    }
+
+    /// Whether somebody wants to see a row of this side, were there one.
+    fn is_asked(&self, bench: &Bench, side: &Side) -> bool {
+        let takes = |params: &Params| self.options.choice.takes_any(side.case, params, bench.metrics);
+        self.sizes(bench).into_iter().any(|(servers, connections)| takes(&side.params(servers, connections)))
+    }
+
+    /// The cases that are compared with each other take turns; others come before or after.
+    fn groups(&self, bench: &'static Bench, sides: &[Side]) -> Vec<Vec<Case>> {
+        let make = |side: &Side, (servers, connections): (usize, Option<usize>)| match (&bench.kind, connections) {
+            (Kind::Echo, Some(connections)) => self.echo(bench, side, servers, connections),
+            (Kind::Urgent, _) => self.urgent(bench, side, servers),
+            _ => self.work(bench, side, servers),
+        };
+        let able: Vec<&Side> = sides.iter().filter(|side| side.can(bench)).collect();
+        self.sizes(bench).into_iter().map(|size| able.iter().map(|side| make(side, size)).collect()).collect()
     }
 
     fn case(&self, bench: &'static Bench, side: &Side, params: Params, turn: harness::Turn) -> Case {
@@ -292,6 +310,6 @@ mod tests {
     #[test]
     fn every_metric_has_a_section() {
         let shown: Vec<&str> = SECTIONS.iter().map(|section| section.metric).collect();
-        assert_eq!(metrics().collect::<Vec<_>>(), shown);
+        assert_eq!(metrics().map(|metric| metric.name).collect::<Vec<_>>(), shown);
     }
 }

@@ -24,12 +24,15 @@ mod sem;
 #[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod swapcontext;
 
-use crate::harness::{self, Case, Metric, Params, Plan, Report, Sample, Section, higher, number};
+use crate::harness::{self, Case, Choice, Metric, Params, Plan, Report, Sample, Section, higher, number};
 use crate::uth;
 use anyhow::Result;
 use std::time::Duration;
 
-const METRICS: &[Metric] = &[higher("round_trips", "1/s")];
+/// The cases that are ours.
+pub const OURS: &[&str] = &["umcg-thread", "umcg-light", "uth"];
+
+pub(crate) const METRICS: &[Metric] = &[higher("round_trips", "1/s")];
 
 /// How [`run`]'s report is shown.
 pub const SECTIONS: &[Section] = &[Section {
@@ -56,7 +59,7 @@ const SIDES: &[(&str, RoundTrips)] = &[
 ];
 
 /// Runs the bench.
-pub fn run(plan: Plan) -> Result<Report> {
+pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
     let cpus = harness::cpu::allowed()?;
     let mut cases = Vec::new();
     for count in [1, 2] {
@@ -70,8 +73,8 @@ pub fn run(plan: Plan) -> Result<Report> {
             cases.push(Case { name, params, metrics: METRICS, cpu: cpus[0], turn });
         }
     }
-    if !SIDES.iter().any(|(name, _)| *name == "swapcontext") {
+    if choice.takes_case("swapcontext") && !SIDES.iter().any(|(name, _)| *name == "swapcontext") {
         eprintln!("swapcontext: no row: not for this target");
     }
-    harness::run("switch", cases, plan)
+    harness::run("switch", cases, plan, choice)
 }

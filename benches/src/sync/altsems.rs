@@ -29,7 +29,7 @@ const EXPERIMENTS: &[Experiment] = &[
 ];
 
 const SECTIONS: &[Section] = &[
-    boxes("Gamma: to take one of some semaphores, do CSS steps, and give it back", "gamma"),
+    boxes("Gamma, the paper's Experiment 2: to take one of some semaphores, do css steps, and give it back", "gamma"),
     Section { title: "One of k semaphores has wakeups: to take one", references: &[], ..select::READY },
     Section { title: "Two answer each other, each by one of k semaphores, there and back", references: &[], ..select::BLOCKING },
 ];

@@ -1,7 +1,7 @@
 //! From a list of experiments to cases: each side takes part in each combination of parameters, in children of its own.
 
 use super::request::{Answer, Request};
-use crate::harness::{Case, Child, Go, Metric, Options, Params, Program, Report, Spread, Tukey};
+use crate::harness::{Case, Child, Choice, Go, Metric, Options, Params, Program, Report, Spread, Tukey};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +25,13 @@ pub(super) struct Experiment {
     pub(super) grid: fn(&Grid) -> Vec<Params>,
     /// How many times as long as the plan has it a turn is.
     pub(super) length: u32,
+}
+
+impl Experiment {
+    /// Whether somebody wants to see a row of this side with some of these parameters.
+    fn is_asked<'a>(&self, side: &Side, all: impl IntoIterator<Item = &'a Params>, choice: &Choice) -> bool {
+        all.into_iter().any(|shared| choice.takes_any(side.case, &side.params(shared), self.metrics))
+    }
 }
 
 /// What the parameters are chosen from.
@@ -111,9 +118,18 @@ pub(super) struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(bench: &'static str, options: &'a Options, cpus: Vec<usize>, experiments: &[&Experiment]) -> Self {
-        let is_wanted = experiments.iter().any(|experiment| experiment.sides.iter().any(|side| side.case == "go"));
-        let built = is_wanted.then(|| Go::build(include_str!("peers/main.go")));
+    pub(super) fn new(
+        bench: &'static str,
+        options: &'a Options,
+        cpus: Vec<usize>,
+        experiments: &[Experiment],
+        grid: &Grid,
+    ) -> Self {
+        let is_asked = experiments.iter().any(|experiment| {
+            let all = (experiment.grid)(grid);
+            experiment.sides.iter().any(|side| side.case == "go" && experiment.is_asked(side, &all, &options.choice))
+        });
+        let built = is_asked.then(|| Go::build(include_str!("peers/main.go")));
         let go = built.and_then(|built| built.map_err(|error| eprintln!("go: no rows: {error:#}")).ok());
         Self { bench, options, cpus, go, measured: Vec::new() }
     }
@@ -122,11 +138,10 @@ impl<'a> Maker<'a> {
     pub(super) fn groups(&mut self, experiment: &'static Experiment, grid: &Grid) -> Vec<Vec<Case>> {
         let all = (experiment.grid)(grid);
         for side in experiment.sides {
-            match side.cannot {
-                Some((what, why)) if all.iter().any(what) => {
-                    eprintln!("{}: not all rows of {}: {why}", side.label(), experiment.metrics[0].name);
-                }
-                _ => {}
+            let Some((what, why)) = side.cannot else { continue };
+            let missing = all.iter().filter(|params| what(params));
+            if experiment.is_asked(side, missing, &self.options.choice) {
+                eprintln!("{}: not all rows of {}: {why}", side.label(), experiment.metrics[0].name);
             }
         }
         all.iter().map(|params| self.group(experiment, params)).collect()

@@ -25,7 +25,7 @@ mod tasks;
 mod tube;
 mod waitv;
 
-use crate::harness::{self, Graph, Options, Plan, Report, Section};
+use crate::harness::{self, Graph, Metric, Options, Plan, Report, Section};
 use anyhow::{Result, ensure};
 use experiment::{Experiment, Grid, Maker};
 pub use request::child;
@@ -45,6 +45,9 @@ pub struct Bench {
     work: fn(&Request) -> Result<Answer>,
 }
 
+/// The cases that are ours.
+pub const OURS: &[&str] = &["umcg"];
+
 /// All of them.
 pub static BENCHES: [&Bench; 5] = [&SEM, &ALTSEMS, &TUBE, &SELECT, &WAITV];
 
@@ -60,28 +63,23 @@ pub static SELECT: Bench = select::BENCH;
 pub static WAITV: Bench = waitv::BENCH;
 
 impl Bench {
-    /// The metrics, by their names.
-    pub fn metrics(&self) -> impl Iterator<Item = &'static str> {
-        self.experiments.iter().flat_map(|experiment| experiment.metrics).map(|metric| metric.name)
+    /// The metrics.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &'static Metric> {
+        self.experiments.iter().flat_map(|experiment| experiment.metrics)
     }
 
     /// Runs it, with children that run [`child`].
     pub fn run(&self, plan: Plan, options: &Options) -> Result<Report> {
-        options.check(self.metrics())?;
-        let wanted = |experiment: &&Experiment| experiment.metrics.iter().any(|metric| options.is_asked(metric.name));
-        let experiments: Vec<&'static Experiment> = self.experiments.iter().filter(wanted).collect();
         let cpus = harness::cpu::allowed()?;
         ensure!(!cpus.is_empty(), "no CPU to run on");
         if cpus.len() < 2 {
             eprintln!("{}: only one CPU to run on: no rows for cpus 2", self.name);
         }
         let grid = Grid { most_cpus: cpus.len().min(2), small: options.small };
-        let mut maker = Maker::new(self.name, options, cpus, &experiments);
-        let groups = experiments.iter().flat_map(|experiment| maker.groups(experiment, &grid)).collect();
-        let mut report = harness::run_groups(self.name, groups, plan)?;
+        let mut maker = Maker::new(self.name, options, cpus, self.experiments, &grid);
+        let groups = self.experiments.iter().flat_map(|experiment| maker.groups(experiment, &grid)).collect();
+        let mut report = harness::run_groups(self.name, groups, plan, &options.choice)?;
         maker.put_boxes(&mut report);
-        // An experiment may have metrics that nobody asked for.
-        report.rows.retain(|row| options.is_asked(row.metric));
         Ok(report)
     }
 }
@@ -94,7 +92,7 @@ mod tests {
     fn every_metric_has_a_section_and_every_graph_rows() {
         for bench in BENCHES {
             let shown: Vec<&str> = bench.sections.iter().map(|section| section.metric).collect();
-            assert_eq!(bench.metrics().collect::<Vec<_>>(), shown, "{}", bench.name);
+            assert_eq!(bench.metrics().map(|metric| metric.name).collect::<Vec<_>>(), shown, "{}", bench.name);
             assert!(bench.graphs.iter().all(|graph| shown.contains(&graph.metric)), "{}", bench.name);
         }
     }

@@ -135,9 +135,9 @@ const SECTIONS: &[Section] = &[
         ..section("The same: how often the least favoured had it for each time of the most favoured", "fairness", &[])
     },
     section("Two semaphores hand over, there and back", "hand_over", &["tokio", "go", "sem_t"]),
-    boxes("Alpha: a critical section of CSS steps, NSS steps outside; to enter and leave it", "alpha"),
-    boxes("Alpha for a down that does not wait: to try, and to leave if it went well", "alpha_nonblocking"),
-    boxes("Beta: by the ratio of CSS to NSS", "beta"),
+    boxes("Alpha, the paper's Experiment 1: to enter and leave a critical section of css steps, with nss steps outside", "alpha"),
+    boxes("Alpha for downs that do not wait: to try, and to leave if it went well", "alpha_nonblocking"),
+    boxes("Beta: the same by the ratio of css, which is 1,000, to nss", "beta"),
     Section {
         references: &["atomic_add"],
         ..boxes("Figure 11: to increment a counter that all processes increment", "increment")

@@ -22,7 +22,7 @@ mod gener;
 pub(crate) mod ours;
 mod paper;
 
-use crate::harness::{self, Case, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, lower, number};
+use crate::harness::{self, Case, Choice, Metric, Params, Plan, Report, Sample, Section, TICKS_UNIT, lower, number};
 use anyhow::Result;
 pub use paper::paper_tables;
 use std::time::Duration;
@@ -38,6 +38,9 @@ const SWITCH: &[Metric] = &[lower("switch", TICKS_UNIT), lower("switch_ns", "ns"
 const RING: &[Metric] = &[lower("ring", TICKS_UNIT), lower("ring_ns", "ns")];
 const LIFE: &[Metric] =
     &[lower("create", "us"), lower("recycle", "us"), lower("reinit", TICKS_UNIT), lower("create_run_delete", "ns")];
+/// The cases that are ours.
+pub const OURS: &[&str] = &["asm", "sjlj", "mcsc"];
+
 const REFERENCES: &[&str] = &["mcsc", "corosensei"];
 
 /// How [`run`]'s report is shown.
@@ -108,8 +111,13 @@ const SIDES: &[Side] = &[
     boost::SIDE,
 ];
 
+/// The metrics of this bench.
+pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
+    [SWITCH, RING, LIFE].into_iter().flatten()
+}
+
 /// Runs the bench.
-pub fn run(plan: Plan) -> Result<Report> {
+pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
     let cpu = harness::cpu::allowed()?[0];
     let mut cases = Vec::new();
     // The sides of a comparison have their turns next to each other: the machine may be another a second later.
@@ -125,10 +133,10 @@ pub fn run(plan: Plan) -> Result<Report> {
         let turn = Box::new(move |budget| Ok(life(budget)?.values()));
         cases.push(Case { name: side.name, params: params(HUNDRED, "shallow"), metrics: LIFE, cpu, turn });
     }
-    if cfg!(not(boost_context)) {
+    if cfg!(not(boost_context)) && choice.takes_case("boost-context") {
         eprintln!("boost-context: no row: Boost.Context was not found when this was built (Debian: libboost-context-dev)");
     }
-    harness::run("uth", cases, plan)
+    harness::run("uth", cases, plan, choice)
 }
 
 fn switch_case(

@@ -1,0 +1,174 @@
+//! Which rows of a bench to measure.
+
+use super::table::text;
+use super::{Case, Metric, Params, Program, Row};
+use anyhow::{Result, bail};
+use serde_json::Value;
+use std::str::FromStr;
+
+/// What to measure of a bench whose turns are child processes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How this program is told to be a child of the bench.
+    pub own: Program,
+    /// Which rows.
+    pub choice: Choice,
+    /// Sizes for tests: the figures say nothing.
+    pub small: bool,
+}
+
+/// Words that a row must have, each of them: its case, its metric, a parameter as `key=value`, or
+/// the value alone where it is a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Vec<String>);
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<String> = text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        if words.is_empty() { Err("a row's words, as in \"umcg cpus=2\"".to_owned()) } else { Ok(Self(words)) }
+    }
+}
+
+impl Pattern {
+    /// Its words.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    fn fits(&self, case: &str, params: &Params, metric: &str) -> bool {
+        self.words().all(|word| has(word, case, params, metric))
+    }
+}
+
+fn has(word: &str, case: &str, params: &Params, metric: &str) -> bool {
+    let mut values = params.iter();
+    word == case || word == metric || values.any(|(key, value)| is_value(word, key, value))
+}
+
+fn is_value(word: &str, key: &str, value: &Value) -> bool {
+    let named = word.split_once('=');
+    value.as_str() == Some(word) || named.is_some_and(|(name, written)| name == key && written == text(value))
+}
+
+/// A row's name, which is a [`Pattern`] that fits it.
+pub fn name(case: &str, params: &Params, metric: &str) -> String {
+    let params = params.iter().map(|(key, value)| format!("{key}={}", text(value)));
+    [case.to_owned()].into_iter().chain(params).chain([metric.to_owned()]).collect::<Vec<_>>().join(" ")
+}
+
+/// Which rows to measure: all by default.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Only rows that fit one of these, if there are any.
+    pub only: Vec<Pattern>,
+    /// Only rows of these cases.
+    pub cases: Option<&'static [&'static str]>,
+}
+
+impl Choice {
+    /// Whether somebody wants to see this row.
+    pub fn takes(&self, case: &str, params: &Params, metric: &str) -> bool {
+        let is_asked = self.only.is_empty() || self.only.iter().any(|pattern| pattern.fits(case, params, metric));
+        is_asked && self.takes_case(case)
+    }
+
+    /// Whether there may be rows of this case.
+    pub fn takes_case(&self, case: &str) -> bool {
+        self.cases.is_none_or(|cases| cases.contains(&case))
+    }
+
+    /// Whether one of these metrics is wanted.
+    pub fn takes_any(&self, case: &str, params: &Params, metrics: &[Metric]) -> bool {
+        metrics.iter().any(|metric| self.takes(case, params, metric.name))
+    }
+
+    pub(super) fn takes_row(&self, row: &Row) -> bool {
+        self.takes(row.case, &row.params, row.metric)
+    }
+
+    /// Leaves out the cases of which nobody wants to see anything. Refuses a pattern that fits no
+    /// row.
+    pub(super) fn of(&self, mut groups: Vec<Vec<Case>>) -> Result<Vec<Vec<Case>>> {
+        self.only.iter().try_for_each(|pattern| check(pattern, groups.iter().flatten()))?;
+        for group in &mut groups {
+            group.retain(|case| self.takes_any(case.name, &case.params, case.metrics));
+        }
+        groups.retain(|group| !group.is_empty());
+        Ok(groups)
+    }
+}
+
+fn check<'a>(pattern: &Pattern, cases: impl Iterator<Item = &'a Case> + Clone) -> Result<()> {
+    let fits =
+        |fit: &dyn Fn(&Case, &str) -> bool| cases.clone().any(|case| case.metrics.iter().any(|metric| fit(case, metric.name)));
+    if fits(&|case, metric| pattern.fits(case.name, &case.params, metric)) {
+        return Ok(());
+    }
+    let unknown = pattern.words().find(|word| !fits(&|case, metric| has(word, case.name, &case.params, metric)));
+    let Some(unknown) = unknown else { bail!("no row has all of \"{}\"", pattern.0.join(" ")) };
+    let mut metrics: Vec<&str> = Vec::new();
+    for metric in cases.flat_map(|case| case.metrics) {
+        if !metrics.contains(&metric.name) {
+            metrics.push(metric.name);
+        }
+    }
+    bail!("no row has \"{unknown}\"; the metrics are {}", metrics.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::lower;
+
+    const METRICS: &[Metric] = &[lower("slow", "ns"), lower("slower", "ns")];
+
+    fn case(name: &'static str, cpus: u64, kind: &str) -> Case {
+        let params = [("cpus".to_owned(), cpus.into()), ("kind".to_owned(), kind.into())].into_iter().collect();
+        Case { name, params, metrics: METRICS, cpu: 0, turn: Box::new(|_| Ok(Vec::new())) }
+    }
+
+    fn groups() -> Vec<Vec<Case>> {
+        vec![vec![case("ours", 1, "light"), case("theirs", 1, "full")], vec![case("ours", 2, "full")]]
+    }
+
+    fn choice(only: &[&str]) -> Choice {
+        Choice { only: only.iter().map(|text| text.parse().unwrap()).collect(), cases: None }
+    }
+
+    fn left(choice: &Choice) -> Vec<String> {
+        let left = choice.of(groups()).unwrap();
+        left.iter().flatten().map(|case| format!("{} {}", case.name, case.params["cpus"])).collect()
+    }
+
+    #[test]
+    fn rows_are_chosen_by_their_words() {
+        assert_eq!(left(&Choice::default()), ["ours 1", "theirs 1", "ours 2"]);
+        assert_eq!(left(&choice(&["slow"])), ["ours 1", "theirs 1", "ours 2"]);
+        assert_eq!(left(&choice(&["ours"])), ["ours 1", "ours 2"]);
+        assert_eq!(left(&choice(&["ours cpus=2"])), ["ours 2"]);
+        assert_eq!(left(&choice(&["ours,light", "theirs"])), ["ours 1", "theirs 1"]);
+        assert_eq!(left(&choice(&["kind=full"])), ["theirs 1", "ours 2"]);
+        assert_eq!(left(&Choice { cases: Some(&["ours"]), ..choice(&["full"]) }), ["ours 2"]);
+        let choice = choice(&["slower"]);
+        assert!(choice.takes("x", &Params::new(), "slower") && !choice.takes("x", &Params::new(), "slow"));
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_name() {
+        let case = case("ours", 2, "full");
+        let name = name(case.name, &case.params, "slow");
+        assert_eq!(name, "ours cpus=2 kind=full slow");
+        assert_eq!(left(&choice(&[&name])), ["ours 2"]);
+    }
+
+    #[test]
+    fn what_fits_no_row_is_refused() {
+        let error = |only: &[&str]| choice(only).of(groups()).err().unwrap().to_string();
+        assert_eq!(error(&["slow", "fast"]), "no row has \"fast\"; the metrics are slow, slower");
+        assert_eq!(error(&["theirs cpus=2"]), "no row has all of \"theirs cpus=2\"");
+        assert_eq!(error(&["cpus=1x"]), "no row has \"cpus=1x\"; the metrics are slow, slower");
+        assert!(" , ".parse::<Pattern>().is_err());
+    }
+}
