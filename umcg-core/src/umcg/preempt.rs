@@ -199,8 +199,8 @@ fn install_handler() -> Result<(), Errno> {
         // SAFETY: zero is a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler as *const () as usize;
-        // On the worker's own stack, where it can stay; not blocking itself, since it may return late and elsewhere.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NODEFER;
+        // On the worker's own stack, where it can stay. It blocks itself (no SA_NODEFER): see `preempt`.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         // SAFETY: the handler is async-signal-safe.
         match unsafe { libc::sigaction(SIGNAL, &action, null_mut()) } {
             0 => Ok(()),
@@ -303,20 +303,29 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
     tick.seen.load(Relaxed) == turn && tick.times.load(Relaxed) > 2
 }
 
+/// Takes the worker off its server, and returns when a server runs it again.
+///
+/// The signal is blocked in its own handler, so that no second tick interrupts the first before that holds: such a tick would find neither a hold nor
+/// code of a runtime, and take the worker off although the *first* frame is in malloc. Whatever the kernel thread does next must not have it blocked,
+/// so it is unblocked here, where a tick finds the hold, and blocked again before the hold ends.
 fn preempt(inside: Inside, server: &'static Server, frame: &mut libc::ucontext_t) {
     let worker = inside.0;
     // A light worker shares errno with all that run on the server meanwhile.
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
+    // SAFETY: the frame's word, as in `on_tick`.
+    thread::set_mask(unsafe { mask_of(frame).read() });
     // SAFETY: the caller is the worker, running, inside.
     unsafe { worker.leave(server, Kind::Preempt, None) };
+    let mask = thread::block(SIGNAL);
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
     let moved = !matches!(role_held(), Role::Worker(_, server) if server.tick.tid.load(Relaxed) == tid);
     if moved && worker.carrier() != Carrier::Staying {
-        adopt_thread_state(frame);
+        adopt_thread_state(frame, mask);
     }
+    drop(inside);
 }
 
 /// The signals that the interrupted flow blocks.
@@ -324,9 +333,8 @@ fn mask_of(frame: &mut libc::ucontext_t) -> *mut u64 {
     (&raw mut frame.uc_sigmask).cast()
 }
 
-/// Makes the frame restore what this kernel thread has, not what the one before had.
-fn adopt_thread_state(frame: &mut libc::ucontext_t) {
-    let mask = thread::current_mask();
+/// Makes the frame restore what this kernel thread has, not what the one before had. `mask`: the signals that it blocks outside the handler.
+fn adopt_thread_state(frame: &mut libc::ucontext_t, mask: u64) {
     // SAFETY: as in `on_tick`.
     unsafe { mask_of(frame).write(mask) };
     // SAFETY: reads the setting into the frame.

@@ -148,6 +148,15 @@ pub(crate) fn set_mask(mask: u64) -> u64 {
     before
 }
 
+/// Blocks one signal more on the kernel thread. Returns the mask before.
+pub(crate) fn block(signal: i32) -> u64 {
+    let mask = 1u64 << (signal - 1);
+    let mut before = 0u64;
+    // SAFETY: as `set_mask`.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, &mask, &mut before, size_of::<u64>()) };
+    before
+}
+
 /// The kernel thread's signal mask.
 pub(crate) fn current_mask() -> u64 {
     let mut mask = 0u64;

@@ -1,0 +1,92 @@
+//! Ticks at every moment, while workers are in the C library: nobody is taken off with a lock of its.
+//!
+//! The signal of the tick is sent by hand, from outside, several at a time and tens of thousands a second. Each test is a process of its own with a
+//! time limit, as a worker that was taken off inside malloc leaves nothing that could still report it.
+//!
+//! `UMCG_STRESS_SECONDS`: for how long each test goes on, 1 where not given.
+
+#![cfg(target_os = "linux")]
+
+mod storm;
+
+use std::hint::black_box;
+use std::io::Write;
+use storm::Shape;
+
+/// malloc: its locks are the process's.
+#[test]
+fn inside_malloc() {
+    let allocate = || {
+        let all: Vec<Vec<u8>> = (0..64).map(|size| Vec::with_capacity(1040 + size * 97)).collect();
+        drop(black_box(all));
+    };
+    storm::survives("inside_malloc", Shape { servers: 1, workers: 64, ranked: false }, allocate);
+    storm::survives("inside_malloc", Shape { servers: 2, workers: 8, ranked: true }, allocate);
+}
+
+/// stdio: a lock a stream, which knows its owner.
+#[test]
+fn inside_stdio() {
+    let print = || {
+        // SAFETY: C strings that live.
+        let null = unsafe { libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr()) };
+        assert!(!null.is_null());
+        for number in 0..50 {
+            // SAFETY: an open stream, and what the format says.
+            unsafe { libc::fprintf(null, c"%d %s %f\n".as_ptr(), number, c"word".as_ptr(), 0.5f64) };
+        }
+        // SAFETY: opened above.
+        unsafe { libc::fclose(null) };
+        // SAFETY: all streams, each under its lock.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+    };
+    storm::survives("inside_stdio", Shape { servers: 1, workers: 8, ranked: false }, print);
+    storm::survives("inside_stdio", Shape { servers: 2, workers: 8, ranked: true }, print);
+}
+
+/// The loader: `dlopen` of a library that is there already, and symbols.
+#[test]
+fn inside_the_loader() {
+    let load = || {
+        // SAFETY: the C library is loaded, and has no constructor to run again.
+        let library = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOW) };
+        if !library.is_null() {
+            // SAFETY: an open library.
+            assert!(!unsafe { libc::dlsym(library, c"malloc".as_ptr()) }.is_null());
+            // SAFETY: as above; nobody uses it after.
+            unsafe { libc::dlclose(library) };
+        }
+    };
+    storm::survives("inside_the_loader", Shape { servers: 1, workers: 8, ranked: false }, load);
+    storm::survives("inside_the_loader", Shape { servers: 2, workers: 8, ranked: true }, load);
+}
+
+/// Unwinding.
+#[test]
+fn inside_the_unwinder() {
+    fn deep(n: u32) {
+        let _owned = Box::new(n);
+        if n == 0 {
+            std::panic::resume_unwind(Box::new(11u8));
+        }
+        deep(black_box(n) - 1);
+    }
+    let unwind = || {
+        let panic = std::panic::catch_unwind(|| deep(20)).unwrap_err();
+        assert_eq!(*panic.downcast::<u8>().unwrap(), 11);
+    };
+    storm::survives("inside_the_unwinder", Shape { servers: 1, workers: 8, ranked: false }, unwind);
+    storm::survives("inside_the_unwinder", Shape { servers: 2, workers: 8, ranked: true }, unwind);
+}
+
+/// A lock of the language's library under one of the C library's.
+#[test]
+fn inside_a_write_to_a_file() {
+    let write = || {
+        let mut null = std::fs::File::create("/dev/null").unwrap();
+        for number in 0..50 {
+            writeln!(null, "{number} {:?}", black_box(0.5)).unwrap();
+        }
+    };
+    storm::survives("inside_a_write_to_a_file", Shape { servers: 1, workers: 8, ranked: false }, write);
+}

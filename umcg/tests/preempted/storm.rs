@@ -1,0 +1,157 @@
+//! Workers that repeat something, ticks that do not stop, and a look whether all of them get on.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+use umcg::rt::scheduler::Priority;
+use umcg::{Builder, Runtime};
+
+/// How many servers and workers, and whether urgent workers come from outside, which are preempted for at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) servers: usize,
+    pub(crate) workers: usize,
+    pub(crate) ranked: bool,
+}
+
+/// Says to a process that it is the one in which the test takes place.
+const CHILD: &str = "UMCG_TEST_CHILD";
+/// How long all workers may take to get on, without a tick by hand.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn duration() -> Duration {
+    let seconds = std::env::var("UMCG_STRESS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or(1.0))
+}
+
+/// Runs `work` again and again in each of the shape's workers, in a process of its own, under a storm of ticks: each gets on once that is over.
+#[track_caller]
+pub(crate) fn survives(test: &str, shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
+    let label = format!("{test} {shape:?}");
+    match std::env::var(CHILD) {
+        Ok(this) if this == label => weather(shape, work),
+        Ok(_) => return,
+        Err(_) => {}
+    }
+    let limit = (duration().as_secs() + 100).to_string();
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", &limit]).arg(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(CHILD, &label);
+    let output = command.output().unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{label}: {:?}\n{said}\n{complained}", output.status);
+}
+
+/// What each worker says of itself.
+struct Progress {
+    rounds: Vec<AtomicU64>,
+    over: AtomicBool,
+    storm: AtomicBool,
+}
+
+fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) -> ! {
+    let mut builder = Runtime::builder().servers(shape.servers).preemption(Some(Duration::from_millis(1)));
+    if shape.ranked {
+        builder = builder.scheduler(Priority::new());
+    }
+    let runtime = builder.name("storm").stack_size(256 << 10).build().unwrap();
+    let progress = Arc::new(Progress {
+        rounds: (0..shape.workers).map(|_| AtomicU64::new(0)).collect(),
+        over: AtomicBool::new(false),
+        storm: AtomicBool::new(true),
+    });
+    let workers: Vec<_> = (0..shape.workers)
+        .map(|worker| {
+            let progress = progress.clone();
+            let body = move || {
+                while !progress.over.load(Relaxed) {
+                    work();
+                    progress.rounds[worker].fetch_add(1, Relaxed);
+                }
+            };
+            runtime.build(&Builder::new().priority(10), body).unwrap()
+        })
+        .collect();
+    let (ticks, servers) = (progress.clone(), servers(shape.servers));
+    let ticker = std::thread::spawn(move || tick(&ticks, &servers));
+    let end = Instant::now() + duration();
+    while Instant::now() < end {
+        if shape.ranked {
+            // Before each wait, as the urgent one may wait for a lock that a worker was taken off with.
+            drop(runtime.build(&Builder::new().priority(200), || ()).unwrap());
+            std::thread::sleep(Duration::from_micros(20));
+        } else {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    progress.storm.store(false, Relaxed);
+    all_get_on(&progress);
+    progress.over.store(true, Relaxed);
+    ticker.join().unwrap();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    drop(runtime);
+    std::process::exit(0)
+}
+
+/// Ends the process if a worker does not.
+fn all_get_on(progress: &Progress) {
+    let rounds = |worker: &AtomicU64| worker.load(Relaxed);
+    let before: [u64; 64] = std::array::from_fn(|worker| progress.rounds.get(worker).map_or(0, rounds));
+    let end = Instant::now() + PATIENCE;
+    while progress.rounds.iter().zip(before).any(|(worker, before)| rounds(worker) == before) {
+        if Instant::now() > end {
+            const WORDS: &[u8] = b"a worker does not get on, though no tick comes but the timer's\n";
+            // Nothing that allocates: that may wait for the lock which this is about.
+            // SAFETY: bytes that live.
+            unsafe { libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len()) };
+            // SAFETY: no precondition.
+            unsafe { libc::_exit(1) };
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The kernel threads of the runtime's servers, once they have their names.
+fn servers(count: usize) -> Vec<i32> {
+    let named = |tid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
+        // Others of the runtime have no number.
+        name.is_ok_and(|name| name.trim_end().strip_prefix("storm-").is_some_and(|rest| rest.parse::<u32>().is_ok()))
+    };
+    loop {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let tids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+        let found: Vec<i32> = tids.filter(named).collect();
+        if found.len() == count {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends ticks as the timer would, up to three at once, with odd gaps.
+fn tick(progress: &Progress, servers: &[i32]) {
+    let mut random = 88172645463325252u64;
+    while progress.storm.load(Relaxed) {
+        for server in servers {
+            for _ in 0..3 {
+                send(*server);
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (0..random % 300).for_each(|_| std::hint::spin_loop());
+            }
+        }
+        std::thread::sleep(Duration::from_micros(random % 100));
+    }
+}
+
+fn send(tid: i32) {
+    // A siginfo_t: signal, errno, code.
+    let mut information = [0i32; 32];
+    (information[0], information[2]) = (libc::SIGURG, libc::SI_TIMER);
+    let process = std::process::id();
+    // SAFETY: the kernel reads a siginfo_t, of this size.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, tid, libc::SIGURG, information.as_ptr()) };
+}
