@@ -93,6 +93,19 @@ unsafe impl Send for Worker {}
 // SAFETY: as above.
 unsafe impl Sync for Worker {}
 
+/// What a thread needs to become a worker, before there is the thread. Dropping it gives it back.
+pub struct Reserved(thread::Reserved);
+
+impl Reserved {
+    /// Room for one.
+    ///
+    /// # Errors
+    /// `ENOMEM`: no memory or stack.
+    pub fn new() -> Result<Reserved, Errno> {
+        thread::Reserved::new().map(Reserved)
+    }
+}
+
 /// An event.
 #[derive(Clone, Copy)]
 pub enum Event {
@@ -264,10 +277,21 @@ impl Worker {
     /// # Errors
     /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread key left.
     pub fn register(group: Group, id: u64, interval: u64) -> Result<Worker, Errno> {
-        if !matches!(role(), Role::Plain) {
+        if !matches!(role(), Role::Plain) || umcg::is_apart() {
             return Err(Errno::INVAL);
         }
         thread::register(group.0, id, interval).map(Worker)
+    }
+
+    /// Like [`Worker::register`], with what was made for it: of the errors that it has for want of memory few are left.
+    ///
+    /// # Errors
+    /// As [`Worker::register`].
+    pub fn register_with(reserved: Reserved, group: Group, id: u64, interval: u64) -> Result<Worker, Errno> {
+        if !matches!(role(), Role::Plain) || umcg::is_apart() {
+            return Err(Errno::INVAL);
+        }
+        thread::register_with(reserved.0, group.0, id, interval).map(Worker)
     }
 
     /// Makes the calling worker a plain thread again. Switches.
@@ -600,6 +624,23 @@ pub enum Doing {
 /// Calls `f` with each light worker of the process that has not ended.
 pub fn each_light_worker(f: &mut dyn FnMut(Worker)) {
     light::each(&mut |worker| f(Worker(worker)));
+}
+
+/// Calls `f` as if the caller were a plain thread, whatever it is: so nothing in `f` switches, and it is not preempted. It can become neither a server nor a worker meanwhile.
+/// For code of others that is called in the midst of a switch. What unwinds out of `f` ends the process.
+#[inline]
+pub fn apart<R>(f: impl FnOnce() -> R) -> R {
+    /// Ends the process, with the panic's message as the reason.
+    struct Unwound;
+    impl Drop for Unwound {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    let unwound = Unwound;
+    let result = umcg::apart(f);
+    std::mem::forget(unwound);
+    result
 }
 
 /// Wakes an idle server of this group. False when there is none.

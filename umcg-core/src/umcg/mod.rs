@@ -53,7 +53,9 @@ pub(crate) enum Role {
 const SERVER: usize = 1;
 const WORKER: usize = 2;
 const HELPER: usize = 3;
-const TAG: usize = 3;
+/// With any of them, and without: the flow stands [apart].
+const APART: usize = 4;
+const TAG: usize = 7;
 
 /// The caller's role. The worker in it is the caller whatever happens; its server may be another one as soon as this has returned, by
 /// preemption: who needs the server asks [`caller`].
@@ -92,7 +94,16 @@ pub(crate) fn caller() -> Caller {
 /// just before, and the processor need not wait for it.
 #[inline(always)]
 pub(crate) fn role_held() -> Role {
-    let word = local::task() as usize;
+    role_of(local::task() as usize)
+}
+
+/// The role that the caller has while it does not stand [apart]. As [`role_held`].
+pub(crate) fn role_beneath() -> Role {
+    role_of(local::task() as usize & !APART)
+}
+
+#[inline(always)]
+fn role_of(word: usize) -> Role {
     let address = word & !TAG;
     if word & TAG == SERVER {
         // SAFETY: `set_role` stored a server; descriptors are never freed.
@@ -106,8 +117,26 @@ pub(crate) fn role_held() -> Role {
             _ => Role::Blocked(worker),
         }
     } else {
-        helper_of_storage().and_then(|helper| helper.current.get()).map_or(Role::Plain, Role::Blocked)
+        helper_of(word).and_then(|helper| helper.current.get()).map_or(Role::Plain, Role::Blocked)
     }
+}
+
+/// Calls `f` *apart*: to all of the library the calling flow is a plain thread meanwhile. So nothing in `f` switches, and preemption leaves it alone. `f` does not unwind.
+pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
+    let hold = Hold::begin();
+    let (word, holds) = (local::task(), local::holds());
+    local::set_task((word as usize | APART) as *mut ());
+    let result = f();
+    // Functions of the library count the holds of a plain thread from 0.
+    local::set_holds(holds);
+    local::set_task(word);
+    drop(hold);
+    result
+}
+
+/// Whether the caller stands [apart].
+pub(crate) fn is_apart() -> bool {
+    local::task() as usize & APART != 0
 }
 
 /// The worker that the caller is, running or blocked.
@@ -121,12 +150,16 @@ pub(crate) fn current_worker() -> Option<&'static Worker> {
 
 /// Whether the caller runs with the storage of this worker.
 pub(crate) fn is_storage_of(worker: &Worker) -> bool {
-    local::task() as usize == (worker as *const Worker).addr() | WORKER
+    local::task() as usize & !APART == (worker as *const Worker).addr() | WORKER
 }
 
 /// The helper that the caller's storage belongs to.
 pub(crate) fn helper_of_storage() -> Option<&'static Helper> {
-    let word = local::task() as usize;
+    helper_of(local::task() as usize)
+}
+
+#[inline(always)]
+fn helper_of(word: usize) -> Option<&'static Helper> {
     // SAFETY: as in `role`.
     (word & TAG == HELPER).then(|| unsafe { &*((word & !TAG) as *const Helper) })
 }

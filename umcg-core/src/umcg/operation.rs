@@ -4,7 +4,7 @@ use super::group::Group;
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
 use super::worker::{Inside, PREEMPT_WANTED, Worker};
-use super::{Owner, Role, blocking, light, preempt, role, set_role, thread};
+use super::{Owner, Role, blocking, is_apart, light, preempt, role, set_role, thread};
 use crate::{fork, uth};
 use rustix::io::Errno;
 use std::sync::atomic::{Ordering::*, compiler_fence};
@@ -12,7 +12,7 @@ use umcg_context::local;
 
 /// Makes the caller a server. `interval` is that of the preemption tick where the program has set none.
 pub(crate) fn register_server(group: &'static Group, interval: u64) -> Result<&'static Server, Errno> {
-    if !matches!(role(), Role::Plain) {
+    if !matches!(role(), Role::Plain) || is_apart() {
         return Err(Errno::INVAL);
     }
     fork::install()?;

@@ -21,7 +21,7 @@
 use super::idle::Kind;
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{Caller, Role, caller, is_storage_of, role_held, thread};
+use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held, thread};
 use crate::link::Link;
 use rustix::io::Errno;
 use std::ffi::{CStr, c_int, c_void};
@@ -246,9 +246,9 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         return;
     }
     // A tick that interrupts this one must not move it.
-    let held = local::holds() != 0;
+    let held = local::holds() != 0 || is_apart();
     let hold = Hold::begin();
-    let (worker, server) = match role_held() {
+    let (worker, server) = match role_beneath() {
         // A staying worker runs elsewhere while its server's thread, whose tick this may be, sleeps.
         Role::Worker(worker, _) if worker.carrier() == Carrier::Staying && !is_storage_of(worker) => return,
         Role::Worker(worker, server) => (worker, server),

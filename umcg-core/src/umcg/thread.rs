@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate;
 use umcg_context::lock::HoldLock;
-use umcg_context::stack::{self, Class};
+use umcg_context::stack::{self, Class, Stack};
 
 /// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
 const HOME_STACK: usize = 32 << 10;
@@ -44,24 +44,60 @@ pub(crate) fn carrier() -> Carrier {
     })
 }
 
+/// What a thread needs to become a worker, made before there is the thread: so who makes one for that knows whether it can.
+pub(crate) struct Reserved {
+    worker: Option<&'static Worker>,
+    /// For its loop at home, where it has one.
+    stack: Option<Stack>,
+}
+
+impl Reserved {
+    /// A descriptor, and a stack.
+    pub(crate) fn new() -> Result<Reserved, Errno> {
+        fork::install()?;
+        fault::install();
+        let stack = match carrier() {
+            Carrier::Moving => Some(stack::allocate(const { Class::for_size(HOME_STACK).unwrap() }).map_err(|_| Errno::NOMEM)?),
+            _ => None,
+        };
+        let spare = SPARE.lock().pop();
+        let worker = spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
+        Ok(Reserved { worker: Some(worker), stack })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(stack) = self.stack.take() {
+            stack::release(stack);
+        }
+        if let Some(worker) = self.worker.take() {
+            SPARE.lock().push(worker);
+        }
+    }
+}
+
 /// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the preemption tick where the program has set none.
 pub(crate) fn register(group: &'static Group, id: u64, interval: u64) -> Result<&'static Worker, Errno> {
-    fork::install()?;
+    register_with(Reserved::new()?, group, id, interval)
+}
+
+/// Likewise, with what was made for it.
+pub(crate) fn register_with(
+    mut reserved: Reserved,
+    group: &'static Group,
+    id: u64,
+    interval: u64,
+) -> Result<&'static Worker, Errno> {
     if !thread_end::watch() {
         return Err(Errno::AGAIN);
     }
-    fault::install();
-    let spare = SPARE.lock().pop();
-    let worker = spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
+    let Some(worker) = reserved.worker.take() else { return Err(Errno::INVAL) };
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     worker.reset(group, carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
     let Some(home) = &worker.home else { return Err(Errno::INVAL) };
     home.name.lock().clear();
-    if worker.carrier() == Carrier::Moving {
-        let stack = match stack::allocate(const { Class::for_size(HOME_STACK).unwrap() }) {
-            Ok(stack) => stack,
-            Err(_) => return give_back(worker),
-        };
+    if let Some(stack) = reserved.stack.take() {
         // SAFETY: the descriptor is new, so its contexts are ours.
         let context = unsafe { &mut *home.context.get() };
         // SAFETY: the stack is new.
@@ -76,18 +112,14 @@ pub(crate) fn register(group: &'static Group, id: u64, interval: u64) -> Result<
     let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
         leave_home(home);
-        return give_back(worker);
+        SPARE.lock().push(worker);
+        return Err(Errno::NOMEM);
     }
     set_role(Owner::Worker(worker));
     let inside = Inside::enter(worker);
     arrive(worker);
     drop(inside);
     Ok(worker)
-}
-
-fn give_back(worker: &'static Worker) -> Result<&'static Worker, Errno> {
-    SPARE.lock().push(worker);
-    Err(Errno::NOMEM)
 }
 
 /// The thread is no worker, or none any more: gives back what it had as one.

@@ -60,7 +60,7 @@ impl RuntimeBuilder {
 
     /// Who decides which worker runs next; [`WorkStealing`] by default.
     pub fn scheduler(mut self, scheduler: impl Scheduler) -> Self {
-        self.scheduler = Chosen::Other(Box::new(scheduler));
+        self.scheduler = Chosen::other(scheduler);
         self
     }
 

@@ -9,6 +9,7 @@ use super::runtime::Shared;
 use super::scope;
 use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
 use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
@@ -62,10 +63,11 @@ where
     }
     // Its first event says that it came back from somewhere.
     shared.blocked.fetch_add(1, Relaxed);
-    let class = builder.class(shared);
-    let start = class.and_then(|class| {
-        let f = NotSend(f);
-        let body = move || main::<F, R>(task, f);
+    let start = builder.class(shared).and_then(|class| {
+        // Before there is the thread: a shortage is the maker's error, and not a worker that never runs.
+        let home = raw::Reserved::new().map_err(|_| SpawnError::Thread)?;
+        let parts = Parts { home, f };
+        let body = move || main::<F, R>(task, parts);
         let size = class.size() + BESIDES;
         let thread = std::thread::Builder::new().name(builder.name_or("umcg-worker")).stack_size(size);
         // SAFETY: by the contract what the body borrows outlives it.
@@ -81,17 +83,22 @@ where
     Ok(unsafe { JoinHandle::new(task) })
 }
 
-/// The bounds of `spawn` are its callers'.
-struct NotSend<T>(T);
-// SAFETY: callers of `make` vouch for it, by F: Send of their own, or as a scope does.
-unsafe impl<T> Send for NotSend<T> {}
+/// What a worker's thread is given.
+struct Parts<F> {
+    home: raw::Reserved,
+    f: F,
+}
 
-fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
+// SAFETY: callers of `make` vouch for `f`, by F: Send of their own, or as a scope does; a home is its thread's only once that has registered.
+unsafe impl<F> Send for Parts<F> {}
+
+fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
+    let Parts { home, f } = parts;
     let shared = task.shared();
     let id = (task as *const Task).addr() as u64;
-    let packet: Option<Packet<R>> = match raw::Worker::register(shared.group, id, shared.watch.preemption()) {
+    let packet: Option<Packet<R>> = match raw::Worker::register_with(home, shared.group, id, shared.watch.preemption()) {
         Ok(worker) => {
-            let packet = run_body(task, f.0);
+            let packet = run_body(task, f);
             if raw::Worker::current().is_some() {
                 // SAFETY: the caller is that worker, which is a thread's.
                 unsafe { worker.unregister() };
@@ -100,6 +107,8 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, f: NotSend<F>) {
         }
         Err(error) => {
             shared.blocked.fetch_sub(1, Relaxed);
+            // Now: what it borrows is there only as long as the worker counts. Its destructor's panic changes nothing.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
             Some(Err(Box::new(format!("the thread of a worker could not register: {error}"))))
         }
     };

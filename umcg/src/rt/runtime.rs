@@ -360,7 +360,7 @@ impl Ranked for Shared {
     }
 
     fn next(&self, here: &Here) -> Option<Runnable> {
-        self.scheduler.next(here)
+        self.scheduler.next(here, self)
     }
 
     fn most_urgent(&self, only: Option<usize>) -> u64 {

@@ -124,7 +124,7 @@ impl Local {
         // Its owner's own hint is exact, but for who was taken away just now.
         if self.slot.hint() == 0 {
             self.streak.set(0);
-            return self.shared().scheduler.next(&self.here);
+            return self.shared().scheduler.next(&self.here, self.shared());
         }
         let streak = self.streak.get();
         if streak == STREAK {
@@ -153,7 +153,7 @@ impl Local {
     fn pick_another(&self) -> Option<Runnable> {
         self.streak.set(0);
         let slot = self.take_slot();
-        let Some(another) = self.shared().scheduler.next(&self.here) else {
+        let Some(another) = self.shared().scheduler.next(&self.here, self.shared()) else {
             return slot.map(|(worker, _)| worker);
         };
         if let Some((worker, why)) = slot {
@@ -299,7 +299,8 @@ pub(crate) unsafe fn recycle(task: &'static Task) {
     }
     match running() {
         // SAFETY: passed on; the caller is on that server.
-        Some(running) if std::ptr::eq(running.local().shared, task.shared.load(Relaxed)) => unsafe {
+        // By number: a runtime that has ended may have had the address of this one.
+        Some(running) if running.local().shared().number == task.runtime.load(Relaxed) => unsafe {
             running.local().recycle(task)
         },
         // SAFETY: passed on.

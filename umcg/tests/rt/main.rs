@@ -6,6 +6,7 @@
 
 mod aborts;
 mod fairness;
+mod faulty_schedulers;
 mod futures;
 mod joins;
 mod kernel;
@@ -17,6 +18,7 @@ mod processes;
 mod runtimes;
 mod schedulers;
 mod scopes;
+mod shortages;
 mod sleeps;
 #[path = "../strace/mod.rs"]
 mod strace;

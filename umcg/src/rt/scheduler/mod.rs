@@ -3,6 +3,7 @@
 //! A runtime tells its scheduler of each worker that becomes ready, and why, and each server asks it whom to run. All else, waking servers, timers, I/O,
 //! the switch itself, is the runtime's. The schedulers here use nothing that a program's own could not; docs/schedulers.md shows how to write one.
 
+mod chosen;
 mod earliest_deadline;
 mod fifo;
 mod priority;
@@ -10,6 +11,7 @@ mod shared;
 mod weighted;
 mod work_stealing;
 
+pub(crate) use chosen::Chosen;
 pub use earliest_deadline::EarliestDeadline;
 pub use fifo::Fifo;
 pub use priority::Priority;
@@ -41,14 +43,19 @@ pub enum Wake {
     Nobody,
     /// Any server that sleeps.
     One,
-    /// This server, since no other will run the worker.
+    /// This server, since no other will run the worker. An index that no server has means [`Wake::One`].
     Server(usize),
 }
 
 /// Decides which worker runs next, on which server.
 ///
-/// The runtime calls these functions from servers, workers and other threads, all at once; none may block for long, switch, or call the runtime. A
-/// worker that was given to [`Scheduler::ready`] must sooner or later be given out by [`Scheduler::next`]: nothing else runs it.
+/// The runtime calls these functions from servers, workers and other threads, all at once; none may block for long. A worker that was given to
+/// [`Scheduler::ready`] must sooner or later be given out by [`Scheduler::next`] of the same scheduler: nothing else runs it.
+///
+/// A scheduler cannot do harm to memory:
+/// - Within these functions the caller counts as a plain thread. So nothing there switches: what would wait blocks the server.
+/// - A panic in one of them ends the process, as does a worker of another runtime that [`Scheduler::next`] gives out.
+/// - A worker that is never given out never runs, and its runtime does not end.
 pub trait Scheduler: Send + Sync + 'static {
     /// Called once, before anything else: how many servers there are.
     fn start(&mut self, servers: usize);
@@ -88,68 +95,5 @@ pub trait Scheduler: Send + Sync + 'static {
     /// both together [`Scheduler::next`] gives out the most urgent one. Asked with ranks only, after a call of it or of [`Scheduler::ready`], whose effect it is to see.
     fn most_urgent(&self, _server: Option<usize>) -> u64 {
         u64::MAX
-    }
-}
-
-/// A runtime's scheduler. The default one is known by its type, so that the compiler can see through the calls of a hop; it is used by the same functions.
-pub(crate) enum Chosen {
-    Default(WorkStealing),
-    Other(Box<dyn Scheduler>),
-}
-
-impl Chosen {
-    #[inline(always)]
-    fn any(&self) -> &dyn Scheduler {
-        match self {
-            Chosen::Default(scheduler) => scheduler,
-            Chosen::Other(scheduler) => &**scheduler,
-        }
-    }
-
-    pub(crate) fn start(&mut self, servers: usize) {
-        match self {
-            Chosen::Default(scheduler) => scheduler.start(servers),
-            Chosen::Other(scheduler) => scheduler.start(servers),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
-        match self {
-            Chosen::Default(scheduler) => scheduler.ready(worker, why, here),
-            Chosen::Other(scheduler) => scheduler.ready(worker, why, here),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
-        match self {
-            Chosen::Default(scheduler) => scheduler.next(here),
-            Chosen::Other(scheduler) => scheduler.next(here),
-        }
-    }
-
-    pub(crate) fn look_around(&self, here: &Here) {
-        self.any().look_around(here);
-    }
-
-    pub(crate) fn has_work(&self, here: &Here) -> bool {
-        self.any().has_work(here)
-    }
-
-    pub(crate) fn has_slots(&self) -> bool {
-        self.any().has_slots()
-    }
-
-    pub(crate) fn is_ranked(&self) -> bool {
-        self.any().is_ranked()
-    }
-
-    pub(crate) fn rank(&self, worker: &Runnable) -> u64 {
-        self.any().rank(worker)
-    }
-
-    pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
-        self.any().most_urgent(server)
     }
 }

@@ -1,0 +1,146 @@
+//! The scheduler of a runtime, and how it is called.
+//!
+//! The default one is known by its type, so that the compiler can see through the calls of a hop. It is the runtime's own part, and is trusted. Any other may be a program's: a
+//! safe trait must not be able to break the runtime, which calls it in the midst of a switch, with the right to run a worker in its hands.
+//!
+//! - G1: it is called *apart*: to all of the library the caller is a plain thread meanwhile. So it cannot switch, nor be preempted.
+//! - G2: it does not unwind into the runtime: that ends the process.
+//! - G3: the worker that it gives out is one of this runtime's. All else about it is in the value: there is one for a worker.
+//! - G4: a server that it names exists.
+
+use super::super::here::Here;
+use super::super::runnable::Runnable;
+use super::super::runtime::Shared;
+use super::{Scheduler, Wake, Why, WorkStealing};
+use std::sync::atomic::Ordering::Relaxed;
+use umcg_core::raw;
+
+/// A runtime's scheduler.
+pub(crate) enum Chosen {
+    Default(WorkStealing),
+    Other(Other),
+}
+
+/// One that was named.
+pub(crate) struct Other {
+    scheduler: Box<dyn Scheduler>,
+    servers: usize,
+}
+
+impl Other {
+    /// G1, G2.
+    fn call<R>(&self, function: &'static str, f: impl FnOnce(&dyn Scheduler) -> R) -> R {
+        /// Says which function it was, while that unwinds.
+        struct Says(&'static str);
+        impl Drop for Says {
+            fn drop(&mut self) {
+                eprintln!("umcg: a scheduler's `{}` panicked: the process ends", self.0);
+            }
+        }
+        raw::apart(|| {
+            let says = Says(function);
+            let result = f(&*self.scheduler);
+            std::mem::forget(says);
+            result
+        })
+    }
+
+    fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
+        match self.call("ready", |scheduler| scheduler.ready(worker, why, here)) {
+            Wake::Server(index) if index >= self.servers => Wake::One,
+            wake => wake,
+        }
+    }
+
+    fn next(&self, here: &Here, of: &Shared) -> Option<Runnable> {
+        let worker = self.call("next", |scheduler| scheduler.next(here))?;
+        if !std::ptr::eq(worker.task().shared.load(Relaxed), of) {
+            end_for_stranger(of);
+        }
+        Some(worker)
+    }
+}
+
+/// G3: to run the worker here would break both runtimes.
+#[cold]
+fn end_for_stranger(of: &Shared) -> ! {
+    eprintln!("umcg: the scheduler of runtime `{}` gave out a worker of another runtime: the process ends", of.name);
+    std::process::abort();
+}
+
+impl Chosen {
+    /// One that a program has named.
+    pub(crate) fn other(scheduler: impl Scheduler) -> Chosen {
+        Chosen::Other(Other { scheduler: Box::new(scheduler), servers: 0 })
+    }
+
+    /// Before the runtime begins: nothing depends on the scheduler yet.
+    pub(crate) fn start(&mut self, servers: usize) {
+        match self {
+            Chosen::Default(scheduler) => scheduler.start(servers),
+            Chosen::Other(other) => {
+                other.servers = servers;
+                other.scheduler.start(servers);
+            }
+        }
+    }
+
+    pub(crate) fn has_slots(&self) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.has_slots(),
+            Chosen::Other(other) => other.scheduler.has_slots(),
+        }
+    }
+
+    pub(crate) fn is_ranked(&self) -> bool {
+        match self {
+            Chosen::Default(_) => false,
+            Chosen::Other(other) => other.scheduler.is_ranked(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
+        match self {
+            Chosen::Default(scheduler) => scheduler.ready(worker, why, here),
+            Chosen::Other(other) => other.ready(worker, why, here),
+        }
+    }
+
+    /// For a server of this runtime.
+    #[inline(always)]
+    pub(crate) fn next(&self, here: &Here, of: &Shared) -> Option<Runnable> {
+        match self {
+            Chosen::Default(scheduler) => scheduler.next(here),
+            Chosen::Other(other) => other.next(here, of),
+        }
+    }
+
+    pub(crate) fn look_around(&self, here: &Here) {
+        match self {
+            Chosen::Default(scheduler) => scheduler.look_around(here),
+            Chosen::Other(other) => other.call("look_around", |scheduler| scheduler.look_around(here)),
+        }
+    }
+
+    pub(crate) fn has_work(&self, here: &Here) -> bool {
+        match self {
+            Chosen::Default(scheduler) => scheduler.has_work(here),
+            Chosen::Other(other) => other.call("has_work", |scheduler| scheduler.has_work(here)),
+        }
+    }
+
+    pub(crate) fn rank(&self, worker: &Runnable) -> u64 {
+        match self {
+            Chosen::Default(_) => 0,
+            Chosen::Other(other) => other.call("rank", |scheduler| scheduler.rank(worker)),
+        }
+    }
+
+    pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
+        match self {
+            Chosen::Default(_) => u64::MAX,
+            Chosen::Other(other) => other.call("most_urgent", |scheduler| scheduler.most_urgent(server)),
+        }
+    }
+}
