@@ -25,7 +25,9 @@ fn errno_of(error: Error) -> c_int {
         Error::NoVp => libc::EPERM,
         Error::RankTaken | Error::Running => libc::EBUSY,
         Error::MethodMissing => libc::ENOSYS,
-        Error::OutOfMemory | Error::Stack(StackError::OutOfMemory | StackError::TooManyMappings) => libc::ENOMEM,
+        Error::OutOfMemory | Error::Stack(StackError::OutOfMemory | StackError::TooManyMappings | StackError::Locked) => {
+            libc::ENOMEM
+        }
         _ => libc::EINVAL,
     }
 }

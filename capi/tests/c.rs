@@ -69,6 +69,7 @@ programs! {
     rt_futex "rt_futex.c" runtime;
     rt_io "rt_io.c" runtime;
     rt_nt "rt_nt.c" runtime;
+    rt_overflow "rt_overflow.c" runtime;
     rt_places "rt_places.c" runtime;
     rt_segment "rt_segment.c" runtime;
     rt_select "rt_select.c" runtime;

@@ -7,6 +7,7 @@
 pub mod annotate;
 mod arch;
 mod context;
+pub mod guard;
 pub mod local;
 pub mod lock;
 pub mod pool;

@@ -2,27 +2,32 @@
 //!
 //! ```text
 //!   slab:   header page | guard | stack 0 | guard | stack 1 | …        one mapping, never unmapped
-//!   stack:  guard (one page) | base … usable … top | colour | next guard
+//!   stack:  guard (64 KiB) | base … usable … top | colour | next guard
 //! ```
 //!
-//! - A slab costs one mapping however many stacks it holds, because the guards are markers in the page table (`MADV_GUARD_INSTALL`,
-//!   Linux 6.13), not mappings. Without them a guard is a page made inaccessible, which costs two mappings; the number of stacks is then
-//!   bounded so that half of `vm.max_map_count` stays free for the rest of the program.
+//! - A slab costs one mapping however many stacks it holds, because the [guards](crate::guard) are markers in the page table, not
+//!   mappings. Where the first guard of a slab cannot be a marker the slab has no access at first, each stack is made accessible when it is cut, and the
+//!   guards are what stays: two mappings a stack. So memory that is locked as soon as it is mapped (`mlockall`) is that of stacks in use only.
 //! - Slabs stay mapped for the life of the process. What is written at the top of a stack can therefore be read at any later
-//!   time: descriptors there are type-stable, and a signal handler may walk the list of slabs.
+//!   time: descriptors there are type-stable, and a signal handler may walk the list of slabs. Stacks that were not cut yet are not to be read.
+//! - Slabs grow with the number of stacks there are, so that the list of them stays short.
 //! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of all stacks would have the same
 //!   address within their page and share a 64th of the cache's sets.
 
+use crate::guard;
+pub use crate::guard::{GuardKind, kind as guard_kind};
 use crate::lock::HoldLock;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 
 const PAGE: usize = 4096;
-const SLAB_BYTES: usize = 4 << 20;
-const MIN_STACKS_A_SLAB: usize = 4;
+/// A class's first slab.
+const LEAST_SLAB: usize = 4 << 20;
+const LARGEST_SLAB: usize = 64 << 20;
+/// Where there is no address space for more, and in slabs of large stacks.
+const FEWEST_STACKS: usize = 4;
 const COLOURS: usize = 8;
 const COLOUR_STEP: usize = 192;
-const MADV_GUARD_INSTALL: libc::c_int = 102;
 
 /// The smallest stack that [`Class::for_size`] gives, in bytes.
 pub const MIN_SIZE: usize = 8 << 10;
@@ -62,12 +67,13 @@ impl Class {
     }
 
     const fn stride(self) -> usize {
-        self.size() + PAGE
+        self.size() + guard::SIZE
     }
 
-    const fn stacks_a_slab(self) -> usize {
-        let n = (SLAB_BYTES - PAGE) / self.stride();
-        if n < MIN_STACKS_A_SLAB { MIN_STACKS_A_SLAB } else { n }
+    /// How many stacks the next slab is to hold where there are so many already.
+    fn stacks_a_slab(self, already: usize) -> usize {
+        let bytes = (already * self.stride() / 8).clamp(LEAST_SLAB, LARGEST_SLAB);
+        ((bytes - PAGE) / self.stride()).max(FEWEST_STACKS)
     }
 }
 
@@ -80,8 +86,10 @@ pub enum StackError {
     TooLarge,
     /// The kernel's pages are not of 4 KiB.
     PageSize,
-    /// This kernel has no guard markers, and further guards would use up `vm.max_map_count`.
+    /// Guards cannot be markers here, and further ones would use up `vm.max_map_count`.
     TooManyMappings,
+    /// The process locks all its memory (`mlockall`), and the limit of that (RLIMIT_MEMLOCK) is reached.
+    Locked,
 }
 
 impl core::fmt::Display for StackError {
@@ -90,7 +98,10 @@ impl core::fmt::Display for StackError {
             StackError::OutOfMemory => "no memory for a stack",
             StackError::TooLarge => "a stack may have at most 1 GiB",
             StackError::PageSize => "the kernel's pages are not of 4 KiB",
-            StackError::TooManyMappings => "more guarded stacks than vm.max_map_count allows (Linux 6.13 removes this bound)",
+            StackError::TooManyMappings => {
+                "more guarded stacks than vm.max_map_count allows (Linux 6.13 removes this bound, but for locked memory)"
+            }
+            StackError::Locked => "no locked memory for a stack: the process locks all its memory, and RLIMIT_MEMLOCK is reached",
         })
     }
 }
@@ -171,11 +182,47 @@ struct Slab {
     next: *mut Slab,
     class: Class,
     stacks: usize,
+    /// Its guards are markers, unless its memory was locked later.
+    is_marked: bool,
+    /// How many stacks have been cut. Those may be read, and their guards are guards.
+    cut: AtomicUsize,
 }
 
 impl Slab {
     fn first_guard(&self) -> usize {
         self as *const Slab as usize + PAGE
+    }
+
+    /// How many stacks may be looked at.
+    fn cut(&self) -> usize {
+        // ORDERING(cut.2): Acquire, pairs with cut.1.
+        self.cut.load(Acquire)
+    }
+
+    /// Makes the next stack usable, and what is below it a guard. The caller has the shelf's lock, and there is such a stack.
+    fn cut_next(&self) -> Result<NonNull<u8>, StackError> {
+        let cut = self.cut.load(Relaxed);
+        let guard = core::ptr::with_exposed_provenance_mut::<u8>(self.first_guard() + cut * self.class.stride());
+        let base = guard.wrapping_add(guard::SIZE);
+        // SAFETY: the pages of the guard are in the slab, and nobody's.
+        if !(self.is_marked && unsafe { guard::mark(guard) }) {
+            guard::count_protection().map_err(|_| StackError::TooManyMappings)?;
+            let guarded = if self.is_marked {
+                // SAFETY: as above.
+                unsafe { guard::protect(guard) }
+            } else {
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                // SAFETY: the pages of the stack are in the slab, and nobody's.
+                unsafe { libc::mprotect(base.cast(), self.class.size(), access) == 0 }
+            };
+            if !guarded {
+                guard::uncount_protection();
+                return Err(StackError::TooManyMappings);
+            }
+        }
+        // ORDERING(cut.1): Release, pairs with cut.2: who counts the stack may read it.
+        self.cut.store(cut + 1, Release);
+        NonNull::new(base).ok_or(StackError::OutOfMemory)
     }
 }
 
@@ -185,15 +232,17 @@ static SLABS: AtomicPtr<Slab> = AtomicPtr::new(null_mut());
 /// What has been handed back and what is still uncut, a class.
 struct Shelf {
     free: FreeList,
-    uncut: *mut u8,
-    uncut_stacks: usize,
+    /// The slab that is being cut.
+    slab: Option<&'static Slab>,
+    /// How many stacks the slabs before it hold.
+    stacks_before: usize,
 }
 
 // SAFETY: the pointers are to memory that the shelf owns.
 unsafe impl Send for Shelf {}
 
 static SHELVES: [HoldLock<Shelf>; CLASSES] =
-    [const { HoldLock::new(Shelf { free: FreeList::new(), uncut: null_mut(), uncut_stacks: 0 }) }; CLASSES];
+    [const { HoldLock::new(Shelf { free: FreeList::new(), slab: None, stacks_before: 0 }) }; CLASSES];
 
 /// Free stacks of one class, last in first out, linked through the word at their tops.
 #[derive(Debug)]
@@ -242,17 +291,32 @@ pub fn allocate(class: Class) -> Result<Stack, StackError> {
     if let Some(stack) = shelf.free.pop(class) {
         return Ok(stack);
     }
-    if shelf.uncut_stacks == 0 {
-        shelf.uncut = map_slab(class)?;
-        shelf.uncut_stacks = class.stacks_a_slab();
-    }
-    install_guard(shelf.uncut)?;
-    let base = shelf.uncut.wrapping_add(PAGE);
-    shelf.uncut = shelf.uncut.wrapping_add(class.stride());
-    shelf.uncut_stacks -= 1;
+    let base = shelf.uncut_slab(class)?.cut_next()?;
     drop(shelf);
-    crate::annotate::stack_allocated(base as usize, base as usize + class.size());
-    NonNull::new(base).map(|base| Stack { base, class }).ok_or(StackError::OutOfMemory)
+    crate::annotate::stack_allocated(base.as_ptr() as usize, base.as_ptr() as usize + class.size());
+    Ok(Stack { base, class })
+}
+
+impl Shelf {
+    /// A slab with a stack that was not cut yet.
+    fn uncut_slab(&mut self, class: Class) -> Result<&'static Slab, StackError> {
+        if let Some(slab) = self.slab.filter(|slab| slab.cut.load(Relaxed) < slab.stacks) {
+            return Ok(slab);
+        }
+        let already = self.stacks_before + self.slab.map_or(0, |slab| slab.stacks);
+        let mut stacks = class.stacks_a_slab(already);
+        let slab = loop {
+            match map_slab(class, stacks) {
+                Err(StackError::OutOfMemory | StackError::Locked) if stacks > FEWEST_STACKS => {
+                    stacks = (stacks / 2).max(FEWEST_STACKS);
+                }
+                mapped => break mapped?,
+            }
+        };
+        self.stacks_before = already;
+        self.slab = Some(slab);
+        Ok(slab)
+    }
 }
 
 /// Takes a stack back for any thread to use.
@@ -280,106 +344,49 @@ pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
     }
 }
 
-fn map_slab(class: Class) -> Result<*mut u8, StackError> {
+fn map_slab(class: Class, stacks: usize) -> Result<&'static Slab, StackError> {
     // SAFETY: no precondition.
     if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
         return Err(StackError::PageSize);
     }
-    let stacks = class.stacks_a_slab();
     let bytes = PAGE + stacks * class.stride();
-    let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    // Without access, so that the kernel does not fill it where memory is locked as soon as it is mapped.
     // SAFETY: a new mapping at an address of the kernel's choice.
-    let start = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
+    let start = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
     if start == libc::MAP_FAILED {
-        return Err(StackError::OutOfMemory);
+        // SAFETY: no precondition.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: this thread's.
+        let is_limit = unsafe { errno.read() } == libc::EAGAIN;
+        return Err(if is_limit { StackError::Locked } else { StackError::OutOfMemory });
     }
     // A huge page would make one touched stack cost as much as 30 of them. Failure (no such feature) is fine.
     // SAFETY: advice on our own mapping.
     unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+    start.expose_provenance();
+    // SAFETY: the first guard is ours, and holds nothing.
+    let is_marked = unsafe { guard::mark(start.cast::<u8>().wrapping_add(PAGE)) };
+    let accessible = if is_marked { bytes } else { PAGE };
+    // SAFETY: our own mapping, of which nothing is in use.
+    if unsafe { libc::mprotect(start, accessible, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        // SAFETY: as above.
+        unsafe { libc::munmap(start, bytes) };
+        return Err(StackError::OutOfMemory);
+    }
     let slab = start.cast::<Slab>();
     // SAFETY: the first page is ours and writable.
-    unsafe { slab.write(Slab { next: null_mut(), class, stacks }) };
+    unsafe { slab.write(Slab { next: null_mut(), class, stacks, is_marked, cut: AtomicUsize::new(0) }) };
     let mut head = SLABS.load(Relaxed);
     loop {
         // SAFETY: not published yet, so nobody else reads it.
         unsafe { (*slab).next = head };
         // ORDERING(slabs.1): Release, pairs with slabs.2: who finds the slab sees its header.
         match SLABS.compare_exchange_weak(head, slab, Release, Relaxed) {
-            Ok(_) => return Ok(start.cast::<u8>().wrapping_add(PAGE)),
+            // SAFETY: it is never unmapped, and what changes from now on is atomic.
+            Ok(_) => return Ok(unsafe { &*slab }),
             Err(now) => head = now,
         }
-    }
-}
-
-/// How guards are made here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum GuardKind {
-    /// Not tried yet.
-    Unknown,
-    /// Markers in the page table: no mapping, no bound.
-    Marker,
-    /// Pages without access: two mappings a stack.
-    Protection,
-}
-
-static GUARD_KIND: AtomicU8 = AtomicU8::new(GuardKind::Unknown as u8);
-/// How many more guards may be made by protection.
-static PROTECTIONS_LEFT: AtomicUsize = AtomicUsize::new(0);
-
-/// How the guards of the stacks so far were made. `UMCG_NO_GUARD_INSTALL` in the environment forbids markers.
-pub fn guard_kind() -> GuardKind {
-    match GUARD_KIND.load(Relaxed) {
-        1 => GuardKind::Marker,
-        2 => GuardKind::Protection,
-        _ => GuardKind::Unknown,
-    }
-}
-
-fn install_guard(page: *mut u8) -> Result<(), StackError> {
-    if guard_kind() != GuardKind::Protection {
-        // SAFETY: getenv reads the environment; the guard page is ours and holds nothing.
-        let forbidden =
-            guard_kind() == GuardKind::Unknown && unsafe { !libc::getenv(c"UMCG_NO_GUARD_INSTALL".as_ptr()).is_null() };
-        // SAFETY: as above.
-        if !forbidden && unsafe { libc::madvise(page.cast(), PAGE, MADV_GUARD_INSTALL) } == 0 {
-            GUARD_KIND.store(GuardKind::Marker as u8, Relaxed);
-            return Ok(());
-        }
-        if guard_kind() == GuardKind::Marker {
-            return Err(StackError::OutOfMemory);
-        }
-        PROTECTIONS_LEFT.store(max_map_count() / 4, Relaxed);
-        GUARD_KIND.store(GuardKind::Protection as u8, Relaxed);
-    }
-    if PROTECTIONS_LEFT.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
-        return Err(StackError::TooManyMappings);
-    }
-    // SAFETY: as above.
-    if unsafe { libc::mprotect(page.cast(), PAGE, libc::PROT_NONE) } != 0 {
-        return Err(StackError::TooManyMappings);
-    }
-    Ok(())
-}
-
-/// `vm.max_map_count`, or the kernel's default where it cannot be read.
-fn max_map_count() -> usize {
-    const DEFAULT: usize = 65_530;
-    let mut text = [0u8; 24];
-    // SAFETY: a constant path.
-    let fd = unsafe { libc::open(c"/proc/sys/vm/max_map_count".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return DEFAULT;
-    }
-    // SAFETY: the buffer has room for what is asked for.
-    let read = unsafe { libc::read(fd, text.as_mut_ptr().cast(), text.len()) };
-    // SAFETY: our own descriptor, closed once.
-    unsafe { libc::close(fd) };
-    let digits = text.iter().take(read.max(0) as usize).take_while(|byte| byte.is_ascii_digit());
-    match digits.fold(0usize, |n, byte| n * 10 + usize::from(byte - b'0')) {
-        0 => DEFAULT,
-        n => n,
     }
 }
 
@@ -420,24 +427,25 @@ pub fn find(address: usize) -> Option<Place> {
     while let Some(slab) = unsafe { at.as_ref() } {
         let stride = slab.class.stride();
         let offset = address.wrapping_sub(slab.first_guard());
-        if offset < slab.stacks * stride {
+        if offset < slab.cut() * stride {
             let guard = slab.first_guard() + offset / stride * stride;
-            return Some(Place { base: (guard + PAGE) as *mut u8, class: slab.class, in_guard: offset % stride < PAGE });
+            let base = core::ptr::with_exposed_provenance_mut(guard + guard::SIZE);
+            return Some(Place { base, class: slab.class, in_guard: offset % stride < guard::SIZE });
         }
         at = slab.next;
     }
     None
 }
 
-/// Calls `f` with the top of each place for a stack that there is; one that was never in use holds zeros there.
+/// Calls `f` with the top of each stack that there is; one that was never in use holds zeros there.
 pub fn each(f: &mut dyn FnMut(*mut u8)) {
     // ORDERING(slabs.2): as in `find`.
     let mut at = SLABS.load(Acquire);
     // SAFETY: as in `find`.
     while let Some(slab) = unsafe { at.as_ref() } {
-        for index in 0..slab.stacks {
-            let base = slab.first_guard() + index * slab.class.stride() + PAGE;
-            f(top_of(base as *mut u8, slab.class));
+        for index in 0..slab.cut() {
+            let base = slab.first_guard() + index * slab.class.stride() + guard::SIZE;
+            f(top_of(core::ptr::with_exposed_provenance_mut(base), slab.class));
         }
         at = slab.next;
     }

@@ -25,6 +25,7 @@ fn measurement() {
         Ok("idle") => idle_workers(),
         Ok("memory") => until_memory_ends(),
         Ok("mappings") => until_mappings_end(),
+        Ok("locked") => with_locked_memory(),
         _ => return, // on its own this is no test
     }
     std::process::exit(0); // the workers that wait are not to be collected
@@ -166,4 +167,39 @@ fn until_mappings_end() {
 #[test]
 fn the_end_of_mappings_is_an_error() {
     measure("mappings", &[("UMCG_NO_GUARD_INSTALL", "1")]);
+}
+
+/// Locked memory takes no guard markers, and guards cost two mappings there: all the same there are stacks, of sizes that there were before and of new ones, and
+/// no more memory is locked than theirs.
+fn with_locked_memory() {
+    let server = Server::register().unwrap();
+    let mut workers = vec![run(&server, waiting(0).unwrap())];
+    let mut lock = |flags| {
+        // SAFETY: no precondition.
+        if unsafe { libc::mlockall(flags) } != 0 {
+            return say(&format!("SKIPPED: mlockall: {}", std::io::Error::last_os_error()));
+        }
+        let before = kib("/proc/self/status", "VmRSS");
+        for index in 0..100 {
+            workers.push(run(&server, waiting(index).unwrap()));
+            let larger = umcg::light(WorkerId::from_index(index as u64)).stack_size(128 << 10);
+            // SAFETY: it only waits.
+            workers.push(run(&server, unsafe { larger.spawn(|| (0..2).for_each(|_| umcg::wait().unwrap())) }.unwrap()));
+        }
+        let more = kib("/proc/self/status", "VmRSS") - before;
+        assert!(more < (200 * (128 + 64)) << 10, "{more} more bytes are in memory");
+    };
+    lock(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
+    lock(libc::MCL_CURRENT | libc::MCL_FUTURE);
+    // SAFETY: no precondition.
+    unsafe { libc::munlockall() };
+    workers.push(run(&server, waiting(0).unwrap()));
+    for ready in workers {
+        std::mem::forget(run(&server, ready));
+    }
+}
+
+#[test]
+fn locked_memory_has_stacks() {
+    measure("locked", &[]);
 }

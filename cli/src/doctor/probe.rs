@@ -101,7 +101,7 @@ fn guard_markers() -> Finding {
     if works {
         return finding(name, State::Yes, "tried", "a guard below each stack that costs no mapping: any number of stacks");
     }
-    let effect = "guards by mprotect, two mappings a stack: the number of stacks is bounded by half of vm.max_map_count";
+    let effect = "guards without markers, two mappings a stack: the number of stacks is bounded by a quarter of vm.max_map_count";
     finding(name, State::No, errno(&error) + "; it came with Linux 6.13", effect)
 }
 
