@@ -36,7 +36,6 @@
 //! does the same on x86-64 only, and holds the address space's lock.
 
 use rustix::thread::{MembarrierCommand, membarrier};
-use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};
 
 const UNDECIDED: u8 = 0;
@@ -102,11 +101,9 @@ fn decide() -> bool {
 #[cold]
 #[inline(never)]
 fn refused(error: rustix::io::Errno) -> ! {
-    let text = format!(
-        "umcg: membarrier(2), which was granted at the start, is refused now ({error}): set UMCG_NO_MEMBARRIER if system calls are filtered later; aborting\n"
-    );
-    let _ = std::io::stderr().write_all(text.as_bytes());
-    std::process::abort()
+    crate::fatal(format_args!(
+        "membarrier(2), which was granted at the start, is refused now ({error}): set UMCG_NO_MEMBARRIER if system calls are filtered later"
+    ))
 }
 
 #[cfg(test)]

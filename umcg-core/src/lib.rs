@@ -5,6 +5,7 @@
 mod apart;
 pub mod asymmetric;
 pub mod ctl;
+mod fatal;
 mod fault;
 mod fork;
 mod link;
@@ -17,6 +18,7 @@ mod timer;
 mod umcg;
 pub mod uth;
 
+pub use fatal::fatal;
 pub use umcg_context as context;
 
 /// The calling kernel thread, or the thread worker whose context this is, ends.

@@ -20,7 +20,6 @@ pub use record::NAME_BYTES;
 
 use record::{Record, state};
 use std::ffi::c_void;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
 use umcg_context::annotate::Flow;
@@ -527,12 +526,10 @@ pub(crate) fn call_guarded(record: &Record, f: impl FnOnce()) {
 pub(crate) fn die(record: &Record, what: &str) -> ! {
     let (name, len) = record.name();
     let kind = record.kind();
-    let text = match &name[..len] {
-        [] => format!("umcg: {kind} {:p} {what}; aborting\n", record as *const Record),
-        name => format!("umcg: {kind} `{}` {what}; aborting\n", String::from_utf8_lossy(name)),
-    };
-    let _ = std::io::stderr().write_all(text.as_bytes());
-    std::process::abort()
+    match &name[..len] {
+        [] => crate::fatal(format_args!("{kind} {:p} {what}", record as *const Record)),
+        name => crate::fatal(format_args!("{kind} `{}` {what}", String::from_utf8_lossy(name))),
+    }
 }
 
 /// Ends the uth that runs: the processor's own flow goes on.

@@ -27,14 +27,15 @@ unsafe fn carry_out<T>(
 ) -> io::Result<usize> {
     let driver = wait::driver()?;
     loop {
-        let result = match driver.ring() {
+        let carried_out = match driver.ring() {
             Some(ring) => {
                 driver.check()?;
                 // SAFETY: passed on.
                 unsafe { ring.run(reason, entry.clone(), |result| drop(discard(result))) }
             }
-            None => blocking(&mut fallback).map_err(io::Error::from),
+            None => None,
         };
+        let result = carried_out.unwrap_or_else(|| blocking(&mut fallback).map_err(io::Error::from));
         match result {
             // A signal; or the thread is gone that handed the entry to the kernel (U3).
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECANCELED)) => {}
@@ -56,11 +57,9 @@ fn place(offset: Option<u64>) -> io::Result<u64> {
 pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
     let offset = place(offset)?;
     let cached = rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
-    match cached {
-        Ok(done) => return Ok(done),
-        // Not cached; a signal; a kind of file, or a kernel, that does not know the question.
-        Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => {}
-        Err(error) => return Err(error.into()),
+    // Otherwise: not cached; a signal; a kind of file, a kernel or a filter that does not want the question. An error of the read itself comes again.
+    if let Ok(done) = cached {
+        return Ok(done);
     }
     let length = buffer.len().min(MOST);
     let entry = opcode::Read::new(types::Fd(fd.as_raw_fd()), buffer.as_mut_ptr(), length as u32).offset(offset).build();

@@ -37,9 +37,13 @@ pub(crate) fn park_until(reason: Reason, deadline: u64) -> bool {
     rt::park::park_until(reason, deadline)
 }
 
-/// Parks the caller, who must not unwind here.
-pub(crate) fn park_shielded(reason: Reason) {
-    rt::park::park_shielded(reason);
+/// Parks the caller, who must not unwind here, until `deadline` at most.
+pub(crate) fn park_shielded_until(reason: Reason, deadline: u64) {
+    if deadline == NEVER {
+        rt::park::park_shielded(reason);
+    } else {
+        rt::park::park_shielded_until(reason, deadline);
+    }
 }
 
 /// The driver of the caller's runtime; of the global one for who is in none.

@@ -89,15 +89,20 @@ pub(crate) fn park_for(reason: &'static &'static str) {
 pub(crate) fn park_until(reason: &'static &'static str, deadline: u64) -> bool {
     let task = Handle::current().task();
     cancel::check(task);
-    let in_time = time::with_deadline(deadline, |deadline| match server::running() {
+    let in_time = park_shielded_until(reason, deadline);
+    cancel::check(task);
+    in_time
+}
+
+/// [`park_shielded`] until `deadline`. False when that has passed.
+pub(crate) fn park_shielded_until(reason: &'static &'static str, deadline: u64) -> bool {
+    time::with_deadline(deadline, |deadline| match server::running() {
         Some(running) => {
             park_worker(running, reason);
             true
         }
         None => park_thread(Handle::current().task(), reason, deadline),
-    });
-    cancel::check(task);
-    in_time
+    })
 }
 
 /// Parks, whatever has been asked of the caller.

@@ -1,11 +1,19 @@
 //! The epoll set, and the eventfd that ends a wait for it.
+//!
+//! The eventfd is always ready to be written. So a wait is ended by a change of what the set is to report of it, which is a report; nothing is ever written
+//! to it unless that is refused. Thus a program that closes descriptors it does not know, or puts others in their places, loses nothing by
+//! us, and we see it: the kernel does not find the one in the other.
+//!
+//! What is refused here would stop all input and output in silence, or have a server spin. So each call has another one that stands in for it; and where
+//! that fails, too, the process ends with a line that says why.
 
+use super::uring::is_passing;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -16,18 +24,33 @@ pub(super) const REPORTS: usize = 256;
 const WAKE: u64 = 0;
 const RING: u64 = 1;
 
+/// How long a poller stays away when the kernel has no memory for a wait.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What is reported of the eventfd: that it can be written, each time that this is asked for.
+const WAKING: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::ET);
+
+type Buffer = [MaybeUninit<Event>; REPORTS];
+
 pub(super) struct Epoll {
     set: OwnedFd,
-    /// Never read: edge-triggered, each write is a report.
     wake: OwnedFd,
+    /// Whether `epoll_pwait2` is missing or forbidden.
+    is_coarse: AtomicBool,
 }
 
 impl Epoll {
+    /// # Errors
+    /// No descriptors or memory left, or a call is refused.
     pub(super) fn new() -> io::Result<Epoll> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
-        Ok(Epoll { set, wake })
+        epoll::add(&set, &wake, EventData::new_u64(WAKE), WAKING)?;
+        let epoll = Epoll { set, wake, is_coarse: AtomicBool::new(false) };
+        match epoll.wait_for(Some(Duration::ZERO), &mut [const { MaybeUninit::uninit() }; REPORTS]) {
+            Ok(_) | Err(Errno::INTR) => Ok(epoll),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Level-triggered: the ring is reported until somebody has emptied it, who need not be the poller.
@@ -48,16 +71,40 @@ impl Epoll {
         let _ = epoll::delete(&self.set, fd);
     }
 
+    /// Ends a wait, the one that is under way or else the next one.
     pub(super) fn wake(&self) {
-        // It fails only after 2^64 wakes.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        if let Err(error) = epoll::modify(&self.set, &self.wake, EventData::new_u64(WAKE), WAKING) {
+            self.wake_otherwise(error);
+        }
+    }
+
+    /// By writing, if the descriptor is still the eventfd.
+    #[cold]
+    fn wake_otherwise(&self, error: Errno) {
+        // What is not in a file system has no type of file.
+        let is_ours =
+            rustix::fs::fstat(&self.wake).map_or_else(|error| error != Errno::BADF, |stat| stat.st_mode & libc::S_IFMT == 0);
+        let one = 1u64.to_ne_bytes();
+        let is_written =
+            || rustix::io::write(&self.wake, &one).is_ok() || rustix::io::writev(&self.wake, &[IoSlice::new(&one)]).is_ok();
+        if !is_ours || !is_written() {
+            lost("epoll_ctl", error);
+        }
     }
 
     /// Waits, and passes on what is reported about sources. True when the ring has completions.
     pub(super) fn wait(&self, timeout: Option<Duration>, report: &mut dyn FnMut(u64, EventFlags)) -> bool {
-        let mut buffer = [const { MaybeUninit::<Event>::uninit() }; REPORTS];
-        // A signal handler ends the wait without a report, which the caller takes as any other idle turn.
-        let Ok(events) = wait(self.set.as_fd(), timeout, &mut buffer) else { return false };
+        let mut buffer: Buffer = [const { MaybeUninit::uninit() }; REPORTS];
+        let events = match self.wait_for(timeout, &mut buffer) {
+            Ok(events) => events,
+            // A signal handler ends the wait without a report, which the caller takes as any other idle turn.
+            Err(Errno::INTR) => return false,
+            Err(error) if is_passing(&error.into()) => {
+                std::thread::sleep(PAUSE);
+                return false;
+            }
+            Err(error) => lost("epoll_wait", error),
+        };
         let mut ring = false;
         for event in events {
             let (key, flags) = (event.data.u64(), event.flags);
@@ -69,48 +116,53 @@ impl Epoll {
         }
         ring
     }
+
+    /// `epoll_pwait2`, whose timeout is in nanoseconds; where it is missing or forbidden, `epoll_wait`, in milliseconds rounded up, or `epoll_pwait`.
+    fn wait_for<'a>(&self, timeout: Option<Duration>, buffer: &'a mut Buffer) -> Result<&'a [Event], Errno> {
+        let set = self.set.as_raw_fd();
+        let mut count = Err(Errno::NOSYS);
+        if !self.is_coarse.load(Relaxed) {
+            count = fine(set, timeout, buffer);
+        }
+        if !matches!(count, Ok(_) | Err(Errno::INTR)) {
+            let until = timeout.map_or(-1, |timeout| timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32);
+            let (refused, events) = (count, buffer.as_mut_ptr());
+            // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same layout.
+            count = outcome(unsafe { libc::epoll_wait(set, events.cast(), REPORTS as i32, until) }.into());
+            if !matches!(count, Ok(_) | Err(Errno::INTR)) {
+                // SAFETY: as above.
+                count = outcome(unsafe { libc::epoll_pwait(set, events.cast(), REPORTS as i32, until, std::ptr::null()) }.into());
+            }
+            if count.is_ok() && refused.is_err_and(|error| !is_passing(&error.into())) {
+                self.is_coarse.store(true, Relaxed);
+            }
+        }
+        // SAFETY: the kernel filled in so many.
+        Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), count?) })
+    }
 }
 
-/// `epoll_pwait2`, whose timeout is in nanoseconds; where it is missing or forbidden, `epoll_wait`, in milliseconds rounded up.
-fn wait<'a>(
-    set: BorrowedFd<'_>,
-    timeout: Option<Duration>,
-    buffer: &'a mut [MaybeUninit<Event>; REPORTS],
-) -> Result<&'a [Event], Errno> {
-    static COARSE: AtomicBool = AtomicBool::new(false);
-    if !COARSE.load(Relaxed) {
-        let until = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
-        let until = until.as_ref().map_or(std::ptr::null(), |until| until as *const Timespec);
-        // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same layout.
-        let count = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                set.as_raw_fd(),
-                buffer.as_mut_ptr(),
-                REPORTS as i32,
-                until,
-                std::ptr::null::<()>(),
-                0usize,
-            )
-        };
-        match outcome(count) {
-            Err(Errno::NOSYS | Errno::PERM) => COARSE.store(true, Relaxed),
-            Err(error) => return Err(error),
-            // SAFETY: the kernel filled in so many.
-            Ok(count) => return Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), count) }),
-        }
-    }
-    let until = timeout.map_or(-1, |timeout| timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32);
-    // SAFETY: as above.
-    let count = unsafe { libc::epoll_wait(set.as_raw_fd(), buffer.as_mut_ptr().cast(), REPORTS as i32, until) };
-    let count = outcome(count.into())?;
-    // SAFETY: as above.
-    Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), count) })
+fn fine(set: RawFd, timeout: Option<Duration>, buffer: &mut Buffer) -> Result<usize, Errno> {
+    let until = timeout.map(|timeout| Timespec {
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    let until = until.as_ref().map_or(std::ptr::null(), |until| until as *const Timespec);
+    // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same layout.
+    let count = unsafe {
+        libc::syscall(libc::SYS_epoll_pwait2, set, buffer.as_mut_ptr(), REPORTS as i32, until, std::ptr::null::<()>(), 0usize)
+    };
+    outcome(count)
 }
 
 fn outcome(result: i64) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+/// Nothing that waits for this driver would ever go on.
+#[cold]
+fn lost(call: &str, error: Errno) -> ! {
+    umcg_core::fatal(format_args!(
+        "{call} fails on the runtime's own descriptors ({error}): they were closed or replaced by the program, or system calls are filtered that were allowed before"
+    ))
 }

@@ -235,7 +235,7 @@ impl Shared {
         }
         // The completion of a cancellation may be there when nothing is under way any more.
         if let Some(ring) = self.ring.as_ref().filter(|ring| completions || ring.is_busy()) {
-            ring.reap(None, &mut |handle| parked.push(handle));
+            ring.reap(&mut |handle| parked.push(handle));
         }
     }
 }

@@ -6,19 +6,31 @@
 //!
 //! An operation stands in its caller's stack frame, and so does what it points to. So:
 //!
-//! - U1. `Ring::run` does not return, nor unwind, before the completion is there. When `park` unwinds (an abort), the operation is cancelled, and
-//!   its end awaited without being cancelled again.
+//! - U1. `Ring::run` does not return, nor unwind, before the completion is there, or the kernel cannot take the entry any more. When `park` unwinds
+//!   (an abort), the operation is cancelled, and its end awaited without being cancelled again.
 //! - U2. Who reaps reads the handle before it publishes the result: with the result the frame may go.
 //! - U3. Who flushes hands over what others have put into the queue as well, and when a thread ends the kernel cancels what it has handed over. Servers outlive
 //!   their workers' operations, plain threads and helpers do not: so an operation that was cancelled, and not by its caller, is made again.
+//!
+//! The kernel may refuse to take entries (`io_uring_enter`):
+//!
+//! - U4. For a moment (EAGAIN, EBUSY, ENOMEM): each caller whose entry is still in the queue comes back by a deadline of its own and flushes again. Nobody
+//!   else need think of it, so an idle driver may sleep.
+//! - U5. For good (any other error, as by a filter of system calls; or "for a moment" for as long as `PATIENCE`): the ring is *given up*. Its entries
+//!   cannot be taken out of the queue, so from then on nobody may enter the kernel with it: the kernel would carry out what points into frames that are gone. `flushes` sees to
+//!   that. It counts the threads that may be in the kernel with this ring, and has the bit `GIVEN_UP`, which is seen by all that come later; who brings the count
+//!   to zero after that gives the operations that the kernel has not taken back to their callers, who carry them out another way.
+//!   Operations that the kernel has taken are completed as ever: their completions need no entering.
 
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
-use io_uring::{IoUring, Probe, opcode, squeue};
+use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::*};
+use std::ptr;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::time::Duration;
 use umcg_core::context::lock::HoldLock;
 
 const ENTRIES: u32 = 128;
@@ -27,14 +39,35 @@ const COMPLETIONS: u32 = 1024;
 /// How many completions are taken under one lock.
 const REAPED: usize = 32;
 const PENDING: i64 = i64::MIN;
+/// The kernel has not taken the operation, and will not.
+const UNTAKEN: i64 = i64::MIN + 1;
 /// The user data of a cancellation, whose own completion interests nobody.
 const NOBODY: u64 = 0;
+/// In `flushes`, above the count.
+const GIVEN_UP: u32 = 1 << 31;
+/// For how many nanoseconds the kernel may say "later" and nothing else.
+const PATIENCE: u64 = 2_000_000_000;
+/// After how many nanoseconds the queue is flushed again at first, and at last.
+const RETRY: u64 = 1_000_000;
+const RETRY_MOST: u64 = 20_000_000;
 
 pub(crate) struct Ring {
     ring: IoUring,
-    submission: HoldLock<()>,
+    submission: HoldLock<Submitted>,
     completion: HoldLock<()>,
     under_way: AtomicUsize,
+    /// How many threads may be in the kernel to hand over entries, and GIVEN_UP (U5).
+    flushes: AtomicU32,
+    /// Since when the kernel says "later", in nanoseconds; 0 when it does not.
+    refused_since: AtomicU64,
+}
+
+/// What was put into the queue.
+struct Submitted {
+    /// How many entries, ever.
+    count: u64,
+    /// The user data of the last ones.
+    keys: [u64; ENTRIES as usize],
 }
 
 /// An operation under way.
@@ -45,7 +78,7 @@ struct Operation {
 
 impl Ring {
     pub(super) fn new() -> io::Result<Ring> {
-        let ring: IoUring = IoUring::builder().dontfork().setup_cqsize(COMPLETIONS).build(ENTRIES)?;
+        let mut ring: IoUring = IoUring::builder().dontfork().setup_cqsize(COMPLETIONS).build(ENTRIES)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         let needed =
@@ -55,12 +88,26 @@ impl Ring {
         if !complete || needed.iter().any(|&code| !probe.is_supported(code)) {
             return Err(Errno::OPNOTSUPP.into());
         }
-        Ok(Ring { ring, submission: HoldLock::new(()), completion: HoldLock::new(()), under_way: AtomicUsize::new(0) })
+        enter(&mut ring)?;
+        Ok(Ring {
+            ring,
+            submission: HoldLock::new(Submitted { count: 0, keys: [NOBODY; ENTRIES as usize] }),
+            completion: HoldLock::new(()),
+            under_way: AtomicUsize::new(0),
+            flushes: AtomicU32::new(0),
+            refused_since: AtomicU64::new(0),
+        })
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring owns it, and is borrowed as long.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+
+    /// Whether the kernel takes no operations any more (U5).
+    #[inline]
+    pub(super) fn is_given_up(&self) -> bool {
+        self.flushes.load(Relaxed) & GIVEN_UP != 0
     }
 
     /// Whether an operation is under way.
@@ -70,101 +117,226 @@ impl Ring {
     }
 
     /// Carries out an operation; parks the caller meanwhile. Gives the operation's result; `discard` gets it when the caller unwinds.
-    ///
-    /// # Errors
-    /// The operation's.
+    /// None where the kernel does not take the operation, which has not begun then.
     ///
     /// # Safety
     /// What the entry points to stays as it is, and is not used otherwise, until this returns or unwinds.
-    pub(crate) unsafe fn run(&self, reason: Reason, entry: squeue::Entry, discard: impl Fn(usize)) -> io::Result<usize> {
+    pub(crate) unsafe fn run(&self, reason: Reason, entry: squeue::Entry, discard: impl Fn(usize)) -> Option<io::Result<usize>> {
         let operation = Operation { handle: Handle::current(), result: AtomicI64::new(PENDING) };
         let key = (&raw const operation).expose_provenance() as u64;
         self.under_way.fetch_add(1, Relaxed);
-        let end = End { ring: self, operation: &operation, key, reason, discard };
-        self.submit(&entry.user_data(key));
-        // Much is complete by now.
-        self.reap(Some(key), &mut Handle::unpark);
-        let result = loop {
-            match operation.result() {
-                Some(result) => break result,
-                None => wait::park(reason),
+        let mut end = End { ring: self, operation: &operation, key, reason, discard, place: None };
+        let result = self.see_through(&entry.user_data(key), key, &operation, &mut end.place, |pause| match pause {
+            None => wait::park(reason),
+            Some(pause) => {
+                wait::park_until(reason, wait::after(pause));
             }
-        };
+        });
+        if result.is_none() {
+            self.under_way.fetch_sub(1, Relaxed);
+        }
         std::mem::forget(end);
-        usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
+        let result = result.filter(|&result| result != UNTAKEN)?;
+        Some(usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32)))
     }
 
-    /// Hands an entry to the kernel, now or, when that refuses for the moment, with the next one or the next reaping.
-    fn submit(&self, entry: &squeue::Entry) {
+    /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon as the entry is in the queue; `park` stops the
+    /// caller, for so many nanoseconds at most. None when the ring is given up: before the entry was in the queue, or if its `key` is NOBODY's.
+    fn see_through(
+        &self,
+        entry: &squeue::Entry,
+        key: u64,
+        operation: &Operation,
+        place: &mut Option<u64>,
+        park: impl Fn(Option<u64>),
+    ) -> Option<i64> {
+        let mut pause = RETRY;
         loop {
-            let lock = self.submission.lock();
-            // SAFETY: the lock keeps others from this end of the ring.
-            let mut queue = unsafe { self.ring.submission_shared() };
-            // SAFETY: what it points to stays, as `run` demands.
-            let pushed = unsafe { queue.push(entry) }.is_ok();
-            drop(queue);
-            drop(lock);
+            if place.is_none() {
+                *place = self.push(entry, key);
+            }
             self.flush();
-            if pushed {
+            // Much is complete by now.
+            self.take_all(Some(operation), &mut Handle::unpark);
+            let taken = self.catch_up();
+            if taken.is_none() && (place.is_none() || key == NOBODY) {
+                return operation.result();
+            }
+            // Where the ring is given up, all operations in the queue are told what became of them.
+            let is_settled = place.is_some_and(|place| place < taken.unwrap_or(u64::MAX));
+            loop {
+                if let Some(result) = operation.result() {
+                    return Some(result);
+                }
+                park((!is_settled).then_some(pause));
+                if !is_settled {
+                    break;
+                }
+            }
+            pause = (pause * 2).min(RETRY_MOST);
+        }
+    }
+
+    /// Puts an entry into the queue; the so-manieth, or none if there is no room, or the ring is given up.
+    fn push(&self, entry: &squeue::Entry, key: u64) -> Option<u64> {
+        let mut submitted = self.submission.lock();
+        if self.is_given_up() {
+            return None;
+        }
+        // SAFETY: the lock keeps others from this end of the ring.
+        let mut queue = unsafe { self.ring.submission_shared() };
+        // SAFETY: what it points to stays, as `run` demands.
+        unsafe { queue.push(entry) }.ok()?;
+        let place = submitted.count;
+        submitted.keys[(place % u64::from(ENTRIES)) as usize] = key;
+        submitted.count += 1;
+        Some(place)
+    }
+
+    /// Hands the kernel what is in the queue. False if the kernel refuses.
+    fn flush(&self) -> bool {
+        // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set sees it, and stays out of the kernel.
+        let mut is_open = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP == 0;
+        while is_open && let Err(error) = self.ring.submit() {
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.note_refusal(&error);
+                is_open = false;
+            }
+        }
+        if is_open && self.refused_since.load(Relaxed) != 0 {
+            self.refused_since.store(0, Relaxed);
+        }
+        // ORDERING(given_up.2): AcqRel, pairs with given_up.1: what the kernel took from those that have left is seen to be taken.
+        if self.flushes.fetch_sub(1, AcqRel) == GIVEN_UP | 1 {
+            self.give_back();
+        }
+        is_open
+    }
+
+    /// The kernel refuses to take entries: later then, or not at all (U4, U5). The caller is counted in `flushes`.
+    #[cold]
+    fn note_refusal(&self, error: &io::Error) {
+        if is_passing(error) {
+            let now = wait::after(0).max(1);
+            let since = self.refused_since.compare_exchange(0, now, Relaxed, Relaxed).unwrap_or_else(|since| since);
+            if since == 0 || now.saturating_sub(since) < PATIENCE {
                 return;
             }
-            self.reap(None, &mut Handle::unpark);
         }
+        // ORDERING(given_up.1)
+        self.flushes.fetch_or(GIVEN_UP, AcqRel);
     }
 
-    /// Hands the kernel what is in the queue.
-    fn flush(&self) {
-        while let Err(error) = self.ring.submit() {
-            if error.kind() != io::ErrorKind::Interrupted {
-                return; // short of memory, or of room for completions
+    /// Tells the operations in the queue that the kernel will not take them. The ring is given up, and nobody is in the kernel with it any more.
+    #[cold]
+    fn give_back(&self) {
+        let mut handles = [None; ENTRIES as usize];
+        {
+            let mut submitted = self.submission.lock();
+            // SAFETY: the lock keeps others from this end of the ring.
+            let waiting = unsafe { self.ring.submission_shared() }.len() as u64;
+            for place in submitted.count - waiting..submitted.count {
+                let at = (place % u64::from(ENTRIES)) as usize;
+                // Once only: the entries themselves stay in the queue.
+                let key = std::mem::replace(&mut submitted.keys[at], NOBODY);
+                handles[at] = (key != NOBODY).then(|| self.settle(key, UNTAKEN));
             }
         }
+        handles.into_iter().flatten().for_each(Handle::unpark);
     }
 
-    /// Takes completions. `wake` gets whom they belong to, but not the operation `own`, whose caller does this. It gets them after the lock, because
+    /// Gives an operation its result; the handle of its caller. The last access (U2).
+    fn settle(&self, key: u64, result: i64) -> Handle {
+        self.under_way.fetch_sub(1, Relaxed);
+        // SAFETY: an operation's, which stays until it has its result (U1).
+        let operation = unsafe { &*std::ptr::with_exposed_provenance::<Operation>(key as usize) };
+        let handle = operation.handle;
+        // ORDERING(result.1): Release, pairs with result.2: what the kernel wrote is seen by who sees the result.
+        operation.result.store(result, Release);
+        handle
+    }
+
+    /// Takes completions, and sees that the kernel does not keep any back. `wake` gets whom they belong to.
+    pub(super) fn reap(&self, wake: &mut dyn FnMut(Handle)) {
+        self.take_all(None, wake);
+        self.catch_up();
+    }
+
+    /// Takes completions. `wake` gets whom they belong to, but for the operation `own`, whose caller does this. It gets them after the lock, because
     /// nobody may be unparked under a hold.
-    pub(super) fn reap(&self, own: Option<u64>, wake: &mut dyn FnMut(Handle)) {
+    fn take_all(&self, own: Option<&Operation>, wake: &mut dyn FnMut(Handle)) {
+        let own = own.map_or(NOBODY, |own| ptr::from_ref(own).addr() as u64);
         loop {
             let mut handles = [None; REAPED];
-            let taken = self.reap_some(own, &mut handles);
+            let taken = self.take_some(own, &mut handles);
             handles.into_iter().flatten().for_each(&mut *wake);
             if taken < REAPED {
                 break;
             }
         }
-        if self.is_behind() {
-            self.flush();
-        }
     }
 
     /// Takes as many completions as there is room for; how many.
-    fn reap_some(&self, own: Option<u64>, handles: &mut [Option<Handle>; REAPED]) -> usize {
+    fn take_some(&self, own: u64, handles: &mut [Option<Handle>; REAPED]) -> usize {
         let _lock = self.completion.lock();
         // SAFETY: the lock keeps others from this end of the ring.
         let mut queue = unsafe { self.ring.completion_shared() };
         for (taken, place) in handles.iter_mut().enumerate() {
             let Some(completion) = queue.next() else { return taken };
             let key = completion.user_data();
-            if key == NOBODY {
-                continue;
+            if key != NOBODY {
+                *place = Some(self.settle(key, completion.result().into())).filter(|_| key != own);
             }
-            self.under_way.fetch_sub(1, Relaxed);
-            // SAFETY: an operation's, which stays until it has its result (U1).
-            let operation = unsafe { &*std::ptr::with_exposed_provenance::<Operation>(key as usize) };
-            *place = Some(operation.handle).filter(|_| own != Some(key));
-            // ORDERING(result.1): Release, pairs with result.2: what the kernel wrote is seen by who sees the result. The last access (U2).
-            operation.result.store(completion.result().into(), Release);
         }
         REAPED
     }
 
-    /// Whether the kernel holds completions back, or has not taken all entries.
-    fn is_behind(&self) -> bool {
-        let _lock = self.submission.lock();
+    /// Enters the kernel again if it keeps completions back, or has not taken all entries. How many it has taken, ever; none if the ring is given up.
+    fn catch_up(&self) -> Option<u64> {
+        let (taken, keeps_back) = self.look();
+        if taken.is_some_and(|(taken, count)| taken == count) && !keeps_back {
+            return taken.map(|(taken, _)| taken);
+        }
+        if !self.flush() && keeps_back {
+            // They are reported until they are there: not so often.
+            std::thread::sleep(Duration::from_nanos(RETRY));
+        }
+        let (taken, keeps_back) = self.look();
+        if taken.is_none() && keeps_back {
+            // Their operations would never end.
+            umcg_core::fatal(format_args!(
+                "io_uring_enter(2), which was granted at the start, is refused now, and completions lie behind it"
+            ));
+        }
+        taken.map(|(taken, _)| taken)
+    }
+
+    /// How many entries the kernel has taken, of how many, unless the ring is given up; whether it keeps completions back.
+    fn look(&self) -> (Option<(u64, u64)>, bool) {
+        let submitted = self.submission.lock();
         // SAFETY: the lock keeps others from this end of the ring.
         let queue = unsafe { self.ring.submission_shared() };
-        queue.cq_overflow() || !queue.is_empty()
+        let counts = (submitted.count - queue.len() as u64, submitted.count);
+        ((!self.is_given_up()).then_some(counts), queue.cq_overflow())
     }
+}
+
+/// Enters the kernel once, for nothing: a filter of system calls may forbid that and allow the rest.
+fn enter(ring: &mut IoUring) -> io::Result<()> {
+    // SAFETY: it points to nothing.
+    unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
+    while let Err(error) = ring.submit_and_wait(1) {
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    ring.completion().for_each(drop);
+    Ok(())
+}
+
+/// Whether an error is no more than a shortage.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM | libc::EMFILE | libc::ENFILE))
 }
 
 impl Operation {
@@ -182,18 +354,34 @@ struct End<'a, F: Fn(usize)> {
     key: u64,
     reason: Reason,
     discard: F,
+    /// Which entry of the queue it is, once it is in there.
+    place: Option<u64>,
 }
 
 impl<F: Fn(usize)> Drop for End<'_, F> {
     fn drop(&mut self) {
-        if self.operation.result().is_none() {
-            self.ring.submit(&opcode::AsyncCancel::new(self.key).build().user_data(NOBODY));
-            self.ring.reap(Some(self.key), &mut Handle::unpark);
+        let ring = self.ring;
+        if self.place.is_none() {
+            // It was never in the queue.
+            ring.under_way.fetch_sub(1, Relaxed);
+            return;
+        }
+        let park = |pause: Option<u64>| wait::park_shielded_until(self.reason, pause.map_or(wait::NEVER, wait::after));
+        let mut result = self.operation.result();
+        if result.is_none() {
+            let cancel = opcode::AsyncCancel::new(self.key).build().user_data(NOBODY);
+            result = ring.see_through(&cancel, NOBODY, self.operation, &mut None, park);
+        }
+        if result.is_none() {
+            // The ring is given up. This needs no entering; where it fails, too, the end is the operation's own.
+            let cancel = types::CancelBuilder::user_data(self.key);
+            let _ = ring.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), cancel);
+            ring.take_all(Some(self.operation), &mut Handle::unpark);
         }
         let result = loop {
-            match self.operation.result() {
+            match result.or_else(|| self.operation.result()) {
                 Some(result) => break result,
-                None => wait::park_shielded(self.reason),
+                None => park(None),
             }
         };
         if let Ok(result) = usize::try_from(result) {

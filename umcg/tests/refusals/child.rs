@@ -1,0 +1,78 @@
+//! Scenarios run in a process of their own, which they may spoil, under a time limit.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Set for the process that runs a scenario: its name and its arguments.
+const SCENARIO: &str = "UMCG_TEST_SCENARIO";
+
+/// Generous: a machine may be busy with other things.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How it went.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: Option<ExitStatus>,
+    pub(crate) output: String,
+}
+
+impl Ran {
+    /// It came to its end.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    /// It ended itself, and said why in one line.
+    pub(crate) fn has_aborted(&self) -> bool {
+        // The test's own beginning of a line may stand before it.
+        let says_why = |line: &str| line.contains("umcg: ") && line.ends_with("; aborting");
+        self.status.is_some_and(|status| status.signal() == Some(libc::SIGABRT))
+            && self.output.lines().filter(|line| says_why(line)).count() == 1
+    }
+}
+
+/// The scenario that this process is to run.
+pub(crate) fn asked() -> Option<Vec<String>> {
+    Some(std::env::var(SCENARIO).ok()?.split(' ').map(str::to_owned).collect())
+}
+
+/// Runs a scenario; `settings` are variables of its environment.
+pub(crate) fn run(scenario: &str, settings: &[(&str, &str)]) -> Ran {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["scenario", "--exact", "--nocapture", "--test-threads=1"])
+        .env(SCENARIO, scenario)
+        .env("RUST_BACKTRACE", "0")
+        .envs(settings.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let reading = [std::thread::spawn(move || read(out)), std::thread::spawn(move || read(err))];
+    let status = wait(&mut child);
+    let output = reading.map(|thread| thread.join().unwrap()).concat();
+    Ran { status, output }
+}
+
+fn read(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// None if it had to be killed.
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < LIMIT {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}

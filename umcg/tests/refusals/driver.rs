@@ -1,0 +1,191 @@
+//! The driver of input and output when it is refused what it was granted, or its descriptors are taken away.
+
+use crate::filter::{refuse, refuse_for_a_moment};
+use crate::run;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+use umcg::Runtime;
+use umcg::io::DriverKind;
+use umcg::net::unix::UnixStream;
+
+const IN_TIME: Duration = Duration::from_secs(20);
+
+pub(crate) fn scenario(name: &str) {
+    match name {
+        "no-more-entering" => operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EACCES)),
+        "no-entering-for-a-moment" => operations_go_on(|| refuse_for_a_moment(&[libc::SYS_io_uring_enter], libc::EAGAIN, 3)),
+        "no-memory-for-entering" => operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EAGAIN)),
+        "under-way" => operations_under_way_end(),
+        "aborted" => an_operation_that_is_not_taken_is_aborted(),
+        "no-entering" => {
+            refuse(&[libc::SYS_io_uring_enter], libc::EPERM);
+            assert_eq!(Runtime::builder().build().unwrap().driver(), DriverKind::Epoll);
+            assert!(Runtime::builder().driver(DriverKind::IoUring).build().is_err());
+        }
+        "closed" => descriptors_are_closed(false),
+        "replaced" => descriptors_are_closed(true),
+        errno => sockets_without_the_finer_wait(errno.parse().unwrap()),
+    }
+}
+
+/// A runtime whose ring has worked. None where the kernel has none.
+fn with_a_ring() -> Option<Runtime> {
+    let runtime = Runtime::builder().servers(2).driver(DriverKind::IoUring).build();
+    let runtime = runtime.inspect_err(|error| eprintln!("no io_uring here: {error}")).ok()?;
+    runtime.run(write_and_read);
+    Some(runtime)
+}
+
+fn write_and_read() {
+    let mut file =
+        umcg::fs::File::from(std::fs::File::from(rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap()));
+    file.write_all(b"text").unwrap();
+    let mut text = [0; 4];
+    file.read_exact_at(&mut text, 0).unwrap();
+    assert_eq!(&text, b"text");
+}
+
+/// A pipe whose reading end is read by the ring.
+fn pipe() -> (umcg::fs::File, std::fs::File) {
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    (reader.into(), writer.into())
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < IN_TIME, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn operations_go_on(refuse: impl Fn()) {
+    let Some(runtime) = with_a_ring() else { return };
+    refuse();
+    // Nobody else is there to think of a single one.
+    runtime.run(write_and_read);
+    let workers: Vec<_> = (0..200).map(|_| runtime.spawn(write_and_read)).collect();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+}
+
+/// The kernel has them when it begins to refuse: they are completed, also those that are aborted.
+fn operations_under_way_end() {
+    let Some(runtime) = with_a_ring() else { return };
+    let (mut reader, mut writer) = pipe();
+    let (mut other, _open) = pipe();
+    let reading = runtime.spawn(move || reader.read(&mut [0; 8]).unwrap());
+    let aborted = runtime.spawn(move || other.read(&mut [0; 8]).unwrap());
+    // Parked without a deadline: the kernel has them.
+    wait_until("both wait", || runtime.dump().matches("waits: read").count() == 2);
+    refuse(&[libc::SYS_io_uring_enter], libc::EPERM);
+    writer.write_all(b"x").unwrap();
+    assert_eq!(reading.join().unwrap(), 1);
+    aborted.abort();
+    wait_until("the aborted read has ended", || aborted.is_finished());
+    runtime.run(write_and_read);
+}
+
+/// "Later", says the kernel, and the worker does not want to wait so long.
+fn an_operation_that_is_not_taken_is_aborted() {
+    let Some(runtime) = with_a_ring() else { return };
+    refuse(&[libc::SYS_io_uring_enter], libc::EAGAIN);
+    let reading: Vec<_> = (0..150)
+        .map(|_| {
+            let (mut reader, writer) = pipe();
+            (runtime.spawn(move || reader.read(&mut [0; 8]).unwrap()), writer)
+        })
+        .collect();
+    wait_until("one waits", || runtime.dump().contains("waits: read"));
+    reading.iter().for_each(|(worker, _)| worker.abort());
+    for (worker, writer) in reading {
+        wait_until("an aborted read has ended", || worker.is_finished());
+        drop(writer);
+    }
+}
+
+fn sockets_without_the_finer_wait(errno: i32) {
+    refuse(&[libc::SYS_epoll_pwait2, libc::SYS_preadv2], errno);
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    let reading = runtime.spawn(|| {
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        let reading = umcg::spawn(move || {
+            let mut byte = [0];
+            other.read_exact(&mut byte).unwrap();
+            byte
+        });
+        umcg::sleep(Duration::from_millis(20));
+        one.write_all(b"x").unwrap();
+        reading.join().unwrap()
+    });
+    wait_until("a byte went through a socket", || reading.is_finished());
+    assert_eq!(&reading.join().unwrap(), b"x");
+    runtime.run(write_and_read);
+}
+
+fn descriptors_are_closed(replaced: bool) {
+    let runtime = Runtime::builder().servers(1).driver(DriverKind::Epoll).build().unwrap();
+    runtime.run(|| ());
+    let highest =
+        std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    let highest: i32 = highest.max().unwrap();
+    let file = rustix::fs::memfd_create("replaced", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let file = rustix::io::fcntl_dupfd_cloexec(&file, highest + 10).unwrap();
+    for fd in 3..=highest {
+        // SAFETY: that is what the test is about.
+        let _ = if replaced { unsafe { libc::dup2(file.as_raw_fd(), fd) } } else { unsafe { libc::close(fd) } };
+    }
+    let worker = runtime.spawn(|| ());
+    wait_until("the end of the process", || worker.is_finished());
+}
+
+fn fine(scenario: &str) {
+    let ran = run(&format!("driver {scenario}"), &[]);
+    assert!(ran.is_ok(), "{ran:#?}");
+}
+
+#[test]
+fn file_operations_go_on_when_the_ring_may_not_be_entered_any_more() {
+    fine("no-more-entering");
+}
+
+#[test]
+fn file_operations_go_on_after_the_kernel_had_no_memory_for_a_moment() {
+    fine("no-entering-for-a-moment");
+}
+
+#[test]
+fn file_operations_go_on_when_the_kernel_never_has_memory_again() {
+    fine("no-memory-for-entering");
+}
+
+#[test]
+fn a_ring_that_may_not_be_entered_is_none() {
+    fine("no-entering");
+}
+
+#[test]
+fn what_the_ring_had_taken_ends_when_it_may_not_be_entered_any_more() {
+    fine("under-way");
+}
+
+#[test]
+fn what_the_ring_has_not_taken_can_be_aborted() {
+    fine("aborted");
+}
+
+#[test]
+fn sockets_and_reads_go_on_without_their_finer_calls_whatever_the_refusal_is() {
+    for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES, libc::EINVAL, libc::EAGAIN] {
+        fine(&errno.to_string());
+    }
+}
+
+#[test]
+fn a_runtime_whose_descriptors_are_closed_or_replaced_ends_the_process_and_says_why() {
+    for scenario in ["driver closed", "driver replaced"] {
+        let ran = run(scenario, &[]);
+        assert!(ran.has_aborted(), "{ran:#?}");
+        assert!(ran.output.contains("closed or replaced by the program"), "{ran:#?}");
+    }
+}

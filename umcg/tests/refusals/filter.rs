@@ -1,0 +1,70 @@
+//! Filters of system calls that the process puts on all its own threads.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const IS: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// How long a call is refused "for a moment".
+pub(crate) const MOMENT: Duration = Duration::from_millis(60);
+
+/// Refuses these calls with `errno` from now on, in all threads.
+pub(crate) fn refuse(calls: &[i64], errno: i32) {
+    install(calls, libc::SECCOMP_RET_ERRNO | errno as u32, 0);
+}
+
+/// Refuses these calls with `errno` for a moment that begins with the first of them, again and again if `times` says so, with as long a time between in
+/// which they are allowed. They are judged by a thread that makes none of them.
+pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
+    let listener = install(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    // SAFETY: the kernel has just made it for us.
+    let listener = unsafe { OwnedFd::from_raw_fd(listener) };
+    std::thread::spawn(move || judge(&listener, errno, times));
+}
+
+fn judge(listener: &OwnedFd, errno: i32, times: u32) {
+    let mut began: Option<Instant> = None;
+    loop {
+        // SAFETY: zero is valid, and what the kernel asks for.
+        let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: a listener, and room for a notification.
+        if unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut asked) } != 0 {
+            continue; // the thread that asked has been interrupted
+        }
+        let moment = began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
+        let is_refused = moment % 2 == 0 && moment / 2 < u128::from(times);
+        let (error, flags) = if is_refused { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
+        let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
+        // SAFETY: a listener, and an answer.
+        unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) };
+    }
+}
+
+/// `_IOWR('!', 0, struct seccomp_notif)` and `_IOWR('!', 1, struct seccomp_notif_resp)`.
+const RECEIVE: libc::Ioctl = request(0, size_of::<libc::seccomp_notif>());
+const SEND: libc::Ioctl = request(1, size_of::<libc::seccomp_notif_resp>());
+
+const fn request(number: usize, size: usize) -> libc::Ioctl {
+    (3 << 30 | size << 16 | (b'!' as usize) << 8 | number) as libc::Ioctl
+}
+
+/// The listener, if the flags ask for one.
+fn install(calls: &[i64], verdict: u32, flags: u64) -> i32 {
+    let step = |code, jump_false, k| libc::sock_filter { code, jt: 0, jf: jump_false, k };
+    let mut program = vec![step(LOAD, 0, 0)];
+    for &call in calls {
+        program.push(step(IS, 1, call as u32));
+        program.push(step(RETURN, 0, verdict));
+    }
+    program.push(step(RETURN, 0, libc::SECCOMP_RET_ALLOW));
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: sets a bit of the calling thread, which the filter's other threads get too.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    let flags = flags | libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+    // SAFETY: a program that is valid and outlives the call.
+    let installed = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    assert!(installed >= 0, "no filter: {}", std::io::Error::last_os_error());
+    installed as i32
+}

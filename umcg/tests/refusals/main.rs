@@ -1,0 +1,20 @@
+//! System calls that are refused: by a filter, for good or for a moment, from the start or later.
+//!
+//! Each case is a process of its own that puts the filter on itself.
+
+mod child;
+mod driver;
+mod filter;
+
+use child::run;
+
+/// What the processes of the other tests run. On its own this is no test.
+#[test]
+fn scenario() {
+    let Some(asked) = child::asked() else { return };
+    match asked[0].as_str() {
+        "driver" => driver::scenario(&asked[1]),
+        other => panic!("no scenario: {other}"),
+    }
+    std::process::exit(0);
+}
