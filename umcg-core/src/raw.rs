@@ -170,6 +170,17 @@ impl Server {
         self.0.current.is(worker.0)
     }
 
+    /// The worker that runs on it just now. A hint.
+    pub fn current(self) -> Option<Worker> {
+        self.0.current.get().map(Worker)
+    }
+
+    /// The kernel thread that carries what runs on it just now: the server's own, or that of a worker that [stays](threads_move) on
+    /// its own. A hint.
+    pub fn carried_by(self) -> i32 {
+        preempt::carrying_thread(self.0)
+    }
+
     /// Takes the worker that runs on this server off it, from any thread, if it can be preempted just now: the server gets PREEMPT for it. A request that comes
     /// at a wrong moment is lost; the tick, if there is one, comes later.
     pub fn preempt(self) {

@@ -226,6 +226,11 @@ pub(crate) fn ask(server: &'static Server) {
     unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) };
 }
 
+/// The kernel thread that carries what runs on a server now. A hint.
+pub(crate) fn carrying_thread(server: &'static Server) -> c_int {
+    server.current.get().map_or(&server.tick, |worker| tick_of(worker, server)).tid.load(Relaxed)
+}
+
 /// The calling worker, inside no critical section any more, was to be preempted while it was in one.
 #[cold]
 pub(crate) fn give_way() {

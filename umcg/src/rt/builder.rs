@@ -4,6 +4,7 @@ use super::join::{self, JoinHandle};
 use super::runtime::{OnDeadlock, Parts, Shared};
 use super::scheduler::{Chosen, Scheduler, WorkStealing};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
+use super::stall::{self, Stall};
 use super::{dump, quit, server, watch};
 use crate::io::driver::{Driver, DriverKind};
 use crate::{Error, Server};
@@ -24,6 +25,7 @@ pub struct RuntimeBuilder {
     preemption: Option<Duration>,
     pin: bool,
     driver: DriverKind,
+    stalls: Option<stall::Policy>,
     on_deadlock: Option<OnDeadlock>,
 }
 
@@ -48,6 +50,7 @@ impl RuntimeBuilder {
             preemption: None,
             pin: false,
             driver: DriverKind::Auto,
+            stalls: None,
             on_deadlock: None,
         }
     }
@@ -102,6 +105,17 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Calls `f` when a worker has kept a server for `after`, while no other server was free: once for each such stay, on a kernel thread of the
+    /// runtime, which looks after all servers and therefore should not be kept long itself. A panic of `f` is caught.
+    ///
+    /// Without this call there is a line on standard error for a worker that *blocks* its server in one call of the kernel for a second, once for each
+    /// name and call, ten in all. The environment variable `UMCG_STALLS` sets that time in milliseconds, and then workers that compute are told of, too; 0 is for
+    /// never.
+    pub fn on_stall(mut self, after: Duration, f: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.stalls = Some(stall::Policy::calling(after, Box::new(f)));
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -121,6 +135,7 @@ impl RuntimeBuilder {
             class,
             name: self.name,
             preemption: self.preemption,
+            stalls: self.stalls.unwrap_or_else(stall::Policy::of_environment),
             on_deadlock: self.on_deadlock,
         };
         let shared = Arc::new(Shared::new(parts));

@@ -8,6 +8,7 @@ use super::join;
 use super::park;
 use super::runtime::Shared;
 use super::server::Local;
+use super::stall;
 use super::task::Task;
 use super::time;
 use std::backtrace::Backtrace;
@@ -87,7 +88,7 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped
     let runs_on = shared.seats.iter().position(|seat| seat.server().is_some_and(|server| server.runs(worker)));
     let state = match (doing, runs_on) {
         (Doing::Blocked, _) => "blocks in the kernel".to_owned(),
-        (_, Some(server)) => format!("runs on server {server}"),
+        (_, Some(server)) => format!("runs on server {server}{} (so no backtrace)", stall::describe(shared, server)),
         _ => match task.reason() {
             _ if park::is_notified(task) => "ready".to_owned(),
             "" => "ready, has not waited yet".to_owned(),

@@ -12,6 +12,7 @@
 //! | `time`, `wheel` | deadlines: `sleep`, `timeout` |
 //! | `cancel` | asking a worker to end |
 //! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
+//! | `stall`, `kernel_call` | reports of workers that keep their server, and the call of the kernel they are in |
 //! | `scheduler`, `runnable`, `per_server`, `here` | who runs next, and what schedulers are made of |
 //! | `task` | the descriptor of a worker |
 //! | `on_thread` | full workers where they have to be threads |
@@ -31,6 +32,7 @@ mod handle;
 mod here;
 mod idle;
 mod join;
+mod kernel_call;
 mod local;
 mod on_thread;
 pub(crate) mod park;
@@ -44,6 +46,7 @@ mod scope;
 pub(crate) mod server;
 mod spawn;
 pub(crate) mod spin;
+mod stall;
 pub(crate) mod sync;
 mod task;
 pub(crate) mod time;
@@ -70,4 +73,5 @@ pub use scheduler::{Scheduler, Wake, Why};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use server::yield_now;
 pub use spawn::{Builder, SpawnError, spawn, spawn_light};
+pub use stall::{Stall, StallCause};
 pub use time::{Elapsed, sleep, sleep_until, timeout, timeout_at};

@@ -6,6 +6,7 @@ use super::rank::{self, Post, Ranked};
 use super::runnable::Runnable;
 use super::scheduler::{Chosen, Wake, Why};
 use super::server::{self, Local};
+use super::stall;
 use super::time::Timers;
 use super::watch::Watch;
 use crate::io::driver::Driver;
@@ -21,6 +22,8 @@ pub(crate) struct Seat {
     /// 0: awake; how it sleeps otherwise. See `idle`.
     pub(crate) sleeping: AtomicU32,
     pub(crate) timers: Timers,
+    /// Since when one worker has kept the server, as the watch sees it; 0 when none does.
+    pub(crate) kept_since: AtomicU64,
     /// The server's own part, in a box; null before it has begun. It stays when the server has ended, as others may be looking at it.
     local: AtomicPtr<Local>,
     server: AtomicPtr<()>,
@@ -41,6 +44,7 @@ impl Seat {
         Seat {
             sleeping: AtomicU32::new(0),
             timers: Timers::new(),
+            kept_since: AtomicU64::new(0),
             local: AtomicPtr::new(null_mut()),
             server: AtomicPtr::new(null_mut()),
         }
@@ -103,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) sleepers: Sleepers,
     pub(crate) driver: Driver,
     pub(crate) watch: Watch,
+    pub(crate) stalls: stall::Policy,
     /// Of a worker for which nothing else is said.
     pub(crate) class: Class,
     pub(crate) name: String,
@@ -134,6 +139,7 @@ pub(crate) struct Parts {
     pub(crate) class: Class,
     pub(crate) name: String,
     pub(crate) preemption: Option<std::time::Duration>,
+    pub(crate) stalls: stall::Policy,
     pub(crate) on_deadlock: Option<OnDeadlock>,
 }
 
@@ -141,7 +147,7 @@ impl Shared {
     pub(crate) fn new(parts: Parts) -> Shared {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         asymmetric::init();
-        let Parts { mut scheduler, servers, driver, class, name, preemption, on_deadlock } = parts;
+        let Parts { mut scheduler, servers, driver, class, name, preemption, stalls, on_deadlock } = parts;
         scheduler.start(servers);
         let ranked = scheduler.is_ranked();
         Shared {
@@ -154,6 +160,7 @@ impl Shared {
             sleepers: Sleepers::new(),
             driver,
             watch: Watch::new(preemption),
+            stalls,
             class,
             name,
             number: NUMBER.fetch_add(1, Relaxed),

@@ -4,12 +4,14 @@
 //! its slot waits. So the watch looks every [`TICK`] at how often each server has looked around. For one that has not since the last time
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
 //! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
+//! And it tells of a worker that keeps its server for long (`stall`).
 //!
 //! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
 //! what either says and what it sees of the other stand `light` and `heavy`.
 
 use super::runtime::{Seat, Shared, ready};
 use super::scheduler::Why;
+use super::stall::Stay;
 use super::time;
 use crate::io::driver::Driver;
 use rustix::thread::futex::{self, Flags};
@@ -121,7 +123,7 @@ impl Watch {
 
 /// The body of its kernel thread.
 pub(crate) fn main(shared: &Shared) {
-    let mut seen = vec![0; shared.seats.len()];
+    let mut seen: Vec<Seen> = shared.seats.iter().map(|_| Seen::default()).collect();
     let mut quiet = 0;
     while !shared.watch.is_over() {
         shared.watch.begin();
@@ -153,14 +155,22 @@ pub(crate) fn main(shared: &Shared) {
     }
 }
 
+/// What the last look at a server has seen.
+#[derive(Default)]
+struct Seen {
+    looks: u64,
+    stay: Stay,
+}
+
 /// Looks at a server. True when it is stuck: it has not looked around since the last time.
-fn look(shared: &Shared, index: usize, seen: &mut u64) -> bool {
+fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
     let seat = &shared.seats[index];
-    let Some(local) = seat.local().filter(|_| !seat.is_asleep()) else { return false };
-    let looks = local.looks();
-    if std::mem::replace(seen, looks) != looks {
+    let local = seat.local().filter(|_| !seat.is_asleep());
+    let Some(local) = local.filter(|local| std::mem::replace(&mut seen.looks, local.looks()) == local.looks()) else {
+        seen.stay.ended(shared, index);
         return false;
-    }
+    };
+    seen.stay.goes_on(shared, index);
     seat.timers.expire();
     local.hurry();
     if let Some(worker) = local.take_from_slot() {

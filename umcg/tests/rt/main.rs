@@ -20,6 +20,7 @@ mod schedulers;
 mod scopes;
 mod shortages;
 mod sleeps;
+mod stalls;
 #[path = "../strace/mod.rs"]
 mod strace;
 mod support;

@@ -206,11 +206,17 @@ pub(crate) fn child_arguments(test: &str) -> [String; 3] {
     ["--exact".to_owned(), test.to_owned(), "--nocapture".to_owned()]
 }
 
-/// Runs a test of this binary alone, in a process of its own.
-pub(crate) fn child(test: &str) -> Output {
+/// What runs a test of this binary alone, in a process of its own.
+pub(crate) fn child_command(test: &str) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "120"]).arg(std::env::current_exe().unwrap());
-    command.args(child_arguments(test)).env(CHILD, test).env("RUST_BACKTRACE", "0").output().unwrap()
+    command.args(child_arguments(test)).env(CHILD, test).env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// Runs a test of this binary alone, in a process of its own.
+pub(crate) fn child(test: &str) -> Output {
+    child_command(test).output().unwrap()
 }
 
 /// The same, and it has to end well.

@@ -1,0 +1,189 @@
+//! The call of the kernel in which a thread of this process is: from `/proc/self/task/TID/syscall`, and where
+//! the kernel has no such file, only whether the thread sleeps, from `stat`.
+
+use std::fs;
+
+/// What a thread is doing, as the kernel sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It runs, or is ready to.
+    Runs,
+    /// It sleeps in the kernel. Two equal values mean the same call from the same place.
+    Blocks(Call),
+    /// A debugger or a signal has stopped it, or it has ended.
+    Gone,
+}
+
+/// A call of the kernel that a thread sleeps in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Its number, arguments, and the caller's stack pointer and instruction, as the kernel prints
+    /// them; empty where it does not say.
+    line: String,
+}
+
+/// What the thread with this id is doing.
+pub(crate) fn of_thread(tid: i32) -> Doing {
+    let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
+    match file("syscall") {
+        Ok(line) if line.starts_with("running") => Doing::Runs,
+        Ok(line) if !line.trim().is_empty() => match file("stat").as_deref().map(state) {
+            Ok(Some('T' | 't' | 'Z' | 'X')) | Err(_) => Doing::Gone,
+            _ => Doing::Blocks(Call { line: line.trim().to_owned() }),
+        },
+        _ => match file("stat").as_deref().map(state) {
+            Ok(Some('R')) => Doing::Runs,
+            Ok(Some('S' | 'D')) => Doing::Blocks(Call { line: String::new() }),
+            _ => Doing::Gone,
+        },
+    }
+}
+
+/// The letter for a thread's state, which follows its name in parentheses.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+impl Call {
+    /// Its name without arguments.
+    pub(crate) fn name(&self) -> String {
+        let number = self.line.split_whitespace().next();
+        match number.and_then(|number| number.parse().ok()) {
+            None => "the kernel".to_owned(),
+            Some(-1) => "a page fault".to_owned(),
+            Some(number) => match NAMES.iter().find(|(known, _)| *known == number) {
+                Some((_, name)) => (*name).to_owned(),
+                None => format!("system call {number}"),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut words = self.line.split_whitespace();
+        let number = words.next().and_then(|number| number.parse::<i64>().ok());
+        let first = words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        match (number, first) {
+            (Some(0..), Some(first)) if first < 1 << 16 => write!(f, "{}({first}, …)", self.name()),
+            (Some(0..), Some(first)) => write!(f, "{}({first:#x}, …)", self.name()),
+            _ => f.write_str(&self.name()),
+        }
+    }
+}
+
+/// Calls that wait for something, and those by which files are reached.
+const NAMES: &[(i64, &str)] = &[
+    (libc::SYS_accept, "accept"),
+    (libc::SYS_accept4, "accept4"),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+    (libc::SYS_close, "close"),
+    (libc::SYS_connect, "connect"),
+    (libc::SYS_copy_file_range, "copy_file_range"),
+    (libc::SYS_epoll_pwait, "epoll_pwait"),
+    (libc::SYS_epoll_pwait2, "epoll_pwait2"),
+    (libc::SYS_fallocate, "fallocate"),
+    (libc::SYS_fcntl, "fcntl"),
+    (libc::SYS_fdatasync, "fdatasync"),
+    (libc::SYS_flock, "flock"),
+    (libc::SYS_fsync, "fsync"),
+    (libc::SYS_ftruncate, "ftruncate"),
+    (libc::SYS_futex, "futex"),
+    (libc::SYS_futex_waitv, "futex_waitv"),
+    (libc::SYS_getdents64, "getdents64"),
+    (libc::SYS_io_getevents, "io_getevents"),
+    (libc::SYS_io_uring_enter, "io_uring_enter"),
+    (libc::SYS_ioctl, "ioctl"),
+    (libc::SYS_madvise, "madvise"),
+    (libc::SYS_mmap, "mmap"),
+    (libc::SYS_mprotect, "mprotect"),
+    (libc::SYS_msync, "msync"),
+    (libc::SYS_munmap, "munmap"),
+    (libc::SYS_nanosleep, "nanosleep"),
+    (libc::SYS_openat, "openat"),
+    (libc::SYS_openat2, "openat2"),
+    (libc::SYS_ppoll, "ppoll"),
+    (libc::SYS_pread64, "pread64"),
+    (libc::SYS_preadv, "preadv"),
+    (libc::SYS_preadv2, "preadv2"),
+    (libc::SYS_pselect6, "pselect6"),
+    (libc::SYS_pwrite64, "pwrite64"),
+    (libc::SYS_pwritev, "pwritev"),
+    (libc::SYS_read, "read"),
+    (libc::SYS_readv, "readv"),
+    (libc::SYS_recvfrom, "recvfrom"),
+    (libc::SYS_recvmmsg, "recvmmsg"),
+    (libc::SYS_recvmsg, "recvmsg"),
+    (libc::SYS_rt_sigsuspend, "rt_sigsuspend"),
+    (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait"),
+    (libc::SYS_semop, "semop"),
+    (libc::SYS_semtimedop, "semtimedop"),
+    (libc::SYS_sendfile, "sendfile"),
+    (libc::SYS_sendmsg, "sendmsg"),
+    (libc::SYS_sendto, "sendto"),
+    (libc::SYS_splice, "splice"),
+    (libc::SYS_statx, "statx"),
+    (libc::SYS_wait4, "wait4"),
+    (libc::SYS_waitid, "waitid"),
+    (libc::SYS_write, "write"),
+    (libc::SYS_writev, "writev"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_epoll_wait, "epoll_wait"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, "open"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_pause, "pause"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_poll, "poll"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_select, "select"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(line: &str) -> Call {
+        Call { line: line.to_owned() }
+    }
+
+    #[test]
+    fn calls_have_names_and_their_first_argument() {
+        let read = call(&format!("{} 0x7 0x7ffd00 0x10 0x0 0x0 0x0 0x7ffc 0x7f12", libc::SYS_read));
+        assert_eq!((read.to_string(), read.name()), ("read(7, …)".to_owned(), "read".to_owned()));
+        let futex = call(&format!("{} 0x7ffd0010 0x80 0x2 0x0 0x0 0x0 0x7ffc 0x7f12", libc::SYS_futex));
+        assert_eq!(futex.to_string(), "futex(0x7ffd0010, …)");
+        assert_eq!(call("99999 0x0 0x0").to_string(), "system call 99999(0, …)");
+        assert_eq!(call("-1 0x7ffc 0x7f12").to_string(), "a page fault");
+        assert_eq!(call("").to_string(), "the kernel");
+    }
+
+    #[test]
+    fn a_state_is_read_behind_any_name() {
+        assert_eq!(state("12 (a) S (b) R 1 2 3"), Some('R'));
+        assert_eq!(state("12 (umcg-0) S 1"), Some('S'));
+        assert_eq!(state(""), None);
+    }
+
+    #[test]
+    fn a_thread_that_reads_a_pipe_blocks_in_read() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            std::io::Read::read(&mut reader, &mut [0]).unwrap()
+        });
+        let tid = told.recv().unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        loop {
+            match of_thread(tid) {
+                Doing::Blocks(call) if ["read", "the kernel"].contains(&&*call.name()) => break,
+                doing => assert!(std::time::Instant::now() < until, "{doing:?}"),
+            }
+            std::thread::yield_now();
+        }
+        drop(writer);
+        assert_eq!(thread.join().unwrap(), 0);
+        assert_eq!(of_thread(0), Doing::Gone);
+    }
+}

@@ -1,0 +1,200 @@
+//! Stalls: a worker keeps its server for long, and no other server is free.
+//!
+//! The commonest cause is a call that blocks the kernel thread where one that parks the worker was meant: a
+//! lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a sleep. The watch
+//! sees such a server, and says which worker it is, for how long it has been so, and in which call of the
+//! kernel. A worker that computes is told of only where the program asks for that, since many have a reason.
+//!
+//! By default there is a line on standard error after [`PATIENCE`], once for each name of a worker and each
+//! call, and [`MOST`] in all. `UMCG_STALLS` in the environment, or the builder, say otherwise.
+
+use super::kernel_call::{Call, Doing, of_thread};
+use super::runtime::Shared;
+use super::sync::HoldLock;
+use super::time;
+use std::collections::HashSet;
+use std::fmt;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use umcg_core::raw;
+
+/// How long a server is blocked before the library says so where the program has set nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// So many lines a runtime writes on standard error by itself.
+const MOST: usize = 10;
+
+/// A worker that has kept a server for long, while other workers could not run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The runtime's name.
+    pub runtime: String,
+    /// The server's number.
+    pub server: usize,
+    /// The worker's id; none where the server itself is kept: by its scheduler, for example.
+    pub worker: Option<u64>,
+    /// The worker's name, or an empty one.
+    pub name: String,
+    /// For how long, so far.
+    pub lasted: Duration,
+    /// Why.
+    pub cause: StallCause,
+}
+
+/// Why a server has not come to run another worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StallCause {
+    /// The worker computes, or makes one short call of the kernel after the other.
+    Computes,
+    /// It blocks in this call of the kernel: the name, and the first argument.
+    Blocks(String),
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.worker {
+            Some(id) if self.name.is_empty() => write!(f, "worker {id:#x} (no name)")?,
+            Some(_) => write!(f, "worker `{}`", self.name)?,
+            None => f.write_str("its own scheduling")?,
+        }
+        let lasted = self.lasted.as_secs_f64();
+        write!(f, " has kept server {} of runtime `{}` for {lasted:.1} s", self.server, self.runtime)?;
+        match &self.cause {
+            StallCause::Computes => f.write_str(" without a stop"),
+            StallCause::Blocks(call) => write!(f, " and blocks it in {call}"),
+        }
+    }
+}
+
+/// What is done about stalls.
+pub(crate) struct Policy {
+    /// Nanoseconds; none for never.
+    after: Option<u64>,
+    /// Workers that compute, too.
+    computing: bool,
+    tell: Tell,
+}
+
+enum Tell {
+    Function(Box<dyn Fn(&Stall) + Send + Sync>),
+    /// What has been said already: the worker's name, and its call.
+    StandardError(HoldLock<Option<HashSet<(String, String)>>>),
+}
+
+impl Policy {
+    /// What the environment says, or the default.
+    pub(crate) fn of_environment() -> Policy {
+        let told = Tell::StandardError(HoldLock::new(None));
+        match std::env::var("UMCG_STALLS").ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+            Some(0) => Policy { after: None, computing: false, tell: told },
+            Some(milliseconds) => Policy { after: Some(milliseconds.saturating_mul(1_000_000)), computing: true, tell: told },
+            None => Policy { after: Some(PATIENCE.as_nanos() as u64), computing: false, tell: told },
+        }
+    }
+
+    /// Calls `f` for each stay on a server that lasts so long.
+    pub(crate) fn calling(after: Duration, f: Box<dyn Fn(&Stall) + Send + Sync>) -> Policy {
+        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        Policy { after: Some(after), computing: true, tell: Tell::Function(f) }
+    }
+
+    fn tell(&self, stall: &Stall, site: &str) {
+        match &self.tell {
+            // A panic in it would end the watch, on which all servers count.
+            Tell::Function(f) => drop(catch_unwind(AssertUnwindSafe(|| f(stall)))),
+            Tell::StandardError(told) => {
+                let mut told = told.lock();
+                let told = told.get_or_insert_default();
+                if told.len() < MOST && told.insert((stall.name.clone(), site.to_owned())) {
+                    let _ = writeln!(std::io::stderr().lock(), "umcg: {stall}");
+                }
+            }
+        }
+    }
+}
+
+/// One server's stay with one worker, as the watch sees it from look to look.
+#[derive(Default)]
+pub(crate) struct Stay {
+    /// How many workers had begun to run there.
+    turns: u64,
+    since: u64,
+    /// What it did after half of the time.
+    halfway: Option<Doing>,
+    told: bool,
+}
+
+impl Stay {
+    /// The server looks around, so nobody keeps it.
+    pub(crate) fn ended(&mut self, shared: &Shared, index: usize) {
+        if self.since != 0 {
+            *self = Stay::default();
+            shared.seats[index].kept_since.store(0, Relaxed);
+        }
+    }
+
+    /// The server has not looked around since the last time.
+    pub(crate) fn goes_on(&mut self, shared: &Shared, index: usize) {
+        let seat = &shared.seats[index];
+        let Some(server) = seat.server() else { return };
+        let now = time::now();
+        let turns = server.turns();
+        if self.since == 0 || turns != self.turns {
+            *self = Stay { turns, since: now, halfway: None, told: false };
+            seat.kept_since.store(now, Relaxed);
+            return;
+        }
+        let Some(after) = shared.stalls.after.filter(|_| !self.told) else { return };
+        let lasted = now - self.since;
+        if lasted >= after / 2 && self.halfway.is_none() {
+            self.halfway = Some(of_thread(server.carried_by()));
+        }
+        // While a server is idle nobody waits for this one. What is bound to it does, but is not known here.
+        let others_wait = shared.sleepers.asleep() == 0 && shared.live() > 1;
+        if lasted >= after && others_wait {
+            self.told = true;
+            self.report(shared, index, server, lasted);
+        }
+    }
+
+    fn report(&self, shared: &Shared, index: usize, server: raw::Server, lasted: u64) {
+        let doing = of_thread(server.carried_by());
+        let worker = server.current();
+        let (cause, site) = match &doing {
+            Doing::Gone => return,
+            Doing::Blocks(call) if self.halfway.as_ref() == Some(&doing) => (StallCause::Blocks(call.to_string()), call.name()),
+            _ if !shared.stalls.computing => return,
+            _ => (StallCause::Computes, String::new()),
+        };
+        let stall = Stall {
+            runtime: shared.name.clone(),
+            server: index,
+            worker: worker.map(raw::Worker::id),
+            name: worker.map_or(String::new(), raw::Worker::name),
+            lasted: Duration::from_nanos(lasted),
+            cause,
+        };
+        if server.turns() == self.turns {
+            shared.stalls.tell(&stall, &site);
+        }
+    }
+}
+
+/// For a dump: how long this server's worker has kept it, and its call of the kernel if it blocks.
+pub(crate) fn describe(shared: &Shared, index: usize) -> String {
+    let seat = &shared.seats[index];
+    let Some(server) = seat.server() else { return String::new() };
+    let kept_since = seat.kept_since.load(Relaxed);
+    let lasted = match kept_since {
+        0 => String::new(),
+        since => format!(" for {:.1} s", Duration::from_nanos(time::now().saturating_sub(since)).as_secs_f64()),
+    };
+    let doing: Option<Call> = match of_thread(server.carried_by()) {
+        Doing::Blocks(call) => Some(call),
+        Doing::Runs | Doing::Gone => None,
+    };
+    doing.map_or(lasted.clone(), |call| format!("{lasted}, in {call}"))
+}
