@@ -227,7 +227,7 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
     let event = left.node.id() | kind as u64;
     operation::settle(left, kind, Hand::Open, deadline);
     let mut slots = Slots::new(args);
-    if slots.put(event) && slots.room > 0 && server.group().lists.has_events() {
+    if slots.put(event) && slots.room > 1 && server.group().lists.has_events() {
         let room = slots.room;
         server.group().lists.collect(Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
     }

@@ -294,6 +294,26 @@ static void switch_in_the_past_behind(enum kind kind, int slots)
     finish(&b);
 }
 
+/* A deadline that has passed when the worker's WAIT is told: the TIMEOUT comes with two slots or more behind it, and by the next WAIT otherwise. */
+static void wait_in_the_past_slots(enum kind kind, int slots)
+{
+    uint64_t list[5] = {77, 77, 77, 77, 77};
+
+    reset(kind, wait_until);
+    start_ready(&a);
+    deadline = 2;
+    MUST(SWITCH(&a, list, slots) == 0);
+    check_event(__FILE__, __LINE__, "WAIT", EV(&a, UMCG_WE_WAIT), list[0]);
+    if (slots >= 3)
+        check_event(__FILE__, __LINE__, "TIMEOUT behind it", EV(&a, UMCG_WE_TIMEOUT), list[1]);
+    else
+        EXPECT("TIMEOUT by the next WAIT", EV(&a, UMCG_WE_TIMEOUT));
+    CHECK("the end where there is room", slots == 1 || list[slots >= 3 ? 2 : 1] == 0);
+    NO_EVENT("once");
+    finish(&a);
+    CHECK("ETIMEDOUT", a.result == -1 && a.error == ETIMEDOUT);
+}
+
 /* A switch that fails leaves no deadline behind. */
 static void failed_switch(struct worker *self)
 {
@@ -336,6 +356,8 @@ int main(void)
         switch_in_the_past(kind, check_now(CLOCK_REALTIME) - 1000000u);
         for (int slots = 2; slots <= 4; slots++)
             switch_in_the_past_behind(kind, slots);
+        for (int slots = 1; slots <= 4; slots++)
+            wait_in_the_past_slots(kind, slots);
         failed_switch_rows(kind);
     }
     end_server();

@@ -166,7 +166,10 @@ static void in_order(enum kind kind, int count)
     free(w);
 }
 
-/* A list of two slots is enough to take any number of events. */
+/*
+ * A worker's event is handed over only while two slots are left, as a TIMEOUT may come with its WAIT: with two slots that is one
+ * worker and the end, and who reads events[0] alone loses nobody.
+ */
 static void two_slots(enum kind kind)
 {
     struct worker w[5];
@@ -185,12 +188,70 @@ static void two_slots(enum kind kind)
         MUST(umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2) == 0);
         CHECK("no more than two slots are written", list[2] == 77);
         MUST(list[0] != 0);
-        for (int i = 0; i < 2 && list[i]; i++)
-            check_event(__FILE__, __LINE__, "in order", EV(&w[taken++], UMCG_WE_WAKE), list[i]);
+        check_event(__FILE__, __LINE__, "in order", EV(&w[taken++], UMCG_WE_WAKE), list[0]);
+        CHECK("one worker with two slots", list[1] == 0);
     }
     FAILS("and no more", ETIMEDOUT, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2));
     for (int i = 0; i < 5; i++)
         finish(&w[i]);
+}
+
+/* With more slots: as many workers as leave one behind the last of them. */
+static void slots_of_wait(enum kind kind, int slots)
+{
+    struct worker w[5];
+    uint64_t list[8];
+    int taken = 0;
+
+    memset(w, 0, sizeof w);
+    for (int i = 0; i < 5; i++) {
+        w[i].kind = kind, w[i].index = (uint64_t)i + 1, w[i].body = end_at_once;
+        start(&w[i]);
+        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
+            check_sleep_ms(1);
+    }
+    while (taken < 5) {
+        int now = 5 - taken < slots - 1 ? 5 - taken : slots - 1;
+        for (int i = 0; i < 8; i++)
+            list[i] = 77;
+        MUST(umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, slots) == 0);
+        for (int i = 0; i < now; i++)
+            check_event(__FILE__, __LINE__, "in order", EV(&w[taken++], UMCG_WE_WAKE), list[i]);
+        CHECK("then the end, and nothing behind it", list[now] == 0 && list[now + 1] == 77);
+    }
+    for (int i = 0; i < 5; i++)
+        finish(&w[i]);
+}
+
+/* Behind the result of a switch events of idle workers come by the same rule: none with two slots, one with three. */
+static void slots_of_switch(enum kind kind, int slots)
+{
+    struct worker w[3];
+    uint64_t list[6] = {77, 77, 77, 77, 77, 77};
+    int behind = slots < 3 ? 0 : slots - 2 < 2 ? slots - 2 : 2;
+
+    memset(w, 0, sizeof w);
+    for (int i = 0; i < 3; i++)
+        w[i].kind = kind, w[i].index = (uint64_t)i + 1, w[i].body = wait_once;
+    start_ready(&w[0]);
+    for (int i = 1; i < 3; i++) {
+        start(&w[i]);
+        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
+            check_sleep_ms(1);
+    }
+    MUST(SWITCH(&w[0], list, slots) == 0);
+    check_event(__FILE__, __LINE__, "the event of the switch", EV(&w[0], UMCG_WE_WAIT), list[0]);
+    for (int i = 1; i <= behind; i++)
+        check_event(__FILE__, __LINE__, "behind it", EV(&w[i], UMCG_WE_WAKE), list[i]);
+    CHECK("the end, where there is room", slots == 1 || list[behind + 1] == 0);
+    CHECK("nothing behind that", list[slots == 1 ? 1 : behind + 2] == 77);
+    for (int i = behind + 1; i < 3; i++)
+        EXPECT("the others are still there", EV(&w[i], UMCG_WE_WAKE));
+    finish(&w[0]);
+    for (int i = 1; i < 3; i++) {
+        RUN("WAIT", &w[i], UMCG_WE_WAIT);
+        finish(&w[i]);
+    }
 }
 
 /* UNREGISTER by a worker: it goes on as a plain thread, on its own, and may register again. */
@@ -238,6 +299,10 @@ int main(void)
         no_switch_to_the_idle((enum kind)kind);
         in_order((enum kind)kind, 20);
         two_slots((enum kind)kind);
+        for (int slots = 2; slots <= 6; slots++)
+            slots_of_wait((enum kind)kind, slots);
+        for (int slots = 1; slots <= 5; slots++)
+            slots_of_switch((enum kind)kind, slots);
         largest_id((enum kind)kind);
     }
     register_again();

@@ -92,6 +92,15 @@ pub(crate) enum Hand {
 }
 
 impl Hand {
+    /// With less room than that no worker is taken out of the queue.
+    const fn least_room(self) -> usize {
+        match self {
+            Hand::Open => 2,
+            // Its two events may come apart.
+            Hand::Held => 1,
+        }
+    }
+
     const fn state(self, timed: bool) -> u32 {
         match (self, timed) {
             (Hand::Open, false) => state::RUNNABLE,
@@ -382,8 +391,9 @@ impl Lists {
         }
     }
 
-    /// Collects events in the order they arose. `give` is told of each; `room` says how many more it takes. The two events of
-    /// a wait that timed out are given together where there is room for two at the start.
+    /// Collects events in the order they arose. `give` is told of each; `room` says how many more it takes. For `Hand::Open` a
+    /// worker is taken only while there is room for two events, so that WAIT and its TIMEOUT are given together: with room for
+    /// two, one worker is handed over.
     pub(crate) fn collect(&self, hand: Hand, mut room: usize, give: Give<'_>) -> bool {
         let inner = self.lock();
         self.expire(&inner);
@@ -396,12 +406,8 @@ impl Lists {
 
     fn collect_locked(&self, inner: &Guard<'_, Inner>, hand: Hand, room: &mut usize, give: Give<'_>) -> bool {
         let mut any = false;
-        while let Some(node) = inner.first.get() {
-            let events = node.events.load(Relaxed);
-            let splits = hand == Hand::Held;
-            if *room == 0 || (!splits && (events.count_ones() as usize) > *room) {
-                break;
-            }
+        while *room >= hand.least_room() {
+            let Some(node) = inner.first.get() else { break };
             let before = *room;
             self.hand_over_queued(inner, node, hand, room, give);
             if *room == before {
