@@ -54,8 +54,8 @@ extern "C" {
 #define UMCG_EVENT_WORKER(event) ((uint64_t)(event) & ~UMCG_EVENT_TYPE_MASK)
 
 /*
- * Deadlines of umcg_ctl are nanoseconds of CLOCK_REALTIME; these two values are special. Those of umcg/rt.h, and of the headers
- * that go with it, are of CLOCK_MONOTONIC.
+ * Deadlines of umcg_ctl are nanoseconds of CLOCK_REALTIME; these two values are special. Those of
+ * umcg/rt.h, and of the headers that go with it, are of CLOCK_MONOTONIC.
  */
 #define UMCG_NO_TIMEOUT 0 /* wait for ever */
 #define UMCG_POLL 1       /* in a server's UMCG_WAIT: do not wait at all */
@@ -75,10 +75,11 @@ extern "C" {
  *                          events of idle workers after it; a worker goes to the idle list, with a deadline if
  *                          abs_timeout is not 0.
  *
- * What a command does not use must be 0 or NULL. events is ended by a 0 where there is room for one. A worker may have two
- * events, a WAIT and the TIMEOUT that followed, which are handed over together: so idle workers are taken while two slots are
- * left. WAIT with two slots hands over one worker, as {event, 0} or {WAIT, TIMEOUT}; CTX_SWITCH with one or two slots gives its
- * own event alone.
+ * What a command does not use must be 0 or NULL. events is ended by a 0 where there is room for
+ * one. A worker may have two events, a WAIT and the TIMEOUT that followed, which are handed over
+ * together: so idle workers are taken while two slots are left. WAIT with two slots hands over one
+ * worker, as {event, 0} or {WAIT, TIMEOUT}; CTX_SWITCH with one or two slots gives its own event
+ * alone.
  *
  * Returns 0, or -1 with errno:
  *   EINVAL     bad argument, unknown command, or not possible in the caller's or the named worker's state
@@ -120,8 +121,9 @@ int umcg_blocking_end(void);
 /*
  * umcg_set_preemption - how long a worker may run before it is preempted (event PREEMPT).
  *
- * In nanoseconds of the server's own time, for every server of the process; 0 turns preemption off. Unless set, it is on for
- * servers that register by umcg_ctl (10 ms), and off in the runtime of umcg/rt.h.
+ * In nanoseconds of the server's own time, for every server of the process; 0 turns preemption off.
+ * Unless set, it is on for servers that register by umcg_ctl (10 ms), and off in the runtime of
+ * umcg/rt.h.
  *
  * Called from anywhere. Does not switch.
  */

@@ -3,12 +3,15 @@
 //! A call first compares. Only if it has to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
 use crate::array;
-use crate::rt::{NO_TIMEOUT, status, value};
-use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
+use crate::rt::{deadline, status, value};
+use libc::{EAGAIN, ECANCELED, EFAULT, EINVAL, EOVERFLOW, ETIMEDOUT, c_int};
+use rustix::io::Errno;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
-use umcg::futex::{self, Changed, ChangedAt, Requeued, Wait, WaitMultipleError, WaitSet, shared};
-use umcg::rt::foreign::{self, Cancelled};
+use umcg::futex::foreign::{self, End};
+use umcg::futex::{self, Changed, Requeued, Wait, WaitSet};
+use umcg::rt::foreign::{self as rt, Cancelled};
+use umcg_core::guarded;
 
 const SHARED: c_int = 1;
 /// What an index can be.
@@ -27,16 +30,22 @@ struct Word {
 
 const _: () = assert!(size_of::<Word>() == 16 && align_of::<Word>() == 8);
 
-/// The word that C named.
+/// The word that C named, and its value now. EFAULT where nothing can be read: so what is looked at
+/// without care later is there.
 ///
 /// # Safety
-/// `word` is null, or a word that stays where it is as long as the caller uses it.
-unsafe fn named<'a>(word: *const AtomicU32) -> Result<&'a AtomicU32, c_int> {
-    if !word.is_aligned() {
-        return Err(EINVAL);
-    }
-    // SAFETY: by the contract, and aligned.
-    unsafe { word.as_ref() }.ok_or(EINVAL)
+/// Where `word` can be read there is a word, which stays where it is as long as the caller uses it.
+#[inline]
+unsafe fn named<'a>(word: *const AtomicU32) -> Result<(&'a AtomicU32, u32), c_int> {
+    named_address(word)?;
+    let value = guarded::load(word.expose_provenance()).ok_or(EFAULT)?;
+    // SAFETY: not null, aligned, can be read; for the rest by the contract.
+    Ok((unsafe { &*word }, value))
+}
+
+/// The address of a word, at which nothing need be.
+fn named_address(word: *const AtomicU32) -> Result<usize, c_int> {
+    if word.is_null() || !word.is_aligned() { Err(EINVAL) } else { Ok(word.addr()) }
 }
 
 fn is_shared(flags: c_int) -> Result<bool, c_int> {
@@ -51,32 +60,35 @@ fn count(number: c_int) -> Result<usize, c_int> {
     usize::try_from(number).map_err(|_| EINVAL)
 }
 
+/// What to wait for, and whether the word has the value that is expected.
+///
 /// # Safety
 /// As `named`.
-unsafe fn wait_of<'a>(word: *const AtomicU32, expected: u32, flags: c_int) -> Result<Wait<'a>, c_int> {
+#[inline]
+unsafe fn wait_of<'a>(word: *const AtomicU32, expected: u32, flags: c_int) -> Result<(Wait<'a>, bool), c_int> {
+    let is_shared = is_shared(flags)?;
     // SAFETY: passed on.
-    let word = unsafe { named(word) }?;
-    Ok(if is_shared(flags)? { Wait::shared(word, expected) } else { Wait::new(word, expected) })
+    let (word, value) = unsafe { named(word) }?;
+    let wait = if is_shared { Wait::shared(word, expected) } else { Wait::new(word, expected) };
+    Ok((wait, value == expected))
 }
 
 /// Waits, and tells C how that ended.
 ///
 /// # Safety
 /// `changed` is null, or room for a number.
-unsafe fn waited(
-    first: Option<usize>,
-    changed: *mut c_int,
-    wait: impl FnOnce() -> Result<usize, WaitMultipleError>,
-) -> Result<c_int, c_int> {
+#[inline]
+unsafe fn waited(first: Option<usize>, changed: *mut c_int, wait: impl FnOnce() -> End) -> Result<c_int, c_int> {
     let ended = match first {
         // Without waiting, and so not cut short.
-        Some(index) => Err(WaitMultipleError::Changed(index)),
-        None => foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
+        Some(index) => End::Changed(index),
+        None => rt::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
     };
     match ended {
-        Ok(index) => Ok(index as c_int),
-        Err(WaitMultipleError::TimedOut) => Err(ETIMEDOUT),
-        Err(WaitMultipleError::Changed(index)) => {
+        End::Woken(index) => Ok(index as c_int),
+        End::Late => Err(ETIMEDOUT),
+        End::Fault => Err(EFAULT),
+        End::Changed(index) => {
             if !changed.is_null() {
                 // SAFETY: by the contract.
                 unsafe { changed.write(index as c_int) };
@@ -86,23 +98,16 @@ unsafe fn waited(
     }
 }
 
-fn wait_for(words: &[Wait<'_>], deadline_ns: u64) -> Result<usize, WaitMultipleError> {
-    match deadline_ns {
-        NO_TIMEOUT => futex::wait_multiple(words).map_err(|ChangedAt(index)| WaitMultipleError::Changed(index)),
-        at => futex::wait_multiple_deadline(words, foreign::instant(at)),
-    }
-}
-
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_futex_wait(word: *const AtomicU32, expected: u32, flags: c_int, deadline_ns: u64) -> c_int {
     // SAFETY: passed on.
     let wait = unsafe { wait_of(word, expected, flags) };
-    status(wait.and_then(|wait| {
-        let first = (!wait.is_expected()).then_some(0);
+    status(wait.and_then(|(wait, is_expected)| {
+        let first = (!is_expected).then_some(0);
         // SAFETY: null.
-        unsafe { waited(first, null_mut(), || wait_for(&[wait], deadline_ns)) }.map(drop)
+        unsafe { waited(first, null_mut(), || foreign::wait_multiple(&[wait], deadline(deadline_ns))) }.map(drop)
     }))
 }
 
@@ -110,11 +115,14 @@ unsafe extern "C" fn umcg_futex_wait(word: *const AtomicU32, expected: u32, flag
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_futex_wake(word: *const AtomicU32, most: c_int, flags: c_int) -> c_int {
-    // SAFETY: passed on.
-    let word = unsafe { named(word) };
-    let woken = word.and_then(|word| {
+    let woken = named_address(word).and_then(|address| {
         let most = count(most)?;
-        Ok(if is_shared(flags)? { shared::wake(word, most) } else { futex::wake(word, most) })
+        if !is_shared(flags)? {
+            return Ok(foreign::wake(address, most));
+        }
+        // SAFETY: passed on.
+        let (word, _) = unsafe { named(word) }?;
+        foreign::wake_shared(word, most).map_err(Errno::raw_os_error)
     });
     value(woken.map(|woken| woken as c_int), -1)
 }
@@ -127,18 +135,19 @@ unsafe fn requeue(
     (wake, others): (c_int, c_int),
     flags: c_int,
 ) -> Result<Requeued, c_int> {
-    // SAFETY: passed on.
-    let from = unsafe { named(from) }?;
-    // SAFETY: passed on.
-    let to = unsafe { named(to) }?;
+    named_address(to)?;
+    named_address(from)?;
     let (wake, others) = (count(wake)?, count(others)?);
-    let done = match (is_shared(flags)?, expected) {
+    let is_shared = is_shared(flags)?;
+    // SAFETY: passed on.
+    let (from, _) = unsafe { named(from) }?;
+    // SAFETY: passed on.
+    let (to, _) = unsafe { named(to) }?;
+    match (is_shared, expected) {
         (false, None) => Ok(futex::requeue(from, to, wake, others)),
-        (false, Some(expected)) => futex::cmp_requeue(from, expected, to, wake, others),
-        (true, None) => Ok(shared::requeue(from, to, wake, others)),
-        (true, Some(expected)) => shared::cmp_requeue(from, expected, to, wake, others),
-    };
-    done.map_err(|Changed| EAGAIN)
+        (false, Some(expected)) => futex::cmp_requeue(from, expected, to, wake, others).map_err(|Changed| EAGAIN),
+        (true, expected) => foreign::requeue_shared((from, expected), to, wake, others).map_err(Errno::raw_os_error),
+    }
 }
 
 fn both(done: Result<Requeued, c_int>) -> c_int {
@@ -178,26 +187,35 @@ unsafe extern "C" fn umcg_futex_cmp_requeue(
 /// `words` is null, or points to `n` words as for `named`; `changed` as for `waited`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_futex_wait_multiple(words: *const Word, n: c_int, deadline_ns: u64, changed: *mut c_int) -> c_int {
+    let size = usize::try_from(n).unwrap_or(0).saturating_mul(size_of::<Word>());
+    if size != 0 && !words.is_null() && !guarded::is_readable(words.expose_provenance(), size) {
+        return status(Err(EFAULT));
+    }
     // SAFETY: passed on.
     let words = match unsafe { array(words, n) } {
         Ok(words) => words,
         Err(errno) => return status(Err(errno)),
     };
     let len = words.len();
-    // SAFETY: passed on.
-    let waits = words.iter().map(|word| unsafe { wait_of(word.word, word.expected, word.flags) });
-    let wait = |waits: &[Wait<'_>]| {
-        let first = waits.iter().position(|wait| !wait.is_expected());
+    let mut first = None;
+    let waits = words.iter().enumerate().map(|(index, word)| {
         // SAFETY: passed on.
-        unsafe { waited(first, changed, || wait_for(waits, deadline_ns)) }
-    };
+        let (wait, is_expected) = unsafe { wait_of(word.word, word.expected, word.flags) }?;
+        if !is_expected && first.is_none() {
+            first = Some(index);
+        }
+        Ok(wait)
+    });
+    // SAFETY: passed on.
+    let wait =
+        |first, waits: &[Wait<'_>]| unsafe { waited(first, changed, || foreign::wait_multiple(waits, deadline(deadline_ns))) };
     let ended = if len <= FEW {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
         let mut few = [Wait::new(&NOTHING, 0); FEW];
         let copied = few.iter_mut().zip(waits).try_for_each(|(place, wait)| wait.map(|wait| *place = wait));
-        copied.and_then(|()| wait(&few[..len]))
+        copied.and_then(|()| wait(first, &few[..len]))
     } else {
-        waits.collect::<Result<Vec<_>, _>>().and_then(|waits| wait(&waits))
+        waits.collect::<Result<Vec<_>, _>>().and_then(|waits| wait(first, &waits))
     };
     value(ended, -1)
 }
@@ -233,7 +251,7 @@ unsafe extern "C" fn umcg_waitset_add(set: *mut WaitSet<'static>, word: *const A
     // SAFETY: passed on.
     let added = unsafe { named_set(set) }.and_then(|set| {
         // SAFETY: passed on.
-        let wait = unsafe { wait_of(word, expected, flags) }?;
+        let (wait, _) = unsafe { wait_of(word, expected, flags) }?;
         if set.len() == MOST { Err(EOVERFLOW) } else { Ok(set.push(wait)) }
     });
     value(added.map(|index| index as c_int), -1)
@@ -269,12 +287,8 @@ unsafe extern "C" fn umcg_waitset_wait(set: *mut WaitSet<'static>, deadline_ns: 
             return Err(EINVAL);
         }
         let first = set.changed();
-        let wait = || match deadline_ns {
-            NO_TIMEOUT => set.wait().map_err(|ChangedAt(index)| WaitMultipleError::Changed(index)),
-            at => set.wait_deadline(foreign::instant(at)),
-        };
         // SAFETY: passed on.
-        unsafe { waited(first, changed, wait) }
+        unsafe { waited(first, changed, || foreign::wait_set(set, deadline(deadline_ns))) }
     });
     value(ended, -1)
 }

@@ -63,7 +63,7 @@ pub(crate) unsafe fn string(text: *const c_char) -> Option<String> {
 /// `items` is null, or points to `n` of them, as long as the caller uses them.
 pub(crate) unsafe fn array<'a, T>(items: *const T, n: c_int) -> Result<&'a [T], c_int> {
     let len = usize::try_from(n).unwrap_or(0);
-    if items.is_null() || len == 0 {
+    if items.is_null() || !items.is_aligned() || len == 0 {
         return Err(EINVAL);
     }
     // SAFETY: by the contract.

@@ -3,7 +3,7 @@
 //! The meaning of every command, argument and error is that of the Linux patch "sched: UMCG" (2023) as the Nanos unikernel ported it; the manual
 //! page `umcg_ctl(3)` has it whole. This module checks arguments, and nothing else.
 
-use crate::fault;
+use crate::guarded;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
 use crate::umcg::server::Server;
 use crate::umcg::worker::{Inside, Worker};
@@ -188,7 +188,7 @@ impl Slots {
     #[inline]
     fn put(&mut self, event: u64) -> bool {
         // SAFETY: by the contract of `umcg_ctl`, the caller's to write or not writable.
-        let stored = self.room > 0 && unsafe { fault::store(self.at, event) };
+        let stored = self.room > 0 && unsafe { guarded::store(self.at, event) };
         if stored {
             self.at = self.at.wrapping_add(1);
             self.room -= 1;

@@ -2,10 +2,12 @@
 //!
 //! One handler for SIGSEGV and SIGBUS, on the alternate signal stack of the kernel thread:
 //!
-//! 1. A fault inside [`store`] becomes its result. This is how `umcg_ctl` answers EFAULT without a system call.
+//! 1. A fault inside a guarded access ([`guarded`]) becomes its result. This is how EFAULT is
+//!    answered without a system call.
 //! 2. A fault in the guard of a stack of ours prints which uth or worker overflowed which stack, and the process dies by the signal.
 //! 3. Everything else goes to the handler that the program had before.
 
+use crate::guarded;
 use crate::uth::record::Record;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
@@ -89,84 +91,35 @@ impl Drop for SignalStack {
     }
 }
 
-// `store`, and where a signal frame keeps the program counter.
-cfg_if::cfg_if! {
-    if #[cfg(target_arch = "x86_64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_store,\"ax\",@progbits",
-            ".hidden umcg_store", ".globl umcg_store", ".type umcg_store,@function",
-            "umcg_store:", ".cfi_startproc",
-            "mov [rdi], rsi",
-            "xor eax, eax",
-            "ret",
-            ".hidden umcg_store_failed", ".globl umcg_store_failed",
-            "umcg_store_failed:",
-            "mov eax, 1",
-            "ret",
-            ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
-        );
-        pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut i64 {
+/// Where a signal frame keeps the program counter.
+pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut ProgramCounter {
+    cfg_if::cfg_if! {
+        if #[cfg(target_arch = "x86_64")] {
             &mut context.uc_mcontext.gregs[libc::REG_RIP as usize]
-        }
-    } else if #[cfg(target_arch = "aarch64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_store,\"ax\",@progbits",
-            ".hidden umcg_store", ".globl umcg_store", ".type umcg_store,@function",
-            "umcg_store:", ".cfi_startproc",
-            "str x1, [x0]",
-            "mov x0, #0",
-            "ret",
-            ".hidden umcg_store_failed", ".globl umcg_store_failed",
-            "umcg_store_failed:",
-            "mov x0, #1",
-            "ret",
-            ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
-        );
-        pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut u64 {
+        } else if #[cfg(target_arch = "aarch64")] {
             &mut context.uc_mcontext.pc
-        }
-    } else if #[cfg(target_arch = "riscv64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_store,\"ax\",@progbits",
-            ".hidden umcg_store", ".globl umcg_store", ".type umcg_store,@function",
-            "umcg_store:", ".cfi_startproc",
-            ".option push", ".option norvc",
-            "sd a1, 0(a0)",
-            "li a0, 0",
-            "ret",
-            ".hidden umcg_store_failed", ".globl umcg_store_failed",
-            "umcg_store_failed:",
-            "li a0, 1",
-            "ret",
-            ".option pop",
-            ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
-        );
-        pub(crate) fn program_counter(context: &mut libc::ucontext_t) -> &mut libc::c_ulong {
+        } else if #[cfg(target_arch = "riscv64")] {
             &mut context.uc_mcontext.__gregs[libc::REG_PC]
         }
     }
 }
 
-unsafe extern "C" {
-    fn umcg_store(to: *mut u64, value: u64) -> usize;
-    fn umcg_store_failed();
-}
-
-/// Stores `value` at an address that the caller of the library gave. False where nothing can be written.
-///
-/// # Safety
-/// Either nothing is mapped writable at `to`, or the word there is the caller's to write.
-pub(crate) unsafe fn store(to: *mut u64, value: u64) -> bool {
-    // SAFETY: a fault in it is caught by `on_fault`, which was installed when a server registered.
-    unsafe { umcg_store(to, value) == 0 }
+cfg_if::cfg_if! {
+    if #[cfg(target_arch = "x86_64")] {
+        pub(crate) type ProgramCounter = i64;
+    } else if #[cfg(target_arch = "aarch64")] {
+        pub(crate) type ProgramCounter = u64;
+    } else if #[cfg(target_arch = "riscv64")] {
+        pub(crate) type ProgramCounter = libc::c_ulong;
+    }
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a ucontext_t.
     let ucontext = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let pc = program_counter(ucontext);
-    if *pc as usize == umcg_store as *const () as usize {
-        *pc = umcg_store_failed as *const () as usize as _;
+    if let Some(failed) = guarded::after_fault(*pc as usize) {
+        *pc = failed as ProgramCounter;
         return;
     }
     // SAFETY: the kernel passes a siginfo_t.

@@ -8,6 +8,7 @@ pub mod ctl;
 mod fatal;
 mod fault;
 mod fork;
+pub mod guarded;
 mod link;
 pub mod raw;
 pub mod storage;

@@ -15,8 +15,10 @@
  * futex_waitv(2), for any number of words. umcg_futex_wait_multiple is for now and then. A wait set is for who waits again and
  * again: it keeps its places, and a wait costs the same for one word and for many, but for comparing them.
  *
- * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable", deadlines. A call that need
- * not wait is not cut short. A wait that is cut short, or late, was not woken: the wake-up is the next one's.
+ * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable",
+ * deadlines (deadline_ns is nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one).
+ * A call that need not wait is not cut short. A wait that is cut short, or late, was not woken: the
+ * wake-up is the next one's.
  */
 #ifndef UMCG_FUTEX_H
 #define UMCG_FUTEX_H
@@ -46,7 +48,12 @@ typedef struct umcg_waitset umcg_waitset_t;
 /*
  * umcg_futex_wait - waits until somebody wakes the word, if it has this value; until deadline_ns at most.
  *
- * Fails with EWOULDBLOCK (EAGAIN): it has another value; EINVAL: word is NULL or not aligned, or flags has an unknown bit.
+ * Fails with EWOULDBLOCK (EAGAIN): it has another value; EINVAL: word is NULL or not aligned, or
+ * flags has an unknown bit; EFAULT: nothing can be read there, or the word is shared and the kernel
+ * says so (it knows no word in private memory that may only be read and was never written). A word
+ * that can be read when the call begins stays readable until it returns. EFAULT needs the library's
+ * handler of SIGSEGV, which passes other faults on to the program's: not for threads that block
+ * SIGSEGV.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -55,7 +62,8 @@ int umcg_futex_wait(const uint32_t *word, uint32_t expected, int flags, uint64_t
 /*
  * umcg_futex_wake - wakes up to count of those that wait for the word, in their order, and returns how many.
  *
- * Fails with EINVAL: as umcg_futex_wait does, or count is negative.
+ * Fails with EINVAL: as umcg_futex_wait does, or count is negative; EFAULT: as umcg_futex_wait
+ * does, if the word is shared. A word of this process is not looked at.
  *
  * Called from anywhere. Does not switch.
  */
@@ -66,7 +74,8 @@ int umcg_futex_wake(const uint32_t *word, int count, int flags);
  * instead; returns how many there were of both. Who waits for many words is woken in place of that.
  * umcg_futex_cmp_requeue - likewise, if the word from has this value.
  *
- * Fails with EAGAIN: it has another value, and nothing was done; EINVAL: as umcg_futex_wake does.
+ * Fails with EAGAIN: it has another value, and nothing was done; EINVAL: as umcg_futex_wake does;
+ * EFAULT: as umcg_futex_wait does, for either word.
  *
  * Called from anywhere. Neither switches.
  */
@@ -78,7 +87,8 @@ int umcg_futex_cmp_requeue(const uint32_t *from, uint32_t expected, const uint32
  * returns its index; until deadline_ns at most. A word may be in the list more than once, and words of both kinds.
  *
  * Fails with EWOULDBLOCK (EAGAIN): one has another value; its index is written to *changed, unless that is NULL; EINVAL: words is
- * NULL, n is not positive, or an element is as umcg_futex_wait does not like it.
+ * NULL or not aligned, n is not positive, or an element is as umcg_futex_wait does not like it;
+ * EFAULT: likewise, or the list cannot be read.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -99,8 +109,8 @@ void umcg_waitset_destroy(umcg_waitset_t *set);
  * umcg_waitset_expect - from now on the word with this index is expected to have this value.
  * umcg_waitset_clear - takes all words out.
  *
- * Fails with EINVAL: set is NULL, there is no such index, or the word is as umcg_futex_wait does not like it; EOVERFLOW: there
- * are 1,000,000,000 words already.
+ * Fails with EINVAL: set is NULL, there is no such index, or the word is as umcg_futex_wait does
+ * not like it; EFAULT: likewise; EOVERFLOW: there are 1,000,000,000 words already.
  *
  * Called from anywhere. None switches.
  */
@@ -111,7 +121,8 @@ int umcg_waitset_clear(umcg_waitset_t *set);
 /*
  * umcg_waitset_wait - umcg_futex_wait_multiple for the words in the set, with the same results.
  *
- * Fails with EINVAL: set is NULL or empty.
+ * Fails with EINVAL: set is NULL or empty; EFAULT: the kernel knows no such shared word, as in
+ * umcg_futex_wait.
  *
  * In the order of a word's waiters a set stands since its first wait; when it is woken there it goes to the end.
  *

@@ -53,7 +53,7 @@ impl Options {
 }
 
 /// A deadline of C's, as the runtime counts: there never is the greatest number.
-fn deadline(nanoseconds: u64) -> u64 {
+pub(crate) fn deadline(nanoseconds: u64) -> u64 {
     if nanoseconds == NO_TIMEOUT { u64::MAX } else { nanoseconds }
 }
 

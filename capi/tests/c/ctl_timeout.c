@@ -294,7 +294,10 @@ static void switch_in_the_past_behind(enum kind kind, int slots)
     finish(&b);
 }
 
-/* A deadline that has passed when the worker's WAIT is told: the TIMEOUT comes with two slots or more behind it, and by the next WAIT otherwise. */
+/*
+ * A deadline that has passed when the worker's WAIT is told: the TIMEOUT comes with two slots or
+ * more behind it, and by the next WAIT otherwise.
+ */
 static void wait_in_the_past_slots(enum kind kind, int slots)
 {
     uint64_t list[5] = {77, 77, 77, 77, 77};

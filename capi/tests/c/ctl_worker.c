@@ -167,8 +167,8 @@ static void in_order(enum kind kind, int count)
 }
 
 /*
- * A worker's event is handed over only while two slots are left, as a TIMEOUT may come with its WAIT: with two slots that is one
- * worker and the end, and who reads events[0] alone loses nobody.
+ * A worker's event is handed over only while two slots are left, as a TIMEOUT may come with its
+ * WAIT: with two slots that is one worker and the end, and who reads events[0] alone loses nobody.
  */
 static void two_slots(enum kind kind)
 {
@@ -223,7 +223,10 @@ static void slots_of_wait(enum kind kind, int slots)
         finish(&w[i]);
 }
 
-/* Behind the result of a switch events of idle workers come by the same rule: none with two slots, one with three. */
+/*
+ * Behind the result of a switch events of idle workers come by the same rule: none with two slots,
+ * one with three.
+ */
 static void slots_of_switch(enum kind kind, int slots)
 {
     struct worker w[3];

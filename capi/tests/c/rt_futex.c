@@ -100,6 +100,70 @@ static void *each_call_on_many(void *arg)
     return NULL;
 }
 
+/* ---- Words that are not there ---- */
+
+/*
+ * Where nothing can be read: EFAULT, as futex(2) says. A wake-up of a word of this process alone
+ * looks at no memory.
+ */
+static void not_there(uint32_t *word)
+{
+    uint32_t fine = 0;
+    umcg_waitset_t *set = umcg_waitset_create();
+
+    for (int flags = 0; flags <= UMCG_FUTEX_SHARED; flags += UMCG_FUTEX_SHARED) {
+        umcg_futex_word_t list[40];
+        FAILS("wait", EFAULT, umcg_futex_wait(word, 0, flags, in_ms(1000)));
+        FAILS("requeue from it", EFAULT, umcg_futex_requeue(word, &fine, 1, 1, flags));
+        FAILS("requeue to it", EFAULT, umcg_futex_requeue(&fine, word, 1, 1, flags));
+        FAILS("requeue from it, if", EFAULT, umcg_futex_cmp_requeue(word, 0, &fine, 1, 1, flags));
+        FAILS("add it to a set", EFAULT, umcg_waitset_add(set, word, 0, flags));
+        for (int at = 0; at < 40; at++)
+            list[at] = word_of(&fine, 0, flags);
+        list[1] = word_of(word, 0, flags);
+        FAILS("wait for few", EFAULT, umcg_futex_wait_multiple(list, 2, in_ms(1000), NULL));
+        FAILS("wait for many", EFAULT, umcg_futex_wait_multiple(list, 40, in_ms(1000), NULL));
+        FAILS("a list that is not there", EFAULT,
+              umcg_futex_wait_multiple((const umcg_futex_word_t *)(const void *)word, 2, in_ms(1000), NULL));
+    }
+    FAILS("wake", EFAULT, umcg_futex_wake(word, 1, UMCG_FUTEX_SHARED));
+    CHECK("wake in this process", umcg_futex_wake(word, 1, 0) == 0);
+    FAILS("nothing was added", EINVAL, umcg_waitset_wait(set, in_ms(1000), NULL));
+    umcg_waitset_destroy(set);
+}
+
+/*
+ * Memory that is private, may only be read and was never written: the kernel knows no word there.
+ */
+static void never_written(uint32_t *word)
+{
+    uint32_t fine = 0;
+    umcg_futex_word_t list[2];
+    umcg_waitset_t *set = umcg_waitset_create();
+
+    list[0] = word_of(&fine, 0, 0), list[1] = word_of(word, 0, UMCG_FUTEX_SHARED);
+    FAILS("one", EFAULT, umcg_futex_wait(word, 0, UMCG_FUTEX_SHARED, in_ms(20000)));
+    FAILS("one of two", EFAULT, umcg_futex_wait_multiple(list, 2, in_ms(20000), NULL));
+    CHECK("add", umcg_waitset_add(set, word, 0, UMCG_FUTEX_SHARED) == 0);
+    FAILS("a set", EFAULT, umcg_waitset_wait(set, in_ms(20000), NULL));
+    FAILS("wake", EFAULT, umcg_futex_wake(word, 1, UMCG_FUTEX_SHARED));
+    FAILS("as a word of this process", ETIMEDOUT, umcg_futex_wait(word, 0, 0, in_ms(1)));
+    umcg_waitset_destroy(set);
+}
+
+static void *bad_words(void *arg)
+{
+    uint32_t *none = (uint32_t *)mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint32_t *only_read = (uint32_t *)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    MUST(none != MAP_FAILED && only_read != MAP_FAILED);
+    not_there(none);
+    not_there((uint32_t *)(uintptr_t)8);
+    never_written(only_read);
+    MUST(munmap(none, 8192) == 0 && munmap(only_read, 4096) == 0);
+    return arg;
+}
+
 /* ---- A mutex of a word ---- */
 
 struct account {
@@ -268,6 +332,31 @@ static void *moving(void *arg)
     return NULL;
 }
 
+/* A wake-up of none wakes none, a shared word too, though the kernel takes 0 for 1. */
+static void *waits_in_the_kernel(void *arg)
+{
+    CHECK("wait", umcg_futex_wait((uint32_t *)arg, 0, UMCG_FUTEX_SHARED, UMCG_NO_TIMEOUT) == 0);
+    return NULL;
+}
+
+static void *wakes_of_none(void *arg)
+{
+    static uint32_t words[2];
+    pthread_t threads[2];
+
+    MUST(pthread_create(&threads[0], NULL, waits, &words[0]) == 0);
+    MUST(pthread_create(&threads[1], NULL, waits_in_the_kernel, &words[1]) == 0);
+    for (int i = 0; i < 2; i++) {
+        int flags = i ? UMCG_FUTEX_SHARED : 0;
+        while (umcg_futex_requeue(&words[i], &words[i], 0, 9, flags) != 1)
+            umcg_yield();
+        CHECK("none is woken", umcg_futex_wake(&words[i], 0, flags) == 0);
+        CHECK("it still waits", umcg_futex_wake(&words[i], 1, flags) == 1);
+        thread_joined(threads[i]);
+    }
+    return arg;
+}
+
 /* ---- Being asked to end ---- */
 
 static void *is_cut(void *arg)
@@ -346,9 +435,13 @@ int main(void)
     check_start(120);
     each_call(NULL);
     each_call_on_many(NULL);
+    bad_words(NULL);
+    wakes_of_none(NULL);
     between_processes(NULL);
     in_runtime(each_call, NULL);
     in_runtime(each_call_on_many, NULL);
+    in_runtime(bad_words, NULL);
+    in_runtime(wakes_of_none, NULL);
     in_runtime(account, NULL);
     in_runtime(shops, NULL);
     in_runtime(moving, NULL);

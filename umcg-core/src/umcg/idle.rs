@@ -391,9 +391,9 @@ impl Lists {
         }
     }
 
-    /// Collects events in the order they arose. `give` is told of each; `room` says how many more it takes. For `Hand::Open` a
-    /// worker is taken only while there is room for two events, so that WAIT and its TIMEOUT are given together: with room for
-    /// two, one worker is handed over.
+    /// Collects events in the order they arose. `give` is told of each; `room` says how many more
+    /// it takes. For `Hand::Open` a worker is taken only while there is room for two events, so
+    /// that WAIT and its TIMEOUT are given together: with room for two, one worker is handed over.
     pub(crate) fn collect(&self, hand: Hand, mut room: usize, give: Give<'_>) -> bool {
         let inner = self.lock();
         self.expire(&inner);

@@ -32,6 +32,8 @@
 //!
 //! Algorithm and argument: docs/protocols/futex.md.
 
+#[doc(hidden)]
+pub mod foreign;
 mod many;
 mod set;
 pub mod shared;

@@ -82,7 +82,8 @@ impl<'a> Wait<'a> {
 /// [`ChangedAt`].
 ///
 /// # Panics
-/// When the list is empty: it would wait for ever.
+/// When the list is empty: it would wait for ever. When the kernel cannot wait for a shared word:
+/// see [`shared`].
 pub fn wait_multiple(words: &[Wait<'_>]) -> Result<usize, ChangedAt> {
     without_deadline(wait_multiple_until(words, u64::MAX))
 }
@@ -122,26 +123,36 @@ impl From<End> for Result<usize, WaitMultipleError> {
             End::Woken(index) => Ok(index),
             End::Changed(index) => Err(WaitMultipleError::Changed(index)),
             End::Late => Err(WaitMultipleError::TimedOut),
+            End::Fault => panic!(
+                "futex: the kernel cannot wait for a shared word in memory that this process may only read, and that nobody has ever written"
+            ),
         }
     }
 }
 
 /// [`wait_multiple_deadline`] in nanoseconds.
 pub(crate) fn wait_multiple_until(words: &[Wait<'_>], deadline: u64) -> Result<usize, WaitMultipleError> {
+    wait_for_any(words, deadline).into()
+}
+
+/// [`wait_multiple_until`], with everything that can come of it.
+#[inline]
+pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> End {
     assert!(!words.is_empty(), "wait_multiple: an empty list");
     if let [Wait { word, expected, is_shared: false }] = words {
-        return wait_until(word, *expected, deadline).map(|()| 0).map_err(|error| match error {
-            word::WaitError::Changed => WaitMultipleError::Changed(0),
-            word::WaitError::TimedOut => WaitMultipleError::TimedOut,
-        });
+        return match wait_until(word, *expected, deadline) {
+            Ok(()) => End::Woken(0),
+            Err(word::WaitError::Changed) => End::Changed(0),
+            Err(word::WaitError::TimedOut) => End::Late,
+        };
     }
     if let Some(index) = changed(words).or_else(|| wait::look_first(|| changed(words))) {
-        return Err(WaitMultipleError::Changed(index));
+        return End::Changed(index);
     }
     let many = Many::new();
     let entries = words.iter().enumerate().map(|(index, word)| Entry::new(word, &many, index));
     if words.len() > FEW {
-        return wait_once(&many, words, &entries.collect::<Vec<_>>(), deadline).into();
+        return wait_once(&many, words, &entries.collect::<Vec<_>>(), deadline);
     }
     let mut few = [const { MaybeUninit::uninit() }; FEW];
     let few: &mut [_] = &mut few[..words.len()];
@@ -150,7 +161,7 @@ pub(crate) fn wait_multiple_until(words: &[Wait<'_>], deadline: u64) -> Result<u
     }
     // SAFETY: all were written.
     let few = unsafe { &*(few as *const [MaybeUninit<Entry>] as *const [Entry]) };
-    wait_once(&many, words, few, deadline).into()
+    wait_once(&many, words, few, deadline)
 }
 
 fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[Entry], deadline: u64) -> End {
@@ -342,7 +353,8 @@ impl<'a> WaitSet<'a> {
     /// [`ChangedAt`].
     ///
     /// # Panics
-    /// When the set is empty: it would wait for ever.
+    /// When the set is empty: it would wait for ever. When the kernel cannot wait for a shared
+    /// word: see [`shared`].
     pub fn wait(&mut self) -> Result<usize, ChangedAt> {
         without_deadline(self.wait_until(u64::MAX))
     }
@@ -372,6 +384,12 @@ impl<'a> WaitSet<'a> {
     /// [`WaitSet::wait_deadline`] in nanoseconds.
     #[inline]
     pub(crate) fn wait_until(&mut self, deadline: u64) -> Result<usize, WaitMultipleError> {
+        self.wait_for_any(deadline).into()
+    }
+
+    /// [`WaitSet::wait_until`], with everything that can come of it.
+    #[inline]
+    pub(crate) fn wait_for_any(&mut self, deadline: u64) -> End {
         assert!(!self.words.is_empty(), "WaitSet: nothing to wait for");
         if self.entered < self.words.len() {
             // SAFETY: `leave` takes them out before they move or end.
@@ -379,9 +397,9 @@ impl<'a> WaitSet<'a> {
             self.entered = self.words.len();
         }
         if let Some(index) = wait::look_first(|| self.changed()) {
-            return Err(WaitMultipleError::Changed(index));
+            return End::Changed(index);
         }
-        wait_for(self.many(), &self.words, self.any_shared, deadline).into()
+        wait_for(self.many(), &self.words, self.any_shared, deadline)
     }
 }
 

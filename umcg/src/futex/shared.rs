@@ -6,6 +6,10 @@
 //!
 //! futex_waitv, which waits for up to 128 words, is there since Linux 5.16; more words are waited for by several. Where it is missing (or `UMCG_NO_FUTEX_WAITV` is in the environment) who waits for several words, and any worker, looks at
 //! them from time to time, every millisecond at last: it sees that a word has changed, but not that one was woken without a change, and does not count among those that a wake-up has woken.
+//!
+//! The kernel knows a shared word by the page that it lies in. Memory that is private to the
+//! process, that it may only read, and that was never written has no page of its own: there the
+//! kernel says EFAULT, and a wait for such a word panics, as nobody could ever change or wake it.
 
 use super::many::{Claim, End, Many};
 use super::set::{self, Wait, changed};
@@ -33,6 +37,9 @@ const LONG: u64 = 1_000_000;
 ///
 /// # Errors
 /// [`Changed`].
+///
+/// # Panics
+/// When the kernel cannot wait for the word: see [above](self).
 pub fn wait(word: &AtomicU32, expected: u32) -> Result<(), Changed> {
     // Without a deadline there is no other error.
     wait_until(word, expected, u64::MAX).map_err(|_| Changed)
@@ -42,6 +49,9 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Result<(), Changed> {
 ///
 /// # Errors
 /// [`WaitError`].
+///
+/// # Panics
+/// As [`wait`].
 pub fn wait_deadline(word: &AtomicU32, expected: u32, deadline: Instant) -> Result<(), WaitError> {
     wait_until(word, expected, time::nanos(deadline))
 }
@@ -50,6 +60,9 @@ pub fn wait_deadline(word: &AtomicU32, expected: u32, deadline: Instant) -> Resu
 ///
 /// # Errors
 /// [`WaitError`].
+///
+/// # Panics
+/// As [`wait`].
 pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Result<(), WaitError> {
     wait_until(word, expected, time::after(timeout))
 }
@@ -64,15 +77,18 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
 
 /// Wakes up to `count` of those that wait for the word. Returns how many. Does not switch.
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
-    // The word is there.
-    futex::wake(word, Flags::empty(), most(count)).unwrap_or(0)
+    // Nobody waits for a word that the kernel does not know.
+    wake_in_kernel(word, count).unwrap_or(0)
+}
+
+pub(super) fn wake_in_kernel(word: &AtomicU32, count: usize) -> Result<usize, Errno> {
+    // The kernel takes 0 for 1.
+    if count == 0 { Ok(0) } else { futex::wake(word, Flags::empty(), most(count)) }
 }
 
 /// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more wait for the word `to` instead. Does not switch.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
-    let wake = most(wake);
-    let done = futex::requeue(from, Flags::empty(), wake, most(others), to).unwrap_or(0);
-    Requeued::of(done, wake as usize)
+    requeue_in_kernel((from, None), to, wake, others).unwrap_or_default()
 }
 
 /// Like [`requeue`], if the word `from` has this value.
@@ -80,11 +96,24 @@ pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> 
 /// # Errors
 /// [`Changed`]: nothing was done.
 pub fn cmp_requeue(from: &AtomicU32, expected: u32, to: &AtomicU32, wake: usize, others: usize) -> Result<Requeued, Changed> {
-    let wake = most(wake);
-    match futex::cmp_requeue(from, Flags::empty(), wake, most(others), to, expected) {
+    match requeue_in_kernel((from, Some(expected)), to, wake, others) {
         Err(Errno::AGAIN) => Err(Changed),
-        done => Ok(Requeued::of(done.unwrap_or(0), wake as usize)),
+        done => Ok(done.unwrap_or_default()),
     }
+}
+
+pub(super) fn requeue_in_kernel(
+    (from, expected): (&AtomicU32, Option<u32>),
+    to: &AtomicU32,
+    wake: usize,
+    others: usize,
+) -> Result<Requeued, Errno> {
+    let (wake, others) = (most(wake), most(others));
+    let done = match expected {
+        None => futex::requeue(from, Flags::empty(), wake, others, to),
+        Some(expected) => futex::cmp_requeue(from, Flags::empty(), wake, others, to, expected),
+    };
+    done.map(|all| Requeued::of(all, wake as usize))
 }
 
 /// A number of waiters, as the kernel counts.
@@ -107,6 +136,7 @@ pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
             Slept::Woken(index) => return End::Woken(index),
             Slept::Changed(index) => return End::Changed(index),
             Slept::Late => return End::Late,
+            Slept::Fault => return End::Fault,
             Slept::Stopped | Slept::Failed => {}
         }
     }
@@ -120,17 +150,29 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     let started = foreign::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
     // Whoever is cut short leaves no sleeper behind that knows these words; and who unwinds must not wait for one.
     let end = started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
-    foreign::shielded(|| sleepers.into_iter().for_each(Sleeper::stop));
-    let end = match end {
-        Some(Ok(end)) => end,
-        Some(Err(payload)) => resume_unwind(payload),
-        // Those that were started may have told something.
-        None => End::Woken(many.disarm().unwrap_or(failed(words.len()))),
-    };
+    let mut untold = Vec::new();
+    foreign::shielded(|| sleepers.into_iter().for_each(|sleeper| untold.extend(sleeper.stop())));
+    let end = end.unwrap_or_else(|| Ok(many.disarm().map_or(End::Woken(failed(words.len())), End::Woken)));
+    let is_woken = matches!(end, Ok(End::Woken(told)) if told < words.len());
+    // A sleeper was woken as the wait ended. It is the waiter's wake-up, since it came to where the
+    // waiter stood, wherever others had moved it. A waiter that was asked to end hears of it in its
+    // next wait.
+    let own = if is_woken { None } else { untold.pop() };
+    pass_on(words, &untold);
     match end {
-        End::Woken(told) if told == failed(words.len()) => look_now_and_then(many, words, deadline),
-        End::Woken(told) if told >= words.len() => End::Changed(told - words.len()),
-        end => end,
+        _ if own.is_some() => End::Woken(own.unwrap_or_default()),
+        Ok(End::Woken(told)) if told == failed(words.len()) => look_now_and_then(many, words, deadline),
+        Ok(End::Woken(told)) if told == faulted(words.len()) => End::Fault,
+        Ok(End::Woken(told)) if told >= words.len() => End::Changed(told - words.len()),
+        Ok(end) => end,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// One wait was woken more than once: the others are the next waiters'.
+fn pass_on(words: &[Wait<'_>], woken: &[usize]) {
+    for index in woken {
+        wake(words[*index].word, 1);
     }
 }
 
@@ -139,10 +181,16 @@ const fn failed(words: usize) -> usize {
     2 * words
 }
 
+/// Or that the kernel said EFAULT.
+const fn faulted(words: usize) -> usize {
+    failed(words) + 1
+}
+
 /// A light worker that waits in the kernel for words of another.
 struct Sleeper {
     job: Arc<Job>,
-    worker: JoinHandle<()>,
+    /// Returns the index of a word that was woken when its waiter could not be told any more.
+    worker: JoinHandle<Option<usize>>,
 }
 
 struct Job {
@@ -181,22 +229,25 @@ impl Sleeper {
         })
     }
 
-    fn stop(self) {
+    /// The index of a word that was woken, if it could not tell its waiter.
+    fn stop(self) -> Option<usize> {
         self.job.stop.store(1, Relaxed);
         let _ = futex::wake(&self.job.stop, Flags::PRIVATE, 1);
         // It does not panic.
-        let _ = self.worker.join();
+        self.worker.join().ok().flatten()
     }
 }
 
 impl Job {
-    fn run(&self) {
+    /// The index of a word that was woken, if that could not be told.
+    fn run(&self) -> Option<usize> {
         let slept = sleep(&self.words, Some(&self.stop), u64::MAX);
         let told = match slept {
             Slept::Woken(at) => self.indices[at],
             Slept::Changed(at) => self.all + self.indices[at],
             Slept::Failed => failed(self.all),
-            Slept::Stopped | Slept::Late => return,
+            Slept::Fault => faulted(self.all),
+            Slept::Stopped | Slept::Late => return None,
         };
         // SAFETY: there until `stop` returns.
         let many = unsafe { &*self.many };
@@ -207,10 +258,8 @@ impl Job {
                 true
             }
         });
-        if let (Slept::Woken(at), false) = (slept, is_told) {
-            // The wait was cut short, or was woken elsewhere: the wake-up is another's.
-            wake(self.words[at].word, 1);
-        }
+        // The wait was cut short, was late, or was woken elsewhere.
+        (matches!(slept, Slept::Woken(_)) && !is_told).then_some(told)
     }
 }
 
@@ -224,6 +273,8 @@ enum Slept {
     Stopped,
     /// The kernel had no memory.
     Failed,
+    /// The kernel cannot know a word.
+    Fault,
 }
 
 /// The calling kernel thread sleeps until a word is woken, or `stop`, a private one, has another value than 0.
@@ -252,6 +303,7 @@ fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
                     return Slept::Changed(index);
                 }
             }
+            Err(Errno::FAULT) => return Slept::Fault,
             Err(_) => return Slept::Failed,
         }
     }
@@ -274,8 +326,13 @@ fn has_waitv() -> bool {
     })
 }
 
-/// Waits without help from the kernel.
+/// Waits without help from the kernel, which is only asked whether it knows the words: by a requeue
+/// of nobody to the same word.
 fn look_now_and_then(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
+    let mut shared = words.iter().filter(|wait| wait.is_shared);
+    if shared.any(|wait| requeue_in_kernel((wait.word, None), wait.word, 0, 0) == Err(Errno::FAULT)) {
+        return End::Fault;
+    }
     let mut pause = SHORT;
     loop {
         let until = deadline.min(time::now().saturating_add(pause));

@@ -231,12 +231,110 @@ fn a_wake_up_outlives_who_is_cut() {
     });
 }
 
+/// As many waits are woken as `wake` says, though their deadlines pass at any moment.
+#[test]
+fn what_wake_says_is_so() {
+    const ROUNDS: usize = 1000;
+    over("late and woken", |runtime, kind| {
+        for number in [0, 2] {
+            let word = &words(1)[0];
+            let (woken, over) = (counter(), counter());
+            let (seen, ended) = (woken.clone(), over.clone());
+            let waiter = Party::start(number, kind, runtime, move || {
+                for _ in 0..ROUNDS {
+                    if shared::wait_timeout(word, 0, Duration::from_micros(60)).is_ok() {
+                        seen.fetch_add(1, Relaxed);
+                    }
+                }
+                ended.fetch_add(1, Relaxed);
+            });
+            let mut told = 0;
+            while over.load(Relaxed) == 0 {
+                told += shared::wake(word, 1);
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            waiter.join();
+            assert_eq!(told, woken.load(Relaxed));
+        }
+    });
+}
+
+/// A waiter that was moved to another word is woken there as its wait ends: either it was woken, or
+/// the next one of that word is.
+#[test]
+fn a_wake_up_of_one_that_was_moved_is_not_lost() {
+    over("moved and woken", |runtime, kind| {
+        for turn in 0..40 {
+            let [here, there] = words(2) else { unreachable!() };
+            let deadline = Instant::now() + Duration::from_millis(if turn % 2 == 0 { 2 } else { 20_000 });
+            let hasty = kind.spawn_on(runtime, move || shared::wait_deadline(here, 0, deadline));
+            eventually("it is moved, or late", || shared::requeue(here, there, 0, 1).moved == 1 || hasty.is_finished());
+            let patient = std::thread::spawn(move || shared::wait_timeout(there, 0, Duration::from_secs(20)));
+            let stands = || shared::requeue(there, there, 0, 9).moved > usize::from(!hasty.is_finished());
+            eventually("the other one waits behind it", stands);
+            if turn % 2 == 0 {
+                let late = deadline + Duration::from_micros(turn * 2);
+                while Instant::now() < late {}
+            } else {
+                hasty.abort();
+                (0..turn * 50).for_each(|_| std::hint::spin_loop());
+            }
+            assert_eq!(shared::wake(there, 1), 1);
+            match hasty.join() {
+                Ok(Ok(())) => {
+                    eventually("the other one goes on", || patient.is_finished() || shared::wake(there, 1) == 1);
+                }
+                Ok(Err(WaitError::TimedOut)) | Err(JoinError::Cancelled) => {
+                    eventually("the other one was woken", || patient.is_finished());
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(patient.join().unwrap(), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn a_wake_up_of_none_wakes_none() {
+    let word = &words(1)[0];
+    let waiter = std::thread::spawn(|| shared::wait(word, 0));
+    eventually("it waits", || shared::requeue(word, word, 0, 1).moved == 1);
+    assert_eq!((shared::wake(word, 0), shared::wake(word, 1)), (0, 1));
+    assert_eq!(waiter.join().unwrap(), Ok(()));
+}
+
+/// The kernel has no name for a word in memory that is private, may only be read, and was never
+/// written: a wait for it fails at once.
+#[test]
+fn words_that_the_kernel_does_not_know() {
+    fn test() {
+        // SAFETY: new memory, wherever there is room.
+        let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::PRIVATE) }.unwrap();
+        // SAFETY: a zero, which is never unmapped; nothing stores to it.
+        let word: &AtomicU32 = unsafe { &*memory.cast() };
+        let own = AtomicU32::new(0);
+        for list in [&[Wait::shared(word, 0)][..], &[Wait::new(&own, 0), Wait::shared(word, 0)]] {
+            let wait = || futex::wait_multiple_timeout(list, Duration::from_secs(60));
+            let panicked = std::panic::catch_unwind(wait).unwrap_err();
+            let said = panicked.downcast_ref::<&str>().unwrap();
+            assert!(said.contains("only read"), "{said}");
+        }
+        assert_eq!(shared::wake(word, 1), 0);
+    }
+    test();
+    over("words that the kernel does not know", |runtime, kind| kind.run(runtime, test));
+}
+
 /// In a process that has no futex_waitv.
 #[test]
 fn without_futex_waitv() {
-    for test in
-        ["another_value_and_deadlines", "turns_with_another_process", "nothing_is_lost_between_processes", "waits_that_are_cut"]
-    {
+    for test in [
+        "another_value_and_deadlines",
+        "turns_with_another_process",
+        "nothing_is_lost_between_processes",
+        "waits_that_are_cut",
+        "words_that_the_kernel_does_not_know",
+    ] {
         let test = format!("shared::{test}");
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "120"]).arg(std::env::current_exe().unwrap()).args(child_arguments(&test));
