@@ -57,6 +57,7 @@ programs! {
     ctl_exit "ctl_exit.c" twice;
     ctl_fork "ctl_fork.c" twice;
     ctl_gettid "ctl_gettid.c" twice;
+    ctl_handlers "ctl_handlers.c" once;
     ctl_light "ctl_light.c" once;
     ctl_preempt "ctl_preempt.c" twice;
     ctl_server "ctl_server.c" twice;

@@ -10,6 +10,7 @@ mod fault;
 mod fork;
 pub mod guarded;
 mod link;
+mod os;
 pub mod raw;
 pub mod storage;
 mod sync;

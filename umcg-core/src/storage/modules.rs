@@ -7,7 +7,7 @@
 //! Left as they are: the storage of libc and of the dynamic linker, and the words of [`umcg_context::local`], which say whose storage it is.
 
 use super::{Header, Stamp};
-use crate::umcg::thread::set_mask;
+use crate::os::signal::set_mask;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::*};

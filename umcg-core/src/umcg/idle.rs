@@ -158,6 +158,8 @@ impl Node {
     /// Makes it the node of a new worker, which is in no list.
     pub(crate) fn reset(&self, tid: u32, id: u64, state: u32) {
         self.id.store(id, Relaxed);
+        self.events.store(0, Relaxed);
+        self.armed.store(false, Relaxed);
         self.timed_out.store(false, Relaxed);
         self.tid.store(tid, Relaxed);
         self.state.store(word(tid, state), Relaxed);

@@ -12,17 +12,20 @@
 //! - in the library, or in a critical section (`Worker::critical`, [`Hold`](umcg_context::local::Hold)); a critical section
 //!   gives way itself when it ends;
 //! - while signals are blocked that were not when the thread registered: that is, in a handler, which would leave them blocked on this kernel
-//!   thread and, on an alternate stack, lose its frames to the next one; or in a worker that has blocked them itself;
+//!   thread; or in a worker that has blocked them itself;
+//! - on an alternate signal stack: a handler there would lose its frames to the next one;
 //! - when the interrupted instruction belongs to libc, the dynamic loader or the language runtimes: it may hold a lock of theirs, malloc's above
 //!   all, which the next worker on this kernel thread would wait for in vain.
 //!
-//! What the frame says about the kernel thread (signal mask, alternate stack) is rewritten on the way back if the worker came to another one.
+//! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
+//! came to another one.
 
 use super::idle::Kind;
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
-use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held, thread};
+use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
 use crate::link::Link;
+use crate::os::signal::{self, Frame};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -97,7 +100,7 @@ pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
 /// Gives the calling kernel thread its tick. `unset` is the interval where the program has set none.
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
     tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-    tick.mask.store(thread::current_mask(), Relaxed);
+    tick.mask.store(signal::mask(), Relaxed);
     tick.asked.store(false, Relaxed);
     let ticks = TICKS.lock();
     let interval = match INTERVAL.load(Relaxed) {
@@ -276,12 +279,10 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         // The section that was interrupted may just be counting, and overwrite this: then the next tick says it again.
         return worker.critical.store(critical | PREEMPT_WANTED, Relaxed);
     }
-    // SAFETY: the kernel passes a ucontext_t.
-    let frame = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    // SAFETY: the kernel's signal set is the first word of the frame's.
-    let blocked = unsafe { mask_of(frame).read() };
-    let in_handler = blocked & !tick.mask.load(Relaxed) != 0;
-    if !held && !in_handler && !in_runtime(*crate::fault::program_counter(frame) as usize) {
+    // SAFETY: the kernel passes it, and this is the handler.
+    let frame = unsafe { Frame::of(context) };
+    let in_handler = frame.mask() & !tick.mask.load(Relaxed) != 0 || frame.is_on_signal_stack();
+    if !held && !in_handler && !in_runtime(frame.program_counter()) {
         std::mem::forget(hold); // the worker is inside now
         preempt(Inside(worker), server, frame);
     }
@@ -313,37 +314,23 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
 /// The signal is blocked in its own handler, so that no second tick interrupts the first before that holds: such a tick would find neither a hold nor
 /// code of a runtime, and take the worker off although the *first* frame is in malloc. Whatever the kernel thread does next must not have it blocked,
 /// so it is unblocked here, where a tick finds the hold, and blocked again before the hold ends.
-fn preempt(inside: Inside, server: &'static Server, frame: &mut libc::ucontext_t) {
+fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame) {
     let worker = inside.0;
     // A light worker shares errno with all that run on the server meanwhile.
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
-    // SAFETY: the frame's word, as in `on_tick`.
-    thread::set_mask(unsafe { mask_of(frame).read() });
+    signal::set_mask(frame.mask());
     // SAFETY: the caller is the worker, running, inside.
     unsafe { worker.leave(server, Kind::Preempt, None) };
-    let mask = thread::block(SIGNAL);
+    let mask = signal::block(signal::only(SIGNAL));
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
     let moved = !matches!(role_held(), Role::Worker(_, server) if server.tick.tid.load(Relaxed) == tid);
     if moved && worker.carrier() != Carrier::Staying {
-        adopt_thread_state(frame, mask);
+        frame.adopt_thread(mask);
     }
     drop(inside);
-}
-
-/// The signals that the interrupted flow blocks.
-fn mask_of(frame: &mut libc::ucontext_t) -> *mut u64 {
-    (&raw mut frame.uc_sigmask).cast()
-}
-
-/// Makes the frame restore what this kernel thread has, not what the one before had. `mask`: the signals that it blocks outside the handler.
-fn adopt_thread_state(frame: &mut libc::ucontext_t, mask: u64) {
-    // SAFETY: as in `on_tick`.
-    unsafe { mask_of(frame).write(mask) };
-    // SAFETY: reads the setting into the frame.
-    unsafe { libc::sigaltstack(std::ptr::null(), &mut frame.uc_stack) };
 }
 
 /// Where errno is, in the storage that the thread pointer names now.

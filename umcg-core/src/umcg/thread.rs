@@ -19,6 +19,7 @@ use super::group::Group;
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{Owner, Role, WORKERS, preempt, role, set_role};
+use crate::os::signal;
 use crate::{apart, fault, fork, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -30,7 +31,7 @@ use umcg_context::stack::{self, Class, Stack};
 /// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
 const HOME_STACK: usize = 32 << 10;
 /// The signal by which glibc changes credentials in all threads at once. Its sender waits for every thread.
-const SIGSETXID: u32 = 33;
+const SIGSETXID: i32 = 33;
 
 /// Descriptors that no one uses.
 pub(crate) static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
@@ -152,7 +153,7 @@ pub(crate) fn arrive(worker: &'static Worker) {
 /// At home again after the server has let it go: the worker's own flow goes on there.
 pub(crate) fn came_home(worker: &Worker) {
     if let (Some(home), Carrier::Moving) = (&worker.home, worker.carrier()) {
-        set_mask(home.mask.load(Relaxed));
+        signal::set_mask(home.mask.load(Relaxed));
     }
 }
 
@@ -169,33 +170,7 @@ unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
 }
 
 fn block_signals(home: &Home) {
-    home.mask.store(set_mask(!(1 << (SIGSETXID - 1))), Relaxed);
-}
-
-/// Sets the kernel thread's signal mask, glibc's own signals included. Returns the one before.
-pub(crate) fn set_mask(mask: u64) -> u64 {
-    let mut before = 0u64;
-    // SAFETY: both are 64-bit signal sets, which is what the kernel is told. It cannot fail, so errno is not written.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &mask, &mut before, size_of::<u64>()) };
-    before
-}
-
-/// Blocks one signal more on the kernel thread. Returns the mask before.
-pub(crate) fn block(signal: i32) -> u64 {
-    let mask = 1u64 << (signal - 1);
-    let mut before = 0u64;
-    // SAFETY: as `set_mask`.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, &mask, &mut before, size_of::<u64>()) };
-    before
-}
-
-/// The kernel thread's signal mask.
-pub(crate) fn current_mask() -> u64 {
-    let mut mask = 0u64;
-    let same = std::ptr::null::<u64>();
-    // SAFETY: as `set_mask`; nothing is changed.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, same, &mut mask, size_of::<u64>()) };
-    mask
+    home.mask.store(signal::set_mask(!signal::only(SIGSETXID)), Relaxed);
 }
 
 /// The running or blocked caller is a plain pthread again, on its own kernel thread.

@@ -139,6 +139,7 @@ impl Worker {
         self.server.set(None);
         self.tp.store(tp, Relaxed);
         self.record.store(record, Relaxed);
+        self.helper.set(None);
         self.critical.store(0, Relaxed);
         self.carrier.store(carrier as u8, Relaxed);
         self.blocking.store(0, Relaxed);

@@ -43,8 +43,11 @@ pub const NAME_BYTES: usize = 23;
 /// Bytes between the frames and the record that are left to the layer above.
 pub(crate) const EXTENSION_BYTES: usize = 512;
 
-/// Below which address frames begin, on a stack without a record: above may lie, later or before, descriptors that hold the same type for ever.
+/// Below which address frames begin, on a stack without a record: above may lie, later or before, descriptors that hold the same type for ever. What a uth
+/// left below, the method's boot frame, is no more.
 pub(crate) fn frames_begin(stack: &Stack) -> *mut u8 {
+    // SAFETY: the top of a stack.
+    unsafe { Record::at_top(stack.top()) }.boot_frame.store(0, Relaxed);
     stack.top().wrapping_sub(size_of::<Record>() + EXTENSION_BYTES)
 }
 

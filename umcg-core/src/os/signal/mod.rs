@@ -1,0 +1,50 @@
+//! Signals: the kernel thread's mask and alternate stack, the frames of handlers, and the handlers that the program had before ours.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `frame` | what the kernel restores when a handler returns, and what a handler interrupted |
+//! | `program` | a handler of ours, in front of the program's own |
+//! | `stack` | alternate signal stacks |
+//!
+//! Mask and alternate stack belong to a kernel thread, and a frame restores both. So a flow that was suspended in a handler, and goes on on another
+//! kernel thread, first makes its frame that thread's ([`Frame::adopt_thread`]). A handler on an alternate stack cannot be suspended at all, as the next
+//! one there begins on top of its frames ([`Frame::is_on_signal_stack`]).
+//!
+//! None of this touches thread-local storage but `errno`, and that only where a call fails which cannot.
+
+mod frame;
+mod program;
+mod stack;
+
+pub(crate) use frame::Frame;
+pub(crate) use program::Handler;
+pub(crate) use stack::ensure as ensure_stack;
+
+use std::ffi::c_int;
+
+/// Sets the kernel thread's signal mask, glibc's own signals included. Returns the one before.
+pub(crate) fn set_mask(mask: u64) -> u64 {
+    change_mask(libc::SIG_SETMASK, &mask)
+}
+
+/// Blocks these signals besides. Returns the mask before.
+pub(crate) fn block(signals: u64) -> u64 {
+    change_mask(libc::SIG_BLOCK, &signals)
+}
+
+/// The kernel thread's signal mask.
+pub(crate) fn mask() -> u64 {
+    change_mask(libc::SIG_SETMASK, std::ptr::null())
+}
+
+/// The set of one signal.
+pub(crate) const fn only(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+fn change_mask(how: c_int, signals: *const u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: null, or a signal set of 64 bits, which is what the kernel is told. It cannot fail, so errno is not written.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, signals, &mut before, size_of::<u64>()) };
+    before
+}

@@ -1,0 +1,106 @@
+//! A handler of ours in front of the one that the program had before.
+//!
+//! What is not ours goes on to the program's, with what its `sigaction` asked of the kernel:
+//!
+//! - The signals of its `sa_mask` are blocked, and without `SA_NODEFER` its own. They are unblocked as our handler returns.
+//! - With `SA_RESETHAND` it is called once.
+//! - The default action, and a fault that is ignored, end the process: ours takes itself away, and the instruction is repeated. A signal that was *sent* is
+//!   sent again, or ignored.
+//!
+//! It runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
+
+use super::{block, only};
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+/// What is called for a signal.
+pub(crate) type Function = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// A signal that we handle, and what the program did with it before.
+pub(crate) struct Handler {
+    signal: c_int,
+    before: UnsafeCell<MaybeUninit<libc::sigaction>>,
+    /// The program's handler was to be called once, and was.
+    is_spent: AtomicBool,
+}
+
+// SAFETY: `before` is written by `install`, before the handler that reads it is installed.
+unsafe impl Sync for Handler {}
+
+impl Handler {
+    pub(crate) const fn new(signal: c_int) -> Handler {
+        Handler { signal, before: UnsafeCell::new(MaybeUninit::uninit()), is_spent: AtomicBool::new(false) }
+    }
+
+    /// Installs `function`, on the alternate stack.
+    ///
+    /// # Safety
+    /// Called once; `function` is async-signal-safe.
+    pub(crate) unsafe fn install(&'static self, function: Function) {
+        // SAFETY: zero is a valid sigaction.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = function as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // First only asked for: a handler that runs at once finds it.
+        // SAFETY: nobody else writes there.
+        unsafe { libc::sigaction(self.signal, null_mut(), self.before.get().cast()) };
+        // SAFETY: valid for the call; by the contract the handler is async-signal-safe.
+        unsafe { libc::sigaction(self.signal, &action, null_mut()) };
+    }
+
+    /// Gives the signal its default action.
+    pub(crate) fn reset(&self) {
+        // SAFETY: zero is a valid sigaction: the default action.
+        let default: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: valid for the call.
+        unsafe { libc::sigaction(self.signal, &default, null_mut()) };
+    }
+
+    /// Does what the program would have had done.
+    ///
+    /// # Safety
+    /// Called by the handler that was installed, with its arguments; the program's own may never return.
+    pub(crate) unsafe fn pass_on(&self, information: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: written by `install`.
+        let before = unsafe { &*self.before.get().cast::<libc::sigaction>() };
+        // SAFETY: the kernel passes a siginfo_t.
+        let was_sent = unsafe { (*information).si_code } <= 0;
+        if before.sa_sigaction == libc::SIG_IGN && was_sent {
+            return;
+        }
+        let called_once = before.sa_flags & libc::SA_RESETHAND != 0 && self.is_spent.swap(true, Relaxed);
+        if matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) || called_once {
+            self.reset();
+            if was_sent {
+                self.send();
+            }
+            return;
+        }
+        // SAFETY: the kernel's signal set is the first word of the C library's.
+        let others = unsafe { (&raw const before.sa_mask).cast::<u64>().read() };
+        let itself = if before.sa_flags & libc::SA_NODEFER == 0 { only(self.signal) } else { 0 };
+        block(others | itself);
+        if before.sa_flags & libc::SA_SIGINFO != 0 {
+            // SAFETY: SA_SIGINFO says that the handler has this type.
+            let handler = unsafe { std::mem::transmute::<usize, Function>(before.sa_sigaction) };
+            handler(self.signal, information, context);
+        } else {
+            // SAFETY: without SA_SIGINFO it has this type.
+            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.sa_sigaction) };
+            handler(self.signal);
+        }
+    }
+
+    /// Sends it to the calling kernel thread.
+    fn send(&self) {
+        // SAFETY: no arguments.
+        let process = unsafe { libc::syscall(libc::SYS_getpid) };
+        // SAFETY: as above.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        // SAFETY: the action is the default one.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, self.signal) };
+    }
+}
