@@ -4,6 +4,7 @@
 //! measured into one [`harness::Report`], which can be printed as a table, as JSON or as a picture. A bench therefore only says
 //! what one round of each side does; see [`switch`] for the smallest example.
 
+pub mod compare;
 pub mod harness;
 pub mod rt;
 pub mod switch;

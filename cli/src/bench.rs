@@ -1,5 +1,6 @@
 //! `umcg bench`.
 
+use crate::compare::Compare;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -7,11 +8,14 @@ use std::fmt::Write;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use umcg_benches::harness::{self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table};
 use umcg_benches::{rt, switch, sync, uth};
 
 #[derive(Subcommand)]
 pub(crate) enum Bench {
+    /// Judge whether one build of this command costs more than another
+    Compare(Compare),
     /// Round trips between a main thread and a worker, through everything there is for it
     #[command(after_help = metrics(switch::SECTIONS))]
     Switch(Options),
@@ -88,14 +92,14 @@ pub(crate) struct Options {
     plot: Option<PathBuf>,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
         _ => Err("a number above 0 and up to 1000000, as in 2.5".to_owned()),
     }
 }
 
-fn rounds(text: &str) -> Result<usize, String> {
+pub(crate) fn rounds(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(rounds @ 1..=1000) => Ok(rounds),
         _ => Err("a number from 1 to 1000".to_owned()),
@@ -135,28 +139,30 @@ fn metrics(sections: &[Section]) -> String {
     text + "\nWhat their parameters are stands in benches/README.md."
 }
 
-pub(crate) fn run(bench: Bench) -> Result<()> {
+pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
     match bench {
+        Bench::Compare(compare) => return compare.run(),
         Bench::Switch(options) => {
             let measure = || switch::run(options.plan(), &options.choice(switch::OURS));
-            show(measure, switch::SECTIONS, &[], &options, "")
+            show(measure, switch::SECTIONS, &[], &options, "")?;
         }
         Bench::Uth { options, paper } => {
             let extra = if paper { uth::paper_tables() } else { String::new() };
-            show(|| uth::run(options.plan(), &options.choice(uth::OURS)), uth::SECTIONS, &[], &options, &extra)
+            show(|| uth::run(options.plan(), &options.choice(uth::OURS)), uth::SECTIONS, &[], &options, &extra)?;
         }
         Bench::Rt(parts) => {
             let (options, wanted) = parts.with_children("rt-child", rt::OURS)?;
-            show(|| rt::run(options.plan(), &wanted), rt::SECTIONS, &[], &options, "")
+            show(|| rt::run(options.plan(), &wanted), rt::SECTIONS, &[], &options, "")?;
         }
-        Bench::Sem(parts) => parts.run(&sync::SEM),
-        Bench::Altsems(parts) => parts.run(&sync::ALTSEMS),
-        Bench::Tube(parts) => parts.run(&sync::TUBE),
-        Bench::Select(parts) => parts.run(&sync::SELECT),
-        Bench::Waitv(parts) => parts.run(&sync::WAITV),
-        Bench::RtChild { task } => rt::child(&task),
-        Bench::SyncChild { task } => sync::child(&task),
+        Bench::Sem(parts) => parts.run(&sync::SEM)?,
+        Bench::Altsems(parts) => parts.run(&sync::ALTSEMS)?,
+        Bench::Tube(parts) => parts.run(&sync::TUBE)?,
+        Bench::Select(parts) => parts.run(&sync::SELECT)?,
+        Bench::Waitv(parts) => parts.run(&sync::WAITV)?,
+        Bench::RtChild { task } => rt::child(&task)?,
+        Bench::SyncChild { task } => sync::child(&task)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Parts {

@@ -1,6 +1,10 @@
 //! The command `umcg`: `umcg bench` compares, `umcg doctor` says what this machine offers.
+//!
+//! Its exit status is 0, 1 where `umcg bench compare` has found a row that is worse, and 2 after an
+//! error.
 
 mod bench;
+mod compare;
 mod doctor;
 mod output;
 
@@ -36,31 +40,35 @@ enum Command {
     Man,
 }
 
+/// The exit status after an error; that of wrong arguments is the same.
+const ERROR: u8 = 2;
+
 fn main() -> ExitCode {
     match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("umcg: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(ERROR)
         }
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        Command::Bench { bench } => bench::run(bench),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Bench { bench } => return bench::run(bench),
+        Command::Doctor(args) => doctor::run(&args)?,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "umcg", &mut text);
-            output::print(&text)
+            output::print(&text)?;
         }
         Command::Man => {
             let mut text = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut text)?;
-            output::print(&text)
+            output::print(&text)?;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

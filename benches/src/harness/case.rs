@@ -1,10 +1,12 @@
 //! What a side of a comparison tells the harness.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Whether a larger or a smaller figure is the better one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Better {
     /// A rate.
     Higher,

@@ -7,13 +7,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::{CStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{self, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// So many bytes of what a child wrote to standard error are looked at, and so many lines shown.
+const MOST: u64 = 65536;
+const TAIL: usize = 10;
 
 /// A program and what stands before its task.
 #[derive(Clone, Debug)]
@@ -44,9 +49,16 @@ pub struct Child {
 impl Child {
     /// Starts one on these CPUs. The calling thread has to stay until the child is gone: they end together.
     pub fn start(program: &Program, task: &impl Serialize, cpus: &[usize]) -> Result<Self> {
+        let mut program = program.clone();
+        program.arguments.push(serde_json::to_string(task)?.into());
+        Self::spawn(&program, cpus)
+    }
+
+    /// As [`start`](Self::start), for a program that needs to be told no more.
+    pub fn spawn(program: &Program, cpus: &[usize]) -> Result<Self> {
         let errors = memory_file(c"stderr")?;
         let mut command = Command::new(&program.file);
-        command.args(&program.arguments).arg(serde_json::to_string(task)?);
+        command.args(&program.arguments);
         command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
         confine(&mut command, cpus);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.file.display()))?;
@@ -69,6 +81,27 @@ impl Child {
         serde_json::from_str(&line).with_context(|| format!("answered {line:?}"))
     }
 
+    /// Waits for the end, which must be a good one, and returns all that it wrote to standard
+    /// output. It may take its time, as long as it writes something, be it to standard error.
+    pub fn output(mut self, patience: Duration) -> Result<String> {
+        let (mut text, mut seen, mut heard) = (Vec::new(), 0, Instant::now());
+        loop {
+            let is_over = self.read(&mut text, Duration::from_secs(1))?;
+            let written = self.errors.metadata()?.len() + text.len() as u64;
+            if written != seen {
+                (seen, heard) = (written, Instant::now());
+            }
+            if is_over {
+                break;
+            }
+            let is_alive = heard.elapsed() < patience;
+            ensure!(is_alive, "it has said nothing for {patience:?}, so it was ended{}", self.tail());
+        }
+        let status = self.wait(patience).with_context(|| format!("its output has ended{}", self.tail()))?;
+        ensure!(status.success(), "{status}{}", self.tail());
+        String::from_utf8(text).context("its output is no text")
+    }
+
     /// Up to a newline or the end.
     fn line(&mut self, patience: Duration) -> Result<String> {
         let deadline = Instant::now() + patience;
@@ -76,19 +109,25 @@ impl Child {
         while line.last() != Some(&b'\n') {
             let left = deadline.saturating_duration_since(Instant::now());
             ensure!(!left.is_zero(), "no answer in {patience:?}");
-            let mut poll = libc::pollfd { fd: self.out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry, writable.
-            let ready = unsafe { libc::poll(&mut poll, 1, left.as_millis().min(1000) as i32 + 1) };
-            if ready <= 0 {
-                continue;
-            }
-            let mut buffer = [0; 4096];
-            match self.out.read(&mut buffer)? {
-                0 => break,
-                length => line.extend_from_slice(&buffer[..length]),
+            if self.read(&mut line, left)? {
+                break;
             }
         }
         Ok(String::from_utf8_lossy(&line).trim().to_owned())
+    }
+
+    /// Reads what is there, or what comes within a second or the given time. True if that was all.
+    fn read(&mut self, text: &mut Vec<u8>, patience: Duration) -> Result<bool> {
+        let mut poll = libc::pollfd { fd: self.out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, writable.
+        let ready = unsafe { libc::poll(&mut poll, 1, patience.as_millis().min(1000) as i32 + 1) };
+        if ready <= 0 {
+            return Ok(false);
+        }
+        let mut buffer = [0; 4096];
+        let length = self.out.read(&mut buffer)?;
+        text.extend_from_slice(&buffer[..length]);
+        Ok(length == 0)
     }
 
     fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
@@ -109,22 +148,36 @@ impl Child {
         Ok(())
     }
 
-    fn failure(&mut self, status: ExitStatus) -> String {
+    fn failure(&self, status: ExitStatus) -> String {
         format!("{status}{}", self.last_words())
     }
 
     /// The most telling line of what it wrote to standard error, after a colon: the first that has some length.
-    pub fn last_words(&mut self) -> String {
-        let mut text = Vec::new();
-        let read =
-            self.errors.seek(SeekFrom::Start(0)).and_then(|_| Read::by_ref(&mut self.errors).take(65536).read_to_end(&mut text));
-        let text = String::from_utf8_lossy(&text);
+    pub fn last_words(&self) -> String {
+        let text = self.errors_from(0);
         let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !is_heading(line));
-        match (read, line) {
-            (Ok(_), Some(line)) => format!(": {}", line.trim_start_matches("umcg: ").chars().take(160).collect::<String>()),
-            _ => String::new(),
-        }
+        line.map_or_else(String::new, |line| format!(": {}", shortened(line.trim_start_matches("umcg: "))))
     }
+
+    /// The end of what it wrote to standard error, a line each.
+    fn tail(&self) -> String {
+        let length = self.errors.metadata().map_or(0, |data| data.len());
+        let text = self.errors_from(length.saturating_sub(MOST));
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(TAIL)..].iter().map(|line| format!("\n    {}", shortened(line)));
+        if lines.is_empty() { String::new() } else { format!("; it said at last:{}", last.collect::<String>()) }
+    }
+
+    /// Moves no offset: that is the child's too. What can be read is enough for a message.
+    fn errors_from(&self, place: u64) -> String {
+        let mut text = vec![0; MOST as usize];
+        let length = self.errors.read_at(&mut text, place).unwrap_or(0);
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    }
+}
+
+fn shortened(line: &str) -> String {
+    line.chars().take(160).collect()
 }
 
 /// "thread 'main' panicked at ..." is followed by the reason.
@@ -213,6 +266,18 @@ mod tests {
         assert!(shell("exit 0").finish(PATIENCE).is_ok());
         let missing = Program { file: "/no/such/program".into(), arguments: Vec::new() };
         assert!(Child::start(&missing, &"task", &[]).is_err());
+    }
+
+    #[test]
+    fn output_is_all_that_it_wrote() {
+        let output = |script, millis| shell(script).output(Duration::from_millis(millis)).map_err(|error| format!("{error:#}"));
+        assert_eq!(output("echo a; sleep 0.01; echo b", 60_000).unwrap(), "a\nb\n");
+        let failed = output("seq 1 100 >&2; echo x; exit 3", 60_000).unwrap_err();
+        assert!(failed.starts_with("exit status: 3; it said at last:\n    91\n") && failed.ends_with("\n    100"), "{failed}");
+        let hung = output("echo here >&2; exec sleep 1000", 50).unwrap_err();
+        assert!(hung.contains("said nothing for 50ms") && hung.ends_with("\n    here"), "{hung}");
+        let slow = "for i in 1 2 3 4 5 6; do echo $i >&2; sleep 0.5; done; echo done";
+        assert_eq!(output(slow, 2500).unwrap(), "done\n", "it shows that it is alive");
     }
 
     #[test]

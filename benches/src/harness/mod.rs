@@ -30,6 +30,12 @@ pub use go::Go;
 pub use machine::Machine;
 pub use measure::{Pace, Sample, TICKS_UNIT, measure, ticks, time};
 pub use plot::plot;
+/// What pictures have in common.
+pub(crate) mod picture {
+    pub(crate) use super::plot::{Area, COLOURS, GREY, WIDTH, at, label};
+}
+pub(crate) use progress::Progress;
+pub(crate) use report::describe;
 pub use report::{Report, Row};
 pub use run::{Plan, run, run_groups};
 pub use stats::Summary;

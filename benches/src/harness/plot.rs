@@ -11,15 +11,15 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 use std::path::Path;
 
-pub(super) const WIDTH: u32 = 1000;
+pub(crate) const WIDTH: u32 = 1000;
 const LINE: u32 = 22;
 const HEAD: u32 = 54;
 const FOOT: u32 = 48;
 const NAMES: u32 = 150;
 const VALUES: u32 = 150;
-pub(super) const GREY: RGBColor = RGBColor(110, 110, 110);
+pub(crate) const GREY: RGBColor = RGBColor(110, 110, 110);
 /// Distinct also for most colour-blind readers (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
+pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -32,7 +32,7 @@ const COLOURS: [RGBColor; 8] = [
 /// Figures further apart than this get a logarithmic axis.
 const LINEAR: f64 = 20.0;
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// What stands on one line of a panel.
 enum Line<'a> {
@@ -186,11 +186,11 @@ fn figure(report: &Report, section: &Section, row: &Row) -> String {
 }
 
 /// A point of the whole picture as a point of `area`, moved to the right.
-pub(super) fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
+pub(crate) fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
     let (x, y) = area.get_base_pixel();
     (point.0 - x + right, point.1 - y)
 }
 
-pub(super) fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {
+pub(crate) fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", 13).into_font().color(&colour).pos(Pos::new(horizontal, VPos::Center))
 }

@@ -7,51 +7,54 @@ use std::time::{Duration, Instant};
 /// On something that is no terminal, lines are at least this far apart.
 const QUIET: Duration = Duration::from_secs(5);
 
-pub(super) enum Progress {
+pub(crate) enum Progress {
     Bar(ProgressBar),
-    Lines { bench: &'static str, done: usize, total: usize, last: Instant },
+    Lines { what: String, unit: &'static str, done: usize, total: usize, start: Instant, last: Instant },
 }
 
 impl Progress {
-    pub(super) fn new(bench: &'static str, total: usize) -> Self {
+    /// So many of a unit.
+    pub(crate) fn new(what: &str, total: usize, unit: &'static str) -> Self {
         if !stderr().is_terminal() {
-            return Self::Lines { bench, done: 0, total, last: Instant::now() };
+            let now = Instant::now();
+            return Self::Lines { what: what.to_owned(), unit, done: 0, total, start: now, last: now };
         }
         let style = ProgressStyle::with_template("{prefix} [{bar:40}] {pos}/{len} {msg} (about {eta} left)")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self::Bar(ProgressBar::new(total as u64).with_style(style).with_prefix(bench))
+        Self::Bar(ProgressBar::new(total as u64).with_style(style).with_prefix(what.to_owned()))
     }
 
     /// A turn of `case` begins. Nothing is drawn while it runs: a drawing thread would disturb it.
-    pub(super) fn begin(&self, case: &str) {
+    pub(crate) fn begin(&self, case: &str) {
         if let Self::Bar(bar) = self {
             bar.set_message(case.to_owned());
         }
     }
 
     /// A turn is over.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         match self {
             Self::Bar(bar) => bar.inc(1),
-            Self::Lines { bench, done, total, last } => {
+            Self::Lines { what, unit, done, total, start, last } => {
                 *done += 1;
                 if last.elapsed() >= QUIET {
                     *last = Instant::now();
-                    eprintln!("{bench}: {done} of {total} turns done");
+                    let left = start.elapsed().as_secs_f64() / *done as f64 * total.saturating_sub(*done) as f64;
+                    eprintln!("{what}: {done} of {total} {unit} done (about {left:.0} s left)");
                 }
             }
         }
     }
 
     /// One line for people, above the bar if there is one.
-    pub(super) fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         match self {
             Self::Bar(bar) => bar.suspend(|| eprintln!("{line}")),
             Self::Lines { .. } => eprintln!("{line}"),
         }
     }
 
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 const VARIANTS: [&str; 3] = ["kind", "order", "object"];
 
 /// Parameters in words.
-pub(super) fn describe(params: &Params) -> String {
+pub(crate) fn describe(params: &Params) -> String {
     let words: Vec<String> = params.iter().map(|(key, value)| format!("{key} {}", text(value))).collect();
     words.join(", ")
 }

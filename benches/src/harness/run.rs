@@ -47,7 +47,7 @@ pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan, choice: &Choice) -
 pub fn run_groups(bench: &'static str, groups: Vec<Vec<Case>>, plan: Plan, choice: &Choice) -> Result<Report> {
     let budget = plan.turn()?;
     let groups = choice.of(groups)?;
-    let mut progress = Progress::new(bench, groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1));
+    let mut progress = Progress::new(bench, groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1), "turns");
     let mut rows = Vec::new();
     for cases in groups {
         rows.extend(run_group(cases, plan.rounds, budget, &mut progress));

@@ -1,0 +1,142 @@
+//! Runs the two builds in turn.
+
+use super::build::{Abilities, Build, Only};
+use super::reading::{Key, Reading};
+use super::{Failure, Plan};
+use crate::harness::{Pattern, Progress};
+use anyhow::{Result, bail};
+use std::ffi::OsString;
+
+/// A build that fails so often is not measured further.
+const MOST_FAILURES: usize = 3;
+
+/// The two builds, and what they are asked.
+pub(super) struct Runs<'a> {
+    pub(super) builds: &'a [Build; 2],
+    pub(super) plan: &'a Plan,
+    pub(super) abilities: Abilities,
+    /// What went wrong, in the order in which it did.
+    pub(super) failures: Vec<Failure>,
+}
+
+/// Both figures of each pair of runs, A's first, for each row. A pair in which a side has no such
+/// row is not there.
+pub(super) type Figures = Vec<Vec<[f64; 2]>>;
+
+impl Runs<'_> {
+    /// A run of each that does not count: it warms up, and says what rows there are.
+    pub(super) fn first(&self) -> Result<[Reading; 2]> {
+        let mut progress = Progress::new(&self.title(), 2, "first runs");
+        let arguments = self.arguments(&self.patterns());
+        let mut run = |build: &Build| {
+            progress.begin(&build.letter.to_string());
+            let reading = build.run(self.plan.bench.name, &arguments);
+            progress.end();
+            reading
+        };
+        let readings = [run(&self.builds[0])?, run(&self.builds[1])?];
+        progress.finish();
+        Ok(readings)
+    }
+
+    /// Pairs of runs: the order within a pair alternates, so that drift of the machine cancels out.
+    pub(super) fn pairs(&mut self, keys: &[Key], patterns: &[String]) -> Result<Figures> {
+        let mut figures = vec![Vec::new(); keys.len()];
+        let mut progress = Progress::new(&self.title(), 2 * self.plan.pairs, "runs");
+        let arguments = self.arguments(patterns);
+        let mut done = 0;
+        while done < self.plan.pairs {
+            let order = if done % 2 == 0 { [0, 1] } else { [1, 0] };
+            let Some(readings) = self.pair(order, &arguments, &mut progress)? else { continue };
+            for (key, figures) in keys.iter().zip(&mut figures) {
+                if let (Some(a), Some(b)) = (readings[0].figure(key), readings[1].figure(key)) {
+                    figures.push([a, b]);
+                }
+            }
+            done += 1;
+        }
+        progress.finish();
+        Ok(figures)
+    }
+
+    /// None if one of the two failed: there has to be another pair.
+    fn pair(&mut self, order: [usize; 2], arguments: &[OsString], progress: &mut Progress) -> Result<Option<[Reading; 2]>> {
+        let mut readings = [None, None];
+        for side in order {
+            let build = &self.builds[side];
+            build.check()?;
+            progress.begin(&build.letter.to_string());
+            match build.run(self.plan.bench.name, arguments) {
+                Ok(reading) => readings[side] = Some(reading),
+                Err(error) => return self.failed(side, &error, progress),
+            }
+        }
+        progress.end();
+        progress.end();
+        let [a, b] = readings;
+        Ok(a.zip(b).map(|(a, b)| [a, b]))
+    }
+
+    /// One run in many may fail and the others be worth having.
+    fn failed(&mut self, side: usize, error: &anyhow::Error, progress: &Progress) -> Result<Option<[Reading; 2]>> {
+        let build = self.builds[side].letter;
+        self.failures.push(Failure { build, reason: format!("{error:#}") });
+        if self.failures.iter().filter(|failure| failure.build == build).count() >= MOST_FAILURES {
+            bail!("{error:#}\n{build} has failed {MOST_FAILURES} times");
+        }
+        progress.say(&format!("{error:#}\nThis pair of runs is made again."));
+        Ok(None)
+    }
+
+    fn title(&self) -> String {
+        format!("compare {}", self.plan.bench.name)
+    }
+
+    /// What somebody wants to see, as far as both can be asked for it.
+    pub(super) fn patterns(&self) -> Vec<String> {
+        let only = &self.plan.only;
+        match self.abilities.only {
+            Only::Rows => only.iter().map(|pattern| pattern.words().collect::<Vec<_>>().join(" ")).collect(),
+            Only::Metrics => only.iter().map(|pattern| self.metric_of(pattern)).collect::<Option<_>>().unwrap_or_default(),
+            Only::Nothing => Vec::new(),
+        }
+    }
+
+    fn metric_of(&self, pattern: &Pattern) -> Option<String> {
+        let is_metric = |word: &&str| self.plan.bench.metrics.iter().any(|metric| metric.name == *word);
+        pattern.words().find(is_metric).map(str::to_owned)
+    }
+
+    /// The same for these rows.
+    pub(super) fn patterns_of(&self, keys: &[Key]) -> Vec<String> {
+        match self.abilities.only {
+            Only::Rows => keys.iter().map(Key::name).collect(),
+            Only::Metrics => keys.iter().map(|key| key.metric.clone()).collect(),
+            Only::Nothing => Vec::new(),
+        }
+    }
+
+    /// The same for both builds.
+    fn arguments(&self, patterns: &[String]) -> Vec<OsString> {
+        let plan = self.plan;
+        let mut list = vec!["bench".to_owned(), plan.bench.name.to_owned(), "--json".to_owned()];
+        list.extend(["--seconds".to_owned(), plan.seconds.to_string()]);
+        if self.abilities.rounds {
+            list.extend(["--rounds".to_owned(), plan.rounds.to_string()]);
+        }
+        if self.abilities.ours && !plan.peers {
+            list.push("--ours".to_owned());
+        }
+        if plan.small {
+            list.push("--small".to_owned());
+        }
+        let mut given: Vec<&String> = Vec::new();
+        for pattern in patterns {
+            if !given.contains(&pattern) {
+                given.push(pattern);
+                list.extend(["--only".to_owned(), pattern.clone()]);
+            }
+        }
+        list.into_iter().map(OsString::from).collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! `umcg bench compare`.
+
+mod checkout;
+
+use crate::ERROR;
+use crate::bench::{look_at, picture, rounds, seconds};
+use crate::output;
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use umcg_benches::compare::interval::{FEWEST, MOST};
+use umcg_benches::compare::{self, Plan, Verdict};
+use umcg_benches::harness::Pattern;
+use umcg_benches::{About, catalogue};
+
+const EXPLANATION: &str = "\
+Example: umcg bench compare --builds old/umcg target/release/umcg -- switch --only umcg-light
+
+The builds run in turn, in pairs whose order alternates. For each row the pairs give what B costs
+in what A costs, above 1 for worse, and an interval that holds the true median with at least 95 %
+confidence. A row is worse if the whole interval is beyond the tolerance, and better if it is on
+the other side; it is the same if the whole interval is within, and else unclear. Rows that look
+worse are measured again, and judged by the new pairs alone.
+
+After --: the bench, and perhaps
+  --only ROW      only these rows; as for the bench itself
+  --seconds N     time for each row in a run [default: 0.2]
+  --rounds N      rounds in a run [default: 3; an old build makes 7]
+  --peers         the rows of peers, too: they should be the same
+
+Exit status: 0 if no row is worse, 1 if one is, 2 after an error or if a run had to be made again.";
+
+/// What `umcg bench compare` is told.
+#[derive(Args)]
+#[command(after_help = EXPLANATION)]
+pub(crate) struct Compare {
+    /// Two builds of this command: programs, or checkouts, which are built first
+    #[arg(long, num_args = 2, value_names = ["A", "B"], required = true)]
+    builds: Vec<PathBuf>,
+    /// Pairs of runs
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = pairs)]
+    pairs: usize,
+    /// A difference up to so many per cent is none
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+    tolerance: f64,
+    /// End a run that has written nothing for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 180.0, value_parser = seconds)]
+    patience: f64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Draw each row's ratio and interval into an SVG file
+    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
+    plot: Option<PathBuf>,
+    /// The bench, and which of it
+    #[arg(last = true, required = true, value_name = "BENCH [OPTIONS]")]
+    target: Vec<String>,
+}
+
+/// What stands after `--`.
+#[derive(Parser)]
+#[command(name = "umcg bench compare --builds A B --", no_binary_name = true)]
+struct Target {
+    /// The bench
+    #[arg(value_parser = PossibleValuesParser::new(catalogue().iter().map(|bench| bench.name)))]
+    bench: String,
+    /// Only rows with all of these words; may be given several times
+    #[arg(long, value_name = "ROW")]
+    only: Vec<Pattern>,
+    /// Time for each row in a run
+    #[arg(long, value_name = "N", default_value_t = 0.2, value_parser = seconds)]
+    seconds: f64,
+    /// Rounds in a run
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = rounds)]
+    rounds: usize,
+    /// The rows of peers, too
+    #[arg(long)]
+    peers: bool,
+    /// Tiny sizes, for tests
+    #[arg(long, hide = true)]
+    small: bool,
+}
+
+fn pairs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(pairs) if (FEWEST..=MOST).contains(&pairs) => Ok(pairs),
+        _ => Err(format!("a number from {FEWEST}, so that there is an interval, to {MOST}")),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
+        _ => Err("a number of per cent from 0 to 1000".to_owned()),
+    }
+}
+
+impl Compare {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let target = Target::try_parse_from(&self.target).unwrap_or_else(|error| error.exit());
+        look_at(self.plot.as_ref())?;
+        let [a, b] = &self.builds[..] else { unreachable!("two are required") };
+        let builds = [program(a).context("A")?, program(b).context("B")?];
+        let plan = self.plan(target)?;
+        let comparison = compare::compare([&builds[0], &builds[1]], &plan)?;
+        let text = if self.json { comparison.to_json()? + "\n" } else { comparison.to_text() };
+        output::print(text.as_bytes())?;
+        self.plot.as_ref().map_or(Ok(()), |file| compare::plot(&comparison, file))?;
+        Ok(ExitCode::from(match () {
+            () if comparison.with(Verdict::Worse).next().is_some() => 1,
+            () if !comparison.failures.is_empty() => ERROR,
+            () => 0,
+        }))
+    }
+
+    fn plan(&self, target: Target) -> Result<Plan> {
+        let Target { bench, only, seconds, rounds, peers, small } = target;
+        let is_it = |about: &About| about.name == bench;
+        let bench = catalogue().into_iter().find(is_it).context("no such bench")?;
+        let (pairs, tolerance) = (self.pairs, self.tolerance / 100.0);
+        let patience = Duration::try_from_secs_f64(self.patience)?;
+        Ok(Plan { bench, pairs, tolerance, seconds, rounds, only, peers, small, patience })
+    }
+}
+
+/// A checkout's program is built.
+fn program(path: &Path) -> Result<PathBuf> {
+    if path.is_dir() { checkout::build(path) } else { Ok(path.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_checked() {
+        assert_eq!(pairs("6"), Ok(6));
+        assert!(["5", "1001", "-1", "x"].iter().all(|wrong| pairs(wrong).is_err()));
+        assert_eq!(percent("2.5"), Ok(2.5));
+        assert!(["-1", "nan", "1001", ""].iter().all(|wrong| percent(wrong).is_err()));
+    }
+
+    #[test]
+    fn what_stands_behind_the_dashes_is_sound() {
+        use clap::CommandFactory;
+        Target::command().debug_assert();
+        let target = Target::try_parse_from(["sem", "--only", "umcg contended", "--only", "fairness"]).unwrap();
+        assert_eq!((target.only.len(), target.rounds, target.peers), (2, 3, false));
+        assert!(Target::try_parse_from(["nothing"]).is_err());
+        assert!(Target::try_parse_from(["switch", "--only", ""]).is_err());
+    }
+}
