@@ -4,6 +4,7 @@
 #   capi/build-lib.sh [--debug] [--out DIR] [--prefix DIR]
 #
 # The shared library is linked from the static one: a version script is not honoured on a Rust cdylib.
+# It stays loaded (nodelete): signals and the ends of threads have handlers in it, which nobody takes back.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,7 +30,7 @@ mkdir -p "$out"
 [ "$target/$profile" -ef "$out" ] || cp "$target/$profile/libumcg.a" "$out/"
 "${CC:-cc}" -shared -o "$out/libumcg.so.0" \
     -Wl,--whole-archive "$out/libumcg.a" -Wl,--no-whole-archive \
-    -Wl,--version-script="$here/libumcg.map" -Wl,-soname,libumcg.so.0 -Wl,-z,defs -Wl,--gc-sections \
+    -Wl,--version-script="$here/libumcg.map" -Wl,-soname,libumcg.so.0 -Wl,-z,defs -Wl,-z,nodelete -Wl,--gc-sections \
     -lgcc_s -lpthread -ldl -lm -lc
 ln -sf libumcg.so.0 "$out/libumcg.so"
 

@@ -3,9 +3,9 @@
 //! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have. They are taken in
 //! the order in which they nest.
 
-use crate::storage;
 use crate::umcg::{Owner, WORKERS, group, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
+use crate::{identity, storage};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use umcg_context::stack;
@@ -19,6 +19,7 @@ pub(crate) fn install() -> Result<(), Errno> {
 }
 
 unsafe extern "C" fn prepare() {
+    identity::before_fork();
     preempt::before_fork();
     group::before_fork();
     helper::before_fork();
@@ -38,6 +39,8 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // SAFETY: `prepare` ran in the thread that this one is a copy of.
     unsafe { release(true) };
+    identity::forked_in_child();
+    thread::forked_in_child();
     WORKERS.clear();
     set_role(Owner::Nobody);
 }
@@ -48,7 +51,7 @@ unsafe fn release(in_child: bool) {
     // SAFETY: passed on.
     unsafe { stack::forked() };
     // SAFETY: passed on.
-    unsafe { storage::forked(in_child) };
+    unsafe { storage::forked() };
     // SAFETY: passed on.
     drop(unsafe { vp::SPARE.adopt() });
     // SAFETY: passed on.

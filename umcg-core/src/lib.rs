@@ -9,6 +9,7 @@ mod fatal;
 mod fault;
 mod fork;
 pub mod guarded;
+mod identity;
 mod link;
 mod os;
 pub mod raw;

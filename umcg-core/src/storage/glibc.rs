@@ -19,10 +19,10 @@
 
 use super::modules::{self, Plan, Scratch};
 use super::{Error, Header, probe};
+use crate::identity::threaded;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::*};
 use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 
@@ -141,10 +141,6 @@ fn find_out() -> Result<&'static Glibc, &'static str> {
     GLIBC.get_or_init(probe::look).as_ref().map_err(|why| *why)
 }
 
-/// Whether glibc knows that the process has more than one thread. While it has not, malloc takes no locks, and workers that are preempted in it
-/// would meet there.
-pub(super) static THREADED: AtomicBool = AtomicBool::new(false);
-
 pub(super) fn at<T>(address: usize) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address)
 }
@@ -247,12 +243,7 @@ impl Glibc {
 
     /// Sees to it that glibc takes its locks. A forked child has one thread again.
     pub(super) fn ensure_threaded(&self) -> Result<(), Error> {
-        if !THREADED.load(Relaxed) {
-            let thread = std::thread::Builder::new().spawn(|| ()).map_err(|_| Error::OutOfMemory)?;
-            let _ = thread.join();
-            THREADED.store(true, Relaxed);
-        }
-        Ok(())
+        if threaded::ensure() { Ok(()) } else { Err(Error::OutOfMemory) }
     }
 
     /// Makes a block; null without memory.
@@ -374,7 +365,7 @@ impl Scratch for Glibc {
         // SAFETY: it was zero, or was given back.
         let tp = unsafe { self.symbols.allocate_in(at((*place)?)) }?;
         // SAFETY: fresh.
-        unsafe { self.symbols.furnish(&self.thread, tp, super::FIRST_TID) };
+        unsafe { self.symbols.furnish(&self.thread, tp, super::SCRATCH_TID) };
         Some(tp)
     }
 
@@ -393,10 +384,7 @@ pub(super) fn before_fork() {
 
 /// # Safety
 /// Called once after each `before_fork`, by the thread that called that.
-pub(super) unsafe fn forked(in_child: bool) {
-    if in_child {
-        THREADED.store(false, Relaxed);
-    }
+pub(super) unsafe fn forked() {
     // SAFETY: passed on.
     drop(unsafe { SCRATCH.adopt() });
     // SAFETY: passed on.

@@ -63,7 +63,10 @@ use umcg_context::lock::HoldLock;
 const KEEP: usize = 256;
 /// Tids of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex word of glibc's has for one.
 const FIRST_TID: u32 = 1 << 29;
-const LAST_TID: u32 = (1 << 30) - 1;
+const LAST_TID: u32 = (1 << 30) - 3;
+/// Of the block that the probe tries, and of the one that surveys lend: two that run at once have two.
+const PROBE_TID: u32 = (1 << 30) - 2;
+const SCRATCH_TID: u32 = (1 << 30) - 1;
 /// How many blocks are mapped at a time.
 const BLOCKS_A_SLAB: usize = 64;
 
@@ -346,9 +349,9 @@ pub(crate) fn before_fork() {
 
 /// # Safety
 /// Called once after each `before_fork`, by the thread that called that.
-pub(crate) unsafe fn forked(in_child: bool) {
+pub(crate) unsafe fn forked() {
     // SAFETY: passed on.
-    unsafe { glibc::forked(in_child) };
+    unsafe { glibc::forked() };
     // SAFETY: passed on.
     drop(unsafe { SHELF.adopt() });
 }

@@ -7,6 +7,7 @@
 //! Left as they are: the storage of libc and of the dynamic linker, and the words of [`umcg_context::local`], which say whose storage it is.
 
 use super::{Header, Stamp};
+use crate::identity::with_thread_pointer;
 use crate::os::signal::set_mask;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
@@ -132,15 +133,10 @@ fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
 ///
 /// # Safety
 /// `tp` is that of a block that nobody uses.
-#[inline(never)]
 pub(super) unsafe fn on_storage(tp: usize, f: &mut dyn FnMut()) {
-    let own = umcg_context::thread_pointer();
     let mask = set_mask(u64::MAX); // a handler would run with the wrong storage
     // SAFETY: the block is ours; the caller looked that the thread pointer can be written.
-    unsafe { umcg_context::set_thread_pointer(tp) };
-    std::hint::black_box(f)();
-    // SAFETY: our own again.
-    unsafe { umcg_context::set_thread_pointer(own) };
+    unsafe { with_thread_pointer(tp, f) };
     set_mask(mask);
 }
 

@@ -49,4 +49,4 @@ pub(super) fn before_fork() {}
 
 /// # Safety
 /// None is needed.
-pub(super) unsafe fn forked(_in_child: bool) {}
+pub(super) unsafe fn forked() {}

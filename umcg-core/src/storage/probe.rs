@@ -4,12 +4,12 @@
 //! is read of one made for the purpose, which owns nothing and has nothing to lose. Each step checks what the next relies on, and none writes
 //! outside memory of ours.
 
-use super::glibc::{self, Glibc, Key, Symbols, THREADED, Thread, Value, abi, get_at};
+use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
 use super::modules::{Plan, on_storage};
+use crate::identity::threaded;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
-use std::sync::atomic::Ordering::*;
 
 type Why = &'static str;
 
@@ -36,7 +36,7 @@ pub(super) fn look() -> Result<Glibc, Why> {
     });
     let probe = probe.map_err(|_| "the system gives no thread to try it with")?;
     let mut glibc = probe.join().map_err(|_| "the trial failed")??;
-    THREADED.store(true, Relaxed); // by that thread
+    threaded::note(); // by that thread
     glibc.plan.pin();
     Ok(glibc)
 }
@@ -242,7 +242,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     // SAFETY: new, zero, and large enough.
     let tp = unsafe { symbols.allocate_in(place) }.ok_or(memory)?;
     // SAFETY: made just now.
-    unsafe { symbols.furnish(thread, tp, super::LAST_TID) };
+    unsafe { symbols.furnish(thread, tp, super::PROBE_TID) };
     let errno_here = errno_place();
     let sevens_before = SEVEN.replace(8);
     let mut seen = Seen::default();

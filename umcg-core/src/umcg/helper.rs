@@ -4,7 +4,8 @@
 //! a scope, unless the system refuses threads. One that has had nothing to do for [`IDLE_SECONDS`] ends.
 
 use super::worker::{Carrier, Worker};
-use super::{Owner, blocking, clock, set_role};
+use super::{Owner, blocking, clock, home_of_storage, set_role};
+use crate::identity::Carrying;
 use crate::link::Link;
 use crate::sync::{AtomicU32, futex_wait, futex_wake};
 use crate::uth::{self, vp::Vp};
@@ -81,6 +82,7 @@ fn main() {
         tp: umcg_context::thread_pointer(),
         current: Link::none(),
     }));
+    let carrying = Carrying::begin(home_of_storage);
     set_role(Owner::Helper(helper));
     local::set_holds(1); // as a server's
     while let Some(worker) = next_job() {
@@ -88,6 +90,7 @@ fn main() {
         POOL.lock().free += 1;
     }
     set_role(Owner::Nobody);
+    carrying.end();
     let helper = (helper as *const Helper).cast_mut();
     // SAFETY: it came from a box, and no worker or storage names it any more.
     drop(unsafe { Box::from_raw(helper) });

@@ -22,6 +22,7 @@ pub(crate) mod server;
 pub(crate) mod thread;
 pub(crate) mod worker;
 
+use crate::identity::credentials::Takeover;
 use crate::table::Table;
 use helper::Helper;
 use rustix::time::{ClockId, clock_gettime};
@@ -151,6 +152,15 @@ pub(crate) fn current_worker() -> Option<&'static Worker> {
 /// Whether the caller runs with the storage of this worker.
 pub(crate) fn is_storage_of(worker: &Worker) -> bool {
     local::task() as usize & !APART == (worker as *const Worker).addr() | WORKER
+}
+
+/// If the caller runs with the storage of a thread worker that can be away from home: the tid of its home, and what the home is to take over.
+pub(crate) fn home_of_storage() -> Option<(u32, &'static Takeover)> {
+    let word = local::task() as usize;
+    // SAFETY: as in `role`.
+    let worker = (word & TAG == WORKER).then(|| unsafe { &*((word & !TAG) as *const Worker) })?;
+    let home = worker.home.as_ref().filter(|_| worker.carrier() == worker::Carrier::Moving)?;
+    Some((worker.node.tid(), &home.takeover))
 }
 
 /// The helper that the caller's storage belongs to.

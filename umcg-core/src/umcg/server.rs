@@ -12,9 +12,10 @@
 
 use super::group::{self, Group};
 use super::idle::{Kind, Seat};
-use super::preempt;
 use super::worker::{Carrier, Worker};
+use super::{home_of_storage, preempt};
 use crate::apart;
+use crate::identity::Carrying;
 use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::{self, vp::Vp};
@@ -115,6 +116,7 @@ pub(crate) struct Server {
     pub(crate) turns: AtomicU64,
     pub(crate) seat: Seat,
     pub(crate) tick: preempt::Tick,
+    carrying: Link<Carrying>,
     /// The virtual processor was made for the server, and goes with it.
     owns_vp: AtomicBool,
 }
@@ -150,6 +152,7 @@ impl Server {
             turns: AtomicU64::new(0),
             seat: Seat::new(),
             tick: preempt::Tick::new(),
+            carrying: Link::none(),
             owns_vp: AtomicBool::new(false),
         }
     }
@@ -168,6 +171,7 @@ impl Server {
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
         // SAFETY: the descriptor is ours alone; the last server of that name may have been another kernel thread's.
         unsafe { server.flow.get().write(Flow::of_this_thread()) };
+        server.carrying.set(Some(Carrying::begin(home_of_storage)));
         server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
         server.owns_vp.store(owns, Relaxed);
         server.group.set(Some(group));
@@ -177,6 +181,7 @@ impl Server {
 
     /// The end of what `make` made. By the server's own thread, with no worker attached.
     pub(crate) fn unmake(&'static self) {
+        self.carrying.take().inspect(|carrying| carrying.end());
         if self.owns_vp.load(Relaxed) {
             // Fails only inside a uth of the program's own, which then keeps its processor.
             let _ = uth::vp_exit();

@@ -19,8 +19,9 @@ use super::group::Group;
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{Owner, Role, WORKERS, preempt, role, set_role};
+use crate::identity::rseq;
 use crate::os::signal;
-use crate::{apart, fault, fork, thread_end};
+use crate::{apart, fault, fork, identity, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
@@ -94,7 +95,7 @@ pub(crate) fn register_with(
         return Err(Errno::AGAIN);
     }
     let Some(worker) = reserved.worker.take() else { return Err(Errno::INVAL) };
-    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let tid = identity::tid();
     worker.reset(group, carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
     let Some(home) = &worker.home else { return Err(Errno::INVAL) };
     home.name.lock().clear();
@@ -109,6 +110,7 @@ pub(crate) fn register_with(
         unsafe { home.stack.get().write(Some(stack)) };
         // SAFETY: as above.
         unsafe { home.stack_id.get().write(annotate::thread_started()) };
+        home.had_rseq.store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
     }
     let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
@@ -126,6 +128,9 @@ pub(crate) fn register_with(
 /// The thread is no worker, or none any more: gives back what it had as one.
 fn leave_home(home: &'static Home) {
     preempt::stop(&home.tick);
+    if home.had_rseq.swap(false, Relaxed) {
+        rseq::register(umcg_context::thread_pointer());
+    }
     // SAFETY: the worker is at home, so the loop is suspended for ever, or was never begun.
     let stack = unsafe { &mut *home.stack.get() };
     // SAFETY: as above.
@@ -190,6 +195,14 @@ pub(crate) fn unregister(worker: &'static Worker) {
         leave_home(home);
     }
     release(worker);
+}
+
+/// The child of a fork by a worker has a plain thread: its storage is its kernel thread's own again.
+pub(crate) fn forked_in_child() {
+    let (Role::Worker(worker, _) | Role::Blocked(worker)) = role() else { return };
+    if worker.home.as_ref().is_some_and(|home| home.had_rseq.swap(false, Relaxed)) {
+        rseq::register(umcg_context::thread_pointer());
+    }
 }
 
 /// No tid names the worker any more.

@@ -25,12 +25,13 @@ use super::helper::Helper;
 use super::idle::{Kind, Lists, Node, state};
 use super::server::{Server, Switch};
 use super::{group, preempt};
+use crate::identity::credentials::Takeover;
 use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
 use crate::uth::vp::Vp;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_context::annotate::{self, Flow, StackId};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Stack;
@@ -55,6 +56,10 @@ pub(crate) struct Home {
     pub(crate) stack_id: UnsafeCell<Option<StackId>>,
     /// The worker's signal mask on its home thread, while it is away.
     pub(crate) mask: AtomicU64,
+    /// The credentials that the home thread is to take over.
+    pub(crate) takeover: Takeover,
+    /// The worker's area of restartable sequences was registered for the home thread, before it was a worker.
+    pub(crate) had_rseq: AtomicBool,
     pub(crate) name: HoldLock<String>,
     /// Only of a staying worker: it runs on its own kernel thread.
     pub(crate) tick: preempt::Tick,
@@ -110,6 +115,8 @@ impl Worker {
             stack: UnsafeCell::new(None),
             stack_id: UnsafeCell::new(None),
             mask: AtomicU64::new(0),
+            takeover: Takeover::new(),
+            had_rseq: AtomicBool::new(false),
             name: HoldLock::new(String::new()),
             tick: preempt::Tick::new(),
         };

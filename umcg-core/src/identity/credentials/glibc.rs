@@ -1,0 +1,286 @@
+//! The handler in front of glibc's, and how a home thread becomes what its worker's server is.
+
+use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
+use super::{Away, Takeover};
+use crate::sync::{futex_wait, futex_wake};
+use std::ffi::{c_int, c_long, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// glibc's second signal of its own.
+const SIGSETXID: c_int = 33;
+/// Groups that a handler's frame has room for; more get a mapping.
+const FEW: usize = 64;
+/// Between two attempts to send a signal for which the system has no memory.
+const PAUSE: Duration = Duration::from_millis(1);
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// As the kernel has it. The C library's function refuses this signal.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Action {
+    handler: usize,
+    flags: libc::c_ulong,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    restorer: usize,
+    mask: u64,
+}
+
+/// glibc's handler.
+static GLIBCS: AtomicUsize = AtomicUsize::new(0);
+/// An [`Away`].
+static AWAY: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Sees to it that our handler is in front of glibc's. Called before a kernel thread runs with
+/// another storage than its own.
+pub(crate) fn install(away: Away) {
+    AWAY.store(away as *mut (), Relaxed);
+    // Without a thread glibc has installed it all the same, or there is nobody to send the signal.
+    threaded::ensure();
+    let mut now = MaybeUninit::<Action>::zeroed();
+    // SAFETY: reads the action into an `Action`, of which zeros are one.
+    unsafe { sigaction(null(), now.as_mut_ptr()) };
+    // SAFETY: as above.
+    let glibcs = unsafe { now.assume_init() };
+    let ours: Handler = on_setxid;
+    if glibcs.handler == ours as usize || glibcs.handler == libc::SIG_DFL || glibcs.handler == libc::SIG_IGN {
+        return;
+    }
+    GLIBCS.store(glibcs.handler, Relaxed);
+    // On the kernel thread's own signal stack, if it has one: a worker's may be small. With all
+    // signals blocked: no other handler sees the wrong storage.
+    let flags = glibcs.flags | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART) as libc::c_ulong;
+    let action = Action { handler: ours as usize, flags, mask: u64::MAX, ..glibcs };
+    // SAFETY: the handler is async-signal-safe, and does what the one before did.
+    unsafe { sigaction(&action, null_mut()) };
+}
+
+/// # Safety
+/// As for the system call.
+unsafe fn sigaction(new: *const Action, old: *mut Action) {
+    // SAFETY: passed on.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, SIGSETXID, new, old, size_of::<u64>()) };
+}
+
+extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a siginfo_t.
+    let code = unsafe { (*information).si_code };
+    if code == libc::SI_QUEUE {
+        // Without a worker whose home this is, and somebody who waits for it, the signal is a
+        // stranger's.
+        if let Some((_, takeover)) = away().filter(|(home, _)| *home == tid()) {
+            takeover.perform();
+        }
+        return;
+    }
+    // SAFETY: null or glibc's handler of this type; `Option<fn>` represents null as None.
+    let glibcs = unsafe { std::mem::transmute::<usize, Option<Handler>>(GLIBCS.load(Relaxed)) };
+    let Some(glibcs) = glibcs else { return };
+    let own = own_thread_pointer();
+    let away = away();
+    if own == umcg_context::thread_pointer() {
+        if let Some((_, takeover)) = away.filter(|_| code == libc::SI_TKILL) {
+            takeover.commands.fetch_add(1, Relaxed);
+        }
+        return glibcs(signal, information, context);
+    }
+    // No ordering is needed: what the home did for an earlier command of glibc's was over, by glibc's
+    // own count of answers, before this signal was sent.
+    let before = away.map(|(_, takeover)| takeover.commands.load(Relaxed));
+    // SAFETY: the kernel thread's own storage, which nobody runs with while the kernel thread runs
+    // with another; all signals are blocked.
+    unsafe { with_thread_pointer(own, &mut || glibcs(signal, information, context)) };
+    if let (libc::SI_TKILL, Some((home, takeover)), Some(before)) = (code, away, before) {
+        takeover.ask(home, before);
+    }
+}
+
+/// What `install` was told.
+fn away() -> Option<(u32, &'static Takeover)> {
+    // SAFETY: null or an `Away`; `Option<fn>` represents null as None.
+    unsafe { std::mem::transmute::<*mut (), Option<Away>>(AWAY.load(Relaxed)) }?()
+}
+
+/// Users and groups of a kernel thread, as the system calls name them.
+struct Credentials {
+    /// How many of glibc's commands the home had carried out before the one that gave rise to this.
+    commands: u32,
+    users: [u32; 3],
+    groups: [u32; 3],
+    also: Groups,
+}
+
+/// The supplementary groups.
+struct Groups {
+    few: [u32; FEW],
+    many: *mut u32,
+    len: usize,
+    room: usize,
+}
+
+/// A system call that leaves errno alone: a home thread's is its worker's, which is elsewhere.
+fn call(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
+    // SAFETY: no precondition.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: this storage's.
+    let before = unsafe { errno.read() };
+    // SAFETY: its callers pass what the call needs.
+    let result = unsafe { libc::syscall(number, arguments[0], arguments[1], arguments[2], arguments[3]) };
+    if result >= 0 {
+        return Ok(result as usize);
+    }
+    // SAFETY: as above.
+    let error = unsafe { errno.replace(before) };
+    Err(error)
+}
+
+impl Groups {
+    fn now() -> Groups {
+        let mut groups = Groups { few: [0; FEW], many: null_mut(), len: 0, room: FEW };
+        loop {
+            match call(libc::SYS_getgroups, [groups.room, groups.place().expose_provenance(), 0, 0]) {
+                Ok(len) => {
+                    groups.len = len;
+                    return groups;
+                }
+                Err(_) => groups.grow(),
+            }
+        }
+    }
+
+    fn place(&mut self) -> *mut u32 {
+        if self.many.is_null() { self.few.as_mut_ptr() } else { self.many }
+    }
+
+    fn list(&self) -> &[u32] {
+        if self.many.is_null() {
+            return &self.few[..self.len];
+        }
+        // SAFETY: the mapping has room for `len` of them, and the kernel wrote those.
+        unsafe { std::slice::from_raw_parts(self.many, self.len) }
+    }
+
+    /// Room for all that the kernel may have (NGROUPS_MAX).
+    fn grow(&mut self) {
+        const MOST: usize = 65536;
+        if self.room == MOST {
+            give_up();
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let place = unsafe { libc::mmap(null_mut(), MOST * size_of::<u32>(), access, kind, -1, 0) };
+        if place == libc::MAP_FAILED {
+            give_up();
+        }
+        (self.many, self.room) = (place.cast(), MOST);
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        if !self.many.is_null() {
+            // SAFETY: `grow` mapped it.
+            unsafe { libc::munmap(self.many.cast(), self.room * size_of::<u32>()) };
+        }
+    }
+}
+
+/// The three that such a call tells: real, effective, saved.
+fn three(number: c_long) -> [u32; 3] {
+    let mut ids = [0u32; 3];
+    let place = ids.as_mut_ptr();
+    let [real, effective, saved] = [0, 1, 2].map(|index| place.wrapping_add(index).expose_provenance());
+    let _ = call(number, [real, effective, saved, 0]);
+    ids
+}
+
+fn set_three(number: c_long, [real, effective, saved]: [u32; 3]) -> Result<usize, c_int> {
+    call(number, [real as usize, effective as usize, saved as usize, 0])
+}
+
+impl Credentials {
+    /// The calling kernel thread's.
+    fn now(commands: u32) -> Credentials {
+        Credentials { commands, users: three(libc::SYS_getresuid), groups: three(libc::SYS_getresgid), also: Groups::now() }
+    }
+
+    /// Makes the calling kernel thread's these. What is right already is not set, as that may not
+    /// be permitted. Users come last: they may take the right to the rest.
+    fn adopt(&self) -> Result<(), c_int> {
+        let now = Credentials::now(0);
+        if now.also.list() != self.also.list() {
+            let list = self.also.list();
+            call(libc::SYS_setgroups, [list.len(), list.as_ptr().expose_provenance(), 0, 0])?;
+        }
+        if now.groups != self.groups {
+            set_three(libc::SYS_setresgid, self.groups)?;
+        }
+        if now.users != self.users {
+            set_three(libc::SYS_setresuid, self.users)?;
+        }
+        Ok(())
+    }
+}
+
+impl Takeover {
+    /// Has the home thread of this tid take over the credentials of the calling kernel thread,
+    /// unless it has carried out more commands by then. Returns when that is settled. In a signal
+    /// handler.
+    fn ask(&self, home: u32, commands: u32) {
+        let wanted = Credentials::now(commands);
+        let done = self.done.load(Relaxed);
+        // ORDERING(takeover.1): Release, pairs with takeover.2: the home sees the credentials.
+        self.wanted.store((&raw const wanted).cast_mut().cast(), Release);
+        while let Err(error) = signal(home) {
+            if error != libc::EAGAIN {
+                give_up(); // the home lives as long as its worker is one
+            }
+            let soon = SystemTime::now() + PAUSE;
+            let soon = soon.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+            let _ = futex_wait(&self.done, done, soon);
+        }
+        // ORDERING(takeover.4): Acquire, pairs with takeover.3: the home looks at the credentials
+        // no more.
+        while self.done.load(Acquire) == done {
+            let _ = futex_wait(&self.done, done, u64::MAX);
+        }
+    }
+
+    /// What the home thread does then.
+    fn perform(&self) {
+        // ORDERING(takeover.2): Acquire, pairs with takeover.1.
+        let wanted = self.wanted.swap(null_mut(), Acquire).cast::<Credentials>();
+        // SAFETY: null, or what `ask` keeps until `done` has changed.
+        let Some(wanted) = (unsafe { wanted.as_ref() }) else { return };
+        if wanted.commands == self.commands.load(Relaxed) && wanted.adopt().is_err() {
+            give_up();
+        }
+        // ORDERING(takeover.3): Release, pairs with takeover.4.
+        self.done.fetch_add(1, Release);
+        futex_wake(&self.done, 1);
+    }
+}
+
+/// Sends a home thread the signal, with the code that means a takeover.
+fn signal(home: u32) -> Result<usize, c_int> {
+    // SAFETY: zero is a valid siginfo_t.
+    let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    information.si_signo = SIGSETXID;
+    information.si_code = libc::SI_QUEUE;
+    let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
+    let place = (&raw const information).expose_provenance();
+    call(libc::SYS_rt_tgsigqueueinfo, [process, home as usize, SIGSETXID as usize, place])
+}
+
+/// A kernel thread has other credentials than the rest of the process, and cannot be helped.
+#[cold]
+fn give_up() -> ! {
+    let text = "umcg: a worker's home thread cannot take over the credentials of the process\n";
+    // SAFETY: writes from a constant.
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    std::process::abort()
+}

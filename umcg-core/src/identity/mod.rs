@@ -1,0 +1,122 @@
+//! What the kernel keeps for a thread, where the thread's storage and the kernel thread part:
+//! `docs/identity.md` has the table.
+//!
+//! The C library finds a thread by its storage (`pthread_self`, the thread pointer), the kernel by
+//! its tid. They belong together in every program but one that moves storages from kernel thread to
+//! kernel thread, as servers and helpers do. What needs the pair that belongs together asks here.
+//!
+//! | module | holds |
+//! |---|---|
+//! | this | the kernel threads that run with other storages than their own ([`Carrying`]) |
+//! | `credentials` | users, groups: one set for all kernel threads of a process |
+//! | `rseq` | restartable sequences: the area that the kernel writes is the one that the storage names, or there is none |
+//! | `threaded` | that the C library knows of threads at all |
+//!
+//! The list of [`Carrying`]s is read in signal handlers, so it has no lock: an entry is never
+//! freed, and is its kernel thread's while its tid is there.
+
+pub(crate) mod credentials;
+pub(crate) mod rseq;
+pub(crate) mod threaded;
+
+use crate::link::Link;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+
+/// A kernel thread that runs with other storages than its own: a server's, or a helper's.
+pub(crate) struct Carrying {
+    /// 0 while it is nobody's.
+    tid: AtomicU32,
+    /// The thread pointer that the kernel thread was made with.
+    tp: AtomicUsize,
+    next: Link<Carrying>,
+}
+
+/// All entries ever made: at most as many as there were servers and helpers at once.
+static ALL: AtomicPtr<Carrying> = AtomicPtr::new(null_mut());
+
+/// The tid of the calling kernel thread.
+pub(crate) fn tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+fn entries() -> impl Iterator<Item = &'static Carrying> {
+    // ORDERING(carrying.2): Acquire, pairs with carrying.1.
+    let first = ALL.load(Acquire);
+    // SAFETY: null, or an entry, which is never freed.
+    std::iter::successors(unsafe { first.as_ref() }, |entry| entry.next.get())
+}
+
+impl Carrying {
+    /// The calling kernel thread, which runs with its own storage, will run with others from here
+    /// on, those that `away` knows among them.
+    pub(crate) fn begin(away: credentials::Away) -> &'static Carrying {
+        credentials::install(away);
+        rseq::look_up();
+        let (tid, tp) = (tid(), umcg_context::thread_pointer());
+        let free = |entry: &&Carrying| entry.tid.compare_exchange(0, tid, Relaxed, Relaxed).is_ok();
+        if let Some(entry) = entries().find(free) {
+            entry.tp.store(tp, Relaxed);
+            return entry;
+        }
+        let (tid, tp) = (AtomicU32::new(tid), AtomicUsize::new(tp));
+        let entry: &'static Carrying = Box::leak(Box::new(Carrying { tid, tp, next: Link::none() }));
+        let mut first = ALL.load(Relaxed);
+        loop {
+            // SAFETY: as in `entries`.
+            entry.next.set(unsafe { first.as_ref() });
+            // ORDERING(carrying.1): Release, pairs with carrying.2: who finds the entry sees what
+            // is in it.
+            match ALL.compare_exchange(first, (entry as *const Carrying).cast_mut(), Release, Relaxed) {
+                Ok(_) => return entry,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// It runs with its own from here on.
+    pub(crate) fn end(&self) {
+        self.tid.store(0, Relaxed);
+    }
+}
+
+/// The thread pointer that the calling kernel thread was made with. Async-signal-safe.
+///
+/// An entry with the caller's tid was written by the caller, or is free by now, so no ordering is
+/// needed.
+pub(crate) fn own_thread_pointer() -> usize {
+    let tid = tid();
+    let own = entries().find(|entry| entry.tid.load(Relaxed) == tid).map(|entry| entry.tp.load(Relaxed));
+    own.unwrap_or_else(umcg_context::thread_pointer)
+}
+
+/// Calls `f` while the thread pointer is `tp`.
+///
+/// # Safety
+/// `tp` names a storage that nobody else runs with meanwhile, `f` can do with what that has, and no
+/// signal handler of the program runs meanwhile.
+#[inline(never)]
+pub(crate) unsafe fn with_thread_pointer(tp: usize, f: &mut dyn FnMut()) {
+    let before = umcg_context::thread_pointer();
+    // SAFETY: passed on.
+    unsafe { umcg_context::set_thread_pointer(tp) };
+    std::hint::black_box(f)();
+    // SAFETY: what the caller ran with.
+    unsafe { umcg_context::set_thread_pointer(before) };
+}
+
+/// What a fork has to know: the thread pointer that the forking kernel thread was made with.
+static FORKING: AtomicUsize = AtomicUsize::new(0);
+
+/// By the thread that forks, with the locks that a fork takes.
+pub(crate) fn before_fork() {
+    FORKING.store(own_thread_pointer(), Relaxed);
+}
+
+/// In the child, whose one kernel thread goes on with the storage that it forked with: that is its
+/// own from here on.
+pub(crate) fn forked_in_child() {
+    entries().for_each(Carrying::end);
+    threaded::forget();
+    rseq::forked_in_child(FORKING.load(Relaxed));
+}

@@ -1,0 +1,105 @@
+//! Restartable sequences (rseq).
+//!
+//! For each kernel thread glibc registers an area in the thread's storage. The kernel writes the
+//! number of the processor there, and looks there for the critical section that it has to restart.
+//! Code that runs with the storage of another kernel thread reads a number that is out of date, and
+//! announces its critical sections in vain: two flows change the data of one processor at once. So
+//! the area of a storage that moves is registered for no kernel thread. It says "uninitialized",
+//! and code that uses such areas goes the slow way that it has for kernels without them:
+//!
+//! | storage | its area |
+//! |---|---|
+//! | a plain thread's, a server's, a helper's | as glibc made it: no code looks at it while the kernel thread runs with another storage |
+//! | a thread worker's that moves | unregistered while it is a worker |
+//! | a block | never registered |
+//! | the one that a child of a fork goes on with | registered, if it was when the worker was a plain thread; that of the kernel thread it was forked on is not any more |
+//!
+//! The kernel does not tell of an area that a program has registered itself, which works with
+//! `glibc.pthread.rseq=0` or a glibc before 2.35. Such a program must use no thread workers.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+/// What glibc tells the kernel that the word before an abort handler holds.
+#[cfg(target_arch = "x86_64")]
+const SIGNATURE: u32 = 0x5305_3053;
+#[cfg(target_arch = "aarch64")]
+const SIGNATURE: u32 = 0xd428_bc00;
+#[cfg(target_arch = "riscv64")]
+const SIGNATURE: u32 = 0xf140_1073;
+
+const UNREGISTER: c_int = 1;
+/// Bytes of the first version of the area, which glibc registers where the kernel knows no more.
+const INITIAL_BYTES: usize = 32;
+
+/// From the thread pointer to the area in each storage of glibc's, if it registers any.
+fn offset() -> Option<isize> {
+    static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        let symbol = |name: &std::ffi::CStr| {
+            // SAFETY: a C string; any handle.
+            let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            (!address.is_null()).then_some(address)
+        };
+        // SAFETY: such a symbol is an `unsigned int`.
+        let bytes = unsafe { symbol(c"__rseq_size")?.cast::<u32>().read() };
+        // SAFETY: such a symbol is a `ptrdiff_t`.
+        let offset = unsafe { symbol(c"__rseq_offset")?.cast::<isize>().read() };
+        (bytes != 0).then_some(offset)
+    })
+}
+
+/// Looks for it, which the child of a fork may not.
+pub(crate) fn look_up() {
+    offset();
+}
+
+/// The sizes that glibc may have registered: a kernel with a larger area says so to all.
+fn sizes() -> [usize; 2] {
+    const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
+    const AT_RSEQ_ALIGN: libc::c_ulong = 28;
+    // SAFETY: reads a vector that the kernel gave the process.
+    let tell = |what| unsafe { libc::getauxval(what) } as usize;
+    let align = tell(AT_RSEQ_ALIGN).max(INITIAL_BYTES);
+    [INITIAL_BYTES, tell(AT_RSEQ_FEATURE_SIZE).max(INITIAL_BYTES).next_multiple_of(align)]
+}
+
+fn rseq(tp: usize, flags: c_int) -> bool {
+    let Some(offset) = offset() else { return false };
+    let area = tp.wrapping_add_signed(offset);
+    // SAFETY: an area of glibc's, for its kernel thread; nobody is in a critical section, as this
+    // is a call of a function.
+    let call = |bytes: usize| unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) } == 0;
+    sizes().into_iter().any(call)
+}
+
+/// The kernel does not look at the area of this storage any more, which is registered for the
+/// calling kernel thread. Whether it was.
+pub(crate) fn unregister(tp: usize) -> bool {
+    keep_errno(|| rseq(tp, UNREGISTER))
+}
+
+/// The kernel looks at the area of this storage again, for the calling kernel thread, whose own it
+/// is.
+pub(crate) fn register(tp: usize) {
+    keep_errno(|| rseq(tp, 0));
+}
+
+fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: no precondition.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: this storage's.
+    let before = unsafe { errno.read() };
+    let result = f();
+    // SAFETY: as above.
+    unsafe { errno.write(before) };
+    result
+}
+
+/// In a child that was forked on the kernel thread which was made with `own`, and goes on with
+/// another storage: the memory of `own` is glibc's to give back, as that thread is no more.
+pub(crate) fn forked_in_child(own: usize) {
+    if own != umcg_context::thread_pointer() {
+        unregister(own);
+    }
+}

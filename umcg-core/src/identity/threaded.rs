@@ -1,0 +1,29 @@
+//! Whether the C library knows that the process has more than one thread.
+//!
+//! While it does not, glibc's malloc takes no locks, and workers that are preempted in it would
+//! meet there; and the handler that [`credentials`](super::credentials) stands before is not
+//! installed: making the first thread does both.
+
+use std::sync::atomic::{AtomicBool, Ordering::*};
+
+static THREADED: AtomicBool = AtomicBool::new(false);
+
+/// Sees to it that it knows. False where the system gives no thread.
+pub(crate) fn ensure() -> bool {
+    if !THREADED.load(Relaxed) {
+        let Ok(thread) = std::thread::Builder::new().spawn(|| ()) else { return false };
+        let _ = thread.join();
+        THREADED.store(true, Relaxed);
+    }
+    true
+}
+
+/// A thread was made.
+pub(crate) fn note() {
+    THREADED.store(true, Relaxed);
+}
+
+/// The child of a fork has one thread again.
+pub(crate) fn forget() {
+    THREADED.store(false, Relaxed);
+}

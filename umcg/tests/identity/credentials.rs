@@ -1,0 +1,160 @@
+//! Users and groups are the process's: a change of them reaches every kernel thread, wherever it is
+//! made.
+
+use crate::crowd::Crowd;
+use crate::support::{Kind, child_succeeds, is_child, say};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Nobody in particular.
+const USER: u32 = 23459;
+const GROUPS: [u32; 2] = [4242, 4343];
+
+/// The lines that tell the credentials of each kernel thread, each once. Those of kernel threads
+/// that the kernel makes for io_uring are none of the C library's.
+fn sets() -> BTreeSet<String> {
+    let mut sets = BTreeSet::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok) {
+        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
+        let is_one = |line: &&str| ["Uid:", "Gid:", "Groups:"].iter().any(|key| line.starts_with(key));
+        if !status.starts_with("Name:\tiou-") {
+            sets.insert(status.lines().filter(is_one).collect::<Vec<_>>().join("; "));
+        }
+    }
+    sets
+}
+
+fn succeeds(what: &str, result: i32) {
+    assert_eq!(result, 0, "{what}: {}", std::io::Error::last_os_error());
+}
+
+fn am_root() -> bool {
+    // SAFETY: no precondition.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Makes every sort of change, the last of which cannot be taken back.
+fn change() {
+    // SAFETY: no precondition.
+    let user = unsafe { libc::getuid() };
+    if !am_root() {
+        // SAFETY: no precondition; to what it is.
+        return succeeds("setuid", unsafe { libc::setuid(user) });
+    }
+    // SAFETY: the list has that many.
+    succeeds("setgroups", unsafe { libc::setgroups(GROUPS.len(), GROUPS.as_ptr()) });
+    // SAFETY: no precondition.
+    succeeds("setegid", unsafe { libc::setegid(77) });
+    // SAFETY: no precondition.
+    succeeds("setresgid", unsafe { libc::setresgid(71, 72, 73) });
+    // SAFETY: no precondition; for a while.
+    succeeds("seteuid", unsafe { libc::seteuid(USER) });
+    one_set(&format!("Uid:\t0\t{USER}\t0\t{USER}; Gid:\t71\t72\t73\t72; Groups:\t4242 4343"));
+    // SAFETY: no precondition; back.
+    succeeds("seteuid", unsafe { libc::seteuid(0) });
+    // SAFETY: no precondition; the two change places.
+    succeeds("setreuid", unsafe { libc::setreuid(USER, 0) });
+    // SAFETY: no precondition.
+    succeeds("setreuid", unsafe { libc::setreuid(0, USER) });
+    // SAFETY: no precondition.
+    succeeds("seteuid", unsafe { libc::seteuid(0) });
+    // SAFETY: no precondition.
+    succeeds("setgid", unsafe { libc::setgid(USER) });
+    // SAFETY: no precondition.
+    succeeds("setuid", unsafe { libc::setuid(USER) });
+    changed();
+    // SAFETY: no precondition; what is not permitted is not permitted to anyone.
+    assert_eq!(unsafe { libc::setuid(0) }, -1);
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
+    changed();
+}
+
+/// All have this one; a kernel thread that is about to end may keep another one until it has.
+#[track_caller]
+fn one_set(expected: &str) {
+    let start = Instant::now();
+    loop {
+        let sets = sets();
+        if sets.len() == 1 && sets.first().unwrap().trim_end() == expected {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{sets:#?}, not {expected}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[track_caller]
+fn changed() {
+    one_set(&format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}; Gid:\t{USER}\t{USER}\t{USER}\t{USER}; Groups:\t4242 4343"));
+}
+
+/// Lets `make` call [`change`] somewhere in the crowd, in a process of its own.
+fn everywhere(test: &str, make: impl FnOnce(&mut Crowd)) {
+    if !is_child(test) {
+        if !am_root() {
+            say(&format!("{test}: without privileges, so only that it returns"));
+        }
+        return child_succeeds(test);
+    }
+    // SAFETY: no precondition; ends the process.
+    unsafe { libc::alarm(60) };
+    let was_root = am_root();
+    let mut crowd = Crowd::gather();
+    make(&mut crowd);
+    if was_root {
+        changed();
+        crowd.in_thread_worker(changed);
+        crowd.runtime.spawn(|| umcg::blocking(changed)).join().unwrap();
+    }
+    drop(crowd);
+}
+
+#[test]
+fn changed_by_a_plain_thread() {
+    everywhere("credentials::changed_by_a_plain_thread", |_| change());
+}
+
+#[test]
+fn changed_by_a_full_worker() {
+    everywhere("credentials::changed_by_a_full_worker", |crowd| crowd.runtime.spawn(change).join().unwrap());
+}
+
+#[test]
+fn changed_by_a_full_worker_that_blocks() {
+    everywhere("credentials::changed_by_a_full_worker_that_blocks", |crowd| {
+        crowd.runtime.spawn(|| umcg::blocking(change)).join().unwrap();
+    });
+}
+
+#[test]
+fn changed_by_a_light_worker() {
+    everywhere("credentials::changed_by_a_light_worker", |crowd| {
+        Kind::Light.spawn_on(&crowd.runtime, change).join().unwrap();
+    });
+}
+
+#[test]
+fn changed_by_a_light_worker_that_blocks() {
+    everywhere("credentials::changed_by_a_light_worker_that_blocks", |crowd| {
+        Kind::Light.spawn_on(&crowd.runtime, || umcg::blocking(change)).join().unwrap();
+    });
+}
+
+#[test]
+fn changed_by_a_thread_worker() {
+    everywhere("credentials::changed_by_a_thread_worker", |crowd| {
+        crowd.in_thread_worker(|| {
+            change();
+            if am_root() {
+                umcg::blocking(changed);
+            }
+        });
+    });
+}
+
+#[test]
+fn changed_by_a_thread_worker_that_blocks() {
+    everywhere("credentials::changed_by_a_thread_worker_that_blocks", |crowd| {
+        crowd.in_thread_worker(|| umcg::blocking(change));
+    });
+}

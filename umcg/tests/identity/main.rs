@@ -1,0 +1,10 @@
+//! What the kernel keeps for a thread: `docs/identity.md` has a row for each, and here is a test
+//! for each row.
+
+mod credentials;
+mod crowd;
+mod rows;
+mod rseq;
+#[allow(dead_code, reason = "not all of it is used here")]
+#[path = "../rt/support.rs"]
+mod support;
