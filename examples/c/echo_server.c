@@ -6,6 +6,7 @@
  *   echo_server            serves a few clients of its own on any port, checks what they get, and ends
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,11 +34,22 @@ static void *serve(void *arg)
 
 static void *accept_all(void *arg)
 {
-    int listener = (int)(intptr_t)arg, fd;
+    int listener = (int)(intptr_t)arg;
 
-    while ((fd = umcg_accept(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-        umcg_detach(umcg_spawn(serve, (void *)(intptr_t)fd));
-    return NULL; /* aborted */
+    for (;;) {
+        int fd = umcg_accept(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            umcg_worker_t *worker = umcg_spawn(serve, (void *)(intptr_t)fd);
+            if (worker)
+                umcg_detach(worker);
+            else
+                umcg_close(fd); /* no memory for a worker: this connection ends, the others go on */
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            umcg_sleep_ns(10000000); /* until other connections have given something back */
+        } else {
+            return NULL; /* aborted */
+        }
+    }
 }
 
 /* Returns how many of its messages came back whole. */

@@ -6,6 +6,7 @@
  *   tcp_proxy                puts itself between clients and a server of its own, and checks what comes through
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,11 +77,21 @@ static void *invert(void *arg)
 static void *accept_all(void *arg)
 {
     struct service *service = arg;
-    int fd;
 
-    while ((fd = umcg_accept(service->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-        umcg_detach(umcg_spawn(service->handle, (void *)(intptr_t)fd));
-    return NULL; /* aborted */
+    for (;;) {
+        int fd = umcg_accept(service->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            umcg_worker_t *worker = umcg_spawn(service->handle, (void *)(intptr_t)fd);
+            if (worker)
+                umcg_detach(worker);
+            else
+                umcg_close(fd); /* no memory for a worker: this connection ends, the others go on */
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            umcg_sleep_ns(10000000); /* until other connections have given something back */
+        } else {
+            return NULL; /* aborted */
+        }
+    }
 }
 
 static umcg_worker_t *start(struct service *service, int port, void *(*handle)(void *fd))

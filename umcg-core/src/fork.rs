@@ -5,17 +5,16 @@
 
 use crate::umcg::{Owner, WORKERS, group, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
-use crate::{identity, storage};
+use crate::{Granted, granted, identity, storage};
 use rustix::io::Errno;
-use std::sync::OnceLock;
 use umcg_context::stack;
 
 /// Registers the handlers, once a process.
 pub(crate) fn install() -> Result<(), Errno> {
-    static INSTALLED: OnceLock<bool> = OnceLock::new();
+    static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let installed = INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } == 0);
-    if *installed { Ok(()) } else { Err(Errno::NOMEM) }
+    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED.get_or_ask(install).copied().map_err(Errno::from_raw_os_error)
 }
 
 unsafe extern "C" fn prepare() {

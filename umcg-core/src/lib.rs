@@ -8,6 +8,7 @@ pub mod ctl;
 mod fatal;
 mod fault;
 mod fork;
+mod granted;
 pub mod guarded;
 mod identity;
 mod link;
@@ -22,6 +23,7 @@ mod umcg;
 pub mod uth;
 
 pub use fatal::fatal;
+pub use granted::{Granted, granted};
 pub use umcg_context as context;
 
 /// The calling kernel thread, or the thread worker whose context this is, ends.

@@ -22,16 +22,18 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Accepts for ever: until somebody aborts the worker, or the process has no descriptors left.
+/// Accepts for ever: until somebody aborts the worker.
 fn serve(listener: &TcpListener) -> io::Result<()> {
-    loop {
-        let (stream, peer) = listener.accept()?;
+    // Connections that broke are passed over; where no descriptor is left it waits for one.
+    for stream in listener.incoming() {
+        let stream = stream?;
         umcg::spawn(move || {
             if let Err(error) = echo(stream) {
-                eprintln!("{peer}: {error}");
+                eprintln!("a connection ended: {error}");
             }
         }); // the handle is dropped: nobody waits for this worker
     }
+    Ok(())
 }
 
 /// One connection's requests. Returns the longest that one took.

@@ -38,24 +38,27 @@ fn relay(client: TcpStream, target: SocketAddr) -> io::Result<(u64, u64)> {
 }
 
 fn proxy(listener: &TcpListener, target: SocketAddr) -> io::Result<()> {
-    loop {
-        let (client, peer) = listener.accept()?;
+    for client in listener.incoming() {
+        let client = client?;
+        let peer = client.peer_addr().map_or("somebody".into(), |peer| peer.to_string());
         umcg::spawn(move || match relay(client, target) {
             Ok((up, down)) => println!("{peer}: {up} bytes up, {down} bytes down"),
             Err(error) => eprintln!("{peer}: {error}"),
         });
     }
+    Ok(())
 }
 
 /// Answers each connection when its client has finished sending.
 fn shout(listener: &TcpListener) -> io::Result<()> {
-    loop {
-        let (mut stream, _) = listener.accept()?;
+    for stream in listener.incoming() {
+        let mut stream = stream?;
         umcg::spawn(move || {
             let mut text = String::new();
             stream.read_to_string(&mut text).and_then(|_| stream.write_all(text.to_uppercase().as_bytes()))
         });
     }
+    Ok(())
 }
 
 fn ask(proxy: SocketAddr, text: &str) -> io::Result<String> {

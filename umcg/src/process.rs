@@ -1,7 +1,7 @@
 //! Child processes whose ends, and pipes, park their worker.
 //!
-//! A [`Command`] is std's, started in a [`crate::blocking`] scope. Its end is waited for by a pidfd; where the kernel has none, in a
-//! blocking scope.
+//! A [`Command`] is std's, started in a [`crate::blocking`] scope. Its end is waited for by a pidfd; where there is none to be had it is
+//! looked for again and again, so that a wait can be cut short there, too.
 //!
 //! ```
 //! let output = umcg::process::Command::new("echo").arg("hello").output().unwrap();
@@ -119,15 +119,19 @@ impl Command {
         blocking(|| self.inner.spawn()).map(Child::new)
     }
 
-    /// Starts the process and waits for its end.
+    /// Starts the process and waits for its end. A caller that is cancelled meanwhile ends the process by SIGKILL, since nobody else knows it.
     ///
     /// # Errors
     /// As [`Command::spawn`].
     pub fn status(&mut self) -> io::Result<ExitStatus> {
-        self.spawn()?.wait()
+        let mut own = Own::new(self.spawn()?);
+        let status = own.child.wait()?;
+        own.is_over = true;
+        Ok(status)
     }
 
     /// Starts the process, collects what it prints, and waits for its end. Streams that were not chosen are pipes, of which its input is closed at once.
+    /// A caller that is cancelled meanwhile, or cannot read, ends the process by SIGKILL, since nobody else knows it.
     ///
     /// # Errors
     /// As [`Command::spawn`], and those of reading.
@@ -136,7 +140,10 @@ impl Command {
         let child = self.spawn();
         // A later start is to find them as std would.
         self.set_unchosen(Stdio::inherit);
-        child?.wait_with_output()
+        let mut own = Own::new(child?);
+        let output = own.child.collect()?;
+        own.is_over = true;
+        Ok(output)
     }
 
     fn set_unchosen(&mut self, stdio: fn() -> Stdio) {
@@ -197,10 +204,7 @@ impl Child {
     /// Somebody else has waited for it.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
-        match &self.pidfd {
-            Some(_) => self.wait_until(wait::NEVER),
-            None => blocking(|| self.inner.wait()),
-        }
+        self.wait_until(wait::NEVER)
     }
 
     /// Waits for its end, until a deadline; leaves its standard input open.
@@ -229,11 +233,16 @@ impl Child {
         })?
     }
 
-    /// Collects what the child prints, and waits for its end; closes its standard input before.
+    /// Collects what the child prints, and waits for its end; closes its standard input before. If the caller is cancelled meanwhile, the child runs
+    /// on, as with any drop of it.
     ///
     /// # Errors
     /// As [`Child::wait`], and those of reading.
     pub fn wait_with_output(mut self) -> io::Result<Output> {
+        self.collect()
+    }
+
+    fn collect(&mut self) -> io::Result<Output> {
         drop(self.stdin.take());
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         match (self.stdout.take(), self.stderr.take()) {
@@ -243,6 +252,26 @@ impl Child {
             (None, None) => {}
         }
         Ok(Output { status: self.wait()?, stdout, stderr })
+    }
+}
+
+/// A child that only the one knows who waits for it: dropped before its end, it is ended, and waited for so that it does not stay as a zombie.
+struct Own {
+    child: Child,
+    is_over: bool,
+}
+
+impl Own {
+    fn new(child: Child) -> Own {
+        Own { child, is_over: false }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if !self.is_over && self.child.kill().is_ok() {
+            let _ = self.child.wait();
+        }
     }
 }
 

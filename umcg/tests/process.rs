@@ -90,3 +90,39 @@ fn the_output_of_one_is_the_input_of_another() {
         assert!(first.wait().unwrap().success());
     });
 }
+
+/// The number that a shell has written into a file before it became what goes on for long.
+fn number_in(path: &std::path::Path) -> i32 {
+    let began = Instant::now();
+    loop {
+        if let Ok(text) = std::fs::read_to_string(path)
+            && text.ends_with('\n')
+        {
+            return text.trim().parse().unwrap();
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "no child began");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Nobody else could end it, or wait for it.
+#[test]
+fn a_cancelled_status_or_output_leaves_no_child() {
+    type Run = fn(&mut Command) -> bool;
+    let ways: [Run; 2] = [|command| command.status().is_ok(), |command| command.output().is_ok()];
+    for kind in support::drivers() {
+        let runtime = umcg::Runtime::builder().servers(2).driver(kind).build().unwrap();
+        for (way, run) in ways.into_iter().enumerate() {
+            let path = std::env::temp_dir().join(format!("umcg-process-{}-{kind}-{way}", std::process::id()));
+            let script = format!("echo $$ > {}; exec sleep 1000", path.display());
+            let worker = runtime.spawn(move || run(&mut shell(&script)));
+            let child = number_in(&path);
+            std::fs::remove_file(path).unwrap();
+            worker.abort();
+            assert!(matches!(worker.join(), Err(umcg::JoinError::Cancelled)));
+            // Neither running nor a zombie.
+            let child = rustix::process::Pid::from_raw(child).unwrap();
+            assert_eq!(rustix::process::test_kill_process(child), Err(rustix::io::Errno::SRCH));
+        }
+    }
+}

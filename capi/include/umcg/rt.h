@@ -317,7 +317,9 @@ int umcg_local_set(umcg_local_t *key, void *value);
  */
 
 /*
- * umcg_accept - as accept4(2). The new descriptor is non-blocking already, whatever flags says.
+ * umcg_accept - as accept4(2). The new descriptor is non-blocking already, whatever flags says. A connection that broke before it was
+ * accepted is none: the next one is waited for. A loop that is to live goes on after EMFILE, ENFILE, ENOBUFS and ENOMEM, too, after a short
+ * sleep (see examples/c/echo_server.c): then descriptors or memory are short, and come back when other connections end.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -160,8 +160,9 @@ unsafe fn accept(fd: RawFd, address: *mut sockaddr, length: *mut socklen_t, flag
     let descriptor = table::enter(fd)?;
     // SAFETY: passed on.
     let call = || unsafe { libc::accept4(fd, address, length, flags | libc::SOCK_NONBLOCK) } as isize;
+    let mut unbroken = umcg::net::unbroken(|| checked(call()));
     let accepted = match descriptor.kind {
-        Kind::Stream | Kind::Socket => descriptor.call(Way::In, &"accept", |_| checked(call()))?,
+        Kind::Stream | Kind::Socket => descriptor.call(Way::In, &"accept", |_| unbroken())?,
         _ => once(call)?,
     };
     table::put(accepted as c_int, descriptor.kind);

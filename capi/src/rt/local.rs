@@ -9,8 +9,8 @@ use libc::{EINVAL, ENOMEM, c_int};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
-use std::sync::OnceLock;
 use umcg::rt::foreign;
+use umcg_core::{Granted, granted};
 
 type Destructor = extern "C-unwind" fn(*mut c_void);
 
@@ -73,12 +73,13 @@ unsafe extern "C" fn drop_values(values: *mut c_void) {
 }
 
 fn of_thread<'a>() -> Option<&'a Values> {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = (*KEY.get_or_init(|| {
+    static KEY: Granted<libc::pthread_key_t> = Granted::new();
+    let make = || {
         let mut key = 0;
         // SAFETY: writes the key.
-        (unsafe { libc::pthread_key_create(&mut key, Some(drop_values)) } == 0).then_some(key)
-    }))?;
+        granted(unsafe { libc::pthread_key_create(&mut key, Some(drop_values)) }).map(|()| key)
+    };
+    let key = *KEY.get_or_ask(make).ok()?;
     // SAFETY: the key is ours.
     let mut values = unsafe { libc::pthread_getspecific(key) }.cast::<Values>();
     if values.is_null() {

@@ -24,6 +24,7 @@ use super::idle::Kind;
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
+use crate::Granted;
 use crate::link::Link;
 use crate::os::signal::{self, Frame};
 use rustix::io::Errno;
@@ -107,7 +108,10 @@ pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
         UNSET => unset,
         set => set,
     };
-    arm(tick, interval)?;
+    if let Err(error) = arm(tick, interval) {
+        disarm(tick);
+        return Err(error);
+    }
     tick.next.set(ticks.get());
     ticks.set(Some(tick));
     Ok(())
@@ -124,6 +128,11 @@ pub(crate) fn stop(tick: &'static Tick) {
         }
         at = &other.next;
     }
+    disarm(tick);
+}
+
+/// Without a timer, as a new tick is. With the lock of TICKS.
+fn disarm(tick: &Tick) {
     if tick.armed.swap(false, Relaxed) {
         // SAFETY: the timer was created and is deleted once.
         unsafe { libc::timer_delete(tick.timer.load(Relaxed)) };
@@ -195,8 +204,8 @@ fn last_error() -> Errno {
 }
 
 fn install_handler() -> Result<(), Errno> {
-    static INSTALLED: OnceLock<Result<(), Errno>> = OnceLock::new();
-    *INSTALLED.get_or_init(|| {
+    static INSTALLED: Granted<()> = Granted::new();
+    let install = || {
         runtime_ranges();
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_tick;
         // SAFETY: zero is a valid sigaction.
@@ -209,7 +218,8 @@ fn install_handler() -> Result<(), Errno> {
             0 => Ok(()),
             _ => Err(last_error()),
         }
-    })
+    };
+    INSTALLED.get_or_ask(install).copied()
 }
 
 /// Asks that the worker which runs on this server now be taken off it.
@@ -226,7 +236,11 @@ pub(crate) fn ask(server: &'static Server) {
     let tid = tick.tid.load(Relaxed);
     let process = std::process::id();
     // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error that changes nothing.
-    unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) };
+    let is_sent = unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) } == 0;
+    if !is_sent {
+        // None is on its way: the next one that asks tries again.
+        tick.asked.store(false, Relaxed);
+    }
 }
 
 /// The kernel thread that carries what runs on a server now. A hint.

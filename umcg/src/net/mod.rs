@@ -34,6 +34,8 @@ mod udp;
 pub mod unix;
 
 pub use addr::{SocketAddrs, ToSocketAddrs};
+#[doc(hidden)]
+pub use socket::unbroken;
 pub use split::{Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6};
 pub use tcp::{Incoming, TcpListener, TcpStream};

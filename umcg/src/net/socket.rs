@@ -9,6 +9,7 @@ use rustix::net::{SocketFlags, SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Never a signal for a peer that is gone, and never a wait in the kernel, whatever others do to the descriptor.
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
@@ -28,9 +29,60 @@ pub(super) fn pair(kind: SocketType) -> io::Result<(Fd, Fd)> {
     Ok((Fd::new(one), Fd::new(other)))
 }
 
+/// The next connection that is still there.
 pub(super) fn accept(fd: &Fd) -> io::Result<(Fd, Option<SocketAddrAny>)> {
-    let (accepted, address) = fd.call(Read, &"accept", |fd| rustix::net::acceptfrom_with(fd, FLAGS))?;
+    let mut accept = unbroken(|| rustix::net::acceptfrom_with(fd.as_fd(), FLAGS));
+    let (accepted, address) = fd.call(Read, &"accept", |_| accept())?;
     Ok((Fd::new(accepted), address))
+}
+
+/// A call of accept(2) that passes over connections which broke before they were accepted.
+#[doc(hidden)]
+pub fn unbroken<R>(mut accept: impl FnMut() -> Result<R, Errno>) -> impl FnMut() -> Result<R, Errno> {
+    /// How many may be broken: beyond that it is the listener that is.
+    const BROKEN: u32 = 1000;
+    let mut broken = 0;
+    move || loop {
+        match accept() {
+            Err(error) if is_broken_connection(error) && broken < BROKEN => broken += 1,
+            result => return result,
+        }
+    }
+}
+
+/// Whether an error of accept(2) is the connection's: the next one may be well. Linux passes on what the network said of it.
+fn is_broken_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::CONNABORTED
+            | Errno::PROTO
+            | Errno::NOPROTOOPT
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NONET
+    )
+}
+
+/// Whether it may be over once others have given something back.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Calls `accept` until it has a connection, or an error that time does not heal: where descriptors or memory are short it waits, ever longer, until
+/// others have given some back.
+pub(super) fn accept_patiently<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match accept() {
+            Err(error) if is_shortage(&error) => {
+                crate::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(100));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Connects; waits for it until `deadline`.

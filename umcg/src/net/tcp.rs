@@ -142,13 +142,14 @@ impl TcpListener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// No descriptors left; `TimedOut`; a connection that broke while it waited.
+    /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is none: the next one is waited for.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
         Ok((TcpStream { fd }, addr::internet(address)?))
     }
 
-    /// Connections as they come.
+    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until there are some again. So an error is one of the listener
+    /// itself: it is not listening, or `TimedOut`.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
@@ -167,7 +168,7 @@ impl Iterator for Incoming<'_> {
     type Item = io::Result<TcpStream>;
 
     fn next(&mut self) -> Option<io::Result<TcpStream>> {
-        Some(self.listener.accept().map(|(stream, _)| stream))
+        Some(socket::accept_patiently(|| self.listener.accept().map(|(stream, _)| stream)))
     }
 }
 

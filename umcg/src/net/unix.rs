@@ -152,13 +152,14 @@ impl UnixListener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// No descriptors left; `TimedOut`.
+    /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is none: the next one is waited for.
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
         Ok((UnixStream { fd }, from_raw(address)?))
     }
 
-    /// Connections as they come.
+    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until there are some again. So an error is one of the listener
+    /// itself: it is not listening, or `TimedOut`.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
@@ -181,7 +182,7 @@ impl Iterator for Incoming<'_> {
     type Item = io::Result<UnixStream>;
 
     fn next(&mut self) -> Option<io::Result<UnixStream>> {
-        Some(self.listener.accept().map(|(stream, _)| stream))
+        Some(socket::accept_patiently(|| self.listener.accept().map(|(stream, _)| stream)))
     }
 }
 

@@ -5,14 +5,14 @@
 
 use super::{clock, owner};
 use std::io;
-use std::sync::OnceLock;
+use umcg_core::{Granted, granted};
 
 /// Makes forks known to this module.
 pub(super) fn install() -> io::Result<()> {
-    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let error = *INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED.get_or_ask(install).copied().map_err(io::Error::from_raw_os_error)
 }
 
 // The two locks never nest.

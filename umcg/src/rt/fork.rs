@@ -9,7 +9,10 @@ pub(super) fn install() {
     // Nobody waits for who does it, whom a child may not have.
     if !INSTALLED.swap(true, Relaxed) {
         // SAFETY: the handlers are functions of ours that may run in any thread.
-        unsafe { libc::pthread_atfork(Some(prepare), Some(forked), Some(forked)) };
+        let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(forked), Some(forked)) } != 0;
+        if refused {
+            INSTALLED.store(false, Relaxed); // the next one tries
+        }
     }
 }
 

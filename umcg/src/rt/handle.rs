@@ -7,8 +7,8 @@ use crate::WorkerId;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::OnceLock;
 use umcg_core::raw;
+use umcg_core::{Granted, granted};
 
 /// A worker or a thread, as somebody who may unpark it. A plain copyable word: it may outlive what it names, and then wakes, without a reason, whoever
 /// has the descriptor by then, or nobody.
@@ -141,14 +141,13 @@ fn end(task: &'static Task) {
 /// For a part that was made by destructors of thread-locals, after that: it ends with the values of `pthread_setspecific`, and as often as there is one. If the system has no key left it stays, for good.
 #[cold]
 fn end_later(task: &'static Task) {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    static KEY: Granted<libc::pthread_key_t> = Granted::new();
     let make = || {
         let mut key = 0;
         // SAFETY: `key` is written by the call; the destructor does not unwind.
-        let failed = unsafe { libc::pthread_key_create(&mut key, Some(on_end)) } != 0;
-        (!failed).then_some(key)
+        granted(unsafe { libc::pthread_key_create(&mut key, Some(on_end)) }).map(|()| key)
     };
-    if let Some(key) = *KEY.get_or_init(make) {
+    if let Ok(&key) = KEY.get_or_ask(make) {
         // SAFETY: the key was created.
         unsafe { libc::pthread_setspecific(key, ptr::from_ref(task).cast()) };
     }

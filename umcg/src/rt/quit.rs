@@ -1,15 +1,16 @@
 //! SIGQUIT (Ctrl-\\ on a terminal): a dump of all runtimes on standard error, and the program goes on.
 //!
-//! The handler only writes to a descriptor; a thread of its own reads it and does the rest, so it works however busy the servers are.
+//! The handler only counts and wakes; a thread of its own does the rest, so it works however busy the servers are. Not by a descriptor: the program may
+//! have closed that, and another file may have its number.
 
 use super::runtime::Shared;
 use super::sync::HoldLock;
 use super::{dump, fork};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::futex::{self, Flags};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering::*};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::{Arc, Weak};
+use umcg_core::Granted;
 
 /// All runtimes of the process.
 static RUNTIMES: HoldLock<Vec<Weak<Shared>>> = HoldLock::new(Vec::new());
@@ -25,8 +26,8 @@ pub(super) unsafe fn forked() {
     drop(unsafe { RUNTIMES.adopt() });
 }
 
-/// Where the handler writes.
-static WAKE: AtomicI32 = AtomicI32::new(-1);
+/// How often the signal came.
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// A runtime begins.
 pub(crate) fn note(runtime: &Arc<Shared>) {
@@ -40,17 +41,14 @@ pub(crate) fn note(runtime: &Arc<Shared>) {
 /// nothing.
 ///
 /// # Errors
-/// No descriptor or thread left.
+/// No thread left.
 pub fn dump_on_quit() -> io::Result<()> {
-    static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
-    let installed = INSTALLED.get_or_init(|| install().map_err(|error| error.raw_os_error().unwrap_or(libc::EAGAIN)));
-    installed.map_err(io::Error::from_raw_os_error)
+    static INSTALLED: Granted<()> = Granted::new();
+    INSTALLED.get_or_ask(install).copied()
 }
 
 fn install() -> io::Result<()> {
-    let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
-    WAKE.store(wake.as_raw_fd(), Relaxed);
-    std::thread::Builder::new().name("umcg-quit".into()).spawn(move || print_dumps(&wake))?;
+    std::thread::Builder::new().name("umcg-quit".into()).spawn(print_dumps)?;
     let handler: extern "C" fn(libc::c_int) = on_quit;
     // SAFETY: zero is a valid sigaction.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -63,21 +61,22 @@ fn install() -> io::Result<()> {
     }
 }
 
+// Neither call touches errno.
 extern "C" fn on_quit(_signal: libc::c_int) {
-    // SAFETY: errno of the interrupted flow, which is put back.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let before = unsafe { *errno };
-    let one = 1u64;
-    // SAFETY: a descriptor that is never closed, and eight bytes.
-    unsafe { libc::write(WAKE.load(Relaxed), (&raw const one).cast(), size_of::<u64>()) };
-    // SAFETY: as above.
-    unsafe { *errno = before };
+    SIGNALS.fetch_add(1, Relaxed);
+    let _ = futex::wake(&SIGNALS, Flags::PRIVATE, 1);
 }
 
-fn print_dumps(wake: &OwnedFd) {
-    let mut count = [0; 8];
-    while rustix::io::read(wake, &mut count).is_ok_and(|read| read == count.len()) {
+fn print_dumps() {
+    let mut seen = 0;
+    loop {
+        let now = SIGNALS.load(Relaxed);
+        if now == seen {
+            // A failure (EAGAIN, EINTR) only makes us look again.
+            let _ = futex::wait(&SIGNALS, Flags::PRIVATE, seen, None);
+            continue;
+        }
+        seen = now;
         let _ = io::stderr().write_all(dump_all().as_bytes());
     }
 }

@@ -5,9 +5,9 @@
 use super::memory::Memory;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::lock::HoldLock;
+use umcg_core::{Granted, granted};
 
 /// All descriptors of this process's.
 static ALL: HoldLock<Vec<RawFd>> = HoldLock::new(Vec::new());
@@ -79,10 +79,10 @@ impl Drop for Liveness {
 
 /// Makes forks known to this module.
 fn install() -> io::Result<()> {
-    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let error = *INSTALLED.get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED.get_or_ask(install).copied().map_err(io::Error::from_raw_os_error)
 }
 
 unsafe extern "C" fn prepare() {

@@ -16,16 +16,33 @@ pub(crate) fn refuse(calls: &[i64], errno: i32) {
 }
 
 /// Refuses these calls with `errno` for a moment that begins with the first of them, again and again if `times` says so, with as long a time between in
-/// which they are allowed. They are judged by a thread that makes none of them.
+/// which they are allowed.
 pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
+    let mut began: Option<Instant> = None;
+    judged(calls, errno, move || {
+        let moment = began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
+        moment % 2 == 0 && moment / 2 < u128::from(times)
+    });
+}
+
+/// Refuses the first ones of these calls with `errno`.
+pub(crate) fn refuse_some(calls: &[i64], errno: i32, mut count: u32) {
+    judged(calls, errno, move || {
+        let is_refused = count > 0;
+        count -= u32::from(is_refused);
+        is_refused
+    });
+}
+
+/// Has a thread, which must make none of these calls, say of each whether it is refused.
+fn judged(calls: &[i64], errno: i32, is_refused: impl FnMut() -> bool + Send + 'static) {
     let listener = install(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
     // SAFETY: the kernel has just made it for us.
     let listener = unsafe { OwnedFd::from_raw_fd(listener) };
-    std::thread::spawn(move || judge(&listener, errno, times));
+    std::thread::spawn(move || judge(&listener, errno, is_refused));
 }
 
-fn judge(listener: &OwnedFd, errno: i32, times: u32) {
-    let mut began: Option<Instant> = None;
+fn judge(listener: &OwnedFd, errno: i32, mut is_refused: impl FnMut() -> bool) {
     loop {
         // SAFETY: zero is valid, and what the kernel asks for.
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -33,9 +50,7 @@ fn judge(listener: &OwnedFd, errno: i32, times: u32) {
         if unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut asked) } != 0 {
             continue; // the thread that asked has been interrupted
         }
-        let moment = began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
-        let is_refused = moment % 2 == 0 && moment / 2 < u128::from(times);
-        let (error, flags) = if is_refused { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
+        let (error, flags) = if is_refused() { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
         let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
         // SAFETY: a listener, and an answer.
         unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) };

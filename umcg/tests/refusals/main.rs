@@ -5,6 +5,7 @@
 mod child;
 mod driver;
 mod filter;
+mod rest;
 
 use child::run;
 
@@ -14,6 +15,7 @@ fn scenario() {
     let Some(asked) = child::asked() else { return };
     match asked[0].as_str() {
         "driver" => driver::scenario(&asked[1]),
+        "rest" => rest::scenario(&asked[1]),
         other => panic!("no scenario: {other}"),
     }
     std::process::exit(0);

@@ -1,0 +1,68 @@
+//! Refusals of one call each that had lasting consequences.
+
+use crate::child::run;
+use crate::filter::{refuse, refuse_for_a_moment, refuse_some};
+use std::io::{Read, Write};
+use std::time::Duration;
+use umcg::Runtime;
+use umcg::net::{TcpListener, TcpStream};
+
+pub(crate) fn scenario(name: &str) {
+    match name {
+        "timer" => a_preemptive_runtime_that_cannot_start_leaves_nothing(),
+        "broken" => connections_are_accepted(|| refuse_some(&[libc::SYS_accept4], libc::ECONNABORTED, 3)),
+        "no-descriptors" => connections_are_accepted(|| refuse_for_a_moment(&[libc::SYS_accept4], libc::EMFILE, 1)),
+        other => panic!("no scenario: {other}"),
+    }
+}
+
+fn a_preemptive_runtime_that_cannot_start_leaves_nothing() {
+    let plain = || Runtime::builder().servers(1).build();
+    let preemptive = || Runtime::builder().servers(1).preemption(Some(Duration::from_millis(5))).build();
+    plain().unwrap().shutdown();
+    refuse(&[libc::SYS_timer_settime], libc::EPERM);
+    for _ in 0..3 {
+        preemptive().unwrap_err();
+        plain().unwrap().shutdown();
+    }
+    let timers = std::fs::read_to_string("/proc/self/timers").unwrap_or_default();
+    assert_eq!(timers, "");
+}
+
+fn connections_are_accepted(refuse: impl Fn()) {
+    let runtime = Runtime::builder().servers(2).build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = runtime.spawn(move || {
+        for stream in listener.incoming() {
+            stream.unwrap().write_all(b"x").unwrap();
+        }
+    });
+    let ask = move || TcpStream::connect(address).unwrap().read_exact(&mut [0]).unwrap();
+    runtime.run(ask);
+    refuse();
+    runtime.run(ask);
+    runtime.run(ask);
+    server.abort();
+    server.join().unwrap_err();
+}
+
+fn fine(scenario: &str) {
+    let ran = run(&format!("rest {scenario}"), &[]);
+    assert!(ran.is_ok(), "{ran:#?}");
+}
+
+#[test]
+fn a_runtime_that_may_not_preempt_fails_and_spoils_no_later_one() {
+    fine("timer");
+}
+
+#[test]
+fn an_accept_loop_outlives_broken_connections() {
+    fine("broken");
+}
+
+#[test]
+fn an_accept_loop_outlives_a_lack_of_descriptors() {
+    fine("no-descriptors");
+}
