@@ -258,7 +258,19 @@ planted "places that stay in queues" \
 
 plant_in umcg umcg/src/select/engine.rs waitable::
 planted "a hint that is taken for the thing" \
-    's/        if set.finish(index, set.place(index).note.get()) {/        set.finish(index, set.place(index).note.get());\n        if true {/'
+    's/End::Served(index) if set.finish(index, set.place(index).note.get()) => /End::Served(index) if set.finish(index, set.place(index).note.get()) || true => /'
+
+plant_in umcg umcg/src/select/engine.rs moments::
+planted "nothing, by looking at one after the other" \
+    's/if set.len() <= 1 {/if true {/; s/if deadline == LOOK \&\& set.len() <= 1 {/if deadline == LOOK {/'
+planted "the lowest, by looking at one after the other" \
+    's/if set.len() > 0 \&\& try_one(set, 0) {/if let Some(index) = scan(set, Order::in_turn(set.len())) { return Some(index); }\n        if false {/'
+planted "who only looks, and loses what it is served" \
+    's/enter(waiter, served) \&\& !waiter.claim_itself(set.len())/enter(waiter, served) \&\& { waiter.claim_itself(set.len()); false }/'
+
+plant_in umcg umcg/src/rt/kept.rs moments::
+planted "a set that only looks, and loses what it is served" \
+    '/fn disarm/,/^    }/ s/self.claim.compare_exchange(WAITING, REVOKED, Relaxed, Relaxed).is_ok()/{ self.claim.store(REVOKED, Relaxed); true }/'
 
 plant_in umcg umcg/src/select/custom.rs waitable::
 planted "who enters though something was told since the look" \
@@ -361,6 +373,8 @@ planted "a lock that two have" \
 plant_in umcg umcg/src/tube/slots.rs tubes::
 planted "a place that is read before it is filled" \
     's/while !self.slots\[slot\].is_filled.load(Acquire) {/while false {/'
+planted "a message that is committed before one that came back" \
+    's/locked.push_behind_those_put_back(from)/locked.push(from)/'
 planted "a place that is given back, and nobody is told" \
     '/fn release(/,/^    }/ s/if locked.word & SENDERS != 0 { locked.claim_sender() } else { None }/None::<crate::rt::wait::Claimed>/'
 
@@ -392,7 +406,7 @@ plant_in umcg umcg/src/tube/standing.rs tubes::
 planted "a future that is served, and nobody calls" \
     's/^        locked.word |= CALLS;//'
 planted "a future that goes while it is being served" \
-    '/fn leave_or_be_served/,/^    }/ s/give_way();/return Some(shared.lock());/'
+    '/fn leave_or_be_served/,/^    }/ s/give_way();/return Some(shared.core.lock());/'
 planted "a message that is lost with a future" \
     's/if !has_message {/if true {/'
 planted "messages that come back in another order" \
@@ -402,7 +416,7 @@ planted "messages that come back while a later one is on its way" \
 
 plant_in umcg umcg/src/tube/operation.rs tubes::
 planted "a future that is served by who selects, and nobody calls" \
-    's/^        self.shared.call_futures();//'
+    '/^    fn finish(&self, note: usize) -> bool {/,/^    }/ { s/self.shared.operate(|_| {/(|| {/; s/^        })$/        })()/ }'
 
 plant_in umcg umcg/src/segment/queue.rs segment::
 planted "what a dead one was given, and nobody gets" \

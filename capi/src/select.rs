@@ -234,7 +234,7 @@ fn error_code(error: io::Error) -> c_int {
 
 /// What can be done at once, or what can be first.
 fn wait<'o>(how: Select, operations: &mut [&mut (dyn Selectable + 'o)], deadline_ns: u64) -> Result<usize, c_int> {
-    if let Some(index) = how.try_wait(operations) {
+    if let Some(index) = how.try_each(operations) {
         return Ok(index);
     }
     let done = foreign::interruptible(|| match deadline_ns {

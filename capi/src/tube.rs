@@ -250,12 +250,16 @@ unsafe fn any(talts: &[Talt], deadline_ns: u64) -> Result<usize, c_int> {
 
 fn first(talts: &[Talt], operations: &mut [Selected<'_>], deadline_ns: u64) -> Result<usize, c_int> {
     let mut done = None;
-    for waits in [false, true] {
-        talts.iter().zip(&*operations).for_each(|(talt, operation)| operation.take_part(talt.waits() == waits));
-        done = done.or_else(|| Select::new().try_wait(operations));
-    }
-    if done.is_none() && talts.iter().any(Talt::waits) {
-        done = Some(wait(operations, deadline_ns)?);
+    if talts.iter().any(Talt::waits) {
+        for waits in [false, true] {
+            talts.iter().zip(&*operations).for_each(|(talt, operation)| operation.take_part(talt.waits() == waits));
+            done = done.or_else(|| Select::new().try_each(operations));
+        }
+        if done.is_none() {
+            done = Some(wait(operations, deadline_ns)?);
+        }
+    } else {
+        done = Select::new().try_wait(operations);
     }
     let index = done.ok_or(EAGAIN)?;
     operations[index].outcome().map_err(errno_of).map(|()| index)

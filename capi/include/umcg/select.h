@@ -58,7 +58,7 @@ typedef struct umcg_op {
 #define UMCG_WRITABLE(fd)    {UMCG_OP_WRITE, 0, NULL, (uint64_t)(fd)}
 /* clang-format on */
 
-/* Flag of umcg_select: of those that can be done at once the first is preferred. Otherwise none is. */
+/* Flag of umcg_select: they are looked at in their order, and the first that can be done is taken. Otherwise none is preferred. */
 #define UMCG_SELECT_BIASED 1
 
 /*
@@ -111,7 +111,8 @@ int umcg_select_set_wait(umcg_select_set_t *set, int *error);
 int umcg_select_set_wait_until(umcg_select_set_t *set, uint64_t deadline_ns, int *error);
 
 /*
- * umcg_select_set_try_wait - the same if one can be done at once. Fails with EAGAIN: none can; EINVAL: the set is NULL.
+ * umcg_select_set_try_wait - the same if one can be done at once. Fails with EAGAIN: there was a moment at which none could, but
+ * for descriptors, of which only the kernel knows; EINVAL: the set is NULL.
  *
  * Called from anywhere. Does not switch.
  */

@@ -53,7 +53,9 @@ unsafe extern "C" fn umcg_wait_any(ops: *const Op, n: c_int, deadline_ns: u64) -
     // SAFETY: passed on.
     let index = unsafe {
         with_objects(ops, n, |objects| {
-            first(sync::try_wait_any(objects), deadline_ns, |deadline_ns| match deadline_ns {
+            // To wait looks first, and that an abort does not prevent it from.
+            let tried = if foreign::is_cancelled() { sync::try_wait_any(objects) } else { Err(TryAcquireError::Empty) };
+            first(tried, deadline_ns, |deadline_ns| match deadline_ns {
                 NO_TIMEOUT => sync::wait_any(objects).map_err(|Closed| AcquireError::Closed),
                 at => sync::wait_any_deadline(objects, foreign::instant(at)),
             })

@@ -10,6 +10,7 @@ use super::owner;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Queued, Source, Waiter};
 use crate::select::engine;
+use crate::select::order::Order;
 use crate::sync::joint::{Member, Set};
 use std::cell::Cell;
 use std::fmt;
@@ -195,8 +196,9 @@ impl Asked<'_> {
 
     fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
         let set = AnyOf { asked: self, places };
+        let in_turn = Order::in_turn(engine::Set::len(&set));
         let enter = |waiter: &Waiter, served: &mut ClaimedList| {
-            engine::enter_all(&set, 0, waiter, served) && self.stays(waiter, deadline)
+            engine::enter_all(&set, in_turn, waiter, served, false) && self.stays(waiter, deadline)
         };
         match wait::many(REASON, alarm(deadline), enter, |served| engine::leave_all(&set, served)) {
             End::Served(index) if index < self.objects.len() => Ok(woken(index, places[index].note.get())),

@@ -32,13 +32,13 @@ impl Waiter {
         waiter
     }
 
-    /// It is about to wait, for this caller.
-    fn renew(&self, caller: &Caller, deadline: u64) {
+    /// It is about to wait for this caller, or only to look: then nobody revokes it.
+    fn renew(&self, caller: &Caller, deadline: Option<u64>) {
         let task = caller.task();
         self.task.set(task);
         self.who.set(Who::of(caller.0.is_some()));
-        self.may_be_cut.set(cancel::may_be_cut(task));
-        self.deadline.set(deadline);
+        self.may_be_cut.set(deadline.is_some() && cancel::may_be_cut(task));
+        self.deadline.set(deadline.unwrap_or(u64::MAX));
     }
 
     /// Whether it was passed over.
@@ -59,6 +59,11 @@ impl Waiter {
         state & PASSED == 0 && self.claim.compare_exchange(state, WAITING, Release, Relaxed).is_ok()
     }
 
+    /// It does not wait after all. False if it was claimed.
+    fn disarm(&self) -> bool {
+        self.claim.compare_exchange(WAITING, REVOKED, Relaxed, Relaxed).is_ok()
+    }
+
     /// Tells it that it would have been served. By who has the queue's lock, and has taken it out. True if it waits by now, and is claimed.
     #[cold]
     pub(super) fn pass_over(&self, claim: u32) -> bool {
@@ -73,31 +78,35 @@ impl Waiter {
     }
 }
 
-/// Waits once more with a waiter that is kept. `enter` is called with preemption off: it puts in the places that are missing, and returns false if the caller has not to wait. None if that is so, or if the
-/// waiter was passed over. `leave` is called in any case, with the caller as it was. As [`many`](super::many).
+/// Waits once more with a waiter that is kept, until `deadline` at most; without one it only looks:
+/// [`End::Late`] if for a moment there was nothing. `enter` is called with preemption off: it puts
+/// in the places that are missing, and returns false if the caller has not to wait. None if that is
+/// so, or if the waiter was passed over. `leave` is called in any case, with the caller as it was.
+/// As [`many`](super::many), and a look as [`look`](super::look).
 pub(crate) fn again(
     waiter: &Waiter,
     reason: &'static &'static str,
-    deadline: u64,
+    deadline: Option<u64>,
     enter: impl FnOnce(&mut ClaimedList) -> bool,
     leave: impl FnOnce(),
 ) -> Option<End> {
     let mut entry = MaybeUninit::uninit();
-    let alarm = time::alarm(&mut entry, deadline);
+    let alarm = time::alarm(&mut entry, deadline.unwrap_or(u64::MAX));
     let caller = Caller::new();
     waiter.renew(&caller, deadline);
     let looks = caller.announce(waiter.task.get(), || true);
     waiter.begin();
-    let has_to_wait = caller.enter(|served| enter(served) && waiter.arm());
-    if has_to_wait {
+    let is_armed = caller.enter(|served| enter(served) && waiter.arm());
+    // Claimed before that it goes on when it was served, which is at once.
+    if is_armed && (deadline.is_some() || !waiter.disarm()) {
         caller.stop(waiter, reason, looks);
     } else {
         waiter.go_on();
     }
     leave();
     drop(alarm);
-    let end = has_to_wait.then(|| waiter.end());
-    if end == Some(End::Late) {
+    let end = is_armed.then(|| waiter.end());
+    if end == Some(End::Late) && deadline.is_some() {
         cancel::checkpoint();
     }
     end

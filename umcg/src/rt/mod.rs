@@ -9,6 +9,7 @@
 //! | `spawn`, `scope`, `join`, `ending` | making workers, and waiting for their end |
 //! | `park`, `handle` | how a worker or thread stops, and who makes it go on |
 //! | `wait`, `spin` | the same for who stands in queues, and the lock of a queue |
+//! | `last` | the rule for code of the program's that runs inside an operation: wakers, destructors |
 //! | `time`, `wheel` | deadlines: `sleep`, `timeout` |
 //! | `cancel` | asking a worker to end |
 //! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
@@ -33,6 +34,7 @@ mod here;
 mod idle;
 mod join;
 mod kernel_call;
+pub(crate) mod last;
 mod local;
 mod on_thread;
 pub(crate) mod park;

@@ -102,6 +102,14 @@ impl Places {
         Some(unsafe { &*last.next.get() })
     }
 
+    /// Whether nobody waits in it. What is there then was forgotten, by a set or a future, and lies
+    /// in memory that stays.
+    #[cold]
+    pub(crate) fn has_nobody(&self) -> bool {
+        // SAFETY: a waiter that stands in a queue lives until it has left it.
+        self.find(|place| !unsafe { &*place.waiter.get() }.may_be_forgotten()).is_none()
+    }
+
     /// The one behind `place`, which is in the queue.
     pub(crate) fn after(&self, place: &Place) -> Option<&Place> {
         // SAFETY: as in `first`.

@@ -6,6 +6,27 @@ pub(crate) use umcg_core::asymmetric::{heavy, init, light};
 pub(crate) use umcg_core::context::local::Hold;
 pub(crate) use umcg_core::context::lock::HoldLock;
 
+/// As long as there is one nothing may unwind: whoever did would leave locks that are taken, and
+/// frames that are gone in queues. So that ends the process, as what comes after it is not to be
+/// trusted.
+pub(crate) struct Firm;
+
+impl Firm {
+    /// It was all right.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Firm {
+    #[cold]
+    fn drop(&mut self) {
+        eprintln!("umcg: a panic where locks are held and queues are changed, which is a bug of umcg's; aborting");
+        std::process::abort()
+    }
+}
+
 /// How often [`PerServer::try_other`](super::PerServer::try_other) looks before it gives up.
 pub(crate) const TRIES: usize = 100;
 

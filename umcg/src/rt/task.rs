@@ -142,6 +142,7 @@ impl Task {
         self.result.store(null_mut(), Relaxed);
         self.waits_at.store(null_mut(), Relaxed);
         self.reason.store(null_mut(), Relaxed);
+        self.waiter.store(null_mut(), Relaxed);
         self.flags.store(flags, Relaxed);
     }
 

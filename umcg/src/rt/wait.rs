@@ -24,6 +24,8 @@
 //!   its last place and `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a reason nothing is
 //!   revoked: a stale wake-up costs nobody its place.
 //! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was served, where its peer can be running, and then [sleeps](thread). The token of `park` is not touched.
+//! - W6: from the first place to the end of the wait nothing unwinds, and nothing of the program's
+//!   runs (U2 of [`last`](super::last)): whoever claims the waiter counts on its coming to a stop.
 //!
 //! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no compare-and-swap to stop, none to go on.
 //!
@@ -37,7 +39,7 @@ use super::runnable::Runnable;
 use super::runtime;
 use super::scheduler::Why;
 use super::server::{self, Local};
-use super::sync::{AtomicU32, Hold, Ordering::*, give_way, heavy, light, spin};
+use super::sync::{AtomicU32, Firm, Hold, Ordering::*, give_way, heavy, light, spin};
 use super::task::Task;
 use super::time;
 use kept::PASSED;
@@ -205,6 +207,11 @@ impl Waiter {
         true
     }
 
+    /// Whether it waits for nobody, now, and is in no frame.
+    fn may_be_forgotten(&self) -> bool {
+        matches!(self.who.get(), Who::Owner | Who::Nobody) || (self.is_kept && self.is_claimed())
+    }
+
     /// Claims itself, for the place with this index: there is something for it already. False when it was served elsewhere.
     pub(crate) fn claim_itself(&self, index: usize) -> bool {
         self.claim(index as u32 + 1)
@@ -353,7 +360,9 @@ pub(crate) fn undisturbed<R>(f: impl FnOnce(&mut ClaimedList) -> R) -> R {
 pub(crate) fn hand_over(f: impl FnOnce() -> Option<Claimed>) -> bool {
     let caller = Caller::new();
     let hold = caller.0.is_none().then(Hold::begin);
+    let firm = Firm;
     let claimed = f();
+    firm.end();
     drop(hold);
     let Some(claimed) = claimed else { return false };
     claimed.resume(caller.0.as_ref().map(server::Running::local));
@@ -442,21 +451,43 @@ pub(crate) fn many(
     let alarm = time::alarm(&mut entry, deadline);
     let caller = Caller::new();
     let waiter = Waiter::new(caller.task(), caller.0.is_some(), deadline, false);
-    let looks = caller.announce(waiter.task.get(), || true);
-    waiter.begin();
-    if caller.enter(|served| enter(&waiter, served)) {
-        caller.stop(&waiter, reason, looks);
-    } else {
-        waiter.go_on();
-    }
-    // As long as the waiter lives: somebody may be trying to claim it.
-    undisturbed(leave);
+    stand(caller, &waiter, reason, enter, leave);
     drop(alarm);
     let end = waiter.end();
     if end == End::Late {
         cancel::checkpoint();
     }
     end
+}
+
+/// Stands in many queues for a moment, as [`many`] does, to see whether there is anything: `enter`
+/// claims the waiter for nothing in the end. If somebody else has claimed it first the caller goes
+/// on when it was served, which is at once. Nobody revokes it: no point of cancellation.
+pub(crate) fn look(enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool, leave: impl FnOnce(&mut ClaimedList)) -> End {
+    let caller = Caller::new();
+    let waiter = Waiter::new(caller.task(), caller.0.is_some(), u64::MAX, true);
+    stand(caller, &waiter, &"", enter, leave);
+    waiter.end()
+}
+
+/// From `begin` to the end of a wait in many queues.
+#[inline(always)]
+fn stand(
+    caller: Caller,
+    waiter: &Waiter,
+    reason: &'static &'static str,
+    enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+    leave: impl FnOnce(&mut ClaimedList),
+) {
+    let looks = caller.announce(waiter.task.get(), || true);
+    waiter.begin();
+    if caller.enter(|served| enter(waiter, served)) {
+        caller.stop(waiter, reason, looks);
+    } else {
+        waiter.go_on();
+    }
+    // As long as the waiter lives: somebody may be trying to claim it.
+    undisturbed(leave);
 }
 
 /// Who is about to wait, or to serve.
@@ -477,11 +508,14 @@ impl Caller {
     }
 
     /// Calls `f` with preemption off, as it is for a worker that is `Running` anyway, and resumes whom it has served: after that time, as resuming asks who the caller is.
+    /// `f` does not unwind, and runs nothing of the program's (U2 of [`last`](super::last)).
     #[inline(always)]
     fn enter<R>(&self, f: impl FnOnce(&mut ClaimedList) -> R) -> R {
         let mut served = ClaimedList::new();
         let hold = self.0.is_none().then(Hold::begin);
+        let firm = Firm;
         let result = f(&mut served);
+        firm.end();
         drop(hold);
         served.resume(self.0.as_ref().map(server::Running::local));
         result

@@ -5,7 +5,7 @@ use super::object::FIRST;
 use super::semaphore::Semaphore;
 use super::standing::{End, Standing, Wish};
 use crate::rt::time;
-use crate::select::engine;
+use crate::select::order;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
 /// # Errors
 /// [`TryError`]; a fault is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
-    let start = engine::rotation(semaphores.len());
+    let start = order::start(semaphores.len());
     let mut error = TryError::Empty;
     for index in (start..semaphores.len()).chain(0..start) {
         match semaphores[index].try_acquire() {
@@ -75,7 +75,7 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
         Err(TryError::Empty) => {}
     }
     let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
-    let (standing, end) = Standing::wait(shared, &wishes, engine::rotation(wishes.len()), deadline)?;
+    let (standing, end) = Standing::wait(shared, &wishes, order::start(wishes.len()), deadline)?;
     match end {
         End::Given(index) => {
             standing.taken(index);

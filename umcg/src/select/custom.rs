@@ -99,7 +99,8 @@ impl fmt::Debug for Waiters {
     }
 }
 
-/// The operation that takes from a [`Waitable`]. By [`taking`].
+/// The operation that takes from a [`Waitable`]. By [`taking`]. What was taken and not asked for is
+/// taken by the next wait for this operation at once, or dropped with it.
 pub struct Taking<'a, W: Waitable> {
     object: &'a W,
     place: Place,
@@ -140,6 +141,11 @@ pub fn wait_for_timeout<W: Waitable>(object: &W, timeout: Duration) -> Option<W:
 impl<W: Waitable> Taking<'_, W> {
     /// Takes it if it is there. By who stands nowhere (C2).
     fn look(&self) -> bool {
+        if self.taken.borrow().is_some() {
+            // Taken before, and not asked for.
+            self.seen.set(None);
+            return true;
+        }
         let waiters = self.object.waiters();
         // ORDERING(changed.2): Acquire, pairs with changed.1.
         let told = waiters.told.load(Acquire);

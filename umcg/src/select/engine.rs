@@ -4,11 +4,20 @@
 //! taken if nobody has claimed the caller meanwhile. Whoever claims it first serves it; then it leaves the other queues, which are as if it had never been there. No lock is held
 //! across two of them.
 //!
-//! In which order they are tried and entered decides among those that are ready at once: from a start that moves on each time that is fair, from the first it is a
-//! preference.
+//! In which order they are tried and entered decides among those that are ready at once: see
+//! [`order`](super::order).
+//!
+//! - E1: *nothing was there* is true of one moment. To try them one after the other does not show
+//!   that, as what one looks for may move from those that follow to those before. So who finds
+//!   nothing, and does not wait, stands in the queues of all and then claims itself, for nothing:
+//!   from the last place to that claim none of them had anything, or somebody would have claimed
+//!   the caller. What is found at once pays nothing for that.
+//! - E2: *the lowest* is likewise not found by trying one after the other: of the first alone one
+//!   knows that there is none before it. Any other is taken by who stands in the queues of all
+//!   those before.
 
+use super::order::Order;
 use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 /// What is waited for, by index.
 pub(crate) trait Set {
@@ -20,53 +29,111 @@ pub(crate) trait Set {
     /// The place for that queue.
     fn place(&self, index: usize) -> &Place;
 
-    /// What the source is told of the caller.
+    /// What the source is told of the caller. Does not unwind.
     fn note(&self, _index: usize) -> usize {
         0
     }
 
-    /// All are going to be waited for. Returns when one is done by itself, in nanoseconds.
+    /// All are going to be waited for. Returns when one is done by itself, in nanoseconds. Whatever
+    /// does not hold is to be said here, or when it is tried: what follows must not unwind.
     fn prepare(&self) -> u64 {
         u64::MAX
+    }
+
+    /// It has no state that the process knows, and so no moment that it shares with others (E1).
+    fn is_elsewhere(&self, _index: usize) -> bool {
+        false
     }
 
     /// The caller was served, with this note. False when that was no more than a hint, and all is to be looked at again.
     fn finish(&self, index: usize, note: usize) -> bool;
 }
 
-/// Another start each time; that two threads get the same now and then does not matter.
-pub(crate) fn rotation(len: usize) -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let next = NEXT.load(Relaxed);
-    NEXT.store(next.wrapping_add(1), Relaxed);
-    if len == 0 { 0 } else { next % len }
+/// Who only looks: what a wait ends with that has nothing, and no deadline.
+const LOOK: Option<u64> = None;
+
+/// The first that can be served at once, of those that are tried one after the other.
+pub(crate) fn scan(set: &impl Set, order: Order) -> Option<usize> {
+    order.indices().find(|index| try_one(set, *index))
 }
 
-fn rotated(len: usize, start: usize) -> impl Iterator<Item = usize> {
-    (start..len).chain(0..start)
+#[inline(always)]
+fn try_one(set: &impl Set, index: usize) -> bool {
+    let note = set.source(index).and_then(|source| source.serve_now(set.note(index)));
+    note.is_some_and(|note| set.finish(index, note))
 }
 
-/// The first that can be served at once, from `start` on.
-pub(crate) fn try_any(set: &impl Set, start: usize) -> Option<usize> {
-    rotated(set.len(), start).find(|index| {
-        let note = set.source(*index).and_then(|source| source.serve_now(set.note(*index)));
-        note.is_some_and(|note| set.finish(*index, note))
-    })
+/// One that can be served at once; none if for a moment there was none (E1). Never waits, and is no
+/// point of cancellation.
+pub(crate) fn try_any(set: &impl Set, order: Order) -> Option<usize> {
+    loop {
+        if let Some(index) = scan(set, order) {
+            return Some(index);
+        }
+        // A look at one is a moment by itself.
+        if set.len() <= 1 {
+            return None;
+        }
+        match stand(set, order, &"", LOOK) {
+            Stood::Served(index) => return Some(index),
+            Stood::Hint => {}
+            Stood::Nothing => return None,
+        }
+    }
 }
 
 /// Waits for the first, until `deadline` at most. A point of cancellation if it has to wait. Switches.
-pub(crate) fn any(set: &impl Set, start: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+pub(crate) fn any(set: &impl Set, order: Order, reason: &'static &'static str, deadline: u64) -> Option<usize> {
     loop {
-        if let Some(index) = try_any(set, start) {
+        if let Some(index) = scan(set, order) {
             return Some(index);
         }
-        let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, start, waiter, served);
-        let leave = |served: &mut ClaimedList| leave_all(set, served);
-        let deadline = deadline.min(set.prepare());
-        let End::Served(index) = wait::many(reason, deadline, enter, leave) else { return None };
-        if set.finish(index, set.place(index).note.get()) {
-            return Some(index);
+        match stand(set, order, reason, Some(deadline.min(set.prepare()))) {
+            Stood::Served(index) => return Some(index),
+            Stood::Hint => {}
+            Stood::Nothing => return None,
         }
+    }
+}
+
+/// Waits for the lowest of those that are there at one moment (E2), until `deadline` at most; none
+/// for a look only, which is no point of cancellation then and does not wait.
+pub(crate) fn lowest(set: &impl Set, reason: &'static &'static str, deadline: Option<u64>) -> Option<usize> {
+    loop {
+        if set.len() > 0 && try_one(set, 0) {
+            return Some(0);
+        }
+        if deadline == LOOK && set.len() <= 1 {
+            return None;
+        }
+        match stand(set, Order::in_turn(set.len()), reason, deadline.map(|deadline| deadline.min(set.prepare()))) {
+            Stood::Served(index) => return Some(index),
+            Stood::Hint => {}
+            Stood::Nothing => return None,
+        }
+    }
+}
+
+/// How it ended to stand in the queues of all.
+enum Stood {
+    Served(usize),
+    /// All is to be looked at again.
+    Hint,
+    Nothing,
+}
+
+fn stand(set: &impl Set, order: Order, reason: &'static &'static str, deadline: Option<u64>) -> Stood {
+    let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, order, waiter, served, deadline == LOOK);
+    let leave = |served: &mut ClaimedList| leave_all(set, served);
+    let end = match deadline {
+        Some(deadline) => wait::many(reason, deadline, enter, leave),
+        None => wait::look(|waiter, served| enter(waiter, served) && !waiter.claim_itself(set.len()), leave),
+    };
+    match end {
+        End::Served(index) if index == set.len() => Stood::Nothing,
+        End::Served(index) if set.finish(index, set.place(index).note.get()) => Stood::Served(index),
+        End::Served(_) => Stood::Hint,
+        End::Late => Stood::Nothing,
     }
 }
 
@@ -79,9 +146,12 @@ pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
 }
 
 /// False when the caller has claimed itself, for what was there.
-pub(crate) fn enter_all(set: &impl Set, start: usize, waiter: &Waiter, served: &mut ClaimedList) -> bool {
-    for index in rotated(set.len(), start) {
+pub(crate) fn enter_all(set: &impl Set, order: Order, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
+    for index in order.indices() {
         let Some(source) = set.source(index) else { continue };
+        if looks && set.is_elsewhere(index) {
+            continue;
+        }
         let place = set.place(index);
         place.begin(waiter, index, set.note(index));
         let mut is_mine = false;

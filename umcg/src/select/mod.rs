@@ -23,6 +23,7 @@ mod custom;
 pub(crate) mod engine;
 mod macros;
 pub(crate) mod operation;
+pub(crate) mod order;
 mod ready;
 mod set;
 
@@ -34,6 +35,7 @@ pub use set::Set;
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use operation::Parts;
+use order::Order;
 use std::time::{Duration, Instant};
 
 const REASON: &&str = &"select";
@@ -59,7 +61,8 @@ impl Select {
         Select { is_biased: false }
     }
 
-    /// Of those that are ready at once the first is preferred.
+    /// They are looked at in their order: of those that are ready all the while the first is taken.
+    /// (For the first of those that are ready at one moment: [`wait_any`](crate::sync::wait_any).)
     pub const fn biased(mut self) -> Select {
         self.is_biased = true;
         self
@@ -75,10 +78,19 @@ impl Select {
         self.wait_nanos(operations, u64::MAX).unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
     }
 
-    /// Like [`Select::wait`], if one can be done at once. Never waits.
+    /// Like [`Select::wait`], if one can be done at once; none if there was a moment at which none
+    /// could. Never waits. (Descriptors, of which only the kernel knows, are looked at one after
+    /// the other.)
     pub fn try_wait(self, operations: &mut [impl Selectable]) -> Option<usize> {
         let set = Operations(operations);
-        engine::try_any(&set, self.start(set.0.len())).or_else(|| set.due())
+        engine::try_any(&set, self.order(set.0.len())).or_else(|| set.due())
+    }
+
+    /// Like [`Select::try_wait`], but they are looked at one after the other: for who is going to
+    /// wait if that finds nothing.
+    #[doc(hidden)]
+    pub fn try_each(self, operations: &mut [impl Selectable]) -> Option<usize> {
+        engine::scan(&Operations(operations), self.order(operations.len()))
     }
 
     /// Like [`Select::wait`], until `deadline` at most.
@@ -93,11 +105,11 @@ impl Select {
 
     fn wait_nanos(self, operations: &mut [impl Selectable], deadline: u64) -> Option<usize> {
         let set = Operations(operations);
-        engine::any(&set, self.start(set.0.len()), REASON, deadline).or_else(|| set.due())
+        engine::any(&set, self.order(set.0.len()), REASON, deadline).or_else(|| set.due())
     }
 
-    fn start(self, len: usize) -> usize {
-        if self.is_biased { 0 } else { engine::rotation(len) }
+    fn order(self, len: usize) -> Order {
+        if self.is_biased { Order::in_turn(len) } else { Order::fair(len) }
     }
 }
 
@@ -130,6 +142,10 @@ impl<S: Selectable> engine::Set for Operations<'_, S> {
 
     fn prepare(&self) -> u64 {
         self.0.iter().map(Parts::prepare).fold(u64::MAX, u64::min)
+    }
+
+    fn is_elsewhere(&self, index: usize) -> bool {
+        self.0[index].is_elsewhere()
     }
 
     fn finish(&self, index: usize, note: usize) -> bool {

@@ -14,7 +14,7 @@ pub trait Parts {
     #[doc(hidden)]
     fn place(&self) -> &Place;
 
-    /// What the source is told.
+    /// What the source is told. Does not unwind.
     #[doc(hidden)]
     fn note(&self) -> usize {
         0
@@ -30,13 +30,20 @@ pub trait Parts {
         u64::MAX
     }
 
+    /// Only the kernel knows whether it is ready.
+    #[doc(hidden)]
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
     /// Whether its place may stay in the queue when the wait is over, for the next one. The operation is not moved then, but it may be forgotten.
     #[doc(hidden)]
     fn may_stay(&self) -> bool {
         true
     }
 
-    /// It is going to be waited for, by a caller that stands nowhere yet. Returns the deadline.
+    /// It is going to be waited for, by a caller that stands nowhere yet: whatever does not hold is
+    /// to be said here. Returns the deadline.
     #[doc(hidden)]
     fn prepare(&self) -> u64 {
         self.deadline()
@@ -79,6 +86,11 @@ macro_rules! passed_on {
         #[inline]
         fn prepare(&self) -> u64 {
             (**self).prepare()
+        }
+
+        #[inline]
+        fn is_elsewhere(&self) -> bool {
+            (**self).is_elsewhere()
         }
     };
 }

@@ -169,6 +169,10 @@ impl Parts for Readiness<'_> {
         u64::MAX
     }
 
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
     /// In a fork's child the source is another one.
     fn may_stay(&self) -> bool {
         false

@@ -2,6 +2,7 @@
 
 use super::engine;
 use super::operation::{Operation, Selectable};
+use super::order::Order;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
 use std::cell::{Cell, RefCell};
@@ -75,10 +76,24 @@ impl Missing {
         }
     }
 
-    fn take_one(&self) -> Option<usize> {
-        let index = self.list.borrow_mut().pop()?;
-        self.is_listed[index].set(false);
-        Some(index)
+    /// Calls `enter` for each, but for those that it leaves out, until it says that it is enough.
+    /// What it has put in is not missing any more.
+    fn take(&self, leaves_out: impl Fn(usize) -> bool, mut enter: impl FnMut(usize) -> bool) {
+        let mut list = self.list.borrow_mut();
+        let mut rest = list.len();
+        while rest > 0 {
+            rest -= 1;
+            let index = list[rest];
+            if leaves_out(index) {
+                continue;
+            }
+            let is_enough = enter(index);
+            list.swap_remove(rest);
+            self.is_listed[index].set(false);
+            if is_enough {
+                return;
+            }
+        }
     }
 }
 
@@ -118,10 +133,11 @@ impl<O: Selectable> Set<O> {
         self.wait_nanos(u64::MAX).unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
     }
 
-    /// Like [`Set::wait`], if one can be done at once. Never waits.
+    /// Like [`Set::wait`], if one can be done at once; none if there was a moment at which none
+    /// could. Never waits. (Descriptors, of which only the kernel knows, are looked at one after
+    /// the other.)
     pub fn try_wait(&mut self) -> Option<usize> {
-        let kept = self.kept();
-        engine::try_any(kept, self.start()).or_else(|| kept.due())
+        self.wait_until(None)
     }
 
     /// Like [`Set::wait`], until `deadline` at most.
@@ -162,16 +178,23 @@ impl<O: Selectable> Set<O> {
         unsafe { self.kept.as_ref() }
     }
 
-    fn start(&self) -> usize {
-        if self.is_biased { 0 } else { engine::rotation(self.len()) }
+    fn order(&self) -> Order {
+        if self.is_biased { Order::in_turn(self.len()) } else { Order::fair(self.len()) }
     }
 
     pub(crate) fn wait_nanos(&mut self, deadline: u64) -> Option<usize> {
+        self.wait_until(Some(deadline))
+    }
+
+    /// Without a deadline it only looks.
+    fn wait_until(&mut self, deadline: Option<u64>) -> Option<usize> {
         let kept = self.kept();
         loop {
-            // One that is missing is the one that was selected last: it is looked at when it is put in.
-            if kept.waiter.was_passed() || kept.missing.len() > 1 {
-                if let Some(index) = engine::try_any(kept, self.start()) {
+            // One that is missing is the one that was selected last: it is looked at when it is put
+            // in. Who only looks may not put it in.
+            let looked_at = usize::from(deadline.is_some());
+            if kept.waiter.was_passed() || kept.missing.len() > looked_at {
+                if let Some(index) = engine::scan(kept, self.order()) {
                     return Some(index);
                 }
             }
@@ -233,16 +256,17 @@ impl<O: Selectable> Kept<O> {
         self.missing.add(index);
     }
 
-    /// Waits if nothing is there. The deadline has passed if this is an error.
-    fn wait(&self, deadline: u64) -> Result<Option<usize>, ()> {
-        let until = engine::Set::prepare(self).min(deadline);
+    /// Waits if nothing is there. An error if the deadline has passed, or if there is none and for
+    /// a moment there was nothing.
+    fn wait(&self, deadline: Option<u64>) -> Result<Option<usize>, ()> {
+        let until = deadline.map(|deadline| engine::Set::prepare(self).min(deadline));
         let taken = Cell::new(None);
         let end = wait::again(
             &self.waiter,
             REASON,
             until,
             |served| {
-                taken.set(self.enter_missing(served));
+                taken.set(self.enter_missing(served, until.is_none()));
                 taken.get().is_none()
             },
             || self.send_guests_away(),
@@ -264,26 +288,26 @@ impl<O: Selectable> Kept<O> {
         Ok(self.operation(index).finish(note).then_some(index))
     }
 
-    /// Puts in those that are missing, until one can be served at once: returns that.
-    fn enter_missing(&self, served: &mut ClaimedList) -> Option<usize> {
-        while let Some(index) = self.missing.take_one() {
+    /// Puts in those that are missing, until one can be served at once: returns that. Does not
+    /// unwind.
+    fn enter_missing(&self, served: &mut ClaimedList, looks: bool) -> Option<usize> {
+        let mut taken = None;
+        let leaves_out = |index| looks && self.operation(index).is_elsewhere();
+        self.missing.take(leaves_out, |index| {
             let operation = self.operation(index);
-            let Some(source) = operation.source() else { continue };
+            let Some(source) = operation.source() else { return false };
             if !operation.may_stay() {
                 self.has_guests.set(true);
             }
             operation.place().begin(&self.waiter, index, operation.note());
-            let mut is_served = false;
             let mut claim = || {
-                is_served = true;
+                taken = Some(index);
                 true
             };
             source.enter_or_claim(operation.place(), &mut claim, served);
-            if is_served {
-                return Some(index);
-            }
-        }
-        None
+            taken.is_some()
+        });
+        taken
     }
 
     fn send_guests_away(&self) {
@@ -312,6 +336,10 @@ impl<O: Selectable> engine::Set for Kept<O> {
 
     fn prepare(&self) -> u64 {
         (0..self.operations.len()).map(|index| self.operation(index).prepare()).fold(u64::MAX, u64::min)
+    }
+
+    fn is_elsewhere(&self, index: usize) -> bool {
+        self.operation(index).is_elsewhere()
     }
 
     fn finish(&self, index: usize, note: usize) -> bool {

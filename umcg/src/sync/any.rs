@@ -4,6 +4,7 @@ use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TryAcquireError
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine::{self, Set};
+use crate::select::order::Order;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -47,15 +48,27 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
     any(semaphores, time::after(timeout))
 }
 
-/// Like [`acquire_any`], if there is a wakeup in one of them. Never waits.
+/// Like [`acquire_any`], if there is a wakeup in one of them; an error if there was a moment at
+/// which none had one. Never waits.
 ///
 /// # Errors
 /// [`TryAcquireError`]; that one is closed is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
-    let len = semaphores.len();
-    let start = engine::rotation(len);
+    let tried = scan(semaphores);
+    if tried != Err(TryAcquireError::Empty) || semaphores.len() <= 1 {
+        return tried;
+    }
+    with_places(semaphores, |set| match engine::try_any(set, Order::fair(semaphores.len())) {
+        None => Err(TryAcquireError::Empty),
+        Some(_) if set.is_closed.get() => Err(TryAcquireError::Closed),
+        Some(index) => Ok(index),
+    })
+}
+
+/// Tries one after the other.
+pub(super) fn scan(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
     let mut error = TryAcquireError::Empty;
-    for index in (start..len).chain(0..start) {
+    for index in Order::fair(semaphores.len()).indices() {
         match semaphores[index].try_among_others() {
             Ok(()) => return Ok(index),
             Err(TryAcquireError::Closed) => error = TryAcquireError::Closed,
@@ -67,27 +80,27 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireErr
 
 pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, AcquireError> {
     assert!(!semaphores.is_empty(), "acquire_any: an empty list");
-    match try_acquire_any(semaphores) {
+    match scan(semaphores) {
         Ok(index) => return Ok(index),
         Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),
         Err(TryAcquireError::Empty) => {}
     }
-    if semaphores.len() <= FEW {
-        let places = [const { Place::new() }; FEW];
-        wait_for_any(semaphores, &places, deadline)
-    } else {
-        let places: Box<[Place]> = semaphores.iter().map(|_| Place::new()).collect();
-        wait_for_any(semaphores, &places, deadline)
-    }
-}
-
-#[cold]
-fn wait_for_any(semaphores: &[&Semaphore], places: &[Place], deadline: u64) -> Result<usize, AcquireError> {
-    let set = Semaphores { semaphores, places, is_closed: Cell::new(false) };
-    match engine::any(&set, engine::rotation(semaphores.len()), REASON, deadline) {
+    with_places(semaphores, |set| match engine::any(set, Order::fair(semaphores.len()), REASON, deadline) {
         None => Err(AcquireError::TimedOut),
         Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
         Some(index) => Ok(index),
+    })
+}
+
+#[cold]
+fn with_places<R>(semaphores: &[&Semaphore], f: impl FnOnce(&Semaphores<'_>) -> R) -> R {
+    let set = |places| Semaphores { semaphores, places, is_closed: Cell::new(false) };
+    if semaphores.len() <= FEW {
+        let places = [const { Place::new() }; FEW];
+        f(&set(&places))
+    } else {
+        let places: Box<[Place]> = semaphores.iter().map(|_| Place::new()).collect();
+        f(&set(&places))
     }
 }
 

@@ -237,7 +237,7 @@ unsafe impl Joint for Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        debug_assert!(self.places.is_empty(), "an event is dropped while somebody waits for it");
+        debug_assert!(self.places.has_nobody(), "an event is dropped while somebody waits for it");
     }
 }
 

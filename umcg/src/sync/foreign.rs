@@ -2,6 +2,7 @@
 //!
 //! In C there are no guards, and objects are parts of the caller's data, with initialisers in the header: so it has to do with what is below guards, and where fields are.
 
+use super::any;
 use super::barrier::Barrier;
 use super::condvar::Condvar;
 use super::joint::Joint;
@@ -9,6 +10,7 @@ use super::mutex::RawMutex;
 use super::objects::Kind;
 use super::once::{Once, Turn};
 use super::rwlock::RawRwLock;
+use super::semaphore::{Semaphore, TryAcquireError};
 use super::wait_group::WaitGroup;
 use crate::rt::wait::{Place, Source};
 use crate::select::operation::{Operation, Parts};
@@ -29,6 +31,15 @@ pub const BARRIER_PARTIES: usize = offset_of!(Barrier, parties);
 pub unsafe fn wait(condvar: &Condvar, mutex: &RawMutex, deadline: Option<u64>) -> bool {
     // SAFETY: passed on.
     unsafe { condvar.wait_raw(mutex, deadline.unwrap_or(u64::MAX)) }
+}
+
+/// [`try_acquire_any`](super::try_acquire_any), but one after the other: for who is going to wait
+/// if that finds nothing.
+///
+/// # Errors
+/// [`TryAcquireError`].
+pub fn try_each(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
+    any::scan(semaphores)
 }
 
 /// Whether somebody has locked it to read; who may upgrade does not count.

@@ -400,7 +400,7 @@ unsafe impl Joint for RawMutex {
 
 impl Drop for RawMutex {
     fn drop(&mut self) {
-        debug_assert!(self.places.is_empty(), "a mutex is dropped while somebody waits for it");
+        debug_assert!(self.places.has_nobody(), "a mutex is dropped while somebody waits for it");
     }
 }
 
@@ -415,7 +415,8 @@ impl fmt::Debug for RawMutex {
     }
 }
 
-/// Locks a mutex, when it is selected. By [`locking`].
+/// Locks a mutex, when it is selected. By [`locking`]. What was locked and not asked for is done by
+/// the next wait for this operation at once, or unlocked with it.
 pub struct Locking<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     place: Place,
@@ -449,7 +450,7 @@ pub(super) fn raw<T: ?Sized>(mutex: &Mutex<T>) -> &RawMutex {
 
 impl<T: ?Sized> Parts for Locking<'_, T> {
     fn source(&self) -> Option<&dyn Source> {
-        Some(raw(self.mutex))
+        Some(self)
     }
 
     fn place(&self) -> &Place {
@@ -459,6 +460,29 @@ impl<T: ?Sized> Parts for Locking<'_, T> {
     fn finish(&self, _: usize) -> bool {
         self.is_locked.set(true);
         true
+    }
+}
+
+// SAFETY: it is the mutex's.
+unsafe impl<T: ?Sized> Queued for Locking<'_, T> {
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
+        raw(self.mutex).leave(place, served)
+    }
+}
+
+// SAFETY: it is the mutex's.
+unsafe impl<T: ?Sized> Source for Locking<'_, T> {
+    fn serve_now(&self, note: usize) -> Option<usize> {
+        // Locked before, and not asked for.
+        if self.is_locked.get() { Some(note) } else { raw(self.mutex).serve_now(note) }
+    }
+
+    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+        if self.is_locked.get() {
+            claim();
+        } else {
+            raw(self.mutex).enter_or_claim(place, claim, served);
+        }
     }
 }
 

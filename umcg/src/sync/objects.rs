@@ -116,36 +116,28 @@ pub fn wait_any_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<us
     any(objects, time::after(timeout))
 }
 
-/// Like [`wait_any`], if one of them is there. Never waits.
+/// Like [`wait_any`], if one of them is there; an error if there was a moment at which none was.
+/// Never waits.
 ///
 /// # Errors
 /// [`TryAcquireError`].
 pub fn try_wait_any(objects: &[&dyn Object]) -> Result<usize, TryAcquireError> {
-    let set = AnyOf { objects, places: &[], is_closed: Cell::new(false) };
-    match engine::try_any(&set, 0) {
-        None => Err(TryAcquireError::Empty),
-        Some(_) if set.is_closed.get() => Err(TryAcquireError::Closed),
-        Some(index) => Ok(index),
-    }
+    with_places(objects, |set| set.done(engine::lowest(set, ANY, None), TryAcquireError::Empty, TryAcquireError::Closed))
 }
 
 pub(crate) fn any(objects: &[&dyn Object], deadline: u64) -> Result<usize, AcquireError> {
     assert!(!objects.is_empty(), "wait_any: an empty list");
-    if objects.len() <= FEW {
-        let places = [const { Place::new() }; FEW];
-        any_at(objects, &places, deadline)
-    } else {
-        let places: Box<[Place]> = objects.iter().map(|_| Place::new()).collect();
-        any_at(objects, &places, deadline)
-    }
+    with_places(objects, |set| set.done(engine::lowest(set, ANY, Some(deadline)), AcquireError::TimedOut, AcquireError::Closed))
 }
 
-fn any_at(objects: &[&dyn Object], places: &[Place], deadline: u64) -> Result<usize, AcquireError> {
-    let set = AnyOf { objects, places, is_closed: Cell::new(false) };
-    match engine::any(&set, 0, ANY, deadline) {
-        None => Err(AcquireError::TimedOut),
-        Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
-        Some(index) => Ok(index),
+fn with_places<R>(objects: &[&dyn Object], f: impl FnOnce(&AnyOf<'_>) -> R) -> R {
+    let set = |places| AnyOf { objects, places, is_closed: Cell::new(false) };
+    if objects.len() <= FEW {
+        let places = [const { Place::new() }; FEW];
+        f(&set(&places))
+    } else {
+        let places: Box<[Place]> = objects.iter().map(|_| Place::new()).collect();
+        f(&set(&places))
     }
 }
 
@@ -153,6 +145,13 @@ struct AnyOf<'a> {
     objects: &'a [&'a dyn Object],
     places: &'a [Place],
     is_closed: Cell<bool>,
+}
+
+impl AnyOf<'_> {
+    fn done<E>(&self, index: Option<usize>, nothing: E, closed: E) -> Result<usize, E> {
+        let index = index.ok_or(nothing)?;
+        if self.is_closed.get() { Err(closed) } else { Ok(index) }
+    }
 }
 
 impl engine::Set for AnyOf<'_> {

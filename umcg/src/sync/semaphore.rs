@@ -672,7 +672,7 @@ unsafe impl Joint for Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        debug_assert!(self.places.is_empty(), "a semaphore is dropped while somebody waits for it");
+        debug_assert!(self.places.has_nobody(), "a semaphore is dropped while somebody waits for it");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::core::{Core, Locked, RECEIVERS};
 use super::layout::Layout;
-use crate::rt::wait::ClaimedList;
+use crate::rt::wait::{ClaimedList, Place};
 
 impl<L: Layout> Core<L> {
     /// Puts a message back that was received by its address: to the first who waits, or into the ring. The lock if there is no room for it: then a message is there that is to be the first of those that
@@ -35,4 +35,50 @@ impl<L: Layout> Core<L> {
     pub(super) fn put_back_slot(&self, locked: Locked<'_, L>, slot: usize, served: &mut ClaimedList) {
         self.commit_locked(locked, slot, Locked::push_slot_front, served);
     }
+}
+
+impl<L: Layout> Locked<'_, L> {
+    /// Puts a small message behind all that are there. Those that were put back, for which there
+    /// was no room, stand before all that wait to send: they were sent before. So the first of them
+    /// has the room, each that follows has the memory of the one before, and this message that of
+    /// the last.
+    ///
+    /// # Safety
+    /// As [`Layout::copy`]; there is room, and messages are small.
+    #[inline(always)]
+    pub(super) unsafe fn push_behind_those_put_back(&mut self, from: *const u8) {
+        // SAFETY: passed on.
+        if !unsafe { self.push_first_put_back(from) } {
+            // SAFETY: passed on.
+            unsafe { self.push(from) };
+        }
+    }
+
+    /// False if there is none.
+    ///
+    /// # Safety
+    /// As above.
+    #[cold]
+    unsafe fn push_first_put_back(&mut self, from: *const u8) -> bool {
+        let senders = &self.core.senders;
+        let mut next = senders.first().filter(|place| place.is_of_nobody());
+        let Some(mut last) = next.map(message_at) else { return false };
+        // SAFETY: passed on; a message is there, and belongs to who has the lock as long as it is
+        // in the queue.
+        unsafe { self.push(last) };
+        while let Some(place) = next.and_then(|place| senders.after(place)).filter(|place| place.is_of_nobody()) {
+            // SAFETY: likewise; what was in `last` was copied away.
+            unsafe { self.core.copy(message_at(place), last) };
+            last = message_at(place);
+            next = Some(place);
+        }
+        // SAFETY: likewise.
+        unsafe { self.core.copy(from, last) };
+        true
+    }
+}
+
+/// Where the message of nobody's is.
+fn message_at(place: &Place) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(place.note.get())
 }

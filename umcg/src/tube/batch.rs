@@ -146,12 +146,14 @@ impl<T> Sender<T> {
                 }
                 continue;
             }
-            let first = batch.as_mut_slices().0;
-            let (from, count) = (first.as_mut_ptr(), first.len());
-            // SAFETY: so many messages, of which those are forgotten that were sent.
-            let sent = wait::undisturbed(|served| unsafe { self.shared.give_some(from.cast(), count, served) })?;
-            self.shared.call_futures();
-            batch.drain(..sent).for_each(mem::forget);
+            let sent = self.shared.operate(|core| {
+                let first = batch.as_mut_slices().0;
+                let (from, count) = (first.as_mut_ptr(), first.len());
+                // SAFETY: so many messages, of which those are forgotten that were sent.
+                let sent = wait::undisturbed(|served| unsafe { core.give_some(from.cast(), count, served) })?;
+                batch.drain(..sent).for_each(mem::forget);
+                Ok(sent)
+            })?;
             if sent == 0 {
                 break;
             }
@@ -220,15 +222,18 @@ impl<T> Receiver<T> {
                 }
                 continue;
             }
-            messages.reserve(wanted.min(MOST));
-            let into = messages.spare_capacity_mut().as_mut_ptr();
             let wanted = wanted.min(MOST);
-            // SAFETY: places for so many.
-            let taken = wait::undisturbed(|served| unsafe { self.shared.take_some(into.cast(), wanted, served) });
-            self.shared.call_futures();
-            match taken {
+            messages.reserve(wanted);
+            let taken = self.shared.operate(|core| {
+                let into = messages.spare_capacity_mut().as_mut_ptr();
+                // SAFETY: places for so many.
+                let taken = wait::undisturbed(|served| unsafe { core.take_some(into.cast(), wanted, served) })?;
                 // SAFETY: so many were received.
-                Ok(taken) if taken > 0 => unsafe { messages.set_len(messages.len() + taken) },
+                unsafe { messages.set_len(messages.len() + taken) };
+                Ok(taken)
+            });
+            match taken {
+                Ok(taken) if taken > 0 => {}
                 Err(Refused::Closed) if messages.len() == before => return Err(Refused::Closed),
                 _ => break,
             }

@@ -379,7 +379,7 @@ impl<L: Layout> Core<L> {
 impl<L: Layout> Drop for Core<L> {
     /// What is in it is its owner's affair.
     fn drop(&mut self) {
-        debug_assert!(self.receivers.is_empty() && self.senders.is_empty(), "a tube is dropped while somebody waits for it");
+        debug_assert!(self.receivers.has_nobody() && self.senders.has_nobody(), "a tube is dropped while somebody waits for it");
         if let Some(memory) = self.layout.memory(self.capacity()).filter(|memory| memory.size() > 0) {
             // SAFETY: `new` allocated it so.
             unsafe { alloc::dealloc(self.store.as_ptr(), memory) };

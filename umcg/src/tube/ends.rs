@@ -5,19 +5,23 @@ use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, Try
 use super::layout::Typed;
 use super::standing::Calls;
 use super::waiting::Refused;
+use crate::rt::last::Last;
 use crate::rt::{time, wait};
 use std::fmt;
 use std::iter::FusedIterator;
-use std::mem::{self, MaybeUninit};
-use std::ops::Deref;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
 /// A tube and who has its ends.
+///
+/// What may serve somebody goes by [`operate`](Shared::operate), which alone calls the futures that
+/// were served.
 pub(super) struct Shared<T> {
-    core: Core<Typed<T>>,
+    /// For steps that serve nobody, and for what only looks; and within `operate`.
+    pub(super) core: Core<Typed<T>>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
     pub(super) calls: Calls,
@@ -28,51 +32,80 @@ unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
-impl<T> Deref for Shared<T> {
-    type Target = Core<Typed<T>>;
+/// A message that is to be sent: dropped with this, unless it was.
+struct Outgoing<T> {
+    message: ManuallyDrop<T>,
+    is_here: bool,
+}
 
+impl<T> Outgoing<T> {
     #[inline(always)]
-    fn deref(&self) -> &Core<Typed<T>> {
-        &self.core
+    fn new(message: T) -> Outgoing<T> {
+        Outgoing { message: ManuallyDrop::new(message), is_here: true }
+    }
+
+    /// Sends it by `send`, which is told where it is.
+    #[inline(always)]
+    fn send<E>(&mut self, send: impl FnOnce(*const u8) -> Result<(), E>) -> Result<(), E> {
+        let sent = send((&raw const self.message).cast());
+        self.is_here = sent.is_err();
+        sent
+    }
+
+    /// It was not sent.
+    #[inline(always)]
+    fn into_inner(mut self) -> T {
+        debug_assert!(self.is_here);
+        self.is_here = false;
+        // SAFETY: it is here, and not used any more.
+        unsafe { ManuallyDrop::take(&mut self.message) }
+    }
+}
+
+impl<T> Drop for Outgoing<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.is_here {
+            // SAFETY: as in `into_inner`.
+            unsafe { ManuallyDrop::drop(&mut self.message) };
+        }
     }
 }
 
 impl<T> Shared<T> {
     pub(super) fn close(&self) {
-        wait::undisturbed(|served| self.core.close(served));
-        self.call_futures();
+        self.operate(|core| wait::undisturbed(|served| core.close(served)));
     }
 
     pub(super) fn try_recv(&self) -> Result<T, Refused> {
-        let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: a place for one.
-        unsafe { self.core.try_receive(message.as_mut_ptr().cast()) }?;
-        self.call_futures();
-        // SAFETY: received.
-        Ok(unsafe { message.assume_init() })
+        self.recv_by(|core, into| unsafe { core.try_receive(into) })
     }
 
     pub(super) fn recv_until(&self, deadline: u64) -> Result<T, Refused> {
-        let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: a place for one.
-        unsafe { self.core.receive_until(message.as_mut_ptr().cast(), deadline) }?;
-        self.call_futures();
-        // SAFETY: received.
-        Ok(unsafe { message.assume_init() })
+        self.recv_by(|core, into| unsafe { core.receive_until(into, deadline) })
     }
 
-    /// Drops what is there.
+    /// What `receive` puts there.
+    #[inline(always)]
+    fn recv_by(&self, receive: impl FnOnce(&Core<Typed<T>>, *mut u8) -> Result<(), Refused>) -> Result<T, Refused> {
+        self.operate(|core| {
+            let mut message = MaybeUninit::<T>::uninit();
+            receive(core, message.as_mut_ptr().cast())?;
+            // SAFETY: received.
+            Ok(unsafe { message.assume_init() })
+        })
+    }
+
+    /// Drops what is there, each of it.
     fn discard(&self) {
-        /// Goes on where a message's drop panics.
-        struct Rest<'a, T>(&'a Shared<T>);
-        impl<T> Drop for Rest<'_, T> {
-            fn drop(&mut self) {
-                while self.0.try_recv().is_ok() {}
-            }
+        let mut last = Last::new();
+        let mut is_empty = false;
+        while !is_empty {
+            last.run(|| is_empty = self.try_recv().map(drop).is_err());
         }
-        let rest = Rest(self);
-        while self.try_recv().is_ok() {}
-        mem::forget(rest);
+        last.end(());
     }
 }
 
@@ -131,9 +164,11 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         // ORDERING(last-receiver.1): AcqRel, pairs with itself: nobody receives any more.
         if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
-            self.shared.close();
+            let mut last = Last::new();
+            last.run(|| self.shared.close());
             // Now, and not with the last sender: a message may be what keeps that alive.
-            self.shared.discard();
+            last.run(|| self.shared.discard());
+            last.end(());
         }
     }
 }
@@ -155,17 +190,17 @@ macro_rules! of_both {
 
             /// Whether it was closed, by [`close`](Self::close) or because all senders or all receivers are gone.
             pub fn is_closed(&self) -> bool {
-                self.shared.is_closed()
+                self.shared.core.is_closed()
             }
 
             /// How many messages it has room for.
             pub fn capacity(&self) -> usize {
-                self.shared.capacity()
+                self.shared.core.capacity()
             }
 
             /// How many messages are in it; may be outdated at once.
             pub fn len(&self) -> usize {
-                self.shared.len()
+                self.shared.core.len()
             }
 
             /// Whether no message is in it; may be outdated at once.
@@ -175,7 +210,7 @@ macro_rules! of_both {
 
             /// Whether there is no room in it; may be outdated at once.
             pub fn is_full(&self) -> bool {
-                self.shared.is_full()
+                self.shared.core.is_full()
             }
 
             /// How many senders there are.
@@ -196,7 +231,7 @@ macro_rules! of_both {
 
         impl<T> fmt::Debug for $end<T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let (receivers, senders) = wait::undisturbed(|_| self.shared.waiting());
+                let (receivers, senders) = wait::undisturbed(|_| self.shared.core.waiting());
                 f.debug_struct(stringify!($end))
                     .field("capacity", &self.capacity())
                     .field("len", &self.len())
@@ -219,20 +254,15 @@ impl<T> Sender<T> {
     /// # Errors
     /// [`SendError`]: the tube is closed.
     #[inline]
-    pub fn send(&self, mut message: T) -> Result<(), SendError<T>> {
-        let from = (&raw mut message).cast();
-        // SAFETY: a message, which is forgotten once it was sent.
-        if unsafe { self.shared.push_fast(from) } {
-            mem::forget(message);
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        let mut message = Outgoing::new(message);
+        // SAFETY: a message, which is not here any more once it was sent.
+        if message.send(|from| if unsafe { self.shared.core.push_fast(from) } { Ok(()) } else { Err(()) }).is_ok() {
             return Ok(());
         }
         // SAFETY: as above.
-        if unsafe { self.shared.send(from) }.is_ok() {
-            mem::forget(message);
-            self.shared.call_futures();
-            return Ok(());
-        }
-        Err(SendError(message))
+        let sent = self.shared.operate(|core| message.send(|from| unsafe { core.send(from) }));
+        sent.map_err(|_| SendError(message.into_inner()))
     }
 
     /// Sends a message if there is room, or in a tube of capacity 0 if a receiver waits. Never waits.
@@ -240,18 +270,15 @@ impl<T> Sender<T> {
     /// # Errors
     /// [`TrySendError`].
     #[inline]
-    pub fn try_send(&self, mut message: T) -> Result<(), TrySendError<T>> {
-        let from = (&raw mut message).cast();
-        // SAFETY: a message, which is forgotten once it was sent.
-        let sent = if unsafe { self.shared.push_fast(from) } { Ok(()) } else { unsafe { self.shared.try_send(from) } };
-        match sent {
-            Ok(()) => {
-                mem::forget(message);
-                self.shared.call_futures();
-                Ok(())
-            }
-            Err(why) => Err(TrySendError::new(why, message)),
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        let mut message = Outgoing::new(message);
+        // SAFETY: a message, which is not here any more once it was sent.
+        if message.send(|from| if unsafe { self.shared.core.push_fast(from) } { Ok(()) } else { Err(()) }).is_ok() {
+            return Ok(());
         }
+        // SAFETY: as above.
+        let sent = self.shared.operate(|core| message.send(|from| unsafe { core.try_send(from) }));
+        sent.map_err(|why| TrySendError::new(why, message.into_inner()))
     }
 
     /// Like [`Sender::send`], until `deadline` at most.
@@ -270,16 +297,11 @@ impl<T> Sender<T> {
         self.send_until(message, time::after(timeout))
     }
 
-    pub(super) fn send_until(&self, mut message: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
-        // SAFETY: a message, which is forgotten once it was sent.
-        match unsafe { self.shared.send_until((&raw mut message).cast(), deadline) } {
-            Ok(()) => {
-                mem::forget(message);
-                self.shared.call_futures();
-                Ok(())
-            }
-            Err(why) => Err(SendTimeoutError::new(why, message)),
-        }
+    pub(super) fn send_until(&self, message: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
+        let mut message = Outgoing::new(message);
+        // SAFETY: a message, which is not here any more once it was sent.
+        let sent = self.shared.operate(|core| message.send(|from| unsafe { core.send_until(from, deadline) }));
+        sent.map_err(|why| SendTimeoutError::new(why, message.into_inner()))
     }
 }
 
@@ -291,17 +313,13 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
         let mut message = MaybeUninit::<T>::uninit();
-        let into = message.as_mut_ptr().cast();
         // SAFETY: a place for one.
-        if !unsafe { self.shared.pop_fast(into) } {
-            // SAFETY: as above.
-            if unsafe { self.shared.receive(into) }.is_err() {
-                return Err(RecvError);
-            }
-            self.shared.call_futures();
+        if unsafe { self.shared.core.pop_fast(message.as_mut_ptr().cast()) } {
+            // SAFETY: received.
+            return Ok(unsafe { message.assume_init() });
         }
-        // SAFETY: received.
-        Ok(unsafe { message.assume_init() })
+        // SAFETY: a place for one.
+        self.shared.recv_by(|core, into| unsafe { core.receive(into) }).map_err(|_| RecvError)
     }
 
     /// Receives a message if there is one, or in a tube of capacity 0 if a sender waits. Never waits.
@@ -312,7 +330,7 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut message = MaybeUninit::<T>::uninit();
         // SAFETY: a place for one.
-        if unsafe { self.shared.pop_fast(message.as_mut_ptr().cast()) } {
+        if unsafe { self.shared.core.pop_fast(message.as_mut_ptr().cast()) } {
             // SAFETY: received.
             return Ok(unsafe { message.assume_init() });
         }

@@ -3,9 +3,10 @@
 //! The first poll tries; if there is nothing to do at once the future stands in the tube's queue from then on, as any other who waits ([`standing`](super::standing)).
 
 use super::core::{NO_MORE, SERVED};
-use super::ends::{Receiver, Sender};
+use super::ends::{Receiver, Sender, Shared};
 use super::error::{RecvError, SendError, TryRecvError, TrySendError};
-use super::standing::{Turn, is_slot};
+use super::standing::{Looked, Turn, is_slot};
+use crate::rt::last::drop_last;
 use crate::rt::wait;
 use std::fmt;
 use std::future::Future;
@@ -75,12 +76,18 @@ impl<T> SendFuture<'_, T> {
     }
 
     fn take_back(&mut self) -> Option<T> {
-        if !self.turn.is_waiting {
-            return self.message.take();
+        let SendFuture { sender, message, turn } = self;
+        if !turn.is_waiting {
+            return message.take();
         }
-        let is_sent = self.turn.give_up(&self.sender.shared) == Some(SERVED);
-        // SAFETY: it stood with the message, which was not taken.
-        (!is_sent).then(|| unsafe { self.turn.standing().take() })
+        let shared = &*sender.shared;
+        let (message, wakers) = shared.operate(|_| {
+            let Looked { note, wakers } = turn.give_up(shared);
+            // SAFETY: it stood with the message, which was not taken.
+            let message = (note != Some(SERVED)).then(|| unsafe { turn.standing().take() });
+            (message, wakers)
+        });
+        drop_last(message, wakers)
     }
 }
 
@@ -90,28 +97,41 @@ impl<T> RecvFuture<'_, T> {
     /// # Errors
     /// [`RecvError`]: the tube is closed, and empty.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<T, RecvError>> {
-        let shared = &*self.receiver.shared;
-        let note = if self.turn.is_waiting {
-            self.turn.look(shared, context.waker())
-        } else {
-            match self.receiver.try_recv() {
-                Err(TryRecvError::Empty) => self.turn.receive(shared, context.waker()),
+        let RecvFuture { receiver, turn } = self;
+        let shared = &*receiver.shared;
+        if !turn.is_waiting {
+            match receiver.try_recv() {
+                Err(TryRecvError::Empty) => {}
                 done => return Poll::Ready(done.map_err(|_| RecvError)),
             }
-        };
-        let Some(note) = note else { return Poll::Pending };
+        }
+        // Before anything is changed, as it is not ours.
+        let new = context.waker().clone();
+        let (received, wakers) = shared.operate(|_| {
+            let looked = if turn.is_waiting { turn.look(shared, new) } else { turn.receive(shared, new) };
+            (looked.note.map(|note| turn.received(shared, note)), looked.wakers)
+        });
+        match drop_last(received, wakers) {
+            None => Poll::Pending,
+            Some(received) => Poll::Ready(received),
+        }
+    }
+}
+
+impl<T> Turn<T> {
+    /// What it has received, as this note says, if the tube is not closed.
+    fn received(&self, shared: &Shared<T>, note: usize) -> Result<T, RecvError> {
         if note == NO_MORE {
-            return Poll::Ready(Err(RecvError));
+            return Err(RecvError);
         }
         if !is_slot(note) {
             // SAFETY: it was received.
-            return Poll::Ready(Ok(unsafe { self.turn.standing().take() }));
+            return Ok(unsafe { self.standing().take() });
         }
         // SAFETY: the place is in our hands, with a message that is read once.
-        let message = unsafe { shared.at(note - 1).cast::<T>().read() };
-        wait::undisturbed(|served| shared.release(note - 1, served));
-        shared.call_futures();
-        Poll::Ready(Ok(message))
+        let message = unsafe { shared.core.at(note - 1).cast::<T>().read() };
+        wait::undisturbed(|served| shared.core.release(note - 1, served));
+        Ok(message)
     }
 }
 
@@ -119,23 +139,32 @@ impl<T> Future for SendFuture<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let shared = &*this.sender.shared;
-        let note = if this.turn.is_waiting {
-            this.turn.look(shared, context.waker())
-        } else {
-            let Some(message) = this.message.take() else { panic!("send_async: polled after it was ready") };
-            match this.sender.try_send(message) {
-                Ok(()) => Some(SERVED),
+        let SendFuture { sender, message: kept, turn } = self.get_mut();
+        let shared = &*sender.shared;
+        if !turn.is_waiting {
+            let Some(message) = kept.take() else { panic!("send_async: polled after it was ready") };
+            match sender.try_send(message) {
+                Ok(()) => return Poll::Ready(Ok(())),
                 Err(TrySendError::Disconnected(message)) => return Poll::Ready(Err(SendError(message))),
-                Err(TrySendError::Full(message)) => this.turn.send(shared, message, context.waker()),
+                Err(TrySendError::Full(message)) => *kept = Some(message),
             }
-        };
-        match note {
+        }
+        // Before anything is changed, as it is not ours.
+        let new = context.waker().clone();
+        let (sent, wakers) = shared.operate(|_| {
+            let looked = match kept.take() {
+                Some(message) => turn.send(shared, message, new),
+                None => turn.look(shared, new),
+            };
+            let sent = looked.note.map(|note| {
+                // SAFETY: it stood with the message, which was not taken.
+                if note == NO_MORE { Err(SendError(unsafe { turn.standing().take() })) } else { Ok(()) }
+            });
+            (sent, looked.wakers)
+        });
+        match drop_last(sent, wakers) {
             None => Poll::Pending,
-            // SAFETY: it stood with the message, which was not taken.
-            Some(NO_MORE) => Poll::Ready(Err(SendError(unsafe { this.turn.standing().take() }))),
-            Some(_) => Poll::Ready(Ok(())),
+            Some(sent) => Poll::Ready(sent),
         }
     }
 }
@@ -156,7 +185,11 @@ impl<T> Drop for SendFuture<'_, T> {
 
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {
-        self.turn.give_up(&self.receiver.shared);
+        if self.turn.is_waiting {
+            let shared = &*self.receiver.shared;
+            let wakers = shared.operate(|_| self.turn.give_up(shared).wakers);
+            drop_last((), wakers);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! A large message has its place in the tube's store, which the guard holds. A small one lies in the guard itself, or beside it, which holds as much room; copying it costs less
 //! than holding a place would.
 
+use super::core::Core;
 use super::ends::{Receiver, Sender, Shared};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::layout::Typed;
@@ -52,7 +53,7 @@ enum Spot<T> {
 impl<T> Spot<T> {
     fn at(&mut self, shared: &Shared<T>) -> *mut T {
         match self {
-            Spot::Slot(slot) => shared.at(*slot).cast(),
+            Spot::Slot(slot) => shared.core.at(*slot).cast(),
             Spot::Own(small) => small.of().as_mut_ptr(),
             Spot::Apart(message) => message.as_mut_ptr(),
         }
@@ -61,7 +62,7 @@ impl<T> Spot<T> {
     /// The same, to read.
     fn at_shared(&self, shared: &Shared<T>) -> *const T {
         match self {
-            Spot::Slot(slot) => shared.at(*slot).cast_const().cast(),
+            Spot::Slot(slot) => shared.core.at(*slot).cast_const().cast(),
             Spot::Own(small) => (&raw const small.0).cast(),
             Spot::Apart(message) => message.as_ptr(),
         }
@@ -146,10 +147,14 @@ impl<'a, T> Reserved<'a, T> {
 
 impl<T> Drop for Reserved<'_, T> {
     fn drop(&mut self) {
-        let slot = if let Spot::Slot(slot) = self.spot { slot } else { 0 };
-        wait::undisturbed(|served| self.shared.release(slot, served));
-        self.shared.call_futures();
+        self.shared.operate(|core| give_room_back(core, &self.spot));
     }
+}
+
+/// The room that was held for a message.
+fn give_room_back<T>(core: &Core<Typed<T>>, spot: &Spot<T>) {
+    let slot = if let Spot::Slot(slot) = spot { *slot } else { 0 };
+    wait::undisturbed(|served| core.release(slot, served));
 }
 
 impl<T> Filled<'_, T> {
@@ -158,25 +163,27 @@ impl<T> Filled<'_, T> {
     /// # Errors
     /// [`SendError`]: the tube was closed meanwhile.
     pub fn commit(self) -> Result<(), SendError<T>> {
-        let mut filled = ManuallyDrop::new(self);
-        let reserved = &mut filled.0;
-        let sent = match &mut reserved.spot {
-            Spot::Slot(slot) => wait::undisturbed(|served| reserved.shared.commit(*slot, served)),
-            spot => {
-                let from = spot.at(reserved.shared).cast_const().cast();
-                // SAFETY: a small message, whose room is held.
-                wait::undisturbed(|served| unsafe { reserved.shared.commit_from(from, served) })
+        let filled = ManuallyDrop::new(self);
+        let shared = filled.0.shared;
+        // SAFETY: the value is not used any more.
+        let mut spot = unsafe { std::ptr::read(&filled.0.spot) };
+        shared.operate(|core| {
+            let sent = match &mut spot {
+                Spot::Slot(slot) => wait::undisturbed(|served| core.commit(*slot, served)),
+                spot => {
+                    let from = spot.at(shared).cast_const().cast();
+                    // SAFETY: a small message, whose room is held.
+                    wait::undisturbed(|served| unsafe { core.commit_from(from, served) })
+                }
+            };
+            if sent {
+                return Ok(());
             }
-        };
-        reserved.shared.call_futures();
-        if sent {
-            return Ok(());
-        }
-        // SAFETY: it is there still, and whoever has the value is the only one.
-        let message = unsafe { reserved.spot.at(reserved.shared).read() };
-        // SAFETY: not used any more; it gives the room back.
-        unsafe { std::ptr::drop_in_place(reserved) };
-        Err(SendError(message))
+            // SAFETY: it is there still, and nobody sees it in its place after this.
+            let message = unsafe { spot.at(shared).read() };
+            give_room_back(core, &spot);
+            Err(SendError(message))
+        })
     }
 }
 
@@ -210,38 +217,41 @@ impl<'a, T> Received<'a, T> {
         receive: impl FnOnce(*mut u8) -> Result<(), Refused>,
         receive_slot: impl FnOnce() -> Result<usize, Refused>,
     ) -> Result<Received<'a, T>, Refused> {
-        let spot = if Small::has_room_for::<T>() {
-            let mut small = Small::new();
-            receive(small.of::<T>().as_mut_ptr().cast())?;
-            Spot::Own(small)
-        } else if Typed::<T>::IS_LARGE && shared.capacity() > 0 {
-            Spot::Slot(receive_slot()?)
-        } else {
-            let mut message = Box::<T>::new_uninit();
-            receive(message.as_mut_ptr().cast())?;
-            Spot::Apart(message)
-        };
-        shared.call_futures();
-        Ok(Received { shared, spot })
+        shared.operate(|core| {
+            let spot = if Small::has_room_for::<T>() {
+                let mut small = Small::new();
+                receive(small.of::<T>().as_mut_ptr().cast())?;
+                Spot::Own(small)
+            } else if Typed::<T>::IS_LARGE && core.capacity() > 0 {
+                Spot::Slot(receive_slot()?)
+            } else {
+                let mut message = Box::<T>::new_uninit();
+                receive(message.as_mut_ptr().cast())?;
+                Spot::Apart(message)
+            };
+            Ok(Received { shared, spot })
+        })
     }
 
     /// Takes the message out.
     pub fn into_inner(self) -> T {
-        let mut received = ManuallyDrop::new(self);
+        let received = ManuallyDrop::new(self);
         let shared = received.shared;
-        // SAFETY: the message is there, and nobody sees it in its place after this.
-        let message = unsafe { received.spot.at(shared).read() };
-        received.give_back();
-        // SAFETY: not used any more.
-        unsafe { std::ptr::drop_in_place(&mut received.spot) };
-        message
+        // SAFETY: the value is not used any more.
+        let mut spot = unsafe { std::ptr::read(&received.spot) };
+        shared.operate(|core| {
+            // SAFETY: the message is there, and nobody sees it in its place after this.
+            let message = unsafe { spot.at(shared).read() };
+            give_back(core, &spot);
+            message
+        })
     }
+}
 
-    fn give_back(&self) {
-        if let Spot::Slot(slot) = self.spot {
-            wait::undisturbed(|served| self.shared.release(slot, served));
-            self.shared.call_futures();
-        }
+/// The place of a message that was received, if that is in the store.
+fn give_back<T>(core: &Core<Typed<T>>, spot: &Spot<T>) {
+    if let Spot::Slot(slot) = spot {
+        wait::undisturbed(|served| core.release(*slot, served));
     }
 }
 
@@ -267,7 +277,7 @@ impl<T> Drop for Received<'_, T> {
         struct Place<'a, 'b, T>(&'a Received<'b, T>);
         impl<T> Drop for Place<'_, '_, T> {
             fn drop(&mut self) {
-                self.0.give_back();
+                self.0.shared.operate(|core| give_back(core, &self.0.spot));
             }
         }
         let message = self.spot.at(self.shared);
@@ -318,7 +328,7 @@ impl<T> Sender<T> {
     /// As [`Sender::reserve`].
     pub fn try_reserve(&self) -> Result<Reserved<'_, T>, TrySendError<()>> {
         self.has_room_at_all();
-        let slot = self.shared.try_reserve().map_err(|why| TrySendError::new(why, ()))?;
+        let slot = self.shared.core.try_reserve().map_err(|why| TrySendError::new(why, ()))?;
         Ok(Reserved::new(&self.shared, slot))
     }
 
@@ -346,7 +356,7 @@ impl<T> Sender<T> {
 
     fn reserve_until(&self, deadline: u64) -> Result<Reserved<'_, T>, Refused> {
         self.has_room_at_all();
-        Ok(Reserved::new(&self.shared, self.shared.reserve(deadline)?))
+        Ok(Reserved::new(&self.shared, self.shared.core.reserve(deadline)?))
     }
 
     fn has_room_at_all(&self) {
@@ -370,7 +380,7 @@ impl<T> Receiver<T> {
     pub fn try_recv_ref(&self) -> Result<Received<'_, T>, TryRecvError> {
         let shared = &*self.shared;
         // SAFETY: `Received` has a place for it.
-        Ok(Received::new(shared, |into| unsafe { shared.try_receive(into) }, || shared.try_receive_slot())?)
+        Ok(Received::new(shared, |into| unsafe { shared.core.try_receive(into) }, || shared.core.try_receive_slot())?)
     }
 
     /// Like [`Receiver::recv_ref`], until `deadline` at most.
@@ -392,6 +402,6 @@ impl<T> Receiver<T> {
     fn recv_ref_until(&self, deadline: u64) -> Result<Received<'_, T>, Refused> {
         let shared = &*self.shared;
         // SAFETY: `Received` has a place for it.
-        Received::new(shared, |into| unsafe { shared.receive_until(into, deadline) }, || shared.receive_slot(deadline))
+        Received::new(shared, |into| unsafe { shared.core.receive_until(into, deadline) }, || shared.core.receive_slot(deadline))
     }
 }

@@ -31,6 +31,9 @@
 //! - *Nothing is lost or doubled*: a wait that was cancelled, or ended by its deadline or by a close, has sent or taken nothing, and the error has the message. A wait that was served has
 //!   been served, whatever happens at that moment.
 //! - *A message is copied once* into the tube and once out of it, or once altogether if somebody waits for it. Messages of more than 1024 bytes are copied outside of the tube's lock.
+//! - *Wakers are called last*, all of them, when the operation has happened. If one panics that
+//!   goes on from the operation then, and what it would have returned is dropped: a message that
+//!   was received, for example.
 //! - An operation that has not to wait makes no system call, but for waking a kernel thread. Not for signal handlers.
 
 mod back;

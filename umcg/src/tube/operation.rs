@@ -41,13 +41,18 @@ impl<'a, T> Wait<'a, T> {
     }
 
     fn finish(&self, note: usize) -> bool {
-        self.shared.call_futures();
-        match note {
-            TRY => return false,
-            NO_MORE => self.state.set(State::Closed),
-            _ => self.state.set(State::Done),
-        }
-        true
+        self.shared.operate(|_| {
+            match note {
+                TRY => return false,
+                NO_MORE => self.state.set(State::Closed),
+                _ => self.state.set(State::Done),
+            }
+            true
+        })
+    }
+
+    fn has_message_to_send(&self) -> bool {
+        matches!(self.state.get(), State::Waiting | State::Closed)
     }
 
     /// # Safety
@@ -89,6 +94,10 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Sending<'_, T> {
+    fn assert_message(&self) {
+        assert!(self.0.has_message_to_send(), "select: the message to send was sent already");
+    }
+
     /// The message; none if it was sent.
     pub fn into_inner(mut self) -> Option<T> {
         self.take_back()
@@ -119,8 +128,13 @@ impl<T> Parts for Sending<'_, T> {
     }
 
     fn note(&self) -> usize {
-        assert!(matches!(self.0.state.get(), State::Waiting | State::Closed), "select: the message to send was sent already");
         self.0.address()
+    }
+
+    /// Looked at before anything stands anywhere (U2 of `rt::last`).
+    fn prepare(&self) -> u64 {
+        self.assert_message();
+        u64::MAX
     }
 
     fn finish(&self, note: usize) -> bool {
@@ -131,18 +145,19 @@ impl<T> Parts for Sending<'_, T> {
 // SAFETY: it is the tube's.
 unsafe impl<T> Queued for Sending<'_, T> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        self.0.shared.sending().leave(place, served)
+        self.0.shared.core.sending().leave(place, served)
     }
 }
 
 // SAFETY: it is the tube's.
 unsafe impl<T> Source for Sending<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
-        self.0.shared.sending().serve_now(note)
+        self.assert_message();
+        self.0.shared.core.sending().serve_now(note)
     }
 
     fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
-        self.0.shared.sending().enter_or_claim(place, claim, served);
+        self.0.shared.core.sending().enter_or_claim(place, claim, served);
     }
 }
 
@@ -189,7 +204,7 @@ impl<T> Parts for Receiving<'_, T> {
 // SAFETY: it is the tube's.
 unsafe impl<T> Queued for Receiving<'_, T> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        self.0.shared.receiving().leave(place, served)
+        self.0.shared.core.receiving().leave(place, served)
     }
 }
 
@@ -200,11 +215,17 @@ unsafe impl<T> Source for Receiving<'_, T> {
             // Received before, and not taken out.
             return Some(SERVED);
         }
-        self.0.shared.receiving().serve_now(note)
+        self.0.shared.core.receiving().serve_now(note)
     }
 
     fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
-        self.0.shared.receiving().enter_or_claim(place, claim, served);
+        if self.0.state.get() == State::Done {
+            if claim() {
+                place.note.set(SERVED);
+            }
+            return;
+        }
+        self.0.shared.core.receiving().enter_or_claim(place, claim, served);
     }
 }
 

@@ -182,7 +182,7 @@ impl<L: Layout> Core<L> {
         let receiver = if locked.word & RECEIVERS != 0 { locked.claim_receiver() } else { None };
         let Some(receiver) = receiver else {
             // SAFETY: passed on; there is the room that was held.
-            unsafe { locked.push(from) };
+            unsafe { locked.push_behind_those_put_back(from) };
             locked.unlock();
             return true;
         };

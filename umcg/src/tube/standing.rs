@@ -15,15 +15,19 @@
 //! - F2: the memory stays until the wait is over: taken out of the queue by its future, or served. A future that is dropped meanwhile waits for the delivery, which is a copy. One that
 //!   is forgotten leaves it there for ever.
 //! - F3: who has served a future calls it, after its operation: CALLS is in the tube's word as long as there is somebody to call. Wakers run what they like, so they are not called under a lock, nor by who is not
-//!   preempted.
+//!   preempted, and last of all (U1 of [`last`](crate::rt::last)): [`Shared::operate`] is the one
+//!   place that calls them, when what came of the operation belongs to somebody. A waker is cloned
+//!   before a future begins to stand, and one that is of no use any more is dropped as the calls
+//!   are made, last.
 //! - F4: nothing is lost with a future. One that was served and is dropped puts its message back, before all others ([`back`](super::back)). Others that were served after it, and do not know yet, have later
 //!   messages: so it puts back the last of these, and each of them has that of the one before. For that none may be on its way from WAITING to SERVED just then (`waiting`).
 //!
 //! A message that is put back where there is no room for it stands by itself before all that wait to send, in what was the future's. When it was received that is freed by who would call.
 
-use super::core::{CALLS, Locked, NO_MORE, SERVED, WANTS_SLOT};
+use super::core::{CALLS, Core, Locked, NO_MORE, SERVED, WANTS_SLOT};
 use super::ends::Shared;
 use super::layout::Typed;
+use crate::rt::last::Last;
 use crate::rt::sync::{Hold, give_way};
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Waiter};
 use std::cell::{Cell, UnsafeCell};
@@ -94,9 +98,9 @@ impl<T> Standing<T> {
     /// Takes it out of its queue; none then. Or the lock, when it was served: if it was claimed that is about to be. If it receives then also every other one that was claimed was served, so that the lists have all
     /// that have messages. The caller is not preempted.
     fn leave_or_be_served<'a>(&self, shared: &'a Shared<T>) -> Option<Locked<'a, Typed<T>>> {
-        let queue = if self.receives { &shared.receivers } else { &shared.senders };
+        let queue = if self.receives { &shared.core.receivers } else { &shared.core.senders };
         loop {
-            let mut locked = shared.lock();
+            let mut locked = shared.core.lock();
             if self.stage.get() != Stage::Waiting {
                 if !self.receives || shared.nobody_is_being_served() {
                     return Some(locked);
@@ -138,7 +142,7 @@ unsafe impl<T> Queued for Standing<T> {
         let _hold = Hold::begin();
         // SAFETY: who serves has an end of the tube.
         let shared = unsafe { &*self.shared };
-        let mut locked = shared.lock();
+        let mut locked = shared.core.lock();
         self.stage.set(Stage::Served);
         shared.calls.count(self, -1);
         // SAFETY: it leaves the list before it ends (F2).
@@ -156,27 +160,30 @@ enum Call<T> {
 }
 
 impl<T> Shared<T> {
-    /// After an operation that may have served a future.
+    /// Does something that may serve futures, and calls those last. What `operation` returns owns
+    /// what was taken from the tube, and what was sent it has given away: so nothing is lost or
+    /// doubled if a waker panics, and the result is dropped then.
     #[inline(always)]
-    pub(super) fn call_futures(&self) {
-        if !self.has_none(CALLS) {
-            self.call_slow();
-        }
+    pub(super) fn operate<R>(&self, operation: impl FnOnce(&Core<Typed<T>>) -> R) -> R {
+        let result = operation(&self.core);
+        if self.core.has_none(CALLS) { result } else { self.call_futures(result) }
     }
 
     #[cold]
-    fn call_slow(&self) {
+    fn call_futures<R>(&self, result: R) -> R {
+        let mut last = Last::new();
         while let Some(call) = wait::undisturbed(|_| self.next_call()) {
-            match call {
+            last.run(|| match call {
                 Call::Wake(waker) => waker.into_iter().for_each(Waker::wake),
                 // SAFETY: it was left to whoever receives its message, and is in no list any more.
                 Call::Free(standing) => drop(unsafe { Box::from_raw(standing.as_ptr()) }),
-            }
+            });
         }
+        last.end(result)
     }
 
     fn next_call(&self) -> Option<Call<T>> {
-        let mut locked = self.lock();
+        let mut locked = self.core.lock();
         let calls = &self.calls;
         let call = calls.to_call.first().and_then(|place| {
             calls.to_call.remove(place);
@@ -201,13 +208,14 @@ impl<T> Shared<T> {
 
     /// Whether no future that receives is claimed and not served yet. The caller has the lock.
     fn nobody_is_being_served(&self) -> bool {
-        let queued = successors(self.receivers.first(), |place| self.receivers.after(place));
+        let receivers = &self.core.receivers;
+        let queued = successors(receivers.first(), |place| receivers.after(place));
         self.calls.waiting.get() == queued.filter(|place| place.is_called()).count()
     }
 
     /// Whether futures receive messages by the numbers of their places.
     fn by_slot(&self) -> bool {
-        Typed::<T>::IS_LARGE && self.capacity() > 0
+        Typed::<T>::IS_LARGE && self.core.capacity() > 0
     }
 }
 
@@ -273,7 +281,7 @@ impl<T> Turn<T> {
     }
 
     /// Makes ready for a wait.
-    fn begin(&mut self, shared: &Shared<T>, receives: bool, waker: &Waker) -> &Standing<T> {
+    fn begin(&mut self, shared: &Shared<T>, receives: bool, waker: Waker) -> &Standing<T> {
         let standing = self.standing.get_or_insert_with(|| {
             NonNull::from(Box::leak(Box::new(Standing {
                 waiter: Waiter::to_be_called(),
@@ -288,85 +296,89 @@ impl<T> Turn<T> {
         // SAFETY: freed with the future at the earliest.
         let object = unsafe { standing.as_ref() };
         object.stage.set(Stage::Waiting);
-        object.waker.set(Some(waker.clone()));
+        // There is none: what a wait ends with takes its waker out.
+        let before = object.waker.replace(Some(waker));
+        debug_assert!(before.is_none());
         let note = if receives && shared.by_slot() { WANTS_SLOT } else { object.address() };
         // SAFETY: it has memory of its own (F2).
         unsafe { object.waiter.stand(standing.as_ptr(), &object.place, note) };
         object
     }
 
-    /// Receives, or waits for that: then none. Otherwise returns what a note would be.
-    pub(super) fn receive(&mut self, shared: &Shared<T>, waker: &Waker) -> Option<usize> {
+    /// Receives, or waits for that: then the note is none. Otherwise it is what that of a place
+    /// would be.
+    pub(super) fn receive(&mut self, shared: &Shared<T>, waker: Waker) -> Looked {
         let standing = self.begin(shared, true, waker);
+        let core = &shared.core;
         let note = wait::undisturbed(|served| {
             let taken = if shared.by_slot() {
-                shared.take_slot()
+                core.take_slot()
             } else {
                 // SAFETY: a place for a message.
-                unsafe { shared.take(standing.message.get().cast(), served) }
+                unsafe { core.take(standing.message.get().cast(), served) }
             };
             // SAFETY: it leaves the queue before it ends (F2).
             let enter = |locked: Locked<'_, _>| unsafe { locked.enter_receivers(&standing.place) };
             taken.inspect_err(|_| shared.calls.count(standing, 1)).map_err(enter).ok()
         });
-        self.begun(shared, note)
+        self.begun(note)
     }
 
     /// Sends, or waits for that, likewise.
-    pub(super) fn send(&mut self, shared: &Shared<T>, message: T, waker: &Waker) -> Option<usize> {
+    pub(super) fn send(&mut self, shared: &Shared<T>, message: T, waker: Waker) -> Looked {
         let standing = self.begin(shared, false, waker);
         // SAFETY: the future's (F1).
         unsafe { standing.message.get().write(MaybeUninit::new(message)) };
         let note = wait::undisturbed(|served| {
             // SAFETY: there is a message.
-            let given = unsafe { shared.give(standing.message.get().cast(), served) };
+            let given = unsafe { shared.core.give(standing.message.get().cast(), served) };
             // SAFETY: as in `receive`.
             given.map_err(|locked| unsafe { locked.enter_senders(&standing.place) }).ok()
         });
-        self.begun(shared, note)
+        self.begun(note)
     }
 
-    fn begun(&mut self, shared: &Shared<T>, note: Option<usize>) -> Option<usize> {
-        if note.is_some() {
-            drop(self.standing().waker.take());
-        }
+    fn begun(&mut self, note: Option<usize>) -> Looked {
         self.is_waiting = note.is_none();
-        shared.call_futures();
-        note
+        // One that waits may be served by now, and called: its waker is others' as well.
+        Looked { note, wakers: [note.and_then(|_| self.standing().waker.take()), None] }
     }
 
-    /// Whether it was served since: returns the note. If not, this is the waker from now on.
-    pub(super) fn look(&mut self, shared: &Shared<T>, waker: &Waker) -> Option<usize> {
-        let mut waker = Some(waker.clone());
+    /// Whether it was served since. If not, this is the waker from now on.
+    pub(super) fn look(&mut self, shared: &Shared<T>, waker: Waker) -> Looked {
+        let mut waker = Some(waker);
         let standing = self.standing();
-        let note = wait::undisturbed(|_| {
-            let locked = shared.lock();
+        let (note, others) = wait::undisturbed(|_| {
+            let locked = shared.core.lock();
             let is_served = standing.stage.get() != Stage::Waiting;
-            if is_served {
+            let others = if is_served {
                 shared.calls.remove(standing);
-                waker = standing.waker.take();
+                standing.waker.take()
             } else {
-                waker = standing.waker.replace(waker.take());
-            }
+                standing.waker.replace(waker.take())
+            };
             let note = is_served.then(|| standing.place.note.get());
             locked.unlock();
-            note
+            (note, others)
         });
         self.is_waiting = note.is_none();
-        // Whatever the other one does when it is dropped, not under the lock.
-        drop(waker);
-        note
+        Looked { note, wakers: [others, waker] }
     }
 
     /// The future gives its wait up. Returns the note if it was served; what it has received then is put back.
-    pub(super) fn give_up(&mut self, shared: &Shared<T>) -> Option<usize> {
+    pub(super) fn give_up(&mut self, shared: &Shared<T>) -> Looked {
         if !mem::take(&mut self.is_waiting) {
-            return None;
+            return Looked { note: None, wakers: [None, None] };
         }
         let standing = self.standing();
-        let mut is_left = false;
+        let (mut waker, mut is_left) = (None, false);
         let note = wait::undisturbed(|served| {
-            let locked = standing.leave_or_be_served(shared)?;
+            let Some(locked) = standing.leave_or_be_served(shared) else {
+                // Nobody else knows of it any more.
+                waker = standing.waker.take();
+                return None;
+            };
+            waker = standing.waker.take();
             let has_message = standing.has_message();
             if has_message {
                 shared.calls.rotate(standing);
@@ -376,10 +388,10 @@ impl<T> Turn<T> {
             if !has_message {
                 locked.unlock();
             } else if is_slot(note) {
-                shared.put_back_slot(locked, note - 1, served);
+                shared.core.put_back_slot(locked, note - 1, served);
             } else {
                 // SAFETY: a message that was received, and belongs to the future.
-                is_left = match unsafe { shared.put_back(locked, standing.message.get().cast(), served) } {
+                is_left = match unsafe { shared.core.put_back(locked, standing.message.get().cast(), served) } {
                     Ok(()) => false,
                     Err(locked) => {
                         standing.place.note.set(standing.address());
@@ -395,9 +407,16 @@ impl<T> Turn<T> {
         if is_left {
             self.standing = None;
         }
-        shared.call_futures();
-        note
+        Looked { note, wakers: [waker, None] }
     }
+}
+
+/// How a future's wait is.
+pub(super) struct Looked {
+    /// What it was served with, if it was.
+    pub(super) note: Option<usize>,
+    /// Those that are of no use any more. To be dropped last (U1).
+    pub(super) wakers: [Option<Waker>; 2],
 }
 
 impl<T> Drop for Turn<T> {

@@ -63,6 +63,7 @@ pub mod thread {
 mod select {
     pub(crate) mod engine;
     pub(crate) mod operation;
+    pub(crate) mod order;
     pub(crate) mod set;
 }
 

@@ -32,6 +32,8 @@ mod kernel;
 #[cfg(shuttle)]
 mod meetings;
 #[cfg(shuttle)]
+mod moments;
+#[cfg(shuttle)]
 mod mutex;
 #[cfg(shuttle)]
 #[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as for `rt`")]
@@ -116,6 +118,7 @@ mod select {
     pub(crate) mod custom;
     pub(crate) mod engine;
     pub(crate) mod operation;
+    pub(crate) mod order;
     pub(crate) mod set;
 
     /// The loop is used without it.
@@ -188,6 +191,7 @@ mod tube {
     pub(crate) mod ends;
     pub(crate) mod error;
     pub(crate) mod futures;
+    pub(crate) mod guards;
     pub(crate) mod layout;
     pub(crate) mod operation;
     /// Nobody looks first, so that more is waited for.

@@ -8,6 +8,7 @@ use crate::rt::wait::{Place, Source};
 use crate::rt::{cancel, wait};
 use crate::select::engine;
 use crate::select::operation::{Operation, Parts};
+use crate::select::order::Order;
 use crate::tube::core::{Core, NO_MORE, TRY};
 use crate::tube::ends::{self, Receiver, Sender};
 use crate::tube::error::SendError;
@@ -390,7 +391,7 @@ impl<const N: usize> engine::Set for Wants<N> {
 /// Exactly one of them: which, and the message that went.
 fn first_of<const N: usize>(wants: [Want; N], deadline: u64) -> Option<(usize, u64)> {
     let wants = Wants(wants);
-    let index = engine::any(&wants, 0, &"test", deadline);
+    let index = engine::any(&wants, Order::in_turn(N), &"test", deadline);
     let done: Vec<_> = (0..N).filter(|index| wants.0[*index].outcome.get().is_some()).collect();
     assert_eq!(done, Vec::from_iter(index));
     index.map(|index| (index, whole(wants.0[index].message.get())))
@@ -492,7 +493,7 @@ fn many_are_told_of_a_close() {
             .map(|n| {
                 worker(move || {
                     let wants = Wants([to_receive(tubes[n]), to_send(tubes[1 - n], 3)]);
-                    let index = engine::any(&wants, 0, &"test", NEVER).unwrap();
+                    let index = engine::any(&wants, Order::in_turn(2), &"test", NEVER).unwrap();
                     wants.0[index].outcome.get().unwrap()
                 })
             })
@@ -590,7 +591,7 @@ fn send_by<T: Send>(sender: &Sender<T>, message: T, how: How) -> bool {
         AsFuture => run(sender.send_async(message)).is_ok(),
         Select => {
             let mut sending = sender.sending(message);
-            engine::any(&Alone(&sending), 0, &"test", NEVER);
+            engine::any(&Alone(&sending), Order::in_turn(1), &"test", NEVER);
             sending.outcome().is_ok()
         }
     }
@@ -602,7 +603,7 @@ fn receive_by<T: Send>(receiver: &Receiver<T>, how: How) -> Option<T> {
         AsFuture => run(receiver.recv_async()).ok(),
         Select => {
             let mut receiving = receiver.receiving();
-            engine::any(&Alone(&receiving), 0, &"test", NEVER);
+            engine::any(&Alone(&receiving), Order::in_turn(1), &"test", NEVER);
             receiving.outcome().ok()
         }
     }
@@ -726,6 +727,34 @@ fn messages_of_dropped_futures_come_back_in_order() {
     check(|| in_order_without_the_first(0));
     check(|| in_order_without_the_first(1));
     check(|| in_order_without_the_first(3));
+}
+
+/// A message that comes back from a future while all room is held comes before one that is
+/// committed later; whoever waits to send comes after both.
+fn committed_after_what_comes_back() {
+    let (sender, receiver) = ends::<u64>(1);
+    let room = on_a_task_of(|| sender.reserve().unwrap());
+    let future = on_a_task_of(|| {
+        let mut future = receiver.recv_async();
+        assert!(some_polls(&mut future, 1).is_none());
+        future
+    });
+    let gives_up = worker(move || drop(future));
+    let sends = worker(move || {
+        sender.send(1).unwrap();
+        room.send(2).unwrap();
+        sender.send(3).unwrap();
+    });
+    // Before that a later message may be received.
+    gives_up.join().unwrap();
+    let taken = worker(|| [(); 3].map(|()| receiver.recv().unwrap()));
+    sends.join().unwrap();
+    assert_eq!(taken.join().unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn what_comes_back_is_before_what_is_committed_later() {
+    check(committed_after_what_comes_back);
 }
 
 /// What was sent to futures is received or left, and what was not is told so, when the tube is closed meanwhile.

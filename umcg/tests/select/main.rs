@@ -2,6 +2,8 @@
 
 mod descriptors;
 mod ends;
+mod fairness;
+mod moments;
 mod objects;
 mod semaphores;
 mod sets;

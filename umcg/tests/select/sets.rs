@@ -1,12 +1,14 @@
 //! Sets that are waited for again and again.
 
-use crate::support::{HOUR, child_succeeds, is_child, over};
+use crate::support::{HOUR, child_succeeds, eventually, flag, is_child, over};
+use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 use umcg::JoinError;
-use umcg::select::{Operation, Set, after, readable};
-use umcg::sync::{Acquiring, Event, Semaphore};
+use umcg::select::{Operation, Set, Waitable, Waiters, after, readable, taking};
+use umcg::sync::{Acquiring, Event, Mutex, Semaphore, locking};
 use umcg::tube::tube;
 
 fn semaphores(count: usize) -> Arc<Vec<Semaphore>> {
@@ -298,4 +300,97 @@ fn an_empty_one() {
 #[should_panic(expected = "no operation 1")]
 fn one_too_far() {
     Set::new([after(HOUR)]).get_mut(1);
+}
+
+/// What was received, taken or locked, and not asked for, is what the next wait comes to.
+#[test]
+fn what_was_not_asked_for_comes_next() {
+    let (sender, receiver) = tube(2);
+    (1..=2).for_each(|number| sender.send(number).unwrap());
+    let mut set = Set::new([receiver.receiving()]);
+    assert_eq!((set.wait(), set.wait(), set.try_wait()), (0, 0, Some(0)));
+    assert_eq!(set.outcome(0), Ok(1));
+    drop(set);
+    assert_eq!(receiver.try_recv(), Ok(2));
+
+    let mailbox = Mailbox { letters: vec![2, 1].into(), readers: Waiters::new() };
+    let mut set = Set::new([taking(&mailbox)]);
+    assert_eq!((set.wait(), set.wait(), set.try_wait()), (0, 0, Some(0)));
+    assert_eq!(set.outcome(0), 1);
+    assert_eq!(mailbox.letters.lock().unwrap().len(), 1);
+
+    let mutex = Mutex::new(3);
+    let mut set = Set::new([locking(&mutex)]);
+    assert_eq!((set.wait(), set.wait(), set.try_wait()), (0, 0, Some(0)));
+    assert_eq!(*set.outcome(0), 3);
+    assert!(mutex.try_lock().is_some());
+}
+
+struct Mailbox {
+    letters: std::sync::Mutex<Vec<u8>>,
+    readers: Waiters,
+}
+
+impl Waitable for Mailbox {
+    type Output = u8;
+
+    fn try_take(&self) -> Option<u8> {
+        self.letters.lock().unwrap().pop()
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.readers
+    }
+}
+
+/// A message that was sent cannot be sent once more. Whoever tries it panics, and is the same
+/// worker after that: an abort finds it where it waits next.
+#[test]
+fn a_wait_that_panics_leaves_nothing_behind() {
+    over("a wait that panics", |runtime, kind| {
+        let asleep = flag();
+        let told = asleep.clone();
+        let worker = kind.spawn_on(runtime, move || {
+            let (sender, receiver) = tube(2);
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                let mut set = Set::new([sender.sending(1)]);
+                set.wait();
+                set.wait()
+            }));
+            assert!(panicked.is_err());
+            assert_eq!(receiver.try_recv(), Ok(1));
+            told.store(true, SeqCst);
+            umcg::sleep(HOUR);
+        });
+        eventually("it sleeps", || asleep.load(SeqCst));
+        worker.abort();
+        assert!(matches!(worker.join(), Err(JoinError::Cancelled)));
+    });
+}
+
+/// What was forgotten stays where it stood, and is in nobody's way when the object goes.
+#[test]
+fn objects_outlive_forgotten_sets() {
+    let semaphore = Semaphore::new(0);
+    let event = Event::auto(false);
+    let mutex = Mutex::new(());
+    let guard = mutex.lock();
+    let mut set = Set::new([semaphore.acquiring()]);
+    assert_eq!((set.try_wait(), set.wait_timeout(Duration::from_millis(1))), (None, None));
+    forget(set);
+    let mut set = Set::new([event.waiting()]);
+    assert_eq!(set.wait_timeout(Duration::from_millis(1)), None);
+    forget(set);
+    let mut set = Set::new([locking(&mutex)]);
+    assert_eq!(set.wait_timeout(Duration::from_millis(1)), None);
+    forget(set);
+    let (sender, receiver) = tube::<u8>(0);
+    let mut set = Set::new([receiver.receiving()]);
+    assert_eq!(set.wait_timeout(Duration::from_millis(1)), None);
+    forget(set);
+    // Some go as they are, of others something is wanted before.
+    drop((semaphore, event));
+    drop(guard);
+    drop(mutex.lock());
+    assert!(sender.try_send(1).is_err());
 }

@@ -553,3 +553,22 @@ fn given_up(capacity: usize) {
         assert_eq!(received, sent.load(SeqCst));
     });
 }
+
+/// What a forgotten future stands with stays, and is in nobody's way when the tube goes.
+#[test]
+fn a_tube_outlives_forgotten_futures() {
+    for capacity in [0, 1] {
+        let (sender, receiver) = tube::<u8>(capacity);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut future = receiver.recv_async();
+        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+        std::mem::forget(future);
+        drop((sender, receiver));
+        let (sender, receiver) = tube::<u8>(capacity);
+        (0..capacity).for_each(|_| sender.send(1).unwrap());
+        let mut future = sender.send_async(2);
+        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+        std::mem::forget(future);
+        drop((sender, receiver));
+    }
+}

@@ -2,6 +2,9 @@
 
 use crate::support::{Kind, over};
 use crate::{large, number_of, until_receivers_wait, until_senders_wait};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use umcg::tube::{Receiver, Sender, tube};
 use umcg::{JoinHandle, Runtime};
 
@@ -59,4 +62,31 @@ fn receivers_that_wait_are_served_in_their_order() {
             assert_eq!(received, (0..10).collect::<Vec<_>>());
         }
     });
+}
+
+/// A message that comes back while all room is held is received before those that are committed
+/// later, whatever becomes of the room.
+#[test]
+fn what_comes_back_is_before_what_is_committed_later() {
+    for (capacity, back) in [(1, 1), (2, 1), (2, 2), (3, 3)] {
+        let (sender, receiver) = tube(capacity);
+        let mut reserved: Vec<_> = (0..capacity).map(|_| sender.reserve().unwrap()).collect();
+        let mut receivers: Vec<_> = (0..back).map(|_| Box::pin(receiver.recv_async())).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        receivers.iter_mut().for_each(|future| assert!(future.as_mut().poll(&mut context).is_pending()));
+        (1..=back).for_each(|number| sender.send(number).unwrap());
+        drop(receivers);
+        // Who waits to send comes behind all of them.
+        let mut waiting = pin!(sender.send_async(100));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        if capacity == 3 {
+            // Room that is not used is for the first that came back.
+            drop(reserved.pop());
+        }
+        let last = back + reserved.len();
+        reserved.into_iter().zip(back + 1..).for_each(|(room, number)| room.send(number).unwrap());
+        let received: Vec<_> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+        let sent: Vec<_> = (1..=last).chain([100]).collect();
+        assert_eq!(received, sent, "room for {capacity}, {back} back");
+    }
 }

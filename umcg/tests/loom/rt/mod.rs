@@ -2,6 +2,8 @@
 
 #[path = "../../../src/rt/here.rs"]
 pub(crate) mod here;
+#[path = "../../../src/rt/last.rs"]
+pub(crate) mod last;
 #[path = "../../../src/rt/park.rs"]
 pub(crate) mod park;
 #[path = "../../../src/rt/rank.rs"]

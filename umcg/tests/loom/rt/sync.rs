@@ -28,6 +28,13 @@ pub(crate) fn heavy() {
     fence(Ordering::SeqCst);
 }
 
+/// A checker that has found something may unwind from anywhere.
+pub(crate) struct Firm;
+
+impl Firm {
+    pub(crate) fn end(self) {}
+}
+
 /// Nobody is preempted here.
 pub(crate) struct Hold;
 

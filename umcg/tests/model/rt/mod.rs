@@ -5,6 +5,8 @@
 pub(crate) mod here;
 #[path = "../../../src/rt/idle.rs"]
 pub(crate) mod idle;
+#[path = "../../../src/rt/last.rs"]
+pub(crate) mod last;
 #[path = "../../../src/rt/park.rs"]
 pub(crate) mod park;
 #[path = "../../../src/rt/per_server.rs"]

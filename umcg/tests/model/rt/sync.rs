@@ -15,6 +15,13 @@ pub(crate) fn init() -> bool {
     true
 }
 
+/// A checker that has found something may unwind from anywhere.
+pub(crate) struct Firm;
+
+impl Firm {
+    pub(crate) fn end(self) {}
+}
+
 /// Nobody is preempted here.
 pub(crate) struct Hold;
 

@@ -1,0 +1,74 @@
+//! Code of the program's that runs inside an operation of ours: wakers, destructors, clones,
+//! objects of one's own.
+//!
+//! Such code may panic, wait, switch, abort the worker, use the same objects again, or drop the
+//! last reference to what it was reached by. So there is one rule for all of `sync`, `tube`,
+//! `select`:
+//!
+//! - U1: *the state is committed first, the program's code runs last.* When it runs, no lock is
+//!   held, nobody stands in a queue for this call, and each thing has one owner: what was taken
+//!   belongs to a value whose destructor gives it up, what was given away is nobody's here any
+//!   more.
+//! - U2: *between `begin` and `go_on` of a wait, and wherever preemption is off, nothing can
+//!   unwind*: no code of the program's runs there, and nothing is asserted. What has to be checked
+//!   is checked before. A panic there would leave locks taken and frames in queues, so it ends the
+//!   process ([`Firm`]).
+//! - U3: *each piece runs, whatever the others do.* Panics are caught, and the first goes on when
+//!   all have run ([`Last`]). If the caller is unwinding already its own panic is the one that goes
+//!   on.
+//!
+//! Who adds an operation adds a row to the table of `umcg/tests/callbacks`, which tries it with
+//! every bad callback.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Pieces of the program's code, run one after the other at the end of an operation.
+pub(crate) struct Last {
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Last {
+    pub(crate) const fn new() -> Last {
+        Last { panic: None }
+    }
+
+    /// Runs it now; what it panics with waits for the end.
+    #[cold]
+    pub(crate) fn run(&mut self, code: impl FnOnce()) {
+        match catch_unwind(AssertUnwindSafe(code)) {
+            Ok(()) => {}
+            Err(panic) if self.panic.is_none() => self.panic = Some(panic),
+            Err(panic) => discard(panic),
+        }
+    }
+
+    /// Returns the result of the operation; or drops that, and goes on with the first panic, if
+    /// nothing is unwinding already.
+    pub(crate) fn end<R>(mut self, result: R) -> R {
+        let Some(panic) = self.panic.take() else { return result };
+        if std::thread::panicking() {
+            discard(panic);
+            return result;
+        }
+        self.run(|| drop(result));
+        self.panic.into_iter().for_each(discard);
+        resume_unwind(panic)
+    }
+}
+
+/// Drops these last, after what the operation has come to belongs to somebody.
+#[inline]
+pub(crate) fn drop_last<R, T>(result: R, others: impl IntoIterator<Item = Option<T>>) -> R {
+    let mut last = Last::new();
+    others.into_iter().flatten().for_each(|other| last.run(|| drop(other)));
+    last.end(result)
+}
+
+/// A payload's destructor is the program's code, too.
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(again);
+    }
+}
