@@ -117,6 +117,18 @@ int umcg_segment_fd(const umcg_segment_t *segment);
 int umcg_segment_set_patience(umcg_segment_t *segment, uint64_t patience_ns);
 
 /*
+ * umcg_segment_forget - takes the name from the object that has it, if that object is dead or
+ * corrupt: who asks for the name next gets a new object. Those that have the old one are told of
+ * its fault as before. Its place in the segment, and that of its messages, is not used again.
+ *
+ * Returns 1, or 0 if no object has the name or it is in order. Fails with EINVAL: segment or name
+ * is NULL, or the name is none; ENOSPC, EBUSY: as umcg_segment_sem.
+ *
+ * Called from anywhere. Does not switch; but may sleep for a moment while somebody makes an object.
+ */
+int umcg_segment_forget(umcg_segment_t *segment, const char *name);
+
+/*
  * umcg_segment_close - gives the handle back. Objects that came from it keep the segment open until they are given back too.
  * NULL is nothing to close.
  *

@@ -219,6 +219,18 @@ unsafe extern "C" fn umcg_segment_set_patience(opening: *const Opening, patience
 }
 
 /// # Safety
+/// As `named`; `name` is null or a string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn umcg_segment_forget(opening: *const Opening, name: *const c_char) -> c_int {
+    // SAFETY: passed on.
+    let opening = unsafe { named(opening) };
+    // SAFETY: passed on.
+    let name = unsafe { text(name) }.and_then(|name| name.to_str().map_err(|_| EINVAL));
+    let forgotten = opening.and_then(|opening| opening.segment.forget(name?).map_err(errno_of_name));
+    value(forgotten.map(c_int::from), -1)
+}
+
+/// # Safety
 /// As `unboxed`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_close(opening: *mut Opening) {

@@ -34,6 +34,9 @@ static void opening(umcg_segment_t *segment)
     NONE("no directory", ENOENT, umcg_segment_create_file("/nonexistent/segment", NULL));
     FAILS("no segment", EINVAL, umcg_segment_fd(NULL));
     FAILS("no segment", EINVAL, umcg_segment_set_patience(NULL, 1));
+    FAILS("no segment", EINVAL, umcg_segment_forget(NULL, "s"));
+    FAILS("no name", EINVAL, umcg_segment_forget(segment, NULL));
+    CHECK("nobody has that name", umcg_segment_forget(segment, "nobody's") == 0);
     CHECK("patience", umcg_segment_set_patience(segment, 5000000000u) == 0);
     umcg_segment_close(NULL);
 
@@ -733,7 +736,7 @@ static void *corrupt(void *arg)
     struct world world;
     struct party parties[2];
     off_t at;
-    unsigned char byte;
+    uint32_t nobody = 1000000;
 
     options.objects = options.waiters = options.processes = 8;
     options.bytes = 64;
@@ -745,10 +748,9 @@ static void *corrupt(void *arg)
     for (int i = 0; i < 2; i++)
         start_party(&parties[i], &world, ACQUIRE, i);
     await_waiters(&world, ACQUIRE, 2);
-    /* A bit that nobody ever sets. */
-    MUST(pread(umcg_segment_fd(segment), &byte, 1, at + 4) == 1);
-    byte |= 0x10;
-    MUST(pwrite(umcg_segment_fd(segment), &byte, 1, at + 4) == 1);
+    CHECK("a name of what is in order stays", umcg_segment_forget(segment, "a") == 0);
+    /* The first of the queue is somebody who cannot be. */
+    MUST(pwrite(umcg_segment_fd(segment), &nobody, sizeof nobody, at + 32) == (ssize_t)sizeof nobody);
     FAILS("release", EBADMSG, umcg_segment_sem_release(world.a, 1));
     for (int i = 0; i < 2; i++) {
         join_party(&parties[i]);
@@ -760,6 +762,12 @@ static void *corrupt(void *arg)
     FAILS("try", EBADMSG, umcg_segment_sem_try_acquire(world.a));
     FAILS("any", EBADMSG, umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT));
     FAILS("waiters", EBADMSG, umcg_segment_sem_waiters(world.a));
+    CHECK("its name is free again", umcg_segment_forget(segment, "a") == 1 && umcg_segment_forget(segment, "a") == 0);
+    list[0] = umcg_segment_sem(segment, "a", 5);
+    CHECK("for a new one", list[0] && umcg_segment_sem_available(list[0]) == 5);
+    FAILS("the old one", EBADMSG, umcg_segment_sem_try_acquire(world.a));
+    umcg_segment_sem_free(list[0]);
+    list[0] = world.a;
     list[1] = world.b;
     CHECK("another one", umcg_segment_sem_release(world.b, 1) == 0 && umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT) == 1);
     return arg;

@@ -113,18 +113,34 @@ fn words_of(name: &str) -> Result<Name, NameError> {
 }
 
 fn find(shared: &Shared, name: Name, wanted: Wanted) -> Result<Option<Object<'_>>, NameError> {
+    match number_of(shared, name).map(|number| object(shared, number)) {
+        None => Ok(None),
+        Some(Some(object)) if wanted.is(object.kind) => Ok(Some(object)),
+        Some(_) => Err(NameError::Mismatch),
+    }
+}
+
+/// Which object has this name.
+fn number_of(shared: &Shared, name: Name) -> Option<u32> {
     let has_name = |number: &u32| {
         let at = shared.layout.object(*number) + NAME_AT;
         kind_of(shared, *number) != Some(0)
             && name.iter().enumerate().all(|(index, word)| shared.memory.u64(at + 8 * index).load(Relaxed) == *word)
     };
-    match (0..shared.layout.objects).find(has_name) {
-        None => Ok(None),
-        Some(number) => match object(shared, number) {
-            Some(object) if wanted.is(object.kind) => Ok(Some(object)),
-            _ => Err(NameError::Mismatch),
-        },
-    }
+    (0..shared.layout.objects).find(has_name)
+}
+
+/// Takes the name from an object with which nothing will ever be done: false if there is none. One
+/// store, as no name begins with a 0.
+pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
+    let name = words_of(name)?;
+    exclusively(shared, || match number_of(shared, name) {
+        Some(number) if object(shared, number).is_none_or(|object| object.fault().is_some()) => {
+            shared.memory.u64(shared.layout.object(number) + NAME_AT).store(0, Relaxed);
+            true
+        }
+        _ => false,
+    })
 }
 
 /// By one at a time. What who dies has not brought to an end has no kind, and is overwritten.

@@ -68,9 +68,9 @@ impl Event {
     fn pass(&self) -> bool {
         // ORDERING(seg-word.2): Acquire, pairs with seg-word.1.
         let word = self.0.word().load(Acquire);
-        let is_set = word & BUSY == 0 && word != 0;
+        let is_set = word & BUSY == 0 && word & COUNT != 0;
         // ORDERING(seg-word.2): as above.
-        is_set && (self.is_manual() || self.0.word().compare_exchange(word, 0, Acquire, Relaxed).is_ok())
+        is_set && (self.is_manual() || self.0.word().compare_exchange(word, word & !COUNT, Acquire, Relaxed).is_ok())
     }
 
     /// Sets it. Does not switch.
@@ -80,7 +80,7 @@ impl Event {
     pub fn set(&self) -> Result<(), Fault> {
         let word = self.0.word().load(Relaxed);
         // ORDERING(seg-word.1): Release, pairs with seg-word.2: who goes on sees what was done before; also if it was set already.
-        if word & BUSY == 0 && self.0.word().compare_exchange(word, 1, Release, Relaxed).is_ok() {
+        if word & BUSY == 0 && self.0.word().compare_exchange(word, word & !COUNT | 1, Release, Relaxed).is_ok() {
             return Ok(());
         }
         self.serve(true)

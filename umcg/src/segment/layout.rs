@@ -6,7 +6,8 @@ use crate::rt::sync::Ordering::*;
 
 /// "umcgsegm", as a number of this machine's byte order: a segment of another order is none.
 const MAGIC: u64 = 0x6d67_6573_6763_6d75;
-const VERSION: u64 = 1;
+/// 2: with generations in the words of objects.
+const VERSION: u64 = 2;
 
 /// Offsets in the header, all of 64 bits.
 const MAGIC_AT: usize = 0;

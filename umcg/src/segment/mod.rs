@@ -88,7 +88,8 @@ impl Options {
         self
     }
 
-    /// How many waits there can be at a time, by all processes together, where one for many objects counts for each; at most 1,048,576. Each process keeps some for itself, once it has had them.
+    /// How many waits there can be at a time, by all processes together, where one for many objects
+    /// counts for each; at most 1,048,576.
     pub fn waiters(mut self, waiters: u32) -> Options {
         self.0.records = waiters;
         self
@@ -231,6 +232,19 @@ impl Segment {
     /// [`NameError`].
     pub fn tube_bytes(&self, name: &str, message_size: usize, capacity: u32) -> Result<ByteTube, NameError> {
         ByteTube::new(&self.0, name, message_size, capacity)
+    }
+
+    /// Takes the name from the object that has it, if that is [dead or corrupt](Fault): the next to
+    /// ask for the name gets a new object. Returns whether there was such an object.
+    ///
+    /// Those that have the old object are told of its fault as before. Its place in the segment is
+    /// not used again, nor are its messages' bytes: a segment is not made for names that come and
+    /// go.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn forget(&self, name: &str) -> Result<bool, NameError> {
+        directory::forget(&self.0, name)
     }
 
     /// How long this process waits for an inner lock that is not given back, by somebody who lives, before it takes the object for corrupt: 5 seconds. A process that is stopped just there, by a debugger or SIGSTOP,

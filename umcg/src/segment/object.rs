@@ -1,11 +1,12 @@
 //! Objects: their words, and their inner locks.
 //!
 //! ```text
-//!   63   48 47    35     34       33       32     31   0
-//!  | holder | unused | CORRUPT | DEAD | WAITERS | count |
+//!   63   48 47        35     34       33       32     31   0
+//!  | holder | generation | CORRUPT | DEAD | WAITERS | count |
 //! ```
 //!
-//! The rules G1 to G4 of docs/protocols/segment.md.
+//! The generation counts how often the lock was given back: so who waits for the lock can tell one
+//! hold from the next by the same party. The rules G1 to G4 of docs/protocols/segment.md.
 
 use super::error::Fault;
 use super::kernel;
@@ -18,10 +19,11 @@ pub(super) const COUNT: u64 = u32::MAX as u64;
 pub(super) const WAITERS: u64 = 1 << 32;
 pub(super) const DEAD: u64 = 1 << 33;
 pub(super) const CORRUPT: u64 = 1 << 34;
-const UNUSED: u64 = 0x1fff << 35;
+const GENERATION: u64 = 1 << 35;
+const GENERATIONS: u64 = 0x1fff << 35;
 const HOLDER: u64 = 0xffff << 48;
 /// With none of these an operation is one compare-and-swap.
-pub(super) const BUSY: u64 = !COUNT;
+pub(super) const BUSY: u64 = HOLDER | CORRUPT | DEAD | WAITERS;
 
 /// How often the lock is looked at with preemption off.
 const LOOKS: u32 = 100;
@@ -183,13 +185,14 @@ impl<'a> Object<'a> {
         };
         let mut locked = Locked { object: self, word, woken: Woken::new() };
         let result = match f.take() {
-            Some(f) if word & UNUSED == 0 => f(&mut locked),
-            _ => Err(Fault::Corrupt),
+            Some(f) => f(&mut locked),
+            None => Err(Fault::Corrupt),
         };
         let is_waited_for = self.first(FIRST).load(Relaxed) != 0 || self.first(SENDERS).load(Relaxed) != 0;
         let waiters = if is_waited_for { WAITERS } else { 0 };
         let corrupt = if result.is_err() { CORRUPT } else { 0 };
-        let word = locked.word & COUNT | waiters | corrupt;
+        let generation = word.wrapping_add(GENERATION) & GENERATIONS;
+        let word = locked.word & COUNT | waiters | corrupt | generation;
         // ORDERING(seg-lock.2): Release, pairs with seg-lock.1.
         // ORDERING(seg-word.1): likewise, for those that take from the word.
         match self.word().compare_exchange(taken, word, Release, Relaxed) {
@@ -281,7 +284,8 @@ impl Woken {
     }
 }
 
-/// How long somebody has waited for an inner lock, of a word that does not change.
+/// How long somebody has waited for an inner lock, of a word that does not change: while one holder
+/// has it, as the generation is another with the next.
 #[derive(Default)]
 struct Patience {
     turns: u32,

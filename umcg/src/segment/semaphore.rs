@@ -98,7 +98,7 @@ impl Semaphore {
         let word = self.0.word().load(Relaxed);
         // ORDERING(seg-word.2): Acquire, pairs with seg-word.1.
         word & BUSY == 0
-            && word >= u64::from(wakeups)
+            && word & COUNT >= u64::from(wakeups)
             && self.0.word().compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
     }
 
@@ -109,7 +109,7 @@ impl Semaphore {
     #[inline]
     pub fn release(&self, wakeups: u32) -> Result<(), ReleaseError> {
         let word = self.0.word().load(Relaxed);
-        if word & BUSY == 0 && word + u64::from(wakeups) <= COUNT {
+        if word & BUSY == 0 && (word & COUNT) + u64::from(wakeups) <= COUNT {
             // ORDERING(seg-word.1): Release, pairs with seg-word.2: who takes the wakeup sees what was done before.
             if self.0.word().compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
                 return Ok(());

@@ -29,8 +29,8 @@ pub(super) fn claimed_at(state: u32) -> Option<(u32, bool)> {
 /// The byte that is locked by who makes an object: behind those of all parties.
 pub(super) const DIRECTORY: u32 = 1 << 20;
 
-/// So many free records a party keeps for itself.
-const KEPT: usize = 32;
+/// Of so many records a party knows that they were free when it gave them back.
+const KNOWN: usize = 32;
 
 /// How long an inner lock may be held.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,8 +49,8 @@ pub(super) struct Shared {
 pub(super) struct Party {
     pub(super) number: u32,
     pub(super) liveness: Liveness,
-    /// Records that belong to it, and are not in use.
-    free: HoldLock<Vec<u32>>,
+    /// Records that it has given back, and that others may have taken since: where it looks first.
+    given: HoldLock<Vec<u32>>,
     /// One of its threads buries somebody, or makes an object.
     pub(super) is_busy: AtomicBool,
     /// How many of its threads and workers wait.
@@ -112,7 +112,7 @@ impl Shared {
                 return Ok(Party {
                     number,
                     liveness,
-                    free: HoldLock::new(Vec::with_capacity(KEPT + 1)),
+                    given: HoldLock::new(Vec::with_capacity(KNOWN)),
                     is_busy: AtomicBool::new(false),
                     waiting: 0.into(),
                 });
@@ -125,8 +125,6 @@ impl Shared {
     /// Ceases to be a party, in order.
     fn end(&self, party: Party) {
         if !party.liveness.is_inherited() {
-            let free = std::mem::take(&mut *party.free.lock());
-            free.into_iter().for_each(|record| self.free_record(record));
             self.mark(party.number).store(0, Relaxed);
         }
     }
@@ -149,38 +147,41 @@ impl Shared {
         (0..self.layout.records).map(|number| (number, Record { memory: &self.memory, at: self.layout.record(number) }))
     }
 
-    /// A record that is the party's, and not in use.
+    /// A record that was free, and is the party's now.
     pub(super) fn take_record(&self, party: &Party) -> Result<u32, Fault> {
-        let kept = party.free.lock().pop();
-        kept.or_else(|| self.find_record(party)).ok_or(Fault::Full)
+        loop {
+            let given = party.given.lock().pop();
+            match given {
+                Some(number) if self.claim_record(party, number) => return Ok(number),
+                Some(_) => {}
+                None => return self.find_record(party).ok_or(Fault::Full),
+            }
+        }
     }
 
     #[cold]
     fn find_record(&self, party: &Party) -> Option<u32> {
         let count = self.layout.records;
         let start = party.number * (count / self.layout.parties);
-        // ORDERING(seg-record.2): Acquire, pairs with seg-record.1: what its last owner wrote comes before.
-        (start..count).chain(0..start).find(|number| {
-            let record = Record { memory: &self.memory, at: self.layout.record(*number) };
-            record.owner().compare_exchange(0, party.holder(), Acquire, Relaxed).is_ok()
-        })
+        (start..count).chain(0..start).find(|number| self.claim_record(party, *number))
     }
 
-    /// Gives a record back that is in use no more.
+    fn claim_record(&self, party: &Party, number: u32) -> bool {
+        let record = Record { memory: &self.memory, at: self.layout.record(number) };
+        // ORDERING(seg-record.2): Acquire, pairs with seg-record.1: what its last owner wrote comes
+        // before.
+        record.owner().compare_exchange(0, party.holder(), Acquire, Relaxed).is_ok()
+    }
+
+    /// Gives a record back that is in use no more: anybody may take it.
     pub(super) fn give_record(&self, party: &Party, number: u32) {
-        let mut free = party.free.lock();
-        if free.len() < KEPT {
-            free.push(number);
-        } else {
-            drop(free);
-            self.free_record(number);
-        }
-    }
-
-    fn free_record(&self, number: u32) {
         if let Ok(record) = self.record(number) {
             // ORDERING(seg-record.1): Release, pairs with seg-record.2.
             record.owner().store(0, Release);
+            let mut given = party.given.lock();
+            if given.len() < KNOWN {
+                given.push(number);
+            }
         }
     }
 

@@ -344,3 +344,31 @@ fn messages_by_many() {
         }
     });
 }
+
+/// An inner lock that one party takes again and again, and gives back each time, wears out nobody's
+/// patience: here large messages are copied under it nearly all the time, and each time its word is
+/// the same but for the count of those holds.
+#[test]
+fn a_lock_that_is_given_back_is_in_order() {
+    const SIZE: usize = 64 << 20;
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let first = Segment::options().bytes(72 << 20).create().unwrap();
+    let over = AtomicBool::new(false);
+    let [sender, looker] = [again(&first), again(&first)].map(|segment| {
+        segment.set_patience(PATIENCE);
+        segment.tube_bytes("t", SIZE, 1).unwrap()
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut message = vec![1; SIZE];
+            while !over.load(Relaxed) {
+                let _ = (sender.try_send(&message), sender.try_recv(&mut message));
+            }
+        });
+        let begin = Instant::now();
+        let mut told = std::iter::from_fn(|| (begin.elapsed() < 2 * PATIENCE).then(|| looker.waiters()));
+        let told = told.find(Result::is_err);
+        over.store(true, Relaxed);
+        assert_eq!(told, None);
+    });
+}

@@ -76,3 +76,52 @@ fn as_many_processes_and_waiters_as_there_is_room_for() {
     let two = [&semaphore, &semaphore];
     assert_eq!(umcg::segment::acquire_any_timeout(&two, Duration::from_millis(2)), Err(WaitError::TimedOut));
 }
+
+/// What parties have had for their waits is there for others when nobody waits.
+#[test]
+fn waits_that_are_over_leave_room() {
+    let first = Segment::options().processes(8).waiters(64).create().unwrap();
+    let parties: Vec<_> = (0..7).map(|_| again(&first)).collect();
+    for _ in 0..3 {
+        for party in &parties {
+            let semaphore = party.semaphore("s", 0).unwrap();
+            let late = umcg::segment::acquire_any_timeout(&[&semaphore; 40], Duration::from_millis(1));
+            assert_eq!(late, Err(WaitError::TimedOut));
+        }
+    }
+    let semaphore = first.semaphore("s", 0).unwrap();
+    let late = umcg::segment::acquire_any_timeout(&[&semaphore; 64], Duration::from_millis(1));
+    assert_eq!(late, Err(WaitError::TimedOut), "all of it is free");
+}
+
+/// Makes the object that has this name corrupt, as a stray write would.
+fn condemn(segment: &Segment, name: &str) {
+    /// Where an object has its name, and the bit for corrupt in its word.
+    const NAME: u64 = 128;
+    const CORRUPT: u64 = 1 << 34;
+    let file = std::fs::File::from(segment.as_fd().try_clone_to_owned().unwrap());
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let at = bytes.windows(name.len()).position(|bytes| bytes == name.as_bytes()).unwrap() as u64;
+    file.write_all_at(&CORRUPT.to_ne_bytes(), at - NAME).unwrap();
+}
+
+/// The name of an object that is lost can be had again; those that have the old object are told as
+/// before.
+#[test]
+fn names_of_what_is_lost() {
+    let segment = Segment::options().objects(4).bytes(1000).create().unwrap();
+    let old = segment.semaphore("precious", 1).unwrap();
+    assert_eq!(segment.forget("precious"), Ok(false), "it is in order");
+    assert_eq!(segment.forget("unknown"), Ok(false));
+    assert_eq!(segment.forget(""), Err(NameError::Name));
+    condemn(&segment, "precious");
+    assert_eq!(old.try_acquire(), Err(umcg::segment::TryError::Fault(Fault::Corrupt)));
+    assert_eq!(again(&segment).semaphore("precious", 1).unwrap().fault(), Some(Fault::Corrupt));
+    assert_eq!(again(&segment).forget("precious"), Ok(true));
+    assert_eq!(segment.forget("precious"), Ok(false), "nobody has the name");
+    let new = segment.tube::<u64>("precious", 3).unwrap();
+    new.send(7).unwrap();
+    assert_eq!((new.recv(), old.fault()), (Ok(7), Some(Fault::Corrupt)));
+    assert!(again(&segment).tube::<u64>("precious", 3).unwrap().as_bytes().is_empty());
+}
