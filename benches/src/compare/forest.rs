@@ -6,7 +6,6 @@ use super::verdict::limits;
 use super::{Comparison, Row, Verdict};
 use crate::harness::picture::{Area, COLOURS, GREY, WIDTH, at, label};
 use anyhow::{Result, anyhow};
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use std::ops::Range;
@@ -15,10 +14,8 @@ use std::path::Path;
 const LINE: u32 = 22;
 const HEAD: u32 = 50;
 const FOOT: u32 = 76;
-const NAMES: u32 = 430;
-const VERDICTS: u32 = 180;
-/// Beyond this factor the axis is logarithmic.
-const LINEAR: f64 = 2.0;
+const NAMES: u32 = 400;
+const VERDICTS: u32 = 230;
 const BAND: RGBColor = RGBColor(236, 236, 236);
 
 fn colour(verdict: Verdict) -> RGBColor {
@@ -40,12 +37,7 @@ pub fn plot(comparison: &Comparison, file: &Path) -> Result<()> {
 
 fn draw(root: &Area<'_>, comparison: &Comparison) -> Result<()> {
     root.fill(&WHITE)?;
-    let range = range(comparison);
-    if range.end / range.start > LINEAR {
-        draw_rows(root, comparison, range.clone(), range.log_scale())?;
-    } else {
-        draw_rows(root, comparison, range.clone(), range)?;
-    }
+    draw_rows(root, comparison)?;
     let [a, b] = &comparison.builds;
     let machine = &comparison.machine;
     let foot = [
@@ -69,11 +61,22 @@ fn range(comparison: &Comparison) -> Range<f64> {
     low / more..high * more
 }
 
-fn draw_rows<X>(area: &Area<'_>, comparison: &Comparison, range: Range<f64>, axis: X) -> Result<()>
-where
-    X: AsRangedCoord<Value = f64>,
-    X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
-{
+/// Where the axis has numbers: as many round ones as there is room for.
+fn ticks(range: &Range<f64>) -> Vec<f64> {
+    let inside = |value: &f64| range.contains(value);
+    if range.end / range.start > 3.0 {
+        let decades = -6..=6;
+        let all = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10.0_f64.powi(decade)));
+        return all.filter(inside).collect();
+    }
+    let steps = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+    let step = steps.into_iter().find(|step| (range.end - range.start) / step <= 7.0).unwrap_or(1.0);
+    let first = (range.start / step).ceil() as u32;
+    (first..first + 8).map(|place| f64::from(place) * step).filter(inside).collect()
+}
+
+fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
+    let range = range(comparison);
     let count = comparison.rows.len() as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(format!("bench {}: what B costs in what A costs", comparison.bench), ("sans-serif", 18))
@@ -82,7 +85,7 @@ where
         .margin_bottom(30)
         .x_label_area_size(FOOT - 40)
         .y_label_area_size(NAMES)
-        .build_cartesian_2d(axis, 0.0..count)?;
+        .build_cartesian_2d(range.clone().log_scale(), 0.0..count)?;
     let (above, below) = limits(comparison.tolerance);
     chart.draw_series([Rectangle::new([(below, 0.0), (above, count)], BAND.filled())])?;
     chart
@@ -90,11 +93,15 @@ where
         .disable_y_mesh()
         .disable_y_axis()
         .y_labels(0)
-        .light_line_style(TRANSPARENT)
-        .x_labels(6)
-        .x_label_formatter(&|value| format!("{value:.2}"))
-        .x_desc("better   <   1   <   worse")
+        .disable_x_mesh()
+        .x_labels(0)
+        .x_label_formatter(&|_| String::new())
+        .x_desc("below 1: better; above 1: worse")
         .draw()?;
+    for tick in ticks(&range) {
+        let below = chart.backend_coord(&(tick, 0.0));
+        area.draw(&Text::new(tick_label(tick), at(area, (below.0, below.1 + 12), 0), label(HPos::Center, BLACK)))?;
+    }
     for (limit, width) in [(below, 1), (1.0, 2), (above, 1)] {
         chart.draw_series([PathElement::new(vec![(limit, 0.0), (limit, count)], GREY.stroke_width(width))])?;
     }
@@ -106,9 +113,15 @@ where
         let left = chart.backend_coord(&(range.start, y));
         area.draw(&Text::new(row.key.name(), at(area, left, -8), label(HPos::Right, BLACK)))?;
         let right = (WIDTH as i32 - VERDICTS as i32, left.1);
-        area.draw(&Text::new(verdict(row), at(area, right, 8), label(HPos::Left, colour)))?;
+        let text = format!("{:.3}  {}", row.cost.median, verdict(row));
+        area.draw(&Text::new(text, at(area, right, 8), label(HPos::Left, colour)))?;
     }
     Ok(())
+}
+
+fn tick_label(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The interval and its ends.
@@ -123,6 +136,14 @@ fn marks(row: &Row, y: f64, colour: RGBColor) -> Vec<PathElement<(f64, f64)>> {
 mod tests {
     use super::*;
     use crate::compare::report::tests::sample;
+
+    #[test]
+    fn the_axis_has_round_numbers() {
+        let labels = |range| ticks(&range).into_iter().map(tick_label).collect::<Vec<_>>().join(" ");
+        assert_eq!(labels(0.955..1.046), "0.96 0.98 1 1.02 1.04");
+        assert_eq!(labels(0.7..1.6), "0.8 1 1.2 1.4");
+        assert_eq!(labels(0.08..11.0), "0.1 0.2 0.5 1 2 5 10");
+    }
 
     #[test]
     fn every_row_is_drawn() {
