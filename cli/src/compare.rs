@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use umcg_benches::compare::interval::{FEWEST, MOST};
-use umcg_benches::compare::{self, Plan, Verdict};
+use umcg_benches::compare::{self, Figure, Plan, Verdict};
 use umcg_benches::harness::Pattern;
 use umcg_benches::{About, catalogue};
 
@@ -27,8 +27,8 @@ worse are measured again, and judged by the new pairs alone.
 
 After --: the bench, and perhaps
   --only ROW      only these rows; as for the bench itself
-  --seconds N     time for each row in a run [default: 0.2]
-  --rounds N      rounds in a run [default: 3; an old build makes 7]
+  --seconds N     time for each row in a run [default: 0.2; with --best 0.02]
+  --rounds N      rounds in a run [default: 3; with --best 15; an old build makes 7]
   --peers         the rows of peers, too: they should be the same
 
 Exit status: 0 if no row is worse, 1 if one is, 2 after an error or if a run had to be made again.";
@@ -49,6 +49,9 @@ pub(crate) struct Compare {
     /// End a run that has written nothing for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 180.0, value_parser = seconds)]
     patience: f64,
+    /// Judge each run by its best round, in place of the median; for machines that others use too
+    #[arg(long)]
+    best: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -71,11 +74,11 @@ struct Target {
     #[arg(long, value_name = "ROW")]
     only: Vec<Pattern>,
     /// Time for each row in a run
-    #[arg(long, value_name = "N", default_value_t = 0.2, value_parser = seconds)]
-    seconds: f64,
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<f64>,
     /// Rounds in a run
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = rounds)]
-    rounds: usize,
+    #[arg(long, value_name = "N", value_parser = rounds)]
+    rounds: Option<usize>,
     /// The rows of peers, too
     #[arg(long)]
     peers: bool,
@@ -117,12 +120,15 @@ impl Compare {
     }
 
     fn plan(&self, target: Target) -> Result<Plan> {
-        let Target { bench, only, seconds, rounds, peers, small } = target;
+        let Target { bench, only, peers, small, .. } = target;
+        // A turn that is short may be left alone by others, and of many one is.
+        let (figure, time, times) = if self.best { (Figure::Best, 0.02, 15) } else { (Figure::Median, 0.2, 3) };
+        let (seconds, rounds) = (target.seconds.unwrap_or(time), target.rounds.unwrap_or(times));
         let is_it = |about: &About| about.name == bench;
         let bench = catalogue().into_iter().find(is_it).context("no such bench")?;
         let (pairs, tolerance) = (self.pairs, self.tolerance / 100.0);
         let patience = Duration::try_from_secs_f64(self.patience)?;
-        Ok(Plan { bench, pairs, tolerance, seconds, rounds, only, peers, small, patience })
+        Ok(Plan { bench, pairs, tolerance, figure, seconds, rounds, only, peers, small, patience })
     }
 }
 
@@ -148,7 +154,7 @@ mod tests {
         use clap::CommandFactory;
         Target::command().debug_assert();
         let target = Target::try_parse_from(["sem", "--only", "umcg contended", "--only", "fairness"]).unwrap();
-        assert_eq!((target.only.len(), target.rounds, target.peers), (2, 3, false));
+        assert_eq!((target.only.len(), target.rounds, target.peers), (2, None, false));
         assert!(Target::try_parse_from(["nothing"]).is_err());
         assert!(Target::try_parse_from(["switch", "--only", ""]).is_err());
     }

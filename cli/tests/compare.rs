@@ -119,6 +119,21 @@ fn what_looked_worse_once_is_measured_again() {
 }
 
 #[test]
+fn the_best_round_tells_where_the_median_does_not() {
+    let builds = Builds::new("best");
+    let printing = |name: &str, step: u32, best: u32| {
+        let median = row("uth", &format!("500 + n * {step} % 101 * 10"));
+        let rounds = format!(r#", \"min\": 1, \"max\": $(({best} + n % 3))}}"#);
+        let disturbed = median.strip_suffix('}').unwrap().to_owned() + &rounds;
+        builds.script(name, &format!("echo '{HEAD}'; echo \"{disturbed}\"; echo ']}}'"))
+    };
+    let (a, b) = (printing("a", 37, 1000), printing("b", 53, 900));
+    let verdict = |options: &[&str]| json(&compare(&a, &b, options, &["switch"]))["rows"][0]["verdict"].clone();
+    assert_eq!(verdict(&["--json"]), "unclear");
+    assert_eq!(verdict(&["--json", "--best"]), "worse");
+}
+
+#[test]
 fn noise_gives_no_verdict() {
     let builds = Builds::new("noise");
     let a = builds.printing("a", "500 + n * 37 % 101 * 10");

@@ -36,7 +36,7 @@ use build::{Abilities, Build};
 pub use forest::plot;
 use interval::Interval;
 use pairs::Runs;
-pub use reading::Key;
+pub use reading::{Figure, Key};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub struct Plan {
     pub pairs: usize,
     /// A difference up to this fraction is none.
     pub tolerance: f64,
+    /// What counts of a run.
+    pub figure: Figure,
     /// The time that a row gets in a run.
     pub seconds: f64,
     /// Rounds in a run, where both builds can be told.
@@ -76,6 +78,8 @@ pub struct Comparison {
     pub builds: [PathBuf; 2],
     /// Pairs of runs.
     pub pairs: usize,
+    /// What counted of a run.
+    pub figure: Figure,
     /// The fraction.
     pub tolerance: f64,
     /// The rows that both have.
@@ -146,28 +150,28 @@ pub fn compare(files: [&Path; 2], plan: &Plan) -> Result<Comparison> {
     let rows = confirmed(&mut runs, rows, &mut not_judged)?;
     let failures = runs.failures;
     let files = builds.map(|build| build.file);
-    let (pairs, tolerance) = (plan.pairs, plan.tolerance);
-    Ok(Comparison { bench, machine: Machine::this(), builds: files, pairs, tolerance, rows, not_judged, failures })
+    let Plan { pairs, tolerance, figure, .. } = *plan;
+    Ok(Comparison { bench, machine: Machine::this(), builds: files, pairs, figure, tolerance, rows, not_judged, failures })
 }
 
 fn list(not_judged: &[Unjudged]) -> String {
     not_judged.iter().map(|row| format!("\n    {}: {}", row.key.name(), row.reason)).collect()
 }
 
-/// The rows that both have, and those that one has.
-fn common([a, b]: &[reading::Reading; 2], plan: &Plan) -> (Vec<Key>, Vec<Unjudged>) {
+/// The rows that both have, with the direction of their metric, and those that one has.
+fn common([a, b]: &[reading::Reading; 2], plan: &Plan) -> (Vec<(Key, Better)>, Vec<Unjudged>) {
     let choice = Choice { only: plan.only.clone(), cases: (!plan.peers).then_some(plan.bench.ours) };
     let wanted = |key: &&Key| choice.takes(&key.case, &key.params, &key.metric);
     let (mut both, mut others) = (Vec::new(), Vec::new());
     let mut leave = |key: &Key, reason: &str| others.push(Unjudged { key: key.clone(), reason: reason.to_owned() });
     for key in a.keys().filter(wanted) {
-        match b.figure(key) {
-            Some(_) if better(plan, key).is_none() => leave(key, "a metric that this program does not know"),
-            Some(_) => both.push(key.clone()),
-            None => leave(key, "only A has it"),
+        match better(plan, key) {
+            _ if !b.has(key) => leave(key, "only A has it"),
+            Some(better) => both.push((key.clone(), better)),
+            None => leave(key, "a metric that this program does not know"),
         }
     }
-    b.keys().filter(wanted).filter(|key| a.figure(key).is_none()).for_each(|key| leave(key, "only B has it"));
+    b.keys().filter(wanted).filter(|key| !a.has(key)).for_each(|key| leave(key, "only B has it"));
     (both, others)
 }
 
@@ -176,11 +180,11 @@ fn better(plan: &Plan, key: &Key) -> Option<Better> {
 }
 
 /// Measures rows, and says what came of it.
-fn judged(runs: &mut Runs<'_>, keys: Vec<Key>, patterns: &[String], others: &mut Vec<Unjudged>) -> Result<Vec<Row>> {
+fn judged(runs: &mut Runs<'_>, keys: Vec<(Key, Better)>, patterns: &[String], others: &mut Vec<Unjudged>) -> Result<Vec<Row>> {
     let figures = runs.pairs(&keys, patterns)?;
     let mut rows = Vec::new();
-    for (key, pairs) in keys.into_iter().zip(figures) {
-        match row(&key, &pairs, runs.plan) {
+    for ((key, better), pairs) in keys.into_iter().zip(figures) {
+        match row(&key, better, &pairs, runs.plan.tolerance) {
             Some(row) => rows.push(row),
             None => {
                 let reason = format!("both have a figure above zero in too few of {} pairs", runs.plan.pairs);
@@ -191,19 +195,19 @@ fn judged(runs: &mut Runs<'_>, keys: Vec<Key>, patterns: &[String], others: &mut
     Ok(rows)
 }
 
-fn row(key: &Key, pairs: &[[f64; 2]], plan: &Plan) -> Option<Row> {
-    let better = better(plan, key)?;
+fn row(key: &Key, better: Better, pairs: &[[f64; 2]], tolerance: f64) -> Option<Row> {
     let good: Vec<([f64; 2], f64)> = pairs.iter().filter_map(|pair| Some((*pair, verdict::cost(*pair, better)?))).collect();
     let interval = |values: Vec<f64>| Interval::of(&values);
     let cost = interval(good.iter().map(|(_, cost)| *cost).collect())?;
     let [a, b] = [0, 1].map(|side| interval(good.iter().map(|(pair, _)| pair[side]).collect()));
-    let verdict = Verdict::of(&cost, plan.tolerance);
+    let verdict = Verdict::of(&cost, tolerance);
     Some(Row { key: key.clone(), better, a: a?.median, b: b?.median, cost, verdict, first: None })
 }
 
 /// Measures again what looks worse.
 fn confirmed(runs: &mut Runs<'_>, rows: Vec<Row>, others: &mut Vec<Unjudged>) -> Result<Vec<Row>> {
-    let worse: Vec<Key> = rows.iter().filter(|row| row.verdict == Verdict::Worse).map(|row| row.key.clone()).collect();
+    let is_worse = |row: &&Row| row.verdict == Verdict::Worse;
+    let worse: Vec<(Key, Better)> = rows.iter().filter(is_worse).map(|row| (row.key.clone(), row.better)).collect();
     if worse.is_empty() {
         return Ok(rows);
     }

@@ -3,7 +3,7 @@
 use super::build::{Abilities, Build, Only};
 use super::reading::{Key, Reading};
 use super::{Failure, Plan};
-use crate::harness::{Pattern, Progress};
+use crate::harness::{Better, Pattern, Progress};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 
@@ -40,7 +40,7 @@ impl Runs<'_> {
     }
 
     /// Pairs of runs: the order within a pair alternates, so that drift of the machine cancels out.
-    pub(super) fn pairs(&mut self, keys: &[Key], patterns: &[String]) -> Result<Figures> {
+    pub(super) fn pairs(&mut self, keys: &[(Key, Better)], patterns: &[String]) -> Result<Figures> {
         let mut figures = vec![Vec::new(); keys.len()];
         let mut progress = Progress::new(&self.title(), 2 * self.plan.pairs, "runs");
         let arguments = self.arguments(patterns);
@@ -48,8 +48,9 @@ impl Runs<'_> {
         while done < self.plan.pairs {
             let order = if done % 2 == 0 { [0, 1] } else { [1, 0] };
             let Some(readings) = self.pair(order, &arguments, &mut progress)? else { continue };
-            for (key, figures) in keys.iter().zip(&mut figures) {
-                if let (Some(a), Some(b)) = (readings[0].figure(key), readings[1].figure(key)) {
+            for ((key, better), figures) in keys.iter().zip(&mut figures) {
+                let figure = |side: usize| readings[side].figure(key, self.plan.figure, *better);
+                if let (Some(a), Some(b)) = (figure(0), figure(1)) {
                     figures.push([a, b]);
                 }
             }
@@ -108,10 +109,10 @@ impl Runs<'_> {
     }
 
     /// The same for these rows.
-    pub(super) fn patterns_of(&self, keys: &[Key]) -> Vec<String> {
+    pub(super) fn patterns_of(&self, keys: &[(Key, Better)]) -> Vec<String> {
         match self.abilities.only {
-            Only::Rows => keys.iter().map(Key::name).collect(),
-            Only::Metrics => keys.iter().map(|key| key.metric.clone()).collect(),
+            Only::Rows => keys.iter().map(|(key, _)| key.name()).collect(),
+            Only::Metrics => keys.iter().map(|(key, _)| key.metric.clone()).collect(),
             Only::Nothing => Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What was found, for people and for programs.
 
 use super::interval::place;
-use super::{Comparison, Row, Verdict};
+use super::{Comparison, Figure, Row, Verdict};
 use crate::harness::{describe, number};
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 
@@ -31,10 +31,14 @@ impl Comparison {
 
     fn head(&self) -> String {
         let machine = &self.machine;
+        let figure = match self.figure {
+            Figure::Median => "Of a run counts the median of its rounds.",
+            Figure::Best => "Of a run counts its best round.",
+        };
         let confidence = place(self.pairs).map_or(0.0, |(_, confidence)| confidence * 100.0);
         format!(
             "bench {}: {}, {} CPUs, Linux {}\nA: {}\nB: {}\nWhat B costs in what A costs, above 1 for worse: the median of {} pairs \
-             of runs, and an\ninterval that holds the true one with {confidence:.1} % confidence.\n",
+             of runs, and an\ninterval that holds the true one with {confidence:.1} % confidence. {figure}\n",
             self.bench,
             machine.cpu,
             machine.cpus,
@@ -116,6 +120,7 @@ pub(super) mod tests {
             machine: Machine { cpus: 2, kernel: "6.1".into(), cpu: "A CPU".into() },
             builds: ["/old/umcg".into(), "/new/umcg".into()],
             pairs: 15,
+            figure: Figure::Best,
             tolerance: 0.03,
             rows,
             not_judged: vec![gone],
@@ -129,6 +134,7 @@ pub(super) mod tests {
         for part in [
             "15 pairs of runs",
             "96.5 % confidence",
+            "its best round",
             "worse by 20.0 %",
             "better by 15.0 %",
             "same; looked worse at first",
@@ -145,7 +151,7 @@ pub(super) mod tests {
     fn programs_read_json() {
         let json: serde_json::Value = serde_json::from_str(&sample().to_json().unwrap()).unwrap();
         assert_eq!(json["rows"][0]["verdict"], "worse");
-        assert_eq!(json["rows"][0]["case"], "slow");
+        assert_eq!((&json["rows"][0]["case"], &json["figure"]), (&"slow".into(), &"best".into()));
         assert_eq!(json["rows"][0]["better"], "lower");
         assert_eq!(json["rows"][0]["cost"]["low"], 1.1);
         assert_eq!(json["rows"][2]["first"]["high"], 1.3);
