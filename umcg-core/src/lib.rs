@@ -5,6 +5,7 @@
 mod apart;
 pub mod asymmetric;
 pub mod ctl;
+mod elsewhere;
 mod fatal;
 mod fault;
 mod fork;
@@ -13,8 +14,10 @@ pub mod guarded;
 mod identity;
 mod link;
 mod os;
+mod overflow;
 pub mod raw;
 pub mod storage;
+mod symbols;
 mod sync;
 mod table;
 mod thread_end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Stacks that overflow, by C that has no stack probes: it ends in a guard, and the message names the worker. */
+/* Stacks that overflow, by C that has no stack probes: it ends in a guard, and the message names worker and function. */
 #include "runtime.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -27,8 +27,9 @@ CALLEE(66000)
 CALLEE(73000)
 CALLEE(90000)
 CALLEE(105000)
+CALLEE(224000) /* over the guard, and the next stack, into the guard below that */
 
-static int (*const callees[])(int) = {callee_66000, callee_73000, callee_90000, callee_105000};
+static int (*const callees[])(int) = {callee_66000, callee_73000, callee_90000, callee_105000, callee_224000};
 
 static void *victim(void *arg)
 {
@@ -85,6 +86,8 @@ static void a_large_frame_ends_in_the_guard(void)
         int told = strstr(text, "worker `ophelia` overflowed its 64 KiB stack") != NULL;
         CHECK("the process dies by the fault", WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
         CHECK("the message names the worker", told);
+        CHECK("and the way to larger stacks", strstr(text, "`stack_size`"));
+        CHECK("and the function", strstr(text, "callee_"));
         if (!told)
             fprintf(stderr, "frame %d, status %#x: %s\n", frame, status, text);
     }

@@ -1,0 +1,69 @@
+//! Calls a function on another stack, from where its caller can be unwound: for what does not fit on a stack for signals.
+
+use std::ffi::c_void;
+
+cfg_if::cfg_if! {
+    if #[cfg(target_arch = "x86_64")] {
+        std::arch::global_asm!(
+            ".pushsection .text.umcg_call_on,\"ax\",@progbits",
+            ".hidden umcg_call_on", ".globl umcg_call_on", ".type umcg_call_on,@function",
+            "umcg_call_on:", ".cfi_startproc",
+            "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
+            "mov rbp, rsp", ".cfi_def_cfa_register rbp",
+            "mov rsp, rdi", // the frame pointer leads back, for the unwinder too
+            "mov rdi, rdx",
+            "call rsi",
+            "mov rsp, rbp",
+            "pop rbp", ".cfi_def_cfa rsp, 8",
+            "ret",
+            ".cfi_endproc", ".size umcg_call_on, . - umcg_call_on", ".popsection",
+        );
+    } else if #[cfg(target_arch = "aarch64")] {
+        std::arch::global_asm!(
+            ".pushsection .text.umcg_call_on,\"ax\",@progbits",
+            ".hidden umcg_call_on", ".globl umcg_call_on", ".type umcg_call_on,@function",
+            "umcg_call_on:", ".cfi_startproc",
+            "stp x29, x30, [sp, #-16]!", ".cfi_def_cfa_offset 16", ".cfi_offset x29, -16", ".cfi_offset x30, -8",
+            "mov x29, sp", ".cfi_def_cfa_register x29",
+            "mov sp, x0",
+            "mov x0, x2",
+            "blr x1",
+            "mov sp, x29", ".cfi_def_cfa_register sp",
+            "ldp x29, x30, [sp], #16", ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
+            "ret",
+            ".cfi_endproc", ".size umcg_call_on, . - umcg_call_on", ".popsection",
+        );
+    } else if #[cfg(target_arch = "riscv64")] {
+        std::arch::global_asm!(
+            ".pushsection .text.umcg_call_on,\"ax\",@progbits",
+            ".hidden umcg_call_on", ".globl umcg_call_on", ".type umcg_call_on,@function",
+            "umcg_call_on:", ".cfi_startproc",
+            "addi sp, sp, -16", ".cfi_def_cfa_offset 16",
+            "sd ra, 8(sp)", ".cfi_offset ra, -8",
+            "sd s0, 0(sp)", ".cfi_offset s0, -16",
+            "addi s0, sp, 16", ".cfi_def_cfa s0, 0",
+            "mv sp, a0",
+            "mv a0, a2",
+            "jalr a1",
+            "addi sp, s0, -16", ".cfi_def_cfa sp, 16",
+            "ld ra, 8(sp)", ".cfi_restore ra",
+            "ld s0, 0(sp)", ".cfi_restore s0",
+            "addi sp, sp, 16", ".cfi_def_cfa_offset 0",
+            "ret",
+            ".cfi_endproc", ".size umcg_call_on, . - umcg_call_on", ".popsection",
+        );
+    }
+}
+
+unsafe extern "C" {
+    fn umcg_call_on(top: *mut u8, f: extern "C" fn(*mut c_void), argument: *mut c_void);
+}
+
+/// Calls `f(argument)` on the stack below `top`, which is aligned to 16 bytes.
+///
+/// # Safety
+/// Nobody else uses that stack; `f` does not unwind, and does not switch.
+pub(crate) unsafe fn call(top: *mut u8, f: extern "C" fn(*mut c_void), argument: *mut c_void) {
+    // SAFETY: passed on.
+    unsafe { umcg_call_on(top, f, argument) };
+}

@@ -1,0 +1,223 @@
+//! Overflows of stacks: which faults are such, and what is said of them.
+//!
+//! | the fault lies | and the stack pointer | is |
+//! |---|---|---|
+//! | in the guard of the stack that runs here | anywhere | an overflow |
+//! | anywhere below that stack | below it too, and not far from the fault | an overflow by a frame larger than the guard |
+//! | in another stack's guard | on that stack, or in the guard | an overflow of a stack that no worker or uth runs on: for signals, or of a thread at home |
+//! | in another stack's guard | elsewhere | a bad pointer |
+//!
+//! A frame that is larger than the guard may end on another stack, where there is no fault: this is why code with large frames is to have stack probes.
+//!
+//! All of it runs in a signal handler: nothing allocates. The standard library's stacks for signals have room for little more than the kernel's part, so the backtrace has a
+//! stack of its own, which was made beforehand; it serves the first overflow, which ends the process.
+
+use crate::umcg::{self, Role};
+use crate::uth::record::Record;
+use crate::uth::vp::Vp;
+use crate::{elsewhere, symbols};
+use std::ffi::{c_int, c_void};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+use umcg_context::guard;
+use umcg_context::stack::{self, Class, Place};
+
+/// What lies between the stack pointer and what a frame touches first below it: the red zone, a push.
+const NEAR: usize = 4096;
+/// A frame larger than that is taken for a wild stack pointer.
+const LARGEST_FRAME: usize = 64 << 20;
+
+/// A fault that is an overflow, or looks like one.
+pub(crate) struct Overflow {
+    place: Place,
+    /// How far below the stack the frame reaches, if it was beyond the guard.
+    beyond: Option<usize>,
+    /// Nothing that runs here can overflow that stack.
+    is_stray: bool,
+}
+
+/// Whether a fault at `address` is an overflow. Async-signal-safe.
+pub(crate) fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Option<Overflow> {
+    let touched = stack::find(address).filter(|place| place.in_guard);
+    if let Some(own) = running_stack().and_then(|base| stack::find(base.addr())) {
+        let base = own.base.addr();
+        let is_below = stack_pointer < base && base - stack_pointer < LARGEST_FRAME && !is_on_signal_stack;
+        let is_near = address < base && address >= stack_pointer.saturating_sub(NEAR);
+        if touched.is_some_and(|place| place.base == own.base) {
+            return Some(Overflow { place: own, beyond: None, is_stray: false });
+        }
+        if is_below && is_near {
+            return Some(Overflow { place: own, beyond: Some(base - address), is_stray: false });
+        }
+    }
+    let place = touched?;
+    let is_own = stack::find(stack_pointer).is_some_and(|own| own.base == place.base);
+    Some(Overflow { place, beyond: None, is_stray: !is_own })
+}
+
+/// The base of the stack that the calling kernel thread runs a worker or uth on.
+fn running_stack() -> Option<*mut u8> {
+    let record = match umcg::role_held() {
+        Role::Worker(worker, _) | Role::Blocked(worker) => worker.record.load(Relaxed),
+        Role::Plain | Role::Server(_) => Vp::here()?.current.load(Relaxed),
+    };
+    // SAFETY: null, or a record, which is readable for ever.
+    let base = unsafe { record.as_ref() }?.stack_base();
+    (!base.is_null()).then_some(base)
+}
+
+/// A text that is written to standard error, cut where it is too long.
+struct Line {
+    bytes: [u8; 256],
+    used: usize,
+}
+
+impl std::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = self.bytes.len() - 1 - self.used; // for the end of the line
+        let part = &text.as_bytes()[..text.len().min(room)];
+        self.bytes[self.used..][..part.len()].copy_from_slice(part);
+        self.used += part.len();
+        Ok(())
+    }
+}
+
+/// Writes a line to standard error, by one system call.
+fn say(words: std::fmt::Arguments<'_>) {
+    let mut line = Line { bytes: [0; 256], used: 0 };
+    let _ = line.write_fmt(words);
+    line.bytes[line.used] = b'\n';
+    // SAFETY: writes from a buffer of our own.
+    unsafe { libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), line.used + 1) };
+}
+
+impl Overflow {
+    /// Says on standard error which stack it is. Async-signal-safe.
+    pub(crate) fn report(&self) {
+        // SAFETY: the top of a stack, which was cut.
+        let record = unsafe { Record::at_top(stack::top_of(self.place.base, self.place.class)) };
+        let (bytes, len) = record.name();
+        let name = std::str::from_utf8(&bytes[..len]).unwrap_or("?");
+        let flow = Flow { record, name };
+        let kib = self.place.class.size() >> 10;
+        match self.beyond {
+            _ if self.is_stray => say(format_args!("umcg: a bad pointer: into the guard below the stack of {flow}")),
+            None => say(format_args!("umcg: {flow} overflowed its {kib} KiB stack; `stack_size` gives it a larger one")),
+            Some(beyond) => say(format_args!(
+                "umcg: {flow} overflowed its {kib} KiB stack by {} KiB, beyond the guard of {}; `stack_size` gives it a larger one",
+                (beyond >> 10) + 1,
+                guard::SIZE >> 10
+            )),
+        }
+    }
+}
+
+/// How a worker or uth is called in messages.
+struct Flow<'a> {
+    record: &'a Record,
+    name: &'a str,
+}
+
+impl std::fmt::Display for Flow<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name {
+            "" => write!(f, "{} {:p}", self.record.kind(), self.record),
+            name => write!(f, "{} `{name}`", self.record.kind()),
+        }
+    }
+}
+
+/// So many frames of either end are shown.
+const INNERMOST: usize = 16;
+const OUTERMOST: usize = 8;
+
+/// Return addresses: the first ones, and the last ones in a ring.
+struct Frames {
+    /// Frames before this one are the handler's.
+    fault: usize,
+    count: usize,
+    inner: [usize; INNERMOST],
+    outer: [usize; OUTERMOST],
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(each: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
+    safe fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+/// What the unwinder calls no reason to stop, and the end of a stack.
+const GO_ON: c_int = 0;
+const END: c_int = 5;
+
+extern "C" fn each_frame(context: *mut c_void, frames: *mut c_void) -> c_int {
+    // SAFETY: `trace` passed it.
+    let frames = unsafe { &mut *frames.cast::<Frames>() };
+    let pc = _Unwind_GetIP(context);
+    if frames.count == 0 && pc != frames.fault {
+        return GO_ON;
+    }
+    if pc == 0 {
+        return END;
+    }
+    match frames.inner.get_mut(frames.count) {
+        Some(place) => *place = pc,
+        None => frames.outer[(frames.count - INNERMOST) % OUTERMOST] = pc,
+    }
+    frames.count += 1;
+    GO_ON
+}
+
+/// The top of the stack that the backtrace is made on; null before there is one, and once it is in use.
+static REPORT_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Makes a stack for the backtrace of an overflow. Without one there is no backtrace.
+pub(crate) fn prepare() {
+    const CLASS: Class = Class::for_size(64 << 10).unwrap();
+    let Ok(stack) = stack::allocate(CLASS) else { return };
+    // ORDERING(report): Release, pairs with the Acquire of `backtrace`: the stack is whole.
+    REPORT_STACK.store(crate::uth::record::frames_begin(&stack), Release);
+}
+
+/// Says on standard error what led to `pc`, where the fault was. For the handler of a fault that ends the process: where a frame cannot be read, that happens at once.
+///
+/// The unwinder takes no lock with glibc 2.35 or later; with older ones it takes the loader's, which a thread has only for as long as libraries come and go.
+pub(crate) fn backtrace(mut pc: usize) {
+    // ORDERING(report): Acquire, pairs with the Release of `prepare`.
+    let top = REPORT_STACK.swap(std::ptr::null_mut(), Acquire);
+    if !top.is_null() {
+        // SAFETY: who takes the stack has it alone; `trace` writes to standard error and returns.
+        unsafe { elsewhere::call(top, trace, (&raw mut pc).cast()) };
+    }
+}
+
+extern "C" fn trace(pc: *mut c_void) {
+    // SAFETY: `backtrace` passed it.
+    let pc = unsafe { pc.cast::<usize>().read() };
+    let mut frames = Frames { fault: pc, count: 0, inner: [0; INNERMOST], outer: [0; OUTERMOST] };
+    // SAFETY: `each_frame` takes what this passes, and does not unwind.
+    unsafe { _Unwind_Backtrace(each_frame, (&raw mut frames).cast()) };
+    if frames.count == 0 {
+        (frames.inner[0], frames.count) = (pc, 1);
+    }
+    let shown = frames.count.min(INNERMOST);
+    for (index, pc) in frames.inner[..shown].iter().enumerate() {
+        say_frame(index, *pc);
+    }
+    let rest = frames.count - shown;
+    let left_out = rest.saturating_sub(OUTERMOST);
+    if left_out > 0 {
+        say(format_args!("        … {left_out} more"));
+    }
+    for index in left_out..rest {
+        say_frame(shown + index, frames.outer[index % OUTERMOST]);
+    }
+}
+
+fn say_frame(index: usize, pc: usize) {
+    // A return address may be the first of the next function.
+    let within = if index == 0 { pc } else { pc - 1 };
+    symbols::find(within, |path, offset, symbol| match (path.rsplit('/').next().unwrap_or(path), symbol) {
+        (module, Some((name, into))) => say(format_args!("  {index:4}: {pc:#x} {name}+{into:#x} ({module}+{offset:#x})")),
+        (module, None) => say(format_args!("  {index:4}: {pc:#x} ({module}+{offset:#x})")),
+    });
+}
