@@ -174,7 +174,7 @@ static REPORT_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 pub(crate) fn prepare() {
     const CLASS: Class = Class::for_size(64 << 10).unwrap();
     let Ok(stack) = stack::allocate(CLASS) else { return };
-    // ORDERING(report): Release, pairs with the Acquire of `backtrace`: the stack is whole.
+    // ORDERING(report.1): Release, pairs with report.2: the stack is whole.
     REPORT_STACK.store(crate::uth::record::frames_begin(&stack), Release);
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn prepare() {
 ///
 /// The unwinder takes no lock with glibc 2.35 or later; with older ones it takes the loader's, which a thread has only for as long as libraries come and go.
 pub(crate) fn backtrace(mut pc: usize) {
-    // ORDERING(report): Acquire, pairs with the Release of `prepare`.
+    // ORDERING(report.2): Acquire, pairs with report.1.
     let top = REPORT_STACK.swap(std::ptr::null_mut(), Acquire);
     if !top.is_null() {
         // SAFETY: who takes the stack has it alone; `trace` writes to standard error and returns.

@@ -26,7 +26,7 @@ type Symbol<'a> = (&'a str, usize);
 /// Calls `tell` with the file that holds the code at `pc`, the place in it, and the function if there is a symbol. Async-signal-safe. With nothing found, and beside
 /// another call, the file is `?`.
 pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)) {
-    // ORDERING(symbols): Acquire with Release below: one caller at a time has the bytes.
+    // ORDERING(symbols.1): Acquire, pairs with symbols.2: one caller at a time has the bytes.
     if BUFFER.is_taken.swap(true, Acquire) {
         return tell("?", pc, None);
     }
@@ -46,7 +46,7 @@ pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)
         }
         None => tell("?", pc, None),
     }
-    // ORDERING(symbols)
+    // ORDERING(symbols.2): Release, pairs with symbols.1.
     BUFFER.is_taken.store(false, Release);
 }
 

@@ -12,7 +12,7 @@ use umcg::net::{TcpListener, TcpStream};
 /// Sends back all that comes, until the peer has finished sending.
 fn echo(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buffer = [0; 4096]; // on the worker's stack, of 64 KiB
+    let mut buffer = [0; 4096]; // on the worker's stack, of 256 KiB
     loop {
         // The worker is parked here as long as nothing comes; its server runs others.
         match stream.read(&mut buffer)? {

@@ -111,6 +111,9 @@ const BATCH: u64 = 4;
 /// The 99th percentile of a few requests says nothing, so these turns take so many times as long as others.
 const URGENT_TURNS: u32 = 8;
 
+/// The kind of ours with the runtime's default of 256 KiB of stack, where new stacks count. All others have 64.
+const DEFAULT_STACK: &str = "full-default-stack";
+
 const PEERS: &[&str] = &["tokio", "may", "go", "threads"];
 
 const fn section(
@@ -158,6 +161,9 @@ struct Side {
 
 impl Side {
     fn can(&self, bench: &Bench) -> bool {
+        if self.kind == Some(DEFAULT_STACK) {
+            return matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers, .. });
+        }
         match self.case {
             "epoll-c" => matches!(bench.kind, Kind::Echo),
             "threads" => !matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers | Work::Fib, .. }),
@@ -215,7 +221,8 @@ impl Plans<'_> {
 
     fn sides(&self, go: Option<&Go>) -> Vec<Side> {
         let own = |case, kind| self.own(case, kind);
-        let mut sides = vec![own("umcg", Some("light")), own("umcg", Some("full")), own("tokio", None), own("may", None)];
+        let mut sides = ["light", "full", DEFAULT_STACK].map(|kind| own("umcg", Some(kind))).to_vec();
+        sides.extend([own("tokio", None), own("may", None)]);
         sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
         let (threads, epoll) = (own("threads", None), own("epoll-c", None));
         if BENCHES.iter().any(|bench| !threads.can(bench) && self.is_asked(bench, &threads)) {

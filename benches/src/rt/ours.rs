@@ -10,19 +10,25 @@ use umcg::{Builder, Handle, JoinHandle, Runtime};
 const TICK: Duration = Duration::from_millis(1);
 const URGENT: u8 = 255;
 const BATCH: u8 = 1;
+/// Bytes of a worker's stack. Rows of other releases had the same.
+const STACK: usize = 64 << 10;
 
 /// `LIGHT` workers share their server's thread-local storage.
 pub(super) struct Ours<const LIGHT: bool>(Runtime);
 
 impl<const LIGHT: bool> Ours<LIGHT> {
-    /// As it comes.
     pub(super) fn start(servers: usize) -> Result<Self> {
+        Ok(Self(Runtime::builder().servers(servers).stack_size(STACK).build()?))
+    }
+
+    /// With the stacks that a program gets which says nothing of them.
+    pub(super) fn with_default_stacks(servers: usize) -> Result<Self> {
         Ok(Self(Runtime::builder().servers(servers).build()?))
     }
 
     /// For work that can wait beside work that cannot.
     pub(super) fn with_priorities(servers: usize) -> Result<Self> {
-        Ok(Self(Runtime::builder().servers(servers).scheduler(Priority::new()).preemption(Some(TICK)).build()?))
+        Ok(Self(Runtime::builder().servers(servers).stack_size(STACK).scheduler(Priority::new()).preemption(Some(TICK)).build()?))
     }
 
     fn spawn_at(priority: u8, f: impl FnOnce() + Send + 'static) {

@@ -97,6 +97,7 @@ fn work(request: &Request) -> Result<()> {
 pub(super) fn side(request: &Request) -> Result<Box<dyn Side>> {
     Ok(match (&*request.case, &*request.kind) {
         ("umcg", kind @ ("light" | "full")) => ours(kind == "light", request)?,
+        ("umcg", "full-default-stack") => Box::new(Of(Ours::<false>::with_default_stacks(request.servers)?)),
         ("threads", _) => Box::new(Of(Threads)),
         ("may", _) => Box::new(Of(May::start(request.servers))),
         ("tokio", _) => Box::new(Tokio::start(request.servers)?),
@@ -187,6 +188,7 @@ mod tests {
             ("umcg light", 2),
             ("umcg full", 1),
             ("umcg full", 2),
+            ("umcg full-default-stack", 1),
             ("threads", 1),
             ("tokio", 1),
             ("tokio", 2),

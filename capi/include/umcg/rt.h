@@ -70,7 +70,7 @@ enum umcg_driver {
 /* Begin with UMCG_RT_OPTIONS_INIT, which sets size and the defaults. */
 typedef struct umcg_rt_options {
     size_t size;            /* of this structure, as the caller knows it */
-    size_t stack_size;      /* of a worker, in bytes, rounded up; 0: 64 KiB */
+    size_t stack_size;      /* of a worker, in bytes, rounded up; 0: 256 KiB */
     uint64_t preemption_ns; /* how long a worker may run while others wait; 0: as long as it likes */
     const char *name;       /* of the servers' threads; copied; NULL: umcg */
     int servers;            /* at most 1024; 0: one for each CPU */

@@ -5,15 +5,13 @@ use super::runtime::{OnDeadlock, Parts, Shared};
 use super::scheduler::{Chosen, Scheduler, WorkStealing};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
 use super::stall::{self, Stall};
-use super::{dump, quit, server, watch};
+use super::{dump, quit, server, stack_size, watch};
 use crate::io::driver::{Driver, DriverKind};
 use crate::{Error, Server};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::thread;
 use std::time::{Duration, Instant};
-use umcg_core::context::stack::StackError;
-use umcg_core::raw::Class;
 
 /// How to start a [`Runtime`].
 #[must_use = "`build` starts it"]
@@ -35,8 +33,6 @@ impl std::fmt::Debug for RuntimeBuilder {
     }
 }
 
-/// Bytes of a worker's stack where nothing is said.
-const STACK_SIZE: usize = 64 << 10;
 /// The most servers of a runtime.
 const MOST_SERVERS: usize = 1024;
 
@@ -45,7 +41,7 @@ impl RuntimeBuilder {
         RuntimeBuilder {
             servers: 0,
             scheduler: Chosen::Default(WorkStealing::new()),
-            stack_size: STACK_SIZE,
+            stack_size: stack_size::DEFAULT,
             name: "umcg".to_owned(),
             preemption: None,
             pin: false,
@@ -67,7 +63,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Bytes of a worker's stack, rounded up to a power of two; 64 KiB by default.
+    /// Bytes of a worker's stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug assertions); 256 KiB by default. Only pages that are touched are
+    /// memory. Where a stack overflows the process ends, with a message that names the worker.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
@@ -127,7 +124,7 @@ impl RuntimeBuilder {
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let servers = if self.servers == 0 { cpus } else { self.servers };
         assert!(servers <= MOST_SERVERS, "a runtime has at most {MOST_SERVERS} servers");
-        let class = Class::for_size(self.stack_size).ok_or(Error::Stack(umcg_core::uth::Error::Stack(StackError::TooLarge)))?;
+        let class = stack_size::class(self.stack_size).map_err(|error| Error::Stack(umcg_core::uth::Error::Stack(error)))?;
         let parts = Parts {
             scheduler: self.scheduler,
             servers,

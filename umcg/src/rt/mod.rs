@@ -48,6 +48,7 @@ mod scope;
 pub(crate) mod server;
 mod spawn;
 pub(crate) mod spin;
+mod stack_size;
 mod stall;
 pub(crate) mod sync;
 mod task;

@@ -7,7 +7,7 @@ use super::runtime::{self, Shared};
 use super::scheduler::Why;
 use super::server::{self, Local};
 use super::task::{DEFAULT_PRIORITY, IS_FULL, IS_PLAIN, IS_WORKER, NO_SERVER, Task};
-use super::{global, local, on_thread, scope, time};
+use super::{global, local, on_thread, scope, stack_size, time};
 use std::alloc::Layout;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Bytes of stack, rounded up to a power of two; 0 for the runtime's choice.
+    /// Bytes of stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug assertions); 0 for the runtime's choice.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
@@ -320,7 +320,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn class(&self, shared: &Shared) -> Result<raw::Class, SpawnError> {
         match self.stack_size {
             0 => Ok(shared.class),
-            size => raw::Class::for_size(size).ok_or(SpawnError::Stack(StackError::TooLarge)),
+            size => stack_size::class(size).map_err(SpawnError::Stack),
         }
     }
 

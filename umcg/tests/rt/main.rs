@@ -20,6 +20,7 @@ mod schedulers;
 mod scopes;
 mod shortages;
 mod sleeps;
+mod stacks;
 mod stalls;
 #[path = "../strace/mod.rs"]
 mod strace;

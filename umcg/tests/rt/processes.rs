@@ -87,7 +87,7 @@ fn an_overflow_is_named() {
     }
     let ended = child(NAME);
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(!ended.status.success() && said.contains("worker `ophelia` overflowed its 64 KiB stack"), "{ended:?}");
+    assert!(!ended.status.success() && said.contains("worker `ophelia` overflowed its 256 KiB stack"), "{ended:?}");
     assert!(said.contains("`stack_size`") && said.contains("deeper") && said.contains("an_overflow_is_named"), "{said}");
 }
 
