@@ -9,7 +9,7 @@ use crate::umcg::light::Plan;
 pub use crate::umcg::light::UPPER_BYTES;
 use crate::umcg::operation;
 use crate::umcg::worker::{Carrier, Inside};
-use crate::umcg::{self, Caller, Role, blocking, caller, current_worker, light, preempt, role, thread};
+use crate::umcg::{self, Caller, Role, blocking, caller, current_worker, helper, light, preempt, role, thread};
 use crate::uth;
 use rustix::io::Errno;
 use std::alloc::Layout;
@@ -619,6 +619,28 @@ impl Running {
 /// from or to one is two hand-overs between kernel threads.
 pub fn threads_move() -> bool {
     thread::carrier() == Carrier::Moving
+}
+
+/// Sets how many helper threads there may be, on which workers without threads of their own block;
+/// 0 for what `UMCG_HELPERS` in the environment says, or 512. For the process.
+///
+/// Further workers wait until a helper comes back. If none does for 10 ms one more is made, as some
+/// may wait for what those do.
+pub fn set_helpers(most: usize) {
+    helper::set_most(most);
+}
+
+/// Makes helpers be as the process is, and not as the caller, from here on: they are made by a kernel
+/// thread that is made now, if the system gives one, and otherwise when the first is needed.
+pub fn prepare_helpers() {
+    helper::prepare();
+}
+
+/// Has `notice` called each time that a helper is made beyond the bound: with how many helpers there
+/// were, and how many workers waited. On a kernel thread of the library's, which helpers that are
+/// needed wait for meanwhile.
+pub fn set_helper_notice(notice: fn(usize, usize)) {
+    helper::set_notice(notice);
 }
 
 /// What a worker is doing.

@@ -12,6 +12,8 @@ pub enum Error {
     OutOfMemory,
     /// There is no stack for a light worker.
     Stack(umcg_core::uth::Error),
+    /// The kernel gave no thread; its error number.
+    Thread(i32),
     /// The kernel refused; its error number.
     Os(i32),
     /// `UMCG_DRIVER` in the environment names no driver.
@@ -25,6 +27,11 @@ impl Error {
             None if error.kind() == std::io::ErrorKind::InvalidInput => Error::NoSuchDriver,
             None => Error::OutOfMemory,
         }
+    }
+
+    /// Of an attempt to make a thread.
+    pub(crate) fn no_thread(error: std::io::Error) -> Error {
+        error.raw_os_error().map_or(Error::OutOfMemory, Error::Thread)
     }
 
     pub(crate) fn from_raw(code: i32) -> Error {
@@ -46,6 +53,7 @@ impl fmt::Display for Error {
             Error::NoSuchDriver => f.write_str("UMCG_DRIVER is neither epoll nor io_uring"),
             Error::OutOfMemory => f.write_str("no memory, stack, timer or thread key left"),
             Error::Stack(error) => error.fmt(f),
+            Error::Thread(code) => write!(f, "no thread: {}", std::io::Error::from_raw_os_error(*code)),
             Error::Os(code) => write!(f, "refused by the kernel: {}", std::io::Error::from_raw_os_error(*code)),
         }
     }
@@ -56,7 +64,7 @@ impl std::error::Error for Error {}
 impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Os(code) => std::io::Error::from_raw_os_error(code),
+            Error::Os(code) | Error::Thread(code) => std::io::Error::from_raw_os_error(code),
             Error::OutOfMemory | Error::Stack(_) => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
             Error::Registered | Error::NoSuchDriver => std::io::Error::other(error),
         }

@@ -77,10 +77,12 @@ typedef struct umcg_rt_options {
     int pin;                /* whether each server stays on a CPU of its own */
     int scheduler;          /* an enum umcg_scheduler */
     int driver;             /* an enum umcg_driver */
+    int helpers;            /* how many helper threads the process may have; 0: as UMCG_HELPERS says, or 512 */
+    int reserved;           /* 0 */
 } umcg_rt_options_t;
 
 /* clang-format off */
-#define UMCG_RT_OPTIONS_INIT {sizeof(umcg_rt_options_t), 0, 0, NULL, 0, 0, UMCG_WORK_STEALING, UMCG_DRIVER_AUTO}
+#define UMCG_RT_OPTIONS_INIT {sizeof(umcg_rt_options_t), 0, 0, NULL, 0, 0, UMCG_WORK_STEALING, UMCG_DRIVER_AUTO, 0, 0}
 /* clang-format on */
 
 /*
@@ -370,10 +372,10 @@ int umcg_poll_fd(int fd, int events, uint64_t deadline_ns);
 int umcg_close(int fd);
 
 #if defined(__cplusplus) && __cplusplus >= 201103L
-static_assert(sizeof(umcg_rt_options_t) == 2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(void *) + 4 * sizeof(int),
+static_assert(sizeof(umcg_rt_options_t) == 2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(void *) + 6 * sizeof(int),
               "umcg_rt_options_t");
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-_Static_assert(sizeof(umcg_rt_options_t) == 2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(void *) + 4 * sizeof(int),
+_Static_assert(sizeof(umcg_rt_options_t) == 2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(void *) + 6 * sizeof(int),
                "umcg_rt_options_t");
 #endif
 

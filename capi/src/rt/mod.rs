@@ -35,9 +35,11 @@ struct Options {
     pin: c_int,
     scheduler: c_int,
     driver: c_int,
+    helpers: c_int,
+    reserved: c_int,
 }
 
-const _: () = assert!(size_of::<Options>() == 4 * size_of::<usize>() + 4 * size_of::<c_int>());
+const _: () = assert!(size_of::<Options>() == 4 * size_of::<usize>() + 6 * size_of::<c_int>());
 
 impl Options {
     const DEFAULT: Options = Options {
@@ -49,6 +51,8 @@ impl Options {
         pin: 0,
         scheduler: 0,
         driver: 0,
+        helpers: 0,
+        reserved: 0,
     };
 }
 
@@ -125,12 +129,20 @@ unsafe fn start(options: Options) -> Result<Runtime, c_int> {
     if options.preemption_ns != 0 {
         builder = builder.preemption(Some(Duration::from_nanos(options.preemption_ns)));
     }
+    match usize::try_from(options.helpers) {
+        Ok(0) => {}
+        Ok(most) => builder = builder.helpers(most),
+        Err(_) => return Err(EINVAL),
+    }
+    if options.reserved != 0 {
+        return Err(EINVAL);
+    }
     // SAFETY: passed on.
     if let Some(name) = unsafe { string(options.name) } {
         builder = builder.name(&name);
     }
     umcg::blocking(|| builder.build()).map_err(|error| match error {
-        Error::Os(code) => code,
+        Error::Os(code) | Error::Thread(code) => code,
         Error::Stack(_) | Error::NoSuchDriver => EINVAL,
         _ => ENOMEM,
     })

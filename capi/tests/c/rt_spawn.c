@@ -34,6 +34,8 @@ static void options_are_checked(void)
     REFUSES("negative servers", EINVAL, servers, -1);
     REFUSES("too many servers", EINVAL, servers, 1025);
     REFUSES("no such scheduler", EINVAL, scheduler, 4);
+    REFUSES("a negative number of helpers", EINVAL, helpers, -1);
+    REFUSES("something in what is reserved", EINVAL, reserved, 1);
     REFUSES("no such driver", EINVAL, driver, 3);
     REFUSES("no such stack", EINVAL, stack_size, SIZE_MAX);
     REFUSES("a size that does not hold itself", EINVAL, size, 1);

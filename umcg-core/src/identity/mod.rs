@@ -9,6 +9,7 @@
 //! |---|---|
 //! | this | the kernel threads that run with other storages than their own ([`Carrying`]) |
 //! | `credentials` | users, groups: one set for all kernel threads of a process |
+//! | `process` | what a thread inherits from its maker, as the process has it |
 //! | `rseq` | restartable sequences: the area that the kernel writes is the one that the storage names, or there is none |
 //! | `threaded` | that the C library knows of threads at all |
 //!
@@ -16,6 +17,7 @@
 //! freed, and is its kernel thread's while its tid is there.
 
 pub(crate) mod credentials;
+pub(crate) mod process;
 pub(crate) mod rseq;
 pub(crate) mod threaded;
 

@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     pub(crate) block: AtomicPtr<()>,
     /// The helper that an owning worker blocks on. (A light one finds it in the storage that they share.)
     pub(crate) helper: Link<Helper>,
+    /// The next one that waits for a helper.
+    pub(crate) next_job: Link<Worker>,
     /// How many critical sections of its own it is in. Plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
     carrier: AtomicU8,
@@ -129,6 +131,7 @@ impl Worker {
             record: AtomicPtr::new(std::ptr::null_mut()),
             block: AtomicPtr::new(std::ptr::null_mut()),
             helper: Link::none(),
+            next_job: Link::none(),
             critical: AtomicU32::new(0),
             carrier: AtomicU8::new(0),
             blocking: AtomicU32::new(0),

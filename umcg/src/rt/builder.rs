@@ -8,10 +8,12 @@ use super::stall::{self, Stall};
 use super::{dump, quit, server, stack_size, watch};
 use crate::io::driver::{Driver, DriverKind};
 use crate::{Error, Server};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::thread;
 use std::time::{Duration, Instant};
+use umcg_core::raw;
 
 /// How to start a [`Runtime`].
 #[must_use = "`build` starts it"]
@@ -22,6 +24,7 @@ pub struct RuntimeBuilder {
     name: String,
     preemption: Option<Duration>,
     pin: bool,
+    helpers: Option<usize>,
     driver: DriverKind,
     stalls: Option<stall::Policy>,
     on_deadlock: Option<OnDeadlock>,
@@ -45,6 +48,7 @@ impl RuntimeBuilder {
             name: "umcg".to_owned(),
             preemption: None,
             pin: false,
+            helpers: None,
             driver: DriverKind::Auto,
             stalls: None,
             on_deadlock: None,
@@ -83,9 +87,26 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Whether each server stays on a CPU of its own, as far as there are.
+    /// Whether each server stays on a CPU of its own, as far as there are: the first one on the first
+    /// that the caller of `build` may use, and so on, beginning anew behind the last.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
+        self
+    }
+
+    /// How many helper threads there may be, on which workers block: in [`blocking`](crate::blocking)
+    /// scopes, and in calls that have no other way. 512 where nothing is said, or what `UMCG_HELPERS`
+    /// in the environment says. Helpers serve all runtimes of the process, so the last that says a
+    /// number decides.
+    ///
+    /// Further workers wait until a helper comes back, and their servers run others meanwhile. If none
+    /// comes back for 10 ms one more is made, since some may wait for what those do.
+    ///
+    /// # Panics
+    /// For 0.
+    pub fn helpers(mut self, most: usize) -> Self {
+        assert!(most > 0, "without helpers no worker can block");
+        self.helpers = Some(most);
         self
     }
 
@@ -116,7 +137,7 @@ impl RuntimeBuilder {
     /// Starts it.
     ///
     /// # Errors
-    /// [`Error::Stack`] for an impossible stack size; [`Error::Os`] where the kernel gives no threads or descriptors.
+    /// [`Error::Stack`] for an impossible stack size; [`Error::Thread`] where the kernel gives no thread, [`Error::Os`] where it gives no descriptors.
     ///
     /// # Panics
     /// For more than 1024 servers.
@@ -124,6 +145,7 @@ impl RuntimeBuilder {
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let servers = if self.servers == 0 { cpus } else { self.servers };
         assert!(servers <= MOST_SERVERS, "a runtime has at most {MOST_SERVERS} servers");
+        let processors = if self.pin { processors() } else { Vec::new() };
         let class = stack_size::class(self.stack_size).map_err(|error| Error::Stack(umcg_core::uth::Error::Stack(error)))?;
         let parts = Parts {
             scheduler: self.scheduler,
@@ -140,8 +162,13 @@ impl RuntimeBuilder {
         quit::note(&shared);
         let mut runtime = Runtime { shared, threads: Vec::new() };
         for index in 0..servers {
-            runtime.start_server(index, self.pin.then_some(index % cpus))?;
+            runtime.start_server(index, processors.get(index % processors.len().max(1)).copied())?;
         }
+        if let Some(most) = self.helpers {
+            raw::set_helpers(most);
+        }
+        raw::set_helper_notice(stall::helpers_block);
+        raw::prepare_helpers();
         runtime.start_watch()?;
         Ok(runtime)
     }
@@ -196,7 +223,7 @@ impl Runtime {
             let shared = unsafe { &*Arc::as_ptr(&shared) };
             server::main(shared, index, server.raw());
         };
-        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::from_io)?;
+        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::no_thread)?;
         self.threads.push(thread);
         told.recv().unwrap_or(Err(Error::OutOfMemory))
     }
@@ -204,7 +231,7 @@ impl Runtime {
     fn start_watch(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();
         let name = format!("{}-watch", shared.name);
-        let thread = thread::Builder::new().name(name).spawn(move || watch::main(&shared)).map_err(Error::from_io)?;
+        let thread = thread::Builder::new().name(name).spawn(move || watch::main(&shared)).map_err(Error::no_thread)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -363,9 +390,15 @@ impl Drop for Runtime {
     }
 }
 
+/// The processors that the caller may use.
+fn processors() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
 fn pin_to(cpu: usize) {
-    let mut set = rustix::thread::CpuSet::new();
+    let mut set = CpuSet::new();
     set.set(cpu);
-    // Refused by a smaller set that the process was given: then it stays unpinned.
-    let _ = rustix::thread::sched_setaffinity(None, &set);
+    // Refused if the process was given another set meanwhile: then it stays unpinned.
+    let _ = sched_setaffinity(None, &set);
 }

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use umcg_core::raw;
 
@@ -113,6 +113,18 @@ impl Policy {
                 }
             }
         }
+    }
+}
+
+/// All helpers block, and workers wait for one: said once on standard error, unless `UMCG_STALLS` is 0.
+pub(crate) fn helpers_block(helpers: usize, workers: usize) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if Policy::of_environment().after.is_some() && !SAID.swap(true, Relaxed) {
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "umcg: all {helpers} helper threads block, and workers wait for one ({workers} now): one more is made \
+             each 10 ms while none comes back (`RuntimeBuilder::helpers` or UMCG_HELPERS sets how many there may be)"
+        );
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod credentials;
 mod crowd;
+mod helpers;
 mod rows;
 mod rseq;
 #[allow(dead_code, reason = "not all of it is used here")]

@@ -1,21 +1,31 @@
-//! Helper threads: where light workers block.
+//! Helper threads: where light and full workers block.
 //!
-//! A light worker in a blocking scope has its whole flow on a helper. A helper takes one at a time; there is always one for each worker in
-//! a scope, unless the system refuses threads. One that has had nothing to do for [`IDLE_SECONDS`] ends.
+//! Such a worker in a blocking scope has its whole flow on a helper. A helper takes one at a time,
+//! and one that has had nothing to do for [`IDLE_SECONDS`] ends.
+//!
+//! | module | holds |
+//! |---|---|
+//! | this | a helper: how it carries a worker's flow |
+//! | `pool` | helpers that are free, workers that wait for one, and how many helpers there may be |
+//! | `maker` | the kernel thread that makes helpers |
+
+mod maker;
+mod pool;
+
+pub(crate) use maker::ensure as prepare;
+pub(crate) use pool::{before_fork, forked, reserve, set_most, set_notice, submit};
 
 use super::worker::{Carrier, Worker};
-use super::{Owner, blocking, clock, home_of_storage, set_role};
+use super::{Owner, blocking, home_of_storage, set_role};
 use crate::identity::Carrying;
 use crate::link::Link;
-use crate::sync::{AtomicU32, futex_wait, futex_wake};
 use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
-use umcg_context::lock::HoldLock;
 use umcg_context::{Context, local};
 
+/// After so long without a worker a helper ends.
 const IDLE_SECONDS: u64 = 10;
 
 pub(crate) struct Helper {
@@ -29,50 +39,7 @@ pub(crate) struct Helper {
 // SAFETY: the context is touched by the helper's kernel thread only.
 unsafe impl Sync for Helper {}
 
-struct Pool {
-    jobs: VecDeque<&'static Worker>,
-    /// Helpers that wait for a job, less those that one is reserved for.
-    free: usize,
-}
-
-static POOL: HoldLock<Pool> = HoldLock::new(Pool { jobs: VecDeque::new(), free: 0 });
-/// Counts submissions: what idle helpers sleep on.
-static SUBMITTED: AtomicU32 = AtomicU32::new(0);
-
-/// Makes sure that a helper will take one more job. False when the system gives no thread.
-pub(crate) fn reserve() -> bool {
-    let mut pool = POOL.lock();
-    if pool.free > 0 {
-        pool.free -= 1;
-        return true;
-    }
-    drop(pool);
-    std::thread::Builder::new().name("umcg-helper".into()).spawn(main).is_ok()
-}
-
-/// Gives a worker to the helper that was reserved for it.
-pub(crate) fn submit(worker: &'static Worker) {
-    POOL.lock().jobs.push_back(worker);
-    SUBMITTED.fetch_add(1, Relaxed);
-    futex_wake(&SUBMITTED, 1);
-}
-
-/// In a forked child there are none.
-pub(crate) fn before_fork() {
-    POOL.take();
-}
-
-/// # Safety
-/// Called once after each `before_fork`, by the thread that called that.
-pub(crate) unsafe fn forked(in_child: bool) {
-    // SAFETY: passed on.
-    let mut pool = unsafe { POOL.adopt() };
-    if in_child {
-        pool.jobs.clear();
-        pool.free = 0;
-    }
-}
-
+/// The body of a helper's kernel thread.
 fn main() {
     // Without memory for a virtual processor the worker still gets its thread; only `uth::current` is blind there.
     let _ = uth::vp_init_with(None, uth::Method::Asm);
@@ -85,9 +52,9 @@ fn main() {
     let carrying = Carrying::begin(home_of_storage);
     set_role(Owner::Helper(helper));
     local::set_holds(1); // as a server's
-    while let Some(worker) = next_job() {
+    while let Some(worker) = pool::next_job() {
         run(helper, worker);
-        POOL.lock().free += 1;
+        pool::came_back();
     }
     set_role(Owner::Nobody);
     carrying.end();
@@ -121,24 +88,4 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
     }
     helper.current.set(None);
     blocking::ended(worker);
-}
-
-/// Waits for a job; none after a time without one.
-fn next_job() -> Option<&'static Worker> {
-    let deadline = clock() + IDLE_SECONDS * 1_000_000_000;
-    loop {
-        // ORDERING: the lock orders the queue; the count is read before it, so a submission in between ends the wait at once.
-        let submitted = SUBMITTED.load(Relaxed);
-        let mut pool = POOL.lock();
-        if let Some(worker) = pool.jobs.pop_front() {
-            return Some(worker);
-        }
-        if clock() >= deadline && pool.free > 0 {
-            pool.free -= 1;
-            return None;
-        }
-        drop(pool);
-        let until = if clock() >= deadline { u64::MAX } else { deadline };
-        let _ = futex_wait(&SUBMITTED, submitted, until);
-    }
 }
