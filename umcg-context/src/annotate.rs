@@ -42,6 +42,12 @@ pub fn stack_freed(id: StackId, base: usize, top: usize) {
     valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
 }
 
+/// Whether a tool watches what memory is read. Safe in a signal handler.
+#[inline]
+pub fn watches_memory() -> bool {
+    ON || valgrind::request(valgrind::RUNNING_ON_VALGRIND, 0, 0) != 0
+}
+
 /// The calling kernel thread will switch to stacks that were allocated. Valgrind does not know where its own stack ends, and would take
 /// a switch back to it for a return from a huge frame if the two are close.
 #[inline]

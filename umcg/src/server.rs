@@ -160,8 +160,8 @@ pub fn wake() -> bool {
 /// which is the default. What counts is CPU time; the worker is taken off after one interval to one and a half, rounded up to the kernel's ticks
 /// (with 250 of them a second, not before 12 ms).
 ///
-/// Preemption is by a timer signal (SIGURG), and leaves out signal handlers: that is, times when a signal is blocked that was not when the server
-/// registered. A worker that holds a lock which other workers of the same server want must hold it in a
+/// Preemption is by a timer signal (SIGURG). It leaves out times when a signal is blocked that was not when the server registered, the C library and the
+/// language runtimes, and what those have called, signal handlers too. A worker that holds a lock which other workers of the same server want must hold it in a
 /// [`critical`](crate::critical) section: a `std::sync::Mutex` that they share, for one, and standard output, whose lock also knows its owner.
 ///
 /// # Errors

@@ -14,8 +14,9 @@
 //! - while signals are blocked that were not when the thread registered: that is, in a handler, which would leave them blocked on this kernel
 //!   thread; or in a worker that has blocked them itself;
 //! - on an alternate signal stack: a handler there would lose its frames to the next one;
-//! - when the interrupted instruction belongs to libc, the dynamic loader or the language runtimes: it may hold a lock of theirs, malloc's above
-//!   all, which the next worker on this kernel thread would wait for in vain.
+//! - in libc, the dynamic loader or the language runtimes, or in what those have called: the worker may hold a lock of theirs, malloc's above all, which the next
+//!   worker on this kernel thread would wait for in vain ([`callers`]). All handlers are left out by that;
+//! - without room on the worker's stack for the frame of a second tick.
 //!
 //! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
 //! came to another one.
@@ -26,11 +27,11 @@ use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
 use crate::Granted;
 use crate::link::Link;
-use crate::os::signal::{self, Frame};
+use crate::os::signal::{self, Frame, callers};
 use rustix::io::Errno;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
@@ -206,7 +207,7 @@ fn last_error() -> Errno {
 fn install_handler() -> Result<(), Errno> {
     static INSTALLED: Granted<()> = Granted::new();
     let install = || {
-        runtime_ranges();
+        callers::prepare();
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_tick;
         // SAFETY: zero is a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -296,9 +297,29 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     // SAFETY: the kernel passes it, and this is the handler.
     let frame = unsafe { Frame::of(context) };
     let in_handler = frame.mask() & !tick.mask.load(Relaxed) != 0 || frame.is_on_signal_stack();
-    if !held && !in_handler && !in_runtime(frame.program_counter()) {
+    if !held && !in_handler && has_room(worker, frame) && !callers::is_in_runtime(frame, stack_of(worker)) {
         std::mem::forget(hold); // the worker is inside now
         preempt(Inside(worker), server, frame);
+    }
+}
+
+/// Whether there is room on the worker's stack for what may come upon the frames of this handler: a look at its callers, and the frame of a second
+/// tick, which comes between the worker's return and the block on that. A thread's stack is taken to have it.
+fn has_room(worker: &Worker, frame: &Frame) -> bool {
+    // SAFETY: null or a record, which is readable for ever.
+    let Some(record) = (unsafe { worker.record.load(Relaxed).as_ref() }) else { return true };
+    let here = (&raw const record).addr();
+    let one = frame.stack_pointer().saturating_sub(here);
+    here.saturating_sub(record.stack_base().addr()) >= one.max(callers::ROOM)
+}
+
+/// Where the worker's frames lie.
+fn stack_of(worker: &Worker) -> Range<usize> {
+    // SAFETY: null or a record, which is readable for ever.
+    match (unsafe { worker.record.load(Relaxed).as_ref() }, &worker.home) {
+        (Some(record), _) => record.stack_base().addr()..record.stack_top().addr(),
+        (None, Some(home)) => home.low.load(Relaxed)..home.base.load(Relaxed),
+        (None, None) => 0..0,
     }
 }
 
@@ -352,44 +373,4 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame) {
 fn errno_place() -> *mut c_int {
     // SAFETY: no precondition.
     unsafe { libc::__errno_location() }
-}
-
-/// The executable segments of the libraries whose locks a worker may hold while it runs in them.
-fn runtime_ranges() -> &'static [(usize, usize)] {
-    static RANGES: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
-    RANGES.get_or_init(|| {
-        let mut ranges: Vec<(usize, usize)> = Vec::new();
-        // SAFETY: the callback gets our vector back, and does not unwind.
-        unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut ranges).cast()) };
-        ranges
-    })
-}
-
-const RUNTIMES: [&str; 8] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread", "libgcc_s", "libstdc++", "libc++"];
-
-unsafe extern "C" fn note_object(object: *mut libc::dl_phdr_info, _size: usize, ranges: *mut c_void) -> c_int {
-    // SAFETY: the loader passes an object that lives during the call.
-    let object = unsafe { &*object };
-    // SAFETY: and the vector of `runtime_ranges`.
-    let ranges = unsafe { &mut *ranges.cast::<Vec<(usize, usize)>>() };
-    if object.dlpi_name.is_null() || object.dlpi_phdr.is_null() {
-        return 0;
-    }
-    // SAFETY: a C string, by the loader's word.
-    let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_string_lossy();
-    let file = path.rsplit('/').next().unwrap_or_default();
-    if !RUNTIMES.iter().any(|runtime| file.starts_with(runtime)) {
-        return 0;
-    }
-    // SAFETY: the loader's table has that many entries.
-    let segments = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
-    for segment in segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0) {
-        let start = object.dlpi_addr as usize + segment.p_vaddr as usize;
-        ranges.push((start, start + segment.p_memsz as usize));
-    }
-    0
-}
-
-fn in_runtime(address: usize) -> bool {
-    runtime_ranges().iter().any(|&(start, end)| (start..end).contains(&address))
 }

@@ -99,6 +99,9 @@ pub(crate) fn register_with(
     worker.reset(group, carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
     let Some(home) = &worker.home else { return Err(Errno::INVAL) };
     home.name.lock().clear();
+    let frames = signal::callers::stack();
+    home.low.store(frames.start, Relaxed);
+    home.base.store(frames.end, Relaxed);
     if let Some(stack) = reserved.stack.take() {
         // SAFETY: the descriptor is new, so its contexts are ours.
         let context = unsafe { &mut *home.context.get() };

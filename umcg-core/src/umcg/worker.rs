@@ -61,6 +61,9 @@ pub(crate) struct Home {
     /// The worker's area of restartable sequences was registered for the home thread, before it was a worker.
     pub(crate) had_rseq: AtomicBool,
     pub(crate) name: HoldLock<String>,
+    /// Where its frames lie: from here to below `base`. See `callers::stack`.
+    pub(crate) low: AtomicUsize,
+    pub(crate) base: AtomicUsize,
     /// Only of a staying worker: it runs on its own kernel thread.
     pub(crate) tick: preempt::Tick,
 }
@@ -120,6 +123,8 @@ impl Worker {
             takeover: Takeover::new(),
             had_rseq: AtomicBool::new(false),
             name: HoldLock::new(String::new()),
+            low: AtomicUsize::new(0),
+            base: AtomicUsize::new(0),
             tick: preempt::Tick::new(),
         };
         Self {

@@ -11,6 +11,9 @@ mod storm;
 
 use std::hint::black_box;
 use std::io::Write;
+use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use storm::Shape;
 
 /// malloc: its locks are the process's.
@@ -59,6 +62,88 @@ fn inside_the_loader() {
     };
     storm::survives("inside_the_loader", Shape { servers: 1, workers: 8, ranked: false }, load);
     storm::survives("inside_the_loader", Shape { servers: 2, workers: 8, ranked: true }, load);
+}
+
+/// Something that may be preempted: a worker that is nearly always in the C library keeps its server.
+fn compute() {
+    (0..2000u64).for_each(|n| _ = black_box(n));
+}
+
+/// A callback of the loader's runs under its lock.
+#[test]
+fn beneath_the_loaders_lock() {
+    unsafe extern "C" fn count(_: *mut libc::dl_phdr_info, _: usize, count: *mut libc::c_void) -> i32 {
+        // SAFETY: the number below.
+        unsafe { *count.cast::<u64>() += 1 };
+        // Long enough for a tick.
+        (0..200u64).for_each(|n| _ = black_box(n));
+        0
+    }
+    let list = || {
+        let mut objects = 0u64;
+        // SAFETY: the callback gets its number, and does not unwind.
+        unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut objects).cast()) };
+        assert!(objects > 0);
+        compute();
+    };
+    storm::survives("beneath_the_loaders_lock", Shape { servers: 1, workers: 8, ranked: false }, list);
+    storm::survives("beneath_the_loaders_lock", Shape { servers: 2, workers: 8, ranked: true }, list);
+}
+
+/// Others wait in the kernel for whom `pthread_once` has called.
+#[test]
+fn beneath_once() {
+    unsafe extern "C" {
+        fn pthread_once(once: *const AtomicI32, routine: extern "C" fn()) -> i32;
+    }
+    extern "C" fn routine() {
+        (0..2000u64).for_each(|n| _ = black_box(n));
+    }
+    static ONCE: AtomicPtr<AtomicI32> = AtomicPtr::new(null_mut());
+    let once = || {
+        let mut current = ONCE.load(Acquire);
+        if !current.is_null() {
+            // SAFETY: zero at first, as PTHREAD_ONCE_INIT is; never freed.
+            assert_eq!(unsafe { pthread_once(current, routine) }, 0);
+        }
+        let next = Box::into_raw(Box::new(AtomicI32::new(0)));
+        compute();
+        if ONCE.compare_exchange(current, next, AcqRel, Relaxed).is_err() {
+            current = next;
+            // SAFETY: nobody has seen it.
+            drop(unsafe { Box::from_raw(current) });
+        }
+    };
+    storm::survives("beneath_once", Shape { servers: 1, workers: 8, ranked: false }, once);
+}
+
+/// A handler of the program's that blocks nothing, on the worker's own stack.
+#[test]
+fn in_a_handler() {
+    static HANDLERS: AtomicI32 = AtomicI32::new(0);
+    extern "C" fn handler(_: i32) {
+        // One at a time, as there is one server.
+        assert_eq!(HANDLERS.fetch_add(1, Relaxed), 0);
+        (0..2000u64).for_each(|n| _ = black_box(n));
+        HANDLERS.fetch_sub(1, Relaxed);
+    }
+    let raise = || {
+        static INSTALL: Once = Once::new();
+        INSTALL.call_once(|| {
+            // SAFETY: zero is a valid sigaction.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = handler as extern "C" fn(i32) as usize;
+            action.sa_flags = libc::SA_NODEFER;
+            // SAFETY: the handler is async-signal-safe while it does not fail.
+            assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &action, null_mut()) }, 0);
+        });
+        // SAFETY: no arguments.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
+        // SAFETY: it has a handler. Perhaps another kernel thread's by now: there is but one.
+        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR1) };
+        compute();
+    };
+    storm::survives("in_a_handler", Shape { servers: 1, workers: 8, ranked: false }, raise);
 }
 
 /// Unwinding.

@@ -44,6 +44,39 @@ fn who_computes_for_ever_stops_nobody() {
     }
 }
 
+/// Nor do those whose stacks have old return addresses into the C library in places that are not in use.
+#[test]
+fn what_is_left_on_a_stack_stops_nobody() {
+    /// What calls into the C library leave, only more of it.
+    #[inline(never)]
+    fn leaves() {
+        black_box(&[libc::malloc as *const () as usize + 64; 4096]);
+    }
+    #[inline(never)]
+    fn computes(over: &std::sync::atomic::AtomicBool) {
+        let mut room = std::mem::MaybeUninit::<[u64; 2048]>::uninit();
+        while !over.load(Relaxed) {
+            black_box(&mut room);
+        }
+    }
+    often("leftovers", 1, |runtime| {
+        let over = flag();
+        let begun = flag();
+        let (seen, begins) = (over.clone(), begun.clone());
+        let busy = runtime.spawn(move || {
+            leaves();
+            begins.store(true, Relaxed);
+            computes(&seen);
+        });
+        eventually("it begins", || begun.load(Relaxed));
+        let other = runtime.spawn(|| 1);
+        eventually("another gets on", || other.is_finished());
+        assert_eq!(other.join().unwrap(), 1);
+        over.store(true, Relaxed);
+        busy.join().unwrap();
+    });
+}
+
 /// Floating point registers are a preempted worker's own.
 #[test]
 fn floating_point_survives() {

@@ -57,6 +57,11 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
             }
 
+            /// Where a function that has no frame yet returns to, if a register says so.
+            pub(crate) fn return_register(&self) -> Option<usize> {
+                None
+            }
+
             fn adopt_thread_pointer(&mut self) {}
         }
     } else if #[cfg(target_arch = "aarch64")] {
@@ -73,6 +78,11 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.sp as usize
             }
 
+            /// Where a function that has no frame yet returns to, if a register says so.
+            pub(crate) fn return_register(&self) -> Option<usize> {
+                Some(self.0.uc_mcontext.regs[30] as usize)
+            }
+
             fn adopt_thread_pointer(&mut self) {}
         }
     } else if #[cfg(target_arch = "riscv64")] {
@@ -87,6 +97,11 @@ cfg_if::cfg_if! {
 
             pub(crate) fn stack_pointer(&self) -> usize {
                 self.0.uc_mcontext.__gregs[libc::REG_SP] as usize
+            }
+
+            /// Where a function that has no frame yet returns to, if a register says so.
+            pub(crate) fn return_register(&self) -> Option<usize> {
+                Some(self.0.uc_mcontext.__gregs[libc::REG_RA] as usize)
             }
 
             fn adopt_thread_pointer(&mut self) {

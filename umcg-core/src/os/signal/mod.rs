@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `frame` | what the kernel restores when a handler returns, and what a handler interrupted |
+//! | `callers` | whether an interrupted flow is in the C library or the like; `runtimes`, where those are |
 //! | `program` | a handler of ours, in front of the program's own |
 //! | `stack` | alternate signal stacks |
 //!
@@ -12,8 +13,10 @@
 //!
 //! None of this touches thread-local storage but `errno`, and that only where a call fails which cannot.
 
+pub(crate) mod callers;
 mod frame;
 mod program;
+mod runtimes;
 mod stack;
 
 pub(crate) use frame::Frame;

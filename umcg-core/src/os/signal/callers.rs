@@ -1,0 +1,181 @@
+//! Whether an interrupted flow is in the C library, the loader or a language runtime: it itself, or one of its callers.
+//!
+//! A flow that is suspended in there may keep a lock of theirs, malloc's or the loader's, which the next flow on the same kernel thread would wait for in
+//! vain. That the *innermost* function is the program's says little: the C library calls the program back with a lock held, from `dlopen` (constructors),
+//! `dl_iterate_phdr`, `pthread_once`, streams with functions of the program's. So every frame counts. A signal handler counts, too, since it returns to the
+//! C library or to the kernel's code.
+//!
+//! Two steps, as most flows have no such frame and show it cheaply:
+//!
+//! 1. *Suspects.* A live caller has its return address in memory between the stack pointer and the stack's top, or in the register for it. Where no word
+//!    there is an address in a runtime, there is none: half a nanosecond a word.
+//! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was not written yet. So the unwinder goes from the interrupted frame up to
+//!    the highest suspect, and looks at each return address: a microsecond or so a frame. It takes no lock where the C library has `_dl_find_object` (glibc
+//!    2.35); before, the loader's, which no flow on this kernel thread has, as it is not suspended with it. If it loses its way, as in code without unwind
+//!    tables, the answer is yes: the caller asks again later.
+//!
+//! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is nearly always in there. So the kernel's code may be
+//! interrupted, and its caller in the C library does not count.
+//!
+//! The frames that a thread had when it became a worker (`start_thread`, `__libc_start_main`) do not count either: [`stack`] says where they begin. A flow that
+//! is on none of the stacks that we know of, as one of a coroutine library's, is walked to its end.
+//!
+//! # Rejected
+//!
+//! - *Step 1 alone*: a left-over address in the frame of a loop that runs for long would keep its worker from being preempted for as long.
+//! - *The walk alone*: twenty times the cost, and code without unwind tables would never be preempted.
+//! - *Frame pointers*: the C libraries of most systems have none.
+//! - *The state of the locks*: there is no way to ask for it.
+
+use super::Frame;
+use super::runtimes::Ranges;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr::null_mut;
+use umcg_context::annotate;
+
+#[repr(C)]
+struct Context {
+    _opaque: [u8; 0],
+}
+
+// Of the unwinder that Rust's own library is linked with.
+unsafe extern "C" {
+    fn _Unwind_Backtrace(step: unsafe extern "C" fn(*mut Context, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
+    fn _Unwind_GetIP(context: *mut Context) -> usize;
+    fn _Unwind_GetCFA(context: *mut Context) -> usize;
+}
+
+const GO_ON: c_int = 0;
+/// `_URC_NORMAL_STOP`.
+const STOP: c_int = 4;
+
+/// Bytes of stack that [`is_in_runtime`] may need.
+pub(crate) const ROOM: usize = 6 << 10;
+
+/// Does now what must not be done in a signal handler for the first time.
+pub(crate) fn prepare() {
+    base();
+}
+
+/// Whether the flow is in a runtime, or may be. `stack` is where its frames lie that count. Async-signal-safe, once [`prepare`] has been called.
+pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
+    let ranges = Ranges::get();
+    if ranges.is_runtime(frame.program_counter()) {
+        return true;
+    }
+    let is_known = stack.contains(&frame.stack_pointer());
+    let end = if is_known { stack.end } else { usize::MAX };
+    let suspect = if is_known { highest_suspect(ranges, frame, end) } else { Some(end) };
+    let Some(suspect) = suspect else { return false };
+    let mut walk = Walk { ranges, start: frame.program_counter(), suspect, end, before: None, is_clear: false };
+    // SAFETY: `step` gets the walk back.
+    unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
+    !walk.is_clear
+}
+
+/// The highest place that may hold a return address into a runtime.
+fn highest_suspect(ranges: &Ranges, frame: &Frame, end: usize) -> Option<usize> {
+    let low = frame.stack_pointer().next_multiple_of(size_of::<usize>());
+    if annotate::watches_memory() {
+        return Some(end); // they would complain of a look at words that were never written, or must not be
+    }
+    let mut at = end & !(size_of::<usize>() - 1);
+    while at > low {
+        at -= size_of::<usize>();
+        // SAFETY: between the stack pointer of a flow and the top of its stack all is mapped.
+        let word = unsafe { std::ptr::with_exposed_provenance::<usize>(at).read_volatile() };
+        if ranges.contains(stripped(word)) {
+            return Some(at);
+        }
+    }
+    // The caller of a function that has no frame yet.
+    frame.return_register().filter(|address| ranges.contains(stripped(*address))).map(|_| low)
+}
+
+/// A return address without what pointer authentication adds.
+fn stripped(word: usize) -> usize {
+    if cfg!(target_arch = "aarch64") { word & ((1 << 48) - 1) } else { word }
+}
+
+struct Walk {
+    ranges: &'static Ranges,
+    /// Where the flow was interrupted; what comes before is the handler's.
+    start: usize,
+    suspect: usize,
+    /// Frames from here on do not count.
+    end: usize,
+    /// The frame before.
+    before: Option<usize>,
+    is_clear: bool,
+}
+
+unsafe extern "C" fn step(context: *mut Context, walk: *mut c_void) -> c_int {
+    // SAFETY: `is_in_runtime` passed it, and waits.
+    let walk = unsafe { &mut *walk.cast::<Walk>() };
+    // SAFETY: the unwinder's own.
+    let at = unsafe { _Unwind_GetIP(context) };
+    // SAFETY: as above. Where the frame's stack pointer was when it called the one before.
+    let stack_pointer = unsafe { _Unwind_GetCFA(context) };
+    if walk.before.is_some() && stack_pointer >= walk.end {
+        walk.is_clear = true;
+        return STOP;
+    }
+    match walk.before {
+        None if at != walk.start => return GO_ON,
+        None => {}
+        Some(before) => {
+            let asked_for_time = before == walk.start && walk.ranges.is_kernel(before);
+            if walk.ranges.contains(at) && !asked_for_time {
+                return STOP;
+            }
+        }
+    }
+    // A flow's first frame has no caller.
+    if at == 0 || stack_pointer > walk.suspect {
+        walk.is_clear = true;
+        return STOP;
+    }
+    walk.before = Some(at);
+    GO_ON
+}
+
+/// Where the frames of the calling thread lie, without those of the C library that it began with. Empty where that is not known.
+pub(crate) fn stack() -> Range<usize> {
+    // SAFETY: an all-zero attribute is overwritten by the first call.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: the calling thread is alive.
+    if unsafe { libc::pthread_getattr_np(me, &mut attributes) } != 0 {
+        return 0..0;
+    }
+    let (mut low, mut size) = (null_mut(), 0);
+    // SAFETY: filled by the call above.
+    unsafe { libc::pthread_attr_getstack(&attributes, &mut low, &mut size) };
+    // SAFETY: as above, and not used again.
+    unsafe { libc::pthread_attr_destroy(&mut attributes) };
+    let (low, base) = (low.addr(), base());
+    if (low..low + size).contains(&base) { low..base } else { 0..0 }
+}
+
+/// From which address on the caller's frames are those of the C library that its thread began with.
+fn base() -> usize {
+    struct Base {
+        ranges: &'static Ranges,
+        at: usize,
+    }
+    unsafe extern "C" fn step(context: *mut Context, base: *mut c_void) -> c_int {
+        // SAFETY: passed below.
+        let base = unsafe { &mut *base.cast::<Base>() };
+        // SAFETY: the unwinder's own.
+        base.at = unsafe { _Unwind_GetCFA(context) };
+        // SAFETY: as above.
+        let at = unsafe { _Unwind_GetIP(context) };
+        if base.ranges.is_runtime(at) { STOP } else { GO_ON }
+    }
+    let mut base = Base { ranges: Ranges::get(), at: 0 };
+    // SAFETY: `step` gets the base back.
+    unsafe { _Unwind_Backtrace(step, (&raw mut base).cast()) };
+    base.at
+}
