@@ -146,23 +146,25 @@ planted "a revoked owner that stays busy while it waits" \
 
 plant_in umcg umcg/src/rt/park.rs park::
 planted "an unpark that comes before the park is forgotten" \
-    's/if state == EMPTY { NOTIFIED } else { state }/state/'
+    's/else { state | SIGNAL };/else { state };/'
 planted "a worker that is parked before its context is saved" \
-    's/running.suspend(commit);/task.state.store(PARKED, Release);\n    &/'
+    's/running.suspend(commit::<BY>);/task.state.store(PARKED | BY << ENDS, Release);\n    \&/'
 planted "a worker that parks over an unpark" \
-    's/if task.state.compare_exchange(EMPTY, PARKED, Release, Relaxed).is_err() {/if task.state.swap(PARKED, Release) > NOTIFIED {/'
+    's/Err(now) if now \& BY != 0 => return false,//'
 planted "a worker that could not park, and is lost" \
     '/^fn commit/,/^}/ s/local.make_ready(.*);//'
 planted "a worker that two have the right to run" \
-    's/if state == PARKED || state == SLEEPING { EMPTY }/if state == SLEEPING { EMPTY }/'
+    's/let next = if ends { state \& SIGNALS }/let next = if ends \&\& state \& HOW == SLEEPING { state \& SIGNALS } else if ends { state }/'
 planted "a thread that is not woken" \
     's/let _ = futex::wake(&task.state, Flags::PRIVATE, 1);//'
-planted "a thread that sleeps over an unpark" \
-    's/task.state.compare_exchange(EMPTY, SLEEPING, Relaxed, Relaxed).is_err()/task.state.swap(SLEEPING, Relaxed) > SLEEPING/'
 planted "a thread whose deadline leaves it asleep to others" \
-    's/return task.state.swap(EMPTY, Acquire) != SLEEPING;/return false;/'
-planted "an unpark that is remembered twice" \
-    's/        task.state.swap(EMPTY, Acquire);\n        return;/        return;/; /^fn park_worker/,/^}/ s/task.state.swap(EMPTY, Acquire);//'
+    's/return task.state.fetch_and(SIGNALS \& !BY, Acquire) \& HOW != SLEEPING;/return false;/'
+planted "a sleep that takes the unpark for the park after it" \
+    's/^const BY_OWN: u32 = OWN;/const BY_OWN: u32 = OWN | TOKEN;/'
+planted "a park that takes what a waker said" \
+    's/^const BY_TOKEN: u32 = OWN | TOKEN;/const BY_TOKEN: u32 = OWN | TOKEN | WAKER;/'
+planted "a signal that is forgotten, as another one ends the park" \
+    's/let next = if ends { state \& SIGNALS }/let next = if ends { RUNNING }/'
 
 plant_in umcg umcg/src/rt/rank.rs rank::
 planted "a server that was called, and does not look who waits still" \

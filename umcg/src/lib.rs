@@ -55,7 +55,8 @@ pub use event::{Event, Ready, WorkerId};
 pub use light::{LightBuilder, light};
 pub use rt::{
     Builder, Elapsed, Handle, JoinError, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError, block_on, hand_over, park,
-    park_deadline, park_timeout, scope, sleep, sleep_until, spawn, spawn_future, spawn_light, timeout, timeout_at, yield_now,
+    park_deadline, park_timeout, scope, shielded, sleep, sleep_until, spawn, spawn_future, spawn_light, timeout, timeout_at,
+    yield_now,
 };
 pub use server::{Server, set_preemption, wake};
 #[doc(hidden)] // for `umcg doctor`

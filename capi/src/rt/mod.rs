@@ -16,7 +16,7 @@ use std::ffi::{c_char, c_int};
 use std::io::ErrorKind;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
-use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority, WorkStealing};
+use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority};
 use umcg::rt::{DriverKind, foreign};
 use umcg::{Error, Runtime};
 
@@ -117,7 +117,7 @@ unsafe fn start(options: Options) -> Result<Runtime, c_int> {
     };
     let mut builder = Runtime::builder().servers(servers).pin(options.pin != 0).driver(driver);
     builder = match options.scheduler {
-        0 => builder.scheduler(WorkStealing::new()),
+        0 => builder,
         1 => builder.scheduler(Fifo::new()),
         2 => builder.scheduler(Priority::new()),
         3 => builder.scheduler(EarliestDeadline::new()),
@@ -141,7 +141,7 @@ unsafe fn start(options: Options) -> Result<Runtime, c_int> {
     if let Some(name) = unsafe { string(options.name) } {
         builder = builder.name(&name);
     }
-    umcg::blocking(|| builder.build()).map_err(|error| match error {
+    builder.build().map_err(|error| match error {
         Error::Os(code) | Error::Thread(code) => code,
         Error::Stack(_) | Error::NoSuchDriver => EINVAL,
         _ => ENOMEM,
@@ -170,13 +170,13 @@ unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
     }
     // SAFETY: passed on.
     let runtime = *unsafe { Box::from_raw(rt) };
-    let stopped = umcg::blocking(|| match timeout_ns {
+    let stopped = match timeout_ns {
         NO_TIMEOUT => {
             runtime.shutdown();
             Ok(())
         }
         timeout => runtime.shutdown_timeout(Duration::from_nanos(timeout)),
-    });
+    };
     status(stopped.map_err(|_| ETIMEDOUT))
 }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::ptr::{null, null_mut};
 use umcg::rt::foreign;
-use umcg::{Builder, Handle, JoinHandle, Runtime, SpawnError};
+use umcg::{Builder, Handle, JoinError, JoinHandle, Runtime, SpawnError};
 use umcg_core::context::stack::StackError;
 
 /// `umcg_spawn_attr_t`.
@@ -85,6 +85,7 @@ fn reason(error: SpawnError) -> c_int {
         SpawnError::Stack(StackError::TooLarge) => EINVAL,
         SpawnError::Closed => ESHUTDOWN,
         SpawnError::Thread => EAGAIN,
+        SpawnError::Runtime(error) => super::errno_of(error.into()),
         _ => ENOMEM,
     }
 }
@@ -169,7 +170,7 @@ pub(crate) unsafe fn named_other(worker: *mut Worker) -> Result<ManuallyDrop<Joi
 /// `result` is null or writable.
 unsafe fn take(worker: ManuallyDrop<JoinHandle<Pointer>>, result: *mut *mut c_void) -> Result<(), c_int> {
     let joined = foreign::shielded(|| ManuallyDrop::into_inner(worker).join());
-    let returned = joined.map_err(|_| ECANCELED)?;
+    let returned = joined.map_err(|error| if matches!(error, JoinError::Abandoned) { ESHUTDOWN } else { ECANCELED })?;
     if !result.is_null() {
         // SAFETY: passed on.
         unsafe { *result = returned.0 };

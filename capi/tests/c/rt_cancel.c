@@ -182,6 +182,8 @@ int main(void)
 {
     check_start(60);
     CHECK("a plain thread has no use for shields", umcg_shield_begin() == 0 && umcg_cancelled() == 0);
+    CHECK("and ends them as others do", umcg_shield_end() == 0);
+    CHECK("whether it has one or not", umcg_shield_end() == 0);
     in_runtime(each_call, NULL);
     in_runtime(others, NULL);
     return check_done();

@@ -46,6 +46,11 @@ pub(crate) fn park_shielded_until(reason: Reason, deadline: u64) {
     }
 }
 
+/// Has a party that parks here look again.
+pub(crate) fn wake(handle: rt::Handle) {
+    rt::park::wake(handle.task());
+}
+
 /// The driver of the caller's runtime; of the global one for who is in none.
 pub(crate) fn driver() -> io::Result<Driver> {
     rt::with_driver(Driver::clone)

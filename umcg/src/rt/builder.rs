@@ -1,18 +1,17 @@
-//! A runtime, as its owner has it.
+//! How a runtime is started.
 
-use super::join::{self, JoinHandle};
+use super::owner::Runtime;
+use super::quit;
 use super::runtime::{OnDeadlock, Parts, Shared};
 use super::scheduler::{Chosen, Scheduler, WorkStealing};
-use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
+use super::stack_size;
 use super::stall::{self, Stall};
-use super::{dump, quit, server, stack_size, watch};
+use crate::Error;
 use crate::io::driver::{Driver, DriverKind};
-use crate::{Error, Server};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::*;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use umcg_core::raw;
 
 /// How to start a [`Runtime`].
@@ -40,7 +39,7 @@ impl std::fmt::Debug for RuntimeBuilder {
 const MOST_SERVERS: usize = 1024;
 
 impl RuntimeBuilder {
-    fn new() -> RuntimeBuilder {
+    pub(super) fn new() -> RuntimeBuilder {
         RuntimeBuilder {
             servers: 0,
             scheduler: Chosen::Default(WorkStealing::new()),
@@ -75,8 +74,8 @@ impl RuntimeBuilder {
     }
 
     /// The name of the runtime's kernel threads, before their numbers; `umcg` by default.
-    pub fn name(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.name);
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
         self
     }
 
@@ -134,7 +133,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Starts it.
+    /// Starts it. A worker of another runtime does that on a helper thread, as in [`blocking`](crate::blocking).
     ///
     /// # Errors
     /// [`Error::Stack`] for an impossible stack size; [`Error::Thread`] where the kernel gives no thread, [`Error::Os`] where it gives no descriptors.
@@ -142,6 +141,11 @@ impl RuntimeBuilder {
     /// # Panics
     /// For more than 1024 servers.
     pub fn build(self) -> Result<Runtime, Error> {
+        // A worker's server has others to run while threads begin.
+        crate::blocking(|| self.start())
+    }
+
+    fn start(self) -> Result<Runtime, Error> {
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let servers = if self.servers == 0 { cpus } else { self.servers };
         assert!(servers <= MOST_SERVERS, "a runtime has at most {MOST_SERVERS} servers");
@@ -160,7 +164,7 @@ impl RuntimeBuilder {
         let shared = Arc::new(Shared::new(parts));
         shared.hook();
         quit::note(&shared);
-        let mut runtime = Runtime { shared, threads: Vec::new() };
+        let mut runtime = Runtime::without_threads(shared);
         for index in 0..servers {
             runtime.start_server(index, processors.get(index % processors.len().max(1)).copied())?;
         }
@@ -174,231 +178,8 @@ impl RuntimeBuilder {
     }
 }
 
-/// Servers that run workers until there are none. Dropping it waits for all its workers.
-#[derive(Debug)]
-pub struct Runtime {
-    shared: Arc<Shared>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("name", &self.name).field("servers", &self.seats.len()).finish_non_exhaustive()
-    }
-}
-
-impl Runtime {
-    /// How to start one.
-    pub fn builder() -> RuntimeBuilder {
-        RuntimeBuilder::new()
-    }
-
-    /// One with a server for each CPU.
-    ///
-    /// # Errors
-    /// As [`RuntimeBuilder::build`].
-    pub fn new() -> Result<Runtime, Error> {
-        Runtime::builder().build()
-    }
-
-    fn start_server(&mut self, index: usize, cpu: Option<usize>) -> Result<(), Error> {
-        let shared = self.shared.clone();
-        let name = format!("{}-{index}", shared.name);
-        let interval = shared.watch.preemption();
-        // The server says whether it could be made one.
-        let (tell, told) = std::sync::mpsc::channel();
-        let body = move || {
-            if let Some(cpu) = cpu {
-                pin_to(cpu);
-            }
-            let server = match Server::register_in(shared.group, interval) {
-                Ok(server) => server,
-                Err(error) => {
-                    let _ = tell.send(Err(error));
-                    return;
-                }
-            };
-            let _ = tell.send(Ok(()));
-            // SAFETY: the thread keeps the runtime until the server has ended.
-            let shared = unsafe { &*Arc::as_ptr(&shared) };
-            server::main(shared, index, server.raw());
-        };
-        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::no_thread)?;
-        self.threads.push(thread);
-        told.recv().unwrap_or(Err(Error::OutOfMemory))
-    }
-
-    fn start_watch(&mut self) -> Result<(), Error> {
-        let shared = self.shared.clone();
-        let name = format!("{}-watch", shared.name);
-        let thread = thread::Builder::new().name(name).spawn(move || watch::main(&shared)).map_err(Error::no_thread)?;
-        self.threads.push(thread);
-        Ok(())
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    /// How many servers it has.
-    pub fn servers(&self) -> usize {
-        self.shared.seats.len()
-    }
-
-    /// What waits for its I/O.
-    pub fn driver(&self) -> DriverKind {
-        self.shared.driver.kind()
-    }
-
-    /// How many workers it has.
-    pub fn workers(&self) -> usize {
-        self.shared.live() as usize
-    }
-
-    /// Makes a worker of this runtime. See [`spawn`](super::spawn()).
-    ///
-    /// # Panics
-    /// When there is no memory for it.
-    pub fn spawn<F, R>(&self, f: F) -> JoinHandle<R>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        self.build(&Builder::new(), f).unwrap_or_else(|error| no_worker(error))
-    }
-
-    /// Makes a worker of this runtime, as the builder says.
-    ///
-    /// # Errors
-    /// [`SpawnError`].
-    pub fn build<F, R>(&self, builder: &Builder<'_>, f: F) -> Result<JoinHandle<R>, SpawnError>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        // SAFETY: the worker's storage moves along with it.
-        unsafe { builder.make_outside(WorkerKind::Full, &self.shared, f, None) }
-    }
-
-    /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a worker of this runtime's.
-    ///
-    /// # Panics
-    /// When `f` does, and as [`Runtime::spawn`].
-    pub fn run<F, R>(&self, f: F) -> R
-    where
-        F: FnOnce() -> R + Send,
-        R: Send,
-    {
-        // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever happens.
-        let worker = unsafe { Builder::new().make_outside(WorkerKind::Full, &self.shared, f, None) };
-        let worker = worker.unwrap_or_else(|error| no_worker(error));
-        join::wait_shielded(worker.task());
-        worker.join().unwrap_or_else(|error| error.resume_unwind())
-    }
-
-    /// Makes a light worker of this runtime. See [`Builder::spawn_light`].
-    ///
-    /// # Panics
-    /// When there is no memory for its stack.
-    ///
-    /// # Safety
-    /// As [`Builder::spawn_light`].
-    pub unsafe fn spawn_light<F, R>(&self, f: F) -> JoinHandle<R>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        // SAFETY: passed on.
-        unsafe { self.build_light(&Builder::new(), f) }.unwrap_or_else(|error| no_worker(error))
-    }
-
-    /// Makes a light worker of this runtime, as the builder says.
-    ///
-    /// # Errors
-    /// [`SpawnError`].
-    ///
-    /// # Safety
-    /// As [`Builder::spawn_light`].
-    pub unsafe fn build_light<F, R>(&self, builder: &Builder<'_>, f: F) -> Result<JoinHandle<R>, SpawnError>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        // SAFETY: passed on.
-        unsafe { builder.make_outside(WorkerKind::Light, &self.shared, f, None) }
-    }
-
-    /// A text with all its workers: name, what each is doing, and where those stand that wait.
-    pub fn dump(&self) -> String {
-        dump::dump(&self.shared)
-    }
-
-    /// Waits until there are no workers, and ends the servers. Not to be called by a worker of this runtime.
-    pub fn shutdown(self) {
-        drop(self);
-    }
-
-    /// Like [`Runtime::shutdown`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// How many workers there are still: they are given up, together with all that they own, and run no more.
-    pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
-        self.close();
-        let deadline = Instant::now() + timeout;
-        while !self.shared.is_over() && Instant::now() < deadline {
-            thread::sleep((deadline - Instant::now()).min(Duration::from_millis(1)));
-        }
-        let left = if self.shared.is_over() { 0 } else { self.shared.live() as usize };
-        if left > 0 {
-            self.shared.end();
-            // What the workers that are left may still refer to.
-            std::mem::forget(self.shared.clone());
-        }
-        self.join_threads();
-        if left > 0 {
-            return Err(left);
-        }
-        self.shared.give_group_back();
-        Ok(())
-    }
-
-    fn close(&self) {
-        // ORDERING(closing.2): SeqCst, pairs with closing.1.
-        self.shared.closing.store(true, SeqCst);
-        if self.shared.live() == 0 {
-            self.shared.end();
-        } else {
-            self.shared.sleepers.wake_all(&self.shared);
-        }
-    }
-
-    fn join_threads(&mut self) {
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-        self.shared.driver.close();
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if !self.shared.is_over() {
-            self.close();
-            self.join_threads();
-            self.shared.give_group_back();
-        }
-    }
-}
-
 /// The processors that the caller may use.
 fn processors() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
-}
-
-fn pin_to(cpu: usize) {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    // Refused if the process was given another set meanwhile: then it stays unpinned.
-    let _ = sched_setaffinity(None, &set);
 }

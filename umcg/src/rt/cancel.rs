@@ -9,11 +9,11 @@
 //! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there; one that waits in queues, as `wait` says. Who is about to wait says where, and then
 //!   looks at `cancel`; who asks writes `cancel`, and then looks where: with `light` and `heavy` between, so that the one who waits pays nothing.
 
+use super::handle::Handle;
 use super::join;
 use super::runnable::Runnable;
 use super::runtime;
 use super::scheduler::Why;
-use super::server;
 use super::task::Task;
 use std::sync::atomic::Ordering::*;
 use umcg_core::asymmetric;
@@ -56,9 +56,30 @@ pub(crate) fn may_be_cut(task: &Task) -> bool {
 
 /// A point of cancellation: unwinds the calling worker if it was asked to end. For long computations, which wait nowhere.
 pub fn checkpoint() {
-    if let Some(task) = server::current_task() {
-        check(task);
-    }
+    check(Handle::current().task());
+}
+
+/// Calls `f`, whose waits are not cut short when the caller is asked to end, or a [`timeout`](super::timeout()) is over: it unwinds from the first wait afterwards. For what an unwinding would
+/// leave in a state that cannot be mended: a `LazyLock` or `Once` whose function waits, which that would poison for the whole process; or a guard of a `std::sync::Mutex` that is held over a wait.
+///
+/// ```
+/// use std::sync::LazyLock;
+/// use std::time::Duration;
+///
+/// static CONFIG: LazyLock<String> = LazyLock::new(|| {
+///     umcg::shielded(|| {
+///         umcg::sleep(Duration::from_millis(20)); // as reading it takes
+///         "read".to_owned()
+///     })
+/// });
+///
+/// // The work is done: the time has passed, but nothing in it waits any more.
+/// assert_eq!(umcg::timeout(Duration::from_millis(1), || CONFIG.len()), Ok(4));
+/// assert_eq!(*CONFIG, "read");
+/// ```
+pub fn shielded<R>(f: impl FnOnce() -> R) -> R {
+    let _shield = Shield::new(Handle::current().task());
+    f()
 }
 
 /// Asks `task` to end from this depth on.
@@ -84,7 +105,7 @@ pub(crate) fn interrupt(task: &'static Task) {
             runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
         }
         _ if !task.waiter.load(Relaxed).is_null() => super::wait::revoke(task),
-        _ => super::park::unpark(task),
+        _ => super::park::wake(task),
     }
 }
 

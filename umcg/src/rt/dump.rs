@@ -5,11 +5,12 @@
 //! suspended and stay so: their stacks can be looked at.
 
 use super::join;
+use super::on_thread;
 use super::park;
 use super::runtime::Shared;
 use super::server::Local;
 use super::stall;
-use super::task::Task;
+use super::task::{IS_THREAD, Task};
 use super::time;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
@@ -30,13 +31,9 @@ pub(crate) fn dump(shared: &Shared) -> String {
     let mut text = String::new();
     describe_runtime(&mut text, shared);
     let (mut count, mut ended) = (0, 0);
-    raw::each_light_worker(&mut |worker| {
-        if worker.group() != shared.group {
-            return;
-        }
-        let task = Task::of(worker);
-        // A group comes to another runtime when its own ends; handles of workers that ended there may live on.
-        if !task.is_worker() || task.runtime.load(Relaxed) != shared.number {
+    each_worker(shared, &mut |task| {
+        let worker = task.worker();
+        if task.flags.load(Relaxed) & IS_THREAD != 0 {
             return;
         }
         if join::has_ended(task) {
@@ -56,6 +53,20 @@ pub(crate) fn dump(shared: &Shared) -> String {
     }
     drop(stopped);
     text
+}
+
+/// Calls `f` with each worker of the runtime, those among them that have ended and whose handles are left.
+pub(crate) fn each_worker(shared: &Shared, f: &mut dyn FnMut(&'static Task)) {
+    // A group comes to another runtime when its own ends; handles of workers that ended there may live on.
+    let is_ours = |task: &Task| task.is_worker() && task.runtime.load(Relaxed) == shared.number;
+    let mut ours = Vec::new();
+    raw::each_light_worker(&mut |worker| {
+        if worker.group() == shared.group {
+            ours.push(Task::of(worker));
+        }
+    });
+    on_thread::each(&mut |task| ours.push(task));
+    ours.into_iter().filter(|task| is_ours(task)).for_each(f);
 }
 
 /// The same, by a server of the runtime itself, which runs nothing meanwhile.
@@ -90,7 +101,9 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped
         (Doing::Blocked, _) => "blocks in the kernel".to_owned(),
         (_, Some(server)) => format!("runs on server {server}{} (so no backtrace)", stall::describe(shared, server)),
         _ => match task.reason() {
-            _ if park::is_notified(task) => "ready".to_owned(),
+            _ if park::is_notified(task) && task.waiter.load(Relaxed).is_null() && task.waits_at.load(Relaxed).is_null() => {
+                "ready".to_owned()
+            }
             "" => "ready, has not waited yet".to_owned(),
             reason => format!("waits: {reason}"),
         },

@@ -12,7 +12,7 @@ use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Done when a worker has ended, so that joining it does not wait. By [`JoinHandle::ending`].
+/// Done when a worker has ended, or was given up, so that joining it does not wait. By [`JoinHandle::ending`].
 #[repr(align(64))]
 pub struct Ending<'a> {
     worker: &'static Task,
@@ -86,7 +86,7 @@ unsafe impl Queued for Ending<'_> {
 // SAFETY: as above.
 unsafe impl Source for Ending<'_> {
     fn serve_now(&self, note: usize) -> Option<usize> {
-        join::has_ended(self.worker).then_some(note)
+        join::is_over(self.worker).then_some(note)
     }
 
     fn enter_or_claim(&self, _: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {

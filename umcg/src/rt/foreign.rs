@@ -11,9 +11,10 @@
 //! A foreign worker that is asked to end before it has begun begins all the same, for what its argument points to is its to free. So
 //! [`abort`] looks whether it has begun: two bits of one word of its descriptor, of which the second to be set sees the first.
 
-use super::builder::Runtime;
+pub use super::cancel::shielded;
 use super::cancel::{self, SHIELD, Shield, Unwinding};
 use super::join::{self, JoinHandle};
+use super::owner::Runtime;
 use super::task::Task;
 use super::{global, handle::Handle, park as parking, server, time};
 use crate::io::driver::source::Direction;
@@ -74,27 +75,21 @@ pub fn check() -> Result<(), Cancelled> {
     if server::current_task().is_some_and(is_due) { Err(Cancelled) } else { Ok(()) }
 }
 
-/// Calls `f`, which is not cut short.
-pub fn shielded<R>(f: impl FnOnce() -> R) -> R {
-    let _shield = server::current_task().map(Shield::new);
-    f()
+/// Begins a section in which waits are not cut short.
+pub fn begin_shield() {
+    mem::forget(Shield::new(Handle::current().task()));
 }
 
-/// Begins a section in which waits are not cut short. False on a plain thread, which has no use for one.
-pub fn begin_shield() -> bool {
-    server::current_task().map(Shield::new).map(mem::forget).is_some()
-}
-
-/// Ends it. False if there is none.
+/// Ends it. False if there is none; not for a plain thread, which has no need of one.
 pub fn end_shield() -> bool {
-    let Some(task) = server::current_task() else { return false };
+    let task = Handle::current().task();
     let own = if is_foreign(task) { SHIELD } else { 0 };
     let depth = task.depth.load(Relaxed);
     let is_open = depth >= SHIELD + own;
     if is_open {
         task.depth.store(depth - SHIELD, Relaxed);
     }
-    is_open
+    is_open || server::current_task().is_none()
 }
 
 /// Calls `f`, whose waits are cut short, by unwinding up to here, when the caller is asked to end.
@@ -139,10 +134,10 @@ pub fn park(deadline: u64) -> Result<bool, Cancelled> {
     check()?;
     let in_time = shielded(|| match deadline {
         NEVER => {
-            parking::park_for(&"park");
+            parking::park();
             true
         }
-        deadline => parking::park_until(&"park", deadline),
+        deadline => parking::park_nanos(deadline),
     });
     check().map(|()| in_time)
 }
@@ -222,7 +217,7 @@ pub fn is_worker() -> bool {
 
 /// Whether the caller is a worker of this runtime.
 pub fn is_worker_of(runtime: &Runtime) -> bool {
-    server::current_task().is_some_and(|task| std::ptr::eq(task.shared(), runtime.shared()))
+    server::is_worker_of(runtime.shared())
 }
 
 /// A dump of the runtime that the caller is a worker of, or of the global one.
@@ -230,8 +225,7 @@ pub fn is_worker_of(runtime: &Runtime) -> bool {
 /// # Errors
 /// As [`start_global`].
 pub fn dump() -> io::Result<String> {
-    start_global()?;
-    Ok(super::dump::dump(global::shared_of_caller()))
+    Ok(super::dump::dump(global::shared_of_caller()?))
 }
 
 /// Which way data goes.

@@ -12,18 +12,31 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 ///
 /// What the future does is the caller's: one of another runtime's types still needs that runtime to drive its I/O and timers.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    /// Where futures are run by the `poll` of others, one that has parked may have used up what the wakers of the others said: these poll once more.
+    struct PollAgain(Handle);
+    impl Drop for PollAgain {
+        fn drop(&mut self) {
+            park::call_waker(self.0.task());
+        }
+    }
     let mut future = pin!(future);
-    let waker = waker(Handle::current());
+    let me = Handle::current();
+    let waker = waker(me);
     let mut context = Context::from_waker(&waker);
+    let mut again = None;
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            Poll::Pending => park::park_for(&"future"),
+            Poll::Pending => {
+                again.get_or_insert(PollAgain(me));
+                park::park_for_waker(&"future");
+            }
         }
     }
 }
 
-/// A waker that unparks. It owns nothing: a handle is a plain word that never dangles.
+/// A waker that ends the park of [`block_on`], and that alone: it is not mistaken for an [`unpark`](Handle::unpark), nor used up by what the future waits for
+/// in its `poll`. It owns nothing: a handle is a plain word that never dangles.
 fn waker(handle: Handle) -> Waker {
     // SAFETY: the functions below keep the contract: they are thread-safe, and there is nothing to count or free.
     unsafe { Waker::from_raw(raw(handle.into_raw())) }
@@ -36,7 +49,7 @@ fn raw(data: *const ()) -> RawWaker {
 
 fn wake(data: *const ()) {
     // SAFETY: `waker` made the word from a handle.
-    unsafe { Handle::from_raw(data) }.unpark();
+    park::call_waker(unsafe { Handle::from_raw(data) }.task());
 }
 
 /// Makes a worker that runs a future to its end.

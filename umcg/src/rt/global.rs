@@ -1,6 +1,6 @@
 //! The runtime of whoever has no other: started when it is first needed, with a server for each CPU, and never ended.
 
-use super::builder::Runtime;
+use super::owner::Runtime;
 use super::runtime::Shared;
 use super::server;
 use crate::Error;
@@ -54,18 +54,17 @@ fn started() -> Option<&'static Runtime> {
 }
 
 /// The runtime that the caller is a worker of, or the global one.
-pub(crate) fn shared_of_caller() -> &'static Shared {
+///
+/// # Errors
+/// There is none, and it cannot be started.
+pub(crate) fn shared_of_caller() -> Result<&'static Shared, Error> {
     match server::current_task() {
-        Some(task) => task.shared(),
-        None => global().shared(),
+        Some(task) => Ok(task.shared()),
+        None => Ok(try_global()?.shared()),
     }
 }
 
 /// Calls `f` with the driver of that.
 pub(crate) fn with_driver<R>(f: impl FnOnce(&Driver) -> R) -> io::Result<R> {
-    let shared = match server::current_task() {
-        Some(task) => task.shared(),
-        None => try_global().map_err(io::Error::from)?.shared(),
-    };
-    Ok(f(&shared.driver))
+    Ok(f(&shared_of_caller()?.driver))
 }

@@ -7,6 +7,7 @@ use crate::WorkerId;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw;
 use umcg_core::{Granted, granted};
 
@@ -52,7 +53,7 @@ impl Handle {
         &self.0.0
     }
 
-    /// Makes it go on: its [`park`](super::park()) returns, or the next one will at once. Does not switch.
+    /// Makes it go on: its [`park`](super::park()) returns, or the next one will at once, whatever it waits for otherwise before that. Does not switch.
     #[inline]
     pub fn unpark(self) {
         super::park::unpark(self.task());
@@ -135,6 +136,9 @@ impl Drop for End {
 fn end(task: &'static Task) {
     local::clear(task);
     OF_THREAD.set(None);
+    // A section that it has not ended is over with it.
+    task.depth.store(0, Relaxed);
+    task.cancel.store(0, Relaxed);
     SPARE.lock().push(task);
 }
 

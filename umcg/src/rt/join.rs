@@ -12,6 +12,8 @@
 //!      '---- drop: DETACHED ---- end: the server recycles the stack
 //! ```
 //!
+//! RUNNING and a waiter become ABANDONED when the worker's runtime is ended without it; from there, if it still computes, its end makes it DONE, and its handle DETACHED.
+//!
 //! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to run it) or parked (it is unparked); or who waits for
 //!   other things, too (`ending`).
 //! - J2: a suspended waiter enters the word after its context was saved, on its server's stack.
@@ -43,6 +45,7 @@ use std::time::{Duration, Instant};
 pub(crate) const RUNNING: usize = 0;
 const DONE: usize = 1;
 const DETACHED: usize = 2;
+const ABANDONED: usize = 3;
 /// How a waiter waits, in the low bits of its address.
 const SUSPENDED: usize = 4;
 const UNPARKS: usize = 8;
@@ -57,6 +60,8 @@ pub enum JoinError {
     Panicked(Box<dyn Any + Send>),
     /// It was asked to end by [`JoinHandle::abort`], and did.
     Cancelled,
+    /// It had not ended when its runtime was ended without it, by [`Runtime::shutdown_timeout`](super::Runtime::shutdown_timeout).
+    Abandoned,
 }
 
 impl JoinError {
@@ -64,11 +69,17 @@ impl JoinError {
         if payload.is::<cancel::Unwinding>() { JoinError::Cancelled } else { JoinError::Panicked(payload) }
     }
 
+    /// The message of the panic, if its payload is one.
+    pub fn message(&self) -> Option<&str> {
+        let JoinError::Panicked(payload) = self else { return None };
+        payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied())
+    }
+
     /// Goes on with the worker's panic in the caller, or with one that says that it was cancelled.
     pub fn resume_unwind(self) -> ! {
         match self {
             JoinError::Panicked(payload) => std::panic::resume_unwind(payload),
-            JoinError::Cancelled => panic!("the worker was cancelled"),
+            JoinError::Cancelled | JoinError::Abandoned => panic!("{self}"),
         }
     }
 }
@@ -78,7 +89,12 @@ impl std::fmt::Display for JoinError {
         f.write_str(match self {
             JoinError::Panicked(_) => "the worker panicked",
             JoinError::Cancelled => "the worker was cancelled",
-        })
+            JoinError::Abandoned => "the worker was given up by its runtime",
+        })?;
+        match self.message() {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -116,13 +132,37 @@ impl<R> JoinHandle<R> {
     /// Waits for the end, and returns what the worker returned. Switches. A point of cancellation: then the worker is detached.
     ///
     /// # Errors
-    /// [`JoinError`]: the worker panicked, or was cancelled.
+    /// [`JoinError`]: the worker panicked, was cancelled, or was given up.
+    ///
+    /// # Panics
+    /// When the caller is that worker: it would wait for ever.
     #[inline]
     pub fn join(self) -> Result<R, JoinError> {
         if !has_ended(self.task) {
             wait(self.task);
+            return self.finish();
         }
         self.take()
+    }
+
+    /// After a wait.
+    #[inline]
+    fn finish(self) -> Result<R, JoinError> {
+        if has_ended(self.task) { self.take() } else { self.give_up() }
+    }
+
+    #[cold]
+    fn give_up(self) -> Result<R, JoinError> {
+        // ORDERING(join.3): Release, pairs with join.4, as in `drop`.
+        // ORDERING(join.2): Acquire, likewise.
+        match self.task.join.compare_exchange(ABANDONED, DETACHED, AcqRel, Acquire) {
+            Ok(_) => {
+                std::mem::forget(self);
+                Err(JoinError::Abandoned)
+            }
+            // It has ended after all.
+            Err(_) => self.take(),
+        }
     }
 
     /// What the worker returned, if it has ended.
@@ -130,7 +170,7 @@ impl<R> JoinHandle<R> {
     /// # Errors
     /// The handle, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+        if self.is_finished() { Ok(self.finish()) } else { Err(self) }
     }
 
     /// Like [`JoinHandle::join`], until `deadline` at most.
@@ -138,7 +178,7 @@ impl<R> JoinHandle<R> {
     /// # Errors
     /// The handle, if the worker has not ended by then.
     pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if wait_until(self.task, time::nanos(deadline)) { Ok(self.take()) } else { Err(self) }
+        if wait_until(self.task, time::nanos(deadline)) { Ok(self.finish()) } else { Err(self) }
     }
 
     /// Like [`JoinHandle::join`], for `timeout` at most.
@@ -146,12 +186,12 @@ impl<R> JoinHandle<R> {
     /// # Errors
     /// As [`JoinHandle::join_deadline`].
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if wait_until(self.task, time::after(timeout)) { Ok(self.take()) } else { Err(self) }
+        if wait_until(self.task, time::after(timeout)) { Ok(self.finish()) } else { Err(self) }
     }
 
-    /// Whether the worker has ended, so that `join` returns at once.
+    /// Whether the worker has ended, or was given up: so that `join` returns at once.
     pub fn is_finished(&self) -> bool {
-        has_ended(self.task)
+        is_over(self.task)
     }
 
     /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits or from where it waits now. One that has not begun
@@ -184,7 +224,8 @@ impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
         // ORDERING(join.3): Release, pairs with join.4: the end that recycles comes after all that the handle did.
         // ORDERING(join.2): Acquire, as in `join`.
-        if self.task.join.compare_exchange(RUNNING, DETACHED, AcqRel, Acquire).is_err() {
+        let detach = |from| self.task.join.compare_exchange(from, DETACHED, AcqRel, Acquire);
+        if detach(RUNNING).is_err_and(|now| now == DONE || detach(ABANDONED).is_err()) {
             // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
             drop(unsafe { read_packet::<R>(self.task) });
             // SAFETY: as above.
@@ -204,6 +245,12 @@ impl<R> std::fmt::Debug for JoinHandle<R> {
 pub(crate) fn has_ended(task: &Task) -> bool {
     // ORDERING(join.2): Acquire, pairs with join.1.
     task.join.load(Acquire) == DONE
+}
+
+/// Whether there is nothing to wait for any more.
+pub(crate) fn is_over(task: &Task) -> bool {
+    // ORDERING(join.2): Acquire, pairs with join.1.
+    matches!(task.join.load(Acquire), DONE | ABANDONED)
 }
 
 /// # Safety
@@ -318,7 +365,7 @@ fn ended(local: &Local, worker: Runnable) {
     // ORDERING(join.4): Acquire, pairs with join.3.
     // ORDERING(join.6): Acquire, pairs with join.5.
     match task.join.swap(DONE, AcqRel) {
-        RUNNING => end_count(local, scope),
+        RUNNING | ABANDONED => end_count(local, scope),
         DETACHED if task.result.load(Relaxed).is_null() => {
             end_count(local, scope);
             // SAFETY: nobody has a right to it any more, and it is suspended for good.
@@ -348,22 +395,39 @@ pub(crate) fn end_outside(task: &'static Task) -> Ending {
     // ORDERING(join.1): Release, as in `ended`.
     // ORDERING(join.6): Acquire, likewise.
     match task.join.swap(DONE, AcqRel) {
-        RUNNING => Ending::Wanted,
+        RUNNING | ABANDONED => Ending::Wanted,
         DETACHED => Ending::Unwanted,
         waiter => {
-            if waiter & SELECTS != 0 {
-                ending::tell(waiter, None);
-                return Ending::Wanted;
-            }
-            // SAFETY: a waiter is the address of a task, which is never freed.
-            let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
-            if waiter & SUSPENDED != 0 {
-                // SAFETY: the word gave the right to run it.
-                runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
-            } else {
-                park::unpark(task);
-            }
+            wake_outside(waiter);
             Ending::Wanted
+        }
+    }
+}
+
+/// Whoever was in the word of a worker goes on. Not in a step.
+fn wake_outside(waiter: usize) {
+    if waiter & SELECTS != 0 {
+        return ending::tell(waiter, None);
+    }
+    // SAFETY: a waiter is the address of a task, which is never freed.
+    let task: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
+    if waiter & SUSPENDED != 0 {
+        // SAFETY: the word gave the right to run it.
+        runtime::ready(unsafe { Runnable::new(task) }, Why::Woken);
+    } else {
+        park::wake(task);
+    }
+}
+
+/// The runtime ends without this worker: nobody waits for it any more.
+pub(crate) fn abandon(task: &'static Task) {
+    let mut word = task.join.load(Relaxed);
+    while !matches!(word, DONE | DETACHED | ABANDONED) {
+        // ORDERING(join.6): Acquire, pairs with join.5.
+        match task.join.compare_exchange(word, ABANDONED, AcqRel, Relaxed) {
+            Ok(RUNNING) => return,
+            Ok(waiter) => return wake_outside(waiter),
+            Err(now) => word = now,
         }
     }
 }
@@ -372,7 +436,7 @@ pub(crate) fn end_outside(task: &'static Task) -> Ending {
 fn end_count(local: &Local, scope: *mut ()) {
     // SAFETY: the scope that the worker was put into, if any; it is told once.
     if let Some(owner) = unsafe { super::scope::ended(scope) } {
-        park::unpark_in_step(local, owner.task());
+        park::wake_in_step(local, owner.task());
     }
     // ORDERING(ended.1): Release, pairs with ended.2: who counts this end counts all workers that were made before it.
     local.ended.store(local.ended.load(Relaxed) + 1, Release);
@@ -388,7 +452,7 @@ fn wake(local: &Local, waiter: usize) {
         // SAFETY: the word gave the right to run it.
         runtime::ready_in_step(local, unsafe { Runnable::new(task) }, Why::Woken);
     } else {
-        park::unpark_in_step(local, task);
+        park::wake_in_step(local, task);
     }
 }
 
@@ -407,15 +471,21 @@ fn wait(child: &'static Task) {
         wait_until(child, u64::MAX);
         return;
     }
+    refuse_oneself(child, task);
     task.set_reason(&"join");
     // ORDERING(waits-at.1): Release, pairs with waits-at.2: the descriptor may be new, and on the heap.
     task.waits_at.store((&raw const child.join).cast_mut(), Release);
     running.suspend(commit);
     task.waits_at.store(null_mut(), Relaxed);
     cancel::check(task);
-    if !has_ended(child) {
+    if !is_over(child) {
         wait_until(child, u64::MAX); // woken without a reason
     }
+}
+
+#[inline]
+fn refuse_oneself(child: &Task, caller: &Task) {
+    assert!(!std::ptr::eq(child, caller), "a worker waits for its own end");
 }
 
 /// On the server's stack: the joiner is wholly suspended.
@@ -439,7 +509,7 @@ pub(crate) fn leave(word: &AtomicUsize, task: &'static Task) -> bool {
     word.compare_exchange((task as *const Task).addr() | SUSPENDED, RUNNING, Acquire, Relaxed).is_ok()
 }
 
-/// Waits for the end of `child` by parking, until the deadline. False when that has passed first.
+/// Waits for the end of `child` by parking, or until it is given up, until the deadline. False when that has passed first.
 pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     /// Takes the waiter away, also when unwinding.
     struct Waiting(&'static Task, usize);
@@ -448,7 +518,11 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
             let _ = self.0.join.compare_exchange(self.1, RUNNING, Relaxed, Relaxed);
         }
     }
-    let waiter = (Handle::current().task() as *const Task).addr() | UNPARKS;
+    let task = Handle::current().task();
+    if deadline == u64::MAX {
+        refuse_oneself(child, task);
+    }
+    let waiter = (task as *const Task).addr() | UNPARKS;
     // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread whole, which may be new.
     // ORDERING(join.2): Acquire, as in `join`.
     if child.join.compare_exchange(RUNNING, waiter, AcqRel, Acquire).is_err() {
@@ -456,7 +530,7 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     }
     let _waiting = Waiting(child, waiter);
     loop {
-        if has_ended(child) {
+        if is_over(child) {
             return true;
         }
         if deadline != u64::MAX && time::now() >= deadline {
@@ -466,8 +540,12 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     }
 }
 
-/// Waits for the end of a worker whose handle is not used up, whatever is asked of the caller.
+/// Waits for the end of a worker whose handle is not used up, and whose runtime nobody can end, whatever is asked of the caller.
 pub(crate) fn wait_shielded(child: &'static Task) {
-    let _shield = server::current_task().map(Shield::new);
+    let _shield = Shield::new(Handle::current().task());
     wait_until(child, u64::MAX);
+    if !has_ended(child) {
+        // What it borrows would go.
+        std::process::abort();
+    }
 }

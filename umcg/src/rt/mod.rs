@@ -5,7 +5,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `builder`, `global` | the runtime as its owner has it, and the one of whoever has none |
+//! | `builder`, `owner`, `global` | the runtime as its owner has it, and the one of whoever has none |
+//! | `threads` | its kernel threads, and its end |
 //! | `spawn`, `scope`, `join`, `ending` | making workers, and waiting for their end |
 //! | `park`, `handle` | how a worker or thread stops, and who makes it go on |
 //! | `wait`, `spin` | the same for who stands in queues, and the lock of a queue |
@@ -37,6 +38,7 @@ mod kernel_call;
 pub(crate) mod last;
 mod local;
 mod on_thread;
+mod owner;
 pub(crate) mod park;
 mod per_server;
 mod quit;
@@ -52,14 +54,15 @@ mod stack_size;
 mod stall;
 pub(crate) mod sync;
 mod task;
+mod threads;
 pub(crate) mod time;
 pub(crate) mod wait;
 mod watch;
 pub(crate) mod wheel;
 
 pub use crate::io::driver::DriverKind;
-pub use builder::{Runtime, RuntimeBuilder};
-pub use cancel::checkpoint;
+pub use builder::RuntimeBuilder;
+pub use cancel::{checkpoint, shielded};
 pub use ending::Ending;
 pub use future::{block_on, spawn_future};
 pub use global::global;
@@ -68,6 +71,7 @@ pub use handle::Handle;
 pub use here::Here;
 pub use join::{JoinError, JoinHandle};
 pub use local::WorkerLocal;
+pub use owner::{Runtime, RuntimeHandle};
 pub use park::{hand_over, park, park_deadline, park_timeout};
 pub use per_server::{Load, PerServer};
 pub use quit::{dump_all, dump_on_quit};

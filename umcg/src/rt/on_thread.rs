@@ -6,9 +6,10 @@
 
 use super::join::{self, Ending, JoinHandle, Packet};
 use super::runtime::Shared;
-use super::scope;
 use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
 use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
+use super::{park, scope};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -30,9 +31,21 @@ const BESIDES: usize = 128 << 10;
 /// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their servers on it.
 static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
+/// All descriptors that there are.
+static ALL: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
+
 fn take_task() -> &'static Task {
     let spare = SPARE.lock().pop();
-    spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())))
+    spare.unwrap_or_else(|| {
+        let task: &'static Task = Box::leak(Box::new(Task::of_thread()));
+        ALL.lock().push(task);
+        task
+    })
+}
+
+/// Calls `f` with the descriptor of each such worker, and with those that no worker has.
+pub(crate) fn each(f: &mut dyn FnMut(&'static Task)) {
+    ALL.lock().iter().for_each(|task| f(task));
 }
 
 /// The worker has ended, and its handle is used up.
@@ -109,7 +122,10 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
             shared.blocked.fetch_sub(1, Relaxed);
             // Now: what it borrows is there only as long as the worker counts. Its destructor's panic changes nothing.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
-            Some(Err(Box::new(format!("the thread of a worker could not register: {error}"))))
+            let payload: Box<dyn Any + Send> = Box::new(format!("the thread of a worker could not register: {error}"));
+            // SAFETY: the worker's scope, if any, which is told of the end below.
+            unsafe { scope::note_unwound(task.scope.load(Relaxed), &*payload) };
+            Some(Err(payload))
         }
     };
     let scope = task.scope.load(Relaxed);
@@ -132,6 +148,6 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
     // Told last: what the worker left may have borrowed from outside its scope.
     // SAFETY: the scope that the worker was put into, if any; it is told once.
     if let Some(owner) = unsafe { scope::ended(scope) } {
-        owner.unpark();
+        park::wake(owner.task());
     }
 }

@@ -7,6 +7,7 @@ use super::runnable::Runnable;
 use super::scheduler::{Chosen, Wake, Why};
 use super::server::{self, Local};
 use super::stall;
+use super::threads::Threads;
 use super::time::Timers;
 use super::watch::Watch;
 use crate::io::driver::Driver;
@@ -121,6 +122,7 @@ pub(crate) struct Shared {
     pub(crate) blocked: AtomicUsize,
     /// Its owner waits for the end.
     pub(crate) closing: AtomicBool,
+    pub(crate) threads: Threads,
     /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
     attention: AtomicU32,
     pub(crate) on_deadlock: Option<OnDeadlock>,
@@ -168,6 +170,7 @@ impl Shared {
             ended_outside: AtomicU64::new(0),
             blocked: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
+            threads: Threads::new(),
             attention: AtomicU32::new(0),
             on_deadlock,
             reported: AtomicU64::new(u64::MAX),
@@ -318,7 +321,7 @@ impl Shared {
     }
 
     /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs no better one when it goes to sleep.
-    fn wake_from_outside(&self, wake: Wake) {
+    pub(crate) fn wake_from_outside(&self, wake: Wake) {
         // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the worker, or we find the sleeper.
         fence(SeqCst);
         self.wake(wake);

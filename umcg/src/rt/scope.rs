@@ -1,10 +1,11 @@
 //! Workers that borrow: a scope does not end before they do.
 
-use super::cancel::Shield;
+use super::cancel::{Shield, Unwinding};
 use super::handle::Handle;
 use super::join::{JoinError, JoinHandle};
 use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
 use super::{global, park, server};
+use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 pub(crate) struct Count {
     /// Twice the number of workers; odd while the scope itself is open.
     left: AtomicUsize,
+    /// How many of them have panicked, and nobody has that from a `join`.
+    panics: AtomicUsize,
     owner: Handle,
 }
 
@@ -20,6 +23,23 @@ impl Count {
     /// As a task keeps it.
     pub(crate) fn as_ptr(&self) -> *mut () {
         (self as *const Count).cast_mut().cast()
+    }
+}
+
+/// One worker more; one less, if it is dropped.
+struct Counted<'a>(&'a Count);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a Count) -> Counted<'a> {
+        count.left.fetch_add(WORKER, Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        // By a party of the scope, for which it waits: so this is not the last.
+        self.0.left.fetch_sub(WORKER, Relaxed);
     }
 }
 
@@ -39,6 +59,21 @@ pub(crate) unsafe fn ended(scope: *mut ()) -> Option<Handle> {
     (count.left.fetch_sub(WORKER, AcqRel) == WORKER).then_some(owner)
 }
 
+/// A worker that may be one of a scope is about to end with this.
+///
+/// # Safety
+/// Null, or the [`Count`] of the worker's scope, which has not been told of the end.
+#[cold]
+pub(crate) unsafe fn note_unwound(scope: *mut (), payload: &(dyn Any + Send)) {
+    // SAFETY: null, or a scope that waits for this worker.
+    if let Some(count) = unsafe { scope.cast::<Count>().as_ref() } {
+        if !payload.is::<Unwinding>() {
+            // Seen by the scope as the end is.
+            count.panics.fetch_add(1, Relaxed);
+        }
+    }
+}
+
 /// A scope: what its workers borrow outlives it.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
@@ -55,7 +90,7 @@ impl std::fmt::Debug for Count {
 
 /// The right to the end of a worker of a scope. Dropping it leaves the worker to the scope.
 #[derive(Debug)]
-pub struct ScopedJoinHandle<'scope, R>(JoinHandle<R>, PhantomData<&'scope ()>);
+pub struct ScopedJoinHandle<'scope, R>(JoinHandle<R>, &'scope Count);
 
 impl<R> ScopedJoinHandle<'_, R> {
     /// As [`JoinHandle::join`].
@@ -64,7 +99,12 @@ impl<R> ScopedJoinHandle<'_, R> {
     /// As [`JoinHandle::join`].
     #[inline]
     pub fn join(self) -> Result<R, JoinError> {
-        self.0.join()
+        let joined = self.0.join();
+        if matches!(joined, Err(JoinError::Panicked(_))) {
+            // The caller has it now.
+            self.1.panics.fetch_sub(1, Relaxed);
+        }
+        joined
     }
 
     /// As [`JoinHandle::is_finished`].
@@ -87,7 +127,7 @@ impl<R> ScopedJoinHandle<'_, R> {
 /// cancellation itself: who is asked to end while it waits here does so once its workers have.
 ///
 /// # Panics
-/// When `f` does.
+/// When `f` does, or a worker whose panic nobody has got from a `join`: so a scope that returns has done all of its work. A worker that was aborted has not panicked.
 ///
 /// ```
 /// let mut words = vec!["a", "b"];
@@ -98,8 +138,9 @@ impl<R> ScopedJoinHandle<'_, R> {
 /// });
 /// assert_eq!(words, ["c", "c"]);
 /// ```
+#[track_caller]
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
-    let count = Count { left: AtomicUsize::new(OPEN), owner: Handle::current() };
+    let count = Count { left: AtomicUsize::new(OPEN), panics: AtomicUsize::new(0), owner: Handle::current() };
     let scope = Scope { count: &count, _scope: PhantomData, _env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     // ORDERING(scope.2): Acquire, pairs with scope.1.
@@ -111,6 +152,7 @@ pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) ->
         }
     }
     match result {
+        Ok(_) if count.panics.load(Relaxed) != 0 => panic!("a worker of a scope panicked"),
         Ok(value) => value,
         Err(payload) => resume_unwind(payload),
     }
@@ -189,16 +231,14 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
     {
         let count = self.count;
-        count.left.fetch_add(WORKER, Relaxed);
-        let made = match server::running() {
+        let counted = Counted::new(count);
+        let handle = match server::running() {
             // SAFETY: passed on; `scope` waits for the worker.
             Some(running) => unsafe { builder.make_here(kind, &running, f, Some(count)) },
             // SAFETY: as above.
-            None => unsafe { builder.make_outside(kind, global::shared_of_caller(), f, Some(count)) },
-        };
-        let made = made.inspect_err(|_| {
-            count.left.fetch_sub(WORKER, Relaxed);
-        });
-        made.map(|handle| ScopedJoinHandle(handle, PhantomData))
+            None => unsafe { builder.make_outside(kind, global::shared_of_caller()?, f, Some(count)) },
+        }?;
+        std::mem::forget(counted);
+        Ok(ScopedJoinHandle(handle, count))
     }
 }

@@ -316,6 +316,11 @@ pub(crate) fn current_task() -> Option<&'static Task> {
     raw::Worker::current().filter(|worker| is_ours(*worker)).map(Task::of)
 }
 
+/// Whether the caller is a worker of this runtime, also in a blocking scope.
+pub(crate) fn is_worker_of(shared: &Shared) -> bool {
+    current_task().is_some_and(|task| std::ptr::eq(task.shared(), shared))
+}
+
 /// Whether a worker is one of a runtime: they alone have groups of their own.
 pub(crate) fn is_ours(worker: raw::Worker) -> bool {
     worker.group() != Group::first()

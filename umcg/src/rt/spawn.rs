@@ -8,6 +8,7 @@ use super::scheduler::Why;
 use super::server::{self, Local};
 use super::task::{DEFAULT_PRIORITY, IS_FULL, IS_PLAIN, IS_WORKER, NO_SERVER, Task};
 use super::{global, local, on_thread, scope, stack_size, time};
+use crate::Error;
 use std::alloc::Layout;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +29,8 @@ pub enum SpawnError {
     Thread,
     /// The runtime has been shut down.
     Closed,
+    /// The caller is in no runtime, and the global one could not be started.
+    Runtime(Error),
 }
 
 impl fmt::Display for SpawnError {
@@ -37,6 +40,7 @@ impl fmt::Display for SpawnError {
             SpawnError::Storage => f.write_str("no memory for thread-local storage"),
             SpawnError::Thread => f.write_str("no thread to be had"),
             SpawnError::Closed => f.write_str("the runtime has been shut down"),
+            SpawnError::Runtime(error) => write!(f, "the global runtime could not be started: {error}"),
         }
     }
 }
@@ -48,8 +52,15 @@ impl From<SpawnError> for std::io::Error {
         match error {
             SpawnError::Stack(StackError::TooLarge) => std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
             SpawnError::Closed => std::io::Error::other(error),
+            SpawnError::Runtime(error) => error.into(),
             _ => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
         }
+    }
+}
+
+impl From<Error> for SpawnError {
+    fn from(error: Error) -> Self {
+        SpawnError::Runtime(error)
     }
 }
 
@@ -171,7 +182,7 @@ impl<'a> Builder<'a> {
             // SAFETY: passed on.
             Some(running) => unsafe { self.make_here(kind, &running, f, None) },
             // SAFETY: passed on.
-            None => unsafe { self.make_outside(kind, global::shared_of_caller(), f, None) },
+            None => unsafe { self.make_outside(kind, global::shared_of_caller()?, f, None) },
         }
     }
 
@@ -223,8 +234,9 @@ impl<'a> Builder<'a> {
         let _visit = shared.group.visit();
         // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the closer sees this one, or this one sees it close.
         shared.spawned_outside.fetch_add(1, SeqCst);
+        // A worker of the runtime in a blocking scope is outside, too. It counts itself, so the end waits for what it makes.
         // ORDERING(closing.1): SeqCst, as above.
-        if shared.closing.load(SeqCst) {
+        if shared.closing.load(SeqCst) && (shared.is_over() || !server::is_worker_of(shared)) {
             shared.spawned_outside.fetch_sub(1, Relaxed);
             return Err(SpawnError::Closed);
         }
@@ -391,6 +403,10 @@ pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Option
     } else {
         catch_unwind(AssertUnwindSafe(f))
     };
+    if let Err(payload) = &packet {
+        // SAFETY: the scope that the worker was put into, if any; its end is told later.
+        unsafe { scope::note_unwound(task.scope.load(Relaxed), &**payload) };
+    }
     // What comes now are destructors, of locals too: unwinding out of them would end the process.
     super::cancel::shield_for_good(task);
     let packet = join::wanted(task, packet);

@@ -171,6 +171,11 @@ impl Task {
         self.flags.load(Relaxed) & IS_WORKER != 0
     }
 
+    /// Whether somebody may come to end what it waits for: it is a worker's, or a thread's that is in a cancel scope.
+    pub(crate) fn may_be_revoked(&self) -> bool {
+        self.is_worker() || self.depth.load(Relaxed) != 0
+    }
+
     /// What it waits for, in a word.
     pub(crate) fn reason(&self) -> &'static str {
         // SAFETY: null or a place for ever, as its type says.

@@ -60,8 +60,8 @@ impl Waiter {
         }
         let until = time::timespec(self.deadline.get());
         loop {
-            // Nobody comes to revoke what a plain thread waits for.
-            if task.is_worker() {
+            // Nobody comes to revoke what a plain thread waits for, but in a `timeout`.
+            if task.may_be_revoked() {
                 light();
             }
             if is_served() || (self.has_reason() && undisturbed(|served| self.take_away(served))) {

@@ -7,7 +7,11 @@
 //! anything in it; a hop reads no clock.
 
 use super::cancel;
+use super::global;
+use super::handle::Handle;
 use super::park;
+use super::runtime::Shared;
+use super::scheduler::Wake;
 use super::server;
 use super::task::Task;
 use super::wait;
@@ -175,7 +179,7 @@ fn task_of(word: usize) -> &'static Task {
 /// Wakes whom it was for. Whoever has the descriptor by now takes it for a wake-up without a reason.
 fn fire(word: usize) {
     match word & SCOPE {
-        0 => park::unpark(task_of(word)),
+        0 => park::wake(task_of(word)),
         ALARM => wait::revoke(task_of(word)),
         _ => cancel::interrupt(task_of(word)),
     }
@@ -203,15 +207,34 @@ impl Drop for Armed<'_> {
 
 /// Calls `f` while a deadline of the calling worker is armed. False when it has passed.
 fn armed(running: server::Running, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
-    let timers = running.local().timers();
-    let word = (running.task() as *const Task).addr() | scope as usize;
+    // Not before it is armed: preempted, the worker would go on elsewhere, and its server may sleep by then, looking at no deadline that comes in.
+    armed_in(running.local().timers(), running.task(), scope, deadline, || drop(running), f)
+}
+
+/// The same for who is on no server: the first one of the runtime keeps the deadline.
+fn armed_outside(shared: &'static Shared, task: &'static Task, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
+    const SERVER: usize = 0;
+    // It may sleep until later.
+    let look = || shared.wake_from_outside(Wake::Server(SERVER));
+    armed_in(&shared.seats[SERVER].timers, task, scope, deadline, look, f)
+}
+
+/// Calls `then` once the deadline is armed with these timers, and `f`.
+fn armed_in(
+    timers: &'static Timers,
+    task: &'static Task,
+    scope: u32,
+    deadline: u64,
+    then: impl FnOnce(),
+    f: impl FnOnce(),
+) -> bool {
+    let word = (task as *const Task).addr() | scope as usize;
     let entry = pin!(Entry::new(word));
     let place = NonNull::from(entry.as_ref().get_ref());
     // SAFETY: the entry is pinned to this frame, and `armed` takes it back before that ends.
     unsafe { timers.arm(place, deadline) };
     let mut armed = Armed(timers, place, true);
-    // Not before: preempted, the worker would go on elsewhere, and its server may sleep by then, looking at no deadline that comes in.
-    drop(running);
+    then();
     f();
     armed.take_back()
 }
@@ -282,8 +305,15 @@ impl std::error::Error for Elapsed {}
 /// # Errors
 /// [`Elapsed`].
 ///
+/// Waits that are no points of cancellation last as long as they last, and `f` unwinds later: [`sync::Mutex::lock`](crate::sync::Mutex) and the locks like it (`try_lock_for` ends in
+/// time), the end of a [`scope`](super::scope()), which waits for its workers, and what blocks in the kernel in [`blocking`](crate::blocking).
+///
+/// What unwinds through a `std::sync::Mutex` guard or a `LazyLock` poisons that: see [`shielded`](super::shielded).
+///
+/// For a plain thread the global runtime keeps the time.
+///
 /// # Panics
-/// When the caller is no worker of a runtime, and for more than 60 within each other.
+/// For more than 60 within each other, and where the global runtime is needed and cannot be started.
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
     timeout_nanos(after(duration), f)
 }
@@ -300,16 +330,26 @@ pub fn timeout_at<T>(deadline: Instant, f: impl FnOnce() -> T) -> Result<T, Elap
 }
 
 fn timeout_nanos<T>(deadline: u64, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    let running = server::running().expect("timeout: the caller is no worker of a runtime");
-    let task = running.task();
+    let running = server::running();
+    let outside = match &running {
+        Some(_) => None,
+        None => match global::shared_of_caller() {
+            Ok(shared) => Some(shared),
+            Err(error) => panic!("timeout: nobody keeps the time, as the global runtime could not be started: {error}"),
+        },
+    };
+    let task = running.as_ref().map_or_else(|| Handle::current().task(), server::Running::task);
     let Some(scope) = cancel::open(task) else {
         drop(running);
         panic!("timeout: too many within each other");
     };
     let mut result = None;
-    armed(running, scope, deadline, || {
-        result = Some(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)));
-    });
+    let body = || result = Some(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)));
+    match (running, outside) {
+        (Some(running), _) => armed(running, scope, deadline, body),
+        (None, Some(shared)) => armed_outside(shared, task, scope, deadline, body),
+        (None, None) => unreachable!("a caller is on a server or not"),
+    };
     cancel::close(task, scope);
     match result {
         Some(Ok(value)) => Ok(value),

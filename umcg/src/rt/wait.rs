@@ -284,7 +284,7 @@ impl Waiter {
     #[inline]
     fn go_on_outside(&self) {
         let task = self.task.get();
-        if task.is_worker() {
+        if task.may_be_revoked() {
             self.go_on();
         } else {
             task.waiter.store(null_mut(), Relaxed);

@@ -21,7 +21,7 @@ fn told(is_worker: bool, times: u32) {
     be(true);
     for _ in 0..times {
         count.fetch_add(1, Relaxed);
-        park::unpark(task);
+        park::wake(task);
     }
     waiter.join().unwrap();
 }
@@ -35,7 +35,7 @@ fn seen(is_worker: bool) {
     });
     be(true);
     data.write();
-    park::unpark(task);
+    park::wake(task);
     waiter.join().unwrap();
 }
 

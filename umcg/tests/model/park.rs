@@ -18,7 +18,7 @@ fn told(times: u32, is_worker: bool, with_deadline: bool) {
             let count = count.clone();
             thread::spawn(move || {
                 count.fetch_add(1, SeqCst);
-                park::unpark(waiter);
+                park::wake(waiter);
             })
         })
         .collect();
@@ -77,8 +77,8 @@ fn alone_until(is_worker: bool) {
 fn one_unpark_is_remembered() {
     fn remembered(is_worker: bool) {
         let waiter = task::make(is_worker);
-        park::unpark(waiter);
-        park::unpark(waiter);
+        park::wake(waiter);
+        park::wake(waiter);
         let turn = Arc::new(AtomicU32::new(0));
         let turns = turn.clone();
         let waiting = thread::spawn(move || {
@@ -92,7 +92,7 @@ fn one_unpark_is_remembered() {
             thread::yield_now();
         }
         turn.store(2, SeqCst);
-        park::unpark(waiter);
+        park::wake(waiter);
         waiting.join().unwrap();
     }
     check(|| remembered(true));
@@ -114,7 +114,7 @@ fn two_take_turns() {
                         park::park_for(WHY);
                     }
                     turn.fetch_add(1, SeqCst);
-                    park::unpark(pair[1 - at]);
+                    park::wake(pair[1 - at]);
                 }
             })
         });
@@ -128,7 +128,7 @@ fn who_is_asked_to_end_hears_of_it() {
     check(|| {
         let waiter = task::make(true);
         let asker = thread::spawn(move || cancel::ask(waiter));
-        let stale = thread::spawn(move || park::unpark(waiter));
+        let stale = thread::spawn(move || park::wake(waiter));
         let waiting = thread::spawn(move || {
             task::enter(waiter);
             while !waiter.noticed.load(SeqCst) {
@@ -139,4 +139,38 @@ fn who_is_asked_to_end_hears_of_it() {
             thread.join().unwrap();
         }
     });
+}
+
+/// Waits in the library, and futures, take nothing of what is meant for the park of a user, or for the waker of another future; nor does the park take from them.
+#[test]
+fn each_park_has_signals_of_its_own() {
+    fn mixed(is_worker: bool) {
+        let (told, called) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let waiter = task::make(is_worker);
+        let (tells, calls) = (told.clone(), called.clone());
+        let clock = thread::spawn(|| crate::kernel::advance(10));
+        let teller = thread::spawn(move || {
+            tells.store(1, SeqCst);
+            park::unpark(waiter);
+        });
+        let caller = thread::spawn(move || {
+            calls.store(1, SeqCst);
+            park::call_waker(waiter);
+        });
+        let waiting = thread::spawn(move || {
+            task::enter(waiter);
+            park::park_until(WHY, 10);
+            while told.load(SeqCst) == 0 {
+                park::park();
+            }
+            while called.load(SeqCst) == 0 {
+                park::park_for_waker(WHY);
+            }
+        });
+        for thread in [clock, teller, caller, waiting] {
+            thread.join().unwrap();
+        }
+    }
+    check(|| mixed(true));
+    check(|| mixed(false));
 }

@@ -346,7 +346,7 @@ fn at_random_moments() {
             worker.abort();
             match worker.join() {
                 Ok(()) | Err(JoinError::Cancelled) => {}
-                Err(JoinError::Panicked(payload)) => std::panic::resume_unwind(payload),
+                Err(error) => error.resume_unwind(),
             }
         }
         eventually("all have ended", || runtime.workers() == 0);

@@ -1,10 +1,10 @@
 //! Nobody waits for ever for those who wait for nothing.
 
-use crate::support::{Kind, counter, eventually, flag, over};
+use crate::support::{Kind, counter, eventually, flag, over, server_counts, with};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use umcg::{Handle, JoinHandle, Runtime};
+use umcg::{Builder, Handle, JoinHandle, Runtime};
 
 #[test]
 fn yielders_all_progress() {
@@ -180,4 +180,45 @@ fn deadlines_of_a_stuck_server_pass() {
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         stuck.join().unwrap();
     });
+}
+
+/// Bound workers that always yield and others do not starve each other, with any scheduler.
+#[test]
+fn bound_ones_and_others_take_turns() {
+    use umcg::rt::scheduler::{EarliestDeadline, Fifo, Priority, Weighted};
+    for servers in server_counts() {
+        let builders = [
+            Runtime::builder(),
+            Runtime::builder().scheduler(Fifo::new()),
+            Runtime::builder().scheduler(Priority::new()),
+            Runtime::builder().scheduler(EarliestDeadline::new()),
+            Runtime::builder().scheduler(Weighted::new(&[1, 2])),
+        ];
+        for builder in builders {
+            with("bound and others", servers, builder, |runtime| {
+                let over = flag();
+                let yields = |over: Arc<AtomicBool>| {
+                    move || {
+                        while !over.load(Relaxed) {
+                            umcg::yield_now();
+                        }
+                    }
+                };
+                let bound = |n: usize| runtime.build(&Builder::new().server(n % servers), yields(over.clone())).unwrap();
+                let bound: Vec<_> = (0..2 * servers).map(bound).collect();
+                std::thread::sleep(Duration::from_millis(1));
+                // From outside, and by a worker; then beside others that yield.
+                for _ in 0..5 {
+                    runtime.run(|| umcg::spawn(|| ()).join().unwrap());
+                }
+                let others: Vec<_> = (0..2 * servers).map(|_| runtime.spawn(yields(over.clone()))).collect();
+                for n in 0..servers {
+                    runtime.build(&Builder::new().server(n), || ()).unwrap().join().unwrap();
+                    runtime.run(|| ());
+                }
+                over.store(true, Relaxed);
+                bound.into_iter().chain(others).for_each(|worker| worker.join().unwrap());
+            });
+        }
+    }
 }

@@ -138,3 +138,54 @@ fn values_between_futures_and_threads() {
         }
     });
 }
+
+/// Registers its waker, and then waits for something else in the same `poll`, as two futures do that are polled together: the waker is called meanwhile.
+struct Both {
+    is_there: Arc<AtomicUsize>,
+    registered: bool,
+    waits: fn(),
+}
+
+impl Future for Both {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_there.load(Acquire) == 1 {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(&mut self.registered, true) {
+            let (is_there, waker) = (self.is_there.clone(), context.waker().clone());
+            let caller = std::thread::spawn(move || {
+                is_there.store(1, Release);
+                waker.wake();
+            });
+            (self.waits)();
+            caller.join().unwrap();
+            (self.waits)();
+        }
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_waker_is_heard_while_poll_waits() {
+    fn all() {
+        let waits: [fn(); 4] = [
+            || umcg::sleep(Duration::from_millis(2)),
+            || assert!([true, false].contains(&umcg::park_timeout(Duration::from_millis(2)))),
+            || drop(umcg::spawn(|| umcg::sleep(Duration::from_millis(1))).join()),
+            || {
+                let within = Steps { left: 2, wake: |waker: Waker| waker.wake() };
+                assert_eq!(umcg::block_on(within), "done");
+            },
+        ];
+        for waits in waits {
+            umcg::block_on(Both { is_there: counter(), registered: false, waits });
+        }
+    }
+    over("wakers in polls", |runtime, kind| {
+        kind.run(runtime, all);
+        kind.run(runtime, || umcg::blocking(all));
+    });
+    all();
+}

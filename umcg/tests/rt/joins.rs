@@ -1,8 +1,8 @@
 //! Waiting for the end, in all the ways and from all the places.
 
 use crate::support::{HOUR, Kind, counter, eventually, flag, over};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use umcg::JoinHandle;
 
@@ -153,5 +153,43 @@ fn who_sees_the_end_may_use_the_descriptor_again() {
                 });
             }
         });
+    });
+}
+
+/// Who would wait for its own end is told so.
+#[test]
+fn nobody_joins_oneself() {
+    over("joins itself", |runtime, kind| {
+        for how in 0..3 {
+            let own = Arc::new(Mutex::new(None::<JoinHandle<()>>));
+            let mine = own.clone();
+            let worker = kind.spawn_on(runtime, move || {
+                eventually("it has its own handle", || mine.lock().unwrap().is_some());
+                let me = mine.lock().unwrap().take().unwrap();
+                let me = match how {
+                    0 => Some(me),
+                    1 => umcg::blocking(|| me.join()).map(|()| None).unwrap(),
+                    _ => Some(me.join_timeout(Duration::from_micros(10)).unwrap_err()),
+                };
+                let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| me.unwrap().join()));
+                std::panic::resume_unwind(refused.unwrap_err());
+            });
+            let handle = worker.handle();
+            *own.lock().unwrap() = Some(worker);
+            eventually("it ends", || runtime.workers() == 0);
+            let _ = handle;
+        }
+    });
+}
+
+/// What a panic said is in the error of `join`.
+#[test]
+fn errors_of_joins_have_messages() {
+    over("messages", |runtime, kind| {
+        let error = kind.spawn_on(runtime, || panic!("expected: {}", 5)).join().map(|()| ()).unwrap_err();
+        assert_eq!(error.to_string(), "the worker panicked: expected: 5");
+        assert_eq!(error.message(), Some("expected: 5"));
+        let error = kind.spawn_on(runtime, || std::panic::panic_any(7)).join().map(|()| ()).unwrap_err();
+        assert_eq!((error.to_string(), error.message()), ("the worker panicked".to_owned(), None));
     });
 }

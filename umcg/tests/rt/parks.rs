@@ -269,3 +269,33 @@ fn hand_over_back_and_forth() {
         assert_eq!(turns.load(Relaxed), 2000);
     });
 }
+
+/// `while !flag { wait; park }` is right, whatever the wait: it leaves the unpark to the park.
+#[test]
+fn other_waits_take_no_unpark() {
+    fn waits(kind: Kind, which: usize) {
+        match which {
+            0 => umcg::sleep(Duration::from_millis(5)),
+            1 => drop(kind.spawn(|| umcg::sleep(Duration::from_millis(5))).join_timeout(Duration::from_millis(3))),
+            2 => umcg::scope(|scope| drop(kind.spawn_in(scope, || umcg::sleep(Duration::from_millis(3))))),
+            _ => drop(umcg::timeout(Duration::from_millis(3), || umcg::sleep(HOUR))),
+        }
+    }
+    over("unparks in other waits", |runtime, kind| {
+        for which in [0, 1, 2, 4] {
+            let (told, seen) = (flag(), flag());
+            let (tells, sees) = (told.clone(), seen.clone());
+            let worker = kind.spawn_on(runtime, move || {
+                while !told.load(Acquire) {
+                    sees.store(true, Release);
+                    waits(kind, which);
+                    umcg::park();
+                }
+            });
+            eventually("it waits", || seen.load(Acquire));
+            tells.store(true, Release);
+            worker.handle().unpark();
+            worker.join().unwrap();
+        }
+    });
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use umcg::rt::DriverKind;
-use umcg::{Builder, Handle, Runtime, SpawnError};
+use umcg::{Builder, Handle, JoinError, Runtime, SpawnError};
 
 #[test]
 fn run_returns_what_its_function_does() {
@@ -150,43 +150,178 @@ fn shutdown_gives_up() {
         eventually("the servers end", || threads("left-").is_empty());
         // The process goes on; what is left of them does no harm, whatever is done to it.
         workers.iter().for_each(|worker| {
-            assert!(!worker.is_finished());
+            assert!(worker.is_finished());
             worker.handle().unpark();
             worker.abort();
         });
-        drop(workers);
+        for (n, worker) in workers.into_iter().enumerate() {
+            if n % 2 == 0 {
+                assert!(matches!(worker.join(), Err(JoinError::Abandoned)));
+            }
+        }
         let another = Runtime::builder().servers(servers).build().unwrap();
         assert_eq!(another.run(|| umcg::spawn(|| 6).join().unwrap()), 6);
     }
 }
 
-/// From outside no more workers are made once the end was asked for; those that there are make their own.
+/// A worker that computes does not hold up `shutdown_timeout`; whoever waits for it is told, and it does no harm later.
+#[test]
+fn shutdown_gives_up_what_computes() {
+    for servers in server_counts() {
+        for kind in [Kind::Full, Kind::Light] {
+            let runtime = Runtime::builder().servers(servers).name("busy").build().unwrap();
+            let (begun, over) = (counter(), flag());
+            let computes = || {
+                let (begun, over) = (begun.clone(), over.clone());
+                kind.spawn_on(&runtime, move || {
+                    begun.fetch_add(1, Relaxed);
+                    while !over.load(Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                    7
+                })
+            };
+            let [joined, selected, taken, dropped] = [(); 4].map(|()| computes());
+            eventually("one computes", || begun.load(Relaxed) > 0);
+            let waits = [
+                std::thread::spawn(move || joined.join()),
+                std::thread::spawn(move || {
+                    let mut selected = selected;
+                    umcg::select! {
+                        () = selected.ending() => {}
+                    }
+                    selected.join()
+                }),
+            ];
+            let start = Instant::now();
+            assert_eq!(runtime.shutdown_timeout(Duration::from_millis(30)), Err(4));
+            assert!(start.elapsed() < Duration::from_secs(30));
+            for wait in waits {
+                assert!(matches!(wait.join().unwrap(), Err(JoinError::Abandoned)));
+            }
+            over.store(true, Relaxed);
+            eventually("the servers end", || threads("busy-").is_empty());
+            // That it has returned is no use any more, or is: it may have ended by now.
+            assert!(matches!(taken.join(), Err(JoinError::Abandoned) | Ok(7)));
+            drop(dropped);
+        }
+    }
+}
+
+/// The last owner of a runtime may be one of its workers: it ends by itself.
+#[test]
+fn one_that_its_own_worker_drops() {
+    for servers in server_counts() {
+        for how in 0..4 {
+            let runtime = Arc::new(Runtime::builder().servers(servers).name("own").build().unwrap());
+            let (mine, go, done) = (runtime.clone(), flag(), counter());
+            let (gone, ends) = (go.clone(), done.clone());
+            let worker = runtime.spawn(move || {
+                eventually("the other one has gone", || gone.load(Relaxed));
+                let mine = Arc::into_inner(mine).unwrap();
+                let handle = mine.handle();
+                let other = umcg::spawn(|| (umcg::sleep(Duration::from_millis(3)), 4).1);
+                match how {
+                    0 => drop(mine),
+                    1 => mine.shutdown(),
+                    2 => umcg::blocking(|| drop(mine)),
+                    _ => assert_eq!(mine.shutdown_timeout(Duration::from_millis(1)), Err(2)),
+                }
+                ends.fetch_add(1, Relaxed);
+                // It is closed to others, and not to its own.
+                let outside = std::thread::spawn(move || handle.build(&Builder::new(), || ()).unwrap_err());
+                assert_eq!(umcg::blocking(|| outside.join().unwrap()), SpawnError::Closed);
+                other.join().unwrap() + umcg::spawn(|| 5).join().unwrap()
+            });
+            drop(runtime);
+            go.store(true, Relaxed);
+            assert_eq!(worker.join().unwrap(), 9);
+            assert_eq!(done.load(Relaxed), 1);
+            eventually("its threads end", || threads("own-").is_empty());
+        }
+    }
+}
+
+/// In a worker the start and the end of another runtime stop that worker, and not its server.
+#[test]
+fn neighbours_run_while_another_one_begins_and_ends() {
+    with("outer", 1, Runtime::builder(), |outer| {
+        let (over, turns) = (flag(), counter());
+        let (seen, counts) = (over.clone(), turns.clone());
+        let neighbour = outer.spawn(move || {
+            while !seen.load(Relaxed) {
+                counts.fetch_add(1, Relaxed);
+                umcg::sleep(Duration::from_micros(200));
+            }
+        });
+        for in_time in [false, true] {
+            let turns = turns.clone();
+            outer.run(move || {
+                let inner = Runtime::builder().servers(2).build().unwrap();
+                let go = flag();
+                let gone = go.clone();
+                drop(inner.spawn(move || eventually("the neighbour had turns", || gone.load(Relaxed))));
+                let before = turns.load(Relaxed);
+                let lets_go = umcg::spawn(move || {
+                    eventually("the neighbour has turns", || turns.load(Relaxed) > before + 10);
+                    go.store(true, Relaxed);
+                });
+                if in_time {
+                    inner.shutdown_timeout(HOUR).unwrap()
+                } else {
+                    drop(inner)
+                }
+                lets_go.join().unwrap();
+            });
+        }
+        over.store(true, Relaxed);
+        neighbour.join().unwrap();
+    });
+}
+
+/// A handle is copied, outlives its runtime, and makes workers as long as that is open.
+#[test]
+fn handles_of_runtimes() {
+    over_servers("handles", |runtime| {
+        let handle = runtime.handle();
+        let nested = handle.clone();
+        assert_eq!(handle.spawn(move || nested.spawn(|| 3).join().unwrap()).join().unwrap(), 3);
+        assert_eq!((handle.servers(), handle.driver()), (runtime.servers(), runtime.driver()));
+        assert!(handle.dump().contains("runtime `rt"));
+    });
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    let handle = runtime.handle();
+    drop(runtime);
+    let others: Vec<_> = (0..3).map(|_| Runtime::builder().servers(1).build().unwrap()).collect();
+    assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::Closed);
+    assert_eq!(handle.workers(), 0);
+    drop(others);
+}
+
+/// From outside no more workers are made once the end was asked for; those that there are make their own, in blocking scopes too.
 #[test]
 fn closed_to_those_outside() {
     for servers in server_counts() {
-        let runtime = Runtime::builder().servers(servers).build().unwrap();
+        let runtime = Arc::new(Runtime::builder().servers(servers).build().unwrap());
         let (closed, begun) = (flag(), flag());
         let (seen, beginning) = (closed.clone(), begun.clone());
         let worker = runtime.spawn(move || {
-            umcg::blocking(|| {
-                beginning.store(true, Relaxed);
-                // In a blocking scope it is outside.
-                let error = loop {
-                    match Builder::new().spawn(|| ()) {
-                        Ok(worker) => worker.join().unwrap(),
-                        Err(error) => break error,
-                    }
-                };
-                assert_eq!(error, SpawnError::Closed);
-                assert_eq!(Kind::Light.build(&Builder::new(), || ()).unwrap_err(), SpawnError::Closed);
-                seen.store(true, Relaxed);
-            });
-            (0..10).map(|n| umcg::spawn(move || n).join().unwrap()).sum::<u32>()
+            let make = || (0..10).map(|n| umcg::spawn(move || n).join().unwrap()).sum::<u32>();
+            beginning.store(true, Relaxed);
+            eventually("closed", || seen.load(Relaxed));
+            let light = || Kind::Light.build(&Builder::new(), || 1).unwrap().join().unwrap();
+            let timed = || umcg::timeout(HOUR, || 2).unwrap();
+            make() + umcg::blocking(|| make() + light() + timed()) + make()
         });
         eventually("it begins", || begun.load(Relaxed));
-        drop(runtime);
-        assert!(closed.load(Relaxed));
-        assert_eq!(worker.join().unwrap(), 45);
+        let handle = runtime.handle();
+        let dropping = std::thread::spawn(move || drop(runtime));
+        let refused = || matches!(handle.build(&Builder::new(), || ()), Err(SpawnError::Closed));
+        eventually("closed to this thread", refused);
+        closed.store(true, Relaxed);
+        dropping.join().unwrap();
+        assert_eq!(worker.join().unwrap(), 138);
+        assert!(refused());
     }
 }
 

@@ -1,10 +1,10 @@
 //! Workers that borrow.
 
-use crate::support::{Counted, Kind, counter, eventually, flag, over};
+use crate::support::{Counted, HOUR, Kind, counter, eventually, flag, over};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
-use umcg::JoinError;
+use umcg::{JoinError, ScopedJoinHandle};
 
 /// As a worker, as a worker that blocks, and as this thread, of the global runtime then.
 fn everywhere(name: &'static str, test: impl Fn(Kind) + Copy + Send + 'static) {
@@ -83,16 +83,40 @@ fn a_panic_in_it_waits_for_its_workers() {
     });
 }
 
+/// A panic is that of who joins the worker; one that nobody has joined is the scope's.
 #[test]
-fn a_panic_of_its_workers_is_theirs() {
+fn a_panic_that_nobody_has_got_is_the_scopes() {
     everywhere("scoped panics", |kind| {
-        let five = umcg::scope(|scope| {
-            let first = kind.spawn_in(scope, || -> u8 { panic!("expected") });
-            let _second = kind.spawn_in(scope, || -> u8 { panic!("expected") });
-            assert!(matches!(first.join(), Err(JoinError::Panicked(_))));
-            5
+        let fails = |end: fn(ScopedJoinHandle<'_, u8>)| {
+            let (ends, so) = (counter(), AssertUnwindSafe(end));
+            let scope = catch_unwind(|| {
+                umcg::scope(|scope| {
+                    end(kind.spawn_in(scope, || panic!("expected")));
+                    kind.spawn_in(scope, || {
+                        umcg::sleep(Duration::from_micros(300));
+                        ends.fetch_add(1, Relaxed);
+                    });
+                    5
+                })
+            });
+            assert_eq!(ends.load(Relaxed), 1);
+            (so, scope.ok()).1
+        };
+        assert_eq!(fails(|worker| assert!(matches!(worker.join(), Err(JoinError::Panicked(_))))), Some(5));
+        // Before it ends, and afterwards; and where its handle is leaked.
+        assert_eq!(fails(|worker| drop(worker)), None);
+        assert_eq!(fails(|worker| (eventually("it ends", || worker.is_finished()), drop(worker)).1), None);
+        assert_eq!(fails(|worker| std::mem::forget(worker)), None);
+        // That of the scope itself comes first.
+        let both = catch_unwind(|| {
+            umcg::scope(|scope| {
+                drop(kind.spawn_in(scope, || panic!("expected")));
+                std::panic::panic_any(12u8);
+            })
         });
-        assert_eq!(five, 5);
+        assert_eq!(*both.unwrap_err().downcast::<u8>().unwrap(), 12);
+        // To be aborted is no panic.
+        umcg::scope(|scope| kind.spawn_in(scope, || umcg::sleep(HOUR)).abort());
     });
 }
 

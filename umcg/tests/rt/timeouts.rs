@@ -1,74 +1,129 @@
 //! Time limits around a piece of work.
 
-use crate::support::{Counted, HOUR, counter, over};
+use crate::support::{Counted, HOUR, Kind, counter, eventually, flag, over};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
+use umcg::sync::{Mutex, Semaphore};
 use umcg::{Elapsed, timeout, timeout_at};
 
 const SHORT: Duration = Duration::from_millis(4);
 
+/// As a worker, as one that blocks in the kernel, and as a plain thread.
+fn everywhere(name: &'static str, test: impl Fn(Kind) + Clone + Send + 'static) {
+    over(name, move |runtime, kind| {
+        let (worker, blocks) = (test.clone(), test.clone());
+        kind.run(runtime, move || worker(kind));
+        kind.run(runtime, move || umcg::blocking(|| blocks(kind)));
+        test(kind);
+    });
+}
+
 #[test]
 fn in_time_and_late() {
-    over("timeout", |runtime, kind| {
-        let drops = counter();
-        let count = drops.clone();
-        kind.run(runtime, move || {
-            assert_eq!(timeout(HOUR, || 5), Ok(5));
-            assert_eq!(timeout_at(Instant::now() + HOUR, || (umcg::sleep(SHORT), 6).1), Ok(6));
-            let start = Instant::now();
-            let late = timeout(SHORT, || {
-                let _owned = Counted(count.clone());
-                umcg::sleep(HOUR);
-            });
-            assert_eq!((late, start.elapsed() >= SHORT), (Err(Elapsed), true));
-            assert_eq!(
-                timeout(SHORT, || loop {
-                    umcg::park();
-                }),
-                Err::<(), _>(Elapsed)
-            );
-            let waits = kind.spawn(|| umcg::sleep(SHORT * 10));
-            assert!(timeout(SHORT, || waits.join()).is_err());
-            assert_eq!(timeout(Duration::ZERO, || umcg::sleep(HOUR)), Err(Elapsed));
-            assert_eq!(timeout_at(Instant::now() - SHORT, umcg::park), Err(Elapsed));
-            assert_eq!(timeout(SHORT, || umcg::blocking(|| umcg::sleep(HOUR))), Err(Elapsed));
-            umcg::sleep(SHORT); // what is over is over
-            umcg::rt::checkpoint();
+    everywhere("timeout", |kind| {
+        let count = counter();
+        assert_eq!(timeout(HOUR, || 5), Ok(5));
+        assert_eq!(timeout_at(Instant::now() + HOUR, || (umcg::sleep(SHORT), 6).1), Ok(6));
+        let start = Instant::now();
+        let late = timeout(SHORT, || {
+            let _owned = Counted(count.clone());
+            umcg::sleep(HOUR);
         });
-        assert_eq!(drops.load(Relaxed), 1);
+        assert_eq!((late, start.elapsed() >= SHORT), (Err(Elapsed), true));
+        assert_eq!(
+            timeout(SHORT, || loop {
+                umcg::park();
+            }),
+            Err::<(), _>(Elapsed)
+        );
+        let waits = kind.spawn(|| umcg::sleep(SHORT * 10));
+        assert!(timeout(SHORT, || waits.join()).is_err());
+        assert_eq!(timeout(Duration::ZERO, || umcg::sleep(HOUR)), Err(Elapsed));
+        assert_eq!(timeout_at(Instant::now() - SHORT, umcg::park), Err(Elapsed));
+        assert_eq!(timeout(SHORT, || umcg::blocking(|| umcg::sleep(HOUR))), Err(Elapsed));
+        umcg::sleep(SHORT); // what is over is over
+        umcg::rt::checkpoint();
+        assert_eq!(count.load(Relaxed), 1);
     });
 }
 
 #[test]
 fn nested() {
-    over("nested timeouts", |runtime, kind| {
-        kind.run(runtime, || {
-            // The inner first.
-            let outer = timeout(HOUR, || {
-                assert_eq!(timeout(SHORT, || umcg::sleep(HOUR)), Err(Elapsed));
-                umcg::yield_now();
-                assert_eq!(timeout(SHORT, umcg::park), Err(Elapsed));
-                7
-            });
-            assert_eq!(outer, Ok(7));
-            // The outer first: the inner sees nothing of it.
-            let mut seen = false;
-            let outer = timeout(SHORT, || {
-                let _ = timeout(HOUR, || umcg::sleep(HOUR));
-                seen = true;
-            });
-            assert_eq!((outer, seen), (Err(Elapsed), false));
-            // Both at once: the outer it is, sooner or later.
-            let deadline = Instant::now() + SHORT;
-            let outer = timeout_at(deadline, || {
-                let inner = timeout_at(deadline, || umcg::sleep(HOUR));
-                umcg::sleep(HOUR);
-                inner
-            });
-            assert_eq!(outer, Err(Elapsed));
-            umcg::sleep(SHORT);
+    everywhere("nested timeouts", |_| {
+        // The inner first.
+        let outer = timeout(HOUR, || {
+            assert_eq!(timeout(SHORT, || umcg::sleep(HOUR)), Err(Elapsed));
+            umcg::yield_now();
+            assert_eq!(timeout(SHORT, umcg::park), Err(Elapsed));
+            7
         });
+        assert_eq!(outer, Ok(7));
+        // The outer first: the inner sees nothing of it.
+        let mut seen = false;
+        let outer = timeout(SHORT, || {
+            let _ = timeout(HOUR, || umcg::sleep(HOUR));
+            seen = true;
+        });
+        assert_eq!((outer, seen), (Err(Elapsed), false));
+        // Both at once: the outer it is, sooner or later.
+        let deadline = Instant::now() + SHORT;
+        let outer = timeout_at(deadline, || {
+            let inner = timeout_at(deadline, || umcg::sleep(HOUR));
+            umcg::sleep(HOUR);
+            inner
+        });
+        assert_eq!(outer, Err(Elapsed));
+        umcg::sleep(SHORT);
+    });
+}
+
+/// Waits in queues are cut short as others are; locks that are no points of cancellation are waited for.
+#[test]
+fn in_queues() {
+    everywhere("timeouts in queues", |kind| {
+        let (semaphore, mutex) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(0)));
+        assert_eq!(timeout(SHORT, || semaphore.acquire().unwrap()).map_err(|_| ()), Err(()));
+        let (_sender, receiver) = umcg::tube::tube::<u8>(1);
+        assert!(timeout(SHORT, || receiver.recv()).is_err());
+        assert!(timeout(SHORT, || timeout(HOUR, || receiver.recv())).is_err());
+        let (mine, theirs) = (flag(), mutex.clone());
+        let has = mine.clone();
+        let holder = kind.spawn(move || {
+            let _guard = theirs.lock();
+            has.store(true, Relaxed);
+            umcg::sleep(SHORT * 5);
+        });
+        eventually("it is locked", || mine.load(Relaxed));
+        assert!(timeout(SHORT / 4, || drop(mutex.try_lock_for(HOUR))).is_err());
+        assert!(timeout(SHORT, || (*mutex.lock() += 1, umcg::rt::checkpoint())).is_err());
+        holder.join().unwrap();
+        assert_eq!(*mutex.lock(), 1);
+        // Nobody stands there any more.
+        semaphore.release(1).unwrap();
+        semaphore.acquire().unwrap();
+    });
+}
+
+/// What a section keeps from being cut short is done, and the unwinding comes later.
+#[test]
+fn shielded_sections() {
+    everywhere("shields", |_| {
+        let mut done = 0;
+        let late = timeout(SHORT, || {
+            umcg::shielded(|| {
+                umcg::sleep(SHORT * 2);
+                umcg::shielded(|| umcg::sleep(SHORT));
+                done = 1;
+            });
+            umcg::sleep(HOUR);
+            done = 2;
+        });
+        assert_eq!((late, done), (Err(Elapsed), 1));
+        let once = std::sync::LazyLock::new(|| umcg::shielded(|| (umcg::sleep(SHORT * 2), 3).1));
+        assert_eq!(timeout(SHORT, || *once), Ok(3));
+        assert_eq!(*once, 3);
     });
 }
 
@@ -101,7 +156,6 @@ fn panics_pass_through() {
             assert_eq!(*panic.unwrap_err().downcast::<u8>().unwrap_or_default(), 4);
             umcg::sleep(SHORT * 2);
         });
-        assert!(catch_unwind(|| timeout(HOUR, || ())).is_err(), "a plain thread has no such thing");
     });
 }
 

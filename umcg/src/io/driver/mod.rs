@@ -200,7 +200,7 @@ impl Driver {
         let mut told = ClaimedList::new();
         for slab in pool::all() {
             for source in slab {
-                source.driver_gone(self, &mut Handle::unpark, &mut told);
+                source.driver_gone(self, &mut crate::io::wait::wake, &mut told);
             }
         }
         resume(told);
@@ -292,14 +292,14 @@ impl Batch {
                 self.count += 1;
             }
             // More than one waits in a direction, or many operations are complete.
-            None => handle.unpark(),
+            None => crate::io::wait::wake(handle),
         }
     }
 
     fn unpark(&mut self) {
         for handle in &self.handles[..self.count] {
             // SAFETY: written by `push`.
-            unsafe { handle.assume_init_ref() }.unpark();
+            crate::io::wait::wake(*unsafe { handle.assume_init_ref() });
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
 use super::Wake;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 
 /// In which order the workers of one queue run.
@@ -95,7 +95,13 @@ impl SharedQueue {
 }
 
 /// Workers that are for one server only.
-pub(crate) struct Bound<O = Queue>(Vec<SharedQueue<O>>);
+pub(crate) struct Bound<O = Queue>(Vec<Own<O>>);
+
+struct Own<O> {
+    queue: SharedQueue<O>,
+    /// It has its turn now, if others come as soon.
+    has_turn: AtomicBool,
+}
 
 impl<O> Default for Bound<O> {
     fn default() -> Self {
@@ -105,7 +111,8 @@ impl<O> Default for Bound<O> {
 
 impl<O: Order> Bound<O> {
     pub(crate) fn start(&mut self, servers: usize, another: impl Fn() -> O) {
-        self.0 = (0..servers).map(|_| SharedQueue::new(another())).collect();
+        let own = |_| Own { queue: SharedQueue::new(another()), has_turn: AtomicBool::new(true) };
+        self.0 = (0..servers).map(own).collect();
     }
 
     /// Keeps a worker that is for one server. One that is not, or for a server that there is not, is given back.
@@ -120,7 +127,7 @@ impl<O: Order> Bound<O> {
         match worker.server().filter(|server| *server < self.0.len()) {
             None => Err(worker),
             Some(server) => {
-                self.0[server].push(worker);
+                self.0[server].queue.push(worker);
                 Ok(Wake::Server(server))
             }
         }
@@ -129,12 +136,20 @@ impl<O: Order> Bound<O> {
     /// Those of one server.
     #[inline]
     pub(crate) fn of(&self, server: usize) -> &SharedQueue<O> {
-        &self.0[server]
+        &self.0[server].queue
+    }
+
+    /// Whether those of this server come first now, of two classes that take turns. By the server.
+    fn takes_turn(&self, server: usize) -> bool {
+        let turn = &self.0[server].has_turn;
+        let has_turn = turn.load(Relaxed);
+        turn.store(!has_turn, Relaxed);
+        has_turn
     }
 }
 
-/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order is exact. Those for one server only stand apart, and come before others
-/// of their rank.
+/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order is exact. Those for one server only stand apart, and take turns with others
+/// of their rank: neither class starves the other.
 pub(crate) struct Ordered<O> {
     all: SharedQueue<O>,
     bound: Bound<O>,
@@ -165,12 +180,11 @@ impl<O: Order> Ordered<O> {
 
     pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
         let bound = self.bound.of(here.index());
-        if bound.first() <= self.all.first() {
-            if let Some(worker) = bound.pop() {
-                return Some(worker);
-            }
-        }
-        self.all.pop()
+        let (mine, all) = (bound.first(), self.all.first());
+        let mine_first = if mine == all { mine != EMPTY && self.bound.takes_turn(here.index()) } else { mine < all };
+        let first = if mine_first { bound.pop() } else { self.all.pop() };
+        // Another server may have taken the last one of all.
+        first.or_else(|| bound.pop())
     }
 
     pub(crate) fn has_work(&self, here: &Here) -> bool {

@@ -12,7 +12,7 @@
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a time; thieves take the oldest, the
 //!   largest part of the tree (Blumofe, Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
 //! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's, and every [`LEAP`] the oldest one's; when the server looks around,
-//!   those from outside come first. The oldest is served by the clock and not by turns, as each time that begins another branch of a tree, which has to be kept. So
+//!   those bound to it, those from outside and the oldest come first, by turns. The oldest is served by the clock and not by turns, as each time that begins another branch of a tree, which has to be kept. So
 //!   a worker runs after a number of turns that is bounded by how many stand before it.
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one shared queue.
 //!
@@ -44,6 +44,8 @@ struct Own {
     turn: u32,
     /// The next turn is for those that are served rarely.
     looks_around: bool,
+    /// Which of these comes first then.
+    rarely: u32,
     /// When the oldest fresh worker last ran, or there was none.
     leapt: Option<Instant>,
     /// How often it looks whether a theft has become worthwhile.
@@ -114,13 +116,21 @@ impl WorkStealing {
         }
     }
 
-    /// Whoever else would come last, comes first.
+    /// Whoever else would come last, comes first: those bound to the server, those from outside, and the oldest, by turns, as each of the three may never be without workers.
     #[cold]
     #[inline(never)]
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
-        let oldest = || self.own().own(here, Own::leap);
-        let usual = || self.own().own(here, Own::next).or_else(|| self.look_elsewhere(here));
-        self.bound.of(here.index()).pop().or_else(|| self.outside.pop()).or_else(oldest).or_else(usual)
+        let first = self.own().own(here, |own| {
+            own.rarely = own.rarely.wrapping_add(1);
+            own.rarely
+        });
+        let of_class = |class| match class % 3 {
+            0 => self.bound.of(here.index()).pop(),
+            1 => self.outside.pop(),
+            _ => self.own().own(here, Own::leap),
+        };
+        let rare = (0..3).find_map(|step| of_class(first.wrapping_add(step)));
+        rare.or_else(|| self.own().own(here, Own::next)).or_else(|| self.look_elsewhere(here))
     }
 
     #[cold]

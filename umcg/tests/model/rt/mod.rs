@@ -74,7 +74,7 @@ pub(crate) mod cancel {
     pub(crate) fn ask(task: &'static Task) {
         task.cancel.store(1, Relaxed);
         if task.waiter.load(Relaxed).is_null() {
-            super::park::unpark(task);
+            super::park::wake(task);
         } else {
             super::wait::revoke(task);
         }

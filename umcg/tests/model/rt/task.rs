@@ -67,7 +67,7 @@ impl Task {
     }
 
     /// A thread here is a worker's, in a blocking scope: what it waits for may be revoked.
-    pub(crate) fn is_worker(&self) -> bool {
+    pub(crate) fn may_be_revoked(&self) -> bool {
         true
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bo
     shuttle::thread::spawn(move || {
         let mut armed = timer.lock().unwrap();
         if std::mem::replace(&mut *armed, false) {
-            super::park::unpark(task);
+            super::park::wake(task);
         }
     });
     wait(deadline);
