@@ -28,7 +28,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
             Poll::Pending => {
-                again.get_or_insert(PollAgain(me));
+                again.get_or_insert_with(|| PollAgain(me));
                 park::park_for_waker(&"future");
             }
         }

@@ -189,3 +189,36 @@ fn a_waker_is_heard_while_poll_waits() {
     });
     all();
 }
+
+/// A future that is not ready is polled when it was woken, and not in between.
+#[test]
+fn who_waits_is_not_polled() {
+    over("idle futures", |runtime, kind| {
+        let polls = counter();
+        let count = polls.clone();
+        let shared = Arc::new(Shared::default());
+        let mut receive = Receive(shared.clone());
+        let waits = kind.spawn_on(runtime, move || {
+            umcg::block_on(std::future::poll_fn(|context| {
+                count.fetch_add(1, Relaxed);
+                Pin::new(&mut receive).poll(context)
+            }))
+        });
+        for n in 1..=10 {
+            crate::support::eventually("it was polled", || polls.load(Relaxed) >= n);
+            umcg::sleep(Duration::from_micros(300));
+            let waker = loop {
+                if let Some(waker) = shared.value.lock().unwrap().1.take() {
+                    break waker;
+                }
+                umcg::yield_now();
+            };
+            if n == 10 {
+                shared.value.lock().unwrap().0 = Some(7);
+            }
+            waker.wake();
+        }
+        assert_eq!(waits.join().unwrap(), 7);
+        assert_eq!(polls.load(Relaxed), 11);
+    });
+}
