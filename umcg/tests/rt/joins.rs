@@ -186,10 +186,10 @@ fn nobody_joins_oneself() {
 #[test]
 fn errors_of_joins_have_messages() {
     over("messages", |runtime, kind| {
-        let error = kind.spawn_on(runtime, || panic!("expected: {}", 5)).join().map(|()| ()).unwrap_err();
+        let error = kind.spawn_on(runtime, || panic!("expected: {}", 5)).join().unwrap_err();
         assert_eq!(error.to_string(), "the worker panicked: expected: 5");
         assert_eq!(error.message(), Some("expected: 5"));
-        let error = kind.spawn_on(runtime, || std::panic::panic_any(7)).join().map(|()| ()).unwrap_err();
+        let error = kind.spawn_on(runtime, || std::panic::panic_any(7)).join().unwrap_err();
         assert_eq!((error.to_string(), error.message()), ("the worker panicked".to_owned(), None));
     });
 }
