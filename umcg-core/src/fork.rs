@@ -41,6 +41,7 @@ unsafe extern "C" fn child() {
     identity::forked_in_child();
     thread::forked_in_child();
     WORKERS.clear();
+    vp::forked_in_child();
     set_role(Owner::Nobody);
 }
 

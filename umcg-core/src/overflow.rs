@@ -12,12 +12,14 @@
 //! All of it runs in a signal handler: nothing allocates. The standard library's stacks for signals have room for little more than the kernel's part, so the backtrace has a
 //! stack of its own, which was made beforehand; it serves the first overflow, which ends the process.
 
+use crate::os::unwinder::{Caller, each_caller};
 use crate::umcg::{self, Role};
 use crate::uth::record::Record;
 use crate::uth::vp::Vp;
 use crate::{elsewhere, symbols};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use umcg_context::guard;
 use umcg_context::stack::{self, Class, Place};
@@ -140,31 +142,21 @@ struct Frames {
     outer: [usize; OUTERMOST],
 }
 
-unsafe extern "C" {
-    fn _Unwind_Backtrace(each: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
-    safe fn _Unwind_GetIP(context: *mut c_void) -> usize;
-}
-
-/// What the unwinder calls no reason to stop, and the end of a stack.
-const GO_ON: c_int = 0;
-const END: c_int = 5;
-
-extern "C" fn each_frame(context: *mut c_void, frames: *mut c_void) -> c_int {
-    // SAFETY: `trace` passed it.
-    let frames = unsafe { &mut *frames.cast::<Frames>() };
-    let pc = _Unwind_GetIP(context);
-    if frames.count == 0 && pc != frames.fault {
-        return GO_ON;
+impl Frames {
+    fn add(&mut self, Caller { pc, .. }: Caller) -> ControlFlow<()> {
+        if self.count == 0 && pc != self.fault {
+            return ControlFlow::Continue(());
+        }
+        if pc == 0 {
+            return ControlFlow::Break(());
+        }
+        match self.inner.get_mut(self.count) {
+            Some(place) => *place = pc,
+            None => self.outer[(self.count - INNERMOST) % OUTERMOST] = pc,
+        }
+        self.count += 1;
+        ControlFlow::Continue(())
     }
-    if pc == 0 {
-        return END;
-    }
-    match frames.inner.get_mut(frames.count) {
-        Some(place) => *place = pc,
-        None => frames.outer[(frames.count - INNERMOST) % OUTERMOST] = pc,
-    }
-    frames.count += 1;
-    GO_ON
 }
 
 /// The top of the stack that the backtrace is made on; null before there is one, and once it is in use.
@@ -194,8 +186,7 @@ extern "C" fn trace(pc: *mut c_void) {
     // SAFETY: `backtrace` passed it.
     let pc = unsafe { pc.cast::<usize>().read() };
     let mut frames = Frames { fault: pc, count: 0, inner: [0; INNERMOST], outer: [0; OUTERMOST] };
-    // SAFETY: `each_frame` takes what this passes, and does not unwind.
-    unsafe { _Unwind_Backtrace(each_frame, (&raw mut frames).cast()) };
+    each_caller(&mut |caller| frames.add(caller));
     if frames.count == 0 {
         (frames.inner[0], frames.count) = (pc, 1);
     }

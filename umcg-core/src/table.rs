@@ -70,6 +70,23 @@ impl<T: Sync> Table<T> {
         }
     }
 
+    /// Takes out all entries but those of which `f` says so. As [`Table::clear`]; in proportion to the highest number that there ever was.
+    pub(crate) fn retain(&self, f: impl Fn(&T) -> bool) {
+        for (slot, chunk) in self.chunks.iter().enumerate() {
+            let chunk = chunk.load(Relaxed);
+            let len = if chunk.is_null() { 0 } else { (FIRST as usize) << slot };
+            for index in 0..len {
+                // SAFETY: a chunk has that many entries; they are never freed and are valid when zero.
+                let entry = unsafe { &*chunk.wrapping_add(index) };
+                // SAFETY: entries are only ever made from `&'static T`.
+                let value = unsafe { entry.load(Relaxed).as_ref() };
+                if value.is_some_and(|value| !f(value)) {
+                    entry.store(null_mut(), Relaxed);
+                }
+            }
+        }
+    }
+
     fn entry(&self, number: u32) -> Option<&'static AtomicPtr<T>> {
         let (slot, index, len) = locate(number);
         // ORDERING(table.2)
@@ -116,5 +133,17 @@ mod tests {
             assert_eq!(TABLE.get(number), Some(&2));
         }
         assert!(TABLE.get(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn retains_what_is_asked_for() {
+        static TABLE: Table<u32> = Table::new();
+        for number in [0, 1, 63, 64, 191, 192, 5000] {
+            assert!(TABLE.set(number, Some(if number % 2 == 0 { &TWO } else { &ONE })));
+        }
+        TABLE.retain(|value| *value == TWO);
+        for number in [0, 1, 63, 64, 191, 192, 5000] {
+            assert_eq!(TABLE.get(number), (number % 2 == 0).then_some(&TWO));
+        }
     }
 }

@@ -40,6 +40,31 @@ fn exited(event: Event, index: u64) {
     assert!(matches!(event, Event::Exit(gone) if gone == id(index)), "{event:?}");
 }
 
+/// A worker is not looked at as a uth: where it is suspended its record does not say.
+#[test]
+fn a_worker_is_not_inspected() {
+    struct Name(umcg::uth::Uth);
+    // SAFETY: a name only.
+    unsafe impl Send for Name {}
+    let _turn = turn();
+    let server = Server::register().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let ready = light(1, move || {
+        tell.send(Name(umcg::uth::current().unwrap())).unwrap();
+        umcg::wait().unwrap();
+    });
+    let ready = waited(server.switch_to(ready));
+    let worker = told.recv().unwrap();
+    let inspected = std::thread::spawn(move || {
+        let worker = worker;
+        umcg::uth::vp_init(None).unwrap();
+        // SAFETY: nobody runs it meanwhile, and nothing is to be called.
+        unsafe { umcg::uth::inspect(worker.0, &mut || panic!("called")) }
+    });
+    assert_eq!(inspected.join().unwrap(), Err(umcg::uth::Error::Worker));
+    exited(server.switch_to(ready), 1);
+}
+
 #[test]
 fn a_light_worker_waits_and_exits() {
     let _turn = turn();

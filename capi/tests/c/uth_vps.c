@@ -70,6 +70,43 @@ static void *passes_on(void *arg)
     return NULL;
 }
 
+static void *keeps_rank(void *arg)
+{
+    (void)arg;
+    MUST(uth_vp_init(7) == 0);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+/* In the child of a fork there is no VP but the caller's. */
+static void ranks_of_a_child(void)
+{
+    pthread_t other;
+    int status;
+    pid_t child;
+
+    MUST(pthread_barrier_init(&barrier, NULL, 2) == 0);
+    MUST(pthread_create(&other, NULL, keeps_rank, NULL) == 0);
+    pthread_barrier_wait(&barrier);
+    child = fork();
+    MUST(child >= 0);
+    if (child == 0)
+        _exit(uth_vp_init(7) != 0 || uth_get_vpid() != 7);
+    MUST(waitpid(child, &status, 0) == child);
+    CHECK("a rank of another thread's of the parent", status == 0);
+    FAILS("which is taken there", EBUSY, uth_vp_init(7));
+    MUST(uth_vp_init(3) == 0);
+    child = fork();
+    MUST(child >= 0);
+    if (child == 0)
+        _exit(uth_get_vpid() != 3 || uth_self2(3) != uth_self());
+    MUST(waitpid(child, &status, 0) == child);
+    CHECK("the caller's own", status == 0);
+    pthread_barrier_wait(&barrier);
+    MUST(pthread_join(other, NULL) == 0);
+}
+
 int main(void)
 {
     pthread_t threads[VPS];
@@ -83,5 +120,6 @@ int main(void)
         MUST(pthread_create(&threads[i], NULL, passes_on, (void *)(intptr_t)i) == 0);
     for (int i = 0; i < VPS; i++)
         MUST(pthread_join(threads[i], NULL) == 0);
+    ranks_of_a_child();
     return check_done();
 }

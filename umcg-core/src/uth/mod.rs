@@ -477,6 +477,7 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
         state::DELETED => return Err(Error::Deleted),
         state::FINISHED => return Err(Error::Finished),
         state::DISCARDED => return Err(Error::Discarded),
+        state::WORKER => return Err(Error::Worker),
         _ if uth.0.is_running() => return Err(Error::Running),
         _ if uth.0.method.load(Relaxed) != Method::Asm as u8 => return Err(Error::MethodMismatch),
         _ => {}

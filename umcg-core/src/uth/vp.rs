@@ -39,6 +39,12 @@ static RANKS: Table<Vp> = Table::new();
 /// Descriptors that no one uses.
 pub(crate) static SPARE: HoldLock<Vec<&'static Vp>> = HoldLock::new(Vec::new());
 
+/// In a forked child there is no processor but the caller's, if that is one.
+pub(crate) fn forked_in_child() {
+    let own = Vp::here().map(|vp| vp as *const Vp);
+    RANKS.retain(|vp| own == Some(vp as *const Vp));
+}
+
 impl Vp {
     /// The virtual processor of the calling thread.
     #[inline(always)]

@@ -10,8 +10,8 @@
 //! 1. *Suspects.* A live caller has its return address in memory between the stack pointer and the stack's top, or in the register for it. Where no word
 //!    there is an address in a runtime, there is none: half a nanosecond a word.
 //! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was not written yet. So the unwinder goes from the interrupted frame up to
-//!    the highest suspect, and looks at each return address: a microsecond or so a frame. It takes no lock where the C library has `_dl_find_object` (glibc
-//!    2.35); before, the loader's, which no flow on this kernel thread has, as it is not suspended with it. If it loses its way, as in code without unwind
+//!    the highest suspect, and looks at each return address: a microsecond or so a frame. Where it takes the loader's
+//!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its way, as in code without unwind
 //!    tables, the answer is yes: the caller asks again later.
 //!
 //! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is nearly always in there. So the kernel's code may be
@@ -29,26 +29,10 @@
 
 use super::Frame;
 use super::runtimes::Ranges;
-use std::ffi::{c_int, c_void};
-use std::ops::Range;
+use crate::os::unwinder::{Caller, each_caller};
+use std::ops::{ControlFlow, Range};
 use std::ptr::null_mut;
 use umcg_context::annotate;
-
-#[repr(C)]
-struct Context {
-    _opaque: [u8; 0],
-}
-
-// Of the unwinder that Rust's own library is linked with.
-unsafe extern "C" {
-    fn _Unwind_Backtrace(step: unsafe extern "C" fn(*mut Context, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
-    fn _Unwind_GetIP(context: *mut Context) -> usize;
-    fn _Unwind_GetCFA(context: *mut Context) -> usize;
-}
-
-const GO_ON: c_int = 0;
-/// `_URC_NORMAL_STOP`.
-const STOP: c_int = 4;
 
 /// Bytes of stack that [`is_in_runtime`] may need.
 pub(crate) const ROOM: usize = 6 << 10;
@@ -69,8 +53,7 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     let suspect = if is_known { highest_suspect(ranges, frame, end) } else { Some(end) };
     let Some(suspect) = suspect else { return false };
     let mut walk = Walk { ranges, start: frame.program_counter(), suspect, end, before: None, is_clear: false };
-    // SAFETY: `step` gets the walk back.
-    unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
+    each_caller(&mut |caller| walk.step(caller));
     !walk.is_clear
 }
 
@@ -110,34 +93,30 @@ struct Walk {
     is_clear: bool,
 }
 
-unsafe extern "C" fn step(context: *mut Context, walk: *mut c_void) -> c_int {
-    // SAFETY: `is_in_runtime` passed it, and waits.
-    let walk = unsafe { &mut *walk.cast::<Walk>() };
-    // SAFETY: the unwinder's own.
-    let at = unsafe { _Unwind_GetIP(context) };
-    // SAFETY: as above. Where the frame's stack pointer was when it called the one before.
-    let stack_pointer = unsafe { _Unwind_GetCFA(context) };
-    if walk.before.is_some() && stack_pointer >= walk.end {
-        walk.is_clear = true;
-        return STOP;
-    }
-    match walk.before {
-        None if at != walk.start => return GO_ON,
-        None => {}
-        Some(before) => {
-            let asked_for_time = before == walk.start && walk.ranges.is_kernel(before);
-            if walk.ranges.contains(at) && !asked_for_time {
-                return STOP;
+impl Walk {
+    fn step(&mut self, Caller { pc, stack_pointer }: Caller) -> ControlFlow<()> {
+        match self.before {
+            None if pc != self.start => return ControlFlow::Continue(()),
+            None => {}
+            Some(_) if stack_pointer >= self.end => {
+                self.is_clear = true;
+                return ControlFlow::Break(());
+            }
+            Some(before) => {
+                let asked_for_time = before == self.start && self.ranges.is_kernel(before);
+                if self.ranges.contains(pc) && !asked_for_time {
+                    return ControlFlow::Break(());
+                }
             }
         }
+        // A flow's first frame has no caller.
+        if pc == 0 || stack_pointer > self.suspect {
+            self.is_clear = true;
+            return ControlFlow::Break(());
+        }
+        self.before = Some(pc);
+        ControlFlow::Continue(())
     }
-    // A flow's first frame has no caller.
-    if at == 0 || stack_pointer > walk.suspect {
-        walk.is_clear = true;
-        return STOP;
-    }
-    walk.before = Some(at);
-    GO_ON
 }
 
 /// Where the frames of the calling thread lie, without those of the C library that it began with. Empty where that is not known.
@@ -161,21 +140,10 @@ pub(crate) fn stack() -> Range<usize> {
 
 /// From which address on the caller's frames are those of the C library that its thread began with.
 fn base() -> usize {
-    struct Base {
-        ranges: &'static Ranges,
-        at: usize,
-    }
-    unsafe extern "C" fn step(context: *mut Context, base: *mut c_void) -> c_int {
-        // SAFETY: passed below.
-        let base = unsafe { &mut *base.cast::<Base>() };
-        // SAFETY: the unwinder's own.
-        base.at = unsafe { _Unwind_GetCFA(context) };
-        // SAFETY: as above.
-        let at = unsafe { _Unwind_GetIP(context) };
-        if base.ranges.is_runtime(at) { STOP } else { GO_ON }
-    }
-    let mut base = Base { ranges: Ranges::get(), at: 0 };
-    // SAFETY: `step` gets the base back.
-    unsafe { _Unwind_Backtrace(step, (&raw mut base).cast()) };
-    base.at
+    let (ranges, mut base) = (Ranges::get(), 0);
+    each_caller(&mut |caller| {
+        base = caller.stack_pointer;
+        if ranges.is_runtime(caller.pc) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    base
 }

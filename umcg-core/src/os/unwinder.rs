@@ -1,0 +1,37 @@
+//! The unwinder that Rust's own library is linked with, as a loop over the callers of the calling flow.
+//!
+//! It allocates nothing. It takes no lock where the C library has `_dl_find_object` (glibc 2.35); before, the loader's.
+
+use std::ffi::{c_int, c_void};
+use std::ops::ControlFlow;
+
+/// One function on the way out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    /// Where it goes on; 0 behind a flow's first function.
+    pub(crate) pc: usize,
+    /// Its stack pointer there.
+    pub(crate) stack_pointer: usize,
+}
+
+type Step<'a> = &'a mut dyn FnMut(Caller) -> ControlFlow<()>;
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
+    safe fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    safe fn _Unwind_GetCFA(context: *mut c_void) -> usize;
+}
+
+/// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none that the unwinder knows. `step` does not unwind.
+pub(crate) fn each_caller(mut step: Step<'_>) {
+    const GO_ON: c_int = 0;
+    const STOP: c_int = 4;
+    extern "C" fn call(context: *mut c_void, step: *mut c_void) -> c_int {
+        // SAFETY: passed below.
+        let step = unsafe { &mut *step.cast::<Step<'_>>() };
+        let caller = Caller { pc: _Unwind_GetIP(context), stack_pointer: _Unwind_GetCFA(context) };
+        if step(caller).is_break() { STOP } else { GO_ON }
+    }
+    // SAFETY: `call` takes what this passes, and does not unwind.
+    unsafe { _Unwind_Backtrace(call, (&raw mut step).cast()) };
+}
