@@ -1,7 +1,7 @@
 //! What a worker of either kind does about itself.
 
 use crate::server::nanoseconds;
-use crate::{NotAWorker, Ready, TimedOut, WorkerId};
+use crate::{NotAWorker, Ready, TimedOut, WorkerId, rt};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 use umcg_core::raw::{Running, Worker};
@@ -17,13 +17,25 @@ pub fn current_id() -> Option<WorkerId> {
     Worker::current().map(|worker| WorkerId::from_raw(worker.id()))
 }
 
-/// Names the calling worker, for messages and dumps.
+/// The name of the calling worker, in a blocking scope too; none if it has none, or the caller is no worker.
+///
+/// ```
+/// let named = umcg::Builder::new().name("teller").spawn(umcg::current_name).unwrap();
+/// assert_eq!(named.join().unwrap().as_deref(), Some("teller"));
+/// assert_eq!(umcg::current_name(), None);
+/// ```
+pub fn current_name() -> Option<String> {
+    Worker::current().map(Worker::name).filter(|name| !name.is_empty())
+}
+
+/// Names the calling worker, for messages and dumps. A panic's message is preceded by the name.
 ///
 /// # Errors
 /// [`NotAWorker`].
 pub fn set_name(name: &str) -> Result<(), NotAWorker> {
     let worker = Worker::current().ok_or(NotAWorker)?;
     worker.set_name(name);
+    rt::names::tell_in_panics();
     Ok(())
 }
 

@@ -49,7 +49,9 @@ pub mod sync;
 pub mod tube;
 mod worker;
 
-pub use current::{blocking, critical, current_id, set_name, switch_to, switch_to_deadline, wait, wait_deadline, wait_timeout};
+pub use current::{
+    blocking, critical, current_id, current_name, set_name, switch_to, switch_to_deadline, wait, wait_deadline, wait_timeout,
+};
 pub use error::{Error, NotAWorker, TimedOut, WaitError};
 pub use event::{Event, Ready, WorkerId};
 pub use light::{LightBuilder, light};

@@ -4,10 +4,8 @@
 //! for us, and without one a helper thread does. They have no buffer; put a `BufReader` or `LineWriter` around them.
 //!
 //! ```no_run
-//! use std::io::BufRead;
-//!
 //! umcg::spawn(|| {
-//!     for line in std::io::BufReader::new(umcg::io::stdin()).lines() {
+//!     for line in umcg::io::stdin().lines() {
 //!         println!("{}", line.unwrap());
 //!     }
 //! });
@@ -20,7 +18,7 @@ pub(crate) mod wait;
 
 pub use driver::DriverKind;
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Standard input, without a buffer. Several readers share what comes, a piece each.
@@ -34,6 +32,13 @@ pub struct Stdout(());
 /// Standard error, likewise.
 #[derive(Debug)]
 pub struct Stderr(());
+
+impl Stdin {
+    /// The lines of standard input, without their ends, from here on. What is buffered for that is lost to other readers.
+    pub fn lines(self) -> io::Lines<io::BufReader<Stdin>> {
+        io::BufReader::new(self).lines()
+    }
+}
 
 /// Standard input.
 pub fn stdin() -> Stdin {

@@ -16,7 +16,7 @@
 //! | `server`, `runtime`, `idle`, `watch` | the servers' loop, what they share, their sleep, and who looks after those that are stuck |
 //! | `stall`, `kernel_call` | reports of workers that keep their server, and the call of the kernel they are in |
 //! | `scheduler`, `runnable`, `per_server`, `here` | who runs next, and what schedulers are made of |
-//! | `task` | the descriptor of a worker |
+//! | `task`, `names` | the descriptor of a worker; its name in messages |
 //! | `on_thread` | full workers where they have to be threads |
 //! | `local`, `future` | worker-locals, and futures |
 //! | `dump`, `quit` | what all workers are doing, in a text for people; on SIGQUIT |
@@ -37,6 +37,7 @@ mod join;
 mod kernel_call;
 pub(crate) mod last;
 mod local;
+pub(crate) mod names;
 mod on_thread;
 mod owner;
 pub(crate) mod park;

@@ -8,7 +8,7 @@ use super::join::{self, Ending, JoinHandle, Packet};
 use super::runtime::Shared;
 use super::spawn::{Builder, SpawnError, WorkerKind, run_body};
 use super::task::{IS_FULL, IS_THREAD, IS_WORKER, Task};
-use super::{park, scope};
+use super::{names, park, scope};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
@@ -79,7 +79,7 @@ where
     let start = builder.class(shared).and_then(|class| {
         // Before there is the thread: a shortage is the maker's error, and not a worker that never runs.
         let home = raw::Reserved::new().map_err(|_| SpawnError::Thread)?;
-        let parts = Parts { home, f };
+        let parts = Parts { home, name: builder.name_or(""), f };
         let body = move || main::<F, R>(task, parts);
         let size = class.size() + BESIDES;
         let thread = std::thread::Builder::new().name(builder.name_or("umcg-worker")).stack_size(size);
@@ -99,6 +99,8 @@ where
 /// What a worker's thread is given.
 struct Parts<F> {
     home: raw::Reserved,
+    /// Empty where it has none.
+    name: String,
     f: F,
 }
 
@@ -106,11 +108,15 @@ struct Parts<F> {
 unsafe impl<F> Send for Parts<F> {}
 
 fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
-    let Parts { home, f } = parts;
+    let Parts { home, name, f } = parts;
     let shared = task.shared();
     let id = (task as *const Task).addr() as u64;
     let packet: Option<Packet<R>> = match raw::Worker::register_with(home, shared.group, id, shared.watch.preemption()) {
         Ok(worker) => {
+            if !name.is_empty() {
+                worker.set_name(&name);
+                names::tell_in_panics();
+            }
             let packet = run_body(task, f);
             if raw::Worker::current().is_some() {
                 // SAFETY: the caller is that worker, which is a thread's.

@@ -7,9 +7,10 @@ use super::runtime::{self, Shared};
 use super::scheduler::Why;
 use super::server::{self, Local};
 use super::task::{DEFAULT_PRIORITY, IS_FULL, IS_PLAIN, IS_WORKER, NO_SERVER, Task};
-use super::{global, local, on_thread, scope, stack_size, time};
+use super::{global, local, names, on_thread, scope, stack_size, time};
 use crate::Error;
 use std::alloc::Layout;
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::*;
@@ -86,7 +87,7 @@ pub(crate) enum WorkerKind {
 /// How to make a worker.
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     stack_size: usize,
     priority: u8,
     server: u16,
@@ -102,12 +103,15 @@ impl Default for Builder<'_> {
 impl<'a> Builder<'a> {
     /// With nothing said.
     pub const fn new() -> Builder<'a> {
-        Builder { name: "", stack_size: 0, priority: DEFAULT_PRIORITY, server: NO_SERVER, deadline: u64::MAX }
+        Builder { name: Cow::Borrowed(""), stack_size: 0, priority: DEFAULT_PRIORITY, server: NO_SERVER, deadline: u64::MAX }
     }
 
-    /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it.
-    pub fn name(mut self, name: &'a str) -> Self {
-        self.name = name;
+    /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it, and so does what it prints when it panics. See also
+    /// [`current_name`](crate::current_name).
+    ///
+    /// The first name of a process puts a panic hook around the one that there is then, which prints the name and calls that.
+    pub fn name(mut self, name: impl Into<Cow<'a, str>>) -> Self {
+        self.name = name.into();
         self
     }
 
@@ -320,10 +324,13 @@ impl<'a> Builder<'a> {
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<raw::Worker, SpawnError> {
+        if !self.name.is_empty() {
+            names::tell_in_panics();
+        }
         let class = self.class(shared)?;
         let worker = match kind {
-            WorkerKind::Light => raw::Worker::carve(shared.group, class, self.name, room, entry),
-            WorkerKind::Full => raw::Worker::carve_full(shared.group, class, self.name, room, entry),
+            WorkerKind::Light => raw::Worker::carve(shared.group, class, &self.name, room, entry),
+            WorkerKind::Full => raw::Worker::carve_full(shared.group, class, &self.name, room, entry),
         };
         Ok(worker?)
     }

@@ -91,6 +91,38 @@ fn an_overflow_is_named() {
     assert!(said.contains("`stack_size`") && said.contains("deeper") && said.contains("an_overflow_is_named"), "{said}");
 }
 
+/// Before the message of a panic stands the name of its worker, which that can ask for, too.
+#[test]
+fn panics_have_names() {
+    const NAME: &str = "processes::panics_have_names";
+    if is_child(NAME) {
+        let runtime = Runtime::builder().servers(1).build().unwrap();
+        let fails = |kind: Kind, name: String| {
+            let builder = Builder::new().name(name.clone());
+            let body = move || {
+                assert_eq!(umcg::current_name(), Some(name.clone()));
+                assert_eq!(umcg::blocking(umcg::current_name), Some(name));
+                umcg::yield_now();
+                panic!("a ghost");
+            };
+            assert_eq!(kind.build_on(&runtime, &builder, body).unwrap().join().unwrap_err().message(), Some("a ghost"));
+        };
+        fails(Kind::Full, "gertrude".to_owned());
+        fails(Kind::Light, format!("{}tio", "hora"));
+        assert_eq!(runtime.run(umcg::current_name), None);
+        std::panic::set_hook(Box::new(|_| eprintln!("of {}", umcg::current_name().unwrap())));
+        return fails(Kind::Full, "yorick".to_owned());
+    }
+    let ended = child(NAME);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    for name in ["gertrude", "horatio"] {
+        let (_, message) = said.split_once(&format!("in worker `{name}`:\n")).unwrap_or_else(|| panic!("{said}"));
+        assert!(message.trim_start().starts_with("thread"), "{said}");
+    }
+    assert!(said.contains("of yorick") && !said.contains("in worker `yorick`"), "{said}");
+}
+
 /// What is told when all workers wait for nothing that could come.
 #[test]
 fn a_deadlock_is_told() {

@@ -1,0 +1,26 @@
+//! Names of workers in the messages of panics.
+//!
+//! The standard library prints the name of the thread, which a worker is not. So the first worker with a name puts a line before the message, by a hook around the one that there is. A hook that the program sets
+//! later takes the place of both; it can ask for the name ([`current_name`](crate::current_name)).
+
+use std::panic::{set_hook, take_hook};
+use std::sync::Once;
+
+/// Has panics of workers with names say these.
+#[cold]
+pub(crate) fn tell_in_panics() {
+    static ONCE: Once = Once::new();
+    // A thread that panics may not set one; the next name does.
+    if std::thread::panicking() {
+        return;
+    }
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if let Some(name) = crate::current_name() {
+                eprintln!("\nin worker `{name}`:");
+            }
+            before(panic);
+        }));
+    });
+}
