@@ -152,6 +152,7 @@ impl<'a> Wait<'a> {
         // SAFETY: passed on.
         match op.map(|op| unsafe { Named::by(op) }) {
             Some(Ok(Named::Semaphore(semaphore))) => Wait::Semaphore(semaphore.acquiring()),
+            Some(Ok(Named::Time(NO_TIMEOUT))) => Wait::Time(at(never)),
             Some(Ok(Named::Time(time))) => Wait::Time(at(foreign::instant(time))),
             // SAFETY: by the contract of `Named::by`.
             Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),

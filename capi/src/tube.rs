@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::{Operation, Select};
-use umcg::tube::foreign::{NoPlace, Refused, Selected, Tube};
+use umcg::tube::foreign::{NoPlace, NotSent, Refused, Selected, Tube};
 
 /// So many operations of `talt` need no memory but the stack.
 const FEW: usize = 8;
@@ -184,16 +184,6 @@ fn waited_for(wait: impl FnOnce() -> Result<*mut u8, NoPlace>) -> Result<*mut c_
 unsafe fn with_room<'a>(tube: *const Tube) -> Result<&'a Tube, c_int> {
     // SAFETY: passed on.
     unsafe { named(tube) }.and_then(|tube| if tube.capacity() > 0 { Ok(tube) } else { Err(EINVAL) })
-}
-
-/// A tube, and a message in place.
-///
-/// # Safety
-/// As `named`.
-unsafe fn with_place<'a>(tube: *const Tube, at: *mut c_void) -> Result<(&'a Tube, *mut u8), c_int> {
-    let at = at.cast::<u8>();
-    // SAFETY: passed on.
-    unsafe { named(tube) }.and_then(|tube| if tube.may_be_place(at) { Ok((tube, at)) } else { Err(EINVAL) })
 }
 
 fn count(done: Result<usize, c_int>) -> ssize_t {
@@ -516,23 +506,26 @@ unsafe extern "C" fn umcg_tube_try_reserve(tube: *const Tube) -> *mut c_void {
 }
 
 /// # Safety
-/// As `named`; the place is null, or came from `umcg_tube_reserve` or its like, has a message, and is not used any more.
+/// As `named`; if the place came from `umcg_tube_reserve` or its like, it has a message.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_commit(tube: *const Tube, at: *mut c_void) -> c_int {
     // SAFETY: passed on.
-    let tube = unsafe { with_place(tube, at) };
-    // SAFETY: by the contract.
-    status(tube.and_then(|(tube, at)| unsafe { tube.commit(at) }.map_err(errno_of)))
+    let tube = unsafe { named(tube) };
+    status(tube.and_then(|tube| {
+        // SAFETY: by the contract.
+        unsafe { tube.commit(at.addr()) }.map_err(|why| match why {
+            NotSent::Closed => ESHUTDOWN,
+            NotSent::NoPlace => EINVAL,
+        })
+    }))
 }
 
 /// # Safety
-/// As `umcg_tube_commit`, but that there need not be a message.
+/// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_unreserve(tube: *const Tube, at: *mut c_void) -> c_int {
     // SAFETY: passed on.
-    let tube = unsafe { with_place(tube, at) };
-    // SAFETY: by the contract.
-    status(tube.map(|(tube, at)| unsafe { tube.unreserve(at) }))
+    status(unsafe { named(tube) }.and_then(|tube| if tube.unreserve(at.addr()) { Ok(()) } else { Err(EINVAL) }))
 }
 
 /// # Safety
@@ -563,11 +556,9 @@ unsafe extern "C" fn umcg_tube_try_recv_ref(tube: *const Tube) -> *mut c_void {
 }
 
 /// # Safety
-/// As `named`; the place is null, or came from `umcg_tube_recv_ref` or its like, and is not used any more.
+/// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_recv_done(tube: *const Tube, at: *mut c_void) -> c_int {
     // SAFETY: passed on.
-    let tube = unsafe { with_place(tube, at) };
-    // SAFETY: by the contract.
-    status(tube.map(|(tube, at)| unsafe { tube.recv_done(at) }))
+    status(unsafe { named(tube) }.and_then(|tube| if tube.recv_done(at.addr()) { Ok(()) } else { Err(EINVAL) }))
 }

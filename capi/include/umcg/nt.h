@@ -22,6 +22,9 @@
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable", deadlines. A call that need not
  * wait is not cut short. A wait that ended by its deadline, by an alert, or as it was cut short has taken nothing.
+ *
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_NT_H
 #define UMCG_NT_H

@@ -33,6 +33,9 @@
  * unless they say that they only look. The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch",
  * "cancellable", deadlines. But a call that need not wait is not cut short. A wait that is cut short, or whose deadline passes,
  * has taken nothing; what is given to a waiter in that moment is not lost: the call returns with it, or the next has it.
+ *
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_SEGMENT_H
 #define UMCG_SEGMENT_H

@@ -12,6 +12,9 @@
  *
  * Exactly one operation is done, and the others are as if nobody had asked. The words of umcg/rt.h and umcg/sem.h mean here what
  * they mean there.
+ *
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_SELECT_H
 #define UMCG_SELECT_H
@@ -27,7 +30,7 @@ extern "C" {
 enum umcg_op_kind {
     UMCG_OP_NONE = 0,    /* is never done: for a place in the array that has nothing to wait for just now */
     UMCG_OP_ACQUIRE = 1, /* takes a wakeup from the Sem object */
-    UMCG_OP_TIME = 2,    /* the time is value, in nanoseconds of CLOCK_MONOTONIC, or later */
+    UMCG_OP_TIME = 2,    /* it is the time value, in nanoseconds of CLOCK_MONOTONIC, or later; 0: never, as with deadlines */
     UMCG_OP_END = 3,     /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here */
     UMCG_OP_READ = 8,    /* poll says POLLIN, POLLHUP or POLLERR of the descriptor value; nothing is read */
     UMCG_OP_WRITE = 9,   /* it says POLLOUT, POLLHUP or POLLERR; nothing is written */

@@ -17,6 +17,9 @@
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable", deadlines. But a call that
  * need not wait is not cut short: an aborted worker still takes a wakeup that is there. A wait that is cut short, or whose
  * deadline passes, has taken nothing; a wakeup that is given to a waiter in that moment is not lost: the call returns with it.
+ *
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_SEM_H
 #define UMCG_SEM_H
@@ -64,6 +67,10 @@ void initsem(Sem *s, int val);
  *
  * Returns 1 when it got a wakeup, and 0, with errno, when not. EAGAIN: there was none, or others wait for them, and block is 0;
  * ECANCELED: it had to wait, and the caller was aborted; ESHUTDOWN: the semaphore was closed; EINVAL: s is NULL.
+ *
+ * block and the result are those of the paper's text. The code that came with the paper has the
+ * opposite flag, dontblock, and returns 0 or -1: a program that was written for that compiles here,
+ * and means the opposite.
  *
  * Called from anywhere. May switch if block is not 0, and is cancellable then.
  */

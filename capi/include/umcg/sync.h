@@ -18,6 +18,9 @@
  * need not wait is not cut short. A wait that is cut short, or whose deadline passes, has taken nothing and changed nothing.
  * Where a call fails with no error of its own below, it fails with EINVAL: a pointer is NULL; and, if it is cancellable, with
  * ECANCELED: it had to wait, and the caller was aborted; if it has a deadline, with ETIMEDOUT: that has passed.
+ *
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_SYNC_H
 #define UMCG_SYNC_H

@@ -22,6 +22,9 @@
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable", deadlines. But a call that
  * need not wait is not cut short: an aborted worker still sends where there is room, and receives what is there.
+ *
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_TUBE_H
 #define UMCG_TUBE_H
@@ -191,8 +194,9 @@ void *umcg_tube_try_reserve(Tube *t);
 
 /*
  * umcg_tube_commit, umcg_tube_unreserve - sends the message at p, which umcg_tube_reserve has returned; sends nothing, and gives the
- * room back. p is not used any more, even if the call fails with ESHUTDOWN: the tube was closed meanwhile. Fail with EINVAL: p is
- * NULL, or can be no such address; the tube is NULL.
+ * room back. p is not used any more, even if the call fails with ESHUTDOWN: the tube was closed
+ * meanwhile. Fail with EINVAL: the tube is NULL, or p is no such address or was used up already;
+ * then nothing has changed.
  *
  * Called from anywhere. Neither switches.
  */
@@ -214,7 +218,7 @@ void *umcg_tube_try_recv_ref(Tube *t);
 
 /*
  * umcg_tube_recv_done - the message at p, which umcg_tube_recv_ref has returned, has been read. p is not used any more. Fails with
- * EINVAL: p is NULL, or can be no such address; the tube is NULL.
+ * EINVAL: as umcg_tube_commit.
  *
  * Called from anywhere. Does not switch.
  */

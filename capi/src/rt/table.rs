@@ -59,13 +59,21 @@ static ROOT: [OnceLock<Box<[Slot]>>; 1 << 12] = [const { OnceLock::new() }; 1 <<
 
 fn slot(fd: RawFd) -> Result<&'static Slot, c_int> {
     let number = usize::try_from(fd).map_err(|_| EBADF)?;
-    let chunk = ROOT.get(number / CHUNK).ok_or(EMFILE)?;
+    let chunk = ROOT.get(number / CHUNK).ok_or_else(|| no_slot(fd))?;
     let slots = match chunk.get() {
         Some(slots) => slots,
         // Not preempted, for others on its server might wait for it in the kernel.
         None => umcg::critical(|| chunk.get_or_init(|| (0..CHUNK).map(|_| HoldLock::new(None)).collect())),
     };
     Ok(&slots[number % CHUNK])
+}
+
+/// Why there is no slot for so large a number: most likely it is no descriptor.
+#[cold]
+fn no_slot(fd: RawFd) -> c_int {
+    // SAFETY: only asks whether it is open.
+    let is_open = unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
+    if is_open { EMFILE } else { EBADF }
 }
 
 /// What is known about a descriptor; found out now if it is the first time.

@@ -8,6 +8,8 @@
 
 #include "runtime.h"
 
+#include <limits.h>
+
 #define LARGE (4 << 20)
 
 struct end {
@@ -330,6 +332,20 @@ static void datagrams(void)
     MUST(umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
 }
 
+/* Numbers that no descriptor has, small and large. */
+static void no_descriptors(void)
+{
+    static const int numbers[] = {-1, INT_MIN, 999999, 1 << 22, INT_MAX - 1, INT_MAX};
+    char buffer[8] = "";
+    for (int i = 0; i < 6; i++) {
+        FAILS("read", EBADF, umcg_read(numbers[i], buffer, 8));
+        FAILS("write", EBADF, umcg_write(numbers[i], buffer, 8));
+        FAILS("recv", EBADF, umcg_recv(numbers[i], buffer, 8, 0));
+        FAILS("accept", EBADF, umcg_accept(numbers[i], NULL, NULL, 0));
+        FAILS("close", EBADF, umcg_close(numbers[i]));
+    }
+}
+
 static void *everything(void *arg)
 {
     (void)arg;
@@ -341,6 +357,7 @@ static void *everything(void *arg)
     short_reads();
     files();
     datagrams();
+    no_descriptors();
     return NULL;
 }
 

@@ -65,10 +65,6 @@ static void each_size(size_t size)
     FAILS("no place", EINVAL, umcg_tube_recv_done(t, NULL));
     one = umcg_tube_reserve(t);
     MUST(one != NULL);
-    if (size > 1024) {
-        FAILS("not where one begins", EINVAL, umcg_tube_commit(t, (char *)one + 1));
-        FAILS("nor in the tube", EINVAL, umcg_tube_recv_done(t, message));
-    }
     fill(one, size, 4);
     MUST(umcg_tube_commit(t, one) == 0 && (one = umcg_tube_reserve(t)) != NULL && umcg_tube_close(t) == 0);
     FAILS("closed meanwhile", ESHUTDOWN, umcg_tube_commit(t, one));
@@ -82,6 +78,46 @@ static void each_size(size_t size)
     NULL_WITH("nobody sends", EAGAIN, umcg_tube_try_recv_ref(hand));
     freetube(t);
     freetube(hand);
+}
+
+/* A place that is used up is none any more, and what names it once too often changes nothing. */
+static void twice(size_t size)
+{
+    Tube *t = newtube(size, 2), *other = newtube(size, 2);
+    void *place;
+    unsigned char message[4096];
+
+    MUST(t != NULL && other != NULL);
+    for (int round = 0; round < 3; round++) {
+        MUST((place = umcg_tube_reserve(t)) != NULL);
+        fill(place, size, 7);
+        FAILS("not where one begins", EINVAL, umcg_tube_commit(t, (char *)place + 1));
+        FAILS("nor in the tube", EINVAL, umcg_tube_commit(t, message));
+        FAILS("nor in the tube", EINVAL, umcg_tube_unreserve(t, message));
+        FAILS("nor in the tube", EINVAL, umcg_tube_recv_done(t, message));
+        FAILS("not one to be read", EINVAL, umcg_tube_recv_done(t, place));
+        FAILS("a place of another tube", EINVAL, umcg_tube_commit(other, place));
+        CHECK("sent", umcg_tube_commit(t, place) == 0);
+        FAILS("sent twice", EINVAL, umcg_tube_commit(t, place));
+        FAILS("sent, and given back", EINVAL, umcg_tube_unreserve(t, place));
+        CHECK("one message", umcg_tube_length(t) == 1 && umcg_tube_length(other) == 0);
+        MUST((place = umcg_tube_recv_ref(t)) != NULL);
+        CHECK("it is that one", is_filled(place, size, 7));
+        FAILS("what is read is not sent", EINVAL, umcg_tube_commit(t, place));
+        CHECK("read", umcg_tube_recv_done(t, place) == 0);
+        FAILS("read twice", EINVAL, umcg_tube_recv_done(t, place));
+        MUST((place = umcg_tube_reserve(t)) != NULL);
+        CHECK("given back", umcg_tube_unreserve(t, place) == 0);
+        FAILS("given back twice", EINVAL, umcg_tube_unreserve(t, place));
+        fill(message, size, 8);
+        for (int i = 0; i < 2; i++)
+            CHECK("there is room for two", umcg_tube_try_send(t, message) == 0);
+        FAILS("and for no more", EAGAIN, umcg_tube_try_send(t, message));
+        for (int i = 0; i < 2; i++)
+            CHECK("both", umcg_tube_try_recv(t, message) == 0 && is_filled(message, size, 8));
+    }
+    freetube(t);
+    freetube(other);
 }
 
 static void *sends_one(void *arg)
@@ -99,7 +135,7 @@ static void *alone(void *arg)
     void *place;
 
     for (int i = 0; i < COUNT(sizes); i++)
-        each_size(sizes[i]);
+        each_size(sizes[i]), twice(sizes[i]);
     place = umcg_tube_recv_ref(hand);
     CHECK("from hand to hand", place != NULL && is_filled(place, 1100, 9) && umcg_tube_recv_done(hand, place) == 0);
     joined(worker);
@@ -231,6 +267,6 @@ int main(void)
     in_runtime(sums, NULL);
     in_runtime(aborted, NULL);
     for (int i = 0; i < COUNT(sizes); i++) /* as a plain thread */
-        each_size(sizes[i]);
+        each_size(sizes[i]), twice(sizes[i]);
     return check_done();
 }

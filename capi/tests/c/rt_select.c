@@ -16,6 +16,20 @@ static void *ends(void *arg)
     return arg;
 }
 
+/* A time is as a deadline is: 0 is never. */
+static void *times(void *arg)
+{
+    umcg_op_t time = UMCG_AT(UMCG_NO_TIMEOUT);
+    umcg_select_set_t *set = umcg_select_set_create(&time, 1, 0);
+
+    FAILS("no time is never", ETIMEDOUT, umcg_select(&time, 1, 0, in_ms(1)));
+    FAILS("nor in a set", ETIMEDOUT, umcg_select_set_wait_until(set, in_ms(1), NULL));
+    umcg_select_set_destroy(set);
+    time.value = UMCG_POLL;
+    CHECK("this one has passed", umcg_select(&time, 1, 0, UMCG_NO_TIMEOUT) == 0);
+    return arg;
+}
+
 static void *each_kind(void *arg)
 {
     Sem s = UMCG_SEM_INIT(2), none = UMCG_SEM_INIT(0), go = UMCG_SEM_INIT(0), shut = UMCG_SEM_INIT(0);
@@ -437,6 +451,7 @@ int main(void)
 {
     check_start(60);
     in_runtime(each_kind, NULL);
+    in_runtime(times, NULL);
     in_runtime(descriptors, NULL);
     in_runtime(itself, NULL);
     in_runtime(sums, NULL);

@@ -7,13 +7,14 @@
 
 mod places;
 
-pub use places::NoPlace;
+pub use places::{NoPlace, NotSent};
 
 use super::core::{Core, NO_MORE, TRY};
 use super::layout::{LARGE, Layout};
 pub use super::waiting::Refused;
 use crate::rt::wait::{self, Place, Source};
 use crate::select::operation::{Operation, Parts};
+use places::Places;
 use std::alloc;
 use std::cell::Cell;
 use std::fmt;
@@ -67,12 +68,12 @@ unsafe impl Layout for Bytes {
 }
 
 /// A tube for messages of one size.
-pub struct Tube(Core<Bytes>);
+pub struct Tube(Core<Bytes>, Places);
 
 impl Tube {
     /// None if there is no memory for so many, or for more than 268,435,455.
     pub fn new(size: usize, capacity: usize) -> Option<Tube> {
-        Core::new(Bytes(size), capacity).map(Tube)
+        Core::new(Bytes(size), capacity).map(|core| Tube(core, Places::new()))
     }
 
     /// How large a message is.

@@ -1,13 +1,18 @@
 //! Messages in place, by their addresses: what [`guards`](super::super::guards) are where there are none.
 //!
 //! A large message lies in the tube's store, as there. A small one, and a large one of a tube that has no store, lies in memory of its own.
+//!
+//! The tube knows which places are in use, and what for ([`Places`]): C may name any address, or
+//! one twice.
 
 use super::{ALIGN, Refused, Tube};
+use crate::rt::sync::HoldLock;
 use crate::rt::wait;
 use crate::tube::layout::Layout;
 use std::alloc;
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +27,48 @@ impl From<Refused> for NoPlace {
     fn from(why: Refused) -> NoPlace {
         NoPlace::Refused(why)
     }
+}
+
+/// What a place is in use for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// To be filled: until `commit` or `unreserve`.
+    Sending,
+    /// To be read: until `recv_done`.
+    Receiving,
+}
+
+/// The addresses of the places that are in use.
+pub(super) struct Places(HoldLock<BTreeMap<usize, Use>>);
+
+impl Places {
+    pub(super) const fn new() -> Places {
+        Places(HoldLock::new(BTreeMap::new()))
+    }
+
+    fn begin(&self, at: *mut u8, used: Use) -> *mut u8 {
+        self.0.lock().insert(at.expose_provenance(), used);
+        at
+    }
+
+    /// The place at this address, if it is in use for that; it is in use no more.
+    fn end(&self, at: usize, used: Use) -> Option<*mut u8> {
+        let mut places = self.0.lock();
+        if places.get(&at) != Some(&used) {
+            return None;
+        }
+        places.remove(&at);
+        Some(with_exposed_provenance_mut(at))
+    }
+}
+
+/// Why a message was not sent from its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSent {
+    /// The tube was closed. The place is used up.
+    Closed,
+    /// There is no such place, or not any more.
+    NoPlace,
 }
 
 /// Memory for one message.
@@ -81,18 +128,19 @@ impl Tube {
     fn reserve_by(&self, reserve: impl FnOnce() -> Result<usize, Refused>) -> Result<*mut u8, NoPlace> {
         let own = if self.0.layout.is_large() { None } else { Some(Own::new(self)?) };
         let slot = reserve()?;
-        Ok(own.map_or_else(|| self.0.at(slot), Own::into_raw))
+        Ok(self.1.begin(own.map_or_else(|| self.0.at(slot), Own::into_raw), Use::Sending))
     }
 
-    /// Sends the message. Does not wait. The place is used up in any case.
+    /// Sends the message. Does not wait. The place is used up.
     ///
     /// # Errors
-    /// [`Refused::Closed`].
+    /// [`NotSent`].
     ///
     /// # Safety
-    /// The place came from `reserve`, and is used up by this; there is a message.
-    pub unsafe fn commit(&self, at: *mut u8) -> Result<(), Refused> {
-        // SAFETY: passed on. Before it is sent: after that the tube may be gone.
+    /// If the place came from `reserve`, there is a message.
+    pub unsafe fn commit(&self, at: usize) -> Result<(), NotSent> {
+        let at = self.1.end(at, Use::Sending).ok_or(NotSent::NoPlace)?;
+        // SAFETY: it was in use until now. Before it is sent: after that the tube may be gone.
         let (slot, _own) = unsafe { self.take_back(at) };
         let sent = wait::undisturbed(|served| match slot {
             Some(slot) => self.0.commit(slot, served),
@@ -103,17 +151,16 @@ impl Tube {
             return Ok(());
         }
         wait::undisturbed(|served| self.0.release(slot.unwrap_or(0), served));
-        Err(Refused::Closed)
+        Err(NotSent::Closed)
     }
 
-    /// Sends nothing, and gives the room back.
-    ///
-    /// # Safety
-    /// The place came from `reserve`, and is used up by this.
-    pub unsafe fn unreserve(&self, at: *mut u8) {
-        // SAFETY: passed on.
+    /// Sends nothing, and gives the room back. False if there is no such place, or not any more.
+    pub fn unreserve(&self, at: usize) -> bool {
+        let Some(at) = self.1.end(at, Use::Sending) else { return false };
+        // SAFETY: it was in use until now.
         let (slot, _own) = unsafe { self.take_back(at) };
         wait::undisturbed(|served| self.0.release(slot.unwrap_or(0), served));
+        true
     }
 
     /// The place's number, or its own memory.
@@ -135,12 +182,12 @@ impl Tube {
     pub fn recv_ref(&self, deadline: Option<u64>) -> Result<*mut u8, NoPlace> {
         let deadline = deadline.unwrap_or(u64::MAX);
         if self.has_places() {
-            return Ok(self.0.at(self.0.receive_slot(deadline)?));
+            return Ok(self.1.begin(self.0.at(self.0.receive_slot(deadline)?), Use::Receiving));
         }
         let own = Own::new(self)?;
         // SAFETY: a place for one.
         unsafe { self.0.receive_until(own.at.as_ptr(), deadline) }?;
-        Ok(own.into_raw())
+        Ok(self.1.begin(own.into_raw(), Use::Receiving))
     }
 
     /// The same if nobody has to wait for that.
@@ -149,29 +196,24 @@ impl Tube {
     /// [`NoPlace`].
     pub fn try_recv_ref(&self) -> Result<*mut u8, NoPlace> {
         if self.has_places() {
-            return Ok(self.0.at(self.0.try_receive_slot()?));
+            return Ok(self.1.begin(self.0.at(self.0.try_receive_slot()?), Use::Receiving));
         }
         let own = Own::new(self)?;
         // SAFETY: a place for one.
         unsafe { self.0.try_receive(own.at.as_ptr()) }?;
-        Ok(own.into_raw())
+        Ok(self.1.begin(own.into_raw(), Use::Receiving))
     }
 
-    /// The message has been read: its place is free again.
-    ///
-    /// # Safety
-    /// The place came from `recv_ref`, and is used up by this.
-    pub unsafe fn recv_done(&self, at: *mut u8) {
-        // SAFETY: passed on.
+    /// The message has been read: its place is free again. False if there is no such place, or not
+    /// any more.
+    pub fn recv_done(&self, at: usize) -> bool {
+        let Some(at) = self.1.end(at, Use::Receiving) else { return false };
+        // SAFETY: it was in use until now.
         let (slot, _own) = unsafe { self.take_back(at) };
         if let Some(slot) = slot {
             wait::undisturbed(|served| self.0.release(slot, served));
         }
-    }
-
-    /// Whether this can be the address of a message in place.
-    pub fn may_be_place(&self, at: *const u8) -> bool {
-        !at.is_null() && (!self.has_places() || self.slot(at).is_some())
+        true
     }
 
     /// Whether messages in place lie in the store.
