@@ -30,6 +30,8 @@ mkdir -p "$out"
 [ "$target/$profile" -ef "$out" ] || cp "$target/$profile/libumcg.a" "$out/"
 "${CC:-cc}" -shared -o "$out/libumcg.so.0" \
     -Wl,--whole-archive "$out/libumcg.a" -Wl,--no-whole-archive \
+    -Wl,--defsym=pthread_getattr_np=umcg_pthread_getattr_np \
+    -Wl,--defsym=pthread_getaffinity_np=umcg_pthread_getaffinity_np \
     -Wl,--version-script="$here/libumcg.map" -Wl,-soname,libumcg.so.0 -Wl,-z,defs -Wl,-z,nodelete -Wl,--gc-sections \
     -lgcc_s -lpthread -ldl -lm -lc
 ln -sf libumcg.so.0 "$out/libumcg.so"

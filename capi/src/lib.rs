@@ -7,6 +7,7 @@
 mod ctl;
 mod futex;
 mod nt;
+mod pthread;
 mod rt;
 mod segment;
 mod select;

@@ -77,6 +77,7 @@ programs! {
     rt_select "rt_select.c" runtime;
     rt_sem "rt_sem.c" runtime;
     rt_spawn "rt_spawn.c" runtime;
+    rt_stack "rt_stack.c" runtime;
     rt_sync "rt_sync.c" runtime;
     rt_tube "rt_tube.c" runtime;
     rt_wait "rt_wait.c" runtime;
@@ -86,6 +87,67 @@ programs! {
     uth_many "uth_many.c" once;
     uth_methods "uth_methods.c" once;
     uth_vps "uth_vps.c" once;
+}
+
+/// Some of what the C library says of threads the shared library says of workers in its place.
+#[test]
+fn workers_know_their_stacks_by_the_shared_library() {
+    let Some(tools) = tools() else { return };
+    let (folder, program) = (tools.library.parent().unwrap(), tools.out.join("rt_stack-shared"));
+    let mut command = compiler_command("CC");
+    command.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS).arg("-I").arg(&tools.include);
+    command.arg("-o").arg(&program).arg(manifest_dir().join("tests/c/rt_stack.c")).arg("-L").arg(folder).arg("-lumcg");
+    command.arg(format!("-Wl,-rpath,{}", folder.display()));
+    finish(command).unwrap_or_else(|why| panic!("{why}"));
+    for environment in [&[][..], &[("UMCG_NO_OWN_STORAGE", "1")]] {
+        run(&program, environment, TIMEOUT).unwrap_or_else(|why| panic!("{why}"));
+    }
+}
+
+/// Programs that a sanitizer was compiled into, with a library that knows nothing of it.
+mod sanitized {
+    use super::*;
+
+    /// A program; none, with a word on that, where the compiler has no such sanitizer.
+    fn compiled(file: &str, sanitizer: &str) -> Option<PathBuf> {
+        let tools = tools()?;
+        let compiler = if file.ends_with(".cc") { "CXX" } else { "CC" };
+        let empty = tools.out.join(format!("empty-{sanitizer}.c"));
+        std::fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
+        if let Err(why) = tools.compile_with(&empty, "CC", sanitizer) {
+            eprintln!("SKIPPED: no {sanitizer} sanitizer: {why}");
+            return None;
+        }
+        let program = tools.compile_with(&manifest_dir().join("tests/c").join(file), compiler, sanitizer);
+        Some(program.unwrap_or_else(|why| panic!("{file}: {why}")))
+    }
+
+    /// Full workers are threads then, of which the sanitizer knows all that it asks for. What is left behind is not looked at: descriptors stay.
+    fn address(file: &str) {
+        for after_return in ["0", "1"] {
+            let Some(program) = compiled(file, "address") else { return };
+            let options = format!("detect_leaks=0:detect_stack_use_after_return={after_return}");
+            run(&program, &[("ASAN_OPTIONS", &options)], TIMEOUT).unwrap_or_else(|why| panic!("{file}: {why}"));
+        }
+    }
+
+    #[test]
+    fn exceptions_are_thrown_under_the_address_sanitizer() {
+        address("rt_exception.cc");
+    }
+
+    #[test]
+    fn aborted_workers_unwind_under_the_address_sanitizer() {
+        address("rt_cancel.c");
+    }
+
+    #[test]
+    fn the_thread_sanitizer_is_refused() {
+        let Some(program) = compiled("rt_spawn.c", "thread") else { return };
+        let why = run(&program, &[], TIMEOUT).unwrap_err();
+        assert!(why.contains("UMCG_TSAN=1") && why.contains("umcg_tsan"), "{why}");
+        run(&program, &[("UMCG_TSAN", "1"), ("TSAN_OPTIONS", "exitcode=0")], TIMEOUT).unwrap_or_else(|why| panic!("{why}"));
+    }
 }
 
 #[test]
@@ -206,14 +268,22 @@ impl Tools {
 
     /// Likewise, with the compiler of one language.
     fn compile_as(&self, source: &Path, compiler: &str) -> Result<PathBuf, String> {
+        self.compile_with(source, compiler, "")
+    }
+
+    /// Likewise, with a sanitizer if it is not empty.
+    fn compile_with(&self, source: &Path, compiler: &str, sanitizer: &str) -> Result<PathBuf, String> {
         let mut program = self.out.join(source.file_stem().unwrap()).into_os_string();
         let (language, standard) = if compiler == "CXX" { ("c++", "-std=c++17") } else { ("c", "-std=c11") };
-        program.push(format!("-{language}"));
+        program.push(format!("-{language}{sanitizer}"));
         let program = PathBuf::from(program);
         // Two tests may compile one source; each writes a file of its own and moves it into place.
         let own = program.with_extension(format!("{:?}", std::thread::current().id()));
         let mut command = compiler_command(compiler);
         command.args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS);
+        if !sanitizer.is_empty() {
+            command.arg(format!("-fsanitize={sanitizer}"));
+        }
         command.arg("-I").arg(&self.include).arg("-I").arg(manifest_dir().join("tests/c"));
         command
             .arg("-o")

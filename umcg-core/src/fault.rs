@@ -9,7 +9,7 @@
 
 use crate::os::signal::{self, Frame, Handler};
 use crate::uth::record::frames_begin;
-use crate::{guarded, overflow};
+use crate::{guarded, overflow, sanitizer};
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 
@@ -19,6 +19,7 @@ static HANDLERS: [Handler; 2] = [Handler::new(libc::SIGSEGV), Handler::new(libc:
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        sanitizer::refuse();
         overflow::prepare();
         for handler in &HANDLERS {
             // SAFETY: async-signal-safe, and installed once.

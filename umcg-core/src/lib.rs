@@ -16,6 +16,7 @@ mod link;
 mod os;
 mod overflow;
 pub mod raw;
+mod sanitizer;
 pub mod storage;
 mod symbols;
 mod sync;

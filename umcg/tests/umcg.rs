@@ -65,6 +65,43 @@ fn a_worker_is_not_inspected() {
     exited(server.switch_to(ready), 1);
 }
 
+/// What the C library says of the calling thread's stack.
+fn stack_by_the_c_library() -> Option<std::ops::Range<usize>> {
+    // SAFETY: zero is a valid attribute object, which the next call fills.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: no precondition.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: the caller is alive.
+    if unsafe { libc::pthread_getattr_np(me, &mut attributes) } != 0 {
+        return None;
+    }
+    let (mut low, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: filled above.
+    let failed = unsafe { libc::pthread_attr_getstack(&attributes, &mut low, &mut size) } != 0;
+    // SAFETY: as above, and not used again.
+    unsafe { libc::pthread_attr_destroy(&mut attributes) };
+    (!failed).then(|| low.addr()..low.addr() + size)
+}
+
+/// It finds a thread worker's own stack, wherever that runs: garbage collectors and the like ask so.
+#[test]
+fn the_c_library_knows_the_stacks_of_thread_workers() {
+    let _turn = turn();
+    let thread = std::thread::spawn(|| {
+        let before = stack_by_the_c_library();
+        let worker = Worker::register(id(31)).unwrap();
+        let here = 0u8;
+        let while_away = stack_by_the_c_library();
+        drop(worker);
+        assert!(before.is_some() && before == while_away, "{before:?} {while_away:?}");
+        assert!(before.unwrap().contains(&(&raw const here).addr()));
+    });
+    let server = Server::register().unwrap();
+    let ready = woken(server.wait().unwrap());
+    exited(server.switch_to(ready), 31);
+    thread.join().unwrap();
+}
+
 #[test]
 fn a_light_worker_waits_and_exits() {
     let _turn = turn();

@@ -7,6 +7,7 @@
 use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
 use super::modules::{Plan, on_storage};
 use crate::identity::threaded;
+use crate::sanitizer;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -27,6 +28,9 @@ pub(super) fn look() -> Result<Glibc, Why> {
     }
     if std::env::var_os("UMCG_NO_FSGSBASE").is_some() || !umcg_context::thread_pointer_writable() {
         return Err("the thread pointer cannot be written in user mode");
+    }
+    if sanitizer::find().is_some() {
+        return Err("the program was built with a sanitizer, which knows threads only");
     }
     let symbols = Symbols::look_up()?;
     let probe = std::thread::Builder::new().name("umcg-probe".into()).spawn(|| {

@@ -21,6 +21,7 @@ use super::worker::{Carrier, Home, Inside, Worker};
 use super::{Owner, Role, WORKERS, preempt, role, set_role};
 use crate::identity::rseq;
 use crate::os::signal;
+use crate::sanitizer::{self, Sanitizer};
 use crate::{apart, fault, fork, identity, thread_end};
 use rustix::io::Errno;
 use std::sync::OnceLock;
@@ -41,7 +42,7 @@ pub(crate) static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new
 pub(crate) fn carrier() -> Carrier {
     static CARRIER: OnceLock<Carrier> = OnceLock::new();
     *CARRIER.get_or_init(|| {
-        let forbidden = std::env::var_os("UMCG_NO_FSGSBASE").is_some();
+        let forbidden = std::env::var_os("UMCG_NO_FSGSBASE").is_some() || sanitizer::find() == Some(Sanitizer::Thread);
         if !forbidden && umcg_context::thread_pointer_writable() { Carrier::Moving } else { Carrier::Staying }
     })
 }
