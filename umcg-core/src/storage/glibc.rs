@@ -18,11 +18,13 @@
 //! Where these lie is what glibc tells libthread_db (`_thread_db_*`), the kernel (`get_robust_list`), or the program (`__rseq_offset`).
 
 use super::modules::{self, Plan, Scratch};
-use super::{Error, Header, probe};
+use super::probe::{self, Why};
+use super::{Error, Header};
+use crate::granted::Granted;
 use crate::identity::threaded;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
-use std::sync::OnceLock;
+
 use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 
@@ -124,21 +126,27 @@ pub(super) struct Glibc {
     pub(super) plan: Plan,
 }
 
-static GLIBC: OnceLock<Result<Glibc, &'static str>> = OnceLock::new();
+/// How blocks are made here, or why none ever are. A reason that may pass is not remembered.
+static GLIBC: Granted<Result<Glibc, &'static str>> = Granted::new();
 
 /// How blocks are made here, or why none are.
 #[inline]
-pub(super) fn get() -> Result<&'static Glibc, &'static str> {
-    match GLIBC.get() {
-        Some(known) => known.as_ref().map_err(|why| *why),
-        None => find_out(),
+pub(super) fn get() -> Result<&'static Glibc, Error> {
+    match GLIBC.get_or_ask(find_out) {
+        Ok(Ok(glibc)) => Ok(glibc),
+        Ok(Err(never)) => Err(Error::Unavailable(never)),
+        Err(why) => Err(Error::Refused(why)),
     }
 }
 
 #[cold]
-fn find_out() -> Result<&'static Glibc, &'static str> {
+fn find_out() -> Result<Result<Glibc, &'static str>, &'static str> {
     let _hold = Hold::begin(); // a worker that is preempted meanwhile would keep its server's other workers waiting for ever
-    GLIBC.get_or_init(probe::look).as_ref().map_err(|why| *why)
+    match probe::look() {
+        Ok(glibc) => Ok(Ok(glibc)),
+        Err(Why::Never(why)) => Ok(Err(why)),
+        Err(Why::NotNow(why)) => Err(why),
+    }
 }
 
 pub(super) fn at<T>(address: usize) -> *mut T {

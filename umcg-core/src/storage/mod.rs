@@ -75,6 +75,8 @@ const BLOCKS_A_SLAB: usize = 64;
 pub enum Error {
     /// Not with this C library, this processor, or this environment; the reason.
     Unavailable(&'static str),
+    /// The system refuses what it takes to find out whether there can be any; the reason. It may pass.
+    Refused(&'static str),
     /// The system has no memory left for one.
     OutOfMemory,
 }
@@ -83,6 +85,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "workers cannot have storage of their own: {why}"),
+            Self::Refused(why) => write!(f, "no storage for a worker: {why}"),
             Self::OutOfMemory => f.write_str("out of memory for a worker's storage"),
         }
     }
@@ -90,12 +93,24 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Whether blocks can be made here, or why not. Looks once a process, by a thread of its own. `UMCG_NO_OWN_STORAGE` in the environment forbids it.
+/// Whether blocks can be made here, or why not. Looks by a thread of its own, once a process, unless the
+/// system gives no thread or memory for that: then again the next time. `UMCG_NO_OWN_STORAGE` in the
+/// environment forbids it.
 ///
 /// # Errors
 /// The reason.
 pub fn available() -> Result<(), &'static str> {
-    glibc::get().map(|_| ())
+    match glibc::get() {
+        Ok(_) => Ok(()),
+        Err(Error::Unavailable(why) | Error::Refused(why)) => Err(why),
+        Err(Error::OutOfMemory) => Err("no memory"),
+    }
+}
+
+/// Whether blocks can never be made here. False also where that cannot be found out just now.
+#[inline]
+pub fn is_ruled_out() -> bool {
+    matches!(glibc::get(), Err(Error::Unavailable(_)))
 }
 
 /// Bytes of memory that one block takes, without what malloc's cache may come to hold.
@@ -223,7 +238,7 @@ impl Pool {
 
     #[cold]
     fn take_slow(&mut self) -> Result<Block, Error> {
-        let glibc = glibc::get().map_err(Error::Unavailable)?;
+        let glibc = glibc::get()?;
         glibc.ensure_threaded()?;
         let mut shelf = SHELF.lock();
         while self.len < KEEP / 2 {
@@ -285,7 +300,7 @@ impl Drop for Pool {
 /// # Errors
 /// As [`Pool::take`].
 pub(crate) fn take() -> Result<Block, Error> {
-    let glibc = glibc::get().map_err(Error::Unavailable)?;
+    let glibc = glibc::get()?;
     glibc.ensure_threaded()?;
     let free = SHELF.lock().free.pop();
     free.map_or_else(|| make(glibc), Ok)

@@ -7,14 +7,14 @@ use std::ptr::NonNull;
 /// There is none.
 pub(super) struct Glibc(Infallible);
 
-pub(super) fn get() -> Result<&'static Glibc, &'static str> {
-    Err(if cfg!(any(umcg_asan, umcg_tsan)) {
+pub(super) fn get() -> Result<&'static Glibc, Error> {
+    Err(Error::Unavailable(if cfg!(any(umcg_asan, umcg_tsan)) {
         "a sanitizer keeps state of its own for each thread"
     } else if cfg!(not(target_env = "gnu")) {
         "the C library is not glibc"
     } else {
         "not on this architecture"
-    })
+    }))
 }
 
 impl Glibc {

@@ -6,13 +6,25 @@
 
 use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
 use super::modules::{Plan, on_storage};
-use crate::identity::threaded;
+use crate::identity::{self, threaded};
 use crate::sanitizer;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
-type Why = &'static str;
+/// Why there are no blocks.
+pub(super) enum Why {
+    /// Nothing will change that.
+    Never(&'static str),
+    /// The system is short of something.
+    NotNow(&'static str),
+}
+
+impl From<&'static str> for Why {
+    fn from(why: &'static str) -> Why {
+        Why::Never(why)
+    }
+}
 
 /// No control block is larger.
 const LARGEST: usize = 1 << 14;
@@ -24,25 +36,43 @@ const RESOLVER: usize = 568;
 /// The caller holds: it stays with its storage meanwhile.
 pub(super) fn look() -> Result<Glibc, Why> {
     if std::env::var_os("UMCG_NO_OWN_STORAGE").is_some() {
-        return Err("UMCG_NO_OWN_STORAGE forbids it");
+        return Err("UMCG_NO_OWN_STORAGE forbids it".into());
     }
     if std::env::var_os("UMCG_NO_FSGSBASE").is_some() || !umcg_context::thread_pointer_writable() {
-        return Err("the thread pointer cannot be written in user mode");
+        return Err("the thread pointer cannot be written in user mode".into());
     }
     if sanitizer::find().is_some() {
-        return Err("the program was built with a sanitizer, which knows threads only");
+        return Err("the program was built with a sanitizer, which knows threads only".into());
     }
     let symbols = Symbols::look_up()?;
     let probe = std::thread::Builder::new().name("umcg-probe".into()).spawn(|| {
-        let thread = Thread::look(&symbols)?;
-        let plan = try_block(&symbols, &thread)?;
-        Ok(Glibc { symbols, thread, plan })
+        let look = move || -> Result<Glibc, Why> {
+            let thread = Thread::look(&symbols)?;
+            let plan = try_block(&symbols, &thread)?;
+            Ok(Glibc { symbols, thread, plan })
+        };
+        (identity::tid(), look())
     });
-    let probe = probe.map_err(|_| "the system gives no thread to try it with")?;
-    let mut glibc = probe.join().map_err(|_| "the trial failed")??;
+    let probe = probe.map_err(|_| Why::NotNow("the system gives no thread to try it with"))?;
+    let (tid, result) = probe.join().map_err(|_| Why::Never("the trial failed"))?;
+    await_end(tid);
+    let mut glibc = result?;
     threaded::note(); // by that thread
     glibc.plan.pin();
     Ok(glibc)
+}
+
+/// The kernel counts a thread for a while after it was joined, and a limit may leave no room for the next.
+fn await_end(tid: u32) {
+    const LOOKS: usize = 1000;
+    let process = std::process::id();
+    for _ in 0..LOOKS {
+        // SAFETY: no signal is sent.
+        if unsafe { libc::syscall(libc::SYS_tgkill, process, tid, 0) } != 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
 }
 
 fn symbol(name: &CStr) -> Option<usize> {
@@ -61,7 +91,7 @@ fn field(name: &CStr, bits: u32, elements: u32, within: usize) -> Option<usize> 
 
 impl Symbols {
     fn look_up() -> Result<Symbols, Why> {
-        let libc = symbol(c"gnu_get_libc_version").ok_or("the C library is not glibc")?;
+        let libc = symbol(c"gnu_get_libc_version").ok_or_else(no_glibc)?;
         let hidden = "glibc does not show what this takes";
         let allocate = symbol(c"_dl_allocate_tls").ok_or(hidden)?;
         let deallocate = symbol(c"_dl_deallocate_tls").ok_or(hidden)?;
@@ -78,7 +108,7 @@ impl Symbols {
         unsafe { tell(&mut storage, &mut align) };
         let sane = (1024..=LARGEST).contains(&tcb) && tcb % 8 == 0 && (storage > tcb || abi::BELOW) && storage <= LARGEST_STORAGE;
         if !sane || !align.is_power_of_two() || align > 4096 {
-            return Err("the sizes of glibc's storage are not as expected");
+            return Err("the sizes of glibc's storage are not as expected".into());
         }
         let rseq = symbol(c"__rseq_offset");
         // SAFETY: such a symbol is a `ptrdiff_t`.
@@ -108,12 +138,20 @@ impl Symbols {
             linker: allocate,
         };
         if !rseq.is_none_or(|offset| symbols.holds(offset, 32) && offset % 4 == 0) {
-            return Err("glibc's rseq area is not within its storage");
+            return Err("glibc's rseq area is not within its storage".into());
         }
         if !symbols.holds(resp, 8) || resp % 8 != 0 {
-            return Err("glibc's resolver is not within its storage");
+            return Err("glibc's resolver is not within its storage".into());
         }
         Ok(symbols)
+    }
+}
+
+fn no_glibc() -> &'static str {
+    // SAFETY: reads a vector that the kernel gave the process.
+    match unsafe { libc::getauxval(libc::AT_BASE) } {
+        0 => "the program is linked statically, and then glibc does not show what this takes",
+        _ => "the C library is not glibc",
     }
 }
 
@@ -134,23 +172,23 @@ impl Thread {
         let control = symbols.control(tp);
         // SAFETY: no precondition.
         if unsafe { libc::pthread_self() } as usize != control || tp % 8 != 0 {
-            return Err("a thread's control block is not where it should be");
+            return Err("a thread's control block is not where it should be".into());
         }
         // SAFETY: the control block of this thread is there, and at least 1024 bytes.
         let word = |offset: usize| unsafe { get_at::<usize>(control + offset) };
         if abi::SELVES.iter().any(|offset| word(*offset) != tp) {
-            return Err("a thread's control block does not point to itself");
+            return Err("a thread's control block does not point to itself".into());
         }
         if abi::FEATURES.is_some_and(|offset| word(offset) as u32 & 2 != 0) {
-            return Err("shadow stacks are on");
+            return Err("shadow stacks are on".into());
         }
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         // SAFETY: within the control block, as `Symbols` checked.
         if unsafe { get_at::<u32>(control + symbols.tid) } != tid {
-            return Err("a thread's tid is not where it should be");
+            return Err("a thread's tid is not where it should be".into());
         }
         if word(symbols.list) == 0 || word(symbols.list + 8) == 0 {
-            return Err("a thread is not in the list of threads");
+            return Err("a thread is not in the list of threads".into());
         }
         let first_values = distance(control, word(symbols.specific), symbols.tcb, 32 * size_of::<Value>());
         let first_values = first_values.ok_or("a thread's key values are not where they should be")?;
@@ -164,7 +202,7 @@ impl Thread {
         let resolver = distance(control, state, symbols.tcb, RESOLVER).ok_or("a thread's resolver is not where it should be")?;
         // SAFETY: within the static storage, as `Symbols` checked.
         if unsafe { get_at::<usize>(tp.wrapping_add_signed(symbols.resp)) } != state {
-            return Err("a thread's resolver is not where it should be");
+            return Err("a thread's resolver is not where it should be".into());
         }
         Ok(Thread { shared: abi::SHARED.map(word), first_values, robust, resolver, futex_offset })
     }
@@ -188,7 +226,7 @@ fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
     let robust = robust.ok_or(odd)?;
     let (list, futex_offset, pending) = (word(robust), word(robust + 8), word(robust + 16));
     if list != control + robust || pending != 0 || (futex_offset as isize).unsigned_abs() > 64 {
-        return Err(odd);
+        return Err(odd.into());
     }
     Ok((robust, futex_offset))
 }
@@ -200,7 +238,7 @@ fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
     let mut key = 0;
     // SAFETY: writes a key.
     if unsafe { libc::pthread_key_create(&mut key, Some(no_destructor)) } != 0 {
-        return Err("the system has no thread key left to try it with");
+        return Err(Why::NotNow("the system has no thread key left to try it with"));
     }
     let marker = without_provenance_mut::<c_void>(0x5eed);
     // SAFETY: the key was created.
@@ -220,7 +258,7 @@ fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
     unsafe { libc::pthread_setspecific(key, null_mut()) };
     // SAFETY: as above, and nobody else knows it.
     unsafe { libc::pthread_key_delete(key) };
-    if right { Ok(()) } else { Err("a thread's key values are not where they should be") }
+    if right { Ok(()) } else { Err("a thread's key values are not where they should be".into()) }
 }
 
 thread_local! {
@@ -241,10 +279,10 @@ struct Seen {
 
 /// Makes a block and runs a little on it. The block is not used again.
 fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
-    let memory = "no memory to try it with";
-    let place = super::map(symbols.stride()).map_err(|_| memory)?;
+    let memory = || Why::NotNow("no memory to try it with");
+    let place = super::map(symbols.stride()).map_err(|_| memory())?;
     // SAFETY: new, zero, and large enough.
-    let tp = unsafe { symbols.allocate_in(place) }.ok_or(memory)?;
+    let tp = unsafe { symbols.allocate_in(place) }.ok_or_else(memory)?;
     // SAFETY: made just now.
     unsafe { symbols.furnish(thread, tp, super::PROBE_TID) };
     let errno_here = errno_place();
@@ -255,16 +293,17 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     unsafe { on_storage(tp, &mut || see(init, &mut seen)) };
     let same_place = errno_here.wrapping_sub(umcg_context::thread_pointer()) == seen.errno.wrapping_sub(tp);
     if seen.pthread != symbols.control(tp) || !same_place || seen.locale != usize::MAX {
-        return Err("a trial block was not found by the C library");
+        return Err("a trial block was not found by the C library".into());
     }
     if sevens_before != 7 || seen.seven != 7 || SEVEN.get() != 8 {
-        return Err("a trial block did not have thread-locals of its own");
+        return Err("a trial block did not have thread-locals of its own".into());
     }
     if seen.chunk == 0 || !seen.alpha {
-        return Err("the C library did not work on a trial block");
+        return Err("the C library did not work on a trial block".into());
     }
     // SAFETY: nobody uses the block.
-    unsafe { Plan::make(tp, symbols.libc, symbols.linker) }
+    let plan = unsafe { Plan::make(tp, symbols.libc, symbols.linker) };
+    Ok(plan?)
 }
 
 fn errno_place() -> usize {

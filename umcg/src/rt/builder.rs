@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use umcg_core::raw;
+use umcg_core::{raw, storage};
 
 /// How to start a [`Runtime`].
 #[must_use = "`build` starts it"]
@@ -146,6 +146,8 @@ impl RuntimeBuilder {
     }
 
     fn start(self) -> Result<Runtime, Error> {
+        // While there is a thread to look with: the servers' may be the last.
+        let _ = storage::available();
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let servers = if self.servers == 0 { cpus } else { self.servers };
         assert!(servers <= MOST_SERVERS, "a runtime has at most {MOST_SERVERS} servers");
@@ -172,8 +174,8 @@ impl RuntimeBuilder {
             raw::set_helpers(most);
         }
         raw::set_helper_notice(stall::helpers_block);
-        raw::prepare_helpers();
         runtime.start_watch()?;
+        raw::prepare_helpers(); // last: a runtime needs its own threads more
         Ok(runtime)
     }
 }

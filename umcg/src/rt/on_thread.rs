@@ -12,7 +12,6 @@ use super::{names, park, scope};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 use umcg_core::context::lock::HoldLock;
 use umcg_core::raw;
@@ -21,8 +20,7 @@ use umcg_core::storage;
 /// Whether a worker of this kind has to be a thread here.
 #[inline]
 pub(crate) fn is_needed(kind: WorkerKind) -> bool {
-    static NEEDED: OnceLock<bool> = OnceLock::new();
-    kind == WorkerKind::Full && *NEEDED.get_or_init(|| storage::available().is_err())
+    kind == WorkerKind::Full && storage::is_ruled_out()
 }
 
 /// What there is on a pthread's stack besides frames, in bytes at most: its static thread-local storage, which a sanitizer has a lot of. Untouched it is no memory.

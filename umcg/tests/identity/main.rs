@@ -6,6 +6,7 @@ mod crowd;
 mod helpers;
 mod rows;
 mod rseq;
+mod shortage;
 #[allow(dead_code, reason = "not all of it is used here")]
 #[path = "../rt/support.rs"]
 mod support;
