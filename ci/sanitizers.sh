@@ -67,6 +67,7 @@ job_address() {
     timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --test stress --no-fail-fast
     must_find umcg address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
     runtime timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast
+    timeout 900 cargo +nightly test -p umcg --target "$host" --test callbacks
     # Where a full worker is a thread it may not have begun to run by the time that the test left out counts on.
     timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast --test nt --test segment -- \
         --skip passed_deadlines_let_others_run

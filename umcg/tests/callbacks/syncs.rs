@@ -1,0 +1,244 @@
+//! `sync`: what is given a closure, and what has a value. Semaphores, events, barriers, wait
+//! groups, and locks as such run nothing of the program's; that they are waited for beside what
+//! does is `selects`.
+
+use crate::ledger::{Ledger, Thing};
+use crate::parties::{each, forgive};
+use crate::trap::{Bad, Point, Trap};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+use umcg::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitGroup};
+
+const SHORT: Duration = Duration::from_millis(1);
+
+struct World {
+    bad: Bad,
+    ledger: &'static Ledger,
+    trap: &'static Trap,
+}
+
+impl World {
+    fn thing(&self) -> Thing {
+        Thing::new(self.ledger, self.trap)
+    }
+
+    /// The program's code, which is given to the operation.
+    fn call(&self) {
+        self.trap.at(Point::Call);
+    }
+
+    /// The operation. After it everything must be usable.
+    fn forgive<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        self.trap.arm();
+        let result = forgive(self.bad, f);
+        self.trap.disarm();
+        result
+    }
+}
+
+type Row = (&'static str, fn(&World));
+
+const ROWS: &[Row] = &[
+    ("Once::call_once", |w| {
+        let once = Once::new();
+        let done = w.forgive(|| once.call_once(|| w.call())).is_some();
+        assert_eq!(once.is_completed(), done);
+        once.call_once(|| {});
+        assert!(once.is_completed());
+    }),
+    ("Once::try_call_once", |w| {
+        let once = Once::new();
+        w.forgive(|| {
+            once.try_call_once(|| {
+                Err::<(), _>({
+                    w.call();
+                    w.thing()
+                })
+            })
+            .is_err()
+        });
+        assert!(!once.is_completed());
+        once.call_once(|| {});
+    }),
+    ("OnceLock::get_or_init", |w| {
+        let lock = OnceLock::new();
+        w.forgive(|| {
+            lock.get_or_init(|| {
+                let thing = w.thing();
+                w.call();
+                thing
+            });
+        });
+        lock.get_or_init(|| w.thing());
+        assert!(lock.get().is_some());
+    }),
+    ("OnceLock::get_or_try_init", |w| {
+        let lock = OnceLock::<Thing>::new();
+        w.forgive(|| {
+            let _ = lock.get_or_try_init(|| {
+                w.call();
+                Err(w.thing())
+            });
+        });
+        assert!(lock.get().is_none() && lock.set(w.thing()).is_ok());
+    }),
+    ("OnceLock::set, try_insert", |w| {
+        let lock = OnceLock::from(w.thing());
+        w.forgive(|| {
+            drop(lock.set(w.thing()));
+            let _ = lock.try_insert(w.thing());
+        });
+        assert!(lock.get().is_some());
+    }),
+    ("OnceLock::take, into_inner, drop", |w| {
+        let (mut first, second, third) = (OnceLock::from(w.thing()), OnceLock::from(w.thing()), OnceLock::from(w.thing()));
+        w.forgive(|| drop(first.take()));
+        assert!(first.get().is_none() && first.set(w.thing()).is_ok());
+        w.forgive(|| drop(second.into_inner()));
+        w.forgive(|| drop(third));
+    }),
+    ("LazyLock::force", |w| {
+        let lock = LazyLock::new(|| {
+            let thing = w.thing();
+            w.call();
+            thing
+        });
+        w.forgive(|| {
+            LazyLock::force(&lock);
+        });
+        assert!(
+            LazyLock::get(&lock).is_some() || {
+                LazyLock::force(&lock);
+                true
+            }
+        );
+        w.forgive(|| drop(LazyLock::into_inner(lock)));
+    }),
+    ("Condvar::wait_while", |w| {
+        let (condvar, mutex) = (Condvar::new(), Mutex::new(0));
+        w.forgive(|| {
+            let mut guard = mutex.lock();
+            condvar.wait_while(&mut guard, |count| {
+                *count += 1;
+                w.call();
+                false
+            });
+        });
+        assert_eq!(*mutex.try_lock().expect("it is unlocked"), 1);
+        assert!(!condvar.notify_one());
+    }),
+    ("Condvar::wait_while_timeout", |w| {
+        let (condvar, mutex) = (Condvar::new(), Mutex::new(w.thing()));
+        w.forgive(|| {
+            let mut guard = mutex.lock();
+            condvar.wait_while_timeout(
+                &mut guard,
+                |_| {
+                    w.call();
+                    true
+                },
+                SHORT,
+            )
+        });
+        assert!(mutex.try_lock().is_some() && condvar.notify_all() == 0);
+    }),
+    ("Condvar::wait_while_deadline", |w| {
+        let (condvar, mutex, looks) = (Condvar::new(), Mutex::new(()), Cell::new(0));
+        w.forgive(|| {
+            let mut guard = mutex.lock();
+            let is_so = |_: &mut ()| {
+                looks.set(looks.get() + 1);
+                if looks.get() == 2 {
+                    w.call();
+                }
+                true
+            };
+            condvar.wait_while_deadline(&mut guard, is_so, Instant::now() + SHORT)
+        });
+        assert!(mutex.try_lock().is_some() && condvar.notify_all() == 0);
+    }),
+    ("MutexGuard::map, try_map", |w| {
+        let mutex = Mutex::new(w.thing());
+        w.forgive(|| {
+            drop(MutexGuard::map(mutex.lock(), |thing| {
+                w.call();
+                thing
+            }))
+        });
+        w.forgive(|| {
+            drop(MutexGuard::try_map(mutex.lock(), |_| {
+                w.call();
+                None::<&mut Thing>
+            }))
+        });
+        assert!(mutex.try_lock().is_some());
+    }),
+    ("MutexGuard::unlocked", |w| {
+        let mutex = Mutex::new(w.thing());
+        w.forgive(|| {
+            let mut guard = mutex.lock();
+            MutexGuard::unlocked(&mut guard, || {
+                assert!(mutex.try_lock().is_some());
+                w.call();
+            });
+        });
+        assert!(mutex.try_lock().is_some());
+    }),
+    ("a guard of a mutex, a value of one", |w| {
+        let mutex = Mutex::new(Some(w.thing()));
+        w.forgive(|| *mutex.lock() = None);
+        *mutex.lock() = Some(w.thing());
+        w.forgive(|| drop(mutex.into_inner()));
+        let other = Mutex::new(w.thing());
+        w.forgive(|| drop(other));
+    }),
+    ("RwLock: map, a value", |w| {
+        let lock = RwLock::new(Some(w.thing()));
+        w.forgive(|| {
+            drop(RwLockReadGuard::map(lock.read(), |thing| {
+                w.call();
+                thing
+            }))
+        });
+        w.forgive(|| {
+            drop(RwLockWriteGuard::map(lock.write(), |thing| {
+                w.call();
+                thing
+            }))
+        });
+        w.forgive(|| *lock.write() = None);
+        assert!(lock.try_write().is_some());
+        *lock.write() = Some(w.thing());
+        w.forgive(|| drop(lock));
+    }),
+    ("WaitGroup, left by unwinding", |w| {
+        let group = WaitGroup::new();
+        w.forgive(|| {
+            let _doing = group.enter();
+            w.call();
+        });
+        assert_eq!(group.count(), 0);
+        group.wait_timeout(SHORT).unwrap();
+    }),
+];
+
+#[derive(Clone, Debug)]
+struct Case(usize, #[allow(dead_code, reason = "for the message")] &'static str, Point);
+
+fn cases(bad: Bad) -> Vec<Case> {
+    let points = [Point::Call, Point::Drop].into_iter().filter(move |point| point.may(bad));
+    points.flat_map(|point| ROWS.iter().enumerate().map(move |(row, (name, _))| Case(row, name, point))).collect()
+}
+
+#[test]
+fn closures_and_values() {
+    each(
+        "closures and values",
+        cases,
+        |case, bad, ledger, myself| {
+            let trap = Trap::new(case.2, bad, myself);
+            (ROWS[case.0].1)(&World { bad, ledger, trap });
+        },
+        |case| format!("{case:?}"),
+    );
+}
