@@ -14,6 +14,7 @@ pub mod pool;
 #[cfg(feature = "portable")]
 pub mod portable;
 pub mod stack;
+pub mod way;
 
 pub use context::{
     Context, Entry, inject, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable,

@@ -73,7 +73,7 @@ impl Group {
     pub(crate) fn unmake(&'static self) {
         // ORDERING(visitors.1): Acquire, pairs with visitors.2: what visitors did is over. Who came did so while there were workers.
         while self.visitors.load(Acquire) != 0 {
-            std::thread::yield_now();
+            umcg_context::way::give_way();
         }
         self.set_hook(None, 0);
         SPARE.lock().push(self);

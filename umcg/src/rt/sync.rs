@@ -43,6 +43,9 @@ pub(crate) fn is_alone() -> bool {
 }
 
 /// One turn of a wait for a kernel thread that may not be running: it may have this processor.
-pub(crate) fn give_way() {
+pub(crate) use umcg_core::context::way::give_way;
+
+/// The same in a wait that ends by itself after some turns.
+pub(crate) fn give_way_briefly() {
     std::thread::yield_now();
 }

@@ -12,7 +12,7 @@ use super::error::Fault;
 use super::kernel;
 use super::layout::OBJECT;
 use super::shared::{Record, Shared, claimed_at};
-use crate::rt::sync::{AtomicU32, AtomicU64, Ordering::*, give_way, spin};
+use crate::rt::sync::{AtomicU32, AtomicU64, Ordering::*, give_way_briefly, spin};
 use crate::rt::{time, wait};
 
 pub(super) const COUNT: u64 = u32::MAX as u64;
@@ -299,7 +299,7 @@ impl Patience {
     fn stand_by(&mut self, object: Object<'_>, word: u64, manner: Manner) -> Result<(), Fault> {
         self.turns += 1;
         if self.turns < YIELDS {
-            give_way();
+            give_way_briefly();
             return Ok(());
         }
         let now = time::now();

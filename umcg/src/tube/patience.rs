@@ -10,7 +10,7 @@
 //! once, and looks again: when it is its turn there may be messages enough, or room enough, for many of its own, and none of these then takes a switch. It does so once only, so
 //! that nobody stays outside of the order for longer than a round of its server.
 
-use crate::rt::sync::{give_way, is_alone, spin};
+use crate::rt::sync::{give_way, give_way_briefly, is_alone, spin};
 use crate::rt::yield_now;
 use umcg_core::context::local;
 
@@ -59,7 +59,7 @@ fn look(is_in_vain: &dyn Fn() -> bool) {
         }
     }
     for _ in 0..WAYS {
-        give_way();
+        give_way_briefly();
         if !is_in_vain() {
             return;
         }

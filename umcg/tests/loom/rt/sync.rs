@@ -49,4 +49,4 @@ pub(crate) fn is_alone() -> bool {
     true
 }
 
-pub(crate) use crate::shim::turns::{pass as give_way, pass as spin};
+pub(crate) use crate::shim::turns::{pass as give_way, pass as give_way_briefly, pass as spin};

@@ -47,6 +47,10 @@ pub(crate) fn give_way() {
     shuttle::thread::yield_now();
 }
 
+pub(crate) fn give_way_briefly() {
+    shuttle::thread::yield_now();
+}
+
 pub(crate) struct HoldLock<T>(Mutex<T>);
 
 impl<T> HoldLock<T> {
