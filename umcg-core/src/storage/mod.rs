@@ -25,7 +25,8 @@
 //!
 //! # Limits
 //!
-//! - What the kernel keeps for a thread (signal mask, affinity, credentials, `gettid`) is that of the kernel thread that carries the worker.
+//! - What the kernel keeps for a thread (signal mask, affinity, `gettid`) is that of the kernel thread
+//!   that carries the worker: `docs/identity.md`.
 //! - A priority-inheriting mutex hands its word to the kernel, which knows no thread by the block's tid: not for workers with blocks.
 //! - A robust mutex is not marked when a worker ends with it locked; it stays locked, as any other mutex.
 //! - A library loaded by `dlopen` whose storage is static *and* has initial values other than zero does not get those into the blocks of workers
@@ -37,7 +38,7 @@
 //!
 //! - *`_dl_allocate_tls(NULL)`*, which takes the memory from malloc: it leaves the room for libraries to come as it was, not zero.
 //! - *Freeing blocks.* glibc's clean-up of a thread's malloc cache is not exported; a block that is kept needs none.
-//! - *Joining glibc's lists of threads*, so that `dlopen` and `setuid` see blocks: their lock is not reachable.
+//! - *Joining glibc's lists of threads*, so that `dlopen` sees blocks: their lock is not reachable.
 
 cfg_if::cfg_if! {
     if #[cfg(all(

@@ -4,7 +4,10 @@
 use crate::crowd::Crowd;
 use crate::support::{Kind, child_succeeds, is_child, say};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
+use umcg::Runtime;
 
 /// Nobody in particular.
 const USER: u32 = 23459;
@@ -157,4 +160,60 @@ fn changed_by_a_thread_worker_that_blocks() {
     everywhere("credentials::changed_by_a_thread_worker_that_blocks", |crowd| {
         crowd.in_thread_worker(|| umcg::blocking(change));
     });
+}
+
+/// Changes to what it is, in many places at once, while workers come and go between home, servers and
+/// helpers, and are preempted.
+#[test]
+fn changed_again_and_again() {
+    const TIMES: usize = 30;
+    let test = "credentials::changed_again_and_again";
+    if !is_child(test) {
+        return child_succeeds(test);
+    }
+    // SAFETY: no precondition; ends the process.
+    unsafe { libc::alarm(100) };
+    let change = || {
+        for _ in 0..TIMES {
+            // SAFETY: no precondition.
+            let user = unsafe { libc::getuid() };
+            // SAFETY: no precondition; to what it is.
+            succeeds("setuid", unsafe { libc::setuid(user) });
+        }
+    };
+    let mut crowd = Crowd::gather();
+    let preempted = Runtime::builder().servers(2).preemption(Some(Duration::from_millis(1))).build().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let mut movers = Vec::new();
+    for runtime in [&crowd.runtime, &preempted, &preempted, &preempted] {
+        let over = over.clone();
+        movers.push(runtime.spawn(move || {
+            while !over.load(Relaxed) {
+                umcg::blocking(std::thread::yield_now);
+                umcg::yield_now();
+                (0..10_000).for_each(|_| std::hint::spin_loop());
+            }
+        }));
+    }
+    let changers = [
+        crowd.runtime.spawn(change),
+        preempted.spawn(change),
+        preempted.spawn(move || umcg::blocking(change)),
+        // SAFETY: it has no reference to thread-local storage, and nothing that is bound to a thread.
+        unsafe { crowd.runtime.spawn_light(change) },
+    ];
+    let plain = std::thread::spawn(change);
+    crowd.in_thread_worker(move || {
+        for _ in 0..10 {
+            change();
+            umcg::blocking(change);
+            umcg::wait().unwrap();
+        }
+    });
+    changers.into_iter().for_each(|changer| changer.join().unwrap());
+    plain.join().unwrap();
+    over.store(true, Relaxed);
+    movers.into_iter().for_each(|mover| mover.join().unwrap());
+    assert_eq!(sets().len(), 1);
+    drop(crowd);
 }
