@@ -87,8 +87,6 @@ pub(crate) struct Worker {
     pub(crate) block: AtomicPtr<()>,
     /// The helper that an owning worker blocks on. (A light one finds it in the storage that they share.)
     pub(crate) helper: Link<Helper>,
-    /// The next one that waits for a helper.
-    pub(crate) next_job: Link<Worker>,
     /// How many critical sections of its own it is in. Plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
     carrier: AtomicU8,
@@ -101,6 +99,8 @@ pub(crate) struct Worker {
     /// How many still need the descriptor: the thread itself, and its EXIT.
     pub(crate) users: AtomicU32,
     pub(crate) home: Option<Box<Home>>,
+    /// The next one that waits for a helper. Last, as all else is wanted more often.
+    pub(crate) next_job: Link<Worker>,
 }
 
 impl std::fmt::Debug for Worker {
@@ -136,7 +136,6 @@ impl Worker {
             record: AtomicPtr::new(std::ptr::null_mut()),
             block: AtomicPtr::new(std::ptr::null_mut()),
             helper: Link::none(),
-            next_job: Link::none(),
             critical: AtomicU32::new(0),
             carrier: AtomicU8::new(0),
             blocking: AtomicU32::new(0),
@@ -144,6 +143,7 @@ impl Worker {
             deadline: AtomicU64::new(0),
             users: AtomicU32::new(0),
             home: Some(Box::new(home)),
+            next_job: Link::none(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Helper threads: how many there are, and that they are as the process is.
 
+use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{child, child_succeeds, child_variable, eventually, is_child, threads};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::io::{Read, Write};
@@ -94,6 +95,25 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
     let mut last = next.unwrap();
     workers.push(runtime.spawn(move || umcg::blocking(|| last.write_all(&[1]).unwrap())));
     workers.into_iter().for_each(|worker| worker.join().unwrap());
+}
+
+#[test]
+fn the_child_of_a_fork_makes_its_own() {
+    let test = "helpers::the_child_of_a_fork_makes_its_own";
+    if !is_child(test) {
+        return child_succeeds(test);
+    }
+    let runtime = Runtime::builder().servers(1).helpers(1).build().unwrap();
+    assert_eq!(runtime.spawn(|| umcg::blocking(|| 7)).join().unwrap(), 7);
+    in_plain_thread(|| {
+        let forked = fork(|| {
+            let runtime = Runtime::builder().servers(1).build().unwrap();
+            let workers = [(); 3].map(|()| runtime.spawn(|| umcg::blocking(|| 8)));
+            let right = workers.into_iter().all(|worker| worker.join().unwrap() == 8);
+            i32::from(!right)
+        });
+        forked.ends_well();
+    });
 }
 
 #[test]
