@@ -232,6 +232,10 @@ static SLABS: AtomicPtr<Slab> = AtomicPtr::new(null_mut());
 /// What has been handed back and what is still uncut, a class.
 struct Shelf {
     free: FreeList,
+    /// Of these the kernel has the memory back, but for the page that links them.
+    trimmed: FreeList,
+    /// The fewest that were in `free` since the last look of [`surplus`].
+    fewest: usize,
     /// The slab that is being cut.
     slab: Option<&'static Slab>,
     /// How many stacks the slabs before it hold.
@@ -242,7 +246,8 @@ struct Shelf {
 unsafe impl Send for Shelf {}
 
 static SHELVES: [HoldLock<Shelf>; CLASSES] =
-    [const { HoldLock::new(Shelf { free: FreeList::new(), slab: None, stacks_before: 0 }) }; CLASSES];
+    [const { HoldLock::new(Shelf { free: FreeList::new(), trimmed: FreeList::new(), fewest: 0, slab: None, stacks_before: 0 }) };
+        CLASSES];
 
 /// Free stacks of one class, last in first out, linked through the word at their tops.
 #[derive(Debug)]
@@ -288,7 +293,7 @@ fn link_of(stack: &Stack) -> *mut *mut u8 {
 /// As [`StackError`] says; nothing is left behind.
 pub fn allocate(class: Class) -> Result<Stack, StackError> {
     let mut shelf = SHELVES[class.index()].lock();
-    if let Some(stack) = shelf.free.pop(class) {
+    if let Some(stack) = shelf.take(class) {
         return Ok(stack);
     }
     let base = shelf.uncut_slab(class)?.cut_next()?;
@@ -298,6 +303,13 @@ pub fn allocate(class: Class) -> Result<Stack, StackError> {
 }
 
 impl Shelf {
+    /// A stack that was handed back.
+    fn take(&mut self, class: Class) -> Option<Stack> {
+        let stack = self.free.pop(class);
+        self.fewest = self.fewest.min(self.free.len);
+        stack.or_else(|| self.trimmed.pop(class))
+    }
+
     /// A slab with a stack that was not cut yet.
     fn uncut_slab(&mut self, class: Class) -> Result<&'static Slab, StackError> {
         if let Some(slab) = self.slab.filter(|slab| slab.cut.load(Relaxed) < slab.stacks) {
@@ -339,7 +351,7 @@ pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
         shelf.free.push(stack);
     }
     while own.len < wanted {
-        let Some(stack) = shelf.free.pop(class) else { return };
+        let Some(stack) = shelf.take(class) else { return };
         own.push(stack);
     }
 }
@@ -451,21 +463,54 @@ pub fn each(f: &mut dyn FnMut(*mut u8)) {
     }
 }
 
-/// Gives the kernel back the memory of all free stacks but the page that links them. Returns how many stacks that was.
-pub fn trim() -> usize {
-    let mut trimmed = 0;
-    for (index, shelf) in SHELVES.iter().enumerate() {
-        let shelf = shelf.lock();
-        let mut at = shelf.free.head;
-        let class = Class::from_index(index);
-        while let Some(base) = NonNull::new(at) {
-            let stack = Stack { base, class };
-            // SAFETY: the stack is free and the lock held; the link in its last page is kept.
-            unsafe { libc::madvise(base.as_ptr().cast(), class.size() - PAGE, libc::MADV_DONTNEED) };
-            // SAFETY: written by `push`.
-            at = unsafe { link_of(&stack).read() };
-            trimmed += 1;
-        }
+/// So many stacks are trimmed for one taking of the lock.
+const TRIMMED_AT_ONCE: usize = 64;
+
+/// Gives the kernel back the memory of free stacks, `most` at most, but for the page that links each; those in pools are not free. Returns how many stacks that was.
+pub fn trim(most: usize) -> usize {
+    let mut done = 0;
+    for index in 0..CLASSES {
+        while done < most && trim_some(Class::from_index(index), most - done, &mut done) {}
     }
-    trimmed
+    done
+}
+
+/// Trims some stacks of a class. False when there are none.
+fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
+    let mut taken = FreeList::new();
+    let mut shelf = SHELVES[class.index()].lock();
+    while taken.len < most.min(TRIMMED_AT_ONCE) {
+        let Some(stack) = shelf.free.pop(class) else { break };
+        taken.push(stack);
+    }
+    shelf.fewest = shelf.fewest.min(shelf.free.len);
+    drop(shelf);
+    let mut trimmed = FreeList::new();
+    *done += taken.len;
+    while let Some(stack) = taken.pop(class) {
+        // SAFETY: the stack is ours here; its last page holds what outlives it. Failure would only keep the memory.
+        unsafe { libc::madvise(stack.base.as_ptr().cast(), class.size() - PAGE, libc::MADV_DONTNEED) };
+        trimmed.push(stack);
+    }
+    let is_some = trimmed.len > 0;
+    let mut shelf = SHELVES[class.index()].lock();
+    while let Some(stack) = trimmed.pop(class) {
+        shelf.trimmed.push(stack);
+    }
+    is_some
+}
+
+/// How many free stacks were of no use to anybody since the last call, and are not trimmed.
+pub fn surplus() -> usize {
+    let since_last = |shelf: &HoldLock<Shelf>| {
+        let mut shelf = shelf.lock();
+        let now = shelf.free.len;
+        core::mem::replace(&mut shelf.fewest, now)
+    };
+    SHELVES.iter().map(since_last).sum()
+}
+
+/// Whether there are free stacks that are not trimmed. A hint.
+pub fn may_be_trimmed() -> bool {
+    SHELVES.iter().any(|shelf| shelf.lock().free.len > 0)
 }

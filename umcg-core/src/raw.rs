@@ -193,6 +193,14 @@ impl Server {
         self.0.turns.load(Relaxed)
     }
 
+    /// Lets all threads have the free stacks and blocks that the caller's server keeps for itself.
+    pub fn share_pools() {
+        let _hold = Hold::begin();
+        if let Some(vp) = uth::vp::Vp::here() {
+            vp.share_pools();
+        }
+    }
+
     /// A word that the program keeps with the server; 0 at first.
     #[inline(always)]
     pub fn upper(self) -> usize {

@@ -26,6 +26,9 @@ fn measurement() {
         Ok("light") => until_memory_ends(Kind::Light),
         Ok("full") => until_memory_ends(Kind::Full),
         Ok("churn") => churn(),
+        Ok("back") => memory_comes_back(),
+        Ok("trim") => memory_is_trimmed(),
+        Ok("shortage") => after_shortage(),
         _ => {} // on its own this is no test
     }
 }
@@ -159,4 +162,87 @@ fn churn() {
 #[test]
 fn memory_is_used_again() {
     measure("churn");
+}
+
+/// Ends a burst of workers that have used some of their stacks, and says how much memory there is beyond that before it.
+fn after_burst() -> impl Fn() -> usize {
+    const WORKERS: usize = 4000;
+    fn deep(n: usize) -> usize {
+        let frame = std::hint::black_box([n; 512]);
+        if n == 0 { 0 } else { deep(n - 1) + frame[7] }
+    }
+    let runtime = Box::leak(Box::new(Runtime::builder().servers(2).build().unwrap()));
+    let spawn = || {
+        Kind::Full.spawn_on(runtime, || {
+            std::hint::black_box(deep(8));
+            park_until_over();
+        })
+    };
+    end_all((0..10).map(|_| spawn()).collect());
+    let before = used();
+    let workers: Vec<_> = (0..WORKERS).map(|_| spawn()).collect();
+    all_are_parked(WORKERS);
+    let most = used() - before;
+    assert!(most > WORKERS * (36 << 10), "{most} bytes in use");
+    end_all(workers);
+    move || (used() - before) / WORKERS
+}
+
+/// What stays of a worker that has ended: the page of its descriptor, its block of storage with what the C library keeps there, and page tables.
+const BYTES_LEFT: usize = 16 << 10;
+
+fn memory_comes_back() {
+    let left = after_burst();
+    let began = std::time::Instant::now();
+    while left() > BYTES_LEFT && began.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("{} bytes a worker are left, {:?} after the burst", left(), began.elapsed());
+    assert!(left() <= BYTES_LEFT, "{} bytes a worker", left());
+}
+
+/// The watch gives memory back after a burst.
+#[test]
+fn memory_comes_back_by_itself() {
+    measure("back");
+}
+
+fn memory_is_trimmed() {
+    let left = after_burst();
+    let stacks = umcg::rt::trim();
+    println!("{stacks} stacks were trimmed, and {} bytes a worker are left", left());
+    assert!(stacks >= 3900 && left() <= BYTES_LEFT, "{stacks} stacks, {} bytes a worker", left());
+}
+
+#[test]
+fn memory_comes_back_at_once_when_asked_for() {
+    measure("trim");
+}
+
+/// After a shortage a thread gets workers again as soon as others have ended, though their stacks are their servers'.
+fn after_shortage() {
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    let limit = |bytes: Option<u64>| setrlimit(Resource::As, Rlimit { current: bytes, maximum: None }).unwrap();
+    for kind in [Kind::Full, Kind::Light] {
+        kind.run(&runtime, || ());
+        limit(Some(kib("/proc/self/status", "VmSize") as u64 + (4 << 20)));
+        let mut made = 0;
+        while kind.build_on(&runtime, &Builder::new(), || umcg::sleep(Duration::from_millis(100))).is_ok() {
+            made += 1;
+        }
+        while runtime.workers() > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let again = (0..20).filter(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            kind.build_on(&runtime, &Builder::new(), || ()).map(|worker| worker.join().unwrap()).is_ok()
+        });
+        assert_eq!(again.count(), 20, "{kind:?}, after {made}");
+        limit(None);
+    }
+}
+
+#[test]
+fn a_shortage_ends_with_the_workers_that_made_it() {
+    measure("shortage");
 }

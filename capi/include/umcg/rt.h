@@ -115,6 +115,16 @@ int umcg_rt_stop(umcg_rt_t *rt, uint64_t timeout_ns);
  */
 int umcg_rt_dump(umcg_rt_t *rt, int fd);
 
+/*
+ * umcg_rt_trim - gives the kernel back the memory of the stacks that no worker has, and returns how many stacks that was.
+ *
+ * Servers of all runtimes hand over what they keep for themselves, unless they run one worker without end just then. Without
+ * this call, runtimes give back, a second or so after they were of use last, all but some hundred a server.
+ *
+ * Called from anywhere. Does not switch; waits for the servers, for some milliseconds.
+ */
+size_t umcg_rt_trim(void);
+
 /* ---- Workers ---- */
 
 /* Begin with UMCG_SPAWN_ATTR_INIT, which sets size and the defaults. */

@@ -194,3 +194,8 @@ unsafe extern "C" fn umcg_rt_dump(rt: *const Runtime, fd: c_int) -> c_int {
         io::write_fully(fd, text.as_bytes())
     }))
 }
+
+#[unsafe(no_mangle)]
+extern "C" fn umcg_rt_trim() -> usize {
+    umcg::rt::trim()
+}

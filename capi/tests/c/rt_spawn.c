@@ -58,6 +58,24 @@ static void options_are_checked(void)
     FAILS("stop of nothing", EINVAL, umcg_rt_stop(NULL, UMCG_NO_TIMEOUT));
 }
 
+static void memory_is_given_back(void)
+{
+    int done = 0, i;
+    umcg_worker_t *workers[300];
+    umcg_rt_options_t own = options();
+    umcg_rt_t *rt;
+
+    CHECK("a runtime", (rt = umcg_rt_start(&own)) != NULL);
+    for (i = 0; i < 300; i++)
+        workers[i] = spawn_in(rt, counts, &done);
+    for (i = 0; i < 300; i++)
+        joined(workers[i]);
+    CHECK("stacks are given back", umcg_rt_trim() > 0 || getenv("UMCG_NO_OWN_STORAGE"));
+    joined(spawn_in(rt, counts, &done));
+    CHECK("and used again", done == 301);
+    CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
+}
+
 static void every_scheduler_and_driver(void)
 {
     for (int i = 0; i < 6; i++) {
@@ -207,6 +225,7 @@ int main(void)
 
     check_start(60);
     options_are_checked();
+    memory_is_given_back();
     every_scheduler_and_driver();
     MUST((rt = umcg_rt_start(&own)) != NULL);
     attributes_are_checked(rt);

@@ -151,6 +151,14 @@ impl Vp {
         Ok(())
     }
 
+    /// Lets all have what is in the pools. Called by its own thread, which holds.
+    pub(crate) fn share_pools(&self) {
+        // SAFETY: as `exit`.
+        drop(std::mem::take(unsafe { &mut *self.pool.get() }));
+        // SAFETY: as `exit`.
+        drop(std::mem::take(unsafe { &mut *self.blocks.get() }));
+    }
+
     /// Takes a stack from the processor's pool. Called by its own thread, which holds.
     #[inline]
     pub(crate) fn take_stack(&self, class: Class) -> Result<Stack, Error> {

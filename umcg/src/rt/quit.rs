@@ -81,8 +81,19 @@ fn print_dumps() {
     }
 }
 
+/// The runtimes that there are.
+fn runtimes() -> Vec<Arc<Shared>> {
+    let mut runtimes: Vec<_> = RUNTIMES.lock().iter().filter_map(Weak::upgrade).collect();
+    runtimes.retain(|runtime| !runtime.is_over());
+    runtimes
+}
+
+/// Calls `f` with each runtime that there is.
+pub(super) fn each_runtime(f: impl FnMut(&Arc<Shared>)) {
+    runtimes().iter().for_each(f);
+}
+
 /// The dumps of all runtimes, one after the other.
 pub fn dump_all() -> String {
-    let runtimes: Vec<_> = RUNTIMES.lock().iter().filter_map(Weak::upgrade).collect();
-    runtimes.iter().filter(|runtime| !runtime.is_over()).map(|runtime| dump::dump(runtime) + "\n").collect()
+    runtimes().iter().map(|runtime| dump::dump(runtime) + "\n").collect()
 }

@@ -5,7 +5,7 @@ use super::idle::Sleepers;
 use super::rank::{self, Post, Ranked};
 use super::runnable::Runnable;
 use super::scheduler::{Chosen, Wake, Why};
-use super::server::{self, Local};
+use super::server::{self, Local, Running};
 use super::stall;
 use super::threads::Threads;
 use super::time::Timers;
@@ -14,6 +14,7 @@ use crate::io::driver::Driver;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use std::time::{Duration, Instant};
 use umcg_core::asymmetric;
 use umcg_core::raw::{self, Class, Group};
 
@@ -90,6 +91,9 @@ impl Seat {
     }
 }
 
+/// How long one waits for servers to come by: those that are busy come later.
+const GATHERING: Duration = Duration::from_millis(20);
+
 /// In `attention`.
 const OVER: u32 = 1;
 const STOPPING: u32 = 2;
@@ -125,6 +129,8 @@ pub(crate) struct Shared {
     pub(crate) threads: Threads,
     /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
     attention: AtomicU32,
+    /// How many want the stacks and blocks that servers keep.
+    spares_wanted: AtomicU32,
     pub(crate) on_deadlock: Option<OnDeadlock>,
     /// How many turns there had been at the last report.
     reported: AtomicU64,
@@ -172,6 +178,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             threads: Threads::new(),
             attention: AtomicU32::new(0),
+            spares_wanted: AtomicU32::new(0),
             on_deadlock,
             reported: AtomicU64::new(u64::MAX),
         }
@@ -203,6 +210,30 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn attention(&self) -> bool {
         self.attention.load(Relaxed) != 0
+    }
+
+    /// Has all servers let others have the stacks and blocks that they keep for themselves. Waits for those that come to it soon.
+    #[cold]
+    pub(crate) fn gather_spares(&self) {
+        let running = server::running();
+        let own = running.as_ref().map(Running::local).filter(|own| std::ptr::eq(own.shared(), self));
+        if let Some(own) = own {
+            own.share_spares();
+        }
+        self.spares_wanted.fetch_add(1, Relaxed);
+        self.stand_still();
+        let deadline = Instant::now() + GATHERING;
+        let is_own = |local: &Local| own.is_some_and(|own| std::ptr::eq(own, local));
+        let is_here = |seat: &Seat| seat.local().is_none_or(|local| local.is_stopped() || is_own(local));
+        while !self.seats.iter().all(is_here) && Instant::now() < deadline && !self.is_over() {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        self.go_on();
+        self.spares_wanted.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn wants_spares(&self) -> bool {
+        self.spares_wanted.load(Relaxed) > 0
     }
 
     /// Asks all servers to stand still, until `go_on`.

@@ -200,6 +200,12 @@ impl Local {
         }
     }
 
+    /// Lets all have what this server keeps of stacks and blocks. Called by it, or by a worker that it runs.
+    pub(crate) fn share_spares(&self) {
+        self.discard_spares();
+        raw::Server::share_pools();
+    }
+
     /// Makes it look around before its next turn.
     pub(crate) fn hurry(&self) {
         self.countdown.store(0, Relaxed);
@@ -399,6 +405,9 @@ impl Local {
     /// Runs nothing while somebody looks at all workers.
     #[cold]
     fn stand_still(&self) {
+        if self.shared().wants_spares() {
+            self.share_spares();
+        }
         self.set_stopped(true);
         while self.shared().is_stopping() {
             std::thread::sleep(std::time::Duration::from_micros(100));

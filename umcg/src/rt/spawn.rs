@@ -305,7 +305,7 @@ impl<'a> Builder<'a> {
                 task
             }
             None => {
-                let worker = self.carve_new(kind, shared, room::<F, R>(), first_frame::<F, R>)?;
+                let worker = self.carve_new(kind, shared, local, room::<F, R>(), first_frame::<F, R>)?;
                 Task::place(worker, shared, kind.flags(is_plain))
             }
         };
@@ -321,6 +321,7 @@ impl<'a> Builder<'a> {
         &self,
         kind: WorkerKind,
         shared: &Shared,
+        local: Option<&Local>,
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<raw::Worker, SpawnError> {
@@ -328,10 +329,14 @@ impl<'a> Builder<'a> {
             names::tell_in_panics();
         }
         let class = self.class(shared)?;
-        let worker = match kind {
+        let make = || match kind {
             WorkerKind::Light => raw::Worker::carve(shared.group, class, &self.name, room, entry),
             WorkerKind::Full => raw::Worker::carve_full(shared.group, class, &self.name, room, entry),
         };
+        let worker = make().or_else(|_| {
+            gather_spares(shared, local);
+            make()
+        });
         Ok(worker?)
     }
 
@@ -360,6 +365,16 @@ impl<'a> Builder<'a> {
         task.hints.deadline.store(self.deadline, Relaxed);
         // What is not as usual is not left to the next one.
         task.flags.store(task.flags.load(Relaxed) & !IS_PLAIN, Relaxed);
+    }
+}
+
+/// There is a shortage: what servers keep of stacks and blocks is for all.
+#[cold]
+fn gather_spares(shared: &Shared, local: Option<&Local>) {
+    match local {
+        // The caller is on that server, which does not wait for others.
+        Some(local) => local.share_spares(),
+        None => shared.gather_spares(),
     }
 }
 

@@ -13,6 +13,7 @@ use super::runtime::{Seat, Shared, ready};
 use super::scheduler::Why;
 use super::stall::Stay;
 use super::time;
+use super::trim::Trimmer;
 use crate::io::driver::Driver;
 use rustix::thread::futex::{self, Flags};
 use std::num::NonZeroU32;
@@ -104,14 +105,14 @@ impl Watch {
         self.sleep_while(AWAKE, time::now() + nanoseconds);
     }
 
-    /// Sleeps until it is roused, if all servers sleep still.
-    fn sleep_with(&self, servers: &[Seat]) {
+    /// Sleeps until it is roused, or until `deadline`, if all servers sleep still.
+    fn sleep_with(&self, servers: &[Seat], deadline: u64) {
         if self.word.compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed).is_err() {
             return;
         }
         asymmetric::heavy();
         if servers.iter().all(Seat::is_asleep) {
-            self.sleep_while(ASLEEP, u64::MAX);
+            self.sleep_while(ASLEEP, deadline);
         }
         let _ = self.word.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
     }
@@ -125,12 +126,14 @@ impl Watch {
 pub(crate) fn main(shared: &Shared) {
     let mut seen: Vec<Seen> = shared.seats.iter().map(|_| Seen::default()).collect();
     let mut quiet = 0;
+    let mut trimmer = Trimmer::new();
     while !shared.watch.is_over() {
         shared.watch.begin();
         quiet = if shared.seats.iter().all(Seat::is_asleep) { quiet + 1 } else { 0 };
         if quiet >= PATIENCE {
-            shared.watch.sleep_with(&shared.seats);
+            shared.watch.sleep_with(&shared.seats, trimmer.next());
             quiet = 0;
+            trimmer.go_on();
             continue;
         }
         let stuck = seen.iter_mut().enumerate().fold(false, |stuck, (index, seen)| look(shared, index, seen) | stuck);
@@ -141,6 +144,7 @@ pub(crate) fn main(shared: &Shared) {
         } else {
             shared.watch.tick()
         };
+        trimmer.go_on();
         let all_busy = shared.sleepers.asleep() == 0;
         if all_busy && shared.driver.has_sources() && (stuck || shared.ranked) {
             if !stand_in(shared, tick) {

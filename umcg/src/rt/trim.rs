@@ -1,0 +1,67 @@
+//! Memory that goes back to the kernel: that of stacks which nobody has used for a while.
+//!
+//! Of a stack that was used the last page stays, with the descriptor, which is to stay what it is for ever; the others go. Each second the watch counts how many of the free
+//! stacks were of no use since the last time, and trims as many, some at a time. A runtime whose servers all sleep is woken for that once a second, until
+//! there is nothing more to trim.
+//!
+//! What servers keep for themselves stays with them: some hundred stacks each.
+
+use super::{quit, time};
+use umcg_core::context::stack;
+
+/// Between two counts.
+const INTERVAL: u64 = 1_000_000_000;
+/// While there is something to trim.
+const SOON: u64 = 10_000_000;
+/// How many at a time, for a few milliseconds.
+const PORTION: usize = 4096;
+
+/// What the watch knows of it.
+pub(super) struct Trimmer {
+    /// When to count again.
+    count_at: u64,
+    /// So many may be trimmed.
+    surplus: usize,
+}
+
+impl Trimmer {
+    pub(super) fn new() -> Trimmer {
+        Trimmer { count_at: time::now() + INTERVAL, surplus: 0 }
+    }
+
+    /// When it has something to do; never, if nothing is free.
+    pub(super) fn next(&self) -> u64 {
+        if self.surplus > 0 {
+            return time::now() + SOON;
+        }
+        if stack::may_be_trimmed() { self.count_at } else { u64::MAX }
+    }
+
+    /// Does a little of what is to be done.
+    pub(super) fn go_on(&mut self) {
+        let now = time::now();
+        if now >= self.count_at {
+            self.count_at = now + INTERVAL;
+            self.surplus = stack::surplus();
+        }
+        if self.surplus > 0 {
+            let portion = self.surplus.min(PORTION);
+            let done = stack::trim(portion);
+            self.surplus = if done < portion { 0 } else { self.surplus - done };
+        }
+    }
+}
+
+/// Gives the kernel back the memory of all stacks that no worker has. Returns how many stacks that was. Servers hand over what they keep for themselves, unless they run one worker
+/// without end just then. By themselves runtimes do that a second or so after stacks were of use last, but for those some hundred a server.
+///
+/// Called from anywhere. Waits for servers, for some milliseconds, without parking.
+///
+/// ```
+/// umcg::spawn(|| ()).join().unwrap();
+/// println!("{} stacks", umcg::rt::trim());
+/// ```
+pub fn trim() -> usize {
+    quit::each_runtime(|shared| shared.gather_spares());
+    stack::trim(usize::MAX)
+}
