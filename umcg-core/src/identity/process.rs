@@ -32,7 +32,9 @@ fn follow_class(process: i32) {
         (class, unsafe { parameters.assume_init() })
     };
     let ((theirs, parameters), (own, ours)) = (class(process), class(0));
-    if theirs >= 0 && (theirs, parameters.sched_priority) != (own, ours.sched_priority) {
+    // With that flag it wants no thread to inherit its class.
+    let is_inherited = theirs >= 0 && theirs & libc::SCHED_RESET_ON_FORK == 0;
+    if is_inherited && (theirs, parameters.sched_priority) != (own, ours.sched_priority) {
         // SAFETY: the parameters outlive the call.
         unsafe { libc::sched_setscheduler(0, theirs, &parameters) };
     }

@@ -259,6 +259,30 @@ fn a_mutex_knows_the_worker_by_its_storage() {
 }
 
 #[test]
+fn a_thread_worker_has_a_pi_mutex_within_one_scope() {
+    let mutex = Mutex::new(|attributes| {
+        // SAFETY: initialised by the caller.
+        unsafe { libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT) };
+    });
+    let contend = |mutex: &Arc<Mutex>| {
+        let mutex = mutex.clone();
+        std::thread::spawn(move || (mutex.lock_until(Duration::from_secs(30)), mutex.unlock()))
+    };
+    let body = move || {
+        on_server(|| {
+            umcg::blocking(|| {
+                assert_eq!(mutex.lock(), 0);
+                let other = contend(&mutex);
+                std::thread::sleep(Duration::from_millis(10));
+                assert_eq!(mutex.unlock(), 0);
+                assert_eq!(other.join().unwrap(), (0, 0));
+            });
+        });
+    };
+    with_server(|| (), body);
+}
+
+#[test]
 fn a_full_workers_robust_mutex_stays_locked() {
     if umcg::storage::available().is_err() {
         return;
