@@ -345,10 +345,11 @@ static void *altsems_twice_the_same(void *arg)
         CHECK("takes one, and stands nowhere", umcg_sem_available(&a) == 1 && downsem(&a, 0) == 1 && downsem(&a, 0) == 0);
         CHECK("nor there", umcg_sem_available(&b) == 0 && umcg_sem_release(&b, 1) == 0 && downsem(&b, 0) == 1);
     }
-    MUST(umcg_sem_release(&a, 60) == 0 && umcg_sem_release(&b, 60) == 0);
-    for (int i = 0; i < 60; i++)
+    MUST(umcg_sem_release(&a, 600) == 0 && umcg_sem_release(&b, 600) == 0);
+    for (int i = 0; i < 600; i++)
         counts[altsems(list, 3)]++;
-    CHECK("none is preferred", counts[0] > 9 && counts[1] > 9 && counts[2] > 9 && counts[2] == 60 - umcg_sem_available(&b));
+    CHECK("none is preferred", counts[0] > 120 && counts[1] > 120 && counts[2] > 120);
+    CHECK("each was taken", counts[2] == 600 - umcg_sem_available(&b));
     return arg;
 }
 

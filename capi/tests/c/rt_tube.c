@@ -410,12 +410,12 @@ static void *talt_alone(void *arg)
 
 static void *select_alone(void *arg)
 {
-    Tube *full = newtube(sizeof(int), 1), *empty = newtube(sizeof(int), 50);
+    Tube *full = newtube(sizeof(int), 1), *empty = newtube(sizeof(int), 250);
     int sent = 1, received = 0, counts[2] = {0, 0};
     umcg_op_t ops[3] = {UMCG_SEND(full, &sent), UMCG_RECV(empty, &received), UMCG_NEVER};
     Sem s = UMCG_SEM_INIT(1);
 
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 200; i++) {
         int index;
         tsend(empty, &i);
         index = umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT);
@@ -423,7 +423,7 @@ static void *select_alone(void *arg)
         CHECK("done", ops[index].error == 0 && (index == 0 ? nbtrecv(full, &received) == 0 : received == counts[1]));
         counts[index]++;
     }
-    CHECK("none is preferred", counts[0] > 9 && counts[1] > 9);
+    CHECK("none is preferred", counts[0] > 50 && counts[1] > 50);
     CHECK("each was done once", umcg_tube_length(empty) == counts[0] && umcg_tube_length(full) == 0);
     CHECK("the first is", umcg_select(ops, 2, UMCG_SELECT_BIASED, UMCG_POLL) == 0 && umcg_tube_length(full) == 1);
     CHECK("then the next", umcg_select(ops, 3, UMCG_SELECT_BIASED, UMCG_POLL) == 1);

@@ -91,7 +91,7 @@ fn an_aborted_wait_takes_nothing() {
     });
 }
 
-/// Of those that are ready at once the first, or one after the other.
+/// Of those that are ready at once the first, or any.
 #[test]
 fn biased_and_fair() {
     let semaphores: Vec<_> = (0..4).map(|_| Semaphore::new(1000)).collect();
