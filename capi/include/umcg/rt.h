@@ -346,7 +346,7 @@ int umcg_connect(int fd, const struct sockaddr *address, socklen_t length);
 
 /*
  * umcg_read, umcg_recv - as read(2) and recv(2): wait for the first byte, or the end. MSG_DONTWAIT is heeded; MSG_WAITALL
- * does not wait for more than there is.
+ * does not wait for more than there is. A size above SSIZE_MAX is EINVAL, here and in those below.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -90,6 +90,12 @@ fn of_file(call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>) -> impl 
     }
 }
 
+/// No memory is larger than a signed number says, and no result could be: EINVAL, as the kernel
+/// says of files.
+fn sized(size: usize) -> Result<()> {
+    if isize::try_from(size).is_ok() { Ok(()) } else { Err(EINVAL) }
+}
+
 /// Repeats `part`, which gets how much is done, until all is done. An error after the first part is left to the next call.
 fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
     let mut done = 0;
@@ -260,7 +266,7 @@ unsafe extern "C" fn umcg_connect(fd: c_int, address: *const sockaddr, length: s
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_read(fd: c_int, buffer: *mut c_void, size: usize) -> isize {
     // SAFETY: passed on.
-    count(unsafe { read(fd, buffer, size) })
+    count(sized(size).and_then(|()| unsafe { read(fd, buffer, size) }))
 }
 
 /// # Safety
@@ -268,7 +274,7 @@ unsafe extern "C" fn umcg_read(fd: c_int, buffer: *mut c_void, size: usize) -> i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_recv(fd: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
     // SAFETY: passed on.
-    count(unsafe { receive(fd, buffer, size, flags) })
+    count(sized(size).and_then(|()| unsafe { receive(fd, buffer, size, flags) }))
 }
 
 /// # Safety
@@ -276,7 +282,7 @@ unsafe extern "C" fn umcg_recv(fd: c_int, buffer: *mut c_void, size: usize, flag
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_write(fd: c_int, buffer: *const c_void, size: usize) -> isize {
     // SAFETY: passed on.
-    count(unsafe { write(fd, buffer, size) })
+    count(sized(size).and_then(|()| unsafe { write(fd, buffer, size) }))
 }
 
 /// # Safety
@@ -284,7 +290,7 @@ unsafe extern "C" fn umcg_write(fd: c_int, buffer: *const c_void, size: usize) -
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_send(fd: c_int, buffer: *const c_void, size: usize, flags: c_int) -> isize {
     // SAFETY: passed on.
-    count(unsafe { send(fd, buffer, size, flags) })
+    count(sized(size).and_then(|()| unsafe { send(fd, buffer, size, flags) }))
 }
 
 #[unsafe(no_mangle)]

@@ -346,6 +346,22 @@ static void no_descriptors(void)
     }
 }
 
+/* More bytes than a result could tell of. */
+static void too_many_bytes(void)
+{
+    int ends[2], file = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char buffer[8] = "";
+    MUST(file >= 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    for (int i = 0; i < 2; i++) {
+        int fd = i ? file : ends[0];
+        FAILS("read", EINVAL, umcg_read(fd, buffer, SIZE_MAX));
+        FAILS("write", EINVAL, umcg_write(fd, buffer, SIZE_MAX));
+        FAILS("recv", EINVAL, umcg_recv(fd, buffer, (size_t)SSIZE_MAX + 1, 0));
+        FAILS("send", EINVAL, umcg_send(fd, buffer, (size_t)SSIZE_MAX + 1, 0));
+    }
+    MUST(umcg_close(file) == 0 && umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
+}
+
 static void *everything(void *arg)
 {
     (void)arg;
@@ -358,6 +374,7 @@ static void *everything(void *arg)
     files();
     datagrams();
     no_descriptors();
+    too_many_bytes();
     return NULL;
 }
 
