@@ -41,6 +41,21 @@ if have pkg-config; then
             $(PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags --libs umcg)
         LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/$program" > "$work/$program.out" || die "$program, shared"
     done
+    # The lines of the README.
+    (
+        export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig"
+        # shellcheck disable=SC2046
+        "$cc" -D_GNU_SOURCE examples/c/fork_join.c -o "$work/by_path" $(pkg-config --cflags --libs umcg) -Wl,-rpath,"$work/usr/lib"
+        # The linker warns of functions that want the shared C library at run time.
+        # shellcheck disable=SC2046
+        "$cc" -D_GNU_SOURCE examples/c/fork_join.c -o "$work/static" -static-pie \
+            $(pkg-config --static --cflags --libs umcg) 2> "$work/static.log" || { cat "$work/static.log" && die "a static program"; }
+    )
+    for program in by_path static; do
+        timeout 60 "$work/$program" > "$work/$program.out" || die "$program"
+    done
+    PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags umcg |
+        grep -q stack-clash-protection || die "umcg.pc does not ask for stack probes"
     "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -o "$work/gettid" capi/tests/c/ctl_gettid.c \
         -L"$work/usr/lib" -lumcg
     LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/gettid" || die "gettid, shared"
