@@ -35,8 +35,10 @@
 //! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other processes; changing a page's protection back and forth
 //! does the same on x86-64 only, and holds the address space's lock.
 
+use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};
+use std::time::{Duration, Instant};
 
 const UNDECIDED: u8 = 0;
 const FENCED: u8 = 1;
@@ -65,7 +67,7 @@ pub fn heavy() {
         // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1.
         fence(SeqCst);
     } else if let Err(error) = membarrier(MembarrierCommand::PrivateExpedited) {
-        refused(error);
+        heavy_again(error);
     }
 }
 
@@ -89,8 +91,8 @@ fn decide() -> bool {
     // SAFETY: getenv reads the environment, with a string that ends.
     let forbidden = unsafe { !libc::getenv(c"UMCG_NO_MEMBARRIER".as_ptr()).is_null() };
     let granted = !forbidden
-        && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
-        && membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+        && patiently(MembarrierCommand::RegisterPrivateExpedited, Duration::from_millis(100)).is_ok()
+        && patiently(MembarrierCommand::PrivateExpedited, Duration::from_millis(100)).is_ok();
     let decision = if granted { ASYMMETRIC } else { FENCED };
     match MODE.compare_exchange(UNDECIDED, decision, Relaxed, Relaxed) {
         Ok(_) => granted,
@@ -98,9 +100,33 @@ fn decide() -> bool {
     }
 }
 
+/// Short of memory for a moment, perhaps.
 #[cold]
 #[inline(never)]
-fn refused(error: rustix::io::Errno) -> ! {
+fn heavy_again(error: Errno) {
+    let result =
+        if is_passing(error) { patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2)) } else { Err(error) };
+    result.unwrap_or_else(|error| refused(error));
+}
+
+fn is_passing(error: Errno) -> bool {
+    matches!(error, Errno::AGAIN | Errno::NOMEM | Errno::INTR)
+}
+
+/// Asks again while the kernel is short of memory, for so long at most.
+fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
+    let began = Instant::now();
+    loop {
+        match membarrier(command) {
+            Err(error) if is_passing(error) && began.elapsed() < limit => std::thread::sleep(Duration::from_millis(1)),
+            result => return result,
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refused(error: Errno) -> ! {
     crate::fatal(format_args!(
         "membarrier(2), which was granted at the start, is refused now ({error}): set UMCG_NO_MEMBARRIER if system calls are filtered later"
     ))

@@ -95,15 +95,18 @@ pub(super) fn connect(fd: &Fd, address: &impl SocketAddrArg, deadline: u64) -> i
     }
     // One registration for what will be read and written. Whether that was in time is seen below.
     fd.wait(&[Write, Read], &"connect", deadline)?;
-    fd.call_until(Write, &"connect", deadline, |fd| {
-        sockopt::socket_error(fd)??;
-        match rustix::net::getpeername(fd) {
-            Ok(_) => Ok(()),
-            // Woken for nothing.
-            Err(Errno::NOTCONN) => Err(Errno::AGAIN),
-            Err(error) => Err(error),
-        }
-    })
+    // Of the calls below EAGAIN would be a refusal like others: only "not connected" means that it was woken for nothing.
+    let outcome = fd.call_until(Write, &"connect", deadline, |fd| match outcome(fd) {
+        Err(Errno::NOTCONN) => Err(Errno::AGAIN),
+        outcome => Ok(outcome),
+    })?;
+    Ok(outcome?)
+}
+
+/// Whether it is connected, or why not.
+fn outcome(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    sockopt::socket_error(fd)??;
+    rustix::net::getpeername(fd).map(drop)
 }
 
 /// Reads what is there, or a message.

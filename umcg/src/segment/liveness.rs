@@ -48,6 +48,12 @@ impl Liveness {
         self.set(libc::F_WRLCK as i16, byte)
     }
 
+    /// Why nothing can be locked at all; none if something could.
+    pub(super) fn refusal(&self) -> Option<io::Error> {
+        // A byte that nobody ever locks.
+        (!self.set(libc::F_UNLCK as i16, u32::MAX)).then(io::Error::last_os_error)
+    }
+
     pub(super) fn unlock(&self, byte: u32) {
         self.set(libc::F_UNLCK as i16, byte);
     }

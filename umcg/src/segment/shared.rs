@@ -119,7 +119,7 @@ impl Shared {
             }
             liveness.unlock(number);
         }
-        Err(OpenError::Full)
+        Err(liveness.refusal().map_or(OpenError::Full, OpenError::Io))
     }
 
     /// Ceases to be a party, in order.

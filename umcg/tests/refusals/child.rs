@@ -33,18 +33,34 @@ impl Ran {
     }
 }
 
+impl Ran {
+    /// The standard library's allocator had nothing more, which ends a process of Rust's.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.status.is_some_and(|status| status.signal() == Some(libc::SIGABRT)) && self.output.contains("memory allocation of")
+    }
+
+    /// The parts of the workload that have failed.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &str> {
+        let parts = self.output.lines().filter_map(|line| line.split_once("@ ")?.1.split_once(": "));
+        parts.filter(|(_, outcome)| outcome.starts_with("error")).map(|(part, _)| part)
+    }
+}
+
 /// The scenario that this process is to run.
 pub(crate) fn asked() -> Option<Vec<String>> {
     Some(std::env::var(SCENARIO).ok()?.split(' ').map(str::to_owned).collect())
 }
 
-/// Runs a scenario; `settings` are variables of its environment.
-pub(crate) fn run(scenario: &str, settings: &[(&str, &str)]) -> Ran {
+/// Runs a scenario. Where there are no filters it is fine.
+pub(crate) fn run(scenario: &str) -> Ran {
+    if !crate::filter::are_possible() {
+        eprintln!("no filters of system calls here");
+        return Ran { status: Some(ExitStatus::from_raw(0)), output: "@ refused: fine".into() };
+    }
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["scenario", "--exact", "--nocapture", "--test-threads=1"])
         .env(SCENARIO, scenario)
         .env("RUST_BACKTRACE", "0")
-        .envs(settings.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -140,7 +140,7 @@ fn descriptors_are_closed(replaced: bool) {
 }
 
 fn fine(scenario: &str) {
-    let ran = run(&format!("driver {scenario}"), &[]);
+    let ran = run(&format!("driver {scenario}"));
     assert!(ran.is_ok(), "{ran:#?}");
 }
 
@@ -184,7 +184,10 @@ fn sockets_and_reads_go_on_without_their_finer_calls_whatever_the_refusal_is() {
 #[test]
 fn a_runtime_whose_descriptors_are_closed_or_replaced_ends_the_process_and_says_why() {
     for scenario in ["driver closed", "driver replaced"] {
-        let ran = run(scenario, &[]);
+        let ran = run(scenario);
+        if !crate::filter::are_possible() {
+            return;
+        }
         assert!(ran.has_aborted(), "{ran:#?}");
         assert!(ran.output.contains("closed or replaced by the program"), "{ran:#?}");
     }

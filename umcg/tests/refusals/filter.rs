@@ -1,11 +1,20 @@
 //! Filters of system calls that the process puts on all its own threads.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IS: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Whether the kernel knows such filters.
+pub(crate) fn are_possible() -> bool {
+    let action = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: asks whether there is an action.
+    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
+}
 
 /// How long a call is refused "for a moment".
 pub(crate) const MOMENT: Duration = Duration::from_millis(60);
@@ -36,24 +45,34 @@ pub(crate) fn refuse_some(calls: &[i64], errno: i32, mut count: u32) {
 
 /// Has a thread, which must make none of these calls, say of each whether it is refused.
 fn judged(calls: &[i64], errno: i32, is_refused: impl FnMut() -> bool + Send + 'static) {
-    let listener = install(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
-    // SAFETY: the kernel has just made it for us.
-    let listener = unsafe { OwnedFd::from_raw_fd(listener) };
-    std::thread::spawn(move || judge(&listener, errno, is_refused));
+    let listener = Arc::new(AtomicI32::new(-1));
+    let told = listener.clone();
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        begun.send(()).unwrap();
+        // It makes no other calls than these from here on, nor any that the runtime's threads are known by.
+        while told.load(Acquire) < 0 {
+            std::hint::spin_loop();
+        }
+        judge(told.load(Acquire), errno, is_refused)
+    });
+    // What a thread does to begin may be what is refused.
+    has_begun.recv().unwrap();
+    listener.store(install(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER), Release);
 }
 
-fn judge(listener: &OwnedFd, errno: i32, mut is_refused: impl FnMut() -> bool) {
+fn judge(listener: RawFd, errno: i32, mut is_refused: impl FnMut() -> bool) {
     loop {
         // SAFETY: zero is valid, and what the kernel asks for.
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: a listener, and room for a notification.
-        if unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut asked) } != 0 {
+        if unsafe { libc::ioctl(listener, RECEIVE, &raw mut asked) } != 0 {
             continue; // the thread that asked has been interrupted
         }
         let (error, flags) = if is_refused() { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
         let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
         // SAFETY: a listener, and an answer.
-        unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) };
+        unsafe { libc::ioctl(listener, SEND, &raw mut answer) };
     }
 }
 
@@ -74,6 +93,10 @@ fn install(calls: &[i64], verdict: u32, flags: u64) -> i32 {
         program.push(step(RETURN, 0, verdict));
     }
     program.push(step(RETURN, 0, libc::SECCOMP_RET_ALLOW));
+    if verdict == libc::SECCOMP_RET_USER_NOTIF {
+        // The thread that judges asks by this.
+        program.splice(1..1, [step(IS, 1, libc::SYS_ioctl as u32), step(RETURN, 0, libc::SECCOMP_RET_ALLOW)]);
+    }
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: sets a bit of the calling thread, which the filter's other threads get too.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);

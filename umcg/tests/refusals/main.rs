@@ -5,7 +5,10 @@
 mod child;
 mod driver;
 mod filter;
+mod matrix;
 mod rest;
+mod table;
+mod workload;
 
 use child::run;
 
@@ -15,6 +18,7 @@ fn scenario() {
     let Some(asked) = child::asked() else { return };
     match asked[0].as_str() {
         "driver" => driver::scenario(&asked[1]),
+        "matrix" => matrix::scenario(&asked[1..]),
         "rest" => rest::scenario(&asked[1]),
         other => panic!("no scenario: {other}"),
     }

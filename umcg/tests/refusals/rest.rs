@@ -48,7 +48,7 @@ fn connections_are_accepted(refuse: impl Fn()) {
 }
 
 fn fine(scenario: &str) {
-    let ran = run(&format!("rest {scenario}"), &[]);
+    let ran = run(&format!("rest {scenario}"));
     assert!(ran.is_ok(), "{ran:#?}");
 }
 
