@@ -3,6 +3,7 @@
 //! Each case is a process of its own that puts the filter on itself.
 
 mod child;
+mod document;
 mod driver;
 mod filter;
 mod matrix;
