@@ -157,7 +157,7 @@ impl Ring {
             }
             self.flush();
             // Much is complete by now.
-            self.take_all(Some(operation), &mut Handle::unpark);
+            self.take_all(Some(operation), &mut wait::wake);
             let taken = self.catch_up();
             if taken.is_none() && (place.is_none() || key == NOBODY) {
                 return operation.result();
@@ -242,7 +242,7 @@ impl Ring {
                 handles[at] = (key != NOBODY).then(|| self.settle(key, UNTAKEN));
             }
         }
-        handles.into_iter().flatten().for_each(Handle::unpark);
+        handles.into_iter().flatten().for_each(wait::wake);
     }
 
     /// Gives an operation its result; the handle of its caller. The last access (U2).
@@ -376,7 +376,7 @@ impl<F: Fn(usize)> Drop for End<'_, F> {
             // The ring is given up. This needs no entering; where it fails, too, the end is the operation's own.
             let cancel = types::CancelBuilder::user_data(self.key);
             let _ = ring.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), cancel);
-            ring.take_all(Some(self.operation), &mut Handle::unpark);
+            ring.take_all(Some(self.operation), &mut wait::wake);
         }
         let result = loop {
             match result.or_else(|| self.operation.result()) {
