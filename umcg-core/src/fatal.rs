@@ -2,12 +2,19 @@
 
 use std::fmt;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Writes `umcg: …; aborting` on standard error, and ends the process by SIGABRT.
 #[cold]
 #[inline(never)]
 pub fn fatal(why: fmt::Arguments<'_>) -> ! {
-    // One write, so that lines of several threads do not mix.
-    let _ = std::io::stderr().write_all(format!("umcg: {why}; aborting\n").as_bytes());
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    if IS_TOLD.swap(true, Relaxed) {
+        // Another thread tells why, and ends the process.
+        std::thread::sleep(Duration::from_secs(1));
+    } else {
+        let _ = std::io::stderr().write_all(format!("umcg: {why}; aborting\n").as_bytes());
+    }
     std::process::abort()
 }
