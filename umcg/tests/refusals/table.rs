@@ -33,10 +33,9 @@ const ONLY_AT_START: &[&str] = &["runtime"];
 const TICKS: &[&str] = &["preemption"];
 const SHARED: &[&str] = &["segment"];
 /// What needs a new kernel thread. Std's own threads and processes are among it.
-const THREADS: &[&str] = &["runtime", "waits", "processes", "servers", "segment", "words"];
-
+const THREADS: &[&str] = &["runtime", "waits", "processes", "blocking", "servers", "segment", "words"];
 /// What needs new memory, too.
-const MEMORY: &[&str] = &["runtime", "workers", "waits", "processes", "servers", "segment", "words"];
+const MEMORY: &[&str] = &["runtime", "workers", "waits", "processes", "blocking", "preemption", "servers", "segment", "words"];
 
 pub(crate) const TESTED: &[Row] = &[
     row("accept4", libc::SYS_accept4, NET).waits(),
