@@ -16,7 +16,8 @@
  * again: it keeps its places, and a wait costs the same for one word and for many, but for comparing them.
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable",
- * deadlines (deadline_ns is nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one).
+ * deadlines (deadline_ns is nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one,
+ * umcg_at_realtime_ns one of a time of CLOCK_REALTIME).
  * A call that need not wait is not cut short. A wait that is cut short, or late, was not woken: the
  * wake-up is the next one's.
  */

@@ -239,6 +239,16 @@ int umcg_sleep_until_ns(uint64_t time_ns);
 uint64_t umcg_after_ns(uint64_t timeout_ns);
 
 /*
+ * umcg_at_realtime_ns - a time of CLOCK_REALTIME, in nanoseconds, as a deadline, never before it:
+ * umcg_futex_wait(word, 0, 0, umcg_at_realtime_ns(midnight)). UMCG_NO_TIMEOUT stays what it is. It
+ * is for the clock as it goes now: if somebody sets the clock before then, look at it when the wait
+ * has ended, and wait again if it is too early.
+ *
+ * Called from anywhere. Does not switch.
+ */
+uint64_t umcg_at_realtime_ns(uint64_t time_ns);
+
+/*
  * umcg_self - the caller's handle, for others to unpark it. Never fails.
  *
  * Called from anywhere. Does not switch.

@@ -1,8 +1,9 @@
 //! Giving way, waiting, and being asked to end.
 
-use super::{deadline, status, worker};
+use super::{NO_TIMEOUT, deadline, status, worker};
 use crate::{errno, set_errno};
 use libc::{ECANCELED, EINVAL, ETIMEDOUT};
+use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{c_int, c_void};
 use umcg::Handle;
 use umcg::rt::foreign::{self, Cancelled};
@@ -62,13 +63,29 @@ extern "C" fn umcg_after_ns(timeout_ns: u64) -> u64 {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn umcg_at_realtime_ns(time_ns: u64) -> u64 {
+    if time_ns == NO_TIMEOUT {
+        return NO_TIMEOUT;
+    }
+    let now = clock_gettime(ClockId::Realtime);
+    let now = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
+    // Looked at behind the other clock: so the deadline is not before the time.
+    let monotonic = foreign::after(0);
+    match time_ns.checked_sub(now) {
+        Some(left) => monotonic.saturating_add(left),
+        // It has passed, but is no less a time.
+        None => monotonic.saturating_sub(now - time_ns).max(1),
+    }
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn umcg_self() -> *mut c_void {
     Handle::current().into_raw().cast_mut().cast()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_park() -> c_int {
-    umcg_park_until(super::NO_TIMEOUT)
+    umcg_park_until(NO_TIMEOUT)
 }
 
 #[unsafe(no_mangle)]

@@ -38,6 +38,7 @@ static void *each_call(void *arg)
     FAILS("the past", ETIMEDOUT, umcg_futex_wait(&word, 3, 0, UMCG_POLL));
     FAILS("a while", ETIMEDOUT, umcg_futex_wait(&word, 3, 0, in_ms(1)));
     FAILS("a while, in the kernel", ETIMEDOUT, umcg_futex_wait(&word, 3, UMCG_FUTEX_SHARED, in_ms(1)));
+    FAILS("a time of the other clock", ETIMEDOUT, umcg_futex_wait(&word, 3, 0, umcg_at_realtime_ns(check_now(CLOCK_REALTIME) + 1000000)));
     FAILS("no word", EINVAL, umcg_futex_wait(NULL, 3, 0, UMCG_POLL));
     FAILS("a crooked word", EINVAL, umcg_futex_wait(crooked, 3, 0, UMCG_POLL));
     FAILS("a flag that is not", EINVAL, umcg_futex_wait(&word, 3, 2, UMCG_POLL));

@@ -41,9 +41,23 @@ static void *plays_second(void *arg)
     return NULL;
 }
 
+/* Times of the clock on the wall as deadlines. */
+static void realtime(void)
+{
+    uint64_t now = check_now(CLOCK_REALTIME), then = now + 3000000, deadline = umcg_at_realtime_ns(then);
+    CHECK("a time to come", deadline > umcg_after_ns(0) - 3000000000u && deadline <= umcg_after_ns(3000000));
+    CHECK("is waited for", umcg_sleep_until_ns(deadline) == 0 && check_now(CLOCK_REALTIME) >= then);
+    deadline = umcg_at_realtime_ns(now - 5000000000u);
+    CHECK("a time that has passed", deadline != UMCG_NO_TIMEOUT && deadline < umcg_after_ns(0) - 4000000000u);
+    CHECK("the first of all", umcg_at_realtime_ns(1) == 1);
+    CHECK("never", umcg_at_realtime_ns(UMCG_NO_TIMEOUT) == UMCG_NO_TIMEOUT);
+    CHECK("late", umcg_at_realtime_ns(UINT64_MAX) > umcg_after_ns(1000000000000000000u));
+}
+
 static void times(void)
 {
     uint64_t then = in_ms(2);
+    realtime();
     CHECK("sleep_until", umcg_sleep_until_ns(then) == 0 && check_now(CLOCK_MONOTONIC) >= then);
     then = in_ms(1);
     CHECK("sleep", umcg_sleep_ns(1000000) == 0 && check_now(CLOCK_MONOTONIC) >= then);
