@@ -84,6 +84,15 @@ pub fn offset() -> isize {
     arch::local_offset()
 }
 
+/// Whether a flow that is about to execute the instruction at `pc` may be in one of these accessors, between the instruction that reads the thread
+/// pointer and the one that uses the sum: it must not go on on another kernel thread from there, where it would use the first one's storage. Never on x86-64,
+/// which does both in one. `load` reads a word of code, if it can be read.
+///
+/// As they are in line everywhere, it goes by the instructions before `pc`; what else looks like that is taken for one.
+pub fn is_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
+    arch::is_local_access(pc, load)
+}
+
 /// How many holds are open on this storage.
 #[inline(always)]
 pub fn holds() -> usize {

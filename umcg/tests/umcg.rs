@@ -361,6 +361,36 @@ fn preemption_takes_a_busy_worker_off() {
     umcg::set_preemption(None).unwrap();
 }
 
+/// A light worker that is preempted on one server and goes on on another has the other one's storage from there.
+#[test]
+fn a_preempted_worker_goes_on_with_the_storage_of_its_server() {
+    let _turn = turn();
+    // SAFETY: no preconditions. By the thread pointer, anew each time.
+    let storage = || unsafe { libc::pthread_self() } as u64;
+    umcg::set_preemption(Some(Duration::from_millis(4))).unwrap();
+    let (moved, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (has_moved, tell) = (moved.clone(), seen.clone());
+    let server = Server::register().unwrap();
+    let mut ready = light(1, move || {
+        while !has_moved.load(Acquire) {}
+        tell.store(storage(), Relaxed);
+    });
+    for _ in 0..4 {
+        let Event::Preempt(preempted) = server.switch_to(ready) else { panic!("not preempted") };
+        let other = std::thread::spawn(move || {
+            let server = Server::register().unwrap();
+            let Event::Preempt(preempted) = server.switch_to(preempted) else { panic!("not preempted") };
+            preempted
+        });
+        ready = other.join().unwrap();
+    }
+    moved.store(true, Release);
+    exited(server.switch_to(ready), 1);
+    assert_eq!(seen.load(Relaxed), storage());
+    drop(server);
+    umcg::set_preemption(None).unwrap();
+}
+
 /// Workers of both kinds that wait, switch, time out, block and exit, on several servers. Every event is accounted for.
 #[test]
 fn nothing_is_lost_on_many_servers() {

@@ -215,6 +215,13 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
     }
 }
 
+/// See [`crate::local::is_access`]: `mrs` is one of the two instructions before.
+pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
+    /// `mrs x0, tpidr_el0`; the register is in the low bits.
+    const MRS: u32 = 0xd53b_d040;
+    [4, 8].into_iter().any(|back| load(pc.wrapping_sub(back)).is_some_and(|code| code & !31 == MRS))
+}
+
 /// From the thread pointer to the local words.
 #[inline(always)]
 pub(crate) fn local_offset() -> isize {

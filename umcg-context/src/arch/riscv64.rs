@@ -214,6 +214,17 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
     }
 }
 
+/// See [`crate::local::is_access`]: the instruction before adds `tp`.
+pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
+    /// `add x0, x0, tp` without its other registers.
+    const ADD: u32 = 0x0040_0033;
+    const ADD_MASK: u32 = 0xfff0_707f;
+    /// `c.add x0, tp` likewise.
+    const SHORT: u32 = 0x9012;
+    const SHORT_MASK: u32 = 0xf07f;
+    load(pc.wrapping_sub(4)).is_some_and(|code| code & ADD_MASK == ADD || code >> 16 & SHORT_MASK == SHORT)
+}
+
 /// From the thread pointer to the local words.
 #[inline(always)]
 pub(crate) fn local_offset() -> isize {

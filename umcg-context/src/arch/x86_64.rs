@@ -199,6 +199,11 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
     }
 }
 
+/// See [`crate::local::is_access`].
+pub(crate) fn is_local_access(_pc: usize, _load: impl Fn(usize) -> Option<u32>) -> bool {
+    false
+}
+
 /// From the thread pointer to the local words.
 #[inline(always)]
 pub(crate) fn local_offset() -> isize {

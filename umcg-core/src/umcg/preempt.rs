@@ -16,6 +16,7 @@
 //! - on an alternate signal stack: a handler there would lose its frames to the next one;
 //! - in libc, the dynamic loader or the language runtimes, or in what those have called: the worker may hold a lock of theirs, malloc's above all, which the next
 //!   worker on this kernel thread would wait for in vain ([`callers`]). All handlers are left out by that;
+//! - on aarch64 and riscv64, between the instructions that compute the address of a word of thread-local storage of the library's and use it;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
 //! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
@@ -26,6 +27,7 @@ use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
 use crate::Granted;
+use crate::guarded;
 use crate::link::Link;
 use crate::os::signal::{self, Frame, callers};
 use rustix::io::Errno;
@@ -297,7 +299,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     // SAFETY: the kernel passes it, and this is the handler.
     let frame = unsafe { Frame::of(context) };
     let in_handler = frame.mask() & !tick.mask.load(Relaxed) != 0 || frame.is_on_signal_stack();
-    if !held && !in_handler && has_room(worker, frame) && !callers::is_in_runtime(frame, stack_of(worker)) {
+    let in_access = local::is_access(frame.program_counter(), guarded::load);
+    if !held && !in_handler && !in_access && has_room(worker, frame) && !callers::is_in_runtime(frame, stack_of(worker)) {
         std::mem::forget(hold); // the worker is inside now
         preempt(Inside(worker), server, frame);
     }

@@ -1,0 +1,31 @@
+//! The words of thread-local storage, as code.
+
+use umcg_context::local;
+
+#[inline(never)]
+fn writes() {
+    local::set_vp(std::hint::black_box(std::ptr::null_mut()));
+}
+
+#[inline(never)]
+fn reads() -> *mut () {
+    local::vp()
+}
+
+/// Where an access takes several instructions, those between are known.
+#[test]
+fn accesses_are_recognised() {
+    let load = |at: usize| {
+        // SAFETY: code of functions, or of what lies around them.
+        Some(unsafe { std::ptr::with_exposed_provenance::<u32>(at).read_unaligned() })
+    };
+    for function in [writes as fn() as usize, reads as fn() -> *mut () as usize] {
+        // It ends with the first return, and there is but one access.
+        let places = (function..function + 96).step_by(2).filter(|pc| local::is_access(*pc, load)).count();
+        let least = if cfg!(target_arch = "aarch64") { 2 } else { usize::from(cfg!(target_arch = "riscv64")) };
+        assert!(places >= least, "{places}");
+        assert!(least > 0 || places == 0);
+    }
+    writes();
+    assert!(reads().is_null());
+}
