@@ -45,6 +45,36 @@ fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
     unsafe { uth::inspect(uth, f) }
 }
 
+/// What runs on one processor is not switched from on another.
+#[test]
+#[cfg(debug_assertions)]
+fn another_processors_flow_is_not_the_caller() {
+    struct Names(Uth, Uth);
+    // SAFETY: names only.
+    unsafe impl Send for Names {}
+    extern "C-unwind" fn back(native: *mut c_void) {
+        loop {
+            // SAFETY: the one that switched here, or deleted it.
+            switch(me(), unsafe { Uth::from_ptr(native) }.unwrap()).unwrap();
+        }
+    }
+    on_vp(Method::Asm, || {
+        let native = me();
+        let uth = uth::create(back, native.as_ptr()).unwrap();
+        // Both are this processor's from here.
+        switch(native, uth).unwrap();
+        let names = Names(native, uth);
+        let other = std::thread::spawn(move || {
+            let names = names;
+            assert_eq!(switch(names.0, names.1), Err(Error::NoVp));
+            uth::vp_init(None).unwrap();
+            switch(names.0, names.1)
+        });
+        assert_eq!(other.join().unwrap(), Err(Error::NotCurrent));
+        delete(uth).unwrap();
+    });
+}
+
 fn number(uth: Uth) -> usize {
     uth.arg() as usize
 }
