@@ -17,7 +17,7 @@
 //! The kernel does not tell of an area that a program has registered itself, which works with
 //! `glibc.pthread.rseq=0` or a glibc before 2.35. Such a program must use no thread workers.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
 /// What glibc tells the kernel that the word before an abort handler holds.
@@ -36,17 +36,60 @@ const INITIAL_BYTES: usize = 32;
 fn offset() -> Option<isize> {
     static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
     *OFFSET.get_or_init(|| {
-        let symbol = |name: &std::ffi::CStr| {
-            // SAFETY: a C string; any handle.
-            let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            (!address.is_null()).then_some(address)
-        };
+        let [bytes, offset] = symbols()?;
         // SAFETY: such a symbol is an `unsigned int`.
-        let bytes = unsafe { symbol(c"__rseq_size")?.cast::<u32>().read() };
+        let bytes = unsafe { bytes.cast::<u32>().read() };
         // SAFETY: such a symbol is a `ptrdiff_t`.
-        let offset = unsafe { symbol(c"__rseq_offset")?.cast::<isize>().read() };
+        let offset = unsafe { offset.cast::<isize>().read() };
         (bytes != 0).then_some(offset)
     })
+}
+
+/// Where `__rseq_size` and `__rseq_offset` are, if glibc has them.
+fn symbols() -> Option<[*const c_void; 2]> {
+    let find = |name: &std::ffi::CStr| {
+        // SAFETY: a C string; any handle.
+        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        (!address.is_null()).then_some(address.cast_const())
+    };
+    match (find(c"__rseq_size"), find(c"__rseq_offset")) {
+        (Some(bytes), Some(offset)) => Some([bytes, offset]),
+        _ => linked(),
+    }
+}
+
+/// As the linker knows them: a program that is linked statically has no dynamic symbols. Weak, as an
+/// older glibc has neither.
+fn linked() -> Option<[*const c_void; 2]> {
+    let (bytes, offset): (*const c_void, *const c_void);
+    cfg_if::cfg_if! {
+        if #[cfg(target_arch = "x86_64")] {
+            // SAFETY: reads two words of the table of global addresses.
+            unsafe {
+                std::arch::asm!(
+                    ".weak __rseq_size", ".weak __rseq_offset",
+                    "mov {bytes}, qword ptr [rip + __rseq_size@GOTPCREL]",
+                    "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+                    bytes = out(reg) bytes, offset = out(reg) offset,
+                    options(pure, readonly, nostack, preserves_flags)
+                );
+            }
+        } else if #[cfg(target_arch = "aarch64")] {
+            // SAFETY: as above.
+            unsafe {
+                std::arch::asm!(
+                    ".weak __rseq_size", ".weak __rseq_offset",
+                    "adrp {bytes}, :got:__rseq_size", "ldr {bytes}, [{bytes}, :got_lo12:__rseq_size]",
+                    "adrp {offset}, :got:__rseq_offset", "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
+                    bytes = out(reg) bytes, offset = out(reg) offset,
+                    options(pure, readonly, nostack, preserves_flags)
+                );
+            }
+        } else {
+            (bytes, offset) = (std::ptr::null(), std::ptr::null());
+        }
+    }
+    (!bytes.is_null() && !offset.is_null()).then_some([bytes, offset])
 }
 
 /// Looks for it, which the child of a fork may not.

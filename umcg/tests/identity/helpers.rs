@@ -1,7 +1,7 @@
 //! Helper threads: how many there are, and that they are as the process is.
 
 use crate::support::forks::{fork, in_plain_thread};
-use crate::support::{child, child_succeeds, child_variable, eventually, is_child, threads};
+use crate::support::{Kind, child, child_succeeds, child_variable, eventually, is_child, threads};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,6 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::Runtime;
+
+/// A kind that blocks on helpers: light, and full by turns, where those are no threads.
+fn kind(index: usize) -> Kind {
+    if umcg::storage::is_ruled_out() || index % 2 == 0 { Kind::Light } else { Kind::Full }
+}
 
 fn helpers() -> usize {
     threads("umcg-helper").len()
@@ -20,7 +25,7 @@ fn helpers() -> usize {
 fn crowd(runtime: &Runtime, workers: usize) -> (usize, Duration) {
     let start = Instant::now();
     let nap = || umcg::blocking(|| std::thread::sleep(Duration::from_millis(5)));
-    let naps: Vec<_> = (0..workers).map(|_| runtime.spawn(nap)).collect();
+    let naps: Vec<_> = (0..workers).map(|index| kind(index).spawn_on(runtime, nap)).collect();
     let mut most = 0;
     while runtime.workers() > 0 {
         most = most.max(helpers());
@@ -77,11 +82,11 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
     let runtime = Runtime::builder().servers(1).helpers(2).build().unwrap();
     let (mut next, mut workers) = (None::<UnixStream>, Vec::new());
     let begun = Arc::new(AtomicUsize::new(0));
-    for _ in 0..LINKS {
+    for index in 0..LINKS {
         // Each reads, and then writes to the one before.
         let (mut reads, writes) = UnixStream::pair().unwrap();
         let (to, begun) = (next.replace(writes), begun.clone());
-        workers.push(runtime.spawn(move || {
+        workers.push(kind(index).spawn_on(&runtime, move || {
             begun.fetch_add(1, Relaxed);
             umcg::blocking(|| {
                 reads.read_exact(&mut [0]).unwrap();
@@ -93,7 +98,7 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
     }
     eventually("all have begun", || begun.load(Relaxed) == LINKS);
     let mut last = next.unwrap();
-    workers.push(runtime.spawn(move || umcg::blocking(|| last.write_all(&[1]).unwrap())));
+    workers.push(kind(LINKS).spawn_on(&runtime, move || umcg::blocking(|| last.write_all(&[1]).unwrap())));
     workers.into_iter().for_each(|worker| worker.join().unwrap());
 }
 
@@ -130,7 +135,7 @@ fn a_server_is_pinned_to_a_processor_that_it_may_use() {
         let sets: Vec<_> = (0..2)
             .map(|server| {
                 let builder = umcg::Builder::new().server(server);
-                runtime.build(&builder, || sched_getaffinity(None).unwrap()).unwrap().join().unwrap()
+                Kind::Light.build_on(&runtime, &builder, || sched_getaffinity(None).unwrap()).unwrap().join().unwrap()
             })
             .collect();
         (one, sets)
@@ -141,7 +146,7 @@ fn a_server_is_pinned_to_a_processor_that_it_may_use() {
     let runtime = Runtime::builder().servers(processors.len()).pin(true).build().unwrap();
     for (server, cpu) in processors.into_iter().enumerate() {
         let builder = umcg::Builder::new().server(server);
-        let set = runtime.build(&builder, || sched_getaffinity(None).unwrap()).unwrap().join().unwrap();
+        let set = Kind::Light.build_on(&runtime, &builder, || sched_getaffinity(None).unwrap()).unwrap().join().unwrap();
         assert!(set.count() == 1 && set.is_set(cpu), "server {server}: {set:?}");
     }
 }
@@ -176,8 +181,8 @@ fn they_are_as_the_process_is() {
         let output = umcg::process::Command::new("nice").output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), process().1.to_string());
     };
-    runtime.spawn(body).join().unwrap();
+    Kind::Light.spawn_on(&runtime, body).join().unwrap();
     drop(runtime);
     let other = Runtime::builder().servers(1).build().unwrap();
-    assert_eq!(other.spawn(move || umcg::blocking(now)).join().unwrap(), process());
+    assert_eq!(Kind::Light.spawn_on(&other, move || umcg::blocking(now)).join().unwrap(), process());
 }
