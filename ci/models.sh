@@ -148,7 +148,7 @@ plant_in umcg umcg/src/rt/park.rs park::
 planted "an unpark that comes before the park is forgotten" \
     's/else { state | SIGNAL };/else { state };/'
 planted "a worker that is parked before its context is saved" \
-    's/running.suspend(commit::<BY>);/task.state.store(PARKED | BY << ENDS, Release);\n    \&/'
+    's/running.suspend(commit::<BY>);/task.state.store(PARKED | BY << ENDS, Release);\n    &/'
 planted "a worker that parks over an unpark" \
     's/Err(now) if now \& BY != 0 => return false,//'
 planted "a worker that could not park, and is lost" \
@@ -159,6 +159,8 @@ planted "a thread that is not woken" \
     's/let _ = futex::wake(&task.state, Flags::PRIVATE, 1);//'
 planted "a thread whose deadline leaves it asleep to others" \
     's/return task.state.fetch_and(SIGNALS \& !BY, Acquire) \& HOW != SLEEPING;/return false;/'
+planted "an unpark that is remembered twice" \
+    's/task.state.fetch_and(!BY, Acquire);/task.state.load(Acquire);/'
 planted "a sleep that takes the unpark for the park after it" \
     's/^const BY_OWN: u32 = OWN;/const BY_OWN: u32 = OWN | TOKEN;/'
 planted "a park that takes what a waker said" \

@@ -169,14 +169,16 @@ umcg_worker_t *umcg_spawn_attr(umcg_rt_t *rt, const umcg_spawn_attr_t *attr, voi
  * umcg_join - waits for the worker's end; *result is what its function returned. result may be NULL.
  *
  * It does not return before that, also when the caller is aborted meanwhile: the worker may be using what is the caller's.
- * Fails with EINVAL: worker is NULL; EDEADLK: it is the caller.
+ * Fails with EINVAL: worker is NULL; EDEADLK: it is the caller; ESHUTDOWN: umcg_rt_stop has given it up, and it counts as
+ * joined.
  *
  * Called from anywhere. May switch. Not cancellable.
  */
 int umcg_join(umcg_worker_t *worker, void **result);
 
 /*
- * umcg_join_until - as umcg_join, until deadline_ns. After a failure the worker is still to be joined or detached.
+ * umcg_join_until - as umcg_join, until deadline_ns. After a failure other than ESHUTDOWN the worker is still to be joined
+ * or detached.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -189,11 +189,14 @@ static void stop_gives_up(void)
     static int begun;
     umcg_rt_options_t own = options();
     umcg_rt_t *rt = umcg_rt_start(&own);
+    umcg_worker_t *worker;
 
     MUST(rt != NULL);
+    worker = spawn_in(rt, waits_for_ever, &begun);
     umcg_detach(spawn_in(rt, waits_for_ever, &begun));
-    await(&begun, 1);
-    FAILS("a worker is left", ETIMEDOUT, umcg_rt_stop(rt, 1000000));
+    await(&begun, 2);
+    FAILS("two workers are left", ETIMEDOUT, umcg_rt_stop(rt, 1000000));
+    FAILS("it will not end", ESHUTDOWN, umcg_join(worker, NULL));
 }
 
 static void dump(umcg_rt_t *rt)
