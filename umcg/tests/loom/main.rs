@@ -54,9 +54,10 @@ pub mod io {
     pub use crate::system::Errno;
 }
 
-/// For `rustix::thread`.
+/// For `rustix::thread`, and `std::thread`.
 pub mod thread {
     pub use crate::system::{Timespec, futex};
+    pub(crate) use real::thread::panicking;
 }
 
 #[path = "../../src/select"]
@@ -99,6 +100,7 @@ pub mod sync {
 
 #[path = "../../src/tube"]
 mod tube {
+    pub(crate) mod back;
     pub(crate) mod core;
     pub(crate) mod layout;
     /// Nobody looks first, so that more is waited for.

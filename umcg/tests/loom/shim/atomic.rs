@@ -75,6 +75,11 @@ impl<T: Value> Atomic<T> {
         self.change(|bits| bits.wrapping_sub(value), |atomic| atomic.fetch_sub(value, order))
     }
 
+    pub(crate) fn fetch_and(&self, value: T, order: Ordering) -> T {
+        let value = value.into_bits();
+        self.change(|bits| bits & value, |atomic| atomic.fetch_and(value, order))
+    }
+
     pub(crate) fn fetch_min(&self, value: T, order: Ordering) -> T {
         self.fetch_one_of(|before| before.min(value.into_bits()), order)
     }
