@@ -123,6 +123,11 @@ mod sources {
                 self.0.try_lock(byte)
             }
 
+            /// Locks are to be had here.
+            pub(super) fn refusal(&self) -> Option<io::Error> {
+                None
+            }
+
             pub(super) fn unlock(&self, byte: u32) {
                 self.0.unlock(byte);
             }
