@@ -2,7 +2,7 @@
 //! a bad pointer becomes an error.
 //!
 //! Each access is one instruction, the first of a small function. If it faults, the handler of
-//! [`fault`](crate::fault) goes on behind it, where the function says so ([`after_fault`]). So a
+//! `fault` goes on behind it, where the function says so (`after_fault`). So a
 //! good pointer costs a call, and no system call. Rejected: to ask the kernel (process_vm_readv, or
 //! a futex call that does nothing): some hundred nanoseconds each time, where a wait takes tens.
 //!
