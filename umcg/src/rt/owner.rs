@@ -200,7 +200,7 @@ impl Runtime {
     /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a worker of this runtime's.
     ///
     /// # Panics
-    /// When `f` does, and as [`Runtime::spawn`].
+    /// When `f` does, and as [`RuntimeHandle::spawn`].
     pub fn run<F, R>(&self, f: F) -> R
     where
         F: FnOnce() -> R + Send,
