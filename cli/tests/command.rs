@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 fn umcg() -> Command {
@@ -173,9 +174,61 @@ fn doctor_looks_at_everything() {
         assert!(["yes", "no", "limited", "info"].contains(&feature["state"].as_str().unwrap()));
         assert!(feature["detail"].is_string() && feature["effect"].is_string());
     }
+    for name in ["epoll_pwait2", "pidfd_open", "timers of threads"] {
+        assert!(features.iter().any(|feature| feature["feature"] == name), "{name}");
+    }
     let output = run(&["doctor"]);
     assert!(output.status.success());
     assert!(String::from_utf8(output.stdout).unwrap().contains("perf_event_open"));
+}
+
+/// Puts a filter on a command that forbids one system call.
+fn forbid(command: &mut Command, call: libc::c_long) {
+    let install = move || {
+        let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+        let mut program = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        // SAFETY: sets a bit of the calling process.
+        let privileged = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        // SAFETY: a valid program, which outlives the call.
+        let installed = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        if privileged == 0 && installed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: system calls only.
+    unsafe { command.pre_exec(install) };
+}
+
+#[test]
+fn doctor_finds_what_a_filter_forbids() {
+    let cases = [
+        (libc::SYS_io_uring_enter, "io_uring"),
+        (libc::SYS_io_uring_setup, "io_uring"),
+        (libc::SYS_epoll_pwait2, "epoll_pwait2"),
+        (libc::SYS_pidfd_open, "pidfd_open"),
+        (libc::SYS_timer_settime, "timers of threads"),
+        (libc::SYS_futex_waitv, "futex_waitv"),
+        (libc::SYS_membarrier, "membarrier"),
+    ];
+    for (call, name) in cases {
+        let mut command = umcg();
+        forbid(command.args(["doctor", "--json"]), call);
+        let Ok(output) = command.output() else {
+            eprintln!("no filters of system calls here");
+            return;
+        };
+        let diagnosis: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let features = diagnosis["features"].as_array().unwrap();
+        let feature = features.iter().find(|feature| feature["feature"] == name).unwrap();
+        assert_eq!(feature["state"], "no", "{feature}");
+        if call == libc::SYS_io_uring_enter {
+            assert!(feature["detail"].as_str().unwrap().contains("io_uring_enter: forbidden"), "{feature}");
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{Finding, State};
 use std::fs;
 use std::io;
 use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use umcg_benches::harness::cpu;
 
@@ -20,6 +21,9 @@ pub(super) fn all() -> Vec<Finding> {
         syscall_user_dispatch(),
         perf_events(),
         io_uring(),
+        fine_waits(),
+        pidfds(),
+        thread_timers(),
         seccomp(),
         clock_source(),
         cpus(),
@@ -161,13 +165,13 @@ fn futex_waitv() -> Finding {
     let error = io::Error::last_os_error();
     let name = "futex_waitv";
     if error.raw_os_error() == Some(libc::EINVAL) {
-        return finding(name, State::Yes, "tried", "nothing yet: this version waits on one futex word at a time");
+        return finding(name, State::Yes, "tried", "waits for several words that processes share sleep in the kernel");
     }
     finding(
         name,
         State::No,
         errno(&error) + "; it came with Linux 5.16",
-        "nothing is lost: this version waits on one futex word at a time",
+        "waits for several words that processes share look now and then; all others do without it",
     )
 }
 
@@ -236,22 +240,91 @@ fn perf_events() -> Finding {
 }
 
 fn io_uring() -> Finding {
+    let (name, effect) = ("io_uring", "nothing is lost: files are read and written on helper threads");
+    match enter_a_ring() {
+        Err((call, error)) => finding(name, State::No, format!("{call}: {}", errno(&error)), effect),
+        Ok(()) => finding(
+            name,
+            State::Yes,
+            "tried",
+            "reads and writes of files, if not in the page cache, and of standard streams go through it",
+        ),
+    }
+}
+
+/// Makes a ring and enters the kernel with it: a filter may allow the one and not the other. Says which call was refused.
+fn enter_a_ring() -> Result<(), (&'static str, io::Error)> {
     let mut params = [0_u64; 15];
     // SAFETY: one entry, and room for the 120 bytes of `struct io_uring_params`, zeroed.
-    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, params.as_mut_ptr()) };
-    let name = "io_uring";
-    if fd < 0 {
-        let detail = errno(&io::Error::last_os_error());
-        return finding(name, State::No, detail, "nothing is lost: files are read and written on helper threads");
+    let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, params.as_mut_ptr()) };
+    if ring < 0 {
+        return Err(("io_uring_setup", io::Error::last_os_error()));
     }
-    // SAFETY: just opened, and nobody else's.
-    unsafe { libc::close(fd as libc::c_int) };
-    finding(
-        name,
-        State::Yes,
-        "tried",
-        "reads and writes of files, if not in the page cache, and of standard streams go through it",
-    )
+    // SAFETY: just made, and nobody else's.
+    let ring = unsafe { OwnedFd::from_raw_fd(ring as libc::c_int) };
+    // SAFETY: hands over nothing and waits for nothing.
+    let entered = unsafe { libc::syscall(libc::SYS_io_uring_enter, ring.as_raw_fd(), 0, 0, 0, ptr::null::<u8>(), 0) };
+    if entered < 0 { Err(("io_uring_enter", io::Error::last_os_error())) } else { Ok(()) }
+}
+
+fn fine_waits() -> Finding {
+    let (name, fine) = ("epoll_pwait2", "deadlines are kept to the microsecond also by servers that wait for I/O");
+    // SAFETY: no precondition.
+    let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if set < 0 {
+        return finding(name, State::No, errno(&io::Error::last_os_error()), "there is no runtime without epoll");
+    }
+    // SAFETY: just made, and nobody else's.
+    let set = unsafe { OwnedFd::from_raw_fd(set) };
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for an event; the set is empty, and nothing is waited for.
+    let reported = unsafe {
+        libc::syscall(libc::SYS_epoll_pwait2, set.as_raw_fd(), &raw mut event, 1, &raw const at_once, ptr::null::<u8>(), 0)
+    };
+    if reported == 0 {
+        return finding(name, State::Yes, "tried", fine);
+    }
+    let detail = errno(&io::Error::last_os_error()) + "; it came with Linux 5.11";
+    finding(name, State::No, detail, "epoll_wait instead: servers that wait for I/O round deadlines up to a millisecond")
+}
+
+fn pidfds() -> Finding {
+    // SAFETY: of this process itself.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
+    let name = "pidfd_open";
+    if fd < 0 {
+        let detail = errno(&io::Error::last_os_error()) + "; it came with Linux 5.3";
+        return finding(name, State::No, detail, "children are looked for at intervals of up to 20 ms");
+    }
+    // SAFETY: just made, and nobody else's.
+    drop(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) });
+    finding(name, State::Yes, "tried", "the end of a child is waited for as input is")
+}
+
+fn thread_timers() -> Finding {
+    let name = "timers of threads";
+    let mut timer = ptr::null_mut();
+    // SAFETY: zero is a valid sigevent.
+    let mut event: libc::sigevent = unsafe { mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_NONE;
+    // SAFETY: both are valid for the call.
+    let made = unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) } == 0;
+    let mut error = io::Error::last_os_error();
+    let mut works = made;
+    if made {
+        let hour = libc::timespec { tv_sec: 3600, tv_nsec: 0 };
+        let setting = libc::itimerspec { it_interval: hour, it_value: hour };
+        // SAFETY: a timer of ours.
+        works = unsafe { libc::timer_settime(timer, 0, &setting, ptr::null_mut()) } == 0;
+        error = io::Error::last_os_error();
+        // SAFETY: as above; it is not used again.
+        unsafe { libc::timer_delete(timer) };
+    }
+    if works {
+        return finding(name, State::Yes, "tried", "workers that compute for too long can be preempted");
+    }
+    finding(name, State::No, errno(&error), "a runtime with preemption cannot be made")
 }
 
 fn seccomp() -> Finding {
