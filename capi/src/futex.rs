@@ -73,6 +73,35 @@ unsafe fn wait_of<'a>(word: *const AtomicU32, expected: u32, flags: c_int) -> Re
     Ok((wait, value == expected))
 }
 
+/// One of many, which were looked at before.
+///
+/// # Safety
+/// As `named`; it can be read, if it is not null.
+#[inline]
+unsafe fn one_of<'a>(word: &Word) -> Result<Wait<'a>, c_int> {
+    if !word.word.is_aligned() {
+        return Err(EINVAL);
+    }
+    let is_shared = is_shared(word.flags)?;
+    // SAFETY: by the contract, and aligned.
+    let at = unsafe { word.word.as_ref() }.ok_or(EINVAL)?;
+    Ok(if is_shared { Wait::shared(at, word.expected) } else { Wait::new(at, word.expected) })
+}
+
+/// Whether all words can be read that are not null: one look for those of a page that stand
+/// together.
+fn are_readable(words: &[Word]) -> bool {
+    /// The smallest that there is.
+    const PAGE: usize = 4096;
+    let mut page = usize::MAX;
+    words.iter().all(|word| {
+        let here = word.word.addr() / PAGE;
+        let is_near = here == page || word.word.is_null();
+        page = here;
+        is_near || guarded::is_readable(word.word.expose_provenance(), 1)
+    })
+}
+
 /// Waits, and tells C how that ended.
 ///
 /// # Safety
@@ -196,26 +225,24 @@ unsafe extern "C" fn umcg_futex_wait_multiple(words: *const Word, n: c_int, dead
         Ok(words) => words,
         Err(errno) => return status(Err(errno)),
     };
+    if !are_readable(words) {
+        return status(Err(EFAULT));
+    }
     let len = words.len();
-    let mut first = None;
-    let waits = words.iter().enumerate().map(|(index, word)| {
+    // SAFETY: passed on; each can be read.
+    let waits = words.iter().map(|word| unsafe { one_of(word) });
+    let wait = |waits: &[Wait<'_>]| {
+        let first = waits.iter().position(|wait| !wait.is_expected());
         // SAFETY: passed on.
-        let (wait, is_expected) = unsafe { wait_of(word.word, word.expected, word.flags) }?;
-        if !is_expected && first.is_none() {
-            first = Some(index);
-        }
-        Ok(wait)
-    });
-    // SAFETY: passed on.
-    let wait =
-        |first, waits: &[Wait<'_>]| unsafe { waited(first, changed, || foreign::wait_multiple(waits, deadline(deadline_ns))) };
+        unsafe { waited(first, changed, || foreign::wait_multiple(waits, deadline(deadline_ns))) }
+    };
     let ended = if len <= FEW {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
         let mut few = [Wait::new(&NOTHING, 0); FEW];
         let copied = few.iter_mut().zip(waits).try_for_each(|(place, wait)| wait.map(|wait| *place = wait));
-        copied.and_then(|()| wait(first, &few[..len]))
+        copied.and_then(|()| wait(&few[..len]))
     } else {
-        waits.collect::<Result<Vec<_>, _>>().and_then(|waits| wait(first, &waits))
+        waits.collect::<Result<Vec<_>, _>>().and_then(|waits| wait(&waits))
     };
     value(ended, -1)
 }
