@@ -154,7 +154,7 @@ planted "a worker that parks over an unpark" \
 planted "a worker that could not park, and is lost" \
     '/^fn commit/,/^}/ s/local.make_ready(.*);//'
 planted "a worker that two have the right to run" \
-    's/let next = if ends { state \& SIGNALS }/let next = if ends \&\& state \& HOW == SLEEPING { state \& SIGNALS } else if ends { state }/'
+    's/compare_exchange(parked, EMPTY, AcqRel, Relaxed)/compare_exchange(parked, parked, AcqRel, Relaxed)/'
 planted "a thread that is not woken" \
     's/let _ = futex::wake(&task.state, Flags::PRIVATE, 1);//'
 planted "a thread whose deadline leaves it asleep to others" \

@@ -245,6 +245,19 @@ fn signal<const SIGNAL: u32>(task: &'static Task) {
 /// Ends the park of `task`, or remembers the signal. Wakes a thread; a parked worker is the caller's to make ready.
 #[inline]
 fn release<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
+    // As a rule it is a worker that waits for this.
+    let parked = const { PARKED | ((OWN | SIGNAL) << ENDS) };
+    // ORDERING(park.1): Release, pairs with park.3.
+    // ORDERING(park.4): Acquire, pairs with park.2.
+    if task.state.load(Relaxed) == parked && task.state.compare_exchange(parked, EMPTY, AcqRel, Relaxed).is_ok() {
+        // SAFETY: that step gave us the right to run the worker.
+        return Some(unsafe { Runnable::new(task) });
+    }
+    release_slow::<SIGNAL>(task)
+}
+
+/// The same from any word.
+fn release_slow<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
     let mut state = task.state.load(Relaxed);
     loop {
         let ends = (state >> ENDS) & SIGNAL != 0;
