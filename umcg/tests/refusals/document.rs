@@ -152,6 +152,10 @@ fn each_call_that_the_sources_make_has_its_row_and_each_row_its_sources() {
     for (call, files) in &made {
         let files: Vec<_> = files.iter().map(|file| format!("`{file}`")).collect();
         let row = documented.get(call).map(|files| files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>());
+        // What is never refused is made everywhere.
+        if row.is_some() && UNTESTED.contains(&call.as_str()) {
+            continue;
+        }
         assert_eq!(row.as_ref(), Some(&files), "docs/refusals.md: the row of {call}: {}", files.join(", "));
     }
     for (call, files) in &documented {
