@@ -77,6 +77,12 @@ static void any_call(struct input *in, int is_worker)
     time = some_time(in, is_worker && command != UMCG_REGISTER_WORKER);
     if (is_worker && command == UMCG_REGISTER_SERVER)
         command = UMCG_WAIT;
+    /*
+     * A worker that has unregistered may register again: the time is its id, which has to be one
+     * that the events may name.
+     */
+    if (command == UMCG_REGISTER_WORKER)
+        time = pick(in, 4) ? (uint64_t)PARTIES << UMCG_WORKER_ID_SHIFT : time | 1;
     switch (pick(in, 6)) {
     case 0: list = NULL; break;
     case 1: list = unwritable; break;
