@@ -5,9 +5,9 @@
 //! from one to the next are drawn by chance. With a prime number of steps, of which those that lead
 //! nowhere are left out, each of two comes before the other equally often.
 //!
-//! The numbers are those of a sequence that all callers share. Each is mixed until it looks like
-//! chance, so that two calls which take turns do not get the even ones and the odd ones. That two
-//! threads get the same now and then does not matter.
+//! The numbers are those of a sequence that all callers share, the multiples of an irrational one:
+//! whatever part of it a call gets is spread evenly, so that two calls which take turns do not get the
+//! even ones and the odd ones. That two threads get the same now and then does not matter.
 
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
@@ -36,6 +36,9 @@ impl Order {
     /// By chance.
     #[inline]
     pub(crate) fn fair(len: usize) -> Order {
+        if len <= 1 {
+            return Order::in_turn(len);
+        }
         let chance = draw();
         let (high, low) = (chance >> 32, chance & u64::from(u32::MAX));
         if len > FEW {
@@ -73,15 +76,8 @@ fn draw() -> u64 {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let next = NEXT.load(Relaxed);
     NEXT.store(next.wrapping_add(1), Relaxed);
-    mix(next as u64)
-}
-
-/// The numbers of splitmix64 (S. Vigna), by their places in the sequence.
-fn mix(number: u64) -> u64 {
-    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    // The golden ratio's fraction: its multiples are spread evenly, those of every so manieth call as well.
+    (next as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 const fn primes() -> [u8; FEW + 1] {

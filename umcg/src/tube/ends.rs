@@ -9,7 +9,7 @@ use crate::rt::last::Last;
 use crate::rt::{time, wait};
 use std::fmt;
 use std::iter::FusedIterator;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{self, MaybeUninit};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -32,43 +32,14 @@ unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
-/// A message that is to be sent: dropped with this, unless it was.
-struct Outgoing<T> {
-    message: ManuallyDrop<T>,
-    is_here: bool,
-}
+/// A message that was received, where it lies: dropped if something unwinds before it is given away.
+struct Incoming<'a, T>(&'a mut MaybeUninit<T>);
 
-impl<T> Outgoing<T> {
-    #[inline(always)]
-    fn new(message: T) -> Outgoing<T> {
-        Outgoing { message: ManuallyDrop::new(message), is_here: true }
-    }
-
-    /// Sends it by `send`, which is told where it is.
-    #[inline(always)]
-    fn send<E>(&mut self, send: impl FnOnce(*const u8) -> Result<(), E>) -> Result<(), E> {
-        let sent = send((&raw const self.message).cast());
-        self.is_here = sent.is_err();
-        sent
-    }
-
-    /// It was not sent.
-    #[inline(always)]
-    fn into_inner(mut self) -> T {
-        debug_assert!(self.is_here);
-        self.is_here = false;
-        // SAFETY: it is here, and not used any more.
-        unsafe { ManuallyDrop::take(&mut self.message) }
-    }
-}
-
-impl<T> Drop for Outgoing<T> {
-    #[inline(always)]
+impl<T> Drop for Incoming<'_, T> {
+    #[cold]
     fn drop(&mut self) {
-        if self.is_here {
-            // SAFETY: as in `into_inner`.
-            unsafe { ManuallyDrop::drop(&mut self.message) };
-        }
+        // SAFETY: it was received, and nobody has it yet.
+        unsafe { self.0.assume_init_drop() };
     }
 }
 
@@ -90,12 +61,19 @@ impl<T> Shared<T> {
     /// What `receive` puts there.
     #[inline(always)]
     fn recv_by(&self, receive: impl FnOnce(&Core<Typed<T>>, *mut u8) -> Result<(), Refused>) -> Result<T, Refused> {
-        self.operate(|core| {
-            let mut message = MaybeUninit::<T>::uninit();
-            receive(core, message.as_mut_ptr().cast())?;
-            // SAFETY: received.
-            Ok(unsafe { message.assume_init() })
-        })
+        let mut message = MaybeUninit::<T>::uninit();
+        receive(&self.core, message.as_mut_ptr().cast())?;
+        self.call_holding(&mut message);
+        // SAFETY: received.
+        Ok(unsafe { message.assume_init() })
+    }
+
+    /// Calls the futures that were served when this message was received. It stays where it is, as to move a large one takes time.
+    #[inline(always)]
+    fn call_holding(&self, message: &mut MaybeUninit<T>) {
+        let incoming = Incoming(message);
+        self.operate(|_| ());
+        mem::forget(incoming);
     }
 
     /// Drops what is there, each of it.
@@ -254,15 +232,19 @@ impl<T> Sender<T> {
     /// # Errors
     /// [`SendError`]: the tube is closed.
     #[inline]
-    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        let mut message = Outgoing::new(message);
-        // SAFETY: a message, which is not here any more once it was sent.
-        if message.send(|from| if unsafe { self.shared.core.push_fast(from) } { Ok(()) } else { Err(()) }).is_ok() {
+    pub fn send(&self, mut message: T) -> Result<(), SendError<T>> {
+        let from = (&raw mut message).cast();
+        // SAFETY: a message, which is forgotten once it was sent.
+        if unsafe { self.shared.core.push_fast(from) } {
+            mem::forget(message);
             return Ok(());
         }
         // SAFETY: as above.
-        let sent = self.shared.operate(|core| message.send(|from| unsafe { core.send(from) }));
-        sent.map_err(|_| SendError(message.into_inner()))
+        if unsafe { self.shared.core.send(from) }.is_err() {
+            return Err(SendError(message));
+        }
+        mem::forget(message);
+        self.shared.operate(|_| Ok(()))
     }
 
     /// Sends a message if there is room, or in a tube of capacity 0 if a receiver waits. Never waits.
@@ -270,15 +252,19 @@ impl<T> Sender<T> {
     /// # Errors
     /// [`TrySendError`].
     #[inline]
-    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        let mut message = Outgoing::new(message);
-        // SAFETY: a message, which is not here any more once it was sent.
-        if message.send(|from| if unsafe { self.shared.core.push_fast(from) } { Ok(()) } else { Err(()) }).is_ok() {
+    pub fn try_send(&self, mut message: T) -> Result<(), TrySendError<T>> {
+        let from = (&raw mut message).cast();
+        // SAFETY: a message, which is forgotten once it was sent.
+        if unsafe { self.shared.core.push_fast(from) } {
+            mem::forget(message);
             return Ok(());
         }
         // SAFETY: as above.
-        let sent = self.shared.operate(|core| message.send(|from| unsafe { core.try_send(from) }));
-        sent.map_err(|why| TrySendError::new(why, message.into_inner()))
+        if let Err(why) = unsafe { self.shared.core.try_send(from) } {
+            return Err(TrySendError::new(why, message));
+        }
+        mem::forget(message);
+        self.shared.operate(|_| Ok(()))
     }
 
     /// Like [`Sender::send`], until `deadline` at most.
@@ -297,11 +283,13 @@ impl<T> Sender<T> {
         self.send_until(message, time::after(timeout))
     }
 
-    pub(super) fn send_until(&self, message: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
-        let mut message = Outgoing::new(message);
-        // SAFETY: a message, which is not here any more once it was sent.
-        let sent = self.shared.operate(|core| message.send(|from| unsafe { core.send_until(from, deadline) }));
-        sent.map_err(|why| SendTimeoutError::new(why, message.into_inner()))
+    pub(super) fn send_until(&self, mut message: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
+        // SAFETY: a message, which is forgotten once it was sent.
+        if let Err(why) = unsafe { self.shared.core.send_until((&raw mut message).cast(), deadline) } {
+            return Err(SendTimeoutError::new(why, message));
+        }
+        mem::forget(message);
+        self.shared.operate(|_| Ok(()))
     }
 }
 
@@ -313,13 +301,17 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
         let mut message = MaybeUninit::<T>::uninit();
+        let into = message.as_mut_ptr().cast();
         // SAFETY: a place for one.
-        if unsafe { self.shared.core.pop_fast(message.as_mut_ptr().cast()) } {
-            // SAFETY: received.
-            return Ok(unsafe { message.assume_init() });
+        if !unsafe { self.shared.core.pop_fast(into) } {
+            // SAFETY: as above.
+            if unsafe { self.shared.core.receive(into) }.is_err() {
+                return Err(RecvError);
+            }
+            self.shared.call_holding(&mut message);
         }
-        // SAFETY: a place for one.
-        self.shared.recv_by(|core, into| unsafe { core.receive(into) }).map_err(|_| RecvError)
+        // SAFETY: received.
+        Ok(unsafe { message.assume_init() })
     }
 
     /// Receives a message if there is one, or in a tube of capacity 0 if a sender waits. Never waits.
