@@ -159,8 +159,8 @@ fn each_park_has_signals_of_its_own() {
         });
         let waiting = thread::spawn(move || {
             task::enter(waiter);
-            park::park_until(WHY, 10);
             while told.load(SeqCst) == 0 {
+                park::park_until(WHY, 10);
                 park::park();
             }
             while called.load(SeqCst) == 0 {
@@ -173,4 +173,31 @@ fn each_park_has_signals_of_its_own() {
     }
     check(|| mixed(true));
     check(|| mixed(false));
+}
+
+/// Likewise between the park of a user and that for a waker.
+#[test]
+fn a_park_leaves_what_a_waker_said() {
+    fn both(is_worker: bool) {
+        let called = Arc::new(AtomicU32::new(0));
+        let waiter = task::make(is_worker);
+        let calls = called.clone();
+        let teller = thread::spawn(move || park::unpark(waiter));
+        let caller = thread::spawn(move || {
+            calls.store(1, SeqCst);
+            park::call_waker(waiter);
+        });
+        let waiting = thread::spawn(move || {
+            task::enter(waiter);
+            while called.load(SeqCst) == 0 {
+                park::park();
+                park::park_for_waker(WHY);
+            }
+        });
+        for thread in [teller, caller, waiting] {
+            thread.join().unwrap();
+        }
+    }
+    check(|| both(true));
+    check(|| both(false));
 }
