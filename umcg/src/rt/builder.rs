@@ -116,7 +116,7 @@ impl RuntimeBuilder {
     }
 
     /// Calls `f` with a dump when all workers wait, and for nothing that could come by itself: no deadline, no I/O, nothing that blocks. Only another
-    /// thread could make one go on then. Called once each time that happens.
+    /// thread could make one go on then. Called once each time that happens, on a server, which runs no worker meanwhile. A panic of `f` is caught.
     pub fn on_deadlock(mut self, f: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_deadlock = Some(Box::new(f));
         self

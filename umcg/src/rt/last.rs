@@ -66,6 +66,15 @@ pub(crate) fn drop_last<R, T>(result: R, others: impl IntoIterator<Item = Option
     last.end(result)
 }
 
+/// Runs code that is told something, and that nobody waits for: what it panics with is dropped. For
+/// threads of ours, which must not end by it.
+#[cold]
+pub(crate) fn contained(code: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        discard(panic);
+    }
+}
+
 /// A payload's destructor is the program's code, too.
 fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {

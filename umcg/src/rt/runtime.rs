@@ -303,7 +303,9 @@ impl Shared {
         let sleep_on = slept && all_asleep() && turns() == before;
         if sleep_on && !may_come && !deadlines && live > 0 && self.reported.swap(before, Relaxed) != before {
             let text = super::dump::dump_by_server(self, local);
-            report(&format!("deadlock: all {live} workers of runtime `{}` wait, and nothing can come\n{text}", self.name));
+            let text = format!("deadlock: all {live} workers of runtime `{}` wait, and nothing can come\n{text}", self.name);
+            // A panic in it would end the server.
+            super::last::contained(|| report(&text));
         }
         is_visited
     }

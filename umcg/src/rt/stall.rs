@@ -9,13 +9,13 @@
 //! call, and [`MOST`] in all. `UMCG_STALLS` in the environment, or the builder, say otherwise.
 
 use super::kernel_call::{Call, Doing, of_thread};
+use super::last;
 use super::runtime::Shared;
 use super::sync::HoldLock;
 use super::time;
 use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use umcg_core::raw;
@@ -104,7 +104,7 @@ impl Policy {
     fn tell(&self, stall: &Stall, site: &str) {
         match &self.tell {
             // A panic in it would end the watch, on which all servers count.
-            Tell::Function(f) => drop(catch_unwind(AssertUnwindSafe(|| f(stall)))),
+            Tell::Function(f) => last::contained(|| f(stall)),
             Tell::StandardError(told) => {
                 let mut told = told.lock();
                 let told = told.get_or_insert_default();

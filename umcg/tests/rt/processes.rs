@@ -2,9 +2,10 @@
 
 use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{
-    HOUR, Kind, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads, with,
+    HOUR, Kind, PanicsAgain, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads,
+    with,
 };
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use umcg::rt::DriverKind;
@@ -158,6 +159,32 @@ fn a_deadlock_is_told() {
             assert!(reports[0].contains("deadlock"), "{reports:?}");
         }
     }
+}
+
+/// Whatever it panics with, its server goes on, and so does the next report.
+#[test]
+fn a_panic_in_the_report_of_a_deadlock_ends_nothing() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    let builder = Runtime::builder().on_deadlock(move |_| {
+        counted.fetch_add(1, Relaxed);
+        std::panic::resume_unwind(Box::new(PanicsAgain));
+    });
+    with("deadlock panics", 1, builder, |runtime| {
+        for round in 1..=2 {
+            let over = flag();
+            let seen = over.clone();
+            let worker = runtime.spawn(move || {
+                while !seen.load(Relaxed) {
+                    umcg::park();
+                }
+            });
+            eventually("it is told", || told.load(Relaxed) >= round);
+            over.store(true, Relaxed);
+            worker.handle().unpark();
+            worker.join().unwrap();
+        }
+    });
 }
 
 /// The report is a dump: it has the names of who waits.

@@ -1,6 +1,6 @@
 //! Reports of workers that keep their server.
 
-use crate::support::{self, eventually, is_child, say, with};
+use crate::support::{self, PanicsAgain, eventually, is_child, say, with};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ fn workers_that_compute_once_each() {
         Runtime::builder().on_stall(AFTER, move |stall| {
             assert_eq!(stall.cause, StallCause::Computes);
             count.fetch_add(1, Relaxed);
-            panic!("for the test");
+            std::panic::resume_unwind(Box::new(PanicsAgain));
         })
     };
     with("stall", 1, builder, |runtime| {

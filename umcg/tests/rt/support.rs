@@ -194,6 +194,15 @@ pub(crate) fn counter() -> Arc<AtomicUsize> {
     Arc::new(AtomicUsize::new(0))
 }
 
+/// A panic whose payload panics when it is dropped.
+pub(crate) struct PanicsAgain;
+
+impl Drop for PanicsAgain {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("again"));
+    }
+}
+
 pub(crate) fn flag() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(false))
 }
