@@ -1,6 +1,6 @@
 //! Reads and writes of what has no readiness: files, terminals, whatever standard input is.
 //!
-//! By the ring, or in a blocking scope where there is none. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
+//! By the ring, or in a blocking scope where there is none, or where the ring has cancelled the operation a few times. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
 
 use super::wait::{self, Reason};
 use crate::blocking;
@@ -12,6 +12,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The offset that means the file's own position.
 const POSITION: u64 = u64::MAX;
+/// How often the kernel may cancel an operation that nobody has asked it to cancel.
+const CANCELLED_MOST: u32 = 3;
 /// What the kernel transfers at most.
 const MOST: usize = 0x7fff_f000;
 
@@ -26,8 +28,10 @@ unsafe fn carry_out<T>(
     mut fallback: impl FnMut() -> Result<usize, Errno>,
 ) -> io::Result<usize> {
     let driver = wait::driver()?;
+    let mut cancelled = 0;
     loop {
-        let carried_out = match driver.ring() {
+        let ring = driver.ring().filter(|_| cancelled < CANCELLED_MOST);
+        let carried_out = match ring {
             Some(ring) => {
                 driver.check()?;
                 // SAFETY: passed on.
@@ -37,8 +41,10 @@ unsafe fn carry_out<T>(
         };
         let result = carried_out.unwrap_or_else(|| blocking(&mut fallback).map_err(io::Error::from));
         match result {
-            // A signal; or the thread is gone that handed the entry to the kernel (U3).
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::ECANCELED)) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            // The thread is gone that handed the entry to the kernel (U3). Or the kernel has got no thread
+            // to carry it out (RLIMIT_NPROC, for one), and would not the next time: helpers are there.
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => cancelled += 1,
             result => return result,
         }
     }

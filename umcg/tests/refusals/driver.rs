@@ -23,6 +23,7 @@ pub(crate) fn scenario(name: &str) {
             assert_eq!(Runtime::builder().build().unwrap().driver(), DriverKind::Epoll);
             assert!(Runtime::builder().driver(DriverKind::IoUring).build().is_err());
         }
+        "no-threads" => files_are_opened_without_threads_for_the_ring(),
         "closed" => descriptors_are_closed(false),
         "replaced" => descriptors_are_closed(true),
         errno => sockets_without_the_finer_wait(errno.parse().unwrap()),
@@ -44,6 +45,20 @@ fn write_and_read() {
     let mut text = [0; 4];
     file.read_exact_at(&mut text, 0).unwrap();
     assert_eq!(&text, b"text");
+}
+
+/// The kernel opens files of /proc on a thread of its own, and has none for a process that may make none.
+fn files_are_opened_without_threads_for_the_ring() {
+    let Ok(runtime) = Runtime::builder().servers(2).driver(DriverKind::IoUring).build() else { return };
+    let none = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
+    // SAFETY: plain calls. For root there are no limits.
+    if unsafe { libc::geteuid() == 0 && (libc::setgid(65_534) != 0 || libc::setuid(65_534) != 0) } {
+        return;
+    }
+    rustix::process::setrlimit(rustix::process::Resource::Nproc, none).unwrap();
+    let worker = runtime.spawn(|| umcg::fs::read("/proc/cpuinfo").unwrap().len());
+    wait_until("a file is read", || worker.is_finished());
+    assert_ne!(worker.join().unwrap(), 0);
 }
 
 /// A pipe whose reading end is read by the ring.
@@ -157,6 +172,11 @@ fn file_operations_go_on_after_the_kernel_had_no_memory_for_a_moment() {
 #[test]
 fn file_operations_go_on_when_the_kernel_never_has_memory_again() {
     fine("no-memory-for-entering");
+}
+
+#[test]
+fn file_operations_go_on_when_the_kernel_has_no_thread_for_the_ring() {
+    fine("no-threads");
 }
 
 #[test]
