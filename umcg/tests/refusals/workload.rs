@@ -86,7 +86,10 @@ impl World {
             seen.load(Relaxed)
         };
         let busy = runtime.build(&Builder::new(), busy).map_err(text)?;
-        let other = runtime.build(&Builder::new(), move || is_over.store(true, Relaxed)).map_err(text)?;
+        let over = is_over.clone();
+        let other = runtime.build(&Builder::new(), move || is_over.store(true, Relaxed));
+        // Without the other one it would compute on, beside the parts that come next.
+        let other = other.inspect_err(|_| over.store(true, Relaxed)).map_err(text)?;
         other.join().map_err(text)?;
         if busy.join().map_err(text)? { Ok(()) } else { Err("nobody was preempted".into()) }
     }
