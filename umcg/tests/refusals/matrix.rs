@@ -20,6 +20,8 @@ pub(crate) fn scenario(arguments: &[String]) {
         Err(error) => say(&format!("@ runtime: error {error}")),
         Ok(world) => {
             world.run();
+            // Before: it may be the last that it says.
+            say("@ refused: fine");
             match when.as_str() {
                 "later" => refuse(&[call], errno),
                 "moment" => refuse_for_a_moment(&[call], errno, 2),
@@ -28,7 +30,6 @@ pub(crate) fn scenario(arguments: &[String]) {
                     return;
                 }
             }
-            say("@ refused: fine");
             world.run();
             world.idle();
         }
