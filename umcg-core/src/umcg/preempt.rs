@@ -347,6 +347,12 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
     tick.seen.load(Relaxed) == turn && tick.times.load(Relaxed) > 2
 }
 
+/// Whether the worker that runs on this server now was to be taken off it by a tick, and could not be at that moment. A hint.
+pub(crate) fn is_overdue(server: &'static Server) -> bool {
+    let tick = server.current.get().map_or(&server.tick, |worker| tick_of(worker, server));
+    was_due(tick, server.turns.load(Relaxed))
+}
+
 /// Takes the worker off its server, and returns when a server runs it again.
 ///
 /// The signal is blocked in its own handler, so that no second tick interrupts the first before that holds: such a tick would find neither a hold nor

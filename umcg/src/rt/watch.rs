@@ -4,6 +4,7 @@
 //! its slot waits. So the watch looks every [`TICK`] at how often each server has looked around. For one that has not since the last time
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
 //! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
+//! It asks again, too, where a tick came at a moment at which its worker could not be preempted.
 //! And it tells of a worker that keeps its server for long (`stall`).
 //!
 //! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
@@ -175,6 +176,10 @@ fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
         return false;
     };
     seen.stay.goes_on(shared, index);
+    // The next tick may come in the C library or a critical section again, and they are far between: so other moments are tried.
+    if let Some(server) = seat.server().filter(|server| server.is_overdue()) {
+        server.preempt();
+    }
     seat.timers.expire();
     local.hurry();
     if let Some(worker) = local.take_from_slot() {
