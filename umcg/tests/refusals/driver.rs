@@ -51,9 +51,14 @@ fn write_and_read() {
 fn files_are_opened_without_threads_for_the_ring() {
     let Ok(runtime) = Runtime::builder().servers(2).driver(DriverKind::IoUring).build() else { return };
     let none = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
-    // SAFETY: plain calls. For root there are no limits.
-    if unsafe { libc::geteuid() == 0 && (libc::setgid(65_534) != 0 || libc::setuid(65_534) != 0) } {
-        return;
+    // For root there are no limits.
+    if rustix::process::geteuid().is_root() {
+        // SAFETY: a plain call.
+        let is_group_given_up = unsafe { libc::setgid(65_534) } == 0;
+        // SAFETY: as above.
+        if !is_group_given_up || unsafe { libc::setuid(65_534) } != 0 {
+            return;
+        }
     }
     rustix::process::setrlimit(rustix::process::Resource::Nproc, none).unwrap();
     let worker = runtime.spawn(|| umcg::fs::read("/proc/cpuinfo").unwrap().len());

@@ -197,10 +197,14 @@ impl Ring {
     fn flush(&self) -> bool {
         // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set sees it, and stays out of the kernel.
         let mut is_open = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP == 0;
-        while is_open && let Err(error) = self.ring.submit() {
-            if error.kind() != io::ErrorKind::Interrupted {
-                self.note_refusal(&error);
-                is_open = false;
+        while is_open {
+            match self.ring.submit() {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.note_refusal(&error);
+                    is_open = false;
+                }
             }
         }
         if is_open && self.refused_since.load(Relaxed) != 0 {
