@@ -59,7 +59,7 @@ if have pkg-config; then
     "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -o "$work/gettid" capi/tests/c/ctl_gettid.c \
         -L"$work/usr/lib" -lumcg
     LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/gettid" || die "gettid, shared"
-    "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -o "$work/dlclose" capi/tests/c/dlclose.c -ldl
+    "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -Icapi/tests/c -o "$work/dlclose" capi/tests/installed/dlclose.c -ldl
     timeout 60 "$work/dlclose" "$work/usr/lib/libumcg.so.0" || die "dlclose"
 else
     skip "no pkg-config"
