@@ -196,6 +196,27 @@ static void two_slots(enum kind kind)
         finish(&w[i]);
 }
 
+/* A server that waits for a worker which is just registering finds its WAKE afterwards. */
+static void wait_for_one_that_registers(enum kind kind)
+{
+    for (int i = 0; i < 300; i++) {
+        struct worker w;
+        uint64_t list[3] = {0, 0, 0};
+
+        memset(&w, 0, sizeof w);
+        w.kind = kind, w.index = (uint64_t)i + 1, w.body = end_at_once;
+        start(&w);
+        while (umcg_ctl(0, UMCG_WAIT, w.tid, 0, NULL, 0) < 0)
+            sched_yield();
+        CHECK("an event", umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 3) == 0);
+        if (list[0])
+            check_event(__FILE__, __LINE__, "its WAKE", EV(&w, UMCG_WE_WAKE), list[0]);
+        else
+            EXPECT("its WAKE, too late", EV(&w, UMCG_WE_WAKE));
+        finish(&w);
+    }
+}
+
 /* With more slots: as many workers as leave one behind the last of them. */
 static void slots_of_wait(enum kind kind, int slots)
 {
@@ -302,6 +323,7 @@ int main(void)
         no_switch_to_the_idle((enum kind)kind);
         in_order((enum kind)kind, 20);
         two_slots((enum kind)kind);
+        wait_for_one_that_registers((enum kind)kind);
         for (int slots = 2; slots <= 6; slots++)
             slots_of_wait((enum kind)kind, slots);
         for (int slots = 1; slots <= 5; slots++)

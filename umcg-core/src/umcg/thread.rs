@@ -116,6 +116,8 @@ pub(crate) fn register_with(
         unsafe { home.stack_id.get().write(annotate::thread_started()) };
         home.had_rseq.store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
     }
+    // Until its WAKE is posted: a server that waits for it by its tid finds that event afterwards.
+    worker.node.set_state(state::BLOCKED);
     let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
         leave_home(home);
