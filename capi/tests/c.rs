@@ -146,9 +146,7 @@ mod sanitized {
         let Some(program) = compiled("rt_spawn.c", "thread") else { return };
         let why = run(&program, &[], TIMEOUT).unwrap_err();
         assert!(why.contains("UMCG_TSAN=1") && why.contains("umcg_tsan"), "{why}");
-        // As threads, which full workers are there in any case, so that the program expects no stacks of ours.
-        let environment = [("UMCG_TSAN", "1"), ("TSAN_OPTIONS", "exitcode=0"), ("UMCG_NO_OWN_STORAGE", "1")];
-        run(&program, &environment, TIMEOUT).unwrap_or_else(|why| panic!("{why}"));
+        run(&program, &[("UMCG_TSAN", "1"), ("TSAN_OPTIONS", "exitcode=0")], TIMEOUT).unwrap_or_else(|why| panic!("{why}"));
     }
 }
 

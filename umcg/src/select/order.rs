@@ -105,7 +105,7 @@ const fn is_prime(number: usize) -> bool {
     number > 1
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
