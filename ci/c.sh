@@ -90,7 +90,7 @@ fi
 # Valgrind knows no wrfsbase: the library finds that out, and thread workers stay on their own kernel threads.
 under_valgrind() {
     UMCG_TEST_SLOW=10 UMCG_TEST_UTHS=500 UMCG_TEST_WORKERS=20 timeout 300 \
-        valgrind --quiet --error-exitcode=9 --trace-children=no --child-silent-after-fork=yes --fair-sched=yes "$@"
+        valgrind --quiet --suppressions=ci/valgrind.supp --error-exitcode=9 --trace-children=no --child-silent-after-fork=yes --fair-sched=yes "$@"
 }
 build() { # a program from a source file
     "$cc" -std=c11 -D_GNU_SOURCE -g -O1 -pthread -Icapi/include -Icapi/tests/c -o "$1" "$2" "$work/lib/libumcg.a" -lgcc_s -ldl -lm
