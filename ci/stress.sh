@@ -83,7 +83,7 @@ target=rt_stress
 planted "a deadline that fires when its scope is closed" umcg/src/rt/time.rs \
     '/cancel::mark(/d; s/_ => cancel::interrupt(task_of(word))/scope => cancel::ask(task_of(word), scope as u32)/'
 planted "an unpark that is not remembered" umcg/src/rt/park.rs \
-    's/if state == EMPTY { NOTIFIED } else { state }/state/'
+    's/else { state | SIGNAL }/else { state }/'
 pair "the runtime, optimised" UMCG_NO_MEMBARRIER=1 --release
 pair "the runtime, not optimised" UMCG_NO_GUARD_INSTALL=1
 
