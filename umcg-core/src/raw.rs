@@ -172,7 +172,7 @@ impl Server {
 
     /// The worker that runs on it just now. A hint.
     pub fn current(self) -> Option<Worker> {
-        self.0.current.get().map(Worker)
+        self.0.current.see().map(Worker)
     }
 
     /// The kernel thread that carries what runs on it just now: the server's own, or that of a worker that [stays](threads_move) on

@@ -230,7 +230,7 @@ pub(crate) fn ask(server: &'static Server) {
     if install_handler().is_err() {
         return;
     }
-    let tick = server.current.get().map_or(&server.tick, |worker| tick_of(worker, server));
+    let tick = tick_now(server);
     let turn = server.turns.load(Relaxed);
     let is_again = tick.wanted.swap(turn, Relaxed) == turn;
     if tick.asked.swap(true, Relaxed) && is_again {
@@ -248,7 +248,7 @@ pub(crate) fn ask(server: &'static Server) {
 
 /// The kernel thread that carries what runs on a server now. A hint.
 pub(crate) fn carrying_thread(server: &'static Server) -> c_int {
-    server.current.get().map_or(&server.tick, |worker| tick_of(worker, server)).tid.load(Relaxed)
+    tick_now(server).tid.load(Relaxed)
 }
 
 /// The calling worker, inside no critical section any more, was to be preempted while it was in one.
@@ -334,6 +334,11 @@ fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
     }
 }
 
+/// The tick of the kernel thread that carries what runs on a server now, as others see it.
+fn tick_now(server: &'static Server) -> &'static Tick {
+    server.current.see().map_or(&server.tick, |worker| tick_of(worker, server))
+}
+
 /// Whether this turn has been running for two ticks.
 fn is_due(tick: &Tick, turn: u64) -> bool {
     if tick.seen.swap(turn, Relaxed) != turn {
@@ -349,7 +354,7 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
 
 /// Whether the worker that runs on this server now was to be taken off it by a tick, and could not be at that moment. A hint.
 pub(crate) fn is_overdue(server: &'static Server) -> bool {
-    let tick = server.current.get().map_or(&server.tick, |worker| tick_of(worker, server));
+    let tick = tick_now(server);
     was_due(tick, server.turns.load(Relaxed))
 }
 

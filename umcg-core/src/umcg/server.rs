@@ -211,7 +211,7 @@ impl Server {
         if carrier != Carrier::Light {
             worker.server.set(Some(self)); // a light worker finds it in the storage that they share
         }
-        self.current.set(Some(worker));
+        self.current.publish(worker);
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
         if matches!(carrier, Carrier::Light | Carrier::Owning) {
             // It is the uth that runs on the server's virtual processor.
@@ -286,7 +286,7 @@ impl Server {
         // SAFETY: passed on.
         while let Some(Switch { next, f, argument }) = unsafe { self.mail.take_switch() } {
             // The one that left may run elsewhere as soon as `f` is called.
-            self.current.set(Some(next));
+            self.current.publish(next);
             // SAFETY: the worker that left is wholly suspended, which is what `f` was to be called for.
             unsafe { f(argument) };
             // SAFETY: passed on; the worker that left had the right to run `next`, and gave it to us.
