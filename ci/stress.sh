@@ -93,7 +93,7 @@ planted "a wakeup that is lost as its time is over" umcg/src/sync/semaphore.rs \
 planted "one that goes from the front, and leaves the others waiting" umcg/src/sync/semaphore.rs \
     '/    fn leave(&self/,/^    }/ s/if left {/if false {/'
 planted "a message that is sent, and given back as its time is over" umcg/src/tube/ends.rs \
-    '/fn send_until/,/^    }/ { s/Ok(()) => {/Ok(()) if time::now() < deadline => {/; s/Err(why) => Err(SendTimeoutError::new(why, message))/sent => Err(SendTimeoutError::new(sent.err().unwrap_or(super::waiting::Refused::Late), message))/ }'
+    '/fn send_until/,/^    }/ s/        mem::forget(message);/        if time::now() >= deadline { return Err(SendTimeoutError::new(super::waiting::Refused::Late, message)); }\n&/'
 pair "synchronisation, optimised" UMCG_NO_MEMBARRIER=1 --release
 pair "synchronisation, not optimised" UMCG_NO_GUARD_INSTALL=1
 
