@@ -98,8 +98,6 @@ pair "synchronisation, optimised" UMCG_NO_MEMBARRIER=1 --release
 pair "synchronisation, not optimised" UMCG_NO_GUARD_INSTALL=1
 
 target=preempted
-planted "a tick that interrupts the handler of another" umcg-core/src/umcg/preempt.rs \
-    's/libc::SA_SIGINFO | libc::SA_RESTART;/libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NODEFER;/'
 planted "a function that the loader has called, with its lock" umcg-core/src/os/signal/callers.rs \
     's/^    !walk.is_clear$/    false/'
 pair "preemption at every moment, optimised" UMCG_NO_MEMBARRIER=1 --release
