@@ -91,9 +91,10 @@ job_thread() {
     # It cannot see what the kernel orders: see the file. The ring least of all, so most tests are without.
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp" UMCG_DRIVER=epoll
     runtime timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast
-    # A child by fork that goes on with several threads' memory is not for it.
+    # A child by fork that goes on with several threads' memory is not for it. A large message is copied under a lock for
+    # longer there than a segment's patience lasts.
     timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast --test nt --test segment -- \
-        --skip passed_deadlines_let_others_run --skip forked
+        --skip passed_deadlines_let_others_run --skip forked --skip a_lock_that_is_given_back_is_in_order
 }
 
 job_valgrind() {
