@@ -18,7 +18,7 @@ pub(crate) struct Shape {
 /// Says to a process that it is the one in which the test takes place.
 const CHILD: &str = "UMCG_TEST_CHILD";
 /// How long all workers may take to get on, without a tick by hand.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn duration() -> Duration {
     let seconds = std::env::var("UMCG_STRESS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
