@@ -5,7 +5,7 @@ use super::object::FIRST;
 use super::semaphore::Semaphore;
 use super::standing::{End, Standing, Wish};
 use crate::rt::time;
-use crate::select::order;
+use crate::select::order::Order;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,14 +47,15 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
     any(semaphores, time::after(timeout))
 }
 
-/// Like [`acquire_any`], if there is a wakeup in one of them. Never waits.
+/// Like [`acquire_any`], if there is a wakeup in one of them. They are looked at one after the other;
+/// an [`acquire_any_deadline`] whose deadline has passed looks at all of them at one moment. Never
+/// waits.
 ///
 /// # Errors
 /// [`TryError`]; a fault is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
-    let start = order::start(semaphores.len());
     let mut error = TryError::Empty;
-    for index in (start..semaphores.len()).chain(0..start) {
+    for index in Order::fair(semaphores.len()).indices() {
         match semaphores[index].try_acquire() {
             Ok(()) => return Ok(index),
             Err(TryError::Empty) => {}
@@ -75,7 +76,7 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
         Err(TryError::Empty) => {}
     }
     let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
-    let (standing, end) = Standing::wait(shared, &wishes, order::start(wishes.len()), deadline)?;
+    let (standing, end) = Standing::wait(shared, &wishes, Order::fair(wishes.len()), deadline)?;
     match end {
         End::Given(index) => {
             standing.taken(index);

@@ -7,6 +7,7 @@ use super::queue::Entered;
 use super::shared::{GONE, IDLE, Party, Shared, WAITING, claimed_at};
 use crate::rt::sync::{Ordering::*, spin};
 use crate::rt::time;
+use crate::select::order::Order;
 
 /// Where somebody wants to wait, and for how much.
 #[derive(Clone, Copy)]
@@ -36,17 +37,18 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// Waits until one of the wishes is fulfilled, tried in turn from the one with index `start`. A point of cancellation if it has to wait. Switches.
+    /// Waits until one of the wishes is fulfilled, tried in this order. A point of cancellation if it
+    /// has to wait. Switches.
     pub(super) fn wait(
         shared: &'a Shared,
         wishes: &'a [Wish<'a>],
-        start: usize,
+        order: Order,
         deadline: u64,
     ) -> Result<(Standing<'a>, End), Fault> {
         let party = shared.party()?;
         let mut standing = Standing { shared, party, wishes, records: Vec::with_capacity(wishes.len()) };
         standing.begin()?;
-        for at in (start..wishes.len()).chain(0..start) {
+        for at in order.indices() {
             let Wish { object, queue, want } = wishes[at];
             let number = standing.records[at];
             if object.locked(|locked| locked.enter(number, queue, want))? == Entered::Served {

@@ -62,11 +62,6 @@ impl Order {
     }
 }
 
-/// By chance, an index to begin with.
-pub(crate) fn start(len: usize) -> usize {
-    below(draw() >> 32, len)
-}
-
 /// A number of 32 bits, scaled.
 fn below(chance: u64, len: usize) -> usize {
     ((chance * len as u64) >> 32) as usize
