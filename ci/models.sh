@@ -398,7 +398,7 @@ planted "any, by trying one after the other" \
 planted "an alert that is taken with the objects" \
     '/    fn enter_alert/,/^    }/ s/is_mine = waiter.claim_itself(index);/is_mine = true; waiter.claim_itself(index);/'
 planted "who only looks, and loses what it is served" \
-    's/deadline != LOOK || !waiter.claim_itself(self.nothing())/deadline != LOOK || { waiter.claim_itself(self.nothing()); false }/'
+    's/enter(waiter, served) && !waiter.claim_itself(self.nothing())/enter(waiter, served) \&\& { waiter.claim_itself(self.nothing()); false }/'
 
 plant_in umcg umcg/src/tube/core.rs tubes::
 planted "room that the first sender in the queue does not get" \

@@ -113,7 +113,7 @@ impl<'a> Wait<'a> {
         self.wait_until(time::after(timeout))
     }
 
-    /// Takes what is there. Never waits.
+    /// Takes what is there. Never waits, and is no point of cancellation.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -163,11 +163,6 @@ fn woken(index: usize, how: usize) -> Woken {
     if how == TAKEN_ABANDONED { Woken::Abandoned(index) } else { Woken::Object(index) }
 }
 
-/// Who only looks has none.
-fn alarm(deadline: u64) -> u64 {
-    if deadline == LOOK { u64::MAX } else { deadline }
-}
-
 impl Asked<'_> {
     /// What the waiter claims itself for, to say that it does not wait.
     fn nothing(&self) -> usize {
@@ -197,18 +192,26 @@ impl Asked<'_> {
     fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
         let set = AnyOf { asked: self, places };
         let in_turn = Order::in_turn(engine::Set::len(&set));
-        let enter = |waiter: &Waiter, served: &mut ClaimedList| {
-            engine::enter_all(&set, in_turn, waiter, served, false) && self.stays(waiter, deadline)
-        };
-        match wait::many(REASON, alarm(deadline), enter, |served| engine::leave_all(&set, served)) {
+        let enter = |waiter: &Waiter, served: &mut ClaimedList| engine::enter_all(&set, in_turn, waiter, served, false);
+        match self.stand(deadline, enter, |served| engine::leave_all(&set, served)) {
             End::Served(index) if index < self.objects.len() => Ok(woken(index, places[index].note.get())),
             ended => self.without(ended),
         }
     }
 
-    /// Whether the caller waits, having entered all queues. If not it has claimed itself for nothing.
-    fn stays(&self, waiter: &Waiter, deadline: u64) -> bool {
-        deadline != LOOK || !waiter.claim_itself(self.nothing())
+    /// Waits in the queues that `enter` enters; it says whether the caller has not claimed itself
+    /// for what was there. Who only looks then claims itself for nothing, and nobody revokes that.
+    fn stand(
+        &self,
+        deadline: u64,
+        enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+        leave: impl FnOnce(&mut ClaimedList),
+    ) -> End {
+        if deadline == LOOK {
+            wait::look(|waiter, served| enter(waiter, served) && !waiter.claim_itself(self.nothing()), leave)
+        } else {
+            wait::many(REASON, deadline, enter, leave)
+        }
     }
 
     fn without(&self, ended: End) -> Result<Woken, WaitError> {
@@ -240,7 +243,7 @@ impl Asked<'_> {
         let enter = |waiter: &Waiter, served: &mut ClaimedList| {
             let is_mine = set.enter_or_claim(waiter, &Cell::new(false))
                 || self.alert.is_some_and(|alert| self.enter_alert(alert, &place, waiter, served));
-            !is_mine && self.stays(waiter, deadline)
+            !is_mine
         };
         let leave = |served: &mut ClaimedList| {
             set.leave();
@@ -248,7 +251,7 @@ impl Asked<'_> {
                 alert.leave(&place, served);
             }
         };
-        wait::many(REASON, alarm(deadline), enter, leave)
+        self.stand(deadline, enter, leave)
     }
 
     /// Whether the caller has claimed itself for it.

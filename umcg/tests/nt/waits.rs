@@ -1,9 +1,10 @@
 //! Waits that have to wait.
 
 use crate::parties::{Party, SORTS, Sort, abort, everywhere, join_all, until_waiting, waiters};
-use crate::support::{HOUR, eventually};
+use crate::support::{HOUR, counter, eventually};
 use crate::{LATE, TAKEN};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use umcg::nt::{Event, Handle, Mutex, Semaphore, Timer, Wait, WaitError, Woken};
 
@@ -284,6 +285,34 @@ fn deadlines_and_aborts() {
         let passed = Instant::now();
         assert_eq!(Wait::any(&[things[0].as_handle()]).wait_deadline(passed), LATE);
         assert_eq!(Wait::all(&[things[0].as_handle(), things[1].as_handle()]).wait_deadline(passed), LATE);
+    });
+}
+
+/// Who only looks, in many queues, is not cut short there: whatever is asked of it in that moment.
+#[test]
+fn a_look_is_no_point_of_cancellation() {
+    everywhere("looks", |place| {
+        for turn in 0..100 {
+            let (begun, over) = (counter(), counter());
+            let (seen, told) = (begun.clone(), over.clone());
+            let worker = place.worker(move || {
+                let (things, alert) = (things(), Event::manual(false));
+                let (first, handles) = ([things[0].as_handle()], things.iter().map(Handle::as_handle).collect::<Vec<_>>());
+                let look = match turn % 3 {
+                    0 => Wait::any(&handles),
+                    1 => Wait::any(&first).alert(alert.as_handle()),
+                    _ => Wait::all(&handles).alert(alert.as_handle()),
+                };
+                while told.load(Relaxed) == 0 {
+                    assert_eq!(look.owner(crate::id(2)).try_wait(), LATE);
+                    seen.store(1, Relaxed);
+                }
+            });
+            eventually("it looks", || begun.load(Relaxed) == 1);
+            worker.abort();
+            over.store(1, Relaxed);
+            worker.join().expect("it waits nowhere");
+        }
     });
 }
 
