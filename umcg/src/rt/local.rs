@@ -1,8 +1,10 @@
 //! Worker-locals: a value of each worker's own, whatever kernel thread it runs on.
 //!
 //! The values of a worker, or of a plain thread, stand in a list that its descriptor points to, made when the first is used. They are dropped at its end, last made first, while it can still wait; one that
-//! is used again meanwhile is made anew.
+//! is used again meanwhile is made anew. Each is dropped, whatever the others do; a panic of a
+//! destructor ends there.
 
+use super::last::contained;
 use super::task::Task;
 use super::{handle, server};
 use std::any::Any;
@@ -81,8 +83,7 @@ fn clear_slow(task: &Task) {
     while let Some(values) = unsafe { task.locals.swap(null_mut(), Relaxed).cast::<Values>().as_mut() } {
         // SAFETY: it came from a box.
         let values = unsafe { Box::from_raw(values) };
-        let list = values.0.take();
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| list.into_iter().rev().for_each(drop)));
+        values.0.take().into_iter().rev().for_each(|value| contained(|| drop(value)));
     }
 }
 

@@ -84,6 +84,37 @@ fn they_end_when_their_worker_panics() {
     });
 }
 
+/// Each is dropped, also where several panic when they are.
+#[test]
+fn their_destructors_may_all_panic() {
+    struct Bad(Arc<AtomicUsize>);
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+            panic!("expected");
+        }
+    }
+    umcg::worker_local! {
+        static FIRST: RefCell<Option<Bad>> = RefCell::new(None);
+        static SECOND: RefCell<Option<Bad>> = RefCell::new(None);
+        static THIRD: RefCell<Option<Bad>> = RefCell::new(None);
+    }
+    let fill = |dropped: &Arc<AtomicUsize>| {
+        for local in [&FIRST, &SECOND, &THIRD] {
+            local.with(|value| *value.borrow_mut() = Some(Bad(dropped.clone())));
+        }
+    };
+    over("destructors that panic", |runtime, kind| {
+        let dropped = counter();
+        let inner = dropped.clone();
+        kind.spawn_on(runtime, move || fill(&inner)).join().unwrap();
+        assert_eq!(dropped.load(Relaxed), 3);
+    });
+    let dropped = counter();
+    std::thread::scope(|scope| scope.spawn(|| fill(&dropped)).join().unwrap());
+    eventually("those of a thread are dropped", || dropped.load(Relaxed) == 3);
+}
+
 /// Thread-locals of a worker that has its own storage are made for it, and end with it.
 #[test]
 fn thread_locals_of_those_that_have_their_own() {
