@@ -284,8 +284,10 @@ impl<'a> WaitSet<'a> {
 
     /// An empty one with memory for so many words.
     pub fn with_capacity(words: usize) -> WaitSet<'a> {
+        let (words, entries) = (Vec::with_capacity(words), Vec::with_capacity(words));
+        // Last, as too large a capacity panics.
         let many = NonNull::from(Box::leak(Box::new(Many::new())));
-        WaitSet { words: Vec::with_capacity(words), entries: Vec::with_capacity(words), entered: 0, any_shared: false, many }
+        WaitSet { words, entries, entered: 0, any_shared: false, many }
     }
 
     fn many(&self) -> &Many {

@@ -107,7 +107,7 @@ impl<O: Selectable> Set<O> {
         Set { kept: NonNull::from(kept), is_biased: false }
     }
 
-    /// Of those that are ready at once the first is preferred.
+    /// They are looked at in their order: of those that are ready all the while the first is taken.
     pub fn biased(mut self) -> Set<O> {
         self.is_biased = true;
         self

@@ -2,41 +2,14 @@
 //! groups, and locks as such run nothing of the program's; that they are waited for beside what
 //! does is `selects`.
 
-use crate::ledger::{Ledger, Thing};
-use crate::parties::{each, forgive};
-use crate::trap::{Bad, Point, Trap};
+use crate::ledger::Thing;
+use crate::rows::{self, Row, World};
 use std::cell::Cell;
+use std::fmt;
 use std::time::{Duration, Instant};
 use umcg::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitGroup};
 
 const SHORT: Duration = Duration::from_millis(1);
-
-struct World {
-    bad: Bad,
-    ledger: &'static Ledger,
-    trap: &'static Trap,
-}
-
-impl World {
-    fn thing(&self) -> Thing {
-        Thing::new(self.ledger, self.trap)
-    }
-
-    /// The program's code, which is given to the operation.
-    fn call(&self) {
-        self.trap.at(Point::Call);
-    }
-
-    /// The operation. After it everything must be usable.
-    fn forgive<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
-        self.trap.arm();
-        let result = forgive(self.bad, f);
-        self.trap.disarm();
-        result
-    }
-}
-
-type Row = (&'static str, fn(&World));
 
 const ROWS: &[Row] = &[
     ("Once::call_once", |w| {
@@ -211,6 +184,21 @@ const ROWS: &[Row] = &[
         *lock.write() = Some(w.thing());
         w.forgive(|| drop(lock));
     }),
+    ("Debug of what has a value", |w| {
+        struct Shown<'a>(&'a World);
+        impl fmt::Debug for Shown<'_> {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.call();
+                Ok(())
+            }
+        }
+        let (mutex, lock) = (Mutex::new(Shown(w)), RwLock::new(Shown(w)));
+        w.forgive(|| format!("{mutex:?}"));
+        w.forgive(|| format!("{lock:?}"));
+        w.forgive(|| format!("{:?} {:?}", mutex.lock(), lock.read()));
+        w.forgive(|| format!("{:?}", OnceLock::from(Shown(w))));
+        assert!(mutex.try_lock().is_some() && lock.try_write().is_some());
+    }),
     ("WaitGroup, left by unwinding", |w| {
         let group = WaitGroup::new();
         w.forgive(|| {
@@ -222,23 +210,7 @@ const ROWS: &[Row] = &[
     }),
 ];
 
-#[derive(Clone, Debug)]
-struct Case(usize, #[allow(dead_code, reason = "for the message")] &'static str, Point);
-
-fn cases(bad: Bad) -> Vec<Case> {
-    let points = [Point::Call, Point::Drop].into_iter().filter(move |point| point.may(bad));
-    points.flat_map(|point| ROWS.iter().enumerate().map(move |(row, (name, _))| Case(row, name, point))).collect()
-}
-
 #[test]
 fn closures_and_values() {
-    each(
-        "closures and values",
-        cases,
-        |case, bad, ledger, myself| {
-            let trap = Trap::new(case.2, bad, myself);
-            (ROWS[case.0].1)(&World { bad, ledger, trap });
-        },
-        |case| format!("{case:?}"),
-    );
+    rows::all("closures and values", ROWS);
 }
