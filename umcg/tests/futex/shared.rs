@@ -231,20 +231,39 @@ fn a_wake_up_outlives_who_is_cut() {
     });
 }
 
+/// Waits for a short time, for the shared word alone, or also for another one of the process:
+/// whether the shared one was woken.
+type ShortWait = Box<dyn FnMut() -> bool + Send>;
+
+const SHORT_WAITS: [fn(&'static [AtomicU32]) -> ShortWait; 3] = {
+    const SHORT: Duration = Duration::from_micros(60);
+    [
+        |words| Box::new(|| shared::wait_timeout(&words[0], 0, SHORT).is_ok()),
+        |words| {
+            let both = [Wait::new(&words[1], 0), Wait::shared(&words[0], 0)];
+            Box::new(move || futex::wait_multiple_timeout(&both, SHORT) == Ok(1))
+        },
+        |words| {
+            let mut both: WaitSet<'_> = [Wait::new(&words[1], 0), Wait::shared(&words[0], 0)].into_iter().collect();
+            Box::new(move || both.wait_timeout(SHORT) == Ok(1))
+        },
+    ]
+};
+
 /// As many waits are woken as `wake` says, though their deadlines pass at any moment.
 #[test]
 fn what_wake_says_is_so() {
-    const ROUNDS: usize = 1000;
+    const ROUNDS: usize = 400;
     over("late and woken", |runtime, kind| {
-        for number in [0, 2] {
-            let word = &words(1)[0];
+        for (number, short_wait) in SHORT_WAITS.into_iter().flat_map(|short_wait| [(0, short_wait), (2, short_wait)]) {
+            let words = words(2);
+            let word = &words[0];
             let (woken, over) = (counter(), counter());
             let (seen, ended) = (woken.clone(), over.clone());
             let waiter = Party::start(number, kind, runtime, move || {
+                let mut is_woken = short_wait(words);
                 for _ in 0..ROUNDS {
-                    if shared::wait_timeout(word, 0, Duration::from_micros(60)).is_ok() {
-                        seen.fetch_add(1, Relaxed);
-                    }
+                    seen.fetch_add(usize::from(is_woken()), Relaxed);
                 }
                 ended.fetch_add(1, Relaxed);
             });
