@@ -69,6 +69,7 @@ programs! {
     rt_cancel "rt_cancel.c" runtime;
     rt_exception "rt_exception.cc" runtime;
     rt_futex "rt_futex.c" runtime;
+    rt_inherit "rt_inherit.c" runtime;
     rt_io "rt_io.c" runtime;
     rt_nt "rt_nt.c" runtime;
     rt_overflow "rt_overflow.c" runtime;
