@@ -143,17 +143,24 @@ static void no_switch_to_the_idle(enum kind kind)
     finish(&a);
 }
 
+/* Starts workers whose WAKE events come in their order, the first with this index. */
+static void start_in_order(struct worker *w, int count, enum kind kind, uint64_t index, void (*body)(struct worker *))
+{
+    memset(w, 0, (size_t)count * sizeof *w);
+    for (int i = 0; i < count; i++) {
+        w[i].kind = kind, w[i].index = index + (uint64_t)i, w[i].body = body;
+        start(&w[i]);
+        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
+            check_sleep_ms(1);
+    }
+}
+
 /* Many workers: the events come in the order they arose. */
 static void in_order(enum kind kind, int count)
 {
     struct worker *w = (struct worker *)calloc((size_t)count, sizeof *w);
 
-    for (int i = 0; i < count; i++) {
-        w[i].kind = kind, w[i].index = (uint64_t)i + 100, w[i].body = wait_once;
-        start(&w[i]);
-        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
-            check_sleep_ms(1);
-    }
+    start_in_order(w, count, kind, 100, wait_once);
     for (int i = 0; i < count; i++)
         EXPECT("WAKE events in order of registration", EV(&w[i], UMCG_WE_WAKE));
     NO_EVENT("and no more");
@@ -176,13 +183,7 @@ static void two_slots(enum kind kind)
     uint64_t list[3];
     int taken = 0;
 
-    memset(w, 0, sizeof w);
-    for (int i = 0; i < 5; i++) {
-        w[i].kind = kind, w[i].index = (uint64_t)i + 1, w[i].body = end_at_once;
-        start(&w[i]);
-        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
-            check_sleep_ms(1);
-    }
+    start_in_order(w, 5, kind, 1, end_at_once);
     while (taken < 5) {
         list[0] = list[1] = 0, list[2] = 77;
         MUST(umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2) == 0);
@@ -224,13 +225,7 @@ static void slots_of_wait(enum kind kind, int slots)
     uint64_t list[8];
     int taken = 0;
 
-    memset(w, 0, sizeof w);
-    for (int i = 0; i < 5; i++) {
-        w[i].kind = kind, w[i].index = (uint64_t)i + 1, w[i].body = end_at_once;
-        start(&w[i]);
-        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
-            check_sleep_ms(1);
-    }
+    start_in_order(w, 5, kind, 1, end_at_once);
     while (taken < 5) {
         int now = 5 - taken < slots - 1 ? 5 - taken : slots - 1;
         for (int i = 0; i < 8; i++)
@@ -254,15 +249,10 @@ static void slots_of_switch(enum kind kind, int slots)
     uint64_t list[6] = {77, 77, 77, 77, 77, 77};
     int behind = slots < 3 ? 0 : slots - 2 < 2 ? slots - 2 : 2;
 
-    memset(w, 0, sizeof w);
-    for (int i = 0; i < 3; i++)
-        w[i].kind = kind, w[i].index = (uint64_t)i + 1, w[i].body = wait_once;
+    memset(w, 0, sizeof *w);
+    w[0].kind = kind, w[0].index = 1, w[0].body = wait_once;
     start_ready(&w[0]);
-    for (int i = 1; i < 3; i++) {
-        start(&w[i]);
-        while (umcg_ctl(0, UMCG_WAIT, w[i].tid, 0, NULL, 0) < 0)
-            check_sleep_ms(1);
-    }
+    start_in_order(w + 1, 2, kind, 2, wait_once);
     MUST(SWITCH(&w[0], list, slots) == 0);
     check_event(__FILE__, __LINE__, "the event of the switch", EV(&w[0], UMCG_WE_WAIT), list[0]);
     for (int i = 1; i <= behind; i++)

@@ -82,7 +82,9 @@ static int pipes[2] = {-1, -1}, sockets[2] = {-1, -1};
                 return plural[i] = made, 1;                                                               \
         return made == NULL;                                                                              \
     }
-#define KEEP(type, name, gone)                                                                            \
+/* Those for which there is no room are given back at once. */
+#define KEPT(type, name, plural, gone)                                                                    \
+    POOL(type, name, plural)                                                                              \
     static inline void keep_##name(type *made)                                                            \
     {                                                                                                     \
         if (!keep_in_##name(made))                                                                        \
@@ -90,23 +92,15 @@ static int pipes[2] = {-1, -1}, sockets[2] = {-1, -1};
     }
 
 POOL(Tube, tube, tubes)
-POOL(umcg_worker_t, worker, workers)
-POOL(umcg_nt_t, object, objects)
-POOL(umcg_waitset_t, waitset, waitsets)
-POOL(umcg_select_set_t, set, sets)
 POOL(umcg_local_t, local, locals)
-POOL(umcg_segment_t, segment, segments)
-POOL(umcg_segment_sem_t, segment_sem, segment_sems)
-POOL(umcg_segment_event_t, segment_event, segment_events)
 POOL(umcg_segment_tube_t, segment_tube, segment_tubes)
-
-KEEP(umcg_worker_t, worker, (void)umcg_detach)
-KEEP(umcg_nt_t, object, umcg_nt_close)
-KEEP(umcg_waitset_t, waitset, umcg_waitset_destroy)
-KEEP(umcg_select_set_t, set, umcg_select_set_destroy)
-KEEP(umcg_segment_t, segment, umcg_segment_close)
-KEEP(umcg_segment_sem_t, segment_sem, umcg_segment_sem_free)
-KEEP(umcg_segment_event_t, segment_event, umcg_segment_event_free)
+KEPT(umcg_worker_t, worker, workers, (void)umcg_detach)
+KEPT(umcg_nt_t, object, objects, umcg_nt_close)
+KEPT(umcg_waitset_t, waitset, waitsets, umcg_waitset_destroy)
+KEPT(umcg_select_set_t, set, sets, umcg_select_set_destroy)
+KEPT(umcg_segment_t, segment, segments, umcg_segment_close)
+KEPT(umcg_segment_sem_t, segment_sem, segment_sems, umcg_segment_sem_free)
+KEPT(umcg_segment_event_t, segment_event, segment_events, umcg_segment_event_free)
 
 static inline void keep_local(umcg_local_t *made)
 {
