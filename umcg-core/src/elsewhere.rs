@@ -1,28 +1,23 @@
 //! Calls a function on another stack, from where its caller can be unwound: for what does not fit on a stack for signals.
 
+use crate::assembly::function;
 use std::ffi::c_void;
 
+// The frame pointer leads back, for the unwinder too.
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_call_on,\"ax\",@progbits",
-            ".hidden umcg_call_on", ".globl umcg_call_on", ".type umcg_call_on,@function",
-            "umcg_call_on:", ".cfi_startproc",
+        function!("umcg_call_on":
             "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
             "mov rbp, rsp", ".cfi_def_cfa_register rbp",
-            "mov rsp, rdi", // the frame pointer leads back, for the unwinder too
+            "mov rsp, rdi",
             "mov rdi, rdx",
             "call rsi",
             "mov rsp, rbp",
             "pop rbp", ".cfi_def_cfa rsp, 8",
             "ret",
-            ".cfi_endproc", ".size umcg_call_on, . - umcg_call_on", ".popsection",
         );
     } else if #[cfg(target_arch = "aarch64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_call_on,\"ax\",@progbits",
-            ".hidden umcg_call_on", ".globl umcg_call_on", ".type umcg_call_on,@function",
-            "umcg_call_on:", ".cfi_startproc",
+        function!("umcg_call_on":
             "stp x29, x30, [sp, #-16]!", ".cfi_def_cfa_offset 16", ".cfi_offset x29, -16", ".cfi_offset x30, -8",
             "mov x29, sp", ".cfi_def_cfa_register x29",
             "mov sp, x0",
@@ -31,13 +26,9 @@ cfg_if::cfg_if! {
             "mov sp, x29", ".cfi_def_cfa_register sp",
             "ldp x29, x30, [sp], #16", ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
             "ret",
-            ".cfi_endproc", ".size umcg_call_on, . - umcg_call_on", ".popsection",
         );
     } else if #[cfg(target_arch = "riscv64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_call_on,\"ax\",@progbits",
-            ".hidden umcg_call_on", ".globl umcg_call_on", ".type umcg_call_on,@function",
-            "umcg_call_on:", ".cfi_startproc",
+        function!("umcg_call_on":
             "addi sp, sp, -16", ".cfi_def_cfa_offset 16",
             "sd ra, 8(sp)", ".cfi_offset ra, -8",
             "sd s0, 0(sp)", ".cfi_offset s0, -16",
@@ -50,7 +41,6 @@ cfg_if::cfg_if! {
             "ld s0, 0(sp)", ".cfi_restore s0",
             "addi sp, sp, 16", ".cfi_def_cfa_offset 0",
             "ret",
-            ".cfi_endproc", ".size umcg_call_on, . - umcg_call_on", ".popsection",
         );
     }
 }

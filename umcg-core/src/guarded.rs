@@ -9,85 +9,35 @@
 //! The handler cannot run where SIGSEGV is blocked, nor where the program has put one of its own in
 //! its place that does not pass the signal on: there a bad pointer ends the process.
 
+use crate::assembly::function;
 use crate::fault;
+
+/// A function of this name, whose first instruction is an access; and what it returns if that is all right, and if it faults.
+macro_rules! access {
+    ($name:literal: $access:literal, $right:literal, $failed:literal) => {
+        function!($name:
+            $access,
+            $right,
+            "ret",
+            concat!(".hidden ", $name, "_failed"),
+            concat!(".globl ", $name, "_failed"),
+            concat!($name, "_failed:"),
+            $failed,
+            "ret",
+        );
+    };
+}
 
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_store,\"ax\",@progbits",
-            ".hidden umcg_store", ".globl umcg_store", ".type umcg_store,@function",
-            "umcg_store:", ".cfi_startproc",
-            "mov [rdi], rsi",
-            "xor eax, eax",
-            "ret",
-            ".hidden umcg_store_failed", ".globl umcg_store_failed",
-            "umcg_store_failed:",
-            "mov eax, 1",
-            "ret",
-            ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
-            ".pushsection .text.umcg_load,\"ax\",@progbits",
-            ".hidden umcg_load", ".globl umcg_load", ".type umcg_load,@function",
-            "umcg_load:", ".cfi_startproc",
-            "mov eax, [rdi]",
-            "ret",
-            ".hidden umcg_load_failed", ".globl umcg_load_failed",
-            "umcg_load_failed:",
-            "mov rax, -1",
-            "ret",
-            ".cfi_endproc", ".size umcg_load, . - umcg_load", ".popsection",
-        );
+        access!("umcg_store": "mov [rdi], rsi", "xor eax, eax", "mov eax, 1");
+        access!("umcg_load": "mov eax, [rdi]", "", "mov rax, -1");
     } else if #[cfg(target_arch = "aarch64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_store,\"ax\",@progbits",
-            ".hidden umcg_store", ".globl umcg_store", ".type umcg_store,@function",
-            "umcg_store:", ".cfi_startproc",
-            "str x1, [x0]",
-            "mov x0, #0",
-            "ret",
-            ".hidden umcg_store_failed", ".globl umcg_store_failed",
-            "umcg_store_failed:",
-            "mov x0, #1",
-            "ret",
-            ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
-            ".pushsection .text.umcg_load,\"ax\",@progbits",
-            ".hidden umcg_load", ".globl umcg_load", ".type umcg_load,@function",
-            "umcg_load:", ".cfi_startproc",
-            "ldr w0, [x0]",
-            "ret",
-            ".hidden umcg_load_failed", ".globl umcg_load_failed",
-            "umcg_load_failed:",
-            "mov x0, #-1",
-            "ret",
-            ".cfi_endproc", ".size umcg_load, . - umcg_load", ".popsection",
-        );
+        access!("umcg_store": "str x1, [x0]", "mov x0, #0", "mov x0, #1");
+        access!("umcg_load": "ldr w0, [x0]", "", "mov x0, #-1");
     } else if #[cfg(target_arch = "riscv64")] {
-        std::arch::global_asm!(
-            ".pushsection .text.umcg_store,\"ax\",@progbits",
-            ".hidden umcg_store", ".globl umcg_store", ".type umcg_store,@function",
-            "umcg_store:", ".cfi_startproc",
-            ".option push", ".option norvc",
-            "sd a1, 0(a0)",
-            "li a0, 0",
-            "ret",
-            ".hidden umcg_store_failed", ".globl umcg_store_failed",
-            "umcg_store_failed:",
-            "li a0, 1",
-            "ret",
-            ".option pop",
-            ".cfi_endproc", ".size umcg_store, . - umcg_store", ".popsection",
-            ".pushsection .text.umcg_load,\"ax\",@progbits",
-            ".hidden umcg_load", ".globl umcg_load", ".type umcg_load,@function",
-            "umcg_load:", ".cfi_startproc",
-            ".option push", ".option norvc",
-            "lwu a0, 0(a0)",
-            "ret",
-            ".hidden umcg_load_failed", ".globl umcg_load_failed",
-            "umcg_load_failed:",
-            "li a0, -1",
-            "ret",
-            ".option pop",
-            ".cfi_endproc", ".size umcg_load, . - umcg_load", ".popsection",
-        );
+        access!("umcg_store": "sd a1, 0(a0)", "li a0, 0", "li a0, 1");
+        access!("umcg_load": "lwu a0, 0(a0)", "", "li a0, -1");
     }
 }
 

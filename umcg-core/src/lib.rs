@@ -3,6 +3,7 @@
 //! This crate says what happens and leaves safety to its callers where speed asks for it; the crate `umcg` puts safe types above.
 
 mod apart;
+mod assembly;
 pub mod asymmetric;
 pub mod ctl;
 mod elsewhere;
