@@ -2,19 +2,20 @@
 //! the process.
 
 use std::sync::OnceLock;
-use umcg_context::lock::Lock;
+use umcg_context::lock::HoldLock;
 
 /// See the module.
 pub struct Granted<T> {
     value: OnceLock<T>,
-    /// Held by the one that asks: what is asked for may be had twice, but only once be given back.
-    asking: Lock<()>,
+    /// Held by the one that asks: what is asked for may be had twice, but only once be given back. A worker is not preempted meanwhile, or the others on its
+    /// server would wait for it in vain.
+    asking: HoldLock<()>,
 }
 
 impl<T> Granted<T> {
     /// Not asked for yet.
     pub const fn new() -> Granted<T> {
-        Granted { value: OnceLock::new(), asking: Lock::new(()) }
+        Granted { value: OnceLock::new(), asking: HoldLock::new(()) }
     }
 
     /// What was granted; asks for it if nothing has been. Others that come meanwhile wait.
@@ -57,6 +58,7 @@ pub fn granted(number: i32) -> Result<(), i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use umcg_context::local;
 
     #[test]
     fn a_refusal_is_not_remembered_and_a_grant_is() {
@@ -64,6 +66,13 @@ mod tests {
         assert_eq!(key.get_or_ask(|| granted(11).map(|()| 1)), Err(11));
         assert_eq!(key.get_or_ask(|| Ok::<_, i32>(2)), Ok(&2));
         assert_eq!(key.get_or_ask(|| Err(12)), Ok(&2));
+    }
+
+    #[test]
+    fn whoever_asks_is_not_preempted() {
+        let key = Granted::new();
+        assert_eq!(key.get_or_ask(|| Ok::<_, i32>(local::holds() > 0)), Ok(&true));
+        assert_eq!(local::holds(), 0);
     }
 
     #[test]

@@ -23,16 +23,20 @@ pub(crate) mod threaded;
 
 use crate::link::Link;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
 
 /// A kernel thread that runs with other storages than its own: a server's, or a helper's.
 pub(crate) struct Carrying {
-    /// 0 while it is nobody's.
+    /// [`NOBODY`]'s; [`BEGINS`]: of somebody who has not said yet which thread pointer it was made with.
     tid: AtomicU32,
     /// The thread pointer that the kernel thread was made with.
     tp: AtomicUsize,
     next: Link<Carrying>,
 }
+
+const NOBODY: u32 = 0;
+/// No kernel thread has this tid.
+const BEGINS: u32 = u32::MAX;
 
 /// All entries ever made: at most as many as there were servers and helpers at once.
 static ALL: AtomicPtr<Carrying> = AtomicPtr::new(null_mut());
@@ -56,9 +60,12 @@ impl Carrying {
         credentials::install(away);
         rseq::look_up();
         let (tid, tp) = (tid(), umcg_context::thread_pointer());
-        let free = |entry: &&Carrying| entry.tid.compare_exchange(0, tid, Relaxed, Relaxed).is_ok();
+        let free = |entry: &&Carrying| entry.tid.compare_exchange(NOBODY, BEGINS, Relaxed, Relaxed).is_ok();
         if let Some(entry) = entries().find(free) {
             entry.tp.store(tp, Relaxed);
+            // A signal handler of this kernel thread that finds its tid finds its thread pointer.
+            compiler_fence(Release);
+            entry.tid.store(tid, Relaxed);
             return entry;
         }
         let (tid, tp) = (AtomicU32::new(tid), AtomicUsize::new(tp));
@@ -78,7 +85,7 @@ impl Carrying {
 
     /// It runs with its own from here on.
     pub(crate) fn end(&self) {
-        self.tid.store(0, Relaxed);
+        self.tid.store(NOBODY, Relaxed);
     }
 }
 

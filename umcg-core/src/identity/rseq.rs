@@ -107,25 +107,26 @@ fn sizes() -> [usize; 2] {
     [INITIAL_BYTES, tell(AT_RSEQ_FEATURE_SIZE).max(INITIAL_BYTES).next_multiple_of(align)]
 }
 
-fn rseq(tp: usize, flags: c_int) -> bool {
+fn rseq(tp: usize, bytes: usize, flags: c_int) -> bool {
     let Some(offset) = offset() else { return false };
     let area = tp.wrapping_add_signed(offset);
     // SAFETY: an area of glibc's, for its kernel thread; nobody is in a critical section, as this
     // is a call of a function.
-    let call = |bytes: usize| unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) } == 0;
-    sizes().into_iter().any(call)
+    unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) == 0 }
 }
 
 /// The kernel does not look at the area of this storage any more, which is registered for the
-/// calling kernel thread. Whether it was.
-pub(crate) fn unregister(tp: usize) -> bool {
-    keep_errno(|| rseq(tp, UNREGISTER))
+/// calling kernel thread. How many bytes of it were; 0 if it was not.
+pub(crate) fn unregister(tp: usize) -> usize {
+    keep_errno(|| sizes().into_iter().find(|bytes| rseq(tp, *bytes, UNREGISTER)).unwrap_or(0))
 }
 
-/// The kernel looks at the area of this storage again, for the calling kernel thread, whose own it
-/// is.
-pub(crate) fn register(tp: usize) {
-    keep_errno(|| rseq(tp, 0));
+/// The kernel looks at the area of this storage again, at as many bytes as before, for the calling
+/// kernel thread, whose own it is.
+pub(crate) fn register(tp: usize, bytes: usize) {
+    if bytes != 0 {
+        keep_errno(|| rseq(tp, bytes, 0));
+    }
 }
 
 fn keep_errno<R>(f: impl FnOnce() -> R) -> R {

@@ -19,6 +19,7 @@ pub(crate) fn ensure() -> bool {
 }
 
 /// A thread was made.
+#[allow(dead_code, reason = "it is by the probe of blocks, which is not everywhere")]
 pub(crate) fn note() {
     THREADED.store(true, Relaxed);
 }

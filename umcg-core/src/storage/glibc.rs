@@ -24,8 +24,6 @@ use crate::granted::Granted;
 use crate::identity::threaded;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
-
-use umcg_context::local::Hold;
 use umcg_context::lock::HoldLock;
 
 /// What the ABI of the architecture says of the control block.
@@ -55,6 +53,10 @@ pub(super) mod abi {
 /// How often destructors of keys may give rise to new values (PTHREAD_DESTRUCTOR_ITERATIONS).
 const ROUNDS: usize = 4;
 const KEYS_A_LEVEL: usize = 32;
+
+/// Of the block that the probe tries, and of the one that surveys lend: two that run at once have two.
+pub(super) const PROBE_TID: u32 = super::LAST_TID + 1;
+const SCRATCH_TID: u32 = super::LAST_TID + 2;
 
 type Allocate = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 type Deallocate = unsafe extern "C" fn(*mut c_void, bool);
@@ -141,7 +143,6 @@ pub(super) fn get() -> Result<&'static Glibc, Error> {
 
 #[cold]
 fn find_out() -> Result<Result<Glibc, &'static str>, &'static str> {
-    let _hold = Hold::begin(); // a worker that is preempted meanwhile would keep its server's other workers waiting for ever
     match probe::look() {
         Ok(glibc) => Ok(Ok(glibc)),
         Err(Why::Never(why)) => Ok(Err(why)),
@@ -373,7 +374,7 @@ impl Scratch for Glibc {
         // SAFETY: it was zero, or was given back.
         let tp = unsafe { self.symbols.allocate_in(at((*place)?)) }?;
         // SAFETY: fresh.
-        unsafe { self.symbols.furnish(&self.thread, tp, super::SCRATCH_TID) };
+        unsafe { self.symbols.furnish(&self.thread, tp, SCRATCH_TID) };
         Some(tp)
     }
 

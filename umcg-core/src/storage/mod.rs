@@ -65,9 +65,6 @@ const KEEP: usize = 256;
 /// Tids of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex word of glibc's has for one.
 const FIRST_TID: u32 = 1 << 29;
 const LAST_TID: u32 = (1 << 30) - 3;
-/// Of the block that the probe tries, and of the one that surveys lend: two that run at once have two.
-const PROBE_TID: u32 = (1 << 30) - 2;
-const SCRATCH_TID: u32 = (1 << 30) - 1;
 /// How many blocks are mapped at a time.
 const BLOCKS_A_SLAB: usize = 64;
 

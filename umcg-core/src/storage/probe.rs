@@ -284,7 +284,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     // SAFETY: new, zero, and large enough.
     let tp = unsafe { symbols.allocate_in(place) }.ok_or_else(memory)?;
     // SAFETY: made just now.
-    unsafe { symbols.furnish(thread, tp, super::PROBE_TID) };
+    unsafe { symbols.furnish(thread, tp, glibc::PROBE_TID) };
     let errno_here = errno_place();
     let sevens_before = SEVEN.replace(8);
     let mut seen = Seen::default();

@@ -114,7 +114,7 @@ pub(crate) fn register_with(
         unsafe { home.stack.get().write(Some(stack)) };
         // SAFETY: as above.
         unsafe { home.stack_id.get().write(annotate::thread_started()) };
-        home.had_rseq.store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
+        home.rseq_bytes.store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
     }
     // Until its WAKE is posted: a server that waits for it by its tid finds that event afterwards.
     worker.node.set_state(state::BLOCKED);
@@ -134,9 +134,7 @@ pub(crate) fn register_with(
 /// The thread is no worker, or none any more: gives back what it had as one.
 fn leave_home(home: &'static Home) {
     preempt::stop(&home.tick);
-    if home.had_rseq.swap(false, Relaxed) {
-        rseq::register(umcg_context::thread_pointer());
-    }
+    rseq::register(umcg_context::thread_pointer(), home.rseq_bytes.swap(0, Relaxed));
     // SAFETY: the worker is at home, so the loop is suspended for ever, or was never begun.
     let stack = unsafe { &mut *home.stack.get() };
     // SAFETY: as above.
@@ -206,8 +204,8 @@ pub(crate) fn unregister(worker: &'static Worker) {
 /// The child of a fork by a worker has a plain thread: its storage is its kernel thread's own again.
 pub(crate) fn forked_in_child() {
     let (Role::Worker(worker, _) | Role::Blocked(worker)) = role() else { return };
-    if worker.home.as_ref().is_some_and(|home| home.had_rseq.swap(false, Relaxed)) {
-        rseq::register(umcg_context::thread_pointer());
+    if let Some(home) = &worker.home {
+        rseq::register(umcg_context::thread_pointer(), home.rseq_bytes.swap(0, Relaxed));
     }
 }
 

@@ -31,7 +31,7 @@ use crate::sync::{futex_wait, futex_wake};
 use crate::uth::record::Record;
 use crate::uth::vp::Vp;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_context::annotate::{self, Flow, StackId};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Stack;
@@ -58,8 +58,8 @@ pub(crate) struct Home {
     pub(crate) mask: AtomicU64,
     /// The credentials that the home thread is to take over.
     pub(crate) takeover: Takeover,
-    /// The worker's area of restartable sequences was registered for the home thread, before it was a worker.
-    pub(crate) had_rseq: AtomicBool,
+    /// So many bytes of the worker's area of restartable sequences were registered for the home thread, before it was a worker.
+    pub(crate) rseq_bytes: AtomicUsize,
     pub(crate) name: HoldLock<String>,
     /// Where its frames lie: from here to below `base`. See `callers::stack`.
     pub(crate) low: AtomicUsize,
@@ -121,7 +121,7 @@ impl Worker {
             stack_id: UnsafeCell::new(None),
             mask: AtomicU64::new(0),
             takeover: Takeover::new(),
-            had_rseq: AtomicBool::new(false),
+            rseq_bytes: AtomicUsize::new(0),
             name: HoldLock::new(String::new()),
             low: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
