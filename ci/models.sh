@@ -96,7 +96,7 @@ rm -rf "$copy"
 mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
 
-plant_in umcg-core umcg-core/src/umcg/idle.rs
+plant_in umcg-core umcg-core/src/umcg/idle.rs two:: storm::
 planted "an event that nobody is called for" \
     '/pub(crate) fn post(/,/^    }/ s/self.call_one(&inner, CALLED)/None/'
 planted "a server that sits down after an event came" \
@@ -121,6 +121,24 @@ planted "a server that waits for a worker and is not woken" \
     's/self.watchers.load(SeqCst) != 0/false/'
 planted "a server that stays in the list of idle ones" \
     '/^fn stand_up/,/^}/ s/if word == SEATED {/if false {/'
+
+plant_in umcg-core umcg-core/src/umcg/helper/pool.rs helpers::
+planted "a helper that comes back past a worker that waits" \
+    '/fn came_back/,/^    }/ s/if state.waiting > 0 {/if false {/'
+planted "a helper that falls asleep over a worker that was just submitted" \
+    's/let submitted = self.submitted.load(Relaxed);//; s/let until = if is_over/let submitted = self.submitted.load(Relaxed);\n            &/'
+planted "a helper more than there may be" \
+    's/let waits = state.alive >= most;/let waits = state.alive > most;/'
+planted "a helper that was not made, and the claim to it" \
+    '/fn exceed/,/^    }/ s/state.waiting += 1;/()/'
+planted "a helper that has come back meanwhile, and is promised twice" \
+    '/fn exceed/,/^    }/ s/if state.free > 0 {/if false {/'
+
+plant_in umcg-core umcg-core/src/umcg/helper/maker.rs helpers::
+planted "no helper for workers that wait for each other" \
+    's/pool.exceed();//'
+planted "a request that the maker sleeps over" \
+    's/let called = pool.maker.called.load(Relaxed);//; s/let now = monotonic();/&\n        let called = pool.maker.called.load(Relaxed);/'
 
 plant_in umcg umcg/src/rt/per_server.rs per_server::
 planted "an owner that does not look whether it is revoked" \

@@ -21,7 +21,7 @@ unsafe extern "C" fn prepare() {
     identity::before_fork();
     preempt::before_fork();
     group::before_fork();
-    helper::before_fork();
+    helper::POOL.before_fork();
     light::before_fork();
     thread::SPARE.take();
     server::SPARE.take();
@@ -61,7 +61,7 @@ unsafe fn release(in_child: bool) {
     // SAFETY: passed on.
     unsafe { light::forked() };
     // SAFETY: passed on.
-    unsafe { helper::forked(in_child) };
+    unsafe { helper::POOL.forked(in_child) };
     // SAFETY: passed on.
     unsafe { group::forked(in_child) };
     // SAFETY: passed on.

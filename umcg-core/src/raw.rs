@@ -646,7 +646,7 @@ pub fn set_helpers(most: usize) {
 /// Makes helpers be as the process is, and not as the caller, from here on: they are made by a kernel
 /// thread that is made now, if the system gives one, and otherwise when the first is needed.
 pub fn prepare_helpers() {
-    helper::prepare();
+    helper::POOL.prepare();
 }
 
 /// Has `notice` called each time that a helper is made beyond the bound: with how many helpers there

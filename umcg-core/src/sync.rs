@@ -3,25 +3,47 @@
 use rustix::io::Errno;
 use rustix::thread::Timespec;
 use rustix::thread::futex::{self, Flags};
+use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU32;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-pub(crate) use umcg_context::lock::{Guard, Lock};
+pub(crate) use umcg_context::lock::{Guard, HoldLock, Lock};
 
 /// Sleeps while `word` holds `expected`, until `deadline` (nanoseconds of CLOCK_REALTIME; `u64::MAX` for none).
 ///
 /// Raw system calls: no errno, so no thread-local storage. The wait is always timed, because the kernel restarts an untimed
 /// one after a signal handler with SA_RESTART, and a server's wait has to end then.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+    wait(word, expected, deadline, Flags::PRIVATE | Flags::CLOCK_REALTIME)
+}
+
+/// Likewise, until `deadline` on the clock of [`monotonic`].
+pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+    wait(word, expected, deadline, Flags::PRIVATE)
+}
+
+fn wait(word: &AtomicU32, expected: u32, deadline: u64, flags: Flags) -> Result<(), Errno> {
     const FOR_EVER: i64 = i64::MAX / 1_000_000_000;
     let until = match deadline {
         u64::MAX => Timespec { tv_sec: FOR_EVER, tv_nsec: 0 },
         _ => Timespec { tv_sec: (deadline / 1_000_000_000) as i64, tv_nsec: (deadline % 1_000_000_000) as _ },
     };
-    let flags = Flags::PRIVATE | Flags::CLOCK_REALTIME;
     futex::wait_bitset(word, flags, expected, Some(&until), NonZeroU32::MAX)
 }
 
 /// Wakes up to `count` sleepers on `word`.
 pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
     let _ = futex::wake(word, Flags::PRIVATE, count);
+}
+
+/// Wakes the one that sleeps on a word that may be no more: then nobody, or somebody who looks again.
+pub(crate) fn futex_wake_at(word: *const AtomicU32) {
+    const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the kernel does not touch the word, whose address alone counts.
+    unsafe { libc::syscall(libc::SYS_futex, word, WAKE, 1) };
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC, which nobody sets.
+pub(crate) fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
 }

@@ -16,7 +16,7 @@ pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
     let Caller::Worker(inside, server) = caller() else { return };
-    if depth > 0 || (worker.is_uth() && !helper::reserve()) {
+    if depth > 0 || (worker.is_uth() && !helper::POOL.reserve()) {
         return;
     }
     // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
@@ -59,7 +59,7 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
 pub(crate) fn settle(worker: &'static Worker) {
     worker.node.set_state(state::BLOCKED);
     match worker.carrier() {
-        Carrier::Light | Carrier::Owning => helper::submit(worker),
+        Carrier::Light | Carrier::Owning => helper::POOL.submit(worker),
         Carrier::Moving | Carrier::Staying => worker.post_go(),
     }
 }

@@ -56,8 +56,8 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<()
     }
 }
 
-pub(crate) fn wake(word: &AtomicU32, count: u32) {
-    let address = std::ptr::from_ref(word).addr();
+pub(crate) fn wake(word: *const AtomicU32, count: u32) {
+    let address = word.addr();
     TABLE.lock().unwrap().end(count, Ok(()), |sleeper| sleeper.address == address);
 }
 

@@ -1,4 +1,4 @@
-//! Models of the protocols, under shuttle: the real sources of the idle lists, on locks, atomics, futexes and a clock of the checker's.
+//! Models of the protocols, under shuttle: the real sources of the idle lists and of the pool of helpers, on locks, atomics, futexes and a clock of the checker's.
 //!
 //! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: each has to be found. By hand:
 //!
@@ -22,6 +22,12 @@
     reason = "the sources are a part of the library, and not all of them is used here"
 )]
 
+#[path = "../../src/umcg/helper"]
+mod helper {
+    pub(crate) mod maker;
+    pub(crate) mod pool;
+}
+mod helpers;
 #[path = "../../src/umcg/idle.rs"]
 mod idle;
 mod kernel;
@@ -33,6 +39,7 @@ mod sync;
 mod timer;
 mod two;
 
+use helpers::worker;
 use idle::{Kind, Lists, Node, Seat};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};

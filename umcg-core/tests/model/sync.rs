@@ -3,12 +3,25 @@
 use rustix::io::Errno;
 use shuttle::sync::{Condvar, Mutex};
 use std::cell::UnsafeCell;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
     crate::kernel::sleep(word, expected, deadline)
+}
+
+/// There is one clock.
+pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+    crate::kernel::sleep(word, expected, deadline)
+}
+
+pub(crate) fn monotonic() -> u64 {
+    crate::kernel::now()
+}
+
+pub(crate) fn futex_wake_at(word: *const AtomicU32) {
+    crate::kernel::wake(word, 1);
 }
 
 pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
@@ -23,6 +36,9 @@ pub(crate) struct Lock<T> {
 
 // SAFETY: as the library's lock.
 unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// Nobody is preempted here.
+pub(crate) use Lock as HoldLock;
 
 pub(crate) struct Guard<'a, T>(&'a Lock<T>);
 
@@ -40,6 +56,10 @@ impl<T> Lock<T> {
         Guard(self)
     }
 
+    pub(crate) fn take(&self) {
+        std::mem::forget(self.lock());
+    }
+
     /// # Safety
     /// As the library's lock.
     pub(crate) unsafe fn adopt(&self) -> Guard<'_, T> {
@@ -52,6 +72,13 @@ impl<T> Deref for Guard<'_, T> {
     fn deref(&self) -> &T {
         // SAFETY: the guard proves that this thread holds the lock.
         unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.value.get() }
     }
 }
 

@@ -2,19 +2,18 @@
 
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
-use crate::sync::{futex_wait, futex_wake};
+use crate::sync::{futex_wait_until, futex_wake, monotonic};
 use std::ffi::{c_int, c_long, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// glibc's second signal of its own.
 const SIGSETXID: c_int = 33;
 /// Groups that a handler's frame has room for; more get a mapping.
 const FEW: usize = 64;
-/// Between two attempts to send a signal for which the system has no memory.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Nanoseconds between two attempts to send a signal for which the system has no memory.
+const PAUSE: u64 = 1_000_000;
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
@@ -239,14 +238,12 @@ impl Takeover {
             if error != libc::EAGAIN {
                 give_up(); // the home lives as long as its worker is one
             }
-            let soon = SystemTime::now() + PAUSE;
-            let soon = soon.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-            let _ = futex_wait(&self.done, done, soon);
+            let _ = futex_wait_until(&self.done, done, monotonic() + PAUSE);
         }
         // ORDERING(takeover.4): Acquire, pairs with takeover.3: the home looks at the credentials
         // no more.
         while self.done.load(Acquire) == done {
-            let _ = futex_wait(&self.done, done, u64::MAX);
+            let _ = futex_wait_until(&self.done, done, u64::MAX);
         }
     }
 

@@ -1,32 +1,79 @@
 //! Helper threads: where light and full workers block.
 //!
 //! Such a worker in a blocking scope has its whole flow on a helper. A helper takes one at a time,
-//! and one that has had nothing to do for [`IDLE_SECONDS`] ends.
+//! and one that has had nothing to do for ten seconds ends.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this | a helper: how it carries a worker's flow |
+//! | this | a helper: how it carries a worker's flow; what the program says of them |
 //! | `pool` | helpers that are free, workers that wait for one, and how many helpers there may be |
 //! | `maker` | the kernel thread that makes helpers |
 
 mod maker;
 mod pool;
 
-pub(crate) use maker::ensure as prepare;
-pub(crate) use pool::{before_fork, forked, reserve, set_most, set_notice, submit};
-
 use super::worker::{Carrier, Worker};
 use super::{Owner, blocking, home_of_storage, set_role};
-use crate::identity::Carrying;
+use crate::identity::{Carrying, process};
 use crate::link::Link;
 use crate::uth::{self, vp::Vp};
+use pool::{Outside, Pool};
 use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering::*;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use umcg_context::annotate::Flow;
 use umcg_context::{Context, local};
 
-/// After so long without a worker a helper ends.
-const IDLE_SECONDS: u64 = 10;
+/// The helpers of the process.
+pub(crate) static POOL: Pool = Pool::new(Outside { most, make_maker, make_helper, notice });
+
+/// How many helpers there may be where nothing is said.
+const MOST: usize = 512;
+/// What the program says of the bound; 0 for nothing.
+static SET: AtomicUsize = AtomicUsize::new(0);
+/// A [`Notice`], or null.
+static NOTICE: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Is told that all helpers block and workers wait: how many helpers there are, and how many workers
+/// wait. On the maker's kernel thread.
+pub(crate) type Notice = fn(usize, usize);
+
+/// Sets how many helpers there may be; 0 for what the environment says (`UMCG_HELPERS`), or 512.
+pub(crate) fn set_most(most: usize) {
+    SET.store(most, Relaxed);
+}
+
+pub(crate) fn set_notice(notice: Notice) {
+    NOTICE.store(notice as *mut (), Relaxed);
+}
+
+fn most() -> usize {
+    static OF_ENVIRONMENT: OnceLock<usize> = OnceLock::new();
+    match SET.load(Relaxed) {
+        0 => *OF_ENVIRONMENT.get_or_init(|| {
+            let said = std::env::var("UMCG_HELPERS").ok().and_then(|text| text.trim().parse().ok());
+            said.filter(|most| *most > 0).unwrap_or(MOST)
+        }),
+        set => set,
+    }
+}
+
+fn notice(helpers: usize, waiting: usize) {
+    // SAFETY: null or a notice; `Option<fn>` represents null as None.
+    if let Some(notice) = unsafe { std::mem::transmute::<*mut (), Option<Notice>>(NOTICE.load(Relaxed)) } {
+        notice(helpers, waiting);
+    }
+}
+
+fn make_maker(pool: &'static Pool) -> bool {
+    std::thread::Builder::new().name("umcg-maker".into()).spawn(move || maker::main(pool)).is_ok()
+}
+
+fn make_helper(pool: &'static Pool) -> bool {
+    process::follow();
+    std::thread::Builder::new().name("umcg-helper".into()).spawn(move || main(pool)).is_ok()
+}
 
 pub(crate) struct Helper {
     pub(crate) context: UnsafeCell<Context>,
@@ -40,7 +87,7 @@ pub(crate) struct Helper {
 unsafe impl Sync for Helper {}
 
 /// The body of a helper's kernel thread.
-fn main() {
+fn main(pool: &'static Pool) {
     // Without memory for a virtual processor the worker still gets its thread; only `uth::current` is blind there.
     let _ = uth::vp_init_with(None, uth::Method::Asm);
     let helper: &'static Helper = Box::leak(Box::new(Helper {
@@ -52,9 +99,9 @@ fn main() {
     let carrying = Carrying::begin(home_of_storage);
     set_role(Owner::Helper(helper));
     local::set_holds(1); // as a server's
-    while let Some(worker) = pool::next_job() {
+    while let Some(worker) = pool.next_job() {
         run(helper, worker);
-        pool::came_back();
+        pool.came_back();
     }
     set_role(Owner::Nobody);
     carrying.end();

@@ -1,14 +1,16 @@
 //! The helpers that are free, and the workers that wait for one.
 //!
-//! A worker that is about to block calls [`reserve`] on its server, leaves, and is given to the pool
-//! by [`submit`]. In between it has a claim, of one of two sorts:
+//! A worker that is about to block calls [`Pool::reserve`] on its server, leaves, and is given to the
+//! pool by [`Pool::submit`]. In between it has a claim, of one of two sorts:
 //!
 //! - A helper is *reserved*: one that was free, or one made for it. It is not counted in `free`.
-//! - It is *waiting*: there are as many helpers as there may be ([`set_most`]), so it has the next one
-//!   that comes back.
+//! - It is *waiting*: there are as many helpers as there may be, so it has the next one that comes back.
 //!
-//! Invariant: there are as many claims as workers that are in the queue or are on their way to it. So
-//! each helper that is reserved finds a worker in the queue, whichever one that is.
+//! Invariants:
+//!
+//! - P1: there are as many claims as workers that are in the queue or are on their way to it. So each
+//!   helper that is reserved finds a worker in the queue, whichever one that is.
+//! - P2: while a claim waits no helper is free.
 //!
 //! A helper may block until some other worker has blocked, which waits for a helper: a worker that
 //! reads from a pipe, and the one that is to write to it. So the bound gives way. While workers wait
@@ -16,21 +18,42 @@
 //! soon as they are free.
 //!
 //! Where the system gives no thread a claim is refused, and the worker blocks its server.
+//!
+//! Model: `umcg-core/tests/model/helpers.rs`.
 
-use super::super::clock;
 use super::super::worker::Worker;
-use super::{IDLE_SECONDS, maker};
+use super::maker::{self, Maker};
 use crate::link::Link;
-use crate::sync::{AtomicU32, futex_wait, futex_wake};
-use std::ptr::null_mut;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
-use umcg_context::lock::HoldLock;
+use crate::sync::{AtomicU32, HoldLock, futex_wait_until, futex_wake, monotonic};
+use std::sync::atomic::Ordering::*;
 
-/// How many helpers there may be where nothing is said.
-const MOST: usize = 512;
+/// After so many nanoseconds without a worker a helper ends.
+pub(crate) const IDLE: u64 = 10_000_000_000;
 
-pub(super) struct Pool {
+/// All helpers, what waits for them, and the one that makes them.
+pub(crate) struct Pool {
+    state: HoldLock<State>,
+    /// Counts submissions: what idle helpers sleep on.
+    submitted: AtomicU32,
+    pub(super) maker: Maker,
+    pub(super) outside: Outside,
+}
+
+/// What the pool needs of others.
+pub(crate) struct Outside {
+    /// How many helpers there may be.
+    pub(crate) most: fn() -> usize,
+    /// Makes the kernel thread that is to call [`maker::main`]. False where the system gives none.
+    pub(crate) make_maker: fn(&'static Pool) -> bool,
+    /// Makes a helper, likewise: a kernel thread that calls [`Pool::next_job`], and [`Pool::came_back`]
+    /// after each.
+    pub(crate) make_helper: fn(&'static Pool) -> bool,
+    /// Is told that one more is made than there may be: how many helpers there are, and how many workers
+    /// wait. By the maker, which has nothing else to do at the time.
+    pub(crate) notice: fn(usize, usize),
+}
+
+struct State {
     /// The queue of workers, by their `next_job`.
     first: Link<Worker>,
     last: Link<Worker>,
@@ -44,84 +67,7 @@ pub(super) struct Pool {
     came_back: u64,
 }
 
-static POOL: HoldLock<Pool> =
-    HoldLock::new(Pool { first: Link::none(), last: Link::none(), free: 0, alive: 0, waiting: 0, came_back: 0 });
-/// Counts submissions: what idle helpers sleep on.
-static SUBMITTED: AtomicU32 = AtomicU32::new(0);
-/// What the program says of the bound; 0 for nothing.
-static SET: AtomicUsize = AtomicUsize::new(0);
-/// A [`Notice`], or null.
-static NOTICE: AtomicPtr<()> = AtomicPtr::new(null_mut());
-
-/// Is told that all helpers block and workers wait: how many helpers there are, and how many workers
-/// wait. On a kernel thread of the library's that has nothing else to do at the time.
-pub(crate) type Notice = fn(usize, usize);
-
-/// Sets how many helpers there may be; 0 for what the environment says (`UMCG_HELPERS`), or 512.
-pub(crate) fn set_most(most: usize) {
-    SET.store(most, Relaxed);
-}
-
-pub(crate) fn set_notice(notice: Notice) {
-    NOTICE.store(notice as *mut (), Relaxed);
-}
-
-fn most() -> usize {
-    static OF_ENVIRONMENT: OnceLock<usize> = OnceLock::new();
-    match SET.load(Relaxed) {
-        0 => *OF_ENVIRONMENT.get_or_init(|| {
-            let said = std::env::var("UMCG_HELPERS").ok().and_then(|text| text.trim().parse().ok());
-            said.filter(|most| *most > 0).unwrap_or(MOST)
-        }),
-        set => set,
-    }
-}
-
-/// Makes sure that a helper will take one more worker, now or when one comes back. False when the
-/// system gives no thread. Held: the caller's server waits meanwhile.
-pub(crate) fn reserve() -> bool {
-    let most = most();
-    let mut pool = POOL.lock();
-    if pool.free > 0 {
-        pool.free -= 1;
-        return true;
-    }
-    let waits = pool.alive >= most;
-    pool.waiting += usize::from(waits);
-    pool.alive += usize::from(!waits);
-    drop(pool);
-    let done = if waits { maker::call() } else { maker::make() };
-    done || take_back(waits)
-}
-
-/// The system gave no thread. Whether the claim is good all the same.
-#[cold]
-fn take_back(waits: bool) -> bool {
-    let mut pool = POOL.lock();
-    if !waits {
-        pool.alive -= 1;
-        return false;
-    }
-    // If none waits any more a helper has come back, and is reserved for the caller.
-    let still = pool.waiting > 0;
-    pool.waiting -= usize::from(still);
-    !still
-}
-
-/// Gives a worker that has a claim to the pool.
-pub(crate) fn submit(worker: &'static Worker) {
-    let pool = POOL.lock();
-    match pool.last.get() {
-        Some(last) => last.next_job.set(Some(worker)),
-        None => pool.first.set(Some(worker)),
-    }
-    pool.last.set(Some(worker));
-    drop(pool);
-    SUBMITTED.fetch_add(1, Relaxed);
-    futex_wake(&SUBMITTED, 1);
-}
-
-impl Pool {
+impl State {
     fn pop(&self) -> Option<&'static Worker> {
         let first = self.first.get()?;
         let next = first.next_job.take();
@@ -133,87 +79,142 @@ impl Pool {
     }
 }
 
-/// The calling helper's worker has left.
-pub(super) fn came_back() {
-    let mut pool = POOL.lock();
-    pool.came_back += 1;
-    if pool.waiting > 0 {
-        pool.waiting -= 1;
-    } else {
-        pool.free += 1;
+impl Pool {
+    pub(crate) const fn new(outside: Outside) -> Pool {
+        let (first, last) = (Link::none(), Link::none());
+        let state = State { first, last, free: 0, alive: 0, waiting: 0, came_back: 0 };
+        Pool { state: HoldLock::new(state), submitted: AtomicU32::new(0), maker: Maker::new(), outside }
     }
-}
 
-/// Waits for a worker; none after a time without one, or where there are too many helpers.
-pub(super) fn next_job() -> Option<&'static Worker> {
-    let most = most();
-    let deadline = clock() + IDLE_SECONDS * 1_000_000_000;
-    loop {
-        // ORDERING: the lock orders the queue; the count is read before it, so a submission in between ends the wait at once.
-        let submitted = SUBMITTED.load(Relaxed);
-        let mut pool = POOL.lock();
-        if let Some(worker) = pool.pop() {
-            return Some(worker);
+    /// Sees to it that there is a maker. False where the system gives no thread.
+    pub(crate) fn prepare(&'static self) -> bool {
+        maker::ensure(self)
+    }
+
+    /// Makes sure that a helper will take one more worker, now or when one comes back. False when the
+    /// system gives no thread. Held: the caller's server waits meanwhile.
+    pub(crate) fn reserve(&'static self) -> bool {
+        let most = (self.outside.most)();
+        let mut state = self.state.lock();
+        if state.free > 0 {
+            state.free -= 1;
+            return true;
         }
-        let is_over = clock() >= deadline;
-        if pool.free > 0 && (is_over || pool.alive > most) {
-            pool.free -= 1;
-            pool.alive -= 1;
-            return None;
+        let waits = state.alive >= most;
+        state.waiting += usize::from(waits);
+        state.alive += usize::from(!waits);
+        drop(state);
+        let done = if waits { maker::call(self) } else { maker::make(self) };
+        done || self.take_back(waits)
+    }
+
+    /// The system gave no thread. Whether the claim is good all the same.
+    #[cold]
+    fn take_back(&self, waits: bool) -> bool {
+        let mut state = self.state.lock();
+        if !waits {
+            state.alive -= 1;
+            return false;
         }
-        drop(pool);
-        let until = if is_over { u64::MAX } else { deadline };
-        let _ = futex_wait(&SUBMITTED, submitted, until);
+        // If none waits any more a helper has come back, and is reserved for the caller.
+        let still = state.waiting > 0;
+        state.waiting -= usize::from(still);
+        !still
     }
-}
 
-/// Whether workers wait for a helper to come back; then how often one has.
-pub(super) fn waits_since() -> Option<u64> {
-    let pool = POOL.lock();
-    (pool.waiting > 0).then_some(pool.came_back)
-}
+    /// Gives a worker that has a claim to the pool.
+    pub(crate) fn submit(&self, worker: &'static Worker) {
+        let state = self.state.lock();
+        match state.last.get() {
+            Some(last) => last.next_job.set(Some(worker)),
+            None => state.first.set(Some(worker)),
+        }
+        state.last.set(Some(worker));
+        drop(state);
+        self.submitted.fetch_add(1, Relaxed);
+        futex_wake(&self.submitted, 1);
+    }
 
-/// Makes a helper beyond the bound, by `make`, for a worker that waits.
-pub(super) fn exceed(make: fn() -> bool) {
-    let mut pool = POOL.lock();
-    if pool.waiting == 0 {
-        return;
+    /// The calling helper's worker has left.
+    pub(crate) fn came_back(&self) {
+        let mut state = self.state.lock();
+        state.came_back += 1;
+        if state.waiting > 0 {
+            state.waiting -= 1;
+        } else {
+            state.free += 1;
+        }
     }
-    let (alive, waiting) = (pool.alive, pool.waiting);
-    pool.waiting -= 1;
-    pool.alive += 1;
-    drop(pool);
-    // SAFETY: null or a notice; `Option<fn>` represents null as None.
-    if let Some(notice) = unsafe { std::mem::transmute::<*mut (), Option<Notice>>(NOTICE.load(Relaxed)) } {
-        notice(alive, waiting);
-    }
-    if make() {
-        return;
-    }
-    let mut pool = POOL.lock();
-    pool.alive -= 1;
-    if pool.free > 0 {
-        pool.free -= 1; // one has come back since, and the claim is for that one
-    } else {
-        pool.waiting += 1;
-    }
-}
 
-/// In a forked child there are none.
-pub(crate) fn before_fork() {
-    POOL.take();
-    maker::before_fork();
-}
+    /// Waits for a worker; none after a time without one, or where there are too many helpers.
+    pub(crate) fn next_job(&self) -> Option<&'static Worker> {
+        let most = (self.outside.most)();
+        let deadline = monotonic() + IDLE;
+        loop {
+            // ORDERING: the lock orders the queue; the count is read before it, so a submission in between ends the wait at once.
+            let submitted = self.submitted.load(Relaxed);
+            let mut state = self.state.lock();
+            if let Some(worker) = state.pop() {
+                return Some(worker);
+            }
+            let is_over = monotonic() >= deadline;
+            if state.free > 0 && (is_over || state.alive > most) {
+                state.free -= 1;
+                state.alive -= 1;
+                return None;
+            }
+            drop(state);
+            let until = if is_over { u64::MAX } else { deadline };
+            let _ = futex_wait_until(&self.submitted, submitted, until);
+        }
+    }
 
-/// # Safety
-/// Called once after each `before_fork`, by the thread that called that.
-pub(crate) unsafe fn forked(in_child: bool) {
-    // SAFETY: passed on.
-    unsafe { maker::forked(in_child) };
-    // SAFETY: passed on.
-    let mut pool = unsafe { POOL.adopt() };
-    if in_child {
-        while pool.pop().is_some() {}
-        (pool.free, pool.alive, pool.waiting) = (0, 0, 0);
+    /// Whether workers wait for a helper to come back; then how often one has.
+    pub(crate) fn waits_since(&self) -> Option<u64> {
+        let state = self.state.lock();
+        (state.waiting > 0).then_some(state.came_back)
+    }
+
+    /// Makes a helper beyond the bound, for a worker that waits.
+    pub(super) fn exceed(&'static self) {
+        let mut state = self.state.lock();
+        if state.waiting == 0 {
+            return;
+        }
+        let (alive, waiting) = (state.alive, state.waiting);
+        state.waiting -= 1;
+        state.alive += 1;
+        drop(state);
+        (self.outside.notice)(alive, waiting);
+        if (self.outside.make_helper)(self) {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.alive -= 1;
+        if state.free > 0 {
+            state.free -= 1; // one has come back since, and the claim is for that one
+        } else {
+            state.waiting += 1;
+        }
+    }
+
+    pub(crate) fn before_fork(&self) {
+        self.state.take();
+        self.maker.before_fork();
+    }
+
+    /// In a forked child there are no helpers.
+    ///
+    /// # Safety
+    /// Called once after each `before_fork`, by the thread that called that.
+    pub(crate) unsafe fn forked(&self, in_child: bool) {
+        // SAFETY: passed on.
+        unsafe { self.maker.forked(in_child) };
+        // SAFETY: passed on.
+        let mut state = unsafe { self.state.adopt() };
+        if in_child {
+            while state.pop().is_some() {}
+            (state.free, state.alive, state.waiting) = (0, 0, 0);
+        }
     }
 }

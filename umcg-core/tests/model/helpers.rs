@@ -1,0 +1,181 @@
+//! The pool of helpers and its maker: each worker that blocks has a helper or is told that there is none, there are no more of them than there may be as long as
+//! one comes back, workers that wait for each other go on beyond that, and in the end all helpers do.
+
+use crate::helper::maker::{self, PATIENCE};
+use crate::helper::pool::{IDLE, Outside, Pool};
+use crate::{check, kernel};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::{future, lazy_static, thread};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use worker::Worker;
+
+pub(crate) mod worker {
+    use crate::link::Link;
+    use crate::sync::{AtomicU32, futex_wait_until, futex_wake};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// A worker that blocks: until another one has come back, or for no time.
+    pub(crate) struct Worker {
+        pub(crate) next_job: Link<Worker>,
+        waits_for: Option<&'static Worker>,
+        is_back: AtomicU32,
+    }
+
+    impl Worker {
+        pub(crate) fn new(waits_for: Option<&'static Worker>) -> &'static Worker {
+            Box::leak(Box::new(Worker { next_job: Link::none(), waits_for, is_back: AtomicU32::new(0) }))
+        }
+
+        /// What its helper does, or its server where it has none.
+        pub(crate) fn block(&self) {
+            self.waits_for.inspect(|other| other.wait());
+            assert_eq!(self.is_back.swap(1, Relaxed), 0, "one worker, two helpers");
+            futex_wake(&self.is_back, u32::MAX >> 1);
+        }
+
+        pub(crate) fn wait(&self) {
+            while !self.is_back() {
+                let _ = futex_wait_until(&self.is_back, 0, u64::MAX);
+            }
+        }
+
+        pub(crate) fn is_back(&self) -> bool {
+            self.is_back.load(Relaxed) != 0
+        }
+    }
+}
+
+/// What is outside of the pool. Plain numbers: the checker switches at the operations of the pool only.
+#[derive(Default)]
+struct World {
+    helpers: AtomicUsize,
+    bound: AtomicUsize,
+    /// How often time has gone on by so much that one helper may be made beyond the bound.
+    moments: AtomicUsize,
+    /// The system gives a thread now and then.
+    is_short: AtomicBool,
+}
+
+lazy_static! {
+    static ref WORLD: World = World::default();
+}
+
+impl World {
+    fn refuses(&self) -> bool {
+        self.is_short.load(Relaxed) && thread_rng().gen_range(0..2) == 0
+    }
+}
+
+fn bound() -> usize {
+    WORLD.bound.load(Relaxed)
+}
+
+fn make_maker(pool: &'static Pool) -> bool {
+    !WORLD.refuses() && {
+        // It never ends, and of all that the checker runs a future alone may be left so.
+        drop(future::spawn(async move { maker::main(pool) }));
+        true
+    }
+}
+
+fn make_helper(pool: &'static Pool) -> bool {
+    if WORLD.refuses() {
+        return false;
+    }
+    let helpers = WORLD.helpers.fetch_add(1, Relaxed) + 1;
+    assert!(helpers <= bound() + WORLD.moments.load(Relaxed), "too many helpers");
+    drop(thread::spawn(move || {
+        while let Some(worker) = pool.next_job() {
+            worker.block();
+            pool.came_back();
+        }
+        WORLD.helpers.fetch_sub(1, Relaxed);
+    }));
+    true
+}
+
+fn notice(helpers: usize, waiting: usize) {
+    assert!(waiting > 0 && (helpers >= bound() || WORLD.is_short.load(Relaxed)));
+}
+
+fn pool(bound: usize) -> &'static Pool {
+    WORLD.bound.store(bound, Relaxed);
+    Box::leak(Box::new(Pool::new(Outside { most: self::bound, make_maker, make_helper, notice })))
+}
+
+/// A server that sees this worker block. Its join says whether the worker had a helper.
+fn serve(pool: &'static Pool, worker: &'static Worker) -> thread::JoinHandle<bool> {
+    thread::spawn(move || {
+        let has_claim = pool.reserve();
+        if has_claim {
+            pool.submit(worker);
+        } else {
+            worker.block();
+        }
+        has_claim
+    })
+}
+
+/// Time goes on until all of them are back.
+fn pass_time_for(workers: &[&'static Worker]) {
+    while !workers.iter().all(|worker| worker.is_back()) {
+        WORLD.moments.fetch_add(1, Relaxed);
+        kernel::advance(kernel::now() + PATIENCE);
+        thread::yield_now();
+    }
+}
+
+/// Nobody is left behind: those beyond the bound end at once, the others after some time.
+fn end(pool: &'static Pool) {
+    while WORLD.helpers.load(Relaxed) > bound() {
+        thread::yield_now();
+    }
+    assert_eq!(pool.waits_since(), None, "a claim without a worker");
+    while WORLD.helpers.load(Relaxed) > 0 {
+        kernel::advance(kernel::now() + IDLE);
+        thread::yield_now();
+    }
+}
+
+/// While helpers come back there are no more than there may be: time stands still.
+#[test]
+fn each_worker_has_a_helper() {
+    check(|| {
+        let pool = pool(2);
+        let workers = [(); 4].map(|()| Worker::new(None));
+        let servers = workers.map(|worker| serve(pool, worker));
+        assert!(servers.map(|server| server.join().unwrap()).iter().all(|had| *had));
+        workers.iter().for_each(|worker| worker.wait());
+        end(pool);
+    });
+}
+
+/// All helpers wait for a worker that waits for a helper.
+#[test]
+fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
+    check(|| {
+        let pool = pool(1);
+        let last = Worker::new(None);
+        let second = Worker::new(Some(last));
+        let workers = [Worker::new(Some(second)), second, last];
+        let servers = workers.map(|worker| serve(pool, worker));
+        pass_time_for(&workers);
+        assert!(servers.map(|server| server.join().unwrap()).iter().all(|had| *had));
+        end(pool);
+    });
+}
+
+/// Where the system gives a thread now and then, a worker either has a claim that is good, or none.
+#[test]
+fn refusals_lose_no_claim() {
+    check(|| {
+        let pool = pool(1);
+        WORLD.is_short.store(true, Relaxed);
+        let first = Worker::new(None);
+        let workers = [Worker::new(Some(first)), first, Worker::new(None)];
+        let servers = workers.map(|worker| serve(pool, worker));
+        pass_time_for(&workers);
+        servers.into_iter().for_each(|server| _ = server.join().unwrap());
+        end(pool);
+    });
+}
