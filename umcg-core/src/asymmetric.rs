@@ -18,23 +18,43 @@
 //! There is no third case as long as the compiler leaves store and load in this order, and that is what `light` still does: a compiler fence, no
 //! instruction. What goes with `heavy` must be a `light` of another thread, or another `heavy`; two `light`s order nothing between each other.
 //!
-//! Whether it is done so is decided once a process, by the first [`init`] or [`heavy`]. States of `MODE`:
+//! Whether it is done so is decided by the first [`init`] or [`heavy`]. States of `MODE`:
 //!
 //! ```text
 //! UNDECIDED ----> ASYMMETRIC    registered with the kernel
+//!     |               v
+//!     |            LEAVING      the kernel refuses now what it granted: each thread has to be reached by another way, once
+//!     |               v
 //!     `---------> FENCED        the kernel has no membarrier, or a filter refuses it, or UMCG_NO_MEMBARRIER is in the environment
 //! ```
 //!
 //! - UNDECIDED makes `light` a real fence, and `heavy` decides first; so a `light` that has not seen the decision yet is too strong, never too weak.
 //! - The registration is one of the address space. A fork copies it, so MODE and the kernel agree in the child too (there is a test); `execve` ends
 //!   it, and MODE with it.
-//! - A filter that is installed later, and refuses what was granted, leaves `heavy` with no means: it ends the process with a message. To go on without the
-//!   fence would lose wake-ups and let two into one lock, now and then; a panic would do so too, in whoever lives on, or end quietly a thread that others wait for.
-//!   A program that filters its calls later, and membarrier with them, says so by UMCG_NO_MEMBARRIER, or before the first use.
+//!
+//! # Leaving
+//!
+//! A filter of system calls may be installed later. Then `heavy` says LEAVING, has every thread pass a fence by [`everywhere`](crate::everywhere), which is slow,
+//! and says FENCED. Call the point where a thread passes it *P*, as above. `light` reads MODE *after* the store X and before the load Y, in this order as the thread
+//! executes them, so there are two cases:
+//!
+//! - It read ASYMMETRIC. That was before *P*, where LEAVING is visible; so X was stored before *P*, and is visible when the round is over. Whoever calls `heavy` for
+//!   this round or later loads X.
+//! - It read anything else, and has a fence of its own; `heavy` has one, too.
+//!
+//! A `heavy` that finds LEAVING makes a round of its own, and does not wait for the other one: that may be a thread which a fork did not copy. A `light` is a point in
+//! the flow of a worker, which may go from kernel thread to kernel thread between X and Y: then X is visible on the second one, by what hands the worker over.
+//!
+//! Where the round is refused as well the process ends with a message. To go on without the fence would lose wake-ups and let two into one lock, now and then; a panic
+//! would do so too, in whoever lives on, or end quietly a thread that others wait for. UMCG_NO_MEMBARRIER avoids both.
+//!
+//! There is no way back from FENCED: a `heavy` that has just had its own fence only would meet a `light` that has none.
 //!
 //! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other processes; changing a page's protection back and forth
-//! does the same on x86-64 only, and holds the address space's lock.
+//! does the same only where the kernel interrupts other processors for that, which newer ones of x86-64 do not need, and holds the address space's lock; a
+//! signal does not reach a thread that blocks it.
 
+use crate::everywhere;
 use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};
@@ -43,12 +63,14 @@ use std::time::{Duration, Instant};
 const UNDECIDED: u8 = 0;
 const FENCED: u8 = 1;
 const ASYMMETRIC: u8 = 2;
+const LEAVING: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
 /// The fence of the frequent side. Orders the caller's stores before it with its loads after it, as seen by a thread that calls [`heavy`].
 #[inline(always)]
 pub fn light() {
+    compiler_fence(SeqCst); // what was stored comes before the look at MODE: see Leaving
     if MODE.load(Relaxed) == ASYMMETRIC {
         compiler_fence(SeqCst);
     } else {
@@ -60,23 +82,36 @@ pub fn light() {
 /// The fence of the rare side: a full one, for the caller and for whoever calls [`light`]. A system call, and an interruption of each processor
 /// that runs a thread of this process.
 ///
-/// Ends the process when the kernel refuses what it granted before: a filter of system calls was installed since.
+/// Where the kernel refuses what it granted before, as a filter of system calls was installed since, both sides have real fences from then on. Ends the process where
+/// it refuses what that takes, too.
 #[inline]
 pub fn heavy() {
-    if !init() {
-        // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1.
-        fence(SeqCst);
-    } else if let Err(error) = membarrier(MembarrierCommand::PrivateExpedited) {
-        heavy_again(error);
+    match MODE.load(Relaxed) {
+        ASYMMETRIC => {
+            if let Err(error) = membarrier(MembarrierCommand::PrivateExpedited) {
+                heavy_again(error);
+            }
+        }
+        // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1; and with asymmetric.3, by the look at MODE before it.
+        FENCED => fence(SeqCst),
+        LEAVING => leave(Errno::NOSYS),
+        _ => heavy_first(),
     }
 }
 
-/// Whether [`light`] costs nothing; false as long as nobody has decided.
+#[cold]
+#[inline(never)]
+fn heavy_first() {
+    decide();
+    heavy();
+}
+
+/// Whether [`light`] costs nothing; false as long as nobody has decided. It may cease to.
 pub fn is_asymmetric() -> bool {
     MODE.load(Relaxed) == ASYMMETRIC
 }
 
-/// Decides, once a process, without a lock. Says whether [`light`] costs nothing.
+/// Decides, if nobody has, without a lock. Says whether [`light`] costs nothing.
 #[inline]
 pub fn init() -> bool {
     match MODE.load(Relaxed) {
@@ -106,7 +141,28 @@ fn decide() -> bool {
 fn heavy_again(error: Errno) {
     let result =
         if is_passing(error) { patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2)) } else { Err(error) };
-    result.unwrap_or_else(|error| refused(error));
+    result.unwrap_or_else(leave);
+}
+
+/// Makes both sides have fences from here on, and has one for the caller and all others now. `error` is membarrier's.
+#[cold]
+#[inline(never)]
+fn leave(error: Errno) {
+    // Who fails has found that somebody else leaves, or has left.
+    let _ = MODE.compare_exchange(ASYMMETRIC, LEAVING, Relaxed, Relaxed);
+    // ORDERING(asymmetric.2): as in `heavy`; and the round begins after what was stored, LEAVING among it.
+    fence(SeqCst);
+    // ORDERING(asymmetric.4): Acquire, pairs with asymmetric.3.
+    if MODE.load(Acquire) == FENCED {
+        return;
+    }
+    if let Err(why) = everywhere::pass() {
+        refused(error, why);
+    }
+    // ORDERING(asymmetric.3): Release, pairs with asymmetric.2 and asymmetric.4: who sees it sees what all had stored before the round.
+    MODE.store(FENCED, Release);
+    // ORDERING(asymmetric.2): the caller's loads come after the round.
+    fence(SeqCst);
 }
 
 fn is_passing(error: Errno) -> bool {
@@ -126,9 +182,9 @@ fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
 
 #[cold]
 #[inline(never)]
-fn refused(error: Errno) -> ! {
+fn refused(error: Errno, why: everywhere::Refused) -> ! {
     crate::fatal(format_args!(
-        "membarrier(2), which was granted at the start, is refused now ({error}): set UMCG_NO_MEMBARRIER if system calls are filtered later"
+        "membarrier(2), which was granted at the start, is refused now ({error}), and {why}: set UMCG_NO_MEMBARRIER if system calls are filtered later"
     ))
 }
 
@@ -138,38 +194,51 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
 
-    /// Store and load crosswise: never both miss the other's store.
-    #[test]
-    fn one_of_two_sees_the_other() {
-        const ROUNDS: u32 = 20_000;
-        init();
+    /// Store and load crosswise, so many times: whether never both missed the other's store. The rare side is told of each round.
+    fn crosswise(rounds: u32, frequent: fn(), rare: impl Fn(u32)) -> bool {
         let (x, y, start) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let end = Barrier::new(2);
         std::thread::scope(|scope| {
-            let frequent = scope.spawn(|| {
+            let other = scope.spawn(|| {
                 let mut seen = Vec::new();
-                for round in 1..=ROUNDS {
+                for round in 1..=rounds {
                     while start.load(Acquire) != round {
                         std::hint::spin_loop();
                     }
                     x.store(round, Relaxed);
-                    light();
+                    frequent();
                     seen.push(y.load(Relaxed) == round);
                     end.wait();
                 }
                 seen
             });
             let mut seen = Vec::new();
-            for round in 1..=ROUNDS {
+            for round in 1..=rounds {
                 start.store(round, Release);
                 y.store(round, Relaxed);
-                heavy();
+                rare(round);
                 seen.push(x.load(Relaxed) == round);
                 end.wait();
             }
-            let other = frequent.join().unwrap();
-            assert!(seen.iter().zip(&other).all(|(&rare, &frequent)| rare || frequent));
-        });
+            let other = other.join().unwrap();
+            seen.iter().zip(&other).all(|(&rare, &frequent)| rare || frequent)
+        })
+    }
+
+    #[test]
+    fn one_of_two_sees_the_other() {
+        init();
+        assert!(crosswise(20_000, light, |_| heavy()));
+    }
+
+    /// The round that stands in for membarrier does what that does.
+    #[test]
+    fn one_of_two_sees_the_other_by_a_round_of_all_processors() {
+        let round = |_| {
+            fence(SeqCst);
+            everywhere::pass().unwrap();
+        };
+        assert!(crosswise(300, || compiler_fence(SeqCst), round));
     }
 
     /// Runs `child` in a fork; the status of its end, which is 7 << 8 if it returned true.
@@ -196,18 +265,18 @@ mod tests {
         assert!(!init() || in_fork(|| membarrier(MembarrierCommand::PrivateExpedited).is_ok()) == GOOD);
     }
 
-    /// From now on membarrier fails with EPERM in this process.
-    fn filter() -> bool {
+    /// From now on these calls fail with EPERM in the calling thread, and in those that it makes.
+    fn filter(calls: &[i64]) -> bool {
         const LOAD_NUMBER: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS, of the first word of seccomp_data
         const JUMP_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
         let code = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-        let mut program = [
-            code(LOAD_NUMBER, 0, 0),
-            code(JUMP_EQUAL, 1, libc::SYS_membarrier as u32),
-            code(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-            code(RETURN, 0, libc::SECCOMP_RET_ALLOW),
-        ];
+        let mut program = vec![code(LOAD_NUMBER, 0, 0)];
+        for call in calls {
+            program.push(code(JUMP_EQUAL, 1, *call as u32));
+            program.push(code(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
+        }
+        program.push(code(RETURN, 0, libc::SECCOMP_RET_ALLOW));
         let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
         // SAFETY: takes plain numbers.
         let first = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
@@ -221,7 +290,7 @@ mod tests {
     fn decides_for_fences_under_a_filter() {
         let status = in_fork(|| {
             MODE.store(UNDECIDED, Relaxed);
-            let filtered = filter();
+            let filtered = filter(&[libc::SYS_membarrier]);
             heavy();
             light();
             !filtered || (!init() && !is_asymmetric())
@@ -229,11 +298,44 @@ mod tests {
         assert_eq!(status, GOOD);
     }
 
-    /// Under a filter that came later it is the end.
+    /// Under a filter that came later both sides have fences from then on.
     #[test]
-    fn a_filter_that_comes_later_ends_the_process() {
+    fn a_filter_that_comes_later_is_met_by_fences() {
+        const ROUNDS: u32 = 2_000;
         let status = in_fork(|| {
-            if !init() || !filter() {
+            if !init() {
+                return true;
+            }
+            let filtered = AtomicU32::new(0);
+            let seen = crosswise(ROUNDS, light, |round| {
+                if round == ROUNDS / 2 {
+                    filtered.store(filter(&[libc::SYS_membarrier]).into(), Relaxed);
+                }
+                heavy();
+            });
+            seen && (filtered.into_inner() == 0 || !is_asymmetric() && !init())
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    /// Several find it out at once.
+    #[test]
+    fn all_that_are_refused_leave() {
+        let status = in_fork(|| {
+            if !init() || !filter(&[libc::SYS_membarrier]) {
+                return true;
+            }
+            std::thread::scope(|scope| [(); 4].map(|()| scope.spawn(heavy)).into_iter().all(|thread| thread.join().is_ok()))
+                && !is_asymmetric()
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    /// Where nothing stands in for it, it is the end.
+    #[test]
+    fn a_filter_that_leaves_nothing_ends_the_process() {
+        let status = in_fork(|| {
+            if !init() || !filter(&[libc::SYS_membarrier, libc::SYS_sched_setaffinity]) {
                 return true;
             }
             heavy();

@@ -7,6 +7,7 @@ mod assembly;
 pub mod asymmetric;
 pub mod ctl;
 mod elsewhere;
+mod everywhere;
 mod fatal;
 mod fault;
 mod fork;

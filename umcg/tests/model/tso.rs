@@ -253,3 +253,42 @@ fn nobody_sleeps_over_work_with_a_membarrier_and_somebody_does_without() {
     let server = [Load(QUEUE), If(1, 5), Store(IDLE, 1), Heavy, Sleep(WOKEN), End];
     explore([&pusher, &server, NOBODY], |_, _| true).unwrap_err();
 }
+
+const X: usize = 0;
+const Y: usize = 1;
+const LATER: usize = 2;
+/// As in `umcg-core/src/asymmetric.rs`: 0 where `light` has no fence.
+const MODE: usize = 3;
+const LEAVING: u8 = 1;
+const FENCED: u8 = 2;
+
+/// How the fences of `asymmetric` change from a membarrier to real ones, for the frequent side that loads `loads`. A round of all processors is as good as a membarrier. One
+/// makes it; another that comes by meanwhile makes its own, or comes later, and has a fence only.
+fn leave(frequent: [Op; 4], loads: usize, says_first: u8, round: Op) -> Result<usize, String> {
+    let [first, second, third, fourth] = frequent;
+    let frequent = [first, second, third, fourth, Load(loads), End];
+    let leaves = [Store(Y, 1), Store(MODE, says_first), Fence, round, Store(MODE, FENCED), Fence, Load(X), End];
+    let later = [Store(LATER, 1), Load(MODE), If(0, 1), If(FENCED, 5), Heavy, Fence, Load(X), End];
+    let programs = [&frequent[..], &leaves, &later];
+    if loads == Y {
+        explore(programs, |_, loaded| loaded[0] == 1 || loaded[1] == 1)
+    } else {
+        explore(programs, |_, loaded| loaded[0] == 1 || loaded[2] == 1)
+    }
+}
+
+#[test]
+fn fences_take_over_from_a_membarrier_that_is_refused() {
+    let light = [Store(X, 1), Load(MODE), If(0, 4), Fence];
+    for loads in [Y, LATER] {
+        leave(light, loads, LEAVING, Heavy).unwrap();
+    }
+    // Without a round, for the one that leaves and for those that come later.
+    for loads in [Y, LATER] {
+        leave(light, loads, LEAVING, Goto(4)).unwrap_err();
+    }
+    // Who comes by meanwhile takes it for over.
+    leave(light, LATER, FENCED, Heavy).unwrap_err();
+    // The frequent side looks first, and stores then.
+    leave([Load(MODE), Store(X, 1), If(0, 4), Fence], LATER, LEAVING, Heavy).unwrap_err();
+}
