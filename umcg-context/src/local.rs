@@ -1,4 +1,4 @@
-//! Three words of thread-local storage, and the only code of umcg that touches any.
+//! Four words of thread-local storage, and the only code of umcg that touches any.
 //!
 //! The compiler may compute the address of a thread-local once and use it again after a switch, when the flow may be on another kernel
 //! thread (llvm#98479). These accessors are assembly that it can neither cache nor merge, so the value read is always that
@@ -9,6 +9,7 @@
 //! | `VP` | the virtual processor that this storage belongs to, or null |
 //! | `TASK` | the server, thread worker or helper that this storage belongs to, or null; the low bits tell which |
 //! | `HOLD` | how many regions are open that preemption must not cut: it would leave a lock or a pool of this storage half-way |
+//! | `ATTEMPT` | where the call that a fault gives up keeps its stack pointer, or null |
 
 use crate::arch;
 
@@ -37,7 +38,7 @@ pub fn set_task(task: *mut ()) {
 }
 
 /// Bytes of all the words together.
-pub const BYTES: usize = 24;
+pub const BYTES: usize = 32;
 
 /// The words of a storage that nobody runs with yet.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +74,7 @@ impl Words {
 
     #[inline(always)]
     fn put(self, index: usize, value: usize) {
-        // SAFETY: by the contract of `of`, one of the three words.
+        // SAFETY: by the contract of `of`, one of the four words.
         unsafe { self.0.wrapping_add(index).write(value) };
     }
 }
@@ -91,6 +92,20 @@ pub fn offset() -> isize {
 /// As they are in line everywhere, it goes by the instructions before `pc`; what else looks like that is taken for one.
 pub fn is_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
     arch::is_local_access(pc, load)
+}
+
+/// Where the innermost call that a fault gives up keeps its stack pointer, or null.
+#[inline(always)]
+pub fn attempt() -> *mut () {
+    arch::local_get::<3>()
+}
+
+/// Says where that is; null for no such call.
+#[inline(always)]
+pub fn set_attempt(place: *mut ()) {
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    arch::local_set::<3>(place);
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
 }
 
 /// How many holds are open on this storage.

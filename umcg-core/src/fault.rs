@@ -4,9 +4,11 @@
 //!
 //! 1. A fault inside a guarded access ([`guarded`]) becomes its result. This is how EFAULT is
 //!    answered without a system call.
-//! 2. An [overflow] of a stack of ours prints which uth or worker overflowed which stack, and where, and the process dies by the signal.
-//! 3. Everything else goes to the handler that the program had before.
+//! 2. One inside a call that may be given up ([`attempt`]) ends that call.
+//! 3. An [overflow] of a stack of ours prints which uth or worker overflowed which stack, and where, and the process dies by the signal.
+//! 4. Everything else goes to the handler that the program had before.
 
+use crate::os::attempt;
 use crate::os::signal::{self, Frame, Handler};
 use crate::uth::record::frames_begin;
 use crate::{guarded, overflow, sanitizer};
@@ -39,9 +41,13 @@ extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context
     if let Some(failed) = guarded::after_fault(frame.program_counter()) {
         return frame.set_program_counter(failed);
     }
-    let handler = &HANDLERS[usize::from(number != libc::SIGSEGV)];
     // SAFETY: the kernel passes a siginfo_t.
     let address = unsafe { &*information };
+    let is_fault = address.si_code > 0; // else it was sent
+    if is_fault && attempt::give_up(frame) {
+        return;
+    }
+    let handler = &HANDLERS[usize::from(number != libc::SIGSEGV)];
     // SAFETY: both signals carry an address, if the kernel sent them.
     let address = unsafe { address.si_addr() } as usize;
     if let Some(overflow) = overflow::look(address, frame.stack_pointer(), frame.is_on_signal_stack()) {

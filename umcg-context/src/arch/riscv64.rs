@@ -54,9 +54,9 @@ global_asm!(
     ".hidden umcg_local",
     ".globl umcg_local",
     ".type umcg_local,@object",
-    ".size umcg_local, 24",
+    ".size umcg_local, 32",
     "umcg_local:",
-    ".zero 24",
+    ".zero 32",
     ".popsection",
 );
 

@@ -69,6 +69,48 @@ fn compute() {
     (0..2000u64).for_each(|n| _ = black_box(n));
 }
 
+// A loop whose unwind tables say that its caller's frame is found by a register which holds no address. Above its stack pointer there is an address in the C library, so
+// that its callers are looked at.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .text.umcg_test_astray,\"ax\",@progbits",
+    ".globl umcg_test_astray",
+    ".type umcg_test_astray,@function",
+    "umcg_test_astray:",
+    ".cfi_startproc",
+    "push rbx",
+    "push rdi",
+    "mov ebx, 8",
+    ".cfi_def_cfa rbx, 16",
+    "mov ecx, 4000",
+    "2:",
+    "dec ecx",
+    "jnz 2b",
+    ".cfi_def_cfa rsp, 24",
+    "pop rdi",
+    "pop rbx",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".popsection",
+);
+
+/// What the unwinder is led to by wrong tables is not there: a worker is not preempted for so long, and goes on.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn where_unwind_tables_are_wrong() {
+    unsafe extern "C" {
+        fn umcg_test_astray(address: usize);
+    }
+    let stray = || {
+        // SAFETY: only computes.
+        unsafe { umcg_test_astray(libc::getpid as *const () as usize) };
+        compute();
+    };
+    storm::survives("where_unwind_tables_are_wrong", Shape { servers: 1, workers: 8, ranked: false }, stray);
+    storm::survives("where_unwind_tables_are_wrong", Shape { servers: 2, workers: 8, ranked: true }, stray);
+}
+
 /// A callback of the loader's runs under its lock.
 #[test]
 fn beneath_the_loaders_lock() {

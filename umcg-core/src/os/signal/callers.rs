@@ -12,7 +12,7 @@
 //! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was not written yet. So the unwinder goes from the interrupted frame up to
 //!    the highest suspect, and looks at each return address: a microsecond or so a frame. Where it takes the loader's
 //!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its way, as in code without unwind
-//!    tables, the answer is yes: the caller asks again later.
+//!    tables, the answer is yes: the caller asks again later. So it is where tables are wrong, and lead it to where nothing is ([`attempt`]).
 //!
 //! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is nearly always in there. So the kernel's code may be
 //! interrupted, and its caller in the C library does not count.
@@ -29,6 +29,8 @@
 
 use super::Frame;
 use super::runtimes::Ranges;
+use super::{only, set_mask};
+use crate::os::attempt;
 use crate::os::unwinder::{Caller, each_caller};
 use std::ops::{ControlFlow, Range};
 use std::ptr::null_mut;
@@ -53,8 +55,19 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     let suspect = if is_known { highest_suspect(ranges, frame, end) } else { Some(end) };
     let Some(suspect) = suspect else { return false };
     let mut walk = Walk { ranges, start: frame.program_counter(), suspect, end, before: None, is_clear: false };
-    each_caller(&mut |caller| walk.step(caller));
-    !walk.is_clear
+    let is_whole = each(&mut |caller| walk.step(caller));
+    !(is_whole && walk.is_clear)
+}
+
+/// As [`each_caller`]. False where that read what is not there.
+fn each(step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
+    // A fault that is blocked ends the process.
+    let mask = set_mask(!(only(libc::SIGSEGV) | only(libc::SIGBUS)));
+    // SAFETY: reading callers' frames, the unwinder has no lock, and `step` owns nothing. No handler of the program's runs, as all signals are blocked but those
+    // of faults.
+    let is_whole = unsafe { attempt::call(&mut || each_caller(&mut *step)) };
+    set_mask(mask);
+    is_whole
 }
 
 /// The highest place that may hold a return address into a runtime.
@@ -138,12 +151,12 @@ pub(crate) fn stack() -> Range<usize> {
     if (low..low + size).contains(&base) { low..base } else { 0..0 }
 }
 
-/// From which address on the caller's frames are those of the C library that its thread began with.
+/// From which address on the caller's frames are those of the C library that its thread began with; 0 where that is not known.
 fn base() -> usize {
     let (ranges, mut base) = (Ranges::get(), 0);
-    each_caller(&mut |caller| {
+    let is_whole = each(&mut |caller| {
         base = caller.stack_pointer;
         if ranges.is_runtime(caller.pc) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    base
+    if is_whole { base } else { 0 }
 }

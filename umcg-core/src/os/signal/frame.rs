@@ -57,6 +57,10 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.gregs[libc::REG_RSP as usize] as usize
             }
 
+            pub(crate) fn set_stack_pointer(&mut self, to: usize) {
+                self.0.uc_mcontext.gregs[libc::REG_RSP as usize] = to as i64;
+            }
+
             /// Where a function that has no frame yet returns to, if a register says so.
             pub(crate) fn return_register(&self) -> Option<usize> {
                 None
@@ -78,6 +82,10 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.sp as usize
             }
 
+            pub(crate) fn set_stack_pointer(&mut self, to: usize) {
+                self.0.uc_mcontext.sp = to as u64;
+            }
+
             /// Where a function that has no frame yet returns to, if a register says so.
             pub(crate) fn return_register(&self) -> Option<usize> {
                 Some(self.0.uc_mcontext.regs[30] as usize)
@@ -97,6 +105,10 @@ cfg_if::cfg_if! {
 
             pub(crate) fn stack_pointer(&self) -> usize {
                 self.0.uc_mcontext.__gregs[libc::REG_SP] as usize
+            }
+
+            pub(crate) fn set_stack_pointer(&mut self, to: usize) {
+                self.0.uc_mcontext.__gregs[libc::REG_SP] = to as libc::c_ulong;
             }
 
             /// Where a function that has no frame yet returns to, if a register says so.
