@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fuzzing (capi/tests/fuzz): calls of all headers with any arguments, umcg_ctl from any roles, segments of any contents. First a target has to find a
-# planted bug.
+# Fuzzing (capi/tests/fuzz): calls of all headers with any arguments, umcg_ctl from any roles, uths on two virtual processors, segments of any contents. First
+# targets have to find planted bugs.
 #
 #   ci/fuzz.sh [SECONDS]      how long each target goes on with random inputs; 25 where not given, hours by hand
 #
@@ -76,8 +76,11 @@ tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$cop
 planted "a word that is read without care" capi/src/futex.rs \
     's/let value = guarded::load(word.expose_provenance()).ok_or(EFAULT)?;/let value = unsafe { word.read() }.into_inner();/' calls
 
+planted "a uth that runs, and is deleted" capi/src/uth.rs \
+    's/or_misused(NAME, unsafe { uth::delete(uth) });/let _ = unsafe { uth::delete(uth) };/' uth
+
 library "$base"
-for name in calls ctl segment; do
+for name in calls ctl segment uth; do
     target "$name" "$base/debug/libumcg.a"
 done
 status=0
@@ -85,8 +88,9 @@ fuzz calls "$((2 * seconds))" -o "$out/found-calls.hex" > "$out/calls.log" 2>&1 
 calls=$!
 fuzz ctl "$seconds" -o "$out/found-ctl.hex" > "$out/ctl.log" 2>&1 || status=1
 fuzz segment "$seconds" -o "$out/found-segment.hex" > "$out/segment.log" 2>&1 || status=1
+fuzz uth "$(((seconds + 1) / 2))" -o "$out/found-uth.hex" > "$out/uth.log" 2>&1 || status=1
 wait "$calls" || status=1
-for name in calls ctl segment; do
+for name in calls ctl segment uth; do
     if [ "$status" = 0 ]; then
         sed "s/^fuzz:/$name:/" "$out/$name.log" | grep -a "^$name: [0-9]" >&2
     else

@@ -108,8 +108,8 @@ void uth_delete(uth_t thread);
  * uth_switchto - runs `to` on the calling VP, and saves the caller in `from`.
  *
  * from is NULL, and then the caller is not saved and is finished, or it is the caller itself. Returns when something
- * switches back to `from`. Aborts if from is anything else (what runs on another VP just then is not noticed), or if `to`
- * is NULL, finished, running, or the own thread of another VP.
+ * switches back to `from`. Aborts if from is anything else, or if `to` is NULL, finished, running, or the own thread of
+ * another VP.
  *
  * Called on a VP. Switches.
  */

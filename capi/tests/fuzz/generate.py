@@ -18,10 +18,9 @@ LEFT_OUT = {
     "umcg_set_preemption": "as umcg_ctl",
     # These end the process when they are misused, as their headers say.
     "initsem": "aborts", "upsem": "aborts", "tsend": "aborts", "trecv": "aborts", "freetube": "aborts",
-    # Whatever is wrong with a stack that is switched by hand ends the process, too.
-    "uth_init": "aborts", "uth_init_options": "aborts", "uth_vp_init": "aborts", "uth_get_vpid": "aborts", "uth_create": "aborts",
-    "uth_reinit": "aborts", "uth_delete": "aborts", "uth_switchto": "aborts", "uth_self": "aborts", "uth_getarg": "aborts",
-    "uth_setarg": "aborts", "uth_self2": "aborts", "uth_switchto2": "aborts", "uth_set_name": "aborts",
+    **dict.fromkeys(
+        ["uth_init", "uth_init_options", "uth_vp_init", "uth_get_vpid", "uth_create", "uth_reinit", "uth_delete", "uth_switchto",
+         "uth_self", "uth_getarg", "uth_setarg", "uth_self2", "uth_switchto2", "uth_set_name"], "have a target of their own"),
 }
 
 # Those that may wait without an end: only where somebody cuts them short.
