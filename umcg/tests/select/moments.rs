@@ -5,6 +5,8 @@ use crate::support::{eventually, flag};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::thread;
 use std::time::{Duration, Instant};
+use umcg::nt;
+use umcg::segment::{self, Segment};
 use umcg::select::{Select, Set};
 use umcg::sync::{Event, Object, Semaphore, try_acquire_any, try_wait_any, wait_any};
 use umcg::tube::tube;
@@ -51,6 +53,38 @@ fn one_of_two_events_is_set_at_every_moment() {
     let mut set = Set::new([events[0].waiting(), events[1].waiting()]);
     found_at_every_moment("Set", step, || set.try_wait().is_some());
     found_at_every_moment("try_wait_any", step, || try_wait_any(&[&events[0], &events[1]]).is_ok());
+    found_at_every_moment("Select, when the deadline has passed", step, || {
+        Select::new().wait_deadline(&mut [events[0].waiting(), events[1].waiting()], Instant::now()).is_some()
+    });
+}
+
+#[test]
+fn one_of_two_events_of_nt_is_set_at_every_moment() {
+    let events = [nt::Event::manual(true), nt::Event::manual(false)];
+    let both = [events[0].as_handle(), events[1].as_handle()];
+    let step = |from: usize| {
+        events[1 - from].set();
+        events[from].reset();
+    };
+    found_at_every_moment("try_wait", step, || nt::Wait::any(&both).try_wait().is_ok());
+    found_at_every_moment("a deadline that has passed", step, || nt::Wait::any(&both).wait_deadline(Instant::now()).is_ok());
+}
+
+/// Two that a segment has are looked at together only by who stands in their queues.
+#[test]
+fn one_of_two_semaphores_of_a_segment_has_a_wakeup_at_every_moment() {
+    let segment = Segment::create().unwrap();
+    let semaphores = [segment.semaphore("a", 1).unwrap(), segment.semaphore("b", 0).unwrap()];
+    let from = AtomicUsize::new(0);
+    let step = |_| {
+        let from = from.fetch_xor(1, Relaxed);
+        semaphores[1 - from].release(1).unwrap();
+        semaphores[from].acquire().unwrap();
+    };
+    found_at_every_moment("a deadline that has passed", step, || {
+        let found = segment::acquire_any_deadline(&[&semaphores[0], &semaphores[1]], Instant::now());
+        found.map(|index| semaphores[index].release(1).unwrap()).is_ok()
+    });
 }
 
 /// A wakeup is given to the one before it is taken from the other. Who finds it puts it back.
