@@ -53,8 +53,8 @@ typedef struct umcg_waitset umcg_waitset_t;
  * flags has an unknown bit; EFAULT: nothing can be read there, or the word is shared and the kernel
  * says so (it knows no word in private memory that may only be read and was never written). A word
  * that can be read when the call begins stays readable until it returns. EFAULT needs the library's
- * handler of SIGSEGV, which passes other faults on to the program's: not for threads that block
- * SIGSEGV.
+ * handler of SIGSEGV and SIGBUS, which passes other faults on to the program's: not for threads that
+ * block these.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -157,12 +157,16 @@ static void *bad_words(void *arg)
 {
     uint32_t *none = (uint32_t *)mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint32_t *only_read = (uint32_t *)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int empty = memfd_create("empty", MFD_CLOEXEC);
+    uint32_t *behind_the_end = (uint32_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, empty, 0);
 
-    MUST(none != MAP_FAILED && only_read != MAP_FAILED);
+    MUST(none != MAP_FAILED && only_read != MAP_FAILED && behind_the_end != MAP_FAILED);
     not_there(none);
     not_there((uint32_t *)(uintptr_t)8);
+    not_there((uint32_t *)((uintptr_t)1 << 63));
+    not_there(behind_the_end);
     never_written(only_read);
-    MUST(munmap(none, 8192) == 0 && munmap(only_read, 4096) == 0);
+    MUST(munmap(none, 8192) == 0 && munmap(only_read, 4096) == 0 && munmap(behind_the_end, 4096) == 0 && close(empty) == 0);
     return arg;
 }
 
