@@ -360,9 +360,9 @@ planted "an event that is set though somebody waits" \
 
 plant_in umcg umcg/src/sync/condvar.rs condvar::
 planted "one that unlocks before it waits" \
-    '/unsafe fn wait_raw/,/^    }/ { s/let relock = Relock(mutex);/&\n        wait::undisturbed(|served| unsafe { mutex.unlock_by(served) });/; s/unsafe { mutex.unlock_by(served) };$/let _ = \&served;/ }'
+    '/unsafe fn wait_raw/,/^    }/ { s/let served = last::after_unwinding/wait::undisturbed(|served| unsafe { mutex.unlock_by(served) });\n        &/; s/unsafe { mutex.unlock_by(served) };$/let _ = \&served;/ }'
 planted "a wait that unwinds, and has not the mutex" \
-    '/unsafe fn wait_raw/,/^    }/ { s/let relock = Relock(mutex);//; s/drop(relock);/mutex.lock();/ }'
+    '/unsafe fn wait_raw/,/^    }/ { s/|()| mutex.lock());/|()| ());/ }'
 
 plant_in umcg umcg/src/sync/once.rs meetings::
 planted "a turn that is passed on, and whose next does not go on" \

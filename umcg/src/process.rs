@@ -12,6 +12,7 @@ use crate::blocking;
 use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
 use crate::io::wait;
+use crate::rt::last::after_unwinding;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -124,10 +125,7 @@ impl Command {
     /// # Errors
     /// As [`Command::spawn`].
     pub fn status(&mut self) -> io::Result<ExitStatus> {
-        let mut own = Own::new(self.spawn()?);
-        let status = own.child.wait()?;
-        own.is_over = true;
-        Ok(status)
+        self.spawn()?.see_to_the_end(Child::wait)
     }
 
     /// Starts the process, collects what it prints, and waits for its end. Streams that were not chosen are pipes, of which its input is closed at once.
@@ -140,10 +138,7 @@ impl Command {
         let child = self.spawn();
         // A later start is to find them as std would.
         self.set_unchosen(Stdio::inherit);
-        let mut own = Own::new(child?);
-        let output = own.child.collect()?;
-        own.is_over = true;
-        Ok(output)
+        child?.see_to_the_end(Child::collect)
     }
 
     fn set_unchosen(&mut self, stdio: fn() -> Stdio) {
@@ -242,6 +237,20 @@ impl Child {
         self.collect()
     }
 
+    /// Waits for its end by `f`. Nobody else knows it: so where `f` fails, or unwinds, it is ended, and waited for so that it does not stay as a zombie.
+    fn see_to_the_end<R>(mut self, f: impl FnOnce(&mut Child) -> io::Result<R>) -> io::Result<R> {
+        let end = |child: &mut Child| {
+            if child.kill().is_ok() {
+                let _ = crate::shielded(|| child.wait());
+            }
+        };
+        let result = after_unwinding(&mut self, f, end);
+        if result.is_err() {
+            end(&mut self);
+        }
+        result
+    }
+
     fn collect(&mut self) -> io::Result<Output> {
         drop(self.stdin.take());
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -252,26 +261,6 @@ impl Child {
             (None, None) => {}
         }
         Ok(Output { status: self.wait()?, stdout, stderr })
-    }
-}
-
-/// A child that only the one knows who waits for it: dropped before its end, it is ended, and waited for so that it does not stay as a zombie.
-struct Own {
-    child: Child,
-    is_over: bool,
-}
-
-impl Own {
-    fn new(child: Child) -> Own {
-        Own { child, is_over: false }
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        if !self.is_over && self.child.kill().is_ok() {
-            let _ = self.child.wait();
-        }
     }
 }
 

@@ -16,6 +16,9 @@
 //! - U3: *each piece runs, whatever the others do.* Panics are caught, and the first goes on when
 //!   all have run ([`Last`]). If the caller is unwinding already its own panic is the one that goes
 //!   on.
+//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics: a light worker
+//!   that waited then would leave its panic to those that run there meanwhile, and end it where there
+//!   is none. So what has to wait at the end of an unwinding catches that first ([`after_unwinding`]).
 //!
 //! Who adds an operation adds a row to the table of `umcg/tests/callbacks`, which tries it with
 //! every bad callback.
@@ -56,6 +59,15 @@ impl Last {
         self.panic.into_iter().for_each(discard);
         resume_unwind(panic)
     }
+}
+
+/// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for an
+/// `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
+pub(crate) fn after_unwinding<S: ?Sized, R>(state: &mut S, f: impl FnOnce(&mut S) -> R, undo: impl FnOnce(&mut S)) -> R {
+    catch_unwind(AssertUnwindSafe(|| f(state))).unwrap_or_else(|panic| {
+        undo(state);
+        resume_unwind(panic)
+    })
 }
 
 /// Drops these last, after what the operation has come to belongs to somebody.

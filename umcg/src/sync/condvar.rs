@@ -10,6 +10,7 @@
 //! revoked in the one queue and not in the other; what it saves is a hop of a worker.
 
 use super::mutex::{self, MutexGuard, RawMutex};
+use crate::rt::last;
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicBool, Ordering::*};
 use crate::rt::time;
@@ -158,28 +159,22 @@ impl Condvar {
     /// # Safety
     /// The caller has locked the mutex, and nobody touches what is in there meanwhile.
     pub(super) unsafe fn wait_raw(&self, mutex: &RawMutex, deadline: u64) -> bool {
-        let relock = Relock(mutex);
-        let served = wait::one(self, REASON, deadline, |single, served| {
-            let places = self.places.lock();
-            // SAFETY: who waits leaves the queue before the place ends.
-            unsafe { places.push(single.place(0), false) };
-            self.has_waiters.store(true, Relaxed);
-            drop(places);
-            // SAFETY: the caller has locked it, and has no other lock any more.
-            unsafe { mutex.unlock_by(served) };
-            None
-        });
-        drop(relock);
+        let waits = |(): &mut ()| {
+            wait::one(self, REASON, deadline, |single, served| {
+                let places = self.places.lock();
+                // SAFETY: who waits leaves the queue before the place ends.
+                unsafe { places.push(single.place(0), false) };
+                self.has_waiters.store(true, Relaxed);
+                drop(places);
+                // SAFETY: the caller has locked it, and has no other lock any more.
+                unsafe { mutex.unlock_by(served) };
+                None
+            })
+        };
+        // Locked at the end of the wait, also when that unwinds.
+        let served = last::after_unwinding(&mut (), waits, |()| mutex.lock());
+        mutex.lock();
         served.is_some()
-    }
-}
-
-/// Locks the mutex at the end of the wait, also when that unwinds.
-struct Relock<'a>(&'a RawMutex);
-
-impl Drop for Relock<'_> {
-    fn drop(&mut self) {
-        self.0.lock();
     }
 }
 

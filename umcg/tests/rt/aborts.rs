@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
+use umcg::sync::{Condvar, Mutex};
 use umcg::{JoinError, JoinHandle, Runtime};
 
 /// It has been cancelled, and all of what it owned is gone.
@@ -369,4 +370,47 @@ fn by_each_other() {
         aborters.into_iter().for_each(|aborter| aborter.join().unwrap());
         Arc::try_unwrap(sleepers).unwrap().into_iter().for_each(is_cancelled);
     });
+}
+
+/// Light workers share what a kernel thread counts of its panics. What the library waits for at the end of one that is cut short, the lock of a condition variable or the end of a process, is
+/// none of the others' business.
+#[test]
+fn others_see_nothing_of_an_unwinding_that_has_to_wait() {
+    let waits: [fn(&Mutex<()>, &Condvar); 2] = [
+        |mutex, condvar| condvar.wait(&mut mutex.lock()),
+        |_, _| drop(umcg::process::Command::new("sleep").arg("1000").output()),
+    ];
+    for wait in waits {
+        with("unwinding", 1, Runtime::builder(), |runtime| {
+            let (over, seen) = (flag(), counter());
+            let neighbour = {
+                let (over, seen) = (over.clone(), seen.clone());
+                Kind::Light.spawn_on(runtime, move || {
+                    while !over.load(Relaxed) {
+                        seen.fetch_add(usize::from(std::thread::panicking()), Relaxed);
+                        umcg::yield_now();
+                    }
+                })
+            };
+            let (mutex, condvar) = (Arc::new(Mutex::new(())), Arc::new(Condvar::new()));
+            let worker = {
+                let (mutex, condvar) = (mutex.clone(), condvar.clone());
+                Kind::Light.spawn_on(runtime, move || wait(&mutex, &condvar))
+            };
+            let states = [": waits: condvar", ": waits: read"];
+            eventually("it waits", || states.iter().any(|state| runtime.dump().contains(state)));
+            let guard = mutex.lock();
+            worker.abort();
+            // The condition variable's has to wait for the lock.
+            for _ in 0..20 {
+                umcg::sleep(Duration::from_micros(300));
+            }
+            drop(guard);
+            is_cancelled(worker);
+            assert!(!Kind::Light.run(runtime, std::thread::panicking));
+            over.store(true, Relaxed);
+            neighbour.join().unwrap();
+            assert_eq!(seen.load(Relaxed), 0);
+        });
+    }
 }
