@@ -1,9 +1,11 @@
 //! The driver of input and output when it is refused what it was granted, or its descriptors are taken away.
 
-use crate::filter::{refuse, refuse_for_a_moment};
+use crate::filter::{refuse, refuse_for_a_moment, refuse_if};
 use crate::run;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use umcg::Runtime;
 use umcg::io::DriverKind;
@@ -16,6 +18,8 @@ pub(crate) fn scenario(name: &str) {
         "no-more-entering" => operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EACCES)),
         "no-entering-for-a-moment" => operations_go_on(|| refuse_for_a_moment(&[libc::SYS_io_uring_enter], libc::EAGAIN, 3)),
         "no-memory-for-entering" => operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EAGAIN)),
+        "shortage-ends" => a_ring_is_used_again_after_a_shortage(),
+        "no-ring-at-first" => a_ring_that_could_not_be_had_is_asked_for_again(),
         "under-way" => operations_under_way_end(),
         "aborted" => an_operation_that_is_not_taken_is_aborted(),
         "no-entering" => {
@@ -87,6 +91,58 @@ fn operations_go_on(refuse: impl Fn()) {
     runtime.run(write_and_read);
     let workers: Vec<_> = (0..200).map(|_| runtime.spawn(write_and_read)).collect();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
+}
+
+/// The kernel says "later" for longer than a runtime believes it. What was in the queue then has been done otherwise, or was aborted: it is not done once more.
+fn a_ring_is_used_again_after_a_shortage() {
+    let Some(runtime) = with_a_ring() else { return };
+    let (is_short, entered) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
+    let (short, counted) = (is_short.clone(), entered.clone());
+    refuse_if(&[libc::SYS_io_uring_enter], libc::EAGAIN, move || {
+        let is_refused = short.load(Relaxed);
+        counted.fetch_add(u32::from(!is_refused), Relaxed);
+        is_refused
+    });
+    let (mut reader, mut writer) = pipe();
+    let mut same = std::fs::File::from(rustix::io::dup(&reader).unwrap());
+    let aborted = runtime.spawn(move || {
+        let mut byte = [b'-'];
+        let _ = reader.read(&mut byte);
+        byte
+    });
+    wait_until("the read waits", || runtime.dump().contains("waits: read"));
+    aborted.abort();
+    wait_until("the aborted read has ended", || aborted.is_finished());
+    // Done by helpers, once the ring is given up.
+    (0..100).for_each(|_| runtime.run(write_and_read));
+    is_short.store(false, Relaxed);
+    wait_until("the ring is entered again", || {
+        runtime.run(write_and_read);
+        entered.load(Relaxed) > 20
+    });
+    // Nobody else reads the pipe.
+    writer.write_all(b"x").unwrap();
+    runtime.run(write_and_read);
+    let mut byte = [0];
+    same.read_exact(&mut byte).unwrap();
+    assert_eq!(&byte, b"x");
+}
+
+fn a_ring_that_could_not_be_had_is_asked_for_again() {
+    if with_a_ring().is_none() {
+        return;
+    }
+    let is_short = Arc::new(AtomicBool::new(true));
+    let short = is_short.clone();
+    refuse_if(&[libc::SYS_io_uring_setup], libc::ENOMEM, move || short.load(Relaxed));
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    runtime.run(write_and_read);
+    assert_eq!(runtime.driver(), DriverKind::Epoll);
+    is_short.store(false, Relaxed);
+    wait_until("there is a ring", || {
+        runtime.run(write_and_read);
+        runtime.driver() == DriverKind::IoUring
+    });
 }
 
 /// The kernel has them when it begins to refuse: they are completed, also those that are aborted.
@@ -177,6 +233,16 @@ fn file_operations_go_on_after_the_kernel_had_no_memory_for_a_moment() {
 #[test]
 fn file_operations_go_on_when_the_kernel_never_has_memory_again() {
     fine("no-memory-for-entering");
+}
+
+#[test]
+fn a_ring_that_was_given_up_for_a_shortage_is_used_again_afterwards() {
+    fine("shortage-ends");
+}
+
+#[test]
+fn a_ring_that_could_not_be_had_for_a_shortage_comes_later() {
+    fine("no-ring-at-first");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) fn refuse(calls: &[i64], errno: i32) {
 /// which they are allowed.
 pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
     let mut began: Option<Instant> = None;
-    judged(calls, errno, move || {
+    refuse_if(calls, errno, move || {
         let moment = began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
         moment % 2 == 0 && moment / 2 < u128::from(times)
     });
@@ -36,15 +36,15 @@ pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
 
 /// Refuses the first ones of these calls with `errno`.
 pub(crate) fn refuse_some(calls: &[i64], errno: i32, mut count: u32) {
-    judged(calls, errno, move || {
+    refuse_if(calls, errno, move || {
         let is_refused = count > 0;
         count -= u32::from(is_refused);
         is_refused
     });
 }
 
-/// Has a thread, which must make none of these calls, say of each whether it is refused.
-fn judged(calls: &[i64], errno: i32, is_refused: impl FnMut() -> bool + Send + 'static) {
+/// Has a thread, which must make none of these calls, say of each whether it is refused with `errno`. Once a process: there is one such thread at most.
+pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut() -> bool + Send + 'static) {
     let listener = Arc::new(AtomicI32::new(-1));
     let told = listener.clone();
     let (begun, has_begun) = std::sync::mpsc::channel();

@@ -9,7 +9,7 @@
 //!
 //! What has readiness is reported by epoll, edge-triggered; what has none is carried out by io_uring where there is one, and on helper
 //! threads where not. The ring's descriptor is in epoll's set, so that there is one place to wait at. `docs/decisions/0006-io.md` says why, with
-//! the figures.
+//! the figures. Where there was a ring to be had but for a shortage, an operation that comes later tries again.
 //!
 //! Any server may poll; one at a time does (`polling`). Nobody is unparked before that lock is free again, so that what wakes up, and the
 //! server that runs it, finds the driver free.
@@ -20,10 +20,12 @@
 //! they find then. A fork's child may not use the parent's driver: each operation fails there, before it touches any of it.
 
 mod epoll;
+mod harmless;
 pub(crate) mod pool;
 pub(crate) mod source;
 pub(crate) mod uring;
 
+use crate::io::wait::{NEVER, after};
 use crate::rt::Handle;
 use crate::rt::wait::{self, ClaimedList};
 use epoll::Epoll;
@@ -31,8 +33,8 @@ use rustix::event::epoll::EventFlags;
 use source::Source;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 use uring::Ring;
@@ -70,7 +72,9 @@ pub(crate) struct Driver(Arc<Shared>);
 
 struct Shared {
     epoll: Epoll,
-    ring: Option<Ring>,
+    ring: OnceLock<Ring>,
+    /// Where there is none: when one is to be asked for again; [`NEVER`] where it is not for a moment's shortage.
+    ring_at: AtomicU64,
     polling: AtomicBool,
     sleeper: AtomicU32,
     /// Descriptors that epoll knows.
@@ -88,17 +92,18 @@ impl Driver {
     pub(crate) fn new(kind: DriverKind) -> io::Result<Driver> {
         pool::install()?;
         let epoll = Epoll::new()?;
-        let ring = match asked(kind)? {
-            DriverKind::Epoll => None,
-            DriverKind::IoUring => Some(Ring::new()?),
-            DriverKind::Auto => Ring::new().ok(),
+        let (ring, ring_at) = match asked(kind)? {
+            DriverKind::Epoll => (None, NEVER),
+            DriverKind::IoUring => (Some(epoll.make_ring()?), NEVER),
+            DriverKind::Auto => match epoll.make_ring() {
+                Ok(ring) => (Some(ring), NEVER),
+                Err(error) => (None, again_at(&error)),
+            },
         };
-        if let Some(ring) = &ring {
-            epoll.add_ring(ring.as_fd())?;
-        }
         Ok(Driver(Arc::new(Shared {
             epoll,
-            ring,
+            ring: ring.map_or_else(OnceLock::new, OnceLock::from),
+            ring_at: AtomicU64::new(ring_at),
             polling: AtomicBool::new(false),
             sleeper: AtomicU32::new(AWAKE),
             sources: AtomicUsize::new(0),
@@ -109,7 +114,7 @@ impl Driver {
 
     /// What it became.
     pub(crate) fn kind(&self) -> DriverKind {
-        if self.0.ring.is_some() { DriverKind::IoUring } else { DriverKind::Epoll }
+        if self.0.ring.get().is_some() { DriverKind::IoUring } else { DriverKind::Epoll }
     }
 
     /// Whether both are the same driver.
@@ -131,10 +136,31 @@ impl Driver {
         }
     }
 
-    /// Its ring, if it has one.
+    /// Its ring, if it has one. For an operation that is about to begin: perhaps one is to be had by now.
     #[inline]
     pub(crate) fn ring(&self) -> Option<&Ring> {
-        self.0.ring.as_ref()
+        self.0.ring.get().or_else(|| self.ask_for_ring())
+    }
+
+    #[cold]
+    fn ask_for_ring(&self) -> Option<&Ring> {
+        let shared = &*self.0;
+        let at = shared.ring_at.load(Relaxed);
+        // One of those that come asks.
+        let is_ours = at != NEVER
+            && after(0) >= at
+            && self.check().is_ok()
+            && shared.ring_at.compare_exchange(at, NEVER, Relaxed, Relaxed).is_ok();
+        if !is_ours {
+            return None;
+        }
+        match shared.epoll.make_ring() {
+            Ok(ring) => Some(shared.ring.get_or_init(|| ring)),
+            Err(error) => {
+                shared.ring_at.store(again_at(&error), Relaxed);
+                None
+            }
+        }
     }
 
     fn add(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
@@ -155,7 +181,7 @@ impl Driver {
     /// Whether a poll may find anything: a descriptor is known, or an operation is under way.
     #[inline]
     pub(crate) fn has_sources(&self) -> bool {
-        self.0.sources.load(Relaxed) != 0 || self.ring().is_some_and(|ring| ring.is_busy())
+        self.0.sources.load(Relaxed) != 0 || self.0.ring.get().is_some_and(Ring::is_busy)
     }
 
     /// Takes what the kernel has to say, and unparks who waits for it. Waits for that until `timeout` (`None`: for ever; zero: not at all) or
@@ -234,7 +260,7 @@ impl Shared {
             self.sleeper.swap(AWAKE, AcqRel);
         }
         // The completion of a cancellation may be there when nothing is under way any more.
-        if let Some(ring) = self.ring.as_ref().filter(|ring| completions || ring.is_busy()) {
+        if let Some(ring) = self.ring.get().filter(|ring| completions || ring.is_busy()) {
             ring.reap(&mut |handle| parked.push(handle));
         }
     }
@@ -244,6 +270,20 @@ impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver").field("kind", &self.kind()).field("sources", &self.0.sources).finish()
     }
+}
+
+impl Epoll {
+    /// A ring whose completions this set reports.
+    fn make_ring(&self) -> io::Result<Ring> {
+        let ring = Ring::new()?;
+        self.add_ring(ring.as_fd())?;
+        Ok(ring)
+    }
+}
+
+/// When a ring is to be asked for again that was refused with this error.
+fn again_at(error: &io::Error) -> u64 {
+    if uring::is_passing(error) { after(uring::AGAIN) } else { NEVER }
 }
 
 /// What is asked for, the environment considered.

@@ -16,14 +16,18 @@
 //!
 //! - U4. For a moment (EAGAIN, EBUSY, ENOMEM): each caller whose entry is still in the queue comes back by a deadline of its own and flushes again. Nobody
 //!   else need think of it, so an idle driver may sleep.
-//! - U5. For good (any other error, as by a filter of system calls; or "for a moment" for as long as `PATIENCE`): the ring is *given up*. Its entries
+//! - U5. For good (any other error, as by a filter of system calls), or "for a moment" for as long as `PATIENCE`: the ring is *given up*. Its entries
 //!   cannot be taken out of the queue, so from then on nobody may enter the kernel with it: the kernel would carry out what points into frames that are gone. `flushes` sees to
 //!   that. It counts the threads that may be in the kernel with this ring, and has the bit `GIVEN_UP`, which is seen by all that come later; who brings the count
 //!   to zero after that gives the operations that the kernel has not taken back to their callers, who carry them out another way.
 //!   Operations that the kernel has taken are completed as ever: their completions need no entering.
+//! - U6. A ring that was given up for a shortage is tried again, by an operation that comes `AGAIN` later. First the entries in the queue, which are nobody's by then, are
+//!   made harmless: so whoever enters the kernel from there on hands over nothing else. If the kernel takes these the ring is as before.
 
+use super::harmless;
 use crate::io::wait::{self, Reason};
 use crate::rt::Handle;
+use crate::rt::last::after_unwinding;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::io::Errno;
 use std::io;
@@ -47,6 +51,8 @@ const NOBODY: u64 = 0;
 const GIVEN_UP: u32 = 1 << 31;
 /// For how many nanoseconds the kernel may say "later" and nothing else.
 const PATIENCE: u64 = 2_000_000_000;
+/// After how many nanoseconds a ring that could not be had for a shortage is tried again.
+pub(super) const AGAIN: u64 = 5_000_000_000;
 /// After how many nanoseconds the queue is flushed again at first, and at last.
 const RETRY: u64 = 1_000_000;
 const RETRY_MOST: u64 = 20_000_000;
@@ -60,6 +66,8 @@ pub(crate) struct Ring {
     flushes: AtomicU32,
     /// Since when the kernel says "later", in nanoseconds; 0 when it does not.
     refused_since: AtomicU64,
+    /// Where it is given up: when it is to be tried again (U6); [`wait::NEVER`] if it was refused for good.
+    again_at: AtomicU64,
 }
 
 /// What was put into the queue.
@@ -68,6 +76,8 @@ struct Submitted {
     count: u64,
     /// The user data of the last ones.
     keys: [u64; ENTRIES as usize],
+    /// The ring is given up, and those of them that the kernel has not taken are nobody's.
+    is_given_back: bool,
 }
 
 /// An operation under way.
@@ -88,14 +98,15 @@ impl Ring {
         if !complete || needed.iter().any(|&code| !probe.is_supported(code)) {
             return Err(Errno::OPNOTSUPP.into());
         }
-        enter(&mut ring)?;
+        let count = enter(&mut ring)?;
         Ok(Ring {
             ring,
-            submission: HoldLock::new(Submitted { count: 0, keys: [NOBODY; ENTRIES as usize] }),
+            submission: HoldLock::new(Submitted { count, keys: [NOBODY; ENTRIES as usize], is_given_back: false }),
             completion: HoldLock::new(()),
             under_way: AtomicUsize::new(0),
             flushes: AtomicU32::new(0),
             refused_since: AtomicU64::new(0),
+            again_at: AtomicU64::new(0),
         })
     }
 
@@ -125,19 +136,54 @@ impl Ring {
         let operation = Operation { handle: Handle::current(), result: AtomicI64::new(PENDING) };
         let key = (&raw const operation).expose_provenance() as u64;
         self.under_way.fetch_add(1, Relaxed);
-        let mut end = End { ring: self, operation: &operation, key, reason, discard, place: None };
-        let result = self.see_through(&entry.user_data(key), key, &operation, &mut end.place, |pause| match pause {
+        let park = |pause: Option<u64>| match pause {
             None => wait::park(reason),
             Some(pause) => {
                 wait::park_until(reason, wait::after(pause));
             }
-        });
+        };
+        let entry = entry.user_data(key);
+        let result = after_unwinding(
+            &mut None,
+            |place| self.see_through(&entry, key, &operation, place, park),
+            |place| self.cut_short(key, &operation, *place, reason, discard),
+        );
         if result.is_none() {
             self.under_way.fetch_sub(1, Relaxed);
         }
-        std::mem::forget(end);
         let result = result.filter(|&result| result != UNTAKEN)?;
         Some(usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32)))
+    }
+
+    /// The caller of an operation is to unwind: sees the operation to its end first (U1). `place`: which entry of the queue it is, once it is in there.
+    #[cold]
+    fn cut_short(&self, key: u64, operation: &Operation, place: Option<u64>, reason: Reason, discard: impl Fn(usize)) {
+        if place.is_none() {
+            // It was never in the queue.
+            self.under_way.fetch_sub(1, Relaxed);
+            return;
+        }
+        let park = |pause: Option<u64>| wait::park_shielded_until(reason, pause.map_or(wait::NEVER, wait::after));
+        let mut result = operation.result();
+        if result.is_none() {
+            let cancel = opcode::AsyncCancel::new(key).build().user_data(NOBODY);
+            result = self.see_through(&cancel, NOBODY, operation, &mut None, park);
+        }
+        if result.is_none() {
+            // The ring is given up. This needs no entering; where it fails, too, the end is the operation's own.
+            let cancel = types::CancelBuilder::user_data(key);
+            let _ = self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), cancel);
+            self.take_all(Some(operation), &mut wait::wake);
+        }
+        let result = loop {
+            match result.or_else(|| operation.result()) {
+                Some(result) => break result,
+                None => park(None),
+            }
+        };
+        if let Ok(result) = usize::try_from(result) {
+            discard(result);
+        }
     }
 
     /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon as the entry is in the queue; `park` stops the
@@ -151,11 +197,15 @@ impl Ring {
         park: impl Fn(Option<u64>),
     ) -> Option<i64> {
         let mut pause = RETRY;
+        if self.is_given_up() {
+            // Perhaps it is time to try it again.
+            self.flush(false);
+        }
         loop {
             if place.is_none() {
                 *place = self.push(entry, key);
             }
-            self.flush();
+            self.flush(false);
             // Much is complete by now.
             self.take_all(Some(operation), &mut wait::wake);
             let taken = self.catch_up();
@@ -193,10 +243,11 @@ impl Ring {
         Some(place)
     }
 
-    /// Hands the kernel what is in the queue. False if the kernel refuses.
-    fn flush(&self) -> bool {
+    /// Hands the kernel what is in the queue. False if the kernel refuses. `soon`: a ring that was given up is tried again before its time.
+    fn flush(&self, soon: bool) -> bool {
         // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set sees it, and stays out of the kernel.
-        let mut is_open = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP == 0;
+        let is_given_up = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP != 0;
+        let mut is_open = !is_given_up || self.may_try_again(soon);
         while is_open {
             match self.ring.submit() {
                 Ok(_) => break,
@@ -207,8 +258,8 @@ impl Ring {
                 }
             }
         }
-        if is_open && self.refused_since.load(Relaxed) != 0 {
-            self.refused_since.store(0, Relaxed);
+        if is_open && (is_given_up || self.refused_since.load(Relaxed) != 0) {
+            self.note_end_of_refusals();
         }
         // ORDERING(given_up.2): AcqRel, pairs with given_up.1: what the kernel took from those that have left is seen to be taken.
         if self.flushes.fetch_sub(1, AcqRel) == GIVEN_UP | 1 {
@@ -220,23 +271,79 @@ impl Ring {
     /// The kernel refuses to take entries: later then, or not at all (U4, U5). The caller is counted in `flushes`.
     #[cold]
     fn note_refusal(&self, error: &io::Error) {
+        let mut again_at = wait::NEVER;
         if is_passing(error) {
             let now = wait::after(0).max(1);
             let since = self.refused_since.compare_exchange(0, now, Relaxed, Relaxed).unwrap_or_else(|since| since);
             if since == 0 || now.saturating_sub(since) < PATIENCE {
                 return;
             }
+            again_at = now + AGAIN;
         }
+        // Later and later: a refusal for good is not forgotten for a passing one.
+        self.again_at.fetch_max(again_at, Relaxed);
         // ORDERING(given_up.1)
         self.flushes.fetch_or(GIVEN_UP, AcqRel);
     }
 
-    /// Tells the operations in the queue that the kernel will not take them. The ring is given up, and nobody is in the kernel with it any more.
+    /// The kernel takes entries again. The caller is counted in `flushes`.
+    #[cold]
+    fn note_end_of_refusals(&self) {
+        self.refused_since.store(0, Relaxed);
+        let mut submitted = self.submission.lock();
+        // Otherwise it was not given up, or has been just now, by another: that one's refusal counts.
+        if submitted.is_given_back {
+            submitted.is_given_back = false;
+            // ORDERING(given_up.1)
+            self.flushes.fetch_and(!GIVEN_UP, AcqRel);
+        }
+    }
+
+    /// Whether the kernel may be entered with a ring that was given up (U6). The caller is counted in `flushes`.
+    #[cold]
+    fn may_try_again(&self, soon: bool) -> bool {
+        let (now, at) = (wait::after(0), self.again_at.load(Relaxed));
+        let is_time = at != wait::NEVER && (soon || now >= at);
+        is_time
+            // One of those that come does, and the others once more time has passed.
+            && self.again_at.compare_exchange(at, now + AGAIN, Relaxed, Relaxed).is_ok()
+            && self.make_harmless()
+    }
+
+    /// Whether there is nothing in the queue but what does nothing, and some of that. The ring is given up.
+    fn make_harmless(&self) -> bool {
+        let mut submitted = self.submission.lock();
+        if !submitted.is_given_back {
+            return false; // somebody is in the kernel still
+        }
+        // SAFETY: the lock keeps others from this end of the ring.
+        let mut queue = unsafe { self.ring.submission_shared() };
+        let numbers = submitted.count - queue.len() as u64..submitted.count;
+        if numbers.is_empty() {
+            // SAFETY: it points to nothing.
+            let is_pushed = unsafe { queue.push(&opcode::Nop::new().build().user_data(NOBODY)) }.is_ok();
+            let at = (submitted.count % u64::from(ENTRIES)) as usize;
+            submitted.keys[at] = NOBODY;
+            submitted.count += u64::from(is_pushed);
+            return is_pushed;
+        }
+        // SAFETY: the ring has so many entries. Since these were given back nobody has entered the kernel with any others than harmless ones, which may be written again as they
+        // are; and the lock keeps others from them here.
+        unsafe { harmless::make(self.as_fd(), ENTRIES, numbers, NOBODY) }.is_ok()
+    }
+
+    /// Tells the operations in the queue that the kernel will not take them, if the ring is given up, and nobody is in the kernel with it any more.
     #[cold]
     fn give_back(&self) {
         let mut handles = [None; ENTRIES as usize];
         {
             let mut submitted = self.submission.lock();
+            // Told before; or tried again meanwhile (U6), and given up once more: then the last that leaves the kernel does this.
+            // ORDERING(given_up.2)
+            if submitted.is_given_back || self.flushes.load(Acquire) != GIVEN_UP {
+                return;
+            }
+            submitted.is_given_back = true;
             // SAFETY: the lock keeps others from this end of the ring.
             let waiting = unsafe { self.ring.submission_shared() }.len() as u64;
             for place in submitted.count - waiting..submitted.count {
@@ -301,12 +408,12 @@ impl Ring {
         if taken.is_some_and(|(taken, count)| taken == count) && !keeps_back {
             return taken.map(|(taken, _)| taken);
         }
-        if !self.flush() && keeps_back {
+        if !self.flush(keeps_back) && keeps_back {
             // They are reported until they are there: not so often.
             std::thread::sleep(Duration::from_nanos(RETRY));
         }
         let (taken, keeps_back) = self.look();
-        if taken.is_none() && keeps_back {
+        if taken.is_none() && keeps_back && self.again_at.load(Relaxed) == wait::NEVER {
             // Their operations would never end.
             umcg_core::fatal(format_args!(
                 "io_uring_enter(2), which was granted at the start, is refused now, and completions lie behind it"
@@ -325,8 +432,8 @@ impl Ring {
     }
 }
 
-/// Enters the kernel once, for nothing: a filter of system calls may forbid that and allow the rest.
-fn enter(ring: &mut IoUring) -> io::Result<()> {
+/// Enters the kernel once, for nothing: a filter of system calls may forbid that and allow the rest. How many entries that took.
+fn enter(ring: &mut IoUring) -> io::Result<u64> {
     // SAFETY: it points to nothing.
     unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
     while let Err(error) = ring.submit_and_wait(1) {
@@ -335,7 +442,7 @@ fn enter(ring: &mut IoUring) -> io::Result<()> {
         }
     }
     ring.completion().for_each(drop);
-    Ok(())
+    Ok(1)
 }
 
 /// Whether an error is no more than a shortage.
@@ -348,48 +455,5 @@ impl Operation {
         // ORDERING(result.2): Acquire, pairs with result.1.
         let result = self.result.load(Acquire);
         (result != PENDING).then_some(result)
-    }
-}
-
-/// Sees an operation to its end when its caller unwinds (U1).
-struct End<'a, F: Fn(usize)> {
-    ring: &'a Ring,
-    operation: &'a Operation,
-    key: u64,
-    reason: Reason,
-    discard: F,
-    /// Which entry of the queue it is, once it is in there.
-    place: Option<u64>,
-}
-
-impl<F: Fn(usize)> Drop for End<'_, F> {
-    fn drop(&mut self) {
-        let ring = self.ring;
-        if self.place.is_none() {
-            // It was never in the queue.
-            ring.under_way.fetch_sub(1, Relaxed);
-            return;
-        }
-        let park = |pause: Option<u64>| wait::park_shielded_until(self.reason, pause.map_or(wait::NEVER, wait::after));
-        let mut result = self.operation.result();
-        if result.is_none() {
-            let cancel = opcode::AsyncCancel::new(self.key).build().user_data(NOBODY);
-            result = ring.see_through(&cancel, NOBODY, self.operation, &mut None, park);
-        }
-        if result.is_none() {
-            // The ring is given up. This needs no entering; where it fails, too, the end is the operation's own.
-            let cancel = types::CancelBuilder::user_data(self.key);
-            let _ = ring.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), cancel);
-            ring.take_all(Some(self.operation), &mut wait::wake);
-        }
-        let result = loop {
-            match result.or_else(|| self.operation.result()) {
-                Some(result) => break result,
-                None => park(None),
-            }
-        };
-        if let Ok(result) = usize::try_from(result) {
-            (self.discard)(result);
-        }
     }
 }
