@@ -13,9 +13,12 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::*;
 
-/// The values of one worker, by the addresses of their keys.
+/// The values of one worker.
 #[derive(Default)]
-struct Values(RefCell<Vec<(usize, Rc<dyn Any>)>>);
+struct Values(RefCell<Vec<Value>>);
+
+/// The value of the key with this address; none while it is being made.
+type Value = (usize, Option<Rc<dyn Any>>);
 
 /// The key of a worker-local, made by [`worker_local!`](crate::worker_local).
 pub struct WorkerLocal<T: 'static> {
@@ -30,24 +33,47 @@ impl<T: 'static> WorkerLocal<T> {
         WorkerLocal { init, _place: 0 }
     }
 
-    /// Calls `f` with the calling worker's value, which is made first if there is none. `f` may wait: the value stays the worker's.
+    /// Calls `f` with the calling worker's value, which is made first if there is none. `f` may wait: the value stays the worker's. If making it panics there
+    /// is none, and the next call tries again.
+    ///
+    /// # Panics
+    /// When the value is being made, and that comes to use it.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
-        let value = with_values(|values| self.find(values)).unwrap_or_else(|| {
-            let made: Rc<dyn Any> = Rc::new((self.init)());
-            with_values(|values| values.0.borrow_mut().push((self.key(), made.clone())));
-            made
-        });
+        let value = match with_values(|values| self.find(values)) {
+            Some(Some(value)) => value,
+            Some(None) => panic!("a worker-local is used while its value is being made"),
+            None => self.make(),
+        };
         match value.downcast_ref::<T>() {
             Some(value) => f(value),
             None => unreachable!("a key has values of one type"),
         }
     }
 
+    #[cold]
+    fn make(&'static self) -> Rc<dyn Any> {
+        /// The value is being made, until this is dropped.
+        struct Making(usize);
+        impl Drop for Making {
+            fn drop(&mut self) {
+                with_values(|values| values.0.borrow_mut().retain(|(key, value)| *key != self.0 || value.is_some()));
+            }
+        }
+        let push = |value| with_values(|values| values.0.borrow_mut().push((self.key(), value)));
+        push(None);
+        let making = Making(self.key());
+        let made: Rc<dyn Any> = Rc::new((self.init)());
+        drop(making);
+        // Behind those that it has used: they are dropped after it.
+        push(Some(made.clone()));
+        made
+    }
+
     fn key(&'static self) -> usize {
         (self as *const Self).addr()
     }
 
-    fn find(&'static self, values: &Values) -> Option<Rc<dyn Any>> {
+    fn find(&'static self, values: &Values) -> Option<Option<Rc<dyn Any>>> {
         let values = values.0.borrow();
         values.iter().find(|(key, _)| *key == self.key()).map(|(_, value)| value.clone())
     }

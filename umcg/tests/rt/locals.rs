@@ -1,7 +1,8 @@
 //! Values of a worker's own.
 
-use crate::support::{KINDS, Kind, counter, eventually, over};
+use crate::support::{HOUR, KINDS, Kind, counter, eventually, over};
 use std::cell::{Cell, RefCell};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
@@ -10,6 +11,15 @@ umcg::worker_local! {
     static NUMBER: Cell<u64> = Cell::new(7);
     static GUARD: RefCell<Option<Ended>> = RefCell::new(None);
     static OTHER: RefCell<Vec<u64>> = RefCell::new(vec![NUMBER.with(Cell::get)]);
+}
+
+umcg::worker_local! {
+    static ITSELF: u32 = if NUMBER.with(Cell::get) == 0 { 5 } else { OTHERS.with(|other| *other) };
+    static OTHERS: u32 = ITSELF.with(|itself| *itself);
+    static SLOW: u64 = {
+        umcg::sleep(if NUMBER.with(Cell::get) == 0 { HOUR } else { Duration::from_micros(100) });
+        NUMBER.with(Cell::get)
+    };
 }
 
 thread_local!(static OF_THREAD: Cell<u64> = const { Cell::new(1) });
@@ -68,6 +78,42 @@ fn threads_have_theirs() {
         assert_eq!(NUMBER.with(Cell::get), 8);
     });
     std::thread::spawn(|| assert_eq!(NUMBER.with(Cell::get), 7)).join().unwrap();
+}
+
+/// A value that is needed to make it is none; what was begun is forgotten, so that the next call tries again.
+#[test]
+fn one_that_needs_itself() {
+    over("locals that need themselves", |runtime, kind| {
+        let test = || {
+            for key in [&ITSELF, &OTHERS, &ITSELF] {
+                let said = catch_unwind(|| key.with(|value| *value)).unwrap_err();
+                assert_eq!(said.downcast_ref(), Some(&"a worker-local is used while its value is being made"));
+            }
+            // They are made where there is a way to.
+            let before = NUMBER.with(|number| number.replace(0));
+            assert_eq!((OTHERS.with(|value| *value), ITSELF.with(|value| *value)), (5, 5));
+            NUMBER.with(|number| number.set(before));
+        };
+        kind.run(runtime, test);
+        kind.run(runtime, move || umcg::blocking(test));
+        std::thread::spawn(test).join().unwrap();
+    });
+}
+
+/// Making a value may wait, and be cut short: then there is none, and the next call makes one.
+#[test]
+fn one_that_is_made_slowly() {
+    over("locals that wait", |runtime, kind| {
+        kind.run(runtime, || {
+            let slow = || SLOW.with(|slow| *slow);
+            NUMBER.with(|number| number.set(0));
+            assert!(umcg::timeout(Duration::from_micros(100), slow).is_err());
+            NUMBER.with(|number| number.set(1));
+            assert_eq!(umcg::timeout(HOUR, slow), Ok(1));
+            NUMBER.with(|number| number.set(2));
+            assert_eq!(slow(), 1);
+        });
+    });
 }
 
 #[test]
