@@ -3,7 +3,7 @@
 mod net_support;
 
 use net_support::{drivers, in_workers};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::Duration;
@@ -262,12 +262,26 @@ fn busy_and_talking() {
     busy.into_iter().for_each(|worker| worker.join().unwrap());
 }
 
+/// With which driver this process is to do what the test of this name is about, if it is one that the test has started.
+fn is_child(name: &str) -> Option<DriverKind> {
+    let asked = std::env::var("UMCG_NET_STREAMS").ok()?;
+    let kind = asked.strip_prefix(name)?.trim();
+    Some(if kind == "epoll" { DriverKind::Epoll } else { DriverKind::IoUring })
+}
+
+/// A process that does what this test is about.
+fn child(name: &str, kind: DriverKind) -> std::process::Child {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]).env("UMCG_NET_STREAMS", format!("{name} {kind}"));
+    let (input, output) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+    command.stdin(input).stdout(output).stderr(std::process::Stdio::null()).spawn().unwrap()
+}
+
 /// Standard streams in a process of their own: copies its input to its output.
 #[test]
 fn standard_streams() {
     const NAME: &str = "standard_streams";
-    if let Some(kind) = std::env::var_os("UMCG_NET_STREAMS") {
-        let kind = if kind == "epoll" { DriverKind::Epoll } else { DriverKind::IoUring };
+    if let Some(kind) = is_child(NAME) {
         let copy = || {
             let (mut buffer, mut input, mut output) = ([0; 64], umcg::io::stdin(), umcg::io::stdout());
             loop {
@@ -282,10 +296,7 @@ fn standard_streams() {
         std::process::exit(0);
     }
     for kind in drivers() {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", NAME, "--nocapture"]).env("UMCG_NET_STREAMS", kind.to_string());
-        let (input, output) = (std::process::Stdio::piped(), std::process::Stdio::piped());
-        let mut child = command.stdin(input).stdout(output).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut child = child(NAME, kind);
         let mut to = child.stdin.take().unwrap();
         for _ in 0..3 {
             to.write_all(b"line\n").unwrap();
@@ -295,5 +306,68 @@ fn standard_streams() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success());
         assert!(String::from_utf8(output.stdout).unwrap().ends_with("line\nline\nline\n"));
+    }
+}
+
+/// Each line comes as soon as it has ended, and others run while one waits for it.
+#[test]
+fn lines_of_standard_input() {
+    const NAME: &str = "lines_of_standard_input";
+    let answer = |line: &str, turns: usize| umcg::io::stdout().write_all(format!("\n<{line}> {turns}\n").as_bytes()).unwrap();
+    if let Some(kind) = is_child(NAME) {
+        let (turns, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, over) = (turns.clone(), is_over.clone());
+        let runtime = runtime(kind, 1);
+        let neighbour = on(&runtime, move || {
+            while over.load(Relaxed) == 0 {
+                counted.fetch_add(1, Relaxed);
+                umcg::sleep(Duration::from_micros(100));
+            }
+        });
+        let reads = move || {
+            let mut lines = umcg::io::stdin().lines();
+            for line in lines.by_ref() {
+                match line {
+                    Ok(line) => answer(&line, turns.load(Relaxed)),
+                    Err(error) => answer(&format!("{:?}", error.kind()), turns.load(Relaxed)),
+                }
+            }
+            // The end stays the end.
+            assert!(lines.next().is_none());
+        };
+        on(&runtime, reads).join().unwrap();
+        is_over.store(1, Relaxed);
+        neighbour.join().unwrap();
+        std::process::exit(0);
+    }
+    for kind in drivers() {
+        let mut child = child(NAME, kind);
+        let mut to = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut last = 0;
+        let mut expect = |line: &str| {
+            let beginning = format!("<{line}> ");
+            // What the test runner says comes before.
+            let turns = answers.find_map(|answer| Some(answer.strip_prefix(&beginning)?.parse::<usize>().unwrap())).unwrap();
+            assert!(turns > last, "{kind}: nobody ran while it waited for <{line}>");
+            last = turns;
+        };
+        to.write_all(b"one\n").unwrap();
+        expect("one");
+        to.write_all(b"tw").unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        to.write_all(b"o\r\n").unwrap();
+        expect("two");
+        std::thread::sleep(Duration::from_millis(5));
+        to.write_all(b"\n").unwrap();
+        expect("");
+        std::thread::sleep(Duration::from_millis(5));
+        to.write_all(b"\xff\n").unwrap();
+        expect("InvalidData");
+        std::thread::sleep(Duration::from_millis(5));
+        to.write_all(b"without an end").unwrap();
+        drop(to);
+        expect("without an end");
+        assert!(child.wait().unwrap().success());
     }
 }

@@ -439,7 +439,7 @@ pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Option
 /// Makes a worker that shares the thread-local storage of whatever server runs it. See [`Builder::spawn_light`].
 ///
 /// # Panics
-/// When there is no memory for its stack.
+/// When there is no memory for its stack, or the global runtime is needed and cannot be started.
 ///
 /// # Safety
 /// As [`Builder::spawn_light`].
@@ -456,7 +456,7 @@ where
 /// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global one. Like `std::thread::spawn`, at a thousandth of the price.
 ///
 /// # Panics
-/// When there is no memory for it; [`Builder::spawn`] gives an error then.
+/// When there is no memory for it, or the global runtime is needed and cannot be started; [`Builder::spawn`] gives an error then.
 ///
 /// ```
 /// let worker = umcg::spawn(|| 6 * 7);

@@ -5,6 +5,7 @@
 #![allow(clippy::useless_vec, reason = "what is tested there is the allocator")]
 
 mod aborts;
+mod anywhere;
 mod fairness;
 mod faulty_schedulers;
 mod futures;
@@ -12,6 +13,7 @@ mod joins;
 mod kernel;
 mod lives;
 mod locals;
+mod no_global;
 mod parks;
 mod preemption;
 mod processes;
