@@ -1,4 +1,4 @@
-//! Stalls: a worker keeps its server for long, and no other server is free.
+//! Stalls: a worker keeps its server for long, and no other server is free; or workers wait for a helper thread to block on.
 //!
 //! The commonest cause is a call that blocks the kernel thread where one that parks the worker was meant: a
 //! lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a sleep. The watch
@@ -7,16 +7,18 @@
 //!
 //! By default there is a line on standard error after [`PATIENCE`], once for each name of a worker and each
 //! call, and [`MOST`] in all. `UMCG_STALLS` in the environment, or the builder, say otherwise.
+//!
+//! Helper threads are the process's. Where there are as many as there may be, all of them block, and one more has to be made, the thread that makes it hurries the watches of all
+//! runtimes, and each tells that in the same way: once for a shortage, on standard error once a process.
 
 use super::kernel_call::{Call, Doing, of_thread};
-use super::last;
 use super::runtime::Shared;
 use super::sync::HoldLock;
-use super::time;
+use super::{last, quit, time};
 use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
 use umcg_core::raw;
 
@@ -25,25 +27,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// So many lines a runtime writes on standard error by itself.
 const MOST: usize = 10;
 
-/// A worker that has kept a server for long, while other workers could not run.
+/// Something that keeps workers from running for long.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stall {
     /// The runtime's name.
     pub runtime: String,
-    /// The server's number.
-    pub server: usize,
-    /// The worker's id; none where the server itself is kept: by its scheduler, for example.
+    /// The number of the server that is kept; none where workers wait for something else.
+    pub server: Option<usize>,
+    /// The id of the worker that keeps it; none where the server itself is kept, by its scheduler for example.
     pub worker: Option<u64>,
     /// The worker's name, or an empty one.
     pub name: String,
-    /// For how long, so far.
+    /// For how long, so far, at least.
     pub lasted: Duration,
     /// Why.
     pub cause: StallCause,
 }
 
-/// Why a server has not come to run another worker.
+/// Why workers could not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallCause {
@@ -51,20 +53,40 @@ pub enum StallCause {
     Computes,
     /// It blocks in this call of the kernel: the name, and the first argument.
     Blocks(String),
+    /// All helper threads block, and there are as many as there may be
+    /// ([`RuntimeBuilder::helpers`](super::RuntimeBuilder::helpers)): so workers that are to block wait until one comes back, or
+    /// one more is made. Told to all runtimes.
+    NoHelper {
+        /// How many helper threads there were.
+        helpers: usize,
+        /// How many workers waited.
+        workers: usize,
+    },
 }
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(server) = self.server else { return self.cause.fmt(f) };
         match self.worker {
             Some(id) if self.name.is_empty() => write!(f, "worker {id:#x} (no name)")?,
             Some(_) => write!(f, "worker `{}`", self.name)?,
             None => f.write_str("its own scheduling")?,
         }
         let lasted = self.lasted.as_secs_f64();
-        write!(f, " has kept server {} of runtime `{}` for {lasted:.1} s", self.server, self.runtime)?;
-        match &self.cause {
+        write!(f, " has kept server {server} of runtime `{}` for {lasted:.1} s{}", self.runtime, self.cause)
+    }
+}
+
+impl fmt::Display for StallCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             StallCause::Computes => f.write_str(" without a stop"),
             StallCause::Blocks(call) => write!(f, " and blocks it in {call}"),
+            StallCause::NoHelper { helpers, workers } => write!(
+                f,
+                "all {helpers} helper threads block, and workers wait for one ({workers} now): one more is made \
+                 each 10 ms while none comes back (`RuntimeBuilder::helpers` or UMCG_HELPERS sets how many there may be)"
+            ),
         }
     }
 }
@@ -101,6 +123,12 @@ impl Policy {
         Policy { after: Some(after), computing: true, tell: Tell::Function(f) }
     }
 
+    /// Whether a lack of helpers is told here. On standard error it has to be told by one runtime.
+    fn tells_of_helpers(&self) -> bool {
+        static IS_TOLD: AtomicBool = AtomicBool::new(false);
+        self.after.is_some() && (matches!(self.tell, Tell::Function(_)) || !IS_TOLD.swap(true, Relaxed))
+    }
+
     fn tell(&self, stall: &Stall, site: &str) {
         match &self.tell {
             // A panic in it would end the watch, on which all servers count.
@@ -116,15 +144,50 @@ impl Policy {
     }
 }
 
-/// All helpers block, and workers wait for one: said once on standard error, unless `UMCG_STALLS` is 0.
+/// How often a helper has been made beyond the bound; how many there were then, and how many workers waited.
+static EXCEEDED: AtomicU64 = AtomicU64::new(0);
+static HELPERS: AtomicUsize = AtomicUsize::new(0);
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// For so long no helper came back ([`raw::set_helpers`]).
+const WAITED: Duration = Duration::from_millis(10);
+
+/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it.
 pub(crate) fn helpers_block(helpers: usize, workers: usize) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if Policy::of_environment().after.is_some() && !SAID.swap(true, Relaxed) {
-        let _ = writeln!(
-            std::io::stderr().lock(),
-            "umcg: all {helpers} helper threads block, and workers wait for one ({workers} now): one more is made \
-             each 10 ms while none comes back (`RuntimeBuilder::helpers` or UMCG_HELPERS sets how many there may be)"
-        );
+    HELPERS.store(helpers, Relaxed);
+    WAITING.store(workers, Relaxed);
+    // ORDERING(exceeded.1): Release, pairs with exceeded.2: the numbers are of this time, or of a later one.
+    EXCEEDED.fetch_add(1, Release);
+    quit::each_runtime(|shared| shared.watch.look_now(&shared.driver));
+}
+
+/// The lack of helpers, as the watch sees it from look to look.
+pub(crate) struct Lack {
+    exceeded: u64,
+    /// When it was seen last.
+    seen: Option<u64>,
+}
+
+impl Lack {
+    pub(crate) fn new() -> Lack {
+        Lack { exceeded: EXCEEDED.load(Relaxed), seen: None }
+    }
+
+    /// Tells it if there is one that has not been told.
+    pub(crate) fn look(&mut self, shared: &Shared) {
+        // ORDERING(exceeded.2): Acquire, pairs with exceeded.1.
+        let exceeded = EXCEEDED.load(Acquire);
+        if std::mem::replace(&mut self.exceeded, exceeded) == exceeded {
+            return;
+        }
+        let now = time::now();
+        let before = self.seen.replace(now);
+        let is_new = before.is_none_or(|before| now - before >= PATIENCE.as_nanos() as u64);
+        if is_new && shared.stalls.tells_of_helpers() {
+            let cause = StallCause::NoHelper { helpers: HELPERS.load(Relaxed), workers: WAITING.load(Relaxed) };
+            let (runtime, name) = (shared.name.clone(), String::new());
+            let stall = Stall { runtime, server: None, worker: None, name, lasted: WAITED, cause };
+            shared.stalls.tell(&stall, "helpers");
+        }
     }
 }
 
@@ -183,7 +246,7 @@ impl Stay {
         };
         let stall = Stall {
             runtime: shared.name.clone(),
-            server: index,
+            server: Some(index),
             worker: worker.map(raw::Worker::id),
             name: worker.map_or(String::new(), raw::Worker::name),
             lasted: Duration::from_nanos(lasted),

@@ -5,14 +5,14 @@
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
 //! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
 //! It asks again, too, where a tick came at a moment at which its worker could not be preempted.
-//! And it tells of a worker that keeps its server for long (`stall`).
+//! And it tells of a worker that keeps its server for long, and of a lack of helper threads (`stall`).
 //!
 //! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
 //! what either says and what it sees of the other stand `light` and `heavy`.
 
 use super::runtime::{Seat, Shared, ready};
 use super::scheduler::Why;
-use super::stall::Stay;
+use super::stall::{Lack, Stay};
 use super::time;
 use super::trim::Trimmer;
 use crate::io::driver::Driver;
@@ -128,8 +128,10 @@ pub(crate) fn main(shared: &Shared) {
     let mut seen: Vec<Seen> = shared.seats.iter().map(|_| Seen::default()).collect();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
+    let mut lack = Lack::new();
     while !shared.watch.is_over() {
         shared.watch.begin();
+        lack.look(shared);
         quiet = if shared.seats.iter().all(Seat::is_asleep) { quiet + 1 } else { 0 };
         if quiet >= PATIENCE {
             shared.watch.sleep_with(&shared.seats, trimmer.next());
@@ -158,6 +160,8 @@ pub(crate) fn main(shared: &Shared) {
             shared.watch.sleep(tick);
         }
     }
+    // What was told it just before the end.
+    lack.look(shared);
 }
 
 /// What the last look at a server has seen.

@@ -1,7 +1,9 @@
 //! Reports of workers that keep their server.
 
-use crate::support::{self, PanicsAgain, eventually, is_child, say, with};
+use crate::support::{self, HOUR, PanicsAgain, eventually, is_child, say, with};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +49,7 @@ fn a_lock_held_across_a_wait() {
     let stall = &told[0];
     let StallCause::Blocks(call) = &stall.cause else { panic!("{stall:?}") };
     assert!(call.starts_with("futex(0x") || call == "the kernel", "{call}");
-    assert_eq!((stall.server, &*stall.name, stall.worker.is_some()), (0, "wants it", true));
+    assert_eq!((stall.server, &*stall.name, stall.worker.is_some()), (Some(0), "wants it", true));
     assert!(stall.lasted >= AFTER, "{stall:?}");
     let text = stall.to_string();
     assert!(text.starts_with("worker `wants it` has kept server 0 of runtime `"), "{text}");
@@ -90,7 +92,16 @@ fn workers_that_compute_once_each() {
 fn none_while_another_server_is_idle() {
     let told = Told::default();
     with("stall", 2, telling(&told), |runtime| {
+        // It waits meanwhile, and for no server.
+        let other = runtime.spawn(|| umcg::sleep(HOUR));
+        eventually("both servers sleep", || {
+            // A dump wakes them.
+            std::thread::sleep(Duration::from_millis(5));
+            runtime.dump().contains("2 servers (2 asleep), 1 deadlines")
+        });
         runtime.spawn(|| std::thread::sleep(3 * AFTER)).join().unwrap();
+        other.abort();
+        other.join().unwrap_err();
     });
     assert_eq!(told.lock().unwrap().len(), 0);
 }
@@ -100,7 +111,7 @@ fn a_dump_says_what_keeps_a_server() {
     with("stall", 1, Runtime::builder(), |runtime| {
         let (reader, writer) = std::io::pipe().unwrap();
         let read = format!(" s, in read({}, …) (so no backtrace)", reader.as_raw_fd());
-        let kept = runtime.spawn(move || drop(std::io::Read::read(&mut &reader, &mut [0])));
+        let kept = runtime.spawn(move || drop((&reader).read(&mut [0])));
         eventually("the dump names the call", || {
             let dump = runtime.dump();
             let line = dump.lines().find(|line| line.contains("runs on server 0 for ")).unwrap_or_default();
@@ -117,8 +128,9 @@ fn a_line_by_itself() {
     const TEST: &str = "stalls::a_line_by_itself";
     if is_child(TEST) {
         let runtime = Runtime::builder().servers(1).name("hamlet").build().unwrap();
+        // Until the parent lets it go on.
         let blocks = |name| {
-            let worker = runtime.build(&Builder::new().name(name), || std::thread::sleep(Duration::from_millis(1500)));
+            let worker = runtime.build(&Builder::new().name(name), || std::io::stdin().read_exact(&mut [0]).unwrap());
             (worker.unwrap(), runtime.spawn(|| ()))
         };
         for (worker, other) in [blocks("sleepy"), blocks("sleepy"), blocks("dozy")] {
@@ -127,25 +139,65 @@ fn a_line_by_itself() {
         }
         return;
     }
-    let lines = |stalls: Option<&str>| {
+    let run = |stalls: Option<&str>, told: &[Option<&str>]| {
         let mut command = support::child_command(TEST);
         command.env_remove("UMCG_STALLS");
         if let Some(stalls) = stalls {
             command.env("UMCG_STALLS", stalls);
         }
-        let output = command.output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{text}");
-        text.lines()
-            .filter(|line| line.contains(" has kept server 0 of runtime `hamlet` for "))
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let (mut said, mut go_on) = (Vec::new(), child.stdin.take().unwrap());
+        for name in told {
+            match name {
+                Some(name) => said.extend(lines.by_ref().find(|line| line.contains(name))),
+                // Nothing is told of that one.
+                None => std::thread::sleep(Duration::from_millis(1500)),
+            }
+            go_on.write_all(b"x").unwrap();
+        }
+        said.extend(lines);
+        assert!(child.wait().unwrap().success(), "{said:#?}");
+        said.retain(|line| line.contains(" has kept server 0 of runtime `hamlet` for "));
+        said
     };
-    let by_default = lines(None);
+    let by_default = run(None, &[Some("sleepy"), None, Some("dozy")]);
     say(&by_default.join("\n"));
     assert_eq!(by_default.len(), 2, "{by_default:?}");
     assert!(by_default[0].starts_with("umcg: worker `sleepy` has kept "), "{by_default:?}");
     assert!(by_default[1].starts_with("umcg: worker `dozy` has kept "), "{by_default:?}");
-    assert!(by_default.iter().all(|line| line.contains("nanosleep(") || line.ends_with("the kernel")), "{by_default:?}");
-    assert_eq!(lines(Some("0")), [""; 0]);
+    assert!(by_default.iter().all(|line| line.contains("read(0, ") || line.ends_with("the kernel")), "{by_default:?}");
+    assert_eq!(run(Some("0"), &[None; 3]), [""; 0]);
+}
+
+/// Workers that wait for a helper thread are told of by all runtimes: here by the one that they are of, whose servers sleep, and by another one, which has nothing to do.
+#[test]
+fn a_lack_of_helpers() {
+    const TEST: &str = "stalls::a_lack_of_helpers";
+    const MOST: usize = 2;
+    if !is_child(TEST) {
+        return support::child_succeeds(TEST);
+    }
+    let (told, elsewhere) = (Told::default(), Told::default());
+    let builders = [telling(&told).helpers(MOST).name("hamlet"), telling(&elsewhere).helpers(MOST).name("polonius")];
+    let [runtime, _other] = builders.map(|builder| builder.servers(1).build().unwrap());
+    let (reader, writer) = std::io::pipe().unwrap();
+    let reader = Arc::new(reader);
+    let workers: Vec<_> = (0..MOST + 3)
+        .map(|_| {
+            let reader = reader.clone();
+            runtime.spawn(move || umcg::blocking(|| (&*reader).read(&mut [0]).unwrap()))
+        })
+        .collect();
+    eventually("both tell", || !told.lock().unwrap().is_empty() && !elsewhere.lock().unwrap().is_empty());
+    drop(writer);
+    workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), 0));
+    for (told, name) in [(&told, "hamlet"), (&elsewhere, "polonius")] {
+        let told = told.lock().unwrap();
+        let stall = &told[0];
+        let StallCause::NoHelper { helpers, workers } = stall.cause else { panic!("{stall:?}") };
+        assert!((MOST..MOST + 3).contains(&helpers) && (1..=3).contains(&workers), "{stall:?}");
+        assert_eq!((stall.server, stall.worker, &*stall.runtime), (None, None, name));
+        assert!(stall.to_string().starts_with(&format!("all {helpers} helper threads block, and workers wait for one")));
+    }
 }
