@@ -27,9 +27,11 @@ const MOST: usize = 1_000;
 
 /// A text with a paragraph a worker.
 pub(crate) fn dump(shared: &Shared) -> String {
+    // Before they are stopped, for which they are woken.
+    let asleep = shared.sleepers.asleep();
     let stopped = shared.stop();
     let mut text = String::new();
-    describe_runtime(&mut text, shared);
+    describe_runtime(&mut text, shared, asleep);
     let (mut count, mut ended) = (0, 0);
     each_worker(shared, &mut |task| {
         let worker = task.worker();
@@ -77,16 +79,16 @@ pub(crate) fn dump_by_server(shared: &Shared, local: &Local) -> String {
     text
 }
 
-fn describe_runtime(text: &mut String, shared: &Shared) {
-    let sleepers: usize = shared.seats.iter().map(|seat| seat.timers.len()).sum();
+fn describe_runtime(text: &mut String, shared: &Shared, asleep: usize) {
+    let deadlines: usize = shared.seats.iter().map(|seat| seat.timers.len()).sum();
     let _ = writeln!(
         text,
         "runtime `{}`: {} workers, {} servers ({} asleep), {} deadlines, I/O by {:?}",
         shared.name,
         shared.live(),
         shared.seats.len(),
-        shared.sleepers.asleep(),
-        sleepers,
+        asleep,
+        deadlines,
         shared.driver.kind(),
     );
 }

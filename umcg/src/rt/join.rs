@@ -471,7 +471,11 @@ fn wait(child: &'static Task) {
         wait_until(child, u64::MAX);
         return;
     }
-    refuse_oneself(child, task);
+    if std::ptr::eq(child, task) {
+        // First: a panic runs code of the program's, which may wait.
+        drop(running);
+        waits_for_itself();
+    }
     task.set_reason(&"join");
     // ORDERING(waits-at.1): Release, pairs with waits-at.2: the descriptor may be new, and on the heap.
     task.waits_at.store((&raw const child.join).cast_mut(), Release);
@@ -483,9 +487,9 @@ fn wait(child: &'static Task) {
     }
 }
 
-#[inline]
-fn refuse_oneself(child: &Task, caller: &Task) {
-    assert!(!std::ptr::eq(child, caller), "a worker waits for its own end");
+#[cold]
+fn waits_for_itself() -> ! {
+    panic!("a worker waits for its own end")
 }
 
 /// On the server's stack: the joiner is wholly suspended.
@@ -519,8 +523,8 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
         }
     }
     let task = Handle::current().task();
-    if deadline == u64::MAX {
-        refuse_oneself(child, task);
+    if deadline == u64::MAX && std::ptr::eq(child, task) {
+        waits_for_itself();
     }
     let waiter = (task as *const Task).addr() | UNPARKS;
     // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread whole, which may be new.
@@ -546,6 +550,6 @@ pub(crate) fn wait_shielded(child: &'static Task) {
     wait_until(child, u64::MAX);
     if !has_ended(child) {
         // What it borrows would go.
-        std::process::abort();
+        umcg_core::fatal(format_args!("a worker was given up that its runtime still waits for, which is a bug of umcg's"));
     }
 }

@@ -77,7 +77,7 @@ impl RuntimeHandle {
     /// Makes a worker of the runtime. See [`spawn`](super::spawn()).
     ///
     /// # Panics
-    /// When there is no memory for it.
+    /// When there is no memory for it, or the runtime has been shut down.
     pub fn spawn<F, R>(&self, f: F) -> JoinHandle<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -102,7 +102,7 @@ impl RuntimeHandle {
     /// Makes a light worker of the runtime. See [`Builder::spawn_light`].
     ///
     /// # Panics
-    /// When there is no memory for its stack.
+    /// When there is no memory for its stack, or the runtime has been shut down.
     ///
     /// # Safety
     /// As [`Builder::spawn_light`].
@@ -222,18 +222,18 @@ impl Runtime {
     ///
     /// # Errors
     /// How many workers there are still: they are given up, together with all that they own, and run no more; a `join` of one of them says
-    /// [`Abandoned`](super::JoinError::Abandoned). One that computes goes on until it waits, and its server ends then. Where one of its own workers calls this, nothing is given up: the
+    /// [`Abandoned`](super::JoinError::Abandoned). One that computes goes on until it waits, and its server ends then. Where one of its own workers calls this, nothing is waited for or given up: the
     /// runtime ends later.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
         let deadline = time::after(timeout);
         let shared = self.handle.0.clone();
         self.close();
+        if server::is_worker_of(&shared) {
+            return Err(shared.live() as usize);
+        }
         if shared.threads.wait(deadline) {
             self.join_threads();
             return Ok(());
-        }
-        if server::is_worker_of(&shared) {
-            return Err(shared.live() as usize);
         }
         let left = shared.live() as usize;
         if left == 0 {

@@ -41,14 +41,16 @@ pub(crate) fn note(runtime: &Arc<Shared>) {
 /// nothing.
 ///
 /// # Errors
-/// No thread left.
+/// No thread left, or the kernel refuses the handler.
 pub fn dump_on_quit() -> io::Result<()> {
-    static INSTALLED: Granted<()> = Granted::new();
-    INSTALLED.get_or_ask(install).copied()
+    static THREAD: Granted<()> = Granted::new();
+    static HANDLER: Granted<()> = Granted::new();
+    let begin = || std::thread::Builder::new().name("umcg-quit".into()).spawn(print_dumps).map(drop);
+    THREAD.get_or_ask(begin)?;
+    HANDLER.get_or_ask(install).copied()
 }
 
 fn install() -> io::Result<()> {
-    std::thread::Builder::new().name("umcg-quit".into()).spawn(print_dumps)?;
     let handler: extern "C" fn(libc::c_int) = on_quit;
     // SAFETY: zero is a valid sigaction.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

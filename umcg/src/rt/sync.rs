@@ -22,8 +22,7 @@ impl Firm {
 impl Drop for Firm {
     #[cold]
     fn drop(&mut self) {
-        eprintln!("umcg: a panic where locks are held and queues are changed, which is a bug of umcg's; aborting");
-        std::process::abort()
+        umcg_core::fatal(format_args!("a panic where locks are held and queues are changed, which is a bug of umcg's"))
     }
 }
 

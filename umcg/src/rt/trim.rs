@@ -1,12 +1,13 @@
 //! Memory that goes back to the kernel: that of stacks which nobody has used for a while.
 //!
-//! Of a stack that was used the last page stays, with the descriptor, which is to stay what it is for ever; the others go. Each second the watch counts how many of the free
-//! stacks were of no use since the last time, and trims as many, some at a time. A runtime whose servers all sleep is woken for that once a second, until
+//! Of a stack that was used the last page stays, with the descriptor, which is to stay what it is for ever; the others go. Each second the watch of some runtime counts how many of the free
+//! stacks were of no use since the last time, which are those of all runtimes, and trims as many, some at a time. A runtime whose servers all sleep is woken for that once a second, until
 //! there is nothing more to trim.
 //!
 //! What servers keep for themselves stays with them: some hundred stacks each.
 
 use super::{quit, time};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use umcg_core::context::stack;
 
 /// Between two counts.
@@ -16,17 +17,18 @@ const SOON: u64 = 10_000_000;
 /// How many at a time, for a few milliseconds.
 const PORTION: usize = 4096;
 
+/// When a watch is to count again. One does for all: each count begins a new interval.
+static COUNT_AT: AtomicU64 = AtomicU64::new(0);
+
 /// What the watch knows of it.
 pub(super) struct Trimmer {
-    /// When to count again.
-    count_at: u64,
     /// So many may be trimmed.
     surplus: usize,
 }
 
 impl Trimmer {
     pub(super) fn new() -> Trimmer {
-        Trimmer { count_at: time::now() + INTERVAL, surplus: 0 }
+        Trimmer { surplus: 0 }
     }
 
     /// When it has something to do; never, if nothing is free.
@@ -34,14 +36,13 @@ impl Trimmer {
         if self.surplus > 0 {
             return time::now() + SOON;
         }
-        if stack::may_be_trimmed() { self.count_at } else { u64::MAX }
+        if stack::may_be_trimmed() { COUNT_AT.load(Relaxed) } else { u64::MAX }
     }
 
     /// Does a little of what is to be done.
     pub(super) fn go_on(&mut self) {
-        let now = time::now();
-        if now >= self.count_at {
-            self.count_at = now + INTERVAL;
+        let (now, at) = (time::now(), COUNT_AT.load(Relaxed));
+        if now >= at && COUNT_AT.compare_exchange(at, now + INTERVAL, Relaxed, Relaxed).is_ok() {
             self.surplus = stack::surplus();
         }
         if self.surplus > 0 {

@@ -225,7 +225,7 @@ fn one_that_its_own_worker_drops() {
                     0 => drop(mine),
                     1 => mine.shutdown(),
                     2 => umcg::blocking(|| drop(mine)),
-                    _ => assert_eq!(mine.shutdown_timeout(Duration::from_millis(1)), Err(2)),
+                    _ => assert_eq!(mine.shutdown_timeout(HOUR), Err(2)),
                 }
                 ends.fetch_add(1, Relaxed);
                 // It is closed to others, and not to its own.
@@ -432,6 +432,40 @@ fn results_outlive_their_runtime() {
         assert_eq!(drops.load(Relaxed), 20);
     }
 }
+
+/// A handle that outlives its runtime may be used in another one that lies where its own did in memory. The worker is not taken for one of the other's: that one's
+/// next worker comes back to it after it has blocked.
+#[test]
+fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
+    let build = |name| Runtime::builder().servers(1).name(name).build().unwrap();
+    /// Where the caller runs.
+    fn here() -> String {
+        std::fs::read_to_string("/proc/thread-self/comm").unwrap()
+    }
+    for _ in 0..30 {
+        let first = build("first");
+        let stale = first.spawn(|| 1);
+        eventually("it has ended", || stale.is_finished());
+        drop(first);
+        eventually("its threads end", || threads("first-").is_empty());
+        // What the second one needs is taken from elsewhere, so that the place of the first one is left to the third.
+        let taken: Vec<_> = (4..=64).map(|lines| vec![Lines([0; 128]); lines]).collect();
+        let second = build("second");
+        drop(taken);
+        let third = build("third");
+        let places = third.run(move || {
+            assert_eq!(stale.join().unwrap(), 1);
+            umcg::spawn(|| (here(), umcg::blocking(|| ()), here())).join().unwrap()
+        });
+        assert_eq!((&*places.0, &*places.2), ("third-0\n", "third-0\n"));
+        drop((second, third));
+    }
+}
+
+/// As runtimes are aligned in memory.
+#[derive(Clone)]
+#[repr(align(128))]
+struct Lines(#[allow(dead_code, reason = "it is there for its size")] [u8; 128]);
 
 /// The workers are counted.
 #[test]

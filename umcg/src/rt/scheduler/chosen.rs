@@ -30,11 +30,11 @@ pub(crate) struct Other {
 impl Other {
     /// G1, G2.
     fn call<R>(&self, function: &'static str, f: impl FnOnce(&dyn Scheduler) -> R) -> R {
-        /// Says which function it was, while that unwinds.
+        /// Says which function it was, when that unwinds.
         struct Says(&'static str);
         impl Drop for Says {
             fn drop(&mut self) {
-                eprintln!("umcg: a scheduler's `{}` panicked: the process ends", self.0);
+                umcg_core::fatal(format_args!("a scheduler's `{}` panicked", self.0));
             }
         }
         raw::apart(|| {
@@ -64,8 +64,7 @@ impl Other {
 /// G3: to run the worker here would break both runtimes.
 #[cold]
 fn end_for_stranger(of: &Shared) -> ! {
-    eprintln!("umcg: the scheduler of runtime `{}` gave out a worker of another runtime: the process ends", of.name);
-    std::process::abort();
+    umcg_core::fatal(format_args!("the scheduler of runtime `{}` gave out a worker of another runtime", of.name))
 }
 
 impl Chosen {
