@@ -115,10 +115,18 @@ fn each_has_its_own_storage_wherever_it_runs() {
 #[test]
 fn blocking_does_not_hold_the_server_up() {
     let Some(_turn) = turn() else { return };
-    let body = |_| || umcg::blocking(|| std::thread::sleep(Duration::from_millis(100)));
-    let started = Instant::now();
-    serve(1, (0..20).map(|me| spawn(me, body(me))).collect());
-    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+    static BLOCKED: AtomicUsize = AtomicUsize::new(0);
+    // Each waits until all others block, too.
+    let blocks = || {
+        BLOCKED.fetch_add(1, Relaxed);
+        let started = Instant::now();
+        while BLOCKED.load(Relaxed) < 20 {
+            assert!(started.elapsed() < Duration::from_secs(30), "one waits for another");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    serve(1, (0..20).map(|me| spawn(me, move || umcg::blocking(blocks))).collect());
+    assert_eq!(BLOCKED.load(Relaxed), 20);
 }
 
 #[test]

@@ -233,11 +233,15 @@ fn after_shortage() {
         while runtime.workers() > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let again = (0..20).filter(|_| {
-            std::thread::sleep(Duration::from_millis(5));
-            kind.build_on(&runtime, &Builder::new(), || ()).map(|worker| worker.join().unwrap()).is_ok()
-        });
-        assert_eq!(again.count(), 20, "{kind:?}, after {made}");
+        // Servers hand over what they keep when they come to it, which may be late on a busy machine.
+        let again = || kind.build_on(&runtime, &Builder::new(), || ()).map(|worker| worker.join().unwrap());
+        for _ in 0..20 {
+            let began = std::time::Instant::now();
+            while let Err(error) = again() {
+                assert!(began.elapsed() < Duration::from_secs(20), "{kind:?}, after {made}: {error}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
         limit(None);
     }
 }

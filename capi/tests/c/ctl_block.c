@@ -37,6 +37,13 @@ static void read_byte(struct worker *self)
     self->steps = 4;
 }
 
+/* Its helper or home thread takes its time, on a busy machine. */
+static void await_read(void)
+{
+    while (__atomic_load_n(&a.steps, __ATOMIC_ACQUIRE) < 2)
+        check_sleep_ms(1);
+}
+
 static void one_block(enum kind kind)
 {
     uint64_t list[2];
@@ -44,7 +51,7 @@ static void one_block(enum kind kind)
     reset(kind, read_byte);
     start_ready(&a);
     RUN("BLOCK is the result of the switch", &a, UMCG_WE_BLOCK);
-    check_sleep_ms(20);
+    await_read();
     CHECK("the worker is in its read", a.steps == 2);
     FAILS("no event while it blocks", ETIMEDOUT, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2));
     FAILS("a BLOCKED worker cannot be switched to", EINVAL, SWITCH(&a, list, 2));
@@ -59,7 +66,8 @@ static void one_block(enum kind kind)
 
 static void *write_later(void *arg)
 {
-    check_sleep_ms(30);
+    await_read();
+    check_sleep_ms(10);
     *(int *)arg = a.steps;
     MUST(write(ends[1], "x", 1) == 1);
     return NULL;

@@ -137,6 +137,23 @@ static void *reads_one(void *arg)
     return (void *)(intptr_t)umcg_read(end->fd, &byte, 1);
 }
 
+/* Until a dump of the global runtime has these words. */
+static void await_dump(const char *words)
+{
+    static char text[1 << 16];
+    size_t size;
+
+    do {
+        FILE *file = tmpfile();
+        umcg_sleep_ns(1000000);
+        MUST(file != NULL && umcg_rt_dump(NULL, fileno(file)) == 0);
+        rewind(file);
+        size = fread(text, 1, sizeof text - 1, file);
+        text[size] = 0;
+        MUST(fclose(file) == 0);
+    } while (strstr(text, words) == NULL);
+}
+
 static void descriptors(void)
 {
     int ends[2];
@@ -150,7 +167,7 @@ static void descriptors(void)
     CHECK("known", umcg_poll_fd(ends[0], POLLIN, UMCG_POLL) == -1);
     reader = spawn(reads_one, &end);
     await(&end.count, 1);
-    umcg_sleep_ns(20000000);
+    await_dump(": waits: read");
     FAILS("a reader is in it", EBUSY, umcg_close(ends[0]));
     MUST(shutdown(ends[0], SHUT_RDWR) == 0);
     CHECK("shutdown ends its wait", joined(reader) == NULL);

@@ -3,7 +3,7 @@
 use crate::support::{Kind, counter, eventually, flag, over, over_drivers};
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering::*;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The other workers of a server run on while one blocks, and all that block do so at once.
 #[test]
@@ -17,16 +17,25 @@ fn blocking_stops_nobody_else() {
                 umcg::yield_now();
             }
         });
-        let start = Instant::now();
+        let (blocked, gate) = (counter(), flag());
         let blockers: Vec<_> = (0..10)
-            .map(|_| kind.spawn_on(runtime, || umcg::blocking(|| std::thread::sleep(Duration::from_millis(200)))))
+            .map(|_| {
+                let (blocked, gate) = (blocked.clone(), gate.clone());
+                let blocks = move || {
+                    blocked.fetch_add(1, Relaxed);
+                    while !gate.load(Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                };
+                kind.spawn_on(runtime, move || umcg::blocking(blocks))
+            })
             .collect();
-        std::thread::sleep(Duration::from_millis(20));
+        eventually("all block at once", || blocked.load(Relaxed) == 10);
         let before = steps.load(Relaxed);
         eventually("the other goes on", || steps.load(Relaxed) > before + 100);
+        assert!(blockers.iter().all(|blocker| !blocker.is_finished()));
+        gate.store(true, Relaxed);
         blockers.into_iter().for_each(|blocker| blocker.join().unwrap());
-        let took = start.elapsed();
-        assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(1900), "{took:?}");
         over.store(true, Relaxed);
         other.join().unwrap();
     });
