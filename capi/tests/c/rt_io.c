@@ -137,7 +137,7 @@ static void *reads_one(void *arg)
     return (void *)(intptr_t)umcg_read(end->fd, &byte, 1);
 }
 
-/* Until a dump of the global runtime has these words. */
+/* Until a dump of the runtime has these words. */
 static void await_dump(const char *words)
 {
     static char text[1 << 16];
@@ -167,7 +167,7 @@ static void descriptors(void)
     CHECK("known", umcg_poll_fd(ends[0], POLLIN, UMCG_POLL) == -1);
     reader = spawn(reads_one, &end);
     await(&end.count, 1);
-    await_dump(": waits: read");
+    await_dump(": waits: recv");
     FAILS("a reader is in it", EBUSY, umcg_close(ends[0]));
     MUST(shutdown(ends[0], SHUT_RDWR) == 0);
     CHECK("shutdown ends its wait", joined(reader) == NULL);
