@@ -64,7 +64,9 @@ fn one_scope(room: u64) {
     IS_OVER.store(true, Relaxed);
     set_most_mapped(u64::MAX);
     std::thread::sleep(Duration::from_millis(60));
-    assert!(matches!(made, Ok(Ok(1)) | Err(SpawnError::Thread)), "{made:?}");
+    // Of what little is left other threads may take some, after there is a thread.
+    let is_told = matches!(&made, Ok(Err(said)) if said.contains("the thread of a worker could not register"));
+    assert!(is_told || matches!(made, Ok(Ok(1)) | Err(SpawnError::Thread)), "{made:?}");
     // The shortage is over.
     assert_eq!(umcg::spawn(|| 2).join().unwrap(), 2);
 }
