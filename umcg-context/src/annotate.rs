@@ -42,6 +42,14 @@ pub fn stack_freed(id: StackId, base: usize, top: usize) {
     valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
 }
 
+/// The frames between these addresses are given up, on the caller's stack or another one: they take nothing away that was noted of them. Safe in a signal handler.
+#[inline]
+pub fn frames_given_up(low: usize, high: usize) {
+    #[cfg(umcg_asan)]
+    asan::forget_frames(low, high);
+    let _ = (low, high);
+}
+
 /// Whether a tool watches what memory is read. Safe in a signal handler.
 #[inline]
 pub fn watches_memory() -> bool {
@@ -244,9 +252,7 @@ mod asan {
 
         pub(super) fn start(&mut self, base: usize, top: usize) {
             *self = Self { fake_stack: null_mut(), bottom: base, size: top - base, expected: false };
-            // Frames that were given up never took their red zones away.
-            // SAFETY: the range is a mapped stack.
-            unsafe { __asan_unpoison_memory_region(base as *const c_void, top - base) };
+            forget_frames(base, top);
         }
 
         #[inline(always)]
@@ -285,9 +291,14 @@ mod asan {
         }
     }
 
+    /// Frames that were given up never took their red zones away.
+    pub(super) fn forget_frames(low: usize, high: usize) {
+        // SAFETY: a part of a mapped stack.
+        unsafe { __asan_unpoison_memory_region(low as *const c_void, high - low) };
+    }
+
     pub(super) fn forget(base: usize, top: usize) {
-        // SAFETY: the range is still mapped.
-        unsafe { __asan_unpoison_memory_region(base as *const c_void, top - base) };
+        forget_frames(base, top);
         // SAFETY: registered when it was allocated.
         unsafe { __lsan_unregister_root_region(base as *const c_void, top - base) };
     }

@@ -300,6 +300,7 @@ mod tests {
 
     /// Under a filter that came later both sides have fences from then on.
     #[test]
+    #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
     fn a_filter_that_comes_later_is_met_by_fences() {
         const ROUNDS: u32 = 2_000;
         let status = in_fork(|| {
@@ -320,6 +321,7 @@ mod tests {
 
     /// Several find it out at once.
     #[test]
+    #[cfg_attr(umcg_tsan, ignore = "as above")]
     fn all_that_are_refused_leave() {
         let status = in_fork(|| {
             if !init() || !filter(&[libc::SYS_membarrier]) {

@@ -6,7 +6,7 @@
 use super::signal::Frame;
 use crate::assembly::function;
 use std::ffi::c_void;
-use umcg_context::local;
+use umcg_context::{annotate, local};
 
 // `umcg_attempt(f, argument, place)` stores the stack pointer in `place`, calls `f(argument)`, and returns 0. With that stack pointer
 // `umcg_attempt_failed` makes it return 1.
@@ -130,6 +130,7 @@ pub(crate) fn give_up(frame: &mut Frame) -> bool {
     let Some(saved) = (unsafe { local::attempt().cast::<usize>().as_ref() }) else { return false };
     let is_within = saved.wrapping_sub(frame.stack_pointer()) < MOST;
     if is_within {
+        annotate::frames_given_up(frame.stack_pointer(), *saved);
         frame.set_stack_pointer(*saved);
         frame.set_program_counter(umcg_attempt_failed as *const () as usize);
     }
@@ -141,10 +142,24 @@ mod tests {
     use super::*;
     use std::hint::black_box;
 
+    // In assembly, so that no sanitizer looks at the address before.
+    cfg_if::cfg_if! {
+        if #[cfg(target_arch = "x86_64")] {
+            function!("umcg_test_read": "mov rax, [rdi]", "ret");
+        } else if #[cfg(target_arch = "aarch64")] {
+            function!("umcg_test_read": "ldr x0, [x0]", "ret");
+        } else if #[cfg(target_arch = "riscv64")] {
+            function!("umcg_test_read": "ld a0, 0(a0)", "ret");
+        }
+    }
+    unsafe extern "C" {
+        fn umcg_test_read(at: usize) -> u64;
+    }
+
     fn read(at: usize) -> impl FnMut() {
         move || {
             // SAFETY: it is what is tried here.
-            black_box(unsafe { std::ptr::with_exposed_provenance::<u64>(at).read_volatile() });
+            black_box(unsafe { umcg_test_read(at) });
         }
     }
 
