@@ -160,3 +160,31 @@ fn base() -> usize {
     });
     if is_whole { base } else { 0 }
 }
+
+#[cfg(all(test, not(any(umcg_asan, umcg_tsan))))]
+mod tests {
+    use super::*;
+    use std::ffi::c_void;
+
+    /// A look at callers has enough room on a worker's stack.
+    #[test]
+    fn the_room_is_enough() {
+        extern "C" fn look(_: *mut c_void) {
+            let mut count = 0;
+            assert!(each(&mut |_| {
+                count += 1;
+                ControlFlow::Continue(())
+            }));
+            assert!(count > 3);
+        }
+        prepare();
+        const BYTES: usize = 64 << 10;
+        const MARK: u64 = 0x5eed_5eed_5eed_5eed;
+        let mut stack = vec![MARK; BYTES / size_of::<u64>()];
+        let top = stack.as_mut_ptr().wrapping_add(stack.len()).map_addr(|top| top & !15);
+        // SAFETY: a stack of this test's; `look` returns.
+        unsafe { crate::elsewhere::call(top.cast(), look, null_mut()) };
+        let untouched = stack.iter().take_while(|word| **word == MARK).count() * size_of::<u64>();
+        assert!(BYTES - untouched <= ROOM, "{}", BYTES - untouched);
+    }
+}
