@@ -220,7 +220,15 @@ fn one_that_its_own_worker_drops() {
                 eventually("the other one has gone", || gone.load(Relaxed));
                 let mine = Arc::into_inner(mine).unwrap();
                 let handle = mine.handle();
-                let other = umcg::spawn(|| (umcg::sleep(Duration::from_millis(3)), 4).1);
+                let over = ends.clone();
+                let other = umcg::spawn(move || {
+                    if how == 3 {
+                        eventually("nobody waits for it any more", || over.load(Relaxed) == 1);
+                    } else {
+                        umcg::sleep(Duration::from_millis(3));
+                    }
+                    4
+                });
                 match how {
                     0 => drop(mine),
                     1 => mine.shutdown(),
