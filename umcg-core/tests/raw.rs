@@ -5,7 +5,8 @@
 use std::alloc::Layout;
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 use umcg_core::raw::{self, Class, Event, Group, Kind, Running, Server, Worker};
 use umcg_core::storage;
 
@@ -124,4 +125,73 @@ fn all_kinds_switch_to_each_other() {
         let status = again.env(COPY, "1").env("UMCG_NO_FSGSBASE", "1").status().unwrap();
         assert!(status.success(), "{status}");
     }
+}
+
+/// Blocks the tick's signal on the calling kernel thread, or lets it come. By a system call: so it comes in the C library, where nobody is taken off.
+fn set_ticks_blocked(blocked: bool) {
+    let how = if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    let set = 1u64 << (libc::SIGURG - 1);
+    // SAFETY: a set of 64 signals, and nowhere to write the one before.
+    let status = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, 0usize, size_of::<u64>()) };
+    assert_eq!(status, 0);
+}
+
+/// Sends the calling kernel thread the timer's tick.
+fn tick() {
+    // A siginfo_t: signal, errno, code.
+    let mut information = [0i32; 32];
+    (information[0], information[2]) = (libc::SIGURG, libc::SI_TIMER);
+    // SAFETY: no arguments.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    // SAFETY: the kernel reads a siginfo_t, of this size.
+    let status = unsafe {
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, std::process::id(), thread, libc::SIGURG, information.as_ptr())
+    };
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_request_that_the_kernel_merges_with_a_tick_is_not_the_last() {
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    static OVER: AtomicBool = AtomicBool::new(false);
+    const LONG: Duration = Duration::from_secs(20);
+    let group = Group::make();
+    let server = Server::register(group, 0).unwrap();
+    let name = server.into_ptr().expose_provenance();
+    let asked = move || {
+        // SAFETY: the word of a server that has not unregistered.
+        unsafe { Server::from_ptr(std::ptr::with_exposed_provenance_mut(name)) }.preempt();
+    };
+    let body = move || {
+        set_ticks_blocked(true);
+        tick();
+        asked();
+        set_ticks_blocked(false);
+        BUSY.store(true, Relaxed);
+        let began = Instant::now();
+        while !OVER.load(Relaxed) && began.elapsed() < LONG {
+            (0..100_000).for_each(|n| _ = std::hint::black_box(n));
+        }
+    };
+    // SAFETY: there is one server, so it stays on one kernel thread; it keeps nothing of the thread's.
+    let worker = unsafe { Worker::light(group, 1, 64 << 10, "", body) }.unwrap();
+    let asking = std::thread::spawn(move || {
+        while !OVER.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+            if BUSY.load(Relaxed) {
+                asked();
+            }
+        }
+    });
+    // SAFETY: the server's own flow, which has just made the worker.
+    let event = unsafe { server.run(worker) };
+    OVER.store(true, Relaxed);
+    asking.join().unwrap();
+    let Event::Ready(Kind::Preempt, worker) = event else { panic!("it was never taken off") };
+    // SAFETY: as above; the event gave the right to run it.
+    assert!(matches!(unsafe { server.run(worker) }, Event::News(Kind::Exit, 1)));
+    // SAFETY: once, by its own flow.
+    unsafe { server.unregister() };
+    // SAFETY: made above, once; its server has unregistered, and its worker has ended.
+    unsafe { group.unmake() };
 }

@@ -62,7 +62,8 @@ pub(crate) struct Tick {
     interrupted: AtomicBool,
     /// The turn that somebody wants to end now.
     wanted: AtomicU64,
-    /// A signal for that is on its way: there is one at a time, or they would pile up on the worker's stack.
+    /// A signal for that is on its way, and one is enough. It may be another one's by then: the kernel merges it with one that is pending, the timer's above
+    /// all, which often waits as long as the thread is off its processor. So whichever comes takes the note away.
     asked: AtomicBool,
     next: Link<Tick>,
 }
@@ -267,9 +268,6 @@ pub(crate) fn give_way() {
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a siginfo_t.
     let code = unsafe { (*information).si_code };
-    if code != libc::SI_TIMER && code != libc::SI_TKILL {
-        return;
-    }
     // A tick that interrupts this one must not move it.
     let held = local::holds() != 0 || is_apart();
     let hold = Hold::begin();
@@ -279,15 +277,16 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         Role::Worker(worker, server) => (worker, server),
         Role::Server(server) => {
             server.tick.asked.store(false, Relaxed);
-            return server.tick.interrupted.store(true, Relaxed);
+            // One of the program's own is a handler that ran.
+            let is_ours = code == libc::SI_TIMER || code == libc::SI_TKILL;
+            return if is_ours { server.tick.interrupted.store(true, Relaxed) };
         }
         Role::Plain | Role::Blocked(_) => return,
     };
     let tick = tick_of(worker, server);
     let turn = server.turns.load(Relaxed);
-    if code == libc::SI_TKILL {
-        tick.asked.store(false, Relaxed);
-    }
+    // Before the look: a request that still finds the note was sent before this signal came, and is seen here.
+    tick.asked.store(false, Relaxed);
     if tick.wanted.load(Relaxed) != turn && (code != libc::SI_TIMER || !is_due(tick, turn)) {
         return;
     }
