@@ -187,11 +187,6 @@ impl Server {
         preempt::ask(self.0);
     }
 
-    /// Whether a tick was to preempt the worker that runs here now, and came at a wrong moment. A hint.
-    pub fn is_overdue(self) -> bool {
-        preempt::is_overdue(self.0)
-    }
-
     /// How many times a worker has begun to run here.
     #[inline]
     pub fn turns(self) -> u64 {

@@ -144,9 +144,8 @@ fn tick() {
     // SAFETY: no arguments.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     // SAFETY: the kernel reads a siginfo_t, of this size.
-    let status = unsafe {
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, std::process::id(), thread, libc::SIGURG, information.as_ptr())
-    };
+    let status =
+        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, std::process::id(), thread, libc::SIGURG, information.as_ptr()) };
     assert_eq!(status, 0);
 }
 

@@ -19,6 +19,10 @@
 //! - on aarch64 and riscv64, between the instructions that compute the address of a word of thread-local storage of the library's and use it;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
+//! A worker that is mostly in the C library would be met outside seldom by ticks that are far apart. So where its time is over, a tick that comes at a
+//! wrong moment lets a second timer, of the monotonic clock, signal the thread once more shortly after ([`AGAIN`]), and that does the same. Not after a tick that has cut a system
+//! call short: the thread sleeps, and is left alone until it has used its processor again.
+//!
 //! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
 //! came to another one.
 
@@ -31,6 +35,7 @@ use crate::guarded;
 use crate::link::Link;
 use crate::os::signal::{self, Frame, callers};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -43,6 +48,11 @@ const SIGNAL: c_int = libc::SIGURG;
 /// The interval of programs that use `umcg_ctl` and set none, in nanoseconds.
 pub(crate) const DEFAULT_INTERVAL: u64 = 10_000_000;
 const UNSET: u64 = u64::MAX;
+/// Nanoseconds from a tick at a wrong moment to the next look, at least; and how many times as long as the look took.
+const AGAIN: u64 = 50_000;
+const AGAIN_TIMES: u64 = 16;
+/// What the signal of that says, which counts for no turn.
+const AGAIN_VALUE: usize = 1;
 
 static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
 /// All ticks, so that a new interval reaches them.
@@ -51,6 +61,9 @@ static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
 /// A kernel thread's part.
 pub(crate) struct Tick {
     timer: AtomicPtr<c_void>,
+    /// The timer for another look.
+    again: AtomicPtr<c_void>,
+    /// Both are there.
     armed: AtomicBool,
     tid: AtomicI32,
     /// The signals that the thread blocked when it registered.
@@ -72,6 +85,7 @@ impl Tick {
     pub(crate) fn new() -> Tick {
         Tick {
             timer: AtomicPtr::new(null_mut()),
+            again: AtomicPtr::new(null_mut()),
             armed: AtomicBool::new(false),
             tid: AtomicI32::new(0),
             mask: AtomicU64::new(0),
@@ -138,8 +152,10 @@ pub(crate) fn stop(tick: &'static Tick) {
 /// Without a timer, as a new tick is. With the lock of TICKS.
 fn disarm(tick: &Tick) {
     if tick.armed.swap(false, Relaxed) {
-        // SAFETY: the timer was created and is deleted once.
-        unsafe { libc::timer_delete(tick.timer.load(Relaxed)) };
+        for timer in [&tick.timer, &tick.again] {
+            // SAFETY: the timer was created and is deleted once.
+            unsafe { libc::timer_delete(timer.load(Relaxed)) };
+        }
     }
 }
 
@@ -173,7 +189,7 @@ fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
         create_timer(tick)?;
     }
     let half = (interval / 2).max(u64::from(interval != 0));
-    let period = libc::timespec { tv_sec: (half / 1_000_000_000) as _, tv_nsec: (half % 1_000_000_000) as _ };
+    let period = interval_of(half);
     let setting = libc::itimerspec { it_interval: period, it_value: period };
     // SAFETY: the timer exists while `armed`, and the lock keeps `stop` out.
     match unsafe { libc::timer_settime(tick.timer.load(Relaxed), 0, &setting, null_mut()) } {
@@ -182,25 +198,62 @@ fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
     }
 }
 
-/// A timer on the CPU clock of the tick's thread, which signals that thread. Any thread may make it: the kernel's number for another thread's clock
+/// Both timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any thread may make it: the kernel's number for another thread's clock
 /// is the complement of its tid with the bits for "thread" and "time it ran" below.
 fn create_timer(tick: &Tick) -> Result<(), Errno> {
     const THREAD_CPU_CLOCK: libc::clockid_t = 0b110;
     install_handler()?;
     let tid = tick.tid.load(Relaxed);
+    let timer = timer(!tid << 3 | THREAD_CPU_CLOCK, tid, 0)?;
+    // SAFETY: made above, and not used again.
+    let again = timer_for_another_look(tid).inspect_err(|_| _ = unsafe { libc::timer_delete(timer) })?;
+    tick.timer.store(timer, Relaxed);
+    tick.again.store(again, Relaxed);
+    // ORDERING(timers.1): Release, pairs with timers.2: a tick that sees it sees the timers.
+    tick.armed.store(true, Release);
+    Ok(())
+}
+
+fn timer_for_another_look(tid: c_int) -> Result<libc::timer_t, Errno> {
+    timer(libc::CLOCK_MONOTONIC, tid, AGAIN_VALUE)
+}
+
+/// A timer that signals this thread.
+fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer_t, Errno> {
     // SAFETY: zero is a valid sigevent.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_signo = SIGNAL;
     event.sigev_notify_thread_id = tid;
+    event.sigev_value.sival_ptr = std::ptr::without_provenance_mut(value);
     let mut timer = null_mut();
     // SAFETY: both are valid for the call.
-    if unsafe { libc::timer_create(!tid << 3 | THREAD_CPU_CLOCK, &mut event, &mut timer) } != 0 {
-        return Err(last_error());
+    match unsafe { libc::timer_create(clock, &mut event, &mut timer) } {
+        0 => Ok(timer),
+        _ => Err(last_error()),
     }
-    tick.timer.store(timer, Relaxed);
-    tick.armed.store(true, Relaxed);
-    Ok(())
+}
+
+/// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the thread slept, which that would only disturb. `began`: when this
+/// look did.
+fn look_again(tick: &Tick, frame: &Frame, began: u64) {
+    // ORDERING(timers.2): Acquire, pairs with timers.1.
+    if tick.armed.load(Acquire) && !frame.has_cut_a_call_short(guarded::load) {
+        let pause = now().saturating_sub(began).saturating_mul(AGAIN_TIMES).max(AGAIN);
+        let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
+        // SAFETY: the timer exists while `armed`, which this very thread takes back. Async-signal-safe.
+        unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) };
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
+}
+
+fn interval_of(nanoseconds: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (nanoseconds / 1_000_000_000) as _, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
 }
 
 fn last_error() -> Errno {
@@ -267,7 +320,8 @@ pub(crate) fn give_way() {
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a siginfo_t.
-    let code = unsafe { (*information).si_code };
+    let information = unsafe { &*information };
+    let code = information.si_code;
     // A tick that interrupts this one must not move it.
     let held = local::holds() != 0 || is_apart();
     let hold = Hold::begin();
@@ -279,7 +333,9 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
             server.tick.asked.store(false, Relaxed);
             // One of the program's own is a handler that ran.
             let is_ours = code == libc::SI_TIMER || code == libc::SI_TKILL;
-            return if is_ours { server.tick.interrupted.store(true, Relaxed) };
+            return if is_ours {
+                server.tick.interrupted.store(true, Relaxed)
+            };
         }
         Role::Plain | Role::Blocked(_) => return,
     };
@@ -287,9 +343,16 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let turn = server.turns.load(Relaxed);
     // Before the look: a request that still finds the note was sent before this signal came, and is seen here.
     tick.asked.store(false, Relaxed);
-    if tick.wanted.load(Relaxed) != turn && (code != libc::SI_TIMER || !is_due(tick, turn)) {
+    let is_over = || match code {
+        // SAFETY: a timer's signal has a value.
+        libc::SI_TIMER if unsafe { information.si_value() }.sival_ptr.addr() != AGAIN_VALUE => is_due(tick, turn),
+        libc::SI_TIMER => was_due(tick, turn),
+        _ => false,
+    };
+    if tick.wanted.load(Relaxed) != turn && !is_over() {
         return;
     }
+    let began = now();
     let critical = worker.critical.load(Relaxed);
     if critical != 0 {
         // The section that was interrupted may just be counting, and overwrite this: then the next tick says it again.
@@ -302,6 +365,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     if !held && !in_handler && !in_access && has_room(worker, frame) && !callers::is_in_runtime(frame, stack_of(worker)) {
         std::mem::forget(hold); // the worker is inside now
         preempt(Inside(worker), server, frame);
+    } else {
+        look_again(tick, frame, began);
     }
 }
 
@@ -349,12 +414,6 @@ fn is_due(tick: &Tick, turn: u64) -> bool {
 /// Whether [`is_due`] has said so of this turn.
 fn was_due(tick: &Tick, turn: u64) -> bool {
     tick.seen.load(Relaxed) == turn && tick.times.load(Relaxed) > 2
-}
-
-/// Whether the worker that runs on this server now was to be taken off it by a tick, and could not be at that moment. A hint.
-pub(crate) fn is_overdue(server: &'static Server) -> bool {
-    let tick = tick_now(server);
-    was_due(tick, server.turns.load(Relaxed))
 }
 
 /// Takes the worker off its server, and returns when a server runs it again.

@@ -180,10 +180,6 @@ fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
         return false;
     };
     seen.stay.goes_on(shared, index);
-    // The next tick may come in the C library or a critical section again, and they are far between: so other moments are tried.
-    if let Some(server) = seat.server().filter(|server| server.is_overdue()) {
-        server.preempt();
-    }
     seat.timers.expire();
     local.hurry();
     if let Some(worker) = local.take_from_slot() {

@@ -77,6 +77,44 @@ fn what_is_left_on_a_stack_stops_nobody() {
     });
 }
 
+/// One that could not be taken off in time, and sleeps in the kernel by now, is not woken again and again.
+#[test]
+fn a_sleep_in_the_kernel_is_left_alone() {
+    /// What it computes first, by the clock of the tick.
+    const BUSY: Duration = Duration::from_millis(60);
+    fn computed() -> Duration {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    }
+    /// Called by the loader, and so not taken off. Counts the sleeps that are cut short.
+    unsafe extern "C" fn sleep(_: *mut libc::dl_phdr_info, _: usize, cut_short: *mut libc::c_void) -> i32 {
+        let began = computed();
+        while computed() - began < BUSY {}
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            let left = end.saturating_duration_since(Instant::now()).as_millis() as i32 + 1;
+            // SAFETY: nothing to look at.
+            if unsafe { libc::poll(std::ptr::null_mut(), 0, left) } < 0 {
+                // SAFETY: the number below.
+                unsafe { *cut_short.cast::<u32>() += 1 };
+            }
+        }
+        1
+    }
+    often("a sleep", 1, |runtime| {
+        let sleeper = runtime.spawn(|| {
+            let mut cut_short = 0u32;
+            // SAFETY: the callback gets its number, and does not unwind.
+            unsafe { libc::dl_iterate_phdr(Some(sleep), (&raw mut cut_short).cast()) };
+            cut_short
+        });
+        let other = runtime.spawn(|| 1);
+        let cut_short = sleeper.join().unwrap();
+        assert!(cut_short < 10, "{cut_short} times");
+        assert_eq!(other.join().unwrap(), 1);
+    });
+}
+
 /// Floating point registers are a preempted worker's own.
 #[test]
 fn floating_point_survives() {

@@ -30,6 +30,20 @@ impl Frame {
         stack.ss_flags & libc::SS_DISABLE == 0 && offset <= stack.ss_size && offset != 0
     }
 
+    /// Whether the handler came into a system call, and ended it or has it begin anew: so that call was to take its time. `load` reads an aligned word of code,
+    /// if it can be read.
+    pub(crate) fn has_cut_a_call_short(&self, load: impl Fn(usize) -> Option<u32>) -> bool {
+        let code = |place: usize| {
+            let (word, shift) = (place & !3, place % 4 * 8);
+            // Instructions need not be aligned.
+            let next = if shift == 0 { 0 } else { load(word.wrapping_add(4))? };
+            Some((u64::from(load(word)?) | u64::from(next) << 32) >> shift)
+        };
+        let is_call = |place: usize| code(place).is_some_and(|code| code as u32 & CALL_MASK == CALL);
+        let place = self.program_counter();
+        is_call(place) || (self.result() == -(libc::EINTR as isize) && is_call(place.wrapping_sub(CALL_LENGTH)))
+    }
+
     /// Makes it restore what the calling kernel thread has, not what the one had that it was made on. `mask`: the signals that the calling one blocks
     /// outside the handler.
     pub(crate) fn adopt_thread(&mut self, mask: u64) {
@@ -44,7 +58,17 @@ impl Frame {
 // Where the registers are. Only riscv64 has the thread pointer among those that a frame restores.
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
+        /// `syscall`.
+        const CALL: u32 = 0x050f;
+        const CALL_MASK: u32 = 0xffff;
+        const CALL_LENGTH: usize = 2;
+
         impl Frame {
+            /// What a system call has returned, if there was one.
+            fn result(&self) -> isize {
+                self.0.uc_mcontext.gregs[libc::REG_RAX as usize] as isize
+            }
+
             pub(crate) fn program_counter(&self) -> usize {
                 self.0.uc_mcontext.gregs[libc::REG_RIP as usize] as usize
             }
@@ -69,7 +93,17 @@ cfg_if::cfg_if! {
             fn adopt_thread_pointer(&mut self) {}
         }
     } else if #[cfg(target_arch = "aarch64")] {
+        /// `svc #0`.
+        const CALL: u32 = 0xd400_0001;
+        const CALL_MASK: u32 = u32::MAX;
+        const CALL_LENGTH: usize = 4;
+
         impl Frame {
+            /// What a system call has returned, if there was one.
+            fn result(&self) -> isize {
+                self.0.uc_mcontext.regs[0] as isize
+            }
+
             pub(crate) fn program_counter(&self) -> usize {
                 self.0.uc_mcontext.pc as usize
             }
@@ -94,7 +128,17 @@ cfg_if::cfg_if! {
             fn adopt_thread_pointer(&mut self) {}
         }
     } else if #[cfg(target_arch = "riscv64")] {
+        /// `ecall`.
+        const CALL: u32 = 0x73;
+        const CALL_MASK: u32 = u32::MAX;
+        const CALL_LENGTH: usize = 4;
+
         impl Frame {
+            /// What a system call has returned, if there was one.
+            fn result(&self) -> isize {
+                self.0.uc_mcontext.__gregs[libc::REG_A0] as isize
+            }
+
             pub(crate) fn program_counter(&self) -> usize {
                 self.0.uc_mcontext.__gregs[libc::REG_PC] as usize
             }
