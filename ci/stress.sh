@@ -100,6 +100,7 @@ pair "synchronisation, not optimised" UMCG_NO_GUARD_INSTALL=1
 target=preempted
 planted "a function that the loader has called, with its lock" umcg-core/src/os/signal/callers.rs \
     's/^    !walk.is_clear$/    false/'
+pair "preemption at every moment, optimised" UMCG_NO_MEMBARRIER=1 --release
 
 say "a million idle workers"
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory -- --nocapture

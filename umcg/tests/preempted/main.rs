@@ -1,12 +1,16 @@
-//! Ticks at every moment, while workers are in the C library: nobody is taken off with a lock of its.
+//! Ticks at every moment: nobody is taken off with a lock of the C library's, and who is taken off goes on as if nothing had come.
 //!
-//! The signal of the tick is sent by hand, from outside, several at a time and tens of thousands a second. Each test is a process of its own with a
-//! time limit, as a worker that was taken off inside malloc leaves nothing that could still report it.
+//! The signal of the tick is sent by hand. Here it comes at random moments, while workers are in the C library: from outside, several at a time and tens of
+//! thousands a second. In [`stepped`] it comes before each instruction of a sequence. Each test is a process of its own.
 //!
-//! `UMCG_STRESS_SECONDS`: for how long each test goes on, 1 where not given.
+//! `UMCG_STRESS_SECONDS`: for how long each test with random moments goes on, 1 where not given.
 
 #![cfg(target_os = "linux")]
 
+mod child;
+mod report;
+#[cfg(target_arch = "x86_64")]
+mod stepped;
 mod storm;
 
 use std::hint::black_box;

@@ -1,6 +1,7 @@
 //! Workers that repeat something, ticks that do not stop, and a look whether all of them get on.
 
-use std::process::Command;
+use crate::child;
+use crate::report::Report;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
@@ -15,9 +16,7 @@ pub(crate) struct Shape {
     pub(crate) ranked: bool,
 }
 
-/// Says to a process that it is the one in which the test takes place.
-const CHILD: &str = "UMCG_TEST_CHILD";
-/// How long all workers may take to get on, without a tick by hand.
+/// How long one more of the workers may take to get on, without a tick by hand. All together may take longer: who is nearly always in malloc is seldom met outside.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn duration() -> Duration {
@@ -28,19 +27,7 @@ fn duration() -> Duration {
 /// Runs `work` again and again in each of the shape's workers, in a process of its own, under a storm of ticks: each gets on once that is over.
 #[track_caller]
 pub(crate) fn survives(test: &str, shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
-    let label = format!("{test} {shape:?}");
-    match std::env::var(CHILD) {
-        Ok(this) if this == label => weather(shape, work),
-        Ok(_) => return,
-        Err(_) => {}
-    }
-    let limit = (duration().as_secs() + 100).to_string();
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", &limit]).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, &label);
-    let output = command.output().unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{label}: {:?}\n{said}\n{complained}", output.status);
+    child::plays(test, &format!("{shape:?}"), duration() + 5 * PATIENCE, || weather(shape, work));
 }
 
 /// What each worker says of itself.
@@ -50,12 +37,13 @@ struct Progress {
     storm: AtomicBool,
 }
 
-fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) -> ! {
+fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
     let mut builder = Runtime::builder().servers(shape.servers).preemption(Some(Duration::from_millis(1)));
     if shape.ranked {
         builder = builder.scheduler(Priority::new());
     }
     let runtime = builder.name("storm").stack_size(256 << 10).build().unwrap();
+    let report = Report::prepare(runtime.handle());
     let progress = Arc::new(Progress {
         rounds: (0..shape.workers).map(|_| AtomicU64::new(0)).collect(),
         over: AtomicBool::new(false),
@@ -64,7 +52,9 @@ fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) -> ! {
     let workers: Vec<_> = (0..shape.workers)
         .map(|worker| {
             let progress = progress.clone();
+            let servers = report.servers();
             let body = move || {
+                servers.note();
                 while !progress.over.load(Relaxed) {
                     work();
                     progress.rounds[worker].fetch_add(1, Relaxed);
@@ -86,30 +76,29 @@ fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) -> ! {
         }
     }
     progress.storm.store(false, Relaxed);
-    all_get_on(&progress);
+    all_get_on(&progress, &report);
     progress.over.store(true, Relaxed);
     ticker.join().unwrap();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     drop(runtime);
-    std::process::exit(0)
 }
 
 /// Ends the process if a worker does not.
-fn all_get_on(progress: &Progress) {
+fn all_get_on(progress: &Progress, report: &Report) {
+    let (began, mut since, mut left) = (Instant::now(), Instant::now(), usize::MAX);
     let rounds = |worker: &AtomicU64| worker.load(Relaxed);
     let before: [u64; 64] = std::array::from_fn(|worker| progress.rounds.get(worker).map_or(0, rounds));
-    let end = Instant::now() + PATIENCE;
-    while progress.rounds.iter().zip(before).any(|(worker, before)| rounds(worker) == before) {
-        if Instant::now() > end {
-            const WORDS: &[u8] = b"a worker does not get on, though no tick comes but the timer's\n";
-            // Nothing that allocates: that may wait for the lock which this is about.
-            // SAFETY: bytes that live.
-            unsafe { libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len()) };
-            // SAFETY: no precondition.
-            unsafe { libc::_exit(1) };
+    while left > 0 {
+        let now = progress.rounds.iter().zip(before).filter(|(worker, before)| rounds(worker) == *before).count();
+        if now < left {
+            (left, since) = (now, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            report.fail(&progress.rounds, &before);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    eprintln!("all got on in {:.1} s", began.elapsed().as_secs_f64());
 }
 
 /// The kernel threads of the runtime's servers, once they have their names.
