@@ -42,7 +42,8 @@ pub fn stack_freed(id: StackId, base: usize, top: usize) {
     valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
 }
 
-/// The frames between these addresses are given up, on the caller's stack or another one: they take nothing away that was noted of them. Safe in a signal handler.
+/// The frames between these addresses will not return, on the caller's stack or another one: what
+/// is noted of them is forgotten. Safe in a signal handler.
 #[inline]
 pub fn frames_given_up(low: usize, high: usize) {
     #[cfg(umcg_asan)]

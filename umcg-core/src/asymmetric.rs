@@ -34,21 +34,26 @@
 //!
 //! # Leaving
 //!
-//! A filter of system calls may be installed later. Then `heavy` says LEAVING, has every thread pass a fence by [`everywhere`](crate::everywhere), which is slow,
-//! and says FENCED. Call the point where a thread passes it *P*, as above. `light` reads MODE *after* the store X and before the load Y, in this order as the thread
-//! executes them, so there are two cases:
+//! A filter of system calls may be installed later. Then `heavy` says LEAVING, has every thread
+//! pass a fence by [`everywhere`](crate::everywhere), which is slow, and says FENCED. Call the
+//! point where a thread passes it *P*, as above. `light` reads MODE *after* the store X and before
+//! the load Y, in this order as the thread executes them, so there are two cases:
 //!
-//! - It read ASYMMETRIC. That was before *P*, where LEAVING is visible; so X was stored before *P*, and is visible when the round is over. Whoever calls `heavy` for
-//!   this round or later loads X.
+//! - It read ASYMMETRIC. That was before *P*, where LEAVING is visible; so X was stored before *P*,
+//!   and is visible when the round is over. A thread that calls `heavy` for this round or later loads X.
 //! - It read anything else, and has a fence of its own; `heavy` has one, too.
 //!
-//! A `heavy` that finds LEAVING makes a round of its own, and does not wait for the other one: that may be a thread which a fork did not copy. A `light` is a point in
-//! the flow of a worker, which may go from kernel thread to kernel thread between X and Y: then X is visible on the second one, by what hands the worker over.
+//! A `heavy` that finds LEAVING makes a round of its own, and does not wait for the other one: that
+//! may be a thread which a fork did not copy. A `light` is a point in the flow of a worker, which
+//! may go from kernel thread to kernel thread between X and Y: then X is visible on the second one,
+//! by what hands the worker over.
 //!
-//! Where the round is refused as well the process ends with a message. To go on without the fence would lose wake-ups and let two into one lock, now and then; a panic
-//! would do so too, in whoever lives on, or end quietly a thread that others wait for. UMCG_NO_MEMBARRIER avoids both.
+//! Where the round is refused as well the process ends with a message. To go on without the fence
+//! would lose wake-ups and let two into one lock, now and then; a panic would do so too, in whoever
+//! lives on, or end quietly a thread that others wait for. UMCG_NO_MEMBARRIER avoids both.
 //!
-//! There is no way back from FENCED: a `heavy` that has just had its own fence only would meet a `light` that has none.
+//! There is no way back from FENCED: a `heavy` that has just had its own fence only would meet a
+//! `light` that has none.
 //!
 //! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other processes; changing a page's protection back and forth
 //! does the same only where the kernel interrupts other processors for that, which newer ones of x86-64 do not need, and holds the address space's lock; a
@@ -82,8 +87,9 @@ pub fn light() {
 /// The fence of the rare side: a full one, for the caller and for whoever calls [`light`]. A system call, and an interruption of each processor
 /// that runs a thread of this process.
 ///
-/// Where the kernel refuses what it granted before, as a filter of system calls was installed since, both sides have real fences from then on. Ends the process where
-/// it refuses what that takes, too.
+/// Where the kernel refuses what it granted before, as a filter of system calls was installed
+/// since, both sides have real fences from then on. Ends the process where it refuses what that
+/// takes, too.
 #[inline]
 pub fn heavy() {
     match MODE.load(Relaxed) {
@@ -92,7 +98,8 @@ pub fn heavy() {
                 heavy_again(error);
             }
         }
-        // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1; and with asymmetric.3, by the look at MODE before it.
+        // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1; and with asymmetric.3, by the
+        // look at MODE before it.
         FENCED => fence(SeqCst),
         LEAVING => leave(Errno::NOSYS),
         _ => heavy_first(),
@@ -144,13 +151,15 @@ fn heavy_again(error: Errno) {
     result.unwrap_or_else(leave);
 }
 
-/// Makes both sides have fences from here on, and has one for the caller and all others now. `error` is membarrier's.
+/// Makes both sides have fences from here on, and has one for the caller and all others now.
+/// `error` is membarrier's.
 #[cold]
 #[inline(never)]
 fn leave(error: Errno) {
     // Who fails has found that somebody else leaves, or has left.
     let _ = MODE.compare_exchange(ASYMMETRIC, LEAVING, Relaxed, Relaxed);
-    // ORDERING(asymmetric.2): as in `heavy`; and the round begins after what was stored, LEAVING among it.
+    // ORDERING(asymmetric.2): as in `heavy`; and the round begins after what was stored, LEAVING
+    // among it.
     fence(SeqCst);
     // ORDERING(asymmetric.4): Acquire, pairs with asymmetric.3.
     if MODE.load(Acquire) == FENCED {
@@ -159,7 +168,8 @@ fn leave(error: Errno) {
     if let Err(why) = everywhere::pass() {
         refused(error, why);
     }
-    // ORDERING(asymmetric.3): Release, pairs with asymmetric.2 and asymmetric.4: who sees it sees what all had stored before the round.
+    // ORDERING(asymmetric.3): Release, pairs with asymmetric.2 and asymmetric.4: who sees it sees
+    // what all had stored before the round.
     MODE.store(FENCED, Release);
     // ORDERING(asymmetric.2): the caller's loads come after the round.
     fence(SeqCst);
@@ -194,7 +204,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
 
-    /// Store and load crosswise, so many times: whether never both missed the other's store. The rare side is told of each round.
+    /// Store and load crosswise, so many times: whether never both missed the other's store. The
+    /// rare side is told of each round.
     fn crosswise(rounds: u32, frequent: fn(), rare: impl Fn(u32)) -> bool {
         let (x, y, start) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let end = Barrier::new(2);

@@ -1,16 +1,23 @@
-//! A full fence in every thread of the process, where membarrier(2) is refused: the caller goes to each processor on which one of them may run.
+//! A full fence in every thread of the process, where membarrier(2) is refused: the caller goes to
+//! each processor on which one of them may run.
 //!
-//! Where the caller runs no other thread does. So a thread that ran on a processor when the round began was taken off it by the time that the caller has been
-//! there. That is a switch of the kernel's, which is a full fence for both (membarrier(2) relies on it, too). A thread that does not run has passed one, and one that
-//! goes on, is made, or is moved to another processor passes one. So each thread has passed one at some point between the beginning of the round and its end.
+//! Where the caller runs no other thread does. So a thread that ran on a processor when the round
+//! began was taken off it by the time that the caller has been there. That is a switch of the
+//! kernel's, which is a full fence for both (membarrier(2) relies on it, too). A thread that does
+//! not run has passed one, and one that goes on, is made, or is moved to another processor passes
+//! one. So each thread has passed one at some point between the beginning of the round and its end.
 //!
-//! Which processors these are the kernel says for each thread. It lists threads one by one, and may leave some out where others end meanwhile. So a list counts only
-//! if it has as many threads as the process had afterwards, and each of them was alive still after that.
+//! Which processors these are the kernel says for each thread. It lists threads one by one, and may
+//! leave some out where others end meanwhile. So a list counts only if it has as many threads as
+//! the process had afterwards, and each of them was alive still after that.
 //!
-//! A round takes some ten microseconds a processor, and longer where they are busy: the caller waits for its turn on each. It changes the caller's affinity, and sets it
-//! again to what it was, less the processors that do not work just then. Where somebody else sets it meanwhile, that is lost.
+//! A round takes some ten microseconds a processor, and longer where they are busy: the caller
+//! waits for its turn on each. It changes the caller's affinity, and sets it again to what it was,
+//! less the processors that do not work just then. Where somebody else sets it meanwhile, that is
+//! lost.
 //!
-//! Not for real-time threads of the deadline class, which have no affinity of their own: the round is refused there.
+//! Not for real-time threads of the deadline class, which have no affinity of their own: the round
+//! is refused there.
 
 use rustix::io::Errno;
 use rustix::process::getpid;
@@ -44,8 +51,8 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Returns after each thread of the process has passed a full fence at some point since the call began. The caller's stores before the call have to be visible: it
-/// has a fence of its own first.
+/// Returns after each thread of the process has passed a full fence at some point since the call
+/// began. The caller's stores before the call have to be visible: it has a fence of its own first.
 pub(crate) fn pass() -> Result<(), Refused> {
     let _hold = Hold::begin(); // it goes on on the kernel thread whose affinity it changes
     let own = sched_getaffinity(None).map_err(|_| Refused::Threads)?;
@@ -94,7 +101,8 @@ fn count() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// Whether this is a thread of the process. Where `/proc` is that of another namespace it most likely is none.
+/// Whether this is a thread of the process. Where `/proc` is that of another namespace it most
+/// likely is none.
 fn is_alive(thread: Pid) -> bool {
     let process = getpid().as_raw_nonzero().get();
     // SAFETY: no signal is sent.
@@ -121,7 +129,8 @@ fn visit(processors: &CpuSet) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The processor that the caller runs on, by the kernel's word: the C library's copy belongs to the storage.
+/// The processor that the caller runs on, by the kernel's word: the C library's copy belongs to the
+/// storage.
 fn here() -> Option<usize> {
     let mut number = 0u32;
     let nothing = std::ptr::null_mut::<u32>();

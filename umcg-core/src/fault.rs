@@ -5,7 +5,8 @@
 //! 1. A fault inside a guarded access ([`guarded`]) becomes its result. This is how EFAULT is
 //!    answered without a system call.
 //! 2. One inside a call that may be given up ([`attempt`]) ends that call.
-//! 3. An [overflow] of a stack of ours prints which uth or worker overflowed which stack, and where, and the process dies by the signal.
+//! 3. An [overflow] of a stack of ours prints which uth or worker overflowed which stack, and
+//!    where, and the process dies by the signal.
 //! 4. Everything else goes to the handler that the program had before.
 
 use crate::os::attempt;

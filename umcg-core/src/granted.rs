@@ -7,8 +7,8 @@ use umcg_context::lock::HoldLock;
 /// See the module.
 pub struct Granted<T> {
     value: OnceLock<T>,
-    /// Held by the one that asks: what is asked for may be had twice, but only once be given back. A worker is not preempted meanwhile, or the others on its
-    /// server would wait for it in vain.
+    /// Held by the one that asks: what is asked for may be had twice, but only once be given back.
+    /// A worker is not preempted meanwhile, or the others on its server would wait for it in vain.
     asking: HoldLock<()>,
 }
 

@@ -12,7 +12,8 @@
 use crate::assembly::function;
 use crate::fault;
 
-/// A function of this name, whose first instruction is an access; and what it returns if that is all right, and if it faults.
+/// A function of this name, whose first instruction is an access; and what it returns if that is
+/// all right, and if it faults.
 macro_rules! access {
     ($name:literal: $access:literal, $right:literal, $failed:literal) => {
         function!($name:

@@ -141,7 +141,8 @@ impl File {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for as long as this lives. The kernel lets nobody write to a program that runs; one that writes to a library changes code that runs, too.
+        // SAFETY: mapped for as long as this lives. The kernel lets nobody write to a program that
+        // runs; one that writes to a library changes code that runs, too.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.size) }
     }
 }

@@ -35,7 +35,8 @@ pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
     let _ = futex::wake(word, Flags::PRIVATE, count);
 }
 
-/// Wakes the one that sleeps on a word that may be no more: then nobody, or somebody who looks again.
+/// Wakes the one that sleeps on a word that may be no more: then nobody, or somebody who looks
+/// again.
 pub(crate) fn futex_wake_at(word: *const AtomicU32) {
     const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the kernel does not touch the word, whose address alone counts.

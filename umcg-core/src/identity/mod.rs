@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, compiler
 
 /// A kernel thread that runs with other storages than its own: a server's, or a helper's.
 pub(crate) struct Carrying {
-    /// [`NOBODY`]'s; [`BEGINS`]: of somebody who has not said yet which thread pointer it was made with.
+    /// The kernel thread; [`NOBODY`]; or [`BEGINS`] while its thread pointer is not written yet.
     tid: AtomicU32,
     /// The thread pointer that the kernel thread was made with.
     tp: AtomicUsize,

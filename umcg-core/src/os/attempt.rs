@@ -1,15 +1,17 @@
 //! Calls of functions that read what may not be there: a fault ends the call, and not the process.
 //!
-//! For code that is not ours and finds its way by what it reads: the unwinder, by tables of others. [`call`] saves the registers that a function has to
-//! preserve and says in a word of the storage where. The handler of faults has the flow go on there ([`give_up`]), as if the function had returned.
+//! For code that is not ours and finds its way by what it reads: the unwinder, by tables of others.
+//! [`call`] saves the registers that a function has to preserve and says in a word of the storage
+//! where. The handler of faults has the flow go on there ([`give_up`]), as if the function had
+//! returned.
 
 use super::signal::Frame;
 use crate::assembly::function;
 use std::ffi::c_void;
 use umcg_context::{annotate, local};
 
-// `umcg_attempt(f, argument, place)` stores the stack pointer in `place`, calls `f(argument)`, and returns 0. With that stack pointer
-// `umcg_attempt_failed` makes it return 1.
+// `umcg_attempt(f, argument, place)` stores the stack pointer in `place`, calls `f(argument)`, and
+// returns 0. With that stack pointer `umcg_attempt_failed` makes it return 1.
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
         function!("umcg_attempt":
@@ -101,12 +103,13 @@ unsafe extern "C" {
     fn umcg_attempt_failed();
 }
 
-/// Calls `f`. False if it read what is not there, and was given up at that point. The handler of [`fault`](crate::fault) is installed, or such a fault ends the
-/// process all the same.
+/// Calls `f`. False if it read what is not there, and was given up at that point. The handler of
+/// [`fault`](crate::fault) is installed, or such a fault ends the process all the same.
 ///
 /// # Safety
-/// `f` may be given up at any of its accesses: it holds no lock and owns nothing then. It does not switch, and does not unwind. No handler of the program's runs meanwhile, whose
-/// faults are none of `f`'s.
+/// `f` may be given up at any of its accesses: it holds no lock and owns nothing then. It does not
+/// switch, and does not unwind. No handler of the program's runs meanwhile, whose faults are none
+/// of `f`'s.
 pub(crate) unsafe fn call(mut f: &mut dyn FnMut()) -> bool {
     extern "C" fn begin(f: *mut c_void) {
         // SAFETY: passed below.
@@ -122,7 +125,8 @@ pub(crate) unsafe fn call(mut f: &mut dyn FnMut()) -> bool {
     failed == 0
 }
 
-/// Has the flow that has faulted go on behind the call that it is in. False if it is in none. Async-signal-safe.
+/// Has the flow that has faulted go on behind the call that it is in. False if it is in none.
+/// Async-signal-safe.
 pub(crate) fn give_up(frame: &mut Frame) -> bool {
     /// No attempt needs as much stack.
     const MOST: usize = 64 << 10;

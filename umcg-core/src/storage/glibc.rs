@@ -54,7 +54,8 @@ pub(super) mod abi {
 const ROUNDS: usize = 4;
 const KEYS_A_LEVEL: usize = 32;
 
-/// Of the block that the probe tries, and of the one that surveys lend: two that run at once have two.
+/// Of the block that the probe tries, and of the one that surveys lend: two that run at once have
+/// two.
 pub(super) const PROBE_TID: u32 = super::LAST_TID + 1;
 const SCRATCH_TID: u32 = super::LAST_TID + 2;
 

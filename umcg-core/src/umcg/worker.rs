@@ -58,7 +58,8 @@ pub(crate) struct Home {
     pub(crate) mask: AtomicU64,
     /// The credentials that the home thread is to take over.
     pub(crate) takeover: Takeover,
-    /// So many bytes of the worker's area of restartable sequences were registered for the home thread, before it was a worker.
+    /// So many bytes of the worker's area of restartable sequences were registered for the home
+    /// thread, before it was a worker.
     pub(crate) rseq_bytes: AtomicUsize,
     pub(crate) name: HoldLock<String>,
     /// Where its frames lie: from here to below `base`. See `callers::stack`.

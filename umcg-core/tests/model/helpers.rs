@@ -1,5 +1,6 @@
-//! The pool of helpers and its maker: each worker that blocks has a helper or is told that there is none, there are no more of them than there may be as long as
-//! one comes back, workers that wait for each other go on beyond that, and in the end all helpers do.
+//! The pool of helpers and its maker: each worker that blocks has a helper or is told that there is
+//! none, there are no more of them than there may be as long as one comes back, workers that wait
+//! for each other go on beyond that, and in the end all helpers do.
 
 use crate::helper::maker::{self, PATIENCE};
 use crate::helper::pool::{IDLE, Outside, Pool};
@@ -45,7 +46,8 @@ pub(crate) mod worker {
     }
 }
 
-/// What is outside of the pool. Plain numbers: the checker switches at the operations of the pool only.
+/// What is outside of the pool. Plain numbers: the checker switches at the operations of the pool
+/// only.
 #[derive(Default)]
 struct World {
     helpers: AtomicUsize,

@@ -1,4 +1,5 @@
-//! Models of the protocols, under shuttle: the real sources of the idle lists and of the pool of helpers, on locks, atomics, futexes and a clock of the checker's.
+//! Models of the protocols, under shuttle: the real sources of the idle lists and of the pool of
+//! helpers, on locks, atomics, futexes and a clock of the checker's.
 //!
 //! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: each has to be found. By hand:
 //!

@@ -262,8 +262,9 @@ const MODE: usize = 3;
 const LEAVING: u8 = 1;
 const FENCED: u8 = 2;
 
-/// How the fences of `asymmetric` change from a membarrier to real ones, for the frequent side that loads `loads`. A round of all processors is as good as a membarrier. One
-/// makes it; another that comes by meanwhile makes its own, or comes later, and has a fence only.
+/// How the fences of `asymmetric` change from a membarrier to real ones, for the frequent side that
+/// loads `loads`. A round of all processors is as good as a membarrier. One makes it; another that
+/// comes by meanwhile makes its own, or comes later, and has a fence only.
 fn leave(frequent: [Op; 4], loads: usize, says_first: u8, round: Op) -> Result<usize, String> {
     let [first, second, third, fourth] = frequent;
     let frequent = [first, second, third, fourth, Load(loads), End];

@@ -73,8 +73,9 @@ fn compute() {
     (0..2000u64).for_each(|n| _ = black_box(n));
 }
 
-// A loop whose unwind tables say that its caller's frame is found by a register which holds no address. Above its stack pointer there is an address in the C library, so
-// that its callers are looked at.
+// A loop whose unwind tables say that its caller's frame is found by a register which holds no
+// address. Above its stack pointer there is an address in the C library, so that its callers are
+// looked at.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text.umcg_test_astray,\"ax\",@progbits",
@@ -99,7 +100,8 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// What the unwinder is led to by wrong tables is not there: a worker is not preempted for so long, and goes on.
+/// What the unwinder is led to by wrong tables is not there: a worker is not preempted for so long,
+/// and goes on.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn where_unwind_tables_are_wrong() {

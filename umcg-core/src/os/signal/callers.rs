@@ -63,8 +63,8 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
 fn each(step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
     // A fault that is blocked ends the process.
     let mask = set_mask(!(only(libc::SIGSEGV) | only(libc::SIGBUS)));
-    // SAFETY: reading callers' frames, the unwinder has no lock, and `step` owns nothing. No handler of the program's runs, as all signals are blocked but those
-    // of faults.
+    // SAFETY: reading callers' frames, the unwinder has no lock, and `step` owns nothing. No
+    // handler of the program's runs, as all signals are blocked but those of faults.
     let is_whole = unsafe { attempt::call(&mut || each_caller(&mut *step)) };
     set_mask(mask);
     is_whole
@@ -151,7 +151,8 @@ pub(crate) fn stack() -> Range<usize> {
     if (low..low + size).contains(&base) { low..base } else { 0..0 }
 }
 
-/// From which address on the caller's frames are those of the C library that its thread began with; 0 where that is not known.
+/// From which address on the caller's frames are those of the C library that its thread began with;
+/// 0 where that is not known.
 fn base() -> usize {
     let (ranges, mut base) = (Ranges::get(), 0);
     let is_whole = each(&mut |caller| {

@@ -35,8 +35,8 @@ static SET: AtomicUsize = AtomicUsize::new(0);
 /// A [`Notice`], or null.
 static NOTICE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Is told that all helpers block and workers wait: how many helpers there are, and how many workers
-/// wait. On the maker's kernel thread.
+/// Is told that all helpers block and workers wait: how many helpers there are, and how many
+/// workers wait. On the maker's kernel thread.
 pub(crate) type Notice = fn(usize, usize);
 
 /// Sets how many helpers there may be; 0 for what the environment says (`UMCG_HELPERS`), or 512.

@@ -1,15 +1,16 @@
 //! The helpers that are free, and the workers that wait for one.
 //!
-//! A worker that is about to block calls [`Pool::reserve`] on its server, leaves, and is given to the
-//! pool by [`Pool::submit`]. In between it has a claim, of one of two sorts:
+//! A worker that is about to block calls [`Pool::reserve`] on its server, leaves, and is given to
+//! the pool by [`Pool::submit`]. In between it has a claim, of one of two sorts:
 //!
 //! - A helper is *reserved*: one that was free, or one made for it. It is not counted in `free`.
-//! - It is *waiting*: there are as many helpers as there may be, so it has the next one that comes back.
+//! - It is *waiting*: there are as many helpers as there may be, so it has the next one that comes
+//!   back.
 //!
 //! Invariants:
 //!
-//! - P1: there are as many claims as workers that are in the queue or are on their way to it. So each
-//!   helper that is reserved finds a worker in the queue, whichever one that is.
+//! - P1: there are as many claims as workers that are in the queue or are on their way to it. So
+//!   each helper that is reserved finds a worker in the queue, whichever one that is.
 //! - P2: while a claim waits no helper is free.
 //!
 //! A helper may block until some other worker has blocked, which waits for a helper: a worker that
@@ -45,11 +46,11 @@ pub(crate) struct Outside {
     pub(crate) most: fn() -> usize,
     /// Makes the kernel thread that is to call [`maker::main`]. False where the system gives none.
     pub(crate) make_maker: fn(&'static Pool) -> bool,
-    /// Makes a helper, likewise: a kernel thread that calls [`Pool::next_job`], and [`Pool::came_back`]
-    /// after each.
+    /// Makes a helper, likewise: a kernel thread that calls [`Pool::next_job`], and
+    /// [`Pool::came_back`] after each.
     pub(crate) make_helper: fn(&'static Pool) -> bool,
-    /// Is told that one more is made than there may be: how many helpers there are, and how many workers
-    /// wait. By the maker, which has nothing else to do at the time.
+    /// Is told that one more is made than there may be: how many helpers there are, and how many
+    /// workers wait. By the maker, which has nothing else to do at the time.
     pub(crate) notice: fn(usize, usize),
 }
 
@@ -91,8 +92,8 @@ impl Pool {
         maker::ensure(self)
     }
 
-    /// Makes sure that a helper will take one more worker, now or when one comes back. False when the
-    /// system gives no thread. Held: the caller's server waits meanwhile.
+    /// Makes sure that a helper will take one more worker, now or when one comes back. False when
+    /// the system gives no thread. Held: the caller's server waits meanwhile.
     pub(crate) fn reserve(&'static self) -> bool {
         let most = (self.outside.most)();
         let mut state = self.state.lock();
@@ -151,7 +152,8 @@ impl Pool {
         let most = (self.outside.most)();
         let deadline = monotonic() + IDLE;
         loop {
-            // ORDERING: the lock orders the queue; the count is read before it, so a submission in between ends the wait at once.
+            // ORDERING: the lock orders the queue; the count is read before it, so a submission in
+            // between ends the wait at once.
             let submitted = self.submitted.load(Relaxed);
             let mut state = self.state.lock();
             if let Some(worker) = state.pop() {
