@@ -35,12 +35,13 @@
 //! # Leaving
 //!
 //! A filter of system calls may be installed later. Then `heavy` says LEAVING, has every thread
-//! pass a fence by [`everywhere`](crate::everywhere), which is slow, and says FENCED. Call the
-//! point where a thread passes it *P*, as above. `light` reads MODE *after* the store X and before
-//! the load Y, in this order as the thread executes them, so there are two cases:
+//! pass a fence by `everywhere`, which is slow, and says FENCED. Call the point where a thread
+//! passes it *P*, as above. `light` reads MODE *after* the store X and before the load Y, in this
+//! order as the thread executes them, so there are two cases:
 //!
 //! - It read ASYMMETRIC. That was before *P*, where LEAVING is visible; so X was stored before *P*,
-//!   and is visible when the round is over. A thread that calls `heavy` for this round or later loads X.
+//!   and is visible when the round is over. A thread that calls `heavy` for this round, or later,
+//!   loads X.
 //! - It read anything else, and has a fence of its own; `heavy` has one, too.
 //!
 //! A `heavy` that finds LEAVING makes a round of its own, and does not wait for the other one: that
