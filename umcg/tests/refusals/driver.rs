@@ -110,9 +110,13 @@ fn a_ring_is_used_again_after_a_shortage() {
         let _ = reader.read(&mut byte);
         byte
     });
+    let written = std::fs::File::from(rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    let mut file = umcg::fs::File::from(written.try_clone().unwrap());
+    let writes = runtime.spawn(move || file.write_all(b"once").unwrap());
     wait_until("the read waits", || runtime.dump().contains("waits: read"));
     aborted.abort();
     wait_until("the aborted read has ended", || aborted.is_finished());
+    writes.join().unwrap();
     // Done by helpers, once the ring is given up.
     (0..100).for_each(|_| runtime.run(write_and_read));
     is_short.store(false, Relaxed);
@@ -120,7 +124,8 @@ fn a_ring_is_used_again_after_a_shortage() {
         runtime.run(write_and_read);
         entered.load(Relaxed) > 20
     });
-    // Nobody else reads the pipe.
+    // Nobody has written again, nor does anybody else read the pipe.
+    assert_eq!(written.metadata().unwrap().len(), 4);
     writer.write_all(b"x").unwrap();
     runtime.run(write_and_read);
     let mut byte = [0];

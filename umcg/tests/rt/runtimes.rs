@@ -461,12 +461,20 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
         let second = build("second");
         drop(taken);
         let third = build("third");
-        let places = third.run(move || {
+        let next = third.spawn(move || {
             assert_eq!(stale.join().unwrap(), 1);
             umcg::spawn(|| (here(), umcg::blocking(|| ()), here())).join().unwrap()
         });
-        assert_eq!((&*places.0, &*places.2), ("third-0\n", "third-0\n"));
-        drop((second, third));
+        let Ok(places) = next.join_timeout(Duration::from_secs(20)) else {
+            // Neither would end.
+            std::mem::forget((second, third));
+            panic!("it has not come back from blocking");
+        };
+        let (before, (), after) = places.unwrap();
+        assert_eq!((&*before, &*after), ("third-0\n", "third-0\n"));
+        for runtime in [second, third] {
+            runtime.shutdown_timeout(Duration::from_secs(20)).expect("each counts its own");
+        }
     }
 }
 
