@@ -127,7 +127,8 @@ fn all_kinds_switch_to_each_other() {
     }
 }
 
-/// Blocks the tick's signal on the calling kernel thread, or lets it come. By a system call: so it comes in the C library, where nobody is taken off.
+/// Blocks the tick's signal on the calling kernel thread, or lets it come. By a system call: so it
+/// comes in the C library, where nobody is taken off.
 fn set_ticks_blocked(blocked: bool) {
     let how = if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
     let set = 1u64 << (libc::SIGURG - 1);
@@ -172,7 +173,8 @@ fn a_request_that_the_kernel_merges_with_a_tick_is_not_the_last() {
             (0..100_000).for_each(|n| _ = std::hint::black_box(n));
         }
     };
-    // SAFETY: there is one server, so it stays on one kernel thread; it keeps nothing of the thread's.
+    // SAFETY: there is one server, so it stays on one kernel thread; it keeps nothing of the
+    // thread's.
     let worker = unsafe { Worker::light(group, 1, 64 << 10, "", body) }.unwrap();
     let asking = std::thread::spawn(move || {
         while !OVER.load(Relaxed) {

@@ -19,9 +19,11 @@
 //! - on aarch64 and riscv64, between the instructions that compute the address of a word of thread-local storage of the library's and use it;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
-//! A worker that is mostly in the C library would be met outside seldom by ticks that are far apart. So where its time is over, a tick that comes at a
-//! wrong moment lets a second timer, of the monotonic clock, signal the thread once more shortly after ([`AGAIN`]), and that does the same. Not after a tick that has cut a system
-//! call short: the thread sleeps, and is left alone until it has used its processor again.
+//! A worker that is mostly in the C library would be met outside seldom by ticks that are far
+//! apart. So where its time is over, a tick that comes at a wrong moment lets a second timer, of
+//! the monotonic clock, signal the thread once more shortly after ([`AGAIN`]), and that does the
+//! same. Not after a tick that has cut a system call short: the thread sleeps, and is left alone
+//! until it has used its processor again.
 //!
 //! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
 //! came to another one.
@@ -48,7 +50,8 @@ const SIGNAL: c_int = libc::SIGURG;
 /// The interval of programs that use `umcg_ctl` and set none, in nanoseconds.
 pub(crate) const DEFAULT_INTERVAL: u64 = 10_000_000;
 const UNSET: u64 = u64::MAX;
-/// Nanoseconds from a tick at a wrong moment to the next look, at least; and how many times as long as the look took.
+/// Nanoseconds from a tick at a wrong moment to the next look, at least; and how many times as long
+/// as the look took.
 const AGAIN: u64 = 50_000;
 const AGAIN_TIMES: u64 = 16;
 /// What the signal of that says, which counts for no turn.
@@ -75,8 +78,9 @@ pub(crate) struct Tick {
     interrupted: AtomicBool,
     /// The turn that somebody wants to end now.
     wanted: AtomicU64,
-    /// A signal for that is on its way, and one is enough. It may be another one's by then: the kernel merges it with one that is pending, the timer's above
-    /// all, which often waits as long as the thread is off its processor. So whichever comes takes the note away.
+    /// A signal for that is on its way, and one is enough. It may be another one's by then: the
+    /// kernel merges it with one that is pending, the timer's above all, which often waits as long
+    /// as the thread is off its processor. So whichever comes takes the note away.
     asked: AtomicBool,
     next: Link<Tick>,
 }
@@ -198,8 +202,9 @@ fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
     }
 }
 
-/// Both timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any thread may make it: the kernel's number for another thread's clock
-/// is the complement of its tid with the bits for "thread" and "time it ran" below.
+/// Both timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any
+/// thread may make it: the kernel's number for another thread's clock is the complement of its tid
+/// with the bits for "thread" and "time it ran" below.
 fn create_timer(tick: &Tick) -> Result<(), Errno> {
     const THREAD_CPU_CLOCK: libc::clockid_t = 0b110;
     install_handler()?;
@@ -234,14 +239,15 @@ fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer
     }
 }
 
-/// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the thread slept, which that would only disturb. `began`: when this
-/// look did.
+/// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the
+/// thread slept, which that would only disturb. `began`: when this look did.
 fn look_again(tick: &Tick, frame: &Frame, began: u64) {
     // ORDERING(timers.2): Acquire, pairs with timers.1.
     if tick.armed.load(Acquire) && !frame.has_cut_a_call_short(guarded::load) {
         let pause = now().saturating_sub(began).saturating_mul(AGAIN_TIMES).max(AGAIN);
         let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
-        // SAFETY: the timer exists while `armed`, which this very thread takes back. Async-signal-safe.
+        // SAFETY: the timer exists while `armed`, which this very thread takes back.
+        // Async-signal-safe.
         unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) };
     }
 }
@@ -341,7 +347,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     };
     let tick = tick_of(worker, server);
     let turn = server.turns.load(Relaxed);
-    // Before the look: a request that still finds the note was sent before this signal came, and is seen here.
+    // Before the look: a request that still finds the note was sent before this signal came, and is
+    // seen here.
     tick.asked.store(false, Relaxed);
     let is_over = || match code {
         // SAFETY: a timer's signal has a value.

@@ -1,7 +1,9 @@
-//! Ticks at every moment: nobody is taken off with a lock of the C library's, and who is taken off goes on as if nothing had come.
+//! Ticks at every moment: nobody is taken off with a lock of the C library's, and who is taken off
+//! goes on as if nothing had come.
 //!
-//! The signal of the tick is sent by hand. Here it comes at random moments, while workers are in the C library: from outside, several at a time and tens of
-//! thousands a second. In [`stepped`] it comes before each instruction of a sequence. Each test is a process of its own.
+//! The signal of the tick is sent by hand. Here it comes at random moments, while workers are in
+//! the C library: from outside, several at a time and tens of thousands a second. In [`stepped`] it
+//! comes before each instruction of a sequence. Each test is a process of its own.
 //!
 //! `UMCG_STRESS_SECONDS`: for how long each test with random moments goes on, 1 where not given.
 

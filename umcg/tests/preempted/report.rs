@@ -1,6 +1,8 @@
-//! What is told when a worker does not get on: enough to see whether it was passed over, or waits for a lock of somebody who was taken off.
+//! What is told when a worker does not get on: enough to see whether it was passed over, or waits
+//! for a lock of somebody who was taken off.
 //!
-//! Nothing here allocates, as that may wait for the lock which all this is about, but the dump at the end: a thread is kept for that.
+//! Nothing here allocates, as that may wait for the lock which all this is about, but the dump at
+//! the end: a thread is kept for that.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;

@@ -16,7 +16,8 @@ pub(crate) struct Shape {
     pub(crate) ranked: bool,
 }
 
-/// How long one more of the workers may take to get on, without a tick by hand. All together may take longer: who is nearly always in malloc is seldom met outside.
+/// How long one more of the workers may take to get on, without a tick by hand. All together may
+/// take longer: who is nearly always in malloc is seldom met outside.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn duration() -> Duration {

@@ -77,7 +77,8 @@ fn what_is_left_on_a_stack_stops_nobody() {
     });
 }
 
-/// One that could not be taken off in time, and sleeps in the kernel by now, is not woken again and again.
+/// One that could not be taken off in time, and sleeps in the kernel by now, is not woken again and
+/// again.
 #[test]
 fn a_sleep_in_the_kernel_is_left_alone() {
     /// What it computes first, by the clock of the tick.

@@ -30,8 +30,8 @@ impl Frame {
         stack.ss_flags & libc::SS_DISABLE == 0 && offset <= stack.ss_size && offset != 0
     }
 
-    /// Whether the handler came into a system call, and ended it or has it begin anew: so that call was to take its time. `load` reads an aligned word of code,
-    /// if it can be read.
+    /// Whether the handler came into a system call, and ended it or has it begin anew: so that call
+    /// was to take its time. `load` reads an aligned word of code, if it can be read.
     pub(crate) fn has_cut_a_call_short(&self, load: impl Fn(usize) -> Option<u32>) -> bool {
         let code = |place: usize| {
             let (word, shift) = (place & !3, place % 4 * 8);

@@ -1,10 +1,14 @@
-//! The trap flag of the processor: behind each instruction it traps, and a tick comes before the next one.
+//! The trap flag of the processor: behind each instruction it traps, and a tick comes before the
+//! next one.
 //!
-//! SIGTRAP comes behind each instruction of a flow that has the flag. Its handler, in which all signals are blocked, sends the tick's signal. So that
-//! is delivered as it returns: on the very instruction that the flow would execute next. The frame of the tick has the flag, its
-//! handler has not. A flow that is taken off in there is stepped again as soon as it goes on, on whichever kernel thread.
+//! SIGTRAP comes behind each instruction of a flow that has the flag. Its handler, in which all
+//! signals are blocked, sends the tick's signal. So that is delivered as it returns: on the very
+//! instruction that the flow would execute next. The frame of the tick has the flag, its handler
+//! has not. A flow that is taken off in there is stepped again as soon as it goes on, on whichever
+//! kernel thread.
 //!
-//! The flag is a register's: it goes along with every switch that is no return from a handler, into the next worker, the server, a new worker.
+//! The flag is a register's: it goes along with every switch that is no return from a handler, into
+//! the next worker, the server, a new worker.
 
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
@@ -25,7 +29,8 @@ static STRIDE: AtomicU64 = AtomicU64::new(1);
 static FIRST: AtomicU64 = AtomicU64::new(0);
 /// Instructions so far.
 static STEPS: AtomicU64 = AtomicU64::new(0);
-/// Those before which another turn had begun: the flow, or another one that is stepped, was taken off by the tick before, or has switched.
+/// Those before which another turn had begun: the flow, or another one that is stepped, was taken
+/// off by the tick before, or has switched.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 static LAST_TURN: AtomicU64 = AtomicU64::new(u64::MAX);
 /// The next instruction.
@@ -159,16 +164,19 @@ extern "C" fn on_trap(_signal: c_int, information: *mut libc::siginfo_t, context
         if LAST_TURN.swap(turn, Relaxed) != turn {
             TURNS.fetch_add(1, Relaxed);
         }
-        // The tick above is to end this turn, however short it was so far. The signal of this request is merged with it.
+        // The tick above is to end this turn, however short it was so far. The signal of this
+        // request is merged with it.
         server.preempt();
     }
 }
 
-/// A trap while SIGTRAP is blocked ends the process. So a system call that would block it is made here, without it.
+/// A trap while SIGTRAP is blocked ends the process. So a system call that would block it is made
+/// here, without it.
 fn keep_traps_unblocked(context: &mut libc::ucontext_t) {
     let registers = &mut context.uc_mcontext.gregs;
     let place = registers[libc::REG_RIP as usize] as usize;
-    // SAFETY: the processor is about to execute it, and no instruction lies at the very end of what is mapped: a jump or the like follows.
+    // SAFETY: the processor is about to execute it, and no instruction lies at the very end of what
+    // is mapped: a jump or the like follows.
     let next = unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(place).read_unaligned() };
     let is_it = registers[libc::REG_RAX as usize] == libc::SYS_rt_sigprocmask && registers[libc::REG_R10 as usize] == 8;
     let set = std::ptr::with_exposed_provenance::<u64>(registers[libc::REG_RSI as usize] as usize);
@@ -205,7 +213,8 @@ fn only(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// The number of the kernel thread. Touches no thread-local storage, as it may be called in the midst of a switch.
+/// The number of the kernel thread. Touches no thread-local storage, as it may be called in the
+/// midst of a switch.
 fn tid() -> i32 {
     // SAFETY: no arguments.
     unsafe { system_call(libc::SYS_gettid, [0; 4]) as i32 }

@@ -1,4 +1,5 @@
-//! The same with a server of the program's own: workers of all kinds, that wait for it, switch to another one, block and end.
+//! The same with a server of the program's own: workers of all kinds, that wait for it, switch to
+//! another one, block and end.
 
 use super::flag;
 use super::scene::{plays, watch};
@@ -21,7 +22,8 @@ const KINDS: [Kind; 3] = [Kind::Light, Kind::Owning, Kind::Thread];
 const STEPPED: u64 = 1;
 const COMPANION: u64 = 2;
 
-/// Workers that may run, and whether one is to have the flag: of those that were taken off the frame says it.
+/// Workers that may run, and whether one is to have the flag: of those that were taken off the
+/// frame says it.
 type Queue = Arc<Mutex<VecDeque<(Ready, bool)>>>;
 
 /// Not taken off while it has the lock.

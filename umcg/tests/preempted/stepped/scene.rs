@@ -1,4 +1,5 @@
-//! A worker that is stepped through a sequence, in a runtime with companions that get the server whenever the worker is taken off.
+//! A worker that is stepped through a sequence, in a runtime with companions that get the server
+//! whenever the worker is taken off.
 
 use super::flag;
 use crate::child;
@@ -16,7 +17,8 @@ use umcg::{Builder, JoinHandle, Runtime};
 pub(crate) enum Kind {
     /// Its own.
     Full,
-    /// The server's. Its sequence does nothing that uses thread-local storage, malloc included, as it may be taken off anywhere and go on elsewhere.
+    /// The server's. Its sequence does nothing that uses thread-local storage, malloc included, as
+    /// it may be taken off anywhere and go on elsewhere.
     Light,
 }
 
@@ -30,7 +32,8 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
-/// Plays `scene` with a tick before each instruction that comes in between, in processes of their own: all in one, or every so many in each of several.
+/// Plays `scene` with a tick before each instruction that comes in between, in processes of their
+/// own: all in one, or every so many in each of several.
 #[track_caller]
 pub(crate) fn plays(test: &str, label: &str, scene: impl Fn()) {
     let stride = number("UMCG_STEP_STRIDE", 1).max(1);
@@ -107,7 +110,8 @@ pub(crate) fn watch(is_over: impl Fn() -> bool, dump: impl Fn() -> String) {
     }
 }
 
-/// Yields all the time. It leaves an error in the storage that a light worker shares, and wants the locks of malloc and the loader.
+/// Yields all the time. It leaves an error in the storage that a light worker shares, and wants the
+/// locks of malloc and the loader.
 fn companion(runtime: &Runtime, over: &Arc<AtomicBool>, kind: Kind) -> JoinHandle<()> {
     let over = over.clone();
     let body = move || {
@@ -157,7 +161,8 @@ fn state_of_thread() -> (u64, usize, usize) {
     (mask, stack.ss_sp.addr(), stack.ss_size)
 }
 
-/// First in, first out. A worker that is to be stepped goes on with the flag, where it does not have it of the frame that it was taken off with.
+/// First in, first out. A worker that is to be stepped goes on with the flag, where it does not
+/// have it of the frame that it was taken off with.
 #[derive(Default)]
 struct Stepped {
     ready: Mutex<VecDeque<(Runnable, Why)>>,
