@@ -237,7 +237,8 @@ impl Child {
         self.collect()
     }
 
-    /// Waits for its end by `f`. Nobody else knows it: so where `f` fails, or unwinds, it is ended, and waited for so that it does not stay as a zombie.
+    /// Waits for its end by `f`. Nobody else knows it: so where `f` fails, or unwinds, it is ended,
+    /// and waited for so that it does not stay as a zombie.
     fn see_to_the_end<R>(mut self, f: impl FnOnce(&mut Child) -> io::Result<R>) -> io::Result<R> {
         let end = |child: &mut Child| {
             if child.kill().is_ok() {

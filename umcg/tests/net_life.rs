@@ -262,7 +262,8 @@ fn busy_and_talking() {
     busy.into_iter().for_each(|worker| worker.join().unwrap());
 }
 
-/// With which driver this process is to do what the test of this name is about, if it is one that the test has started.
+/// With which driver this process is to do what the test of this name is about, if it is one that
+/// the test has started.
 fn is_child(name: &str) -> Option<DriverKind> {
     let asked = std::env::var("UMCG_NET_STREAMS").ok()?;
     let kind = asked.strip_prefix(name)?.trim();

@@ -233,7 +233,8 @@ fn after_shortage() {
         while runtime.workers() > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Servers hand over what they keep when they come to it, which may be late on a busy machine.
+        // Servers hand over what they keep when they come to it, which may be late on a busy
+        // machine.
         let again = || kind.build_on(&runtime, &Builder::new(), || ()).map(|worker| worker.join().unwrap());
         for _ in 0..20 {
             let began = std::time::Instant::now();

@@ -62,7 +62,8 @@ pub fn checkpoint() {
 /// Calls `f`, whose waits are not cut short when the caller is asked to end, or a [`timeout`](super::timeout()) is over: it unwinds from the first wait afterwards. For what an unwinding would
 /// leave in a state that cannot be mended: a `LazyLock` or `Once` whose function waits, which that would poison for the whole process; or a guard of a `std::sync::Mutex` that is held over a wait.
 ///
-/// That holds for a [`timeout`](super::timeout()) within `f`, too: what it limits is done however long that takes, and its result is `Ok`. Operations with deadlines of their own
+/// That holds for a [`timeout`](super::timeout()) within `f`, too: what it limits is done however
+/// long that takes, and its result is `Ok`. Operations with deadlines of their own
 /// (`park_timeout`, `recv_timeout`, timeouts of sockets) end in time as ever.
 ///
 /// ```

@@ -16,9 +16,12 @@
 //! - U3: *each piece runs, whatever the others do.* Panics are caught, and the first goes on when
 //!   all have run ([`Last`]). If the caller is unwinding already its own panic is the one that goes
 //!   on.
-//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics: a light worker
-//!   that waited then would leave its panic to those that run there meanwhile, and end it where there
-//!   is none. So what has to wait at the end of an unwinding catches that first ([`after_unwinding`]).
+//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics: a light
+//!   worker
+//!   that waited then would leave its panic to those that run there meanwhile, and end it where
+//!   there
+//!   is none. So what has to wait at the end of an unwinding catches that first
+//!   ([`after_unwinding`]).
 //!
 //! Who adds an operation adds a row to the table of `umcg/tests/callbacks`, which tries it with
 //! every bad callback.
@@ -61,7 +64,8 @@ impl Last {
     }
 }
 
-/// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for an
+/// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for
+/// an
 /// `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
 pub(crate) fn after_unwinding<S: ?Sized, R>(state: &mut S, f: impl FnOnce(&mut S) -> R, undo: impl FnOnce(&mut S)) -> R {
     catch_unwind(AssertUnwindSafe(|| f(state))).unwrap_or_else(|panic| {

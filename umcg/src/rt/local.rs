@@ -33,7 +33,8 @@ impl<T: 'static> WorkerLocal<T> {
         WorkerLocal { init, _place: 0 }
     }
 
-    /// Calls `f` with the calling worker's value, which is made first if there is none. `f` may wait: the value stays the worker's. If making it panics there
+    /// Calls `f` with the calling worker's value, which is made first if there is none. `f` may
+    /// wait: the value stays the worker's. If making it panics there
     /// is none, and the next call tries again.
     ///
     /// # Panics

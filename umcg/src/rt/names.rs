@@ -15,7 +15,8 @@ pub(crate) fn tell_in_panics() {
     if std::thread::panicking() {
         return;
     }
-    // Preempted in there, a worker would have all others of its server that have names wait in vain.
+    // Preempted in there, a worker would have all others of its server that have names wait in
+    // vain.
     let _hold = Hold::begin();
     ONCE.call_once(|| {
         let before = take_hook();

@@ -456,7 +456,8 @@ where
 /// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global one. Like `std::thread::spawn`, at a thousandth of the price.
 ///
 /// # Panics
-/// When there is no memory for it, or the global runtime is needed and cannot be started; [`Builder::spawn`] gives an error then.
+/// When there is no memory for it, or the global runtime is needed and cannot be started;
+/// [`Builder::spawn`] gives an error then.
 ///
 /// ```
 /// let worker = umcg::spawn(|| 6 * 7);

@@ -1,4 +1,5 @@
-//! Stalls: a worker keeps its server for long, and no other server is free; or workers wait for a helper thread to block on.
+//! Stalls: a worker keeps its server for long, and no other server is free; or workers wait for a
+//! helper thread to block on.
 //!
 //! The commonest cause is a call that blocks the kernel thread where one that parks the worker was meant: a
 //! lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a sleep. The watch
@@ -8,8 +9,10 @@
 //! By default there is a line on standard error after [`PATIENCE`], once for each name of a worker and each
 //! call, and [`MOST`] in all. `UMCG_STALLS` in the environment, or the builder, say otherwise.
 //!
-//! Helper threads are the process's. Where there are as many as there may be, all of them block, and one more has to be made, the thread that makes it hurries the watches of all
-//! runtimes, and each tells that in the same way: once for a shortage, on standard error once a process.
+//! Helper threads are the process's. Where there are as many as there may be, all of them block,
+//! and one more has to be made, the thread that makes it hurries the watches of all
+//! runtimes, and each tells that in the same way: once for a shortage, on standard error once a
+//! process.
 
 use super::kernel_call::{Call, Doing, of_thread};
 use super::runtime::Shared;
@@ -35,7 +38,8 @@ pub struct Stall {
     pub runtime: String,
     /// The number of the server that is kept; none where workers wait for something else.
     pub server: Option<usize>,
-    /// The id of the worker that keeps it; none where the server itself is kept, by its scheduler for example.
+    /// The id of the worker that keeps it; none where the server itself is kept, by its scheduler
+    /// for example.
     pub worker: Option<u64>,
     /// The worker's name, or an empty one.
     pub name: String,
@@ -54,7 +58,8 @@ pub enum StallCause {
     /// It blocks in this call of the kernel: the name, and the first argument.
     Blocks(String),
     /// All helper threads block, and there are as many as there may be
-    /// ([`RuntimeBuilder::helpers`](super::RuntimeBuilder::helpers)): so workers that are to block wait until one comes back, or
+    /// ([`RuntimeBuilder::helpers`](super::RuntimeBuilder::helpers)): so workers that are to block
+    /// wait until one comes back, or
     /// one more is made. Told to all runtimes.
     NoHelper {
         /// How many helper threads there were.
@@ -144,7 +149,8 @@ impl Policy {
     }
 }
 
-/// How often a helper has been made beyond the bound; how many there were then, and how many workers waited.
+/// How often a helper has been made beyond the bound; how many there were then, and how many
+/// workers waited.
 static EXCEEDED: AtomicU64 = AtomicU64::new(0);
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
@@ -155,7 +161,8 @@ const WAITED: Duration = Duration::from_millis(10);
 pub(crate) fn helpers_block(helpers: usize, workers: usize) {
     HELPERS.store(helpers, Relaxed);
     WAITING.store(workers, Relaxed);
-    // ORDERING(exceeded.1): Release, pairs with exceeded.2: the numbers are of this time, or of a later one.
+    // ORDERING(exceeded.1): Release, pairs with exceeded.2: the numbers are of this time, or of a
+    // later one.
     EXCEEDED.fetch_add(1, Release);
     quit::each_runtime(|shared| shared.watch.look_now(&shared.driver));
 }

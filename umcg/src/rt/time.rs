@@ -308,7 +308,8 @@ impl std::error::Error for Elapsed {}
 /// Waits that are no points of cancellation last as long as they last, and `f` unwinds later: [`sync::Mutex::lock`](crate::sync::Mutex) and the locks like it (`try_lock_for` ends in
 /// time), the end of a [`scope`](super::scope()), which waits for its workers, and what blocks in the kernel in [`blocking`](crate::blocking).
 ///
-/// What unwinds through a `std::sync::Mutex` guard or a `LazyLock` poisons that: see [`shielded`](super::shielded()), in which no wait is cut short.
+/// What unwinds through a `std::sync::Mutex` guard or a `LazyLock` poisons that: see
+/// [`shielded`](super::shielded()), in which no wait is cut short.
 ///
 /// For a plain thread the global runtime keeps the time.
 ///

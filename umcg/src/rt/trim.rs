@@ -1,7 +1,9 @@
 //! Memory that goes back to the kernel: that of stacks which nobody has used for a while.
 //!
-//! Of a stack that was used the last page stays, with the descriptor, which is to stay what it is for ever; the others go. Each second the watch of some runtime counts how many of the free
-//! stacks were of no use since the last time, which are those of all runtimes, and trims as many, some at a time. A runtime whose servers all sleep is woken for that once a second, until
+//! Of a stack that was used the last page stays, with the descriptor, which is to stay what it is
+//! for ever; the others go. Each second the watch of some runtime counts how many of the free
+//! stacks were of no use since the last time, which are those of all runtimes, and trims as many,
+//! some at a time. A runtime whose servers all sleep is woken for that once a second, until
 //! there is nothing more to trim.
 //!
 //! What servers keep for themselves stays with them: some hundred stacks each.

@@ -5,7 +5,8 @@
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
 //! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
 //! It asks again, too, where a tick came at a moment at which its worker could not be preempted.
-//! And it tells of a worker that keeps its server for long, and of a lack of helper threads (`stall`).
+//! And it tells of a worker that keeps its server for long, and of a lack of helper threads
+//! (`stall`).
 //!
 //! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
 //! what either says and what it sees of the other stand `light` and `heavy`.

@@ -93,7 +93,8 @@ fn operations_go_on(refuse: impl Fn()) {
     workers.into_iter().for_each(|worker| worker.join().unwrap());
 }
 
-/// The kernel says "later" for longer than a runtime believes it. What was in the queue then has been done otherwise, or was aborted: it is not done once more.
+/// The kernel says "later" for longer than a runtime believes it. What was in the queue then has
+/// been done otherwise, or was aborted: it is not done once more.
 fn a_ring_is_used_again_after_a_shortage() {
     let Some(runtime) = with_a_ring() else { return };
     let (is_short, entered) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));

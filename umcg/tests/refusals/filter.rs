@@ -43,7 +43,8 @@ pub(crate) fn refuse_some(calls: &[i64], errno: i32, mut count: u32) {
     });
 }
 
-/// Has a thread, which must make none of these calls, say of each whether it is refused with `errno`. Once a process: there is one such thread at most.
+/// Has a thread, which must make none of these calls, say of each whether it is refused with
+/// `errno`. Once a process: there is one such thread at most.
 pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut() -> bool + Send + 'static) {
     let listener = Arc::new(AtomicI32::new(-1));
     let told = listener.clone();

@@ -372,7 +372,8 @@ fn by_each_other() {
     });
 }
 
-/// Light workers share what a kernel thread counts of its panics. What the library waits for at the end of one that is cut short, the lock of a condition variable or the end of a process, is
+/// Light workers share what a kernel thread counts of its panics. What the library waits for at the
+/// end of one that is cut short, the lock of a condition variable or the end of a process, is
 /// none of the others' business.
 #[test]
 fn others_see_nothing_of_an_unwinding_that_has_to_wait() {

@@ -80,7 +80,8 @@ fn threads_have_theirs() {
     std::thread::spawn(|| assert_eq!(NUMBER.with(Cell::get), 7)).join().unwrap();
 }
 
-/// A value that is needed to make it is none; what was begun is forgotten, so that the next call tries again.
+/// A value that is needed to make it is none; what was begun is forgotten, so that the next call
+/// tries again.
 #[test]
 fn one_that_needs_itself() {
     over("locals that need themselves", |runtime, kind| {

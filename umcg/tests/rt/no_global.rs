@@ -1,4 +1,5 @@
-//! A global runtime that cannot be started: all that needs it says so, and what comes later tries again.
+//! A global runtime that cannot be started: all that needs it says so, and what comes later tries
+//! again.
 
 use crate::support::{child_command, is_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -441,7 +441,8 @@ fn results_outlive_their_runtime() {
     }
 }
 
-/// A handle that outlives its runtime may be used in another one that lies where its own did in memory. The worker is not taken for one of the other's: that one's
+/// A handle that outlives its runtime may be used in another one that lies where its own did in
+/// memory. The worker is not taken for one of the other's: that one's
 /// next worker comes back to it after it has blocked.
 #[test]
 fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
@@ -456,7 +457,8 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
         eventually("it has ended", || stale.is_finished());
         drop(first);
         eventually("its threads end", || threads("first-").is_empty());
-        // What the second one needs is taken from elsewhere, so that the place of the first one is left to the third.
+        // What the second one needs is taken from elsewhere, so that the place of the first one is
+        // left to the third.
         let taken: Vec<_> = (4..=64).map(|lines| vec![Lines([0; 128]); lines]).collect();
         let second = build("second");
         drop(taken);

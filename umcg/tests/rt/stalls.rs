@@ -170,7 +170,8 @@ fn a_line_by_itself() {
     assert_eq!(run(Some("0"), &[None; 3]), [""; 0]);
 }
 
-/// Workers that wait for a helper thread are told of by all runtimes: here by the one that they are of, whose servers sleep, and by another one, which has nothing to do.
+/// Workers that wait for a helper thread are told of by all runtimes: here by the one that they are
+/// of, whose servers sleep, and by another one, which has nothing to do.
 #[test]
 fn a_lack_of_helpers() {
     const TEST: &str = "stalls::a_lack_of_helpers";

@@ -1,7 +1,9 @@
 //! Entries that stand in a ring's queue, and that nobody stands for any more.
 //!
-//! The crate for io_uring writes each entry once, and cannot take one back. As long as nobody enters the kernel with the ring, the kernel does not look at what is in the
-//! queue: so an entry can be overwritten, by a second mapping of the same pages, which is there for as long as that takes.
+//! The crate for io_uring writes each entry once, and cannot take one back. As long as nobody
+//! enters the kernel with the ring, the kernel does not look at what is in the
+//! queue: so an entry can be overwritten, by a second mapping of the same pages, which is there for
+//! as long as that takes.
 
 use io_uring::{opcode, squeue};
 use std::io;
@@ -14,14 +16,16 @@ const ENTRIES_AT: libc::off_t = 0x1000_0000;
 
 const _: () = assert!(size_of::<squeue::Entry>() == 64);
 
-/// Overwrites entries by ones that do nothing, and of whose completion `user_data` says that nobody wants it. The numbers count all entries that were ever
+/// Overwrites entries by ones that do nothing, and of whose completion `user_data` says that nobody
+/// wants it. The numbers count all entries that were ever
 /// put into the queue, from 0.
 ///
 /// # Errors
 /// No memory for a mapping; nothing is changed then.
 ///
 /// # Safety
-/// It is the descriptor of a ring whose queue has room for so many `entries`, and nobody uses that queue meanwhile, here or in the kernel.
+/// It is the descriptor of a ring whose queue has room for so many `entries`, and nobody uses that
+/// queue meanwhile, here or in the kernel.
 pub(super) unsafe fn make(ring: BorrowedFd<'_>, entries: u32, numbers: Range<u64>, user_data: u64) -> io::Result<()> {
     let bytes = entries as usize * size_of::<squeue::Entry>();
     let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -9,7 +9,8 @@
 //!
 //! What has readiness is reported by epoll, edge-triggered; what has none is carried out by io_uring where there is one, and on helper
 //! threads where not. The ring's descriptor is in epoll's set, so that there is one place to wait at. `docs/decisions/0006-io.md` says why, with
-//! the figures. Where there was a ring to be had but for a shortage, an operation that comes later tries again.
+//! the figures. Where there was a ring to be had but for a shortage, an operation that comes later
+//! tries again.
 //!
 //! Any server may poll; one at a time does (`polling`). Nobody is unparked before that lock is free again, so that what wakes up, and the
 //! server that runs it, finds the driver free.
@@ -73,7 +74,8 @@ pub(crate) struct Driver(Arc<Shared>);
 struct Shared {
     epoll: Epoll,
     ring: OnceLock<Ring>,
-    /// Where there is none: when one is to be asked for again; [`NEVER`] where it is not for a moment's shortage.
+    /// Where there is none: when one is to be asked for again; [`NEVER`] where it is not for a
+    /// moment's shortage.
     ring_at: AtomicU64,
     polling: AtomicBool,
     sleeper: AtomicU32,
@@ -136,7 +138,8 @@ impl Driver {
         }
     }
 
-    /// Its ring, if it has one. For an operation that is about to begin: perhaps one is to be had by now.
+    /// Its ring, if it has one. For an operation that is about to begin: perhaps one is to be had
+    /// by now.
     #[inline]
     pub(crate) fn ring(&self) -> Option<&Ring> {
         self.0.ring.get().or_else(|| self.ask_for_ring())

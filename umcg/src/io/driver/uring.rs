@@ -16,13 +16,16 @@
 //!
 //! - U4. For a moment (EAGAIN, EBUSY, ENOMEM): each caller whose entry is still in the queue comes back by a deadline of its own and flushes again. Nobody
 //!   else need think of it, so an idle driver may sleep.
-//! - U5. For good (any other error, as by a filter of system calls), or "for a moment" for as long as `PATIENCE`: the ring is *given up*. Its entries
+//! - U5. For good (any other error, as by a filter of system calls), or "for a moment" for as long
+//!   as `PATIENCE`: the ring is *given up*. Its entries
 //!   cannot be taken out of the queue, so from then on nobody may enter the kernel with it: the kernel would carry out what points into frames that are gone. `flushes` sees to
 //!   that. It counts the threads that may be in the kernel with this ring, and has the bit `GIVEN_UP`, which is seen by all that come later; who brings the count
 //!   to zero after that gives the operations that the kernel has not taken back to their callers, who carry them out another way.
 //!   Operations that the kernel has taken are completed as ever: their completions need no entering.
-//! - U6. A ring that was given up for a shortage is tried again, by an operation that comes `AGAIN` later. First the entries in the queue, which are nobody's by then, are
-//!   made harmless: so whoever enters the kernel from there on hands over nothing else. If the kernel takes these the ring is as before.
+//! - U6. A ring that was given up for a shortage is tried again, by an operation that comes `AGAIN`
+//!   later. First the entries in the queue, which are nobody's by then, are
+//!   made harmless: so whoever enters the kernel from there on hands over nothing else. If the
+//!   kernel takes these the ring is as before.
 
 use super::harmless;
 use crate::io::wait::{self, Reason};
@@ -66,7 +69,8 @@ pub(crate) struct Ring {
     flushes: AtomicU32,
     /// Since when the kernel says "later", in nanoseconds; 0 when it does not.
     refused_since: AtomicU64,
-    /// Where it is given up: when it is to be tried again (U6); [`wait::NEVER`] if it was refused for good.
+    /// Where it is given up: when it is to be tried again (U6); [`wait::NEVER`] if it was refused
+    /// for good.
     again_at: AtomicU64,
 }
 
@@ -155,7 +159,8 @@ impl Ring {
         Some(usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32)))
     }
 
-    /// The caller of an operation is to unwind: sees the operation to its end first (U1). `place`: which entry of the queue it is, once it is in there.
+    /// The caller of an operation is to unwind: sees the operation to its end first (U1). `place`:
+    /// which entry of the queue it is, once it is in there.
     #[cold]
     fn cut_short(&self, key: u64, operation: &Operation, place: Option<u64>, reason: Reason, discard: impl Fn(usize)) {
         if place.is_none() {
@@ -170,7 +175,8 @@ impl Ring {
             result = self.see_through(&cancel, NOBODY, operation, &mut None, park);
         }
         if result.is_none() {
-            // The ring is given up. This needs no entering; where it fails, too, the end is the operation's own.
+            // The ring is given up. This needs no entering; where it fails, too, the end is the
+            // operation's own.
             let cancel = types::CancelBuilder::user_data(key);
             let _ = self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), cancel);
             self.take_all(Some(operation), &mut wait::wake);
@@ -243,7 +249,8 @@ impl Ring {
         Some(place)
     }
 
-    /// Hands the kernel what is in the queue. False if the kernel refuses. `soon`: a ring that was given up is tried again before its time.
+    /// Hands the kernel what is in the queue. False if the kernel refuses. `soon`: a ring that was
+    /// given up is tried again before its time.
     fn flush(&self, soon: bool) -> bool {
         // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set sees it, and stays out of the kernel.
         let is_given_up = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP != 0;
@@ -291,7 +298,8 @@ impl Ring {
     fn note_end_of_refusals(&self) {
         self.refused_since.store(0, Relaxed);
         let mut submitted = self.submission.lock();
-        // Otherwise it was not given up, or has been just now, by another: that one's refusal counts.
+        // Otherwise it was not given up, or has been just now, by another: that one's refusal
+        // counts.
         if submitted.is_given_back {
             submitted.is_given_back = false;
             // ORDERING(given_up.1)
@@ -299,7 +307,8 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel may be entered with a ring that was given up (U6). The caller is counted in `flushes`.
+    /// Whether the kernel may be entered with a ring that was given up (U6). The caller is counted
+    /// in `flushes`.
     #[cold]
     fn may_try_again(&self, soon: bool) -> bool {
         let (now, at) = (wait::after(0), self.again_at.load(Relaxed));
@@ -310,7 +319,8 @@ impl Ring {
             && self.make_harmless()
     }
 
-    /// Whether there is nothing in the queue but what does nothing, and some of that. The ring is given up.
+    /// Whether there is nothing in the queue but what does nothing, and some of that. The ring is
+    /// given up.
     fn make_harmless(&self) -> bool {
         let mut submitted = self.submission.lock();
         if !submitted.is_given_back {
@@ -327,18 +337,21 @@ impl Ring {
             submitted.count += u64::from(is_pushed);
             return is_pushed;
         }
-        // SAFETY: the ring has so many entries. Since these were given back nobody has entered the kernel with any others than harmless ones, which may be written again as they
+        // SAFETY: the ring has so many entries. Since these were given back nobody has entered the
+        // kernel with any others than harmless ones, which may be written again as they
         // are; and the lock keeps others from them here.
         unsafe { harmless::make(self.as_fd(), ENTRIES, numbers, NOBODY) }.is_ok()
     }
 
-    /// Tells the operations in the queue that the kernel will not take them, if the ring is given up, and nobody is in the kernel with it any more.
+    /// Tells the operations in the queue that the kernel will not take them, if the ring is given
+    /// up, and nobody is in the kernel with it any more.
     #[cold]
     fn give_back(&self) {
         let mut handles = [None; ENTRIES as usize];
         {
             let mut submitted = self.submission.lock();
-            // Told before; or tried again meanwhile (U6), and given up once more: then the last that leaves the kernel does this.
+            // Told before; or tried again meanwhile (U6), and given up once more: then the last
+            // that leaves the kernel does this.
             // ORDERING(given_up.2)
             if submitted.is_given_back || self.flushes.load(Acquire) != GIVEN_UP {
                 return;
@@ -432,7 +445,8 @@ impl Ring {
     }
 }
 
-/// Enters the kernel once, for nothing: a filter of system calls may forbid that and allow the rest. How many entries that took.
+/// Enters the kernel once, for nothing: a filter of system calls may forbid that and allow the
+/// rest. How many entries that took.
 fn enter(ring: &mut IoUring) -> io::Result<u64> {
     // SAFETY: it points to nothing.
     unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
