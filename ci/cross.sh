@@ -67,5 +67,8 @@ for arch in aarch64 riscv64; do
     # One at a time: these have time limits, and qemu is slow.
     timeout 900 cargo test -q -p umcg-core --features portable --lib --tests --target $target -- --test-threads=1
     timeout 900 cargo test -q -p umcg --test umcg --test owning --target $target -- --test-threads=1
+    # Ticks at random moments. These tests run themselves again, which needs to be told how.
+    UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 900 cargo test -q -p umcg --test preempted --target $target -- \
+        --test-threads=1 in_a_handler inside_malloc beneath_once
 done
 echo "cross.sh: passed" >&2
