@@ -246,9 +246,15 @@ fn look_again(tick: &Tick, frame: &Frame, began: u64) {
     if tick.armed.load(Acquire) && !frame.has_cut_a_call_short(guarded::load) {
         let pause = now().saturating_sub(began).saturating_mul(AGAIN_TIMES).max(AGAIN);
         let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
+        // SAFETY: errno of the storage that this runs with.
+        let errno = unsafe { *errno_place() };
         // SAFETY: the timer exists while `armed`, which this very thread takes back.
         // Async-signal-safe.
-        unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) };
+        if unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) } != 0 {
+            // Refused since: the next tick looks again.
+            // SAFETY: as above.
+            unsafe { *errno_place() = errno };
+        }
     }
 }
 
