@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   slab:   header page | guard | stack 0 | guard | stack 1 | …        one mapping, never unmapped
-//!   stack:  guard (64 KiB) | base … usable … top | colour | next guard
+//!   stack:  guard (64 KiB) | base … usable … top | colour | spare page | next guard
 //! ```
 //!
 //! - A slab costs one mapping however many stacks it holds, because the [guards](crate::guard) are markers in the page table, not
@@ -13,6 +13,9 @@
 //! - Slabs grow with the number of stacks there are, so that the list of them stays short.
 //! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of all stacks would have the same
 //!   address within their page and share a 64th of the cache's sets.
+//! - From one stack to the next it is an odd number of pages. A power of two, as a guard and a stack
+//!   of 64 KiB make, would let all stacks share some sets of the second cache and of the TLB, and the
+//!   colours be two. So there is a page to spare above each stack, which nobody touches.
 
 use crate::guard;
 pub use crate::guard::{GuardKind, kind as guard_kind};
@@ -26,6 +29,8 @@ const LEAST_SLAB: usize = 4 << 20;
 const LARGEST_SLAB: usize = 64 << 20;
 /// Where there is no address space for more, and in slabs of large stacks.
 const FEWEST_STACKS: usize = 4;
+/// Makes the number of pages from one stack to the next odd.
+const SPARE: usize = PAGE;
 const COLOURS: usize = 8;
 const COLOUR_STEP: usize = 192;
 
@@ -67,7 +72,7 @@ impl Class {
     }
 
     const fn stride(self) -> usize {
-        self.size() + guard::SIZE
+        guard::SIZE + self.size() + SPARE
     }
 
     /// How many stacks the next slab is to hold where there are so many already.
