@@ -3,7 +3,7 @@
 use super::builder::RuntimeBuilder;
 use super::join::{self, JoinHandle};
 use super::runtime::Shared;
-use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
+use super::spawn::{Builder, PLAIN, SpawnError, WorkerKind, no_worker};
 use super::threads::Thread;
 use super::{dump, server, time, watch};
 use crate::io::driver::DriverKind;
@@ -83,7 +83,7 @@ impl RuntimeHandle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.build(&Builder::new(), f).unwrap_or_else(|error| no_worker(error))
+        self.build(&PLAIN, f).unwrap_or_else(|error| no_worker(error))
     }
 
     /// Makes a worker of the runtime, as the builder says.
@@ -112,7 +112,7 @@ impl RuntimeHandle {
         R: Send + 'static,
     {
         // SAFETY: passed on.
-        unsafe { self.build_light(&Builder::new(), f) }.unwrap_or_else(|error| no_worker(error))
+        unsafe { self.build_light(&PLAIN, f) }.unwrap_or_else(|error| no_worker(error))
     }
 
     /// Makes a light worker of the runtime, as the builder says.
@@ -207,7 +207,7 @@ impl Runtime {
         R: Send,
     {
         // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever happens.
-        let worker = unsafe { Builder::new().make_outside(WorkerKind::Full, &self.handle.0, f, None) };
+        let worker = unsafe { PLAIN.make_outside(WorkerKind::Full, &self.handle.0, f, None) };
         let worker = worker.unwrap_or_else(|error| no_worker(error));
         join::wait_shielded(worker.task());
         worker.join().unwrap_or_else(|error| error.resume_unwind())

@@ -3,7 +3,7 @@
 use super::cancel::{Shield, Unwinding};
 use super::handle::Handle;
 use super::join::{JoinError, JoinHandle};
-use super::spawn::{Builder, SpawnError, WorkerKind, no_worker};
+use super::spawn::{Builder, PLAIN, SpawnError, WorkerKind, no_worker};
 use super::{global, park, server};
 use std::any::Any;
 use std::marker::PhantomData;
@@ -173,7 +173,7 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
     {
         // SAFETY: passed on.
-        unsafe { self.build_light(&const { Builder::new() }, f) }.unwrap_or_else(|error| no_worker(error))
+        unsafe { self.build_light(&PLAIN, f) }.unwrap_or_else(|error| no_worker(error))
     }
 
     /// Makes a light worker in the scope, as the builder says.
@@ -202,7 +202,7 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> R + Send + 'scope,
         R: Send + 'scope,
     {
-        self.build(&const { Builder::new() }, f).unwrap_or_else(|error| no_worker(error))
+        self.build(&PLAIN, f).unwrap_or_else(|error| no_worker(error))
     }
 
     /// Makes a worker in the scope, as the builder says.

@@ -94,6 +94,10 @@ pub struct Builder<'a> {
     deadline: u64,
 }
 
+/// With nothing said, and at a fixed address: as a builder may own its name, a value would be written
+/// anew for each worker.
+pub(crate) static PLAIN: Builder<'static> = Builder::new();
+
 impl Default for Builder<'_> {
     fn default() -> Self {
         Builder::new()
@@ -450,7 +454,7 @@ where
     R: Send + 'static,
 {
     // SAFETY: passed on.
-    unsafe { const { Builder::new() }.spawn_light(f) }.unwrap_or_else(|error| no_worker(error))
+    unsafe { PLAIN.spawn_light(f) }.unwrap_or_else(|error| no_worker(error))
 }
 
 /// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global one. Like `std::thread::spawn`, at a thousandth of the price.
@@ -469,7 +473,7 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    const { Builder::new() }.spawn(f).unwrap_or_else(|error| no_worker(error))
+    PLAIN.spawn(f).unwrap_or_else(|error| no_worker(error))
 }
 
 #[cold]

@@ -55,9 +55,13 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
 /// [`TryError`]; a fault is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
     let mut error = TryError::Empty;
-    for index in Order::fair(semaphores.len()).indices() {
+    let order = Order::fair(semaphores);
+    for index in order.indices() {
         match semaphores[index].try_acquire() {
-            Ok(()) => return Ok(index),
+            Ok(()) => {
+                order.took(index);
+                return Ok(index);
+            }
             Err(TryError::Empty) => {}
             Err(fault) => error = fault,
         }
@@ -75,8 +79,9 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
         Err(TryError::Fault(fault)) => return Err(fault.into()),
         Err(TryError::Empty) => {}
     }
+    let order = Order::fair(semaphores);
     let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
-    let (standing, end) = Standing::wait(shared, &wishes, Order::fair(wishes.len()), deadline)?;
+    let (standing, end) = Standing::wait(shared, &wishes, order, deadline)?;
     match end {
         End::Given(index) => {
             standing.taken(index);

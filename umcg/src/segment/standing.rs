@@ -42,7 +42,7 @@ impl<'a> Standing<'a> {
     pub(super) fn wait(
         shared: &'a Shared,
         wishes: &'a [Wish<'a>],
-        order: Order,
+        order: Order<'_>,
         deadline: u64,
     ) -> Result<(Standing<'a>, End), Fault> {
         let party = shared.party()?;

@@ -53,8 +53,8 @@ pub(crate) trait Set {
 const LOOK: Option<u64> = None;
 
 /// The first that can be served at once, of those that are tried one after the other.
-pub(crate) fn scan(set: &impl Set, order: Order) -> Option<usize> {
-    order.indices().find(|index| try_one(set, *index))
+pub(crate) fn scan(set: &impl Set, order: Order<'_>) -> Option<usize> {
+    order.indices().find(|index| try_one(set, *index)).inspect(|index| order.took(*index))
 }
 
 #[inline(always)]
@@ -65,33 +65,38 @@ fn try_one(set: &impl Set, index: usize) -> bool {
 
 /// One that can be served at once; none if for a moment there was none (E1). Never waits, and is no
 /// point of cancellation.
-pub(crate) fn try_any(set: &impl Set, order: Order) -> Option<usize> {
-    loop {
-        if let Some(index) = scan(set, order) {
-            return Some(index);
-        }
-        // A look at one is a moment by itself.
-        if set.len() <= 1 {
-            return None;
-        }
-        match stand(set, order, &"", LOOK) {
-            Stood::Served(index) => return Some(index),
-            Stood::Hint => {}
-            Stood::Nothing => return None,
-        }
-    }
+pub(crate) fn try_any(set: &impl Set, order: Order<'_>) -> Option<usize> {
+    // A look at one is a moment by itself.
+    scan(set, order).or_else(|| if set.len() <= 1 { None } else { look(set, order) })
+}
+
+/// The same of more than one, by a caller that has just tried all of them.
+pub(crate) fn look(set: &impl Set, order: Order<'_>) -> Option<usize> {
+    until_sure(set, order, || stand(set, order, &"", LOOK))
 }
 
 /// Waits for the first, until `deadline` at most. A point of cancellation if it has to wait. Switches.
-pub(crate) fn any(set: &impl Set, order: Order, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+pub(crate) fn any(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+    scan(set, order).or_else(|| wait(set, order, reason, deadline))
+}
+
+/// The same, by a caller that has just tried all of them.
+pub(crate) fn wait(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+    until_sure(set, order, || stand(set, order, reason, Some(deadline.min(set.prepare()))))
+}
+
+/// Stands until it was more than a hint that ended it.
+#[inline(always)]
+fn until_sure(set: &impl Set, order: Order<'_>, stand: impl Fn() -> Stood) -> Option<usize> {
     loop {
-        if let Some(index) = scan(set, order) {
-            return Some(index);
-        }
-        match stand(set, order, reason, Some(deadline.min(set.prepare()))) {
+        match stand() {
             Stood::Served(index) => return Some(index),
-            Stood::Hint => {}
             Stood::Nothing => return None,
+            Stood::Hint => {
+                if let Some(index) = scan(set, order) {
+                    return Some(index);
+                }
+            }
         }
     }
 }
@@ -122,7 +127,7 @@ enum Stood {
     Nothing,
 }
 
-fn stand(set: &impl Set, order: Order, reason: &'static &'static str, deadline: Option<u64>) -> Stood {
+fn stand(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: Option<u64>) -> Stood {
     let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, order, waiter, served, deadline == LOOK);
     let leave = |served: &mut ClaimedList| leave_all(set, served);
     let end = match deadline {
@@ -146,7 +151,7 @@ pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
 }
 
 /// False when the caller has claimed itself, for what was there.
-pub(crate) fn enter_all(set: &impl Set, order: Order, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
+pub(crate) fn enter_all(set: &impl Set, order: Order<'_>, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
     for index in order.indices() {
         let Some(source) = set.source(index) else { continue };
         if looks && set.is_elsewhere(index) {

@@ -83,14 +83,14 @@ impl Select {
     /// the other.)
     pub fn try_wait(self, operations: &mut [impl Selectable]) -> Option<usize> {
         let set = Operations(operations);
-        engine::try_any(&set, self.order(set.0.len())).or_else(|| set.due())
+        engine::try_any(&set, self.order(set.0)).or_else(|| set.due())
     }
 
     /// Like [`Select::try_wait`], but they are looked at one after the other: for who is going to
     /// wait if that finds nothing.
     #[doc(hidden)]
     pub fn try_each(self, operations: &mut [impl Selectable]) -> Option<usize> {
-        engine::scan(&Operations(operations), self.order(operations.len()))
+        engine::scan(&Operations(operations), self.order(operations))
     }
 
     /// Like [`Select::wait`], until `deadline` at most.
@@ -105,11 +105,11 @@ impl Select {
 
     fn wait_nanos(self, operations: &mut [impl Selectable], deadline: u64) -> Option<usize> {
         let set = Operations(operations);
-        engine::any(&set, self.order(set.0.len()), REASON, deadline).or_else(|| set.due())
+        engine::any(&set, self.order(set.0), REASON, deadline).or_else(|| set.due())
     }
 
-    fn order(self, len: usize) -> Order {
-        if self.is_biased { Order::in_turn(len) } else { Order::fair(len) }
+    fn order<T>(self, list: &[T]) -> Order<'static> {
+        if self.is_biased { Order::in_turn(list.len()) } else { Order::fair(list) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::engine;
 use super::operation::{Operation, Selectable};
-use super::order::Order;
+use super::order::{Order, Turn};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
 use std::cell::{Cell, RefCell};
@@ -39,6 +39,7 @@ const REASON: &&str = &"select";
 pub struct Set<O: Selectable> {
     /// In memory of its own, as others look at it; by no reference that excludes them.
     kept: NonNull<Kept<O>>,
+    turn: Turn,
     is_biased: bool,
 }
 
@@ -104,7 +105,7 @@ impl<O: Selectable> Set<O> {
         let missing = Missing::all(operations.len());
         let operations = NonNull::from(Box::leak(operations));
         let kept = Box::leak(Box::new(Kept { waiter: Waiter::kept(), operations, missing, has_guests: Cell::new(false) }));
-        Set { kept: NonNull::from(kept), is_biased: false }
+        Set { kept: NonNull::from(kept), turn: Turn::new(), is_biased: false }
     }
 
     /// They are looked at in their order: of those that are ready all the while the first is taken.
@@ -178,8 +179,8 @@ impl<O: Selectable> Set<O> {
         unsafe { self.kept.as_ref() }
     }
 
-    fn order(&self) -> Order {
-        if self.is_biased { Order::in_turn(self.len()) } else { Order::fair(self.len()) }
+    fn order(&self) -> Order<'_> {
+        if self.is_biased { Order::in_turn(self.len()) } else { self.turn.next(self.len()) }
     }
 
     pub(crate) fn wait_nanos(&mut self, deadline: u64) -> Option<usize> {

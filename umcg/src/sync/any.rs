@@ -54,11 +54,12 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
 /// # Errors
 /// [`TryAcquireError`]; that one is closed is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
-    let tried = scan(semaphores);
+    let order = Order::fair(semaphores);
+    let tried = scan(semaphores, order);
     if tried != Err(TryAcquireError::Empty) || semaphores.len() <= 1 {
         return tried;
     }
-    with_places(semaphores, |set| match engine::try_any(set, Order::fair(semaphores.len())) {
+    with_places(semaphores, |set| match engine::look(set, order) {
         None => Err(TryAcquireError::Empty),
         Some(_) if set.is_closed.get() => Err(TryAcquireError::Closed),
         Some(index) => Ok(index),
@@ -66,11 +67,14 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireErr
 }
 
 /// Tries one after the other.
-pub(super) fn scan(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
+pub(super) fn scan(semaphores: &[&Semaphore], order: Order<'_>) -> Result<usize, TryAcquireError> {
     let mut error = TryAcquireError::Empty;
-    for index in Order::fair(semaphores.len()).indices() {
+    for index in order.indices() {
         match semaphores[index].try_among_others() {
-            Ok(()) => return Ok(index),
+            Ok(()) => {
+                order.took(index);
+                return Ok(index);
+            }
             Err(TryAcquireError::Closed) => error = TryAcquireError::Closed,
             Err(TryAcquireError::Empty) => {}
         }
@@ -80,19 +84,20 @@ pub(super) fn scan(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> 
 
 pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, AcquireError> {
     assert!(!semaphores.is_empty(), "acquire_any: an empty list");
-    match scan(semaphores) {
+    let order = Order::fair(semaphores);
+    match scan(semaphores, order) {
         Ok(index) => return Ok(index),
         Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),
         Err(TryAcquireError::Empty) => {}
     }
-    with_places(semaphores, |set| match engine::any(set, Order::fair(semaphores.len()), REASON, deadline) {
+    with_places(semaphores, |set| match engine::wait(set, order, REASON, deadline) {
         None => Err(AcquireError::TimedOut),
         Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
         Some(index) => Ok(index),
     })
 }
 
-#[cold]
+#[inline(never)]
 fn with_places<R>(semaphores: &[&Semaphore], f: impl FnOnce(&Semaphores<'_>) -> R) -> R {
     let set = |places| Semaphores { semaphores, places, is_closed: Cell::new(false) };
     if semaphores.len() <= FEW {

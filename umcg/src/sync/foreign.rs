@@ -14,6 +14,7 @@ use super::semaphore::{Semaphore, TryAcquireError};
 use super::wait_group::WaitGroup;
 use crate::rt::wait::{Place, Source};
 use crate::select::operation::{Operation, Parts};
+use crate::select::order::Order;
 use std::fmt;
 use std::mem::offset_of;
 
@@ -39,7 +40,7 @@ pub unsafe fn wait(condvar: &Condvar, mutex: &RawMutex, deadline: Option<u64>) -
 /// # Errors
 /// [`TryAcquireError`].
 pub fn try_each(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
-    any::scan(semaphores)
+    any::scan(semaphores, Order::fair(semaphores))
 }
 
 /// Whether somebody has locked it to read; who may upgrade does not count.
