@@ -87,10 +87,10 @@ impl Turn {
     /// This one was taken as often as it may be, or for the first time.
     #[inline(never)]
     fn change(&self, state: u64, index: u32) {
-        let changes = state / CHANGE + 1;
+        let changes = (state / CHANGE + 1) % (u64::MAX / CHANGE);
         let (first, more) = if index == state as u32 { (index.wrapping_add(1), IN_A_ROW) } else { (index, IN_A_ROW - 1) };
         let more = if changes % STUMBLE == 0 { more - 1 } else { more };
-        self.0.store(u64::from(first) | more * ONCE | changes * CHANGE, Relaxed);
+        self.0.store(u64::from(first) + more * ONCE + changes * CHANGE, Relaxed);
     }
 }
 
