@@ -130,8 +130,7 @@ impl RuntimeBuilder {
     /// Without this call there is a line on standard error for a worker that *blocks* its server in one call of the kernel for a second, once for each
     /// name and call, ten in all; and one for the first shortage of helper threads. The environment
     /// variable `UMCG_STALLS` sets that time in milliseconds, and then workers that compute are
-    /// told of, too; 0 is for
-    /// never.
+    /// told of, too; 0 is for never.
     pub fn on_stall(mut self, after: Duration, f: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.stalls = Some(stall::Policy::calling(after, Box::new(f)));
         self

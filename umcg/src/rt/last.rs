@@ -17,10 +17,8 @@
 //!   all have run ([`Last`]). If the caller is unwinding already its own panic is the one that goes
 //!   on.
 //! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics: a light
-//!   worker
-//!   that waited then would leave its panic to those that run there meanwhile, and end it where
-//!   there
-//!   is none. So what has to wait at the end of an unwinding catches that first
+//!   worker that waited then would leave its panic to those that run there meanwhile, and end it
+//!   where there is none. So what has to wait at the end of an unwinding catches that first
 //!   ([`after_unwinding`]).
 //!
 //! Who adds an operation adds a row to the table of `umcg/tests/callbacks`, which tries it with
@@ -65,8 +63,7 @@ impl Last {
 }
 
 /// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for
-/// an
-/// `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
+/// an `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
 pub(crate) fn after_unwinding<S: ?Sized, R>(state: &mut S, f: impl FnOnce(&mut S) -> R, undo: impl FnOnce(&mut S)) -> R {
     catch_unwind(AssertUnwindSafe(|| f(state))).unwrap_or_else(|panic| {
         undo(state);

@@ -34,8 +34,8 @@ impl<T: 'static> WorkerLocal<T> {
     }
 
     /// Calls `f` with the calling worker's value, which is made first if there is none. `f` may
-    /// wait: the value stays the worker's. If making it panics there
-    /// is none, and the next call tries again.
+    /// wait: the value stays the worker's. If making it panics there is none, and the next
+    /// call tries again.
     ///
     /// # Panics
     /// When the value is being made, and that comes to use it.

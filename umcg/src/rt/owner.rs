@@ -224,8 +224,7 @@ impl Runtime {
     /// How many workers there are still: they are given up, together with all that they own, and run no more; a `join` of one of them says
     /// [`Abandoned`](super::JoinError::Abandoned). One that computes goes on until it waits, and
     /// its server ends then. Where one of its own workers calls this, nothing is waited for or
-    /// given up: the
-    /// runtime ends later.
+    /// given up: the runtime ends later.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
         let deadline = time::after(timeout);
         let shared = self.handle.0.clone();

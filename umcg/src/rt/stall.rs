@@ -59,8 +59,7 @@ pub enum StallCause {
     Blocks(String),
     /// All helper threads block, and there are as many as there may be
     /// ([`RuntimeBuilder::helpers`](super::RuntimeBuilder::helpers)): so workers that are to block
-    /// wait until one comes back, or
-    /// one more is made. Told to all runtimes.
+    /// wait until one comes back, or one more is made. Told to all runtimes.
     NoHelper {
         /// How many helper threads there were.
         helpers: usize,
