@@ -36,8 +36,8 @@ use std::ops::{ControlFlow, Range};
 use std::ptr::null_mut;
 use umcg_context::annotate;
 
-/// Bytes of stack that [`is_in_runtime`] may need.
-pub(crate) const ROOM: usize = 6 << 10;
+/// Bytes of stack that [`is_in_runtime`] may need; most of that is for registers, of which aarch64 has many.
+pub(crate) const ROOM: usize = 8 << 10;
 
 /// Does now what must not be done in a signal handler for the first time.
 pub(crate) fn prepare() {
