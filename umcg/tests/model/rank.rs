@@ -47,13 +47,11 @@ impl State {
 
     /// Whether nothing happens any more.
     fn is_still(&self) -> bool {
-        let is_still = |server: usize| {
-            !self.preempted[server]
-                && match self.doing[server] {
-                    Doing::Something => false,
-                    Doing::Runs(_) => !self.ends[server],
-                    Doing::Sleeps => self.find_for(server).is_none(),
-                }
+        let is_still = |server: usize| match self.doing[server] {
+            Doing::Something => false,
+            Doing::Runs(_) => !self.preempted[server] && !self.ends[server],
+            // A signal may have come too late for whoever ran: nobody looks at it.
+            Doing::Sleeps => self.find_for(server).is_none(),
         };
         self.pushers == 0 && (0..self.doing.len()).all(is_still)
     }
