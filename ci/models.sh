@@ -201,8 +201,6 @@ planted "a server that forgets with its rest that it was called" \
     '/fn rest/,/^    }/ s/fetch_max(ANYBODY, Relaxed)/store(NOBODY, Relaxed)/'
 planted "a server that takes the calls before it says whom it runs" \
     '/fn begin/,/^    }/ { s/self.runs.store(rank, Relaxed);/let called = self.called.swap(NOBODY, AcqRel) != NOBODY; self.runs.store(rank, Relaxed); called/; s/^        self.called.swap.*$// }'
-planted "a caller whose server has chosen somebody as urgent meanwhile" \
-    's/        if runs > rank {/        if true {/'
 planted "a worker that is not preempted" \
     's/            preempt(server);/            let _ = \&mut preempt;/'
 planted "a preemption that is not repeated" \

@@ -151,7 +151,7 @@ fn tick() {
 }
 
 #[test]
-fn a_request_that_the_kernel_merges_with_a_tick_is_not_the_last() {
+fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     static BUSY: AtomicBool = AtomicBool::new(false);
     static OVER: AtomicBool = AtomicBool::new(false);
     const LONG: Duration = Duration::from_secs(20);
