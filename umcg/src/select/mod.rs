@@ -56,7 +56,8 @@ pub struct Select {
 }
 
 impl Select {
-    /// Fair: none of those that are ready at once is preferred.
+    /// Fair: none of those that are ready at once is preferred. They are taken by turns, each up to
+    /// eight times in a row.
     pub const fn new() -> Select {
         Select { is_biased: false }
     }

@@ -99,7 +99,8 @@ impl Missing {
 }
 
 impl<O: Selectable> Set<O> {
-    /// None of those that are ready at once is preferred.
+    /// None of those that are ready at once is preferred. They are taken by turns, each up to eight
+    /// times in a row.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
