@@ -80,7 +80,7 @@ else
 fi
 
 echo "== C tests"
-cargo test --release --quiet --package umcg-capi
+cargo test --release --quiet --package umcg-capi -- --include-ignored
 
 echo "== Valgrind"
 if ! have valgrind; then

@@ -5,6 +5,8 @@
 #   ci/test.sh quick     without the checking jobs at the end, each of which is a script in ci/ that runs alone too
 set -eu
 cd "$(dirname "$0")/.."
+# What is compiled once needs no bookkeeping for the next time.
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
 # step LIMIT TITLE COMMAND...: runs the command under a time limit in seconds, and ends the run if it fails.
 step() {
