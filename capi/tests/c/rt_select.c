@@ -33,13 +33,16 @@ static void *times(void *arg)
 static void *fair_or_not(void *arg)
 {
     Sem s = UMCG_SEM_INIT(400), other = UMCG_SEM_INIT(400);
+    Sem third = UMCG_SEM_INIT(400), none = UMCG_SEM_INIT(0);
     umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_ACQUIRE(&other)}, never = UMCG_NEVER;
+    umcg_op_t unlike[] = {UMCG_ACQUIRE(&third), UMCG_ACQUIRE(&none)};
     int counts[2] = {0, 0};
 
     for (int i = 0; i < 300; i++) {
         counts[umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT)]++;
         /* Whatever takes turns with it. */
         CHECK("the other call", umcg_select(&never, 1, 0, UMCG_POLL) == -1);
+        CHECK("one that is unlike", umcg_select(unlike, 2, 0, UMCG_POLL) == 0);
     }
     CHECK("none is preferred", counts[0] > 90 && counts[1] > 90);
     CHECK("each was taken", umcg_sem_available(&s) == 400 - counts[0] && umcg_sem_available(&other) == 400 - counts[1]);

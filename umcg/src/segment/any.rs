@@ -55,11 +55,11 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
 /// [`TryError`]; a fault is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
     let mut error = TryError::Empty;
-    let order = Order::fair(semaphores);
+    let order = fair(semaphores);
     for index in order.indices() {
         match semaphores[index].try_acquire() {
             Ok(()) => {
-                order.took(index);
+                order.took(index, |index| key(semaphores, index));
                 return Ok(index);
             }
             Err(TryError::Empty) => {}
@@ -67,6 +67,16 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
         }
     }
     Err(error)
+}
+
+/// A handle's address, which tells it from others in one process.
+fn key(semaphores: &[&Semaphore], index: usize) -> usize {
+    (&raw const *semaphores[index]).addr()
+}
+
+/// None is preferred, over many looks at this list.
+fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
+    Order::fair(semaphores.len(), |index| key(semaphores, index))
 }
 
 fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
@@ -79,7 +89,7 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
         Err(TryError::Fault(fault)) => return Err(fault.into()),
         Err(TryError::Empty) => {}
     }
-    let order = Order::fair(semaphores);
+    let order = fair(semaphores);
     let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
     let (standing, end) = Standing::wait(shared, &wishes, order, deadline)?;
     match end {

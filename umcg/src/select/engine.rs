@@ -26,6 +26,12 @@ pub(crate) trait Set {
     /// Whose queue it is; none for what nobody serves, like a time.
     fn source(&self, index: usize) -> Option<&dyn Source>;
 
+    /// What tells it from others, for an [`Order`].
+    #[inline]
+    fn key(&self, index: usize) -> usize {
+        self.source(index).map_or(0, |source| (&raw const *source).addr())
+    }
+
     /// The place for that queue.
     fn place(&self, index: usize) -> &Place;
 
@@ -49,12 +55,18 @@ pub(crate) trait Set {
     fn finish(&self, index: usize, note: usize) -> bool;
 }
 
+/// None is preferred, over many looks at this set.
+#[inline]
+pub(crate) fn fair(set: &impl Set) -> Order<'static> {
+    Order::fair(set.len(), |index| set.key(index))
+}
+
 /// Who only looks: what a wait ends with that has nothing, and no deadline.
 const LOOK: Option<u64> = None;
 
 /// The first that can be served at once, of those that are tried one after the other.
 pub(crate) fn scan(set: &impl Set, order: Order<'_>) -> Option<usize> {
-    order.indices().find(|index| try_one(set, *index)).inspect(|index| order.took(*index))
+    order.indices().find(|index| try_one(set, *index)).inspect(|index| order.took(*index, |index| set.key(index)))
 }
 
 #[inline(always)]

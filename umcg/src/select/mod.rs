@@ -56,8 +56,8 @@ pub struct Select {
 }
 
 impl Select {
-    /// Fair: none of those that are ready at once is preferred. They are taken by turns, each up to
-    /// eight times in a row.
+    /// Fair: none of those that are ready at once is preferred. They are taken by turns, mostly
+    /// eight times in a row each.
     pub const fn new() -> Select {
         Select { is_biased: false }
     }
@@ -84,14 +84,15 @@ impl Select {
     /// the other.)
     pub fn try_wait(self, operations: &mut [impl Selectable]) -> Option<usize> {
         let set = Operations(operations);
-        engine::try_any(&set, self.order(set.0)).or_else(|| set.due())
+        engine::try_any(&set, self.order(&set)).or_else(|| set.due())
     }
 
     /// Like [`Select::try_wait`], but they are looked at one after the other: for who is going to
     /// wait if that finds nothing.
     #[doc(hidden)]
     pub fn try_each(self, operations: &mut [impl Selectable]) -> Option<usize> {
-        engine::scan(&Operations(operations), self.order(operations))
+        let set = Operations(operations);
+        engine::scan(&set, self.order(&set))
     }
 
     /// Like [`Select::wait`], until `deadline` at most.
@@ -106,11 +107,11 @@ impl Select {
 
     fn wait_nanos(self, operations: &mut [impl Selectable], deadline: u64) -> Option<usize> {
         let set = Operations(operations);
-        engine::any(&set, self.order(set.0), REASON, deadline).or_else(|| set.due())
+        engine::any(&set, self.order(&set), REASON, deadline).or_else(|| set.due())
     }
 
-    fn order<T>(self, list: &[T]) -> Order<'static> {
-        if self.is_biased { Order::in_turn(list.len()) } else { Order::fair(list) }
+    fn order(self, set: &impl engine::Set) -> Order<'static> {
+        if self.is_biased { Order::in_turn(set.len()) } else { engine::fair(set) }
     }
 }
 

@@ -7,124 +7,194 @@
 //! often happens, that one is the first that is looked at, nearly always.
 //!
 //! A [`Turn`] is where a sequence of looks is. A list has none of its own: it gets one of [`TURNS`] by
-//! its address. Those that have to share one could fall into step, so that one look always begins
-//! with the first and another always with the second. So now and then ([`STUMBLE`]) one is left out.
-//! That two threads get the same does not matter.
+//! its first and its last. Lists that have to share a turn must not move it for each other: a list
+//! that is taken eight times where it is at the first would have another begin with the first for
+//! ever. So a turn belongs to one list at a time. Its state tells by the key of the one that is next
+//! (an address, as a rule) that a look is of this list. A look at any other list has a random order,
+//! in which each of two comes before the other equally often; one in [`PATIENCE`] of them gets the
+//! turn for its list, since the owner may be gone. That two threads look at one list by one turn at
+//! once does not matter.
+//!
+//! The random order is `first + n * step` modulo a power of two, with an odd step, without those
+//! beyond the list. Of two indices each is equally often before the other, as for each step there is
+//! its negative. Of more each has a fair share within a third.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// So often one of several that are ready is taken before the next has its turn.
 const IN_A_ROW: u64 = 8;
-/// Once in so many turns it is one time less.
-const STUMBLE: u64 = 17;
+/// One look of so many at a list that does not have the turn gets it.
+const PATIENCE: u64 = 16;
 
 /// Indices, each once.
 #[derive(Clone, Copy)]
 pub(crate) struct Order<'a> {
     first: usize,
+    step: usize,
+    modulus: usize,
     len: usize,
+    /// Which is told of the one that is taken.
     turn: Option<&'a Turn>,
 }
 
 impl Order<'_> {
     /// From the first to the last.
     pub(crate) fn in_turn(len: usize) -> Order<'static> {
-        Order { first: 0, len, turn: None }
+        Order { first: 0, step: 1, modulus: len, len, turn: None }
     }
 
-    /// None is preferred, over many looks at the list that is at this address.
+    /// None is preferred, over many looks at the list of so many that have these keys.
     #[inline]
-    pub(crate) fn fair<T>(list: &[T]) -> Order<'static> {
-        turn_of(list.as_ptr().addr()).next(list.len())
+    pub(crate) fn fair(len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
+        if len <= 1 { Order::in_turn(len) } else { turn_of(key(0), key(len - 1)).next(len, key) }
     }
 
     #[inline]
-    pub(crate) fn indices(self) -> std::iter::Chain<Range<usize>, Range<usize>> {
-        (self.first..self.len).chain(0..self.first)
+    pub(crate) fn indices(self) -> Indices {
+        Indices { order: Order { turn: None, ..self }, left: self.modulus }
     }
 
-    /// This one was found, and taken. (Whoever had to wait has no choice: that does not count.)
+    /// This one was found, and taken. (A caller that had to wait has no choice: that does not count.)
     #[inline]
-    pub(crate) fn took(self, index: usize) {
+    pub(crate) fn took(self, index: usize, key: impl Fn(usize) -> usize) {
         if let Some(turn) = self.turn {
-            turn.took(index);
+            turn.took(index, self.len, key);
         }
     }
 }
 
-/// Where a sequence of looks is: the first (32 bits), how many more times it is to be taken (8), how
-/// often another became the first (24).
-#[derive(Debug)]
-pub(crate) struct Turn(AtomicU64);
+/// The indices of an order.
+pub(crate) struct Indices {
+    order: Order<'static>,
+    left: usize,
+}
 
-const ONCE: u64 = 1 << 32;
-const CHANGE: u64 = 1 << 40;
+impl Iterator for Indices {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.left > 0 {
+            self.left -= 1;
+            let Order { first, step, modulus, len, .. } = self.order;
+            let next = first + step;
+            self.order.first = if next < modulus { next } else { next - modulus };
+            if first < len {
+                return Some(first);
+            }
+        }
+        None
+    }
+}
+
+/// Where a sequence of looks is.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// The first of the next look (24 bits), how many more times it is to be taken (8), and of its
+    /// key what tells it from others (32).
+    state: AtomicU64,
+    random: AtomicU64,
+}
+
+const ONCE: u64 = 1 << 24;
+const FIRST: u64 = ONCE - 1;
+const KEY: u64 = 1 << 32;
+
+/// Never 0, so that the state of a turn that nobody had is none of any.
+#[inline]
+fn tag(key: usize) -> u64 {
+    ((key >> 3) as u64 | 1 << 31) & (KEY - 1)
+}
 
 impl Turn {
     pub(crate) const fn new() -> Turn {
-        Turn(AtomicU64::new(0))
+        Turn { state: AtomicU64::new(0), random: AtomicU64::new(0) }
     }
 
     /// The order of the next look at so many.
     #[inline]
-    pub(crate) fn next(&self, len: usize) -> Order<'_> {
-        let first = self.0.load(Relaxed) as u32 as usize;
-        // Another list may have had this turn, or the last one was taken.
-        Order { first: if first < len { first } else { 0 }, len, turn: Some(self) }
-    }
-
-    #[inline]
-    fn took(&self, index: usize) {
-        let state = self.0.load(Relaxed);
-        if index as u32 == state as u32 && state & (CHANGE - 1) >= 2 * ONCE {
-            self.0.store(state - ONCE, Relaxed);
+    pub(crate) fn next(&self, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {
+        let state = self.state.load(Relaxed);
+        let first = (state & FIRST) as usize;
+        if first < len && tag(key(first)) == state / KEY {
+            Order { first, step: 1, modulus: len, len, turn: Some(self) }
         } else {
-            self.change(state, index as u32);
+            self.random_order(len, state == 0)
         }
     }
 
-    /// This one was taken as often as it may be, or for the first time.
     #[inline(never)]
-    fn change(&self, state: u64, index: u32) {
-        let changes = (state / CHANGE + 1) % (u64::MAX / CHANGE);
-        let (first, more) = if index == state as u32 { (index.wrapping_add(1), IN_A_ROW) } else { (index, IN_A_ROW - 1) };
-        let more = if changes % STUMBLE == 0 { more - 1 } else { more };
-        self.0.store(u64::from(first) + more * ONCE + changes * CHANGE, Relaxed);
+    fn random_order(&self, len: usize, is_new: bool) -> Order<'_> {
+        // A Weyl sequence of the golden ratio's fraction, mixed as in splitmix64.
+        let mut random = self.random.load(Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.store(random, Relaxed);
+        random = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        random = (random ^ random >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let modulus = len.next_power_of_two();
+        let (first, step) = (random as usize & (modulus - 1), ((random >> 24) as usize | 1) & (modulus - 1));
+        let gets_it = is_new || (random >> 56) % PATIENCE == 0;
+        Order { first, step, modulus, len, turn: gets_it.then_some(self) }
+    }
+
+    #[inline]
+    fn took(&self, index: usize, len: usize, key: impl Fn(usize) -> usize) {
+        let state = self.state.load(Relaxed);
+        let is_first = |index: usize| index as u64 | tag(key(index)) * KEY;
+        let more = state / ONCE % (KEY / ONCE);
+        if state - more * ONCE == is_first(index) && more >= 2 {
+            self.state.store(state - ONCE, Relaxed);
+        } else if len as u64 <= FIRST {
+            let was_first = state - more * ONCE == is_first(index);
+            let behind = if index + 1 < len { index + 1 } else { 0 };
+            let (first, more) = if was_first { (behind, IN_A_ROW) } else { (index, IN_A_ROW - 1) };
+            self.state.store(is_first(first) + more * ONCE, Relaxed);
+        }
     }
 }
 
 static TURNS: [Turn; 64] = [const { Turn::new() }; 64];
 
-fn turn_of(address: usize) -> &'static Turn {
+#[inline]
+fn turn_of(first_key: usize, last_key: usize) -> &'static Turn {
     // The upper bits of a multiple of the golden ratio's fraction.
-    &TURNS[((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
+    let keys = (first_key as u64).wrapping_add((last_key as u64).rotate_left(32));
+    &TURNS[(keys.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
+    /// The list with this name has keys that no other has.
+    fn keys_of(list: usize) -> impl Fn(usize) -> usize {
+        move |index| (list * 1000 + index + 1) << 4
+    }
+
     #[test]
     fn each_index_once() {
         for len in (0..=70).chain([1000]) {
             let turn = Turn::new();
-            for taken in 0..100 {
-                for order in [turn.next(len), Order::in_turn(len)] {
+            for round in 0..100 {
+                // Some looks are of the list that has the turn, others are not.
+                let keys = keys_of(round % 2);
+                let order = turn.next(len, &keys);
+                for order in [order, Order::in_turn(len)] {
                     let mut indices: Vec<_> = order.indices().collect();
                     indices.sort_unstable();
                     assert!(indices.into_iter().eq(0..len), "{len}");
                 }
-                turn.took(taken * 7 % len.max(1));
+                if len > 0 {
+                    order.took(round * 7 % len, &keys);
+                }
             }
         }
     }
 
-    /// The first of these that is ready.
-    fn take(turn: &Turn, ready: &[bool]) -> usize {
-        let order = turn.next(ready.len());
+    /// The first of these that is ready, by a look at this list.
+    fn take(turn: &Turn, list: usize, ready: &[bool]) -> usize {
+        let order = turn.next(ready.len(), keys_of(list));
         let index = order.indices().find(|index| ready[*index]).expect("one is ready");
-        order.took(index);
+        order.took(index, keys_of(list));
         index
     }
 
@@ -137,7 +207,7 @@ mod tests {
                 let ready: Vec<_> = (0..len).map(|index| set >> index & 1 == 1).collect();
                 let (turn, mut taken) = (Turn::new(), vec![0usize; len]);
                 for _ in 0..EACH * set.count_ones() as usize {
-                    taken[take(&turn, &ready)] += 1;
+                    taken[take(&turn, 0, &ready)] += 1;
                 }
                 let is_even =
                     |index: usize| if ready[index] { taken[index].abs_diff(EACH) < EACH / 20 } else { taken[index] == 0 };
@@ -146,20 +216,63 @@ mod tests {
         }
     }
 
-    /// Callers that take turns, and have to share one.
-    #[test]
-    fn those_that_share_a_turn() {
-        const EACH: usize = 10_000;
-        for callers in 2..=16 {
-            for len in 2..=8 {
-                let (turn, ready, mut taken) = (Turn::new(), vec![true; len], vec![vec![0usize; len]; callers]);
-                for _ in 0..EACH * len {
-                    taken.iter_mut().for_each(|taken| taken[take(&turn, &ready)] += 1);
-                }
-                let is_even = |taken: &Vec<usize>| taken.iter().all(|count| count.abs_diff(EACH) < EACH / 4);
-                assert!(taken.iter().all(is_even), "{callers} callers: {taken:?}");
+    /// How often each was taken, by looks at lists that take turns and have to share one.
+    fn taken_in_turns(lists: &[Vec<bool>]) -> Vec<Vec<usize>> {
+        let turn = Turn::new();
+        let mut taken: Vec<_> = lists.iter().map(|ready| vec![0usize; ready.len()]).collect();
+        for _ in 0..20_000 {
+            for (list, ready) in lists.iter().enumerate() {
+                taken[list][take(&turn, list, ready)] += 1;
             }
         }
+        taken
+    }
+
+    #[track_caller]
+    fn assert_fair(lists: &[Vec<bool>]) {
+        for (ready, taken) in lists.iter().zip(taken_in_turns(lists)) {
+            let share = 20_000 / ready.iter().filter(|is_ready| **is_ready).count();
+            let is_fair = |index: usize| if ready[index] { taken[index] > share * 3 / 5 } else { taken[index] == 0 };
+            assert!((0..ready.len()).all(is_fair), "{lists:?}: {ready:?}: {taken:?}");
+        }
+    }
+
+    #[test]
+    fn those_that_share_a_turn() {
+        for callers in 2..=16 {
+            for len in 2..=8 {
+                assert_fair(&vec![vec![true; len]; callers]);
+            }
+        }
+    }
+
+    /// Lists of which less is ready, or that are shorter, do not move a turn for others.
+    #[test]
+    fn unlike_ones_that_share_a_turn() {
+        let lists = |len: usize| (1..1u32 << len).map(move |set| (0..len).map(|index| set >> index & 1 == 1).collect::<Vec<_>>());
+        let all: Vec<_> = (2..=4).flat_map(lists).collect();
+        for one in &all {
+            for other in &all {
+                assert_fair(&[one.clone(), other.clone()]);
+            }
+        }
+        for few in &all {
+            assert_fair(&[few.clone(), vec![true; 40], [vec![false; 30], vec![true; 3]].concat()]);
+        }
+    }
+
+    /// A list that finds the turn of one that is gone gets it.
+    #[test]
+    fn a_turn_is_inherited() {
+        let turn = Turn::new();
+        (0..100).for_each(|_| _ = take(&turn, 0, &[true; 4]));
+        let mut at_once = 0;
+        for _ in 0..1000 {
+            at_once += usize::from(turn.next(10, keys_of(1)).indices().next() == Some(7));
+            let ready: Vec<_> = (0..10).map(|index| index == 7).collect();
+            take(&turn, 1, &ready);
+        }
+        assert!(at_once > 600, "{at_once}");
     }
 
     /// Where all comes by one, looks find it at once but for one of each few.
@@ -169,8 +282,8 @@ mod tests {
         ready[7] = true;
         let mut at_once = 0;
         for _ in 0..1000 {
-            at_once += usize::from(turn.next(10).indices().next() == Some(7));
-            take(&turn, &ready);
+            at_once += usize::from(turn.next(10, keys_of(0)).indices().next() == Some(7));
+            take(&turn, 0, &ready);
         }
         assert!(at_once > 700, "{at_once}");
     }

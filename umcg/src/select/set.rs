@@ -99,8 +99,8 @@ impl Missing {
 }
 
 impl<O: Selectable> Set<O> {
-    /// None of those that are ready at once is preferred. They are taken by turns, each up to eight
-    /// times in a row.
+    /// None of those that are ready at once is preferred. They are taken by turns, mostly eight
+    /// times in a row each.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
@@ -181,7 +181,7 @@ impl<O: Selectable> Set<O> {
     }
 
     fn order(&self) -> Order<'_> {
-        if self.is_biased { Order::in_turn(self.len()) } else { self.turn.next(self.len()) }
+        if self.is_biased { Order::in_turn(self.len()) } else { self.turn.next(self.len(), |_| OWN) }
     }
 
     pub(crate) fn wait_nanos(&mut self, deadline: u64) -> Option<usize> {
@@ -319,7 +319,14 @@ impl<O: Selectable> Kept<O> {
     }
 }
 
+/// The key of all operations of a set, which shares its turn with no other.
+const OWN: usize = 0;
+
 impl<O: Selectable> engine::Set for Kept<O> {
+    fn key(&self, _: usize) -> usize {
+        OWN
+    }
+
     fn len(&self) -> usize {
         self.operations.len()
     }

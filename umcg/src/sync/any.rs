@@ -54,7 +54,7 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
 /// # Errors
 /// [`TryAcquireError`]; that one is closed is said only if none of the others has anything.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
-    let order = Order::fair(semaphores);
+    let order = fair(semaphores);
     let tried = scan(semaphores, order);
     if tried != Err(TryAcquireError::Empty) || semaphores.len() <= 1 {
         return tried;
@@ -66,13 +66,24 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireErr
     })
 }
 
+#[inline]
+fn key(semaphores: &[&Semaphore], index: usize) -> usize {
+    (&raw const *semaphores[index]).addr()
+}
+
+/// None is preferred, over many looks at this list.
+#[inline]
+pub(super) fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
+    Order::fair(semaphores.len(), |index| key(semaphores, index))
+}
+
 /// Tries one after the other.
 pub(super) fn scan(semaphores: &[&Semaphore], order: Order<'_>) -> Result<usize, TryAcquireError> {
     let mut error = TryAcquireError::Empty;
     for index in order.indices() {
         match semaphores[index].try_among_others() {
             Ok(()) => {
-                order.took(index);
+                order.took(index, |index| key(semaphores, index));
                 return Ok(index);
             }
             Err(TryAcquireError::Closed) => error = TryAcquireError::Closed,
@@ -84,7 +95,7 @@ pub(super) fn scan(semaphores: &[&Semaphore], order: Order<'_>) -> Result<usize,
 
 pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, AcquireError> {
     assert!(!semaphores.is_empty(), "acquire_any: an empty list");
-    let order = Order::fair(semaphores);
+    let order = fair(semaphores);
     match scan(semaphores, order) {
         Ok(index) => return Ok(index),
         Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),

@@ -14,7 +14,6 @@ use super::semaphore::{Semaphore, TryAcquireError};
 use super::wait_group::WaitGroup;
 use crate::rt::wait::{Place, Source};
 use crate::select::operation::{Operation, Parts};
-use crate::select::order::Order;
 use std::fmt;
 use std::mem::offset_of;
 
@@ -40,7 +39,7 @@ pub unsafe fn wait(condvar: &Condvar, mutex: &RawMutex, deadline: Option<u64>) -
 /// # Errors
 /// [`TryAcquireError`].
 pub fn try_each(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireError> {
-    any::scan(semaphores, Order::fair(semaphores))
+    any::scan(semaphores, any::fair(semaphores))
 }
 
 /// Whether somebody has locked it to read; who may upgrade does not count.

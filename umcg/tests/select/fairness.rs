@@ -54,6 +54,21 @@ fn calls_that_take_turns() {
     in_turns("Set", [&mut || wait(&mut one), &mut || wait(&mut other)]);
 }
 
+/// Others of which less is ready, or that have more to look at, change nothing.
+#[test]
+fn unlike_calls_that_take_turns() {
+    let [a, b, c] = semaphores();
+    let none = Semaphore::new(0);
+    let mut taken = [0; 2];
+    for _ in 0..MANY {
+        taken[Select::new().wait(&mut [a.acquiring(), b.acquiring()])] += 1;
+        let mut others = [none.acquiring(), none.acquiring(), c.acquiring()];
+        assert_eq!(Select::new().wait(&mut others), 2);
+        assert_eq!(acquire_any(&[&c, &none]), Ok(0));
+    }
+    assert_even("Select", &taken);
+}
+
 /// Those behind many that are not ready are found as often as others.
 #[test]
 fn neighbours() {
