@@ -1,6 +1,7 @@
 //! Servers, workers and events as a user of the safe types sees them.
 
 use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -359,6 +360,31 @@ fn preemption_takes_a_busy_worker_off() {
     }
     drop(server);
     umcg::set_preemption(None).unwrap();
+}
+
+/// Looks that were due before it was turned off change nothing afterwards.
+#[test]
+fn preemption_that_is_turned_off_ends_at_once() {
+    fn compute() {
+        let start = cpu_time();
+        while cpu_time() - start < Duration::from_millis(40) {}
+    }
+    /// Called by the C library, which is no place to be preempted at.
+    extern "C" fn compare(_: *const c_void, _: *const c_void) -> c_int {
+        compute();
+        umcg::set_preemption(None).unwrap();
+        0
+    }
+    let _turn = turn();
+    umcg::set_preemption(Some(Duration::from_millis(4))).unwrap();
+    let server = Server::register().unwrap();
+    let ready = light(1, || {
+        let mut pair = [1u64, 2];
+        // SAFETY: two elements of eight bytes, and what compares them.
+        unsafe { libc::qsort(pair.as_mut_ptr().cast(), 2, 8, Some(compare)) };
+        compute();
+    });
+    exited(server.switch_to(ready), 1);
 }
 
 /// A light worker that is preempted on one server and goes on on another has the other one's storage from there.

@@ -144,7 +144,7 @@ fn signal_frame() -> Finding {
     // SAFETY: reads the auxiliary vector.
     let size = unsafe { libc::getauxval(AT_MINSIGSTKSZ) };
     let detail = if size == 0 { "unknown to this kernel".to_owned() } else { format!("{size} bytes (AT_MINSIGSTKSZ)") };
-    let effect = "preemption takes this much of the worker's own stack, vector registers included; overflow is told from an alternate stack";
+    let effect = "preemption takes this much of the worker's own stack, vector registers included, and as much or 8 KiB beneath; overflow is told from an alternate stack";
     finding("signal frame", State::Info, detail, effect)
 }
 

@@ -22,8 +22,10 @@
 //! A worker that is mostly in the C library would be met outside seldom by ticks that are far
 //! apart. So where its time is over, a tick that comes at a wrong moment lets a second timer, of
 //! the monotonic clock, signal the thread once more shortly after ([`AGAIN`]), and that does the
-//! same. Not after a tick that has cut a system call short: the thread sleeps, and is left alone
-//! until it has used its processor again.
+//! same. Where that goes on, the pauses between two looks become longer, up to the time between two
+//! ticks. No further look comes after a tick that has cut a system call short: the thread sleeps,
+//! and is left alone until it has used its processor again; nor where the stack has no room, as
+//! that does not change. A thread that gets no second timer has ticks only.
 //!
 //! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
 //! came to another one.
@@ -54,6 +56,8 @@ const UNSET: u64 = u64::MAX;
 /// as the look took.
 const AGAIN: u64 = 50_000;
 const AGAIN_TIMES: u64 = 16;
+/// After so many looks in a turn the pauses are twice as long, and so on.
+const AGAIN_DOUBLES: u32 = 8;
 /// What the signal of that says, which counts for no turn.
 const AGAIN_VALUE: usize = 1;
 
@@ -64,10 +68,11 @@ static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
 /// A kernel thread's part.
 pub(crate) struct Tick {
     timer: AtomicPtr<c_void>,
-    /// The timer for another look.
-    again: AtomicPtr<c_void>,
-    /// Both are there.
+    /// It is there.
     armed: AtomicBool,
+    /// The timer for another look, and whether it is there.
+    again: AtomicPtr<c_void>,
+    looks_again: AtomicBool,
     tid: AtomicI32,
     /// The signals that the thread blocked when it registered.
     mask: AtomicU64,
@@ -76,6 +81,9 @@ pub(crate) struct Tick {
     times: AtomicU32,
     /// The tick interrupted a sleep of the server itself.
     interrupted: AtomicBool,
+    /// The turn of the last look that came to nothing, and how many of that turn's did.
+    missed: AtomicU64,
+    misses: AtomicU32,
     /// The turn that somebody wants to end now.
     wanted: AtomicU64,
     /// A signal for that is on its way, and one is enough. It may be another one's by then: the
@@ -89,13 +97,16 @@ impl Tick {
     pub(crate) fn new() -> Tick {
         Tick {
             timer: AtomicPtr::new(null_mut()),
-            again: AtomicPtr::new(null_mut()),
             armed: AtomicBool::new(false),
+            again: AtomicPtr::new(null_mut()),
+            looks_again: AtomicBool::new(false),
             tid: AtomicI32::new(0),
             mask: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             times: AtomicU32::new(0),
             interrupted: AtomicBool::new(false),
+            missed: AtomicU64::new(u64::MAX),
+            misses: AtomicU32::new(0),
             wanted: AtomicU64::new(u64::MAX),
             asked: AtomicBool::new(false),
             next: Link::none(),
@@ -155,8 +166,8 @@ pub(crate) fn stop(tick: &'static Tick) {
 
 /// Without a timer, as a new tick is. With the lock of TICKS.
 fn disarm(tick: &Tick) {
-    if tick.armed.swap(false, Relaxed) {
-        for timer in [&tick.timer, &tick.again] {
+    for (is_there, timer) in [(&tick.armed, &tick.timer), (&tick.looks_again, &tick.again)] {
+        if is_there.swap(false, Relaxed) {
             // SAFETY: the timer was created and is deleted once.
             unsafe { libc::timer_delete(timer.load(Relaxed)) };
         }
@@ -179,6 +190,7 @@ pub(crate) unsafe fn forked(in_child: bool) {
         let mut at = ticks.take();
         while let Some(tick) = at {
             tick.armed.store(false, Relaxed);
+            tick.looks_again.store(false, Relaxed);
             at = tick.next.take();
         }
     }
@@ -202,25 +214,23 @@ fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
     }
 }
 
-/// Both timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any
+/// The timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any
 /// thread may make it: the kernel's number for another thread's clock is the complement of its tid
-/// with the bits for "thread" and "time it ran" below.
+/// with the bits for "thread" and "time it ran" below. The second may be missing: a user may have
+/// so many timers (`RLIMIT_SIGPENDING`).
 fn create_timer(tick: &Tick) -> Result<(), Errno> {
     const THREAD_CPU_CLOCK: libc::clockid_t = 0b110;
     install_handler()?;
     let tid = tick.tid.load(Relaxed);
     let timer = timer(!tid << 3 | THREAD_CPU_CLOCK, tid, 0)?;
-    // SAFETY: made above, and not used again.
-    let again = timer_for_another_look(tid).inspect_err(|_| _ = unsafe { libc::timer_delete(timer) })?;
     tick.timer.store(timer, Relaxed);
-    tick.again.store(again, Relaxed);
-    // ORDERING(timers.1): Release, pairs with timers.2: a tick that sees it sees the timers.
-    tick.armed.store(true, Release);
+    tick.armed.store(true, Relaxed);
+    if let Ok(again) = self::timer(libc::CLOCK_MONOTONIC, tid, AGAIN_VALUE) {
+        tick.again.store(again, Relaxed);
+        // ORDERING(timers.1): Release, pairs with timers.2: a tick that sees it sees the timer.
+        tick.looks_again.store(true, Release);
+    }
     Ok(())
-}
-
-fn timer_for_another_look(tid: c_int) -> Result<libc::timer_t, Errno> {
-    timer(libc::CLOCK_MONOTONIC, tid, AGAIN_VALUE)
 }
 
 /// A timer that signals this thread.
@@ -241,20 +251,39 @@ fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer
 
 /// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the
 /// thread slept, which that would only disturb. `began`: when this look did.
-fn look_again(tick: &Tick, frame: &Frame, began: u64) {
+fn look_again(tick: &Tick, turn: u64, frame: &Frame, began: u64) {
     // ORDERING(timers.2): Acquire, pairs with timers.1.
-    if tick.armed.load(Acquire) && !frame.has_cut_a_call_short(guarded::load) {
+    if tick.looks_again.load(Acquire) && !frame.has_cut_a_call_short(guarded::load) {
         let pause = now().saturating_sub(began).saturating_mul(AGAIN_TIMES).max(AGAIN);
+        let pause = pause.saturating_mul(1 << doublings(tick, turn)).min(between_ticks().max(pause));
         let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
         // SAFETY: errno of the storage that this runs with.
         let errno = unsafe { *errno_place() };
-        // SAFETY: the timer exists while `armed`, which this very thread takes back.
+        // SAFETY: the timer exists while `looks_again`, which this very thread takes back.
         // Async-signal-safe.
         if unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) } != 0 {
             // Refused since: the next tick looks again.
             // SAFETY: as above.
             unsafe { *errno_place() = errno };
         }
+    }
+}
+
+/// How often the pauses of this turn have become twice as long, after one more look for nothing.
+fn doublings(tick: &Tick, turn: u64) -> u32 {
+    /// The pauses are as long as they may be, long before.
+    const MOST: u32 = 20;
+    if tick.missed.swap(turn, Relaxed) != turn {
+        tick.misses.store(0, Relaxed);
+    }
+    (tick.misses.fetch_add(1, Relaxed) / AGAIN_DOUBLES).min(MOST)
+}
+
+/// Nanoseconds from a tick to the next.
+fn between_ticks() -> u64 {
+    match INTERVAL.load(Relaxed) {
+        UNSET | 0 => DEFAULT_INTERVAL / 2,
+        interval => interval / 2,
     }
 }
 
@@ -357,6 +386,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     // seen here.
     tick.asked.store(false, Relaxed);
     let is_over = || match code {
+        // A late one. There is no preemption any more, but on request.
+        _ if INTERVAL.load(Relaxed) == 0 => false,
         // SAFETY: a timer's signal has a value.
         libc::SI_TIMER if unsafe { information.si_value() }.sival_ptr.addr() != AGAIN_VALUE => is_due(tick, turn),
         libc::SI_TIMER => was_due(tick, turn),
@@ -375,11 +406,14 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let frame = unsafe { Frame::of(context) };
     let in_handler = frame.mask() & !tick.mask.load(Relaxed) != 0 || frame.is_on_signal_stack();
     let in_access = local::is_access(frame.program_counter(), guarded::load);
-    if !held && !in_handler && !in_access && has_room(worker, frame) && !callers::is_in_runtime(frame, stack_of(worker)) {
+    if !has_room(worker, frame) {
+        return;
+    }
+    if !held && !in_handler && !in_access && !callers::is_in_runtime(frame, stack_of(worker)) {
         std::mem::forget(hold); // the worker is inside now
         preempt(Inside(worker), server, frame);
     } else {
-        look_again(tick, frame, began);
+        look_again(tick, turn, frame, began);
     }
 }
 
@@ -431,9 +465,12 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
 
 /// Takes the worker off its server, and returns when a server runs it again.
 ///
-/// The signal is blocked in its own handler, so that no second tick interrupts the first before that holds: such a tick would find neither a hold nor
-/// code of a runtime, and take the worker off although the *first* frame is in malloc. Whatever the kernel thread does next must not have it blocked,
-/// so it is unblocked here, where a tick finds the hold, and blocked again before the hold ends.
+/// The signal is blocked in its own handler. So no second tick interrupts the first before that
+/// holds, and one frame of a handler at a time is on the worker's stack. (Where such a tick came all
+/// the same, its look at the callers would find the trampoline under the first handler, which is
+/// the C library's or the kernel's, and refuse.) Whatever the kernel thread does next must not have
+/// the signal blocked: it is unblocked here, where a tick finds the hold, and blocked again before
+/// the hold ends.
 fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame) {
     let worker = inside.0;
     // A light worker shares errno with all that run on the server meanwhile.

@@ -4,7 +4,6 @@
 //! its slot waits. So the watch looks every [`TICK`] at how often each server has looked around. For one that has not since the last time
 //! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
 //! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
-//! It asks again, too, where a tick came at a moment at which its worker could not be preempted.
 //! And it tells of a worker that keeps its server for long, and of a lack of helper threads
 //! (`stall`).
 //!

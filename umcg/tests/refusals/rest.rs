@@ -1,8 +1,10 @@
 //! Refusals of one call each that had lasting consequences.
 
 use crate::child::run;
-use crate::filter::{refuse, refuse_for_a_moment, refuse_some};
+use crate::filter::{refuse, refuse_for_a_moment, refuse_if, refuse_some};
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use umcg::Runtime;
 use umcg::net::{TcpListener, TcpStream};
@@ -10,6 +12,7 @@ use umcg::net::{TcpListener, TcpStream};
 pub(crate) fn scenario(name: &str) {
     match name {
         "timer" => a_preemptive_runtime_that_cannot_start_leaves_nothing(),
+        "second-timer" => ticks_alone_preempt(),
         "broken" => connections_are_accepted(|| refuse_some(&[libc::SYS_accept4], libc::ECONNABORTED, 3)),
         "no-descriptors" => connections_are_accepted(|| refuse_for_a_moment(&[libc::SYS_accept4], libc::EMFILE, 1)),
         other => panic!("no scenario: {other}"),
@@ -27,6 +30,27 @@ fn a_preemptive_runtime_that_cannot_start_leaves_nothing() {
     }
     let timers = std::fs::read_to_string("/proc/self/timers").unwrap_or_default();
     assert_eq!(timers, "");
+}
+
+/// Each thread has two timers, of which it can do without the second.
+fn ticks_alone_preempt() {
+    let mut count = 0;
+    refuse_if(&[libc::SYS_timer_create], libc::EAGAIN, move || {
+        count += 1;
+        count % 2 == 0
+    });
+    let runtime = Runtime::builder().servers(1).preemption(Some(Duration::from_millis(5))).build().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let own = is_over.clone();
+    let busy = runtime.spawn(move || {
+        while !own.load(Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    runtime.run(move || is_over.store(true, Relaxed));
+    busy.join().unwrap();
+    runtime.shutdown();
+    assert_eq!(std::fs::read_to_string("/proc/self/timers").unwrap_or_default(), "");
 }
 
 fn connections_are_accepted(refuse: impl Fn()) {
@@ -55,6 +79,11 @@ fn fine(scenario: &str) {
 #[test]
 fn a_runtime_that_may_not_preempt_fails_and_spoils_no_later_one() {
     fine("timer");
+}
+
+#[test]
+fn a_server_without_its_second_timer_has_its_ticks() {
+    fine("second-timer");
 }
 
 #[test]
