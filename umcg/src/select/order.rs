@@ -139,7 +139,7 @@ impl Turn {
     #[inline]
     fn took(&self, index: usize, len: usize, key: impl Fn(usize) -> usize) {
         let state = self.state.load(Relaxed);
-        let is_first = |index: usize| index as u64 | tag(key(index)) * KEY;
+        let is_first = |index: usize| index as u64 + tag(key(index)) * KEY;
         let more = state / ONCE % (KEY / ONCE);
         if state - more * ONCE == is_first(index) && more >= 2 {
             self.state.store(state - ONCE, Relaxed);
