@@ -173,7 +173,7 @@ typedef struct umcg_light_attr {
  * umcg_light_create - makes a light worker that runs fn(arg).
  *
  * Its event WAKE is queued; it runs once a server switches to it, and ends (event EXIT) when fn returns. A C++ exception
- * that leaves fn aborts the process with the worker's name. attr may be NULL.
+ * that leaves fn ends the process: the worker's name is said, and std::terminate called. attr may be NULL.
  *
  * Returns the worker's tid, for use as next_tid, or -1: EINVAL if worker_id has low bits set, fn is NULL or the stack
  * size is impossible; ENOMEM if there is no memory for its stack. Another server may have been handed the WAKE before the

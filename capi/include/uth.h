@@ -80,7 +80,7 @@ int uth_get_vpid(void);
  * uth_create - makes a uth that will run fn(arg), reusing a deleted one where recycling is on.
  *
  * Returns NULL on error: EPERM if the caller runs on no VP, EINVAL if fn is NULL, ENOMEM. A C++ exception that leaves fn
- * aborts the process with the uth's name.
+ * ends the process: the uth's name is said, and std::terminate called.
  *
  * Called on a VP. Does not switch.
  */

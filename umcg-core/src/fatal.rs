@@ -14,7 +14,14 @@ pub fn fatal(why: fmt::Arguments<'_>) -> ! {
         // Another thread tells why, and ends the process.
         std::thread::sleep(Duration::from_secs(1));
     } else {
-        let _ = std::io::stderr().write_all(format!("umcg: {why}; aborting\n").as_bytes());
+        say(why);
     }
     std::process::abort()
+}
+
+/// Writes the same line, where somebody else ends the process.
+#[cold]
+#[inline(never)]
+pub fn say(why: fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_all(format!("umcg: {why}; aborting\n").as_bytes());
 }

@@ -5,6 +5,7 @@
 mod apart;
 mod assembly;
 pub mod asymmetric;
+pub mod boundary;
 pub mod ctl;
 mod elsewhere;
 mod everywhere;
@@ -28,7 +29,7 @@ mod timer;
 mod umcg;
 pub mod uth;
 
-pub use fatal::fatal;
+pub use fatal::{fatal, say};
 pub use granted::{Granted, granted};
 pub use umcg_context as context;
 

@@ -145,8 +145,8 @@ typedef struct umcg_spawn_attr {
 /*
  * umcg_spawn - makes a worker that runs fn(arg), in the caller's runtime, or in the global one if the caller has none.
  *
- * It ends when fn returns. A C++ exception that leaves fn ends the process with the worker's name; pthread_exit(3) must not be
- * called.
+ * It ends when fn returns. A C++ exception that leaves fn ends the process: the worker's name is said, and std::terminate called
+ * at the throw, whose handler says the type and what() unless it is the program's. pthread_exit(3) must not be called.
  *
  * Fails with EINVAL: fn is NULL; ENOMEM: no memory for its stack or storage, or the global runtime could not be started;
  * EAGAIN: no thread, where a worker with storage of its own has to be one; ESHUTDOWN: the runtime is being stopped, and the

@@ -4,11 +4,11 @@ use super::{deadline, errno_of, status, value, versioned};
 use crate::string;
 use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_char, c_int, c_void};
-use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::ptr::{null, null_mut};
 use umcg::rt::foreign;
 use umcg::{Builder, Handle, JoinError, JoinHandle, Runtime, SpawnError};
+use umcg_core::boundary::{self, Left};
 use umcg_core::context::stack::StackError;
 
 /// `umcg_spawn_attr_t`.
@@ -45,20 +45,25 @@ pub(crate) enum Worker {}
 
 /// Calls `f`; an exception that would leave it, of whatever language, ends the process with the worker's name.
 pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
-    struct Left;
-    impl Drop for Left {
+    struct Panicked;
+    impl Drop for Panicked {
         fn drop(&mut self) {
-            let name = umcg_core::raw::Worker::current().map(|worker| worker.name()).unwrap_or_default();
-            let name = if name.is_empty() { "without a name".to_owned() } else { format!("`{name}`") };
-            let text = format!("umcg: worker {name} was left by an exception; aborting\n");
-            let _ = std::io::stderr().write_all(text.as_bytes());
-            std::process::abort();
+            umcg_core::fatal(format_args!("worker {} was left by a panic", its_name()));
         }
     }
-    let left = Left;
-    let result = f();
-    std::mem::forget(left);
+    let panicked = Panicked;
+    let result = boundary::call(f, |left| match left {
+        Left::Exception => umcg_core::say(format_args!("worker {} was left by an exception", its_name())),
+        Left::Forced => umcg_core::fatal(format_args!("worker {} was left by {}", its_name(), boundary::FORCED)),
+    });
+    std::mem::forget(panicked);
     result
+}
+
+/// The caller's.
+fn its_name() -> String {
+    let name = umcg_core::raw::Worker::current().map(|worker| worker.name()).unwrap_or_default();
+    if name.is_empty() { "without a name".to_owned() } else { format!("`{name}`") }
 }
 
 /// The body of a worker.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // C++ exceptions in workers of a runtime: inside they work as anywhere, also across calls that switch; what leaves a worker's
-// function ends the process with the worker's name.
+// function ends the process by std::terminate, with the worker's name.
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -107,8 +108,33 @@ static void *at_the_fourth_try(void *)
 
 static void *throws(void *)
 {
+    Count count{&unwound};
     umcg_yield();
     throw std::runtime_error("nobody catches this");
+}
+
+static void *throws_a_number(void *)
+{
+    throw 5;
+}
+
+// As std::async and its like do: not the object that was thrown, but another that leads to it.
+static void *throws_again(void *)
+{
+    std::exception_ptr pointer = std::make_exception_ptr(std::logic_error("once more"));
+    umcg_yield();
+    std::rethrow_exception(pointer);
+}
+
+static void *rethrows(void *)
+{
+    try {
+        thrower(2);
+    } catch (const std::exception &) {
+        umcg_yield();
+        throw;
+    }
+    return nullptr;
 }
 
 static void aborts_in(const char *name, function *fn, int own_tls)
@@ -121,6 +147,27 @@ static void aborts_in(const char *name, function *fn, int own_tls)
 
 static void own() { aborts_in("emma", throws, 1); }
 static void light() { aborts_in("olive", throws, 0); }
+static void number() { aborts_in("five", throws_a_number, 1); }
+static void again() { aborts_in("anna", throws_again, 1); }
+static void once_more() { aborts_in("otto", rethrows, 1); }
+
+// The program's own end: it finds the exception, on a stack that is as it was.
+static void says_so()
+{
+    const char *state = unwound == 0 ? "nothing was unwound" : "destructors ran";
+    try {
+        throw;
+    } catch (const std::exception &error) {
+        fprintf(stderr, "%s: %s\n", error.what(), state);
+    }
+    abort();
+}
+
+static void own_handler()
+{
+    std::set_terminate(says_so);
+    aborts_in("hanna", throws, 1);
+}
 
 static void destructor(void *)
 {
@@ -136,12 +183,26 @@ static void *has_local(void *)
 
 static void local() { joined(umcg_spawn(has_local, nullptr)); }
 
+// The worker's name is said, the type of what was thrown, and what it says of itself.
+static void check_says(const char *what, void (*body)(void), const char *name, const char *type, const char *text)
+{
+    check_aborts(what, body, name);
+    check_aborts(what, body, "was left by an exception");
+    check_aborts(what, body, type);
+    if (text)
+        check_aborts(what, body, text);
+}
+
 int main()
 {
     check_start(60);
-    check_aborts("an exception that leaves a worker", own, "emma");
-    check_aborts("an exception that leaves a light worker", light, "olive");
-    check_aborts("an exception that leaves a worker-local's destructor", local, "lotta");
+    check_says("an exception that leaves a worker", own, "emma", "runtime_error", "nobody catches this");
+    check_says("an exception that leaves a light worker", light, "olive", "runtime_error", "nobody catches this");
+    check_says("a number that is thrown", number, "five", "int", nullptr);
+    check_says("an exception_ptr's", again, "anna", "logic_error", "once more");
+    check_says("an exception that is thrown again", once_more, "otto", "runtime_error", "from below");
+    check_says("an exception that leaves a worker-local's destructor", local, "lotta", "runtime_error", "nobody catches this");
+    check_aborts("the program's handler", own_handler, "nobody catches this: nothing was unwound");
     in_runtime(inside, nullptr);
     in_runtime(at_the_fourth_try, nullptr);
     return check_done();

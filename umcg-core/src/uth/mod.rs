@@ -18,6 +18,7 @@ pub use error::Error;
 pub use method::Method;
 pub use record::NAME_BYTES;
 
+use crate::boundary::{self, Left};
 use record::{Record, state};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -506,32 +507,26 @@ unsafe extern "C" fn driver(record: *mut ()) -> ! {
 
 /// Calls `f`; an exception or panic that would leave it ends the process with the name of the uth.
 pub(crate) fn call_guarded(record: &Record, f: impl FnOnce()) {
-    /// Dropped while unwinding without a Rust panic: a foreign exception, which `catch_unwind` could only abort on namelessly.
-    struct Foreign<'a>(&'a Record);
-    impl Drop for Foreign<'_> {
-        fn drop(&mut self) {
-            if !std::thread::panicking() {
-                die(self.0, "was left by an exception of another language");
-            }
-        }
-    }
-    let call = AssertUnwindSafe(|| {
-        let guard = Foreign(record);
-        f();
-        std::mem::forget(guard);
-    });
-    if catch_unwind(call).is_err() {
+    let left = |left| match left {
+        Left::Exception => crate::say(format_args!("{}", about(record, "was left by an exception of another language"))),
+        Left::Forced => die(record, &format!("was left by {}", boundary::FORCED)),
+    };
+    if catch_unwind(AssertUnwindSafe(|| boundary::call(f, left))).is_err() {
         die(record, "panicked");
     }
 }
 
 /// Ends the process with a message about a uth.
 pub(crate) fn die(record: &Record, what: &str) -> ! {
+    crate::fatal(format_args!("{}", about(record, what)))
+}
+
+fn about(record: &Record, what: &str) -> String {
     let (name, len) = record.name();
     let kind = record.kind();
     match &name[..len] {
-        [] => crate::fatal(format_args!("{kind} {:p} {what}", record as *const Record)),
-        name => crate::fatal(format_args!("{kind} `{}` {what}", String::from_utf8_lossy(name))),
+        [] => format!("{kind} {:p} {what}", record as *const Record),
+        name => format!("{kind} `{}` {what}", String::from_utf8_lossy(name)),
     }
 }
 

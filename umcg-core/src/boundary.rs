@@ -1,0 +1,203 @@
+//! Where exceptions of other languages end: below the function that a flow runs.
+//!
+//! A language throws in two phases. First its unwinder looks at each frame, from the throw
+//! outwards, for a handler; nothing is unwound yet. Only when there is one does the second phase
+//! unwind. The frame of [`call`] says in the first phase that there is none to be found. So the
+//! throw itself returns to the language's runtime, which ends the process in its own way: C++ calls
+//! `std::terminate`, whose handler is the program's or says the exception's type and `what()`, and
+//! the stack is still whole, for a debugger or a core file. Nothing here has to know that runtime.
+//!
+//! Before that the caller's `left` is called, to say whose function it was.
+//!
+//! A panic of Rust's passes as if the frame were any other.
+
+use crate::assembly::function;
+use std::ffi::{c_int, c_void};
+
+/// What leaves a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// An exception of another language.
+    Exception,
+    /// What unwinds a stack without a look for handlers: `pthread_exit`, or the thread was cancelled.
+    Forced,
+}
+
+/// What did [`Left::Forced`], for messages.
+pub const FORCED: &str = "pthread_exit, or its thread was cancelled";
+
+type Told<'a> = &'a dyn Fn(Left);
+
+// A frame with a personality, which finds `left` in a register that the callee preserves.
+cfg_if::cfg_if! {
+    if #[cfg(target_arch = "x86_64")] {
+        /// DWARF's number of that register: rbx.
+        const KEPT: c_int = 3;
+
+        function!("umcg_boundary":
+            ".cfi_personality 0x9b, umcg_boundary_personality",
+            "push rbp", ".cfi_def_cfa_offset 16", ".cfi_offset rbp, -16",
+            "mov rbp, rsp", ".cfi_def_cfa_register rbp",
+            "push rbx", ".cfi_offset rbx, -24",
+            "sub rsp, 8",
+            "mov rbx, rdx",
+            "mov rax, rdi",
+            "mov rdi, rsi",
+            "call rax",
+            "mov rbx, [rbp - 8]", ".cfi_restore rbx",
+            "leave", ".cfi_def_cfa rsp, 8",
+            "ret",
+        );
+    } else if #[cfg(target_arch = "aarch64")] {
+        /// DWARF's number of that register: x19.
+        const KEPT: c_int = 19;
+
+        function!("umcg_boundary":
+            ".cfi_personality 0x9b, umcg_boundary_personality",
+            "stp x29, x30, [sp, #-32]!", ".cfi_def_cfa_offset 32", ".cfi_offset x29, -32", ".cfi_offset x30, -24",
+            "str x19, [sp, #16]", ".cfi_offset x19, -16",
+            "mov x29, sp",
+            "mov x19, x2",
+            "mov x9, x0",
+            "mov x0, x1",
+            "blr x9",
+            "ldr x19, [sp, #16]", ".cfi_restore x19",
+            "ldp x29, x30, [sp], #32", ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
+            "ret",
+        );
+    } else if #[cfg(target_arch = "riscv64")] {
+        /// DWARF's number of that register: s1.
+        const KEPT: c_int = 9;
+
+        function!("umcg_boundary":
+            ".cfi_personality 0x9b, umcg_boundary_personality",
+            "addi sp, sp, -32", ".cfi_def_cfa_offset 32",
+            "sd ra, 24(sp)", ".cfi_offset ra, -8",
+            "sd s0, 16(sp)", ".cfi_offset s0, -16",
+            "sd s1, 8(sp)", ".cfi_offset s1, -24",
+            "addi s0, sp, 32",
+            "mv s1, a2",
+            "mv a5, a0",
+            "mv a0, a1",
+            "jalr a5",
+            "ld ra, 24(sp)", ".cfi_restore ra",
+            "ld s0, 16(sp)", ".cfi_restore s0",
+            "ld s1, 8(sp)", ".cfi_restore s1",
+            "addi sp, sp, 32", ".cfi_def_cfa_offset 0",
+            "ret",
+        );
+    }
+}
+
+// The table names the personality by way of a word of this object's, as compilers do: so it can be
+// anywhere, and in a shared library.
+std::arch::global_asm!(
+    ".pushsection .data.rel.ro.umcg_boundary_personality,\"aw\",@progbits",
+    ".p2align 3",
+    ".hidden umcg_boundary_personality",
+    ".globl umcg_boundary_personality",
+    ".type umcg_boundary_personality,@object",
+    ".size umcg_boundary_personality, 8",
+    "umcg_boundary_personality:",
+    ".8byte {personality}",
+    ".popsection",
+    personality = sym personality,
+);
+
+unsafe extern "C-unwind" {
+    /// Calls `f(argument)`.
+    fn umcg_boundary(f: unsafe extern "C-unwind" fn(*mut c_void), argument: *mut c_void, left: *const c_void);
+}
+
+unsafe extern "C" {
+    /// Of the unwinder: what a register held in the frame that is looked at.
+    fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> usize;
+}
+
+/// As the ABI of exceptions has it: called for the frame of `umcg_boundary` in either phase.
+extern "C" fn personality(_: c_int, actions: c_int, class: u64, _: *mut c_void, context: *mut c_void) -> c_int {
+    const SEARCH_PHASE: c_int = 1;
+    const FORCE_UNWIND: c_int = 8;
+    const FATAL_PHASE1_ERROR: c_int = 3;
+    const CONTINUE_UNWIND: c_int = 8;
+    // One or the other, by the version of Rust.
+    const RUST: [u64; 2] = [u64::from_ne_bytes(*b"MOZ\0RUST"), u64::from_be_bytes(*b"MOZ\0RUST")];
+
+    if RUST.contains(&class) && actions & FORCE_UNWIND == 0 {
+        return CONTINUE_UNWIND;
+    }
+    // SAFETY: the unwinder's own context, of a frame that keeps `call`'s pointer in this register.
+    let left = std::ptr::with_exposed_provenance::<Told<'_>>(unsafe { _Unwind_GetGR(context, KEPT) });
+    // SAFETY: `call` has not returned, as its frame is further out.
+    let left = unsafe { *left };
+    if actions & SEARCH_PHASE != 0 {
+        left(Left::Exception);
+        return FATAL_PHASE1_ERROR;
+    }
+    left(Left::Forced);
+    std::process::abort()
+}
+
+/// # Safety
+/// The argument is a `Call<F>` that holds a function.
+unsafe extern "C-unwind" fn run<F: FnOnce() -> R, R>(argument: *mut c_void) {
+    // SAFETY: by the contract; `call` waits for the return.
+    let call = unsafe { &mut *argument.cast::<Call<F, R>>() };
+    if let Some(f) = call.f.take() {
+        call.result = Some(f());
+    }
+}
+
+struct Call<F, R> {
+    f: Option<F>,
+    result: Option<R>,
+}
+
+/// Calls `f`. If something other than a panic would leave that, `left` is told, and the process ends.
+/// A panic goes on, out of this call.
+pub fn call<F: FnOnce() -> R, R>(f: F, left: impl Fn(Left)) -> R {
+    let mut call = Call { f: Some(f), result: None };
+    let told: Told<'_> = &left;
+    let told = (&raw const told).expose_provenance();
+    // SAFETY: `run` for this type of call; all of it lives until the return, by which the call has
+    // ended.
+    unsafe { umcg_boundary(run::<F, R>, (&raw mut call).cast(), std::ptr::with_exposed_provenance(told)) };
+    match call.result {
+        Some(result) => result,
+        None => unreachable!("a call that returned has a result"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_returns_has_its_result() {
+        assert_eq!(call(|| 5, |_| unreachable!()), 5);
+    }
+
+    #[test]
+    fn a_panic_passes_and_drops_what_it_leaves() {
+        struct Counts<'a>(&'a std::cell::Cell<u32>);
+        impl Drop for Counts<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let dropped = &std::cell::Cell::new(0);
+        let outer = Counts(dropped);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            call(
+                move || {
+                    let _outer = outer;
+                    let _inner = Counts(dropped);
+                    std::panic::resume_unwind(Box::new("thrown"))
+                },
+                |_| unreachable!(),
+            )
+        }));
+        let payload = caught.map(|()| "nothing").unwrap_err();
+        assert_eq!((payload.downcast_ref::<&str>(), dropped.get()), (Some(&"thrown"), 2));
+    }
+}
