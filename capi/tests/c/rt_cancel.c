@@ -178,12 +178,63 @@ static void *others(void *arg)
     return NULL;
 }
 
+/* Sections that a plain thread has no use for: each begin and each end is all right, in any order and number. */
+static void *plainly(void *arg)
+{
+    static const struct section {
+        const char *begins, *ends;
+        int (*begin)(void), (*end)(void);
+    } sections[] = {
+        {"umcg_shield_begin", "umcg_shield_end", umcg_shield_begin, umcg_shield_end},
+        {"umcg_critical_begin", "umcg_critical_end", umcg_critical_begin, umcg_critical_end},
+        {"umcg_blocking_begin", "umcg_blocking_end", umcg_blocking_begin, umcg_blocking_end},
+    };
+    for (unsigned i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const struct section *s = &sections[i];
+        check_set_errno(EXDEV);
+        CHECK(s->ends, s->end() == 0);
+        CHECK(s->begins, s->begin() == 0 && s->begin() == 0);
+        CHECK("may wait", umcg_sleep_ns(1) == 0 && umcg_yield() == 0);
+        CHECK(s->ends, s->end() == 0 && s->end() == 0 && s->end() == 0);
+        CHECK("errno is kept", check_errno() == EXDEV);
+    }
+    CHECK("umcg_cancelled", umcg_cancelled() == 0);
+    FAILS("umcg_set_name", EINVAL, umcg_set_name("a name"));
+    return arg;
+}
+
+static void in_thread(void)
+{
+    pthread_t thread;
+    MUST(pthread_create(&thread, NULL, plainly, NULL) == 0);
+    thread_joined(thread);
+}
+
+static void *thread_beside(void *arg)
+{
+    in_thread();
+    return arg;
+}
+
+/* Also one that a blocking scope began: its worker is none of the thread's. */
+static void *thread_in_blocking(void *arg)
+{
+    CHECK("a scope", umcg_blocking_begin() == 0);
+    in_thread();
+    CHECK("a scope", umcg_blocking_end() == 0);
+    FAILS("no scope", EINVAL, umcg_blocking_end());
+    FAILS("no section", EINVAL, umcg_critical_end());
+    return arg;
+}
+
 int main(void)
 {
     check_start(60);
-    CHECK("a plain thread has no use for shields", umcg_shield_begin() == 0 && umcg_cancelled() == 0);
-    CHECK("and ends them as others do", umcg_shield_end() == 0);
-    CHECK("whether it has one or not", umcg_shield_end() == 0);
+    plainly(NULL);
+    in_thread();
+    in_runtime(thread_beside, NULL);
+    in_runtime(thread_in_blocking, NULL);
+    plainly(NULL);
     in_runtime(each_call, NULL);
     in_runtime(others, NULL);
     return check_done();

@@ -116,6 +116,8 @@ static void attributes_are_checked(umcg_rt_t *rt)
     CHECK("no function", umcg_spawn_attr(rt, NULL, NULL, NULL) == NULL && check_errno() == EINVAL);
     check_set_errno(0);
     CHECK("no function", umcg_spawn(NULL, NULL) == NULL && check_errno() == EINVAL);
+    good.stack_size = 1; /* there is room for a function at least */
+    CHECK("a small stack", joined(umcg_spawn_attr(rt, &good, itself, &good)) == &good);
     good.stack_size = 256 << 10;
     good.name = "named";
     good.deadline_ns = in_ms(5);
@@ -223,6 +225,27 @@ static void dump(umcg_rt_t *rt)
     close(ends[1]);
 }
 
+/* The global runtime cannot be started: what needs it says so and changes nothing, all else works. */
+static void no_global(void)
+{
+    umcg_spawn_attr_t attr = UMCG_SPAWN_ATTR_INIT;
+    int done = 0;
+    setenv("UMCG_DRIVER", "neither", 1);
+    for (int i = 0; i < 2; i++) {
+        attr.own_tls = i;
+        check_set_errno(0);
+        CHECK("no runtime", umcg_spawn(counts, &done) == NULL && check_errno() == ENOMEM);
+        check_set_errno(0);
+        CHECK("no runtime", umcg_spawn_attr(NULL, &attr, counts, &done) == NULL && check_errno() == ENOMEM);
+        CHECK("plain threads wait", umcg_sleep_ns(1000) == 0 && umcg_yield() == 0);
+        FAILS("and have deadlines", ETIMEDOUT, umcg_park_until(in_ms(1)));
+        CHECK("and block", umcg_blocking(itself, &done) == &done);
+    }
+    unsetenv("UMCG_DRIVER");
+    joined(umcg_spawn(counts, &done));
+    CHECK("now it can", done == 1);
+}
+
 int main(void)
 {
     umcg_rt_options_t own = options();
@@ -230,6 +253,7 @@ int main(void)
     umcg_worker_t *nobody = NULL;
 
     check_start(60);
+    check_passes("without a global runtime", no_global);
     options_are_checked();
     memory_is_given_back();
     every_scheduler_and_driver();
