@@ -1,7 +1,9 @@
 //! Letting another kernel thread run that may want this processor.
 
+use rustix::thread::{Timespec, nanosleep};
+
 /// So long a real-time thread sleeps: the kernel lets those of lower priority run meanwhile.
-const NAP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 /// One turn of a wait for what another kernel thread is about to do, and may have lost its processor over: the holder of a lock that is spun for.
 ///
@@ -18,8 +20,9 @@ pub fn give_way() {
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
     match (policy & !RESET_ON_FORK) as libc::c_int {
         libc::SCHED_FIFO | libc::SCHED_RR | DEADLINE => {
-            // SAFETY: reads a constant. That a signal ends it is as well.
-            unsafe { libc::nanosleep(&NAP, core::ptr::null_mut()) };
+            // That a signal ends it is as well. The C library's is a point at which a thread that
+            // was cancelled unwinds, and the caller may be in the midst of a protocol.
+            let _ = nanosleep(&NAP);
         }
         _ => {
             // SAFETY: no arguments.

@@ -62,7 +62,7 @@
 
 use crate::everywhere;
 use rustix::io::Errno;
-use rustix::thread::{MembarrierCommand, membarrier};
+use rustix::thread::{MembarrierCommand, Timespec, membarrier};
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,9 @@ const UNDECIDED: u8 = 0;
 const FENCED: u8 = 1;
 const ASYMMETRIC: u8 = 2;
 const LEAVING: u8 = 3;
+
+/// Between two questions while the kernel is short of memory.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
@@ -185,7 +188,10 @@ fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
     let began = Instant::now();
     loop {
         match membarrier(command) {
-            Err(error) if is_passing(error) && began.elapsed() < limit => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) if is_passing(error) && began.elapsed() < limit => {
+                // Not the C library's, which a thread that was cancelled does not come back from.
+                let _ = rustix::thread::nanosleep(&MOMENT);
+            }
             result => return result,
         }
     }
@@ -279,6 +285,11 @@ mod tests {
 
     /// From now on these calls fail with EPERM in the calling thread, and in those that it makes.
     fn filter(calls: &[i64]) -> bool {
+        filter_with(calls, libc::EPERM)
+    }
+
+    /// The same with another error.
+    fn filter_with(calls: &[i64], error: i32) -> bool {
         const LOAD_NUMBER: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS, of the first word of seccomp_data
         const JUMP_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
@@ -286,7 +297,7 @@ mod tests {
         let mut program = vec![code(LOAD_NUMBER, 0, 0)];
         for call in calls {
             program.push(code(JUMP_EQUAL, 1, *call as u32));
-            program.push(code(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
+            program.push(code(RETURN, 0, libc::SECCOMP_RET_ERRNO | error as u32));
         }
         program.push(code(RETURN, 0, libc::SECCOMP_RET_ALLOW));
         let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
@@ -343,6 +354,80 @@ mod tests {
                 && !is_asymmetric()
         });
         assert_eq!(status, GOOD);
+    }
+
+    /// A sandbox has shut out `/proc` as well.
+    #[test]
+    fn all_threads_pass_a_fence_where_there_is_no_list_of_them() {
+        let status = in_fork(|| {
+            if !init() || !filter_with(&[libc::SYS_membarrier, libc::SYS_openat], libc::ENOENT) {
+                return true;
+            }
+            heavy();
+            !is_asymmetric()
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    /// The program uses all descriptors that it may have.
+    #[test]
+    fn all_threads_pass_a_fence_where_there_is_no_descriptor() {
+        let status = in_fork(|| {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: reads the limits.
+            let is_set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) } == 0;
+            if !is_set || !init() || !filter(&[libc::SYS_membarrier]) {
+                return is_set;
+            }
+            heavy();
+            !is_asymmetric()
+        });
+        assert_eq!(status, GOOD);
+    }
+
+    /// A thread that is to end at its next point of cancellation comes back from the fence, whose
+    /// caller is in the midst of a protocol.
+    #[test]
+    #[cfg_attr(umcg_tsan, ignore = "as above")]
+    fn the_fence_is_no_point_of_cancellation() {
+        unsafe extern "C" {
+            fn pthread_cancel(thread: libc::pthread_t) -> i32;
+            fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+        }
+        const DISABLE: i32 = 1;
+        /// The error, and whether there is a list of threads. Afterwards BACK.
+        struct Case(i32, AtomicU32);
+        const BACK: u32 = 7;
+        extern "C" fn main(case: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: passed below.
+            let Case(error, state) = unsafe { &*case.cast::<Case>() };
+            let also = [libc::SYS_membarrier, libc::SYS_openat];
+            let calls = if state.load(Relaxed) == 0 { &also[..] } else { &also[..1] };
+            init();
+            // SAFETY: no preconditions.
+            let me = unsafe { libc::pthread_self() };
+            // SAFETY: the calling thread.
+            unsafe { pthread_cancel(me) };
+            if filter_with(calls, *error) {
+                heavy();
+            }
+            // SAFETY: for the rest of this thread's life.
+            unsafe { pthread_setcancelstate(DISABLE, std::ptr::null_mut()) };
+            state.store(BACK, Relaxed);
+            std::ptr::null_mut()
+        }
+        for (error, has_list) in [(libc::EPERM, 1), (libc::EPERM, 0), (libc::EAGAIN, 1)] {
+            let status = in_fork(|| {
+                let mut case = Case(error, AtomicU32::new(has_list));
+                let mut thread = 0;
+                let argument = (&raw mut case).cast();
+                // SAFETY: `main` takes what this passes.
+                let made = unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), main, argument) };
+                // SAFETY: made just now, and joined once.
+                made == 0 && unsafe { libc::pthread_join(thread, std::ptr::null_mut()) } == 0 && *case.1.get_mut() == BACK
+            });
+            assert_eq!(status, GOOD, "error {error}, a list: {has_list}");
+        }
     }
 
     /// Where nothing stands in for it, it is the end.

@@ -7,35 +7,50 @@
 //! not run has passed one, and one that goes on, is made, or is moved to another processor passes
 //! one. So each thread has passed one at some point between the beginning of the round and its end.
 //!
-//! Which processors these are the kernel says for each thread. It lists threads one by one, and may
-//! leave some out where others end meanwhile. So a list counts only if it has as many threads as
-//! the process had afterwards, and each of them was alive still after that.
+//! Which processors these are the kernel says for each thread. `/proc` lists threads one by one, and
+//! may leave some out where others end meanwhile. So a list counts only if it has as many threads
+//! as the process had afterwards, and each of them was alive still after that.
+//!
+//! Where there is no such list (a filter that comes late belongs to a sandbox, which has shut `/proc`
+//! out too, perhaps; or no descriptor is left) each number that a thread may have is tried. That
+//! takes a second or less, once a process, and finds each thread that was there when the round
+//! began. That a processor is not the caller's to go to says nothing: another thread may be in
+//! another set of processors.
 //!
 //! A round takes some ten microseconds a processor, and longer where they are busy: the caller
 //! waits for its turn on each. It changes the caller's affinity, and sets it again to what it was,
 //! less the processors that do not work just then. Where somebody else sets it meanwhile, that is
 //! lost.
 //!
+//! Whoever has called [`heavy`](crate::asymmetric::heavy) is in the midst of a protocol. So there
+//! are raw system calls only: many of the C library's are points at which a thread that was
+//! cancelled (`pthread_cancel`) unwinds.
+//!
 //! Not for real-time threads of the deadline class, which have no affinity of their own: the round
 //! is refused there.
 
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::time::{Duration, Instant};
 use umcg_context::local::Hold;
 
 /// For so long a list of threads is made again where some begin and end all the time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(200);
 /// So often the caller goes to a processor that somebody else takes it from.
 const ATTEMPTS: usize = 100;
+/// The kernel gives threads numbers below this one, whatever its settings are.
+const NUMBERS: i32 = 1 << 22;
 
 /// Why there was no such fence.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// There is no list of threads.
-    Threads,
+    /// Nobody tells where the threads may run.
+    Threads(Errno),
     /// The caller must not go to this processor.
     Processor(usize, Errno),
 }
@@ -43,8 +58,8 @@ pub(crate) enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Threads => {
-                write!(f, "/proc/self/task, sched_getaffinity(2) or tgkill(2) does not tell which threads there are")
+            Refused::Threads(error) => {
+                write!(f, "sched_getaffinity(2) or tgkill(2), which would tell where threads may run, as well ({error})")
             }
             Refused::Processor(number, error) => write!(f, "sched_setaffinity(2) for processor {number} as well ({error})"),
         }
@@ -55,58 +70,131 @@ impl fmt::Display for Refused {
 /// began. The caller's stores before the call have to be visible: it has a fence of its own first.
 pub(crate) fn pass() -> Result<(), Refused> {
     let _hold = Hold::begin(); // it goes on on the kernel thread whose affinity it changes
-    let own = sched_getaffinity(None).map_err(|_| Refused::Threads)?;
-    let passed = processors().and_then(|processors| visit(&processors));
+    let processors = processors().map_err(Refused::Threads)?;
+    let own = sched_getaffinity(None).map_err(Refused::Threads)?;
+    let passed = visit(&processors);
     let _ = sched_setaffinity(None, &own);
     passed
 }
 
 /// Those on which a thread of the process may run.
-fn processors() -> Result<CpuSet, Refused> {
+fn processors() -> Result<CpuSet, Errno> {
     let began = Instant::now();
-    loop {
-        if let Some(processors) = look() {
-            return Ok(processors);
+    while began.elapsed() < PATIENCE {
+        match by_list() {
+            Ok(Some(processors)) => return Ok(processors),
+            Ok(None) => {}
+            Err(_) => break,
         }
-        if began.elapsed() > PATIENCE {
-            return Err(Refused::Threads);
+    }
+    by_number()
+}
+
+/// Where threads may run.
+#[derive(Default)]
+struct Processors {
+    all: CpuSet,
+    /// Those of the last thread. Most threads have the same.
+    last: CpuSet,
+}
+
+impl Processors {
+    /// Adds those of this thread. False if it has ended.
+    fn add(&mut self, thread: Pid) -> Result<bool, Errno> {
+        let theirs = match sched_getaffinity(Some(thread)) {
+            Err(Errno::SRCH) => return Ok(false),
+            theirs => theirs?,
+        };
+        if theirs != self.last {
+            (0..CpuSet::MAX_CPU).filter(|number| theirs.is_set(*number)).for_each(|number| self.all.set(number));
+            self.last = theirs;
         }
+        Ok(true)
     }
 }
 
-/// The same, if the list of threads is whole.
-fn look() -> Option<CpuSet> {
-    let (mut all, mut last) = (CpuSet::new(), CpuSet::new());
-    let threads = threads()?;
-    for thread in &threads {
-        let theirs = sched_getaffinity(Some(*thread)).ok()?;
-        if theirs != last {
-            (0..CpuSet::MAX_CPU).filter(|number| theirs.is_set(*number)).for_each(|number| all.set(number));
-            last = theirs;
+/// By the list of threads, which costs little. None if it is not whole.
+///
+/// # Errors
+/// There is none, or it does not help.
+fn by_list() -> Result<Option<CpuSet>, Errno> {
+    with_list(|list| {
+        let mut processors = Processors::default();
+        let threads = threads(list)?;
+        for thread in &threads {
+            if !processors.add(*thread)? {
+                return Ok(None);
+            }
+        }
+        if count(list)? != threads.len() {
+            return Ok(None);
+        }
+        let process = getpid();
+        for thread in threads {
+            if !is_alive(process, thread)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(processors.all))
+    })
+}
+
+/// Calls `f` with the directory that has an entry for each thread.
+fn with_list<R>(f: impl FnOnce(BorrowedFd<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Its own end would be the C library's `close`.
+    let list = ManuallyDrop::new(rustix::fs::open(c"/proc/self/task", flags, Mode::empty())?);
+    let result = f(list.as_fd());
+    // SAFETY: opened above, and used by nobody else.
+    unsafe { rustix::io::close(list.as_raw_fd()) };
+    result
+}
+
+/// Which threads there are.
+fn threads(list: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
+    let (mut room, mut threads) = ([MaybeUninit::uninit(); 1024], Vec::new());
+    let mut entries = RawDir::new(list, &mut room);
+    while let Some(entry) = entries.next() {
+        let name = entry?;
+        // The directory itself, and the one above it, have no numbers.
+        let number = name.file_name().to_str().ok().and_then(|name| name.parse().ok());
+        threads.extend(number.and_then(Pid::from_raw));
+    }
+    Ok(threads)
+}
+
+/// How many threads there are: each counts as a directory within this one.
+fn count(list: BorrowedFd<'_>) -> Result<usize, Errno> {
+    Ok((rustix::fs::fstat(list)?.st_nlink as usize).saturating_sub(2))
+}
+
+/// By the number of each thread.
+///
+/// # Errors
+/// A refusal.
+fn by_number() -> Result<CpuSet, Errno> {
+    let (mut processors, process) = (Processors::default(), getpid());
+    for thread in (1..NUMBERS).filter_map(Pid::from_raw) {
+        if is_alive(process, thread)? {
+            // It may have ended since.
+            processors.add(thread)?;
         }
     }
-    let is_whole = count()? == threads.len() && threads.into_iter().all(is_alive);
-    is_whole.then_some(all)
+    Ok(processors.all)
 }
 
-/// By the kernel's list.
-fn threads() -> Option<Vec<Pid>> {
-    let entries = std::fs::read_dir("/proc/self/task").ok()?;
-    entries.map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
-}
-
-/// How many threads there are.
-fn count() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
-}
-
-/// Whether this is a thread of the process. Where `/proc` is that of another namespace it most
+/// Whether this is a thread of this process, the calling one. Where `/proc` is that of another namespace it most
 /// likely is none.
-fn is_alive(thread: Pid) -> bool {
-    let process = getpid().as_raw_nonzero().get();
+fn is_alive(process: Pid, thread: Pid) -> Result<bool, Errno> {
+    let (process, thread) = (process.as_raw_nonzero().get(), thread.as_raw_nonzero().get());
     // SAFETY: no signal is sent.
-    unsafe { libc::syscall(libc::SYS_tgkill, process, thread.as_raw_nonzero().get(), 0) == 0 }
+    if unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) } == 0 {
+        return Ok(true);
+    }
+    match Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) {
+        Errno::SRCH => Ok(false),
+        error => Err(error),
+    }
 }
 
 /// Goes to each of them.
@@ -166,14 +254,22 @@ mod tests {
     #[test]
     fn all_threads_are_listed() {
         let threads: Vec<_> = (0..5).map(|_| std::thread::spawn(std::thread::park)).collect();
-        let listed = super::threads().unwrap();
+        let listed = with_list(super::threads).unwrap();
         assert!(listed.len() > 5 && listed.contains(&rustix::thread::gettid()));
-        assert!(listed.into_iter().filter(|thread| is_alive(*thread)).count() > 5);
-        assert!(!is_alive(Pid::from_raw(1 << 28).unwrap()));
+        assert!(listed.into_iter().filter(|thread| is_alive(getpid(), *thread).unwrap()).count() > 5);
+        assert!(!is_alive(getpid(), Pid::from_raw(1 << 28).unwrap()).unwrap());
         assert!(processors().unwrap().count() >= 1);
         threads.into_iter().for_each(|thread| {
             thread.thread().unpark();
             thread.join().unwrap();
         });
+    }
+
+    /// Both ways find the thread that alone may run on a processor.
+    #[test]
+    fn processors_are_found_without_a_list_too() {
+        let (listed, numbered) = (processors().unwrap(), by_number().unwrap());
+        assert!(listed.count() >= 1);
+        assert!(listed == numbered);
     }
 }

@@ -11,7 +11,7 @@ type Sites = BTreeMap<String, BTreeSet<String>>;
 /// What begins the name of a function of the system's.
 const BEGINNINGS: [&str; 2] = ["libc::", "rustix::"];
 /// Names that are looked for whatever stands before them.
-const ANYWHERE: [&str; 14] = [
+const ANYWHERE: [&str; 15] = [
     "futex::cmp_requeue",
     "futex::requeue",
     "futex::wait",
@@ -23,6 +23,7 @@ const ANYWHERE: [&str; 14] = [
     "thread::sleep",
     "process::Command::new",
     "IoUring::builder",
+    "RawDir::new",
     "register_probe",
     "register_sync_cancel",
     "submit_and_wait",
