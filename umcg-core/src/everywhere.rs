@@ -20,7 +20,8 @@
 //! A round takes some ten microseconds a processor, and longer where they are busy: the caller
 //! waits for its turn on each. It changes the caller's affinity, and sets it again to what it was,
 //! less the processors that do not work just then. Where somebody else sets it meanwhile, that is
-//! lost.
+//! lost. Who takes over another thread's affinity must not take that for the other one's own:
+//! [`affinity`].
 //!
 //! Whoever has called [`heavy`](crate::asymmetric::heavy) is in the midst of a protocol. So there
 //! are raw system calls only: many of the C library's are points at which a thread that was
@@ -36,6 +37,7 @@ use rustix::process::getpid;
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg_context::local::Hold;
 
@@ -45,6 +47,10 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const ATTEMPTS: usize = 100;
 /// The kernel gives threads numbers below this one, whatever its settings are.
 const NUMBERS: i32 = 1 << 22;
+
+/// In the lower half how many rounds are under way, in the upper half how many have begun.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+const BEGINS: u64 = (1 << 32) + 1;
 
 /// Why there was no such fence.
 #[derive(Debug)]
@@ -72,9 +78,28 @@ pub(crate) fn pass() -> Result<(), Refused> {
     let _hold = Hold::begin(); // it goes on on the kernel thread whose affinity it changes
     let processors = processors().map_err(Refused::Threads)?;
     let own = sched_getaffinity(None).map_err(Refused::Threads)?;
+    ROUNDS.fetch_add(BEGINS, Relaxed);
     let passed = visit(&processors);
     let _ = sched_setaffinity(None, &own);
+    // ORDERING(rounds.1): Release, pairs with rounds.2: the affinity is the caller's own again.
+    ROUNDS.fetch_sub(1, Release);
     passed
+}
+
+/// The affinity of a thread. None while a round is under way, which may be that thread's.
+///
+/// A round that begins in between is noticed: it is counted before it changes the affinity, and both
+/// that and the look at the affinity are made under a lock of the kernel's for that thread.
+pub(crate) fn affinity(of: Pid) -> Option<CpuSet> {
+    // ORDERING(rounds.2): Acquire, pairs with rounds.1.
+    let before = ROUNDS.load(Acquire);
+    let affinity = sched_getaffinity(Some(of)).ok()?;
+    (before as u32 == 0 && ROUNDS.load(Relaxed) == before).then_some(affinity)
+}
+
+/// In the child of a fork no other thread is in a round.
+pub(crate) fn forked_in_child() {
+    ROUNDS.store(0, Relaxed);
 }
 
 /// Those on which a thread of the process may run.
@@ -271,5 +296,19 @@ mod tests {
         let (listed, numbered) = (processors().unwrap(), by_number().unwrap());
         assert!(listed.count() >= 1);
         assert!(listed == numbered);
+    }
+
+    /// While a round is under way its caller's affinity is no one's to take over.
+    #[test]
+    fn an_affinity_within_a_round_is_not_told() {
+        let me = rustix::thread::gettid();
+        let before = ROUNDS.load(Relaxed);
+        ROUNDS.fetch_add(BEGINS, Relaxed);
+        assert!(affinity(me).is_none());
+        ROUNDS.fetch_sub(1, Relaxed);
+        assert!(ROUNDS.load(Relaxed) >> 32 > before >> 32);
+        // Other tests make rounds, too.
+        let told = std::iter::repeat_with(|| affinity(me)).flatten().next();
+        assert!(told.unwrap() == sched_getaffinity(None).unwrap());
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::umcg::{Owner, WORKERS, group, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
-use crate::{Granted, granted, identity, storage};
+use crate::{Granted, everywhere, granted, identity, storage};
 use rustix::io::Errno;
 use umcg_context::stack;
 
@@ -39,6 +39,7 @@ unsafe extern "C" fn child() {
     // SAFETY: `prepare` ran in the thread that this one is a copy of.
     unsafe { release(true) };
     identity::forked_in_child();
+    everywhere::forked_in_child();
     thread::forked_in_child();
     WORKERS.clear();
     vp::forked_in_child();

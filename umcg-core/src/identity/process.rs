@@ -1,6 +1,7 @@
 //! What a thread inherits from its maker, as the process has it: affinity, nice value, scheduling
 //! class. The process's are those of its main thread, as for `taskset` and `renice`.
 
+use crate::everywhere;
 use rustix::process::{getpid, getpriority_process, setpriority_process};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::mem::MaybeUninit;
@@ -8,7 +9,7 @@ use std::mem::MaybeUninit;
 /// Makes the calling thread as the process is, as far as it may: going up takes a privilege.
 pub(crate) fn follow() {
     let process = getpid();
-    if let (Ok(theirs), Ok(own)) = (sched_getaffinity(Some(process)), sched_getaffinity(None)) {
+    if let (Some(theirs), Ok(own)) = (everywhere::affinity(process), sched_getaffinity(None)) {
         if theirs != own {
             let _ = sched_setaffinity(None, &theirs);
         }
@@ -37,5 +38,42 @@ fn follow_class(process: i32) {
     if is_inherited && (theirs, parameters.sched_priority) != (own, ours.sched_priority) {
         // SAFETY: the parameters outlive the call.
         unsafe { libc::sched_setscheduler(0, theirs, &parameters) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    /// While the main thread goes from processor to processor for a fence, a thread that is made as the
+    /// process is does not stay where that one is just then.
+    #[test]
+    #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
+    fn a_round_of_the_main_thread_pins_no_helper() {
+        let own = sched_getaffinity(None).unwrap();
+        // SAFETY: the child makes threads of its own, and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            everywhere::forked_in_child();
+            let (is_over, is_pinned) = (AtomicBool::new(false), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(Relaxed) {
+                        follow();
+                        is_pinned.fetch_or(sched_getaffinity(None).unwrap() != own, Relaxed);
+                    }
+                });
+                // The child's main thread.
+                (0..500).for_each(|_| everywhere::pass().unwrap());
+                is_over.store(true, Relaxed);
+            });
+            // SAFETY: ends the process, running nothing of the parent's.
+            unsafe { libc::_exit(if is_pinned.into_inner() { 1 } else { 0 }) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 }
