@@ -26,6 +26,12 @@
 //!   later. First the entries in the queue, which are nobody's by then, are
 //!   made harmless: so whoever enters the kernel from there on hands over nothing else. If the
 //!   kernel takes these the ring is as before.
+//! - U7. Nobody is told of a cancellation that was given back, and one that is overwritten looks as if
+//!   the kernel had taken it. So each entry knows how often entries had been given back when it came
+//!   (`Place::epoch`), and a cancellation from before the last time is handed over anew. The kernel
+//!   may have two of them then, of which the second finds nothing. Where the ring is given up
+//!   the operation is cancelled in another way, but not before entries are given back: until then
+//!   whoever is in the kernel may still hand the operation over.
 
 use super::harmless;
 use crate::io::wait::{self, Reason};
@@ -33,11 +39,11 @@ use crate::rt::Handle;
 use crate::rt::last::after_unwinding;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::io::Errno;
+use rustix::thread::Timespec;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use std::time::Duration;
 use umcg_core::context::lock::HoldLock;
 
 const ENTRIES: u32 = 128;
@@ -82,6 +88,30 @@ struct Submitted {
     keys: [u64; ENTRIES as usize],
     /// The ring is given up, and those of them that the kernel has not taken are nobody's.
     is_given_back: bool,
+    /// How often that came to be.
+    epoch: u64,
+}
+
+/// Which entry of the queue it is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// How many came before, ever.
+    number: u64,
+    /// [`Submitted::epoch`] when it came.
+    epoch: u64,
+}
+
+/// The queue at some moment.
+struct Seen {
+    /// How many entries the kernel has taken, of how many, ever.
+    taken: u64,
+    count: u64,
+    epoch: u64,
+    /// The ring is not given up.
+    is_open: bool,
+    is_given_back: bool,
+    /// The kernel keeps completions back.
+    keeps_back: bool,
 }
 
 /// An operation under way.
@@ -105,7 +135,7 @@ impl Ring {
         let count = enter(&mut ring)?;
         Ok(Ring {
             ring,
-            submission: HoldLock::new(Submitted { count, keys: [NOBODY; ENTRIES as usize], is_given_back: false }),
+            submission: HoldLock::new(Submitted { count, keys: [NOBODY; ENTRIES as usize], is_given_back: false, epoch: 0 }),
             completion: HoldLock::new(()),
             under_way: AtomicUsize::new(0),
             flushes: AtomicU32::new(0),
@@ -162,7 +192,7 @@ impl Ring {
     /// The caller of an operation is to unwind: sees the operation to its end first (U1). `place`:
     /// which entry of the queue it is, once it is in there.
     #[cold]
-    fn cut_short(&self, key: u64, operation: &Operation, place: Option<u64>, reason: Reason, discard: impl Fn(usize)) {
+    fn cut_short(&self, key: u64, operation: &Operation, place: Option<Place>, reason: Reason, discard: impl Fn(usize)) {
         if place.is_none() {
             // It was never in the queue.
             self.under_way.fetch_sub(1, Relaxed);
@@ -193,13 +223,14 @@ impl Ring {
     }
 
     /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon as the entry is in the queue; `park` stops the
-    /// caller, for so many nanoseconds at most. None when the ring is given up: before the entry was in the queue, or if its `key` is NOBODY's.
+    /// caller, for so many nanoseconds at most. None when the ring is given up: before the entry was in the queue; or, if its `key` is NOBODY's, after all
+    /// that the kernel has not taken was given back.
     fn see_through(
         &self,
         entry: &squeue::Entry,
         key: u64,
         operation: &Operation,
-        place: &mut Option<u64>,
+        place: &mut Option<Place>,
         park: impl Fn(Option<u64>),
     ) -> Option<i64> {
         let mut pause = RETRY;
@@ -214,12 +245,17 @@ impl Ring {
             self.flush(false);
             // Much is complete by now.
             self.take_all(Some(operation), &mut wait::wake);
-            let taken = self.catch_up();
-            if taken.is_none() && (place.is_none() || key == NOBODY) {
+            let seen = self.catch_up();
+            if key == NOBODY && seen.is_given_back || key != NOBODY && !seen.is_open && place.is_none() {
                 return operation.result();
             }
+            if key == NOBODY && place.is_some_and(|place| place.epoch != seen.epoch) {
+                *place = None; // given back meanwhile, perhaps (U7)
+                continue;
+            }
             // Where the ring is given up, all operations in the queue are told what became of them.
-            let is_settled = place.is_some_and(|place| place < taken.unwrap_or(u64::MAX));
+            let is_told = key != NOBODY && !seen.is_open;
+            let is_settled = place.is_some_and(|place| is_told || place.number < seen.taken);
             loop {
                 if let Some(result) = operation.result() {
                     return Some(result);
@@ -234,7 +270,7 @@ impl Ring {
     }
 
     /// Puts an entry into the queue; the so-manieth, or none if there is no room, or the ring is given up.
-    fn push(&self, entry: &squeue::Entry, key: u64) -> Option<u64> {
+    fn push(&self, entry: &squeue::Entry, key: u64) -> Option<Place> {
         let mut submitted = self.submission.lock();
         if self.is_given_up() {
             return None;
@@ -243,8 +279,8 @@ impl Ring {
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: what it points to stays, as `run` demands.
         unsafe { queue.push(entry) }.ok()?;
-        let place = submitted.count;
-        submitted.keys[(place % u64::from(ENTRIES)) as usize] = key;
+        let place = Place { number: submitted.count, epoch: submitted.epoch };
+        submitted.keys[(place.number % u64::from(ENTRIES)) as usize] = key;
         submitted.count += 1;
         Some(place)
     }
@@ -357,6 +393,7 @@ impl Ring {
                 return;
             }
             submitted.is_given_back = true;
+            submitted.epoch += 1;
             // SAFETY: the lock keeps others from this end of the ring.
             let waiting = unsafe { self.ring.submission_shared() }.len() as u64;
             for place in submitted.count - waiting..submitted.count {
@@ -415,33 +452,39 @@ impl Ring {
         REAPED
     }
 
-    /// Enters the kernel again if it keeps completions back, or has not taken all entries. How many it has taken, ever; none if the ring is given up.
-    fn catch_up(&self) -> Option<u64> {
-        let (taken, keeps_back) = self.look();
-        if taken.is_some_and(|(taken, count)| taken == count) && !keeps_back {
-            return taken.map(|(taken, _)| taken);
+    /// Enters the kernel again if it keeps completions back, or has not taken all entries. How the queue is afterwards.
+    fn catch_up(&self) -> Seen {
+        let seen = self.look();
+        if seen.is_open && seen.taken == seen.count && !seen.keeps_back {
+            return seen;
         }
-        if !self.flush(keeps_back) && keeps_back {
-            // They are reported until they are there: not so often.
-            std::thread::sleep(Duration::from_nanos(RETRY));
+        if !self.flush(seen.keeps_back) && seen.keeps_back {
+            // They are reported until they are there: not so often. No point of cancellation of the
+            // C library's, as an operation may be under way.
+            let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: RETRY as _ });
         }
-        let (taken, keeps_back) = self.look();
-        if taken.is_none() && keeps_back && self.again_at.load(Relaxed) == wait::NEVER {
+        let seen = self.look();
+        if !seen.is_open && seen.keeps_back && self.again_at.load(Relaxed) == wait::NEVER {
             // Their operations would never end.
             umcg_core::fatal(format_args!(
                 "io_uring_enter(2), which was granted at the start, is refused now, and completions lie behind it"
             ));
         }
-        taken.map(|(taken, _)| taken)
+        seen
     }
 
-    /// How many entries the kernel has taken, of how many, unless the ring is given up; whether it keeps completions back.
-    fn look(&self) -> (Option<(u64, u64)>, bool) {
+    fn look(&self) -> Seen {
         let submitted = self.submission.lock();
         // SAFETY: the lock keeps others from this end of the ring.
         let queue = unsafe { self.ring.submission_shared() };
-        let counts = (submitted.count - queue.len() as u64, submitted.count);
-        ((!self.is_given_up()).then_some(counts), queue.cq_overflow())
+        Seen {
+            taken: submitted.count - queue.len() as u64,
+            count: submitted.count,
+            epoch: submitted.epoch,
+            is_open: !self.is_given_up(),
+            is_given_back: submitted.is_given_back,
+            keeps_back: queue.cq_overflow(),
+        }
     }
 }
 
@@ -469,5 +512,122 @@ impl Operation {
         // ORDERING(result.2): Acquire, pairs with result.1.
         let result = self.result.load(Acquire);
         (result != PENDING).then_some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::mpsc;
+
+    /// From now on the calling thread may not enter the kernel with a ring: for want of memory, as it
+    /// is told. False where there are no filters.
+    fn refuse_here() -> bool {
+        let code = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+        let (load, equal, verdict) = (0x20, 0x15, 0x06); // BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ; BPF_RET
+        let mut program = [
+            code(load, 0, 0),
+            code(equal, 1, libc::SYS_io_uring_enter as u32),
+            code(verdict, 0, libc::SECCOMP_RET_ERRNO | libc::EAGAIN as u32),
+            code(verdict, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        // SAFETY: takes plain numbers.
+        let first = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        // SAFETY: the program lives until the kernel has copied it.
+        let second = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        first == 0 && second == 0
+    }
+
+    /// A ring whose kernel has a read under way that never ends by itself.
+    struct Reading<'a> {
+        ring: &'a Ring,
+        operation: &'static Operation,
+        cancel: squeue::Entry,
+        /// Has another thread, which the kernel refuses nothing, flush the queue.
+        elsewhere: &'a dyn Fn(bool) -> bool,
+    }
+
+    /// Calls `f` in a thread that the kernel refuses to take entries from.
+    fn reading(f: impl FnOnce(Reading<'_>) + Send) {
+        let Ok(ring) = Ring::new() else { return eprintln!("no io_uring here") };
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        let ((ask, asked), (answer, answered)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|scope| {
+            let (ring, reader) = (&ring, &reader);
+            scope.spawn(move || {
+                // It stays, whatever becomes of the test.
+                let operation: &Operation =
+                    Box::leak(Box::new(Operation { handle: Handle::current(), result: AtomicI64::new(PENDING) }));
+                let key = ptr::from_ref(operation).expose_provenance() as u64;
+                let byte: &mut u8 = Box::leak(Box::new(0));
+                ring.under_way.fetch_add(1, Relaxed);
+                let read = opcode::Read::new(types::Fd(reader.as_raw_fd()), byte, 1).build().user_data(key);
+                assert!(ring.push(&read, key).is_some() && ring.flush(false));
+                if !refuse_here() {
+                    return eprintln!("no filters of system calls here");
+                }
+                let elsewhere = |soon| {
+                    ask.send(soon).unwrap();
+                    answered.recv().unwrap()
+                };
+                let cancel = opcode::AsyncCancel::new(key).build().user_data(NOBODY);
+                f(Reading { ring, operation, cancel, elsewhere: &elsewhere });
+            });
+            asked.into_iter().for_each(|soon| answer.send(ring.flush(soon)).unwrap());
+        });
+    }
+
+    /// So from the calling thread's next refusal on the ring is given up.
+    fn refused_for_long(ring: &Ring) {
+        ring.refused_since.store(1, Relaxed);
+    }
+
+    /// A cancellation waits in the queue, the ring is given up, and another thread has the kernel
+    /// take the queue all the same, without it.
+    #[test]
+    fn a_cancellation_that_was_given_back_is_handed_over_again() {
+        reading(|Reading { ring, operation, cancel, elsewhere }| {
+            let parks = Cell::new(0);
+            let park = |pause: Option<u64>| {
+                parks.set(parks.get() + 1);
+                match parks.get() {
+                    1 => {
+                        refused_for_long(ring);
+                        assert!(!ring.flush(false) && ring.is_given_up());
+                        assert!(elsewhere(true) && !ring.is_given_up());
+                    }
+                    2 => {
+                        assert!(pause.is_some(), "the cancellation is taken for one that the kernel has");
+                        assert!(elsewhere(false));
+                    }
+                    3..10_000 => std::thread::sleep(std::time::Duration::from_millis(1)),
+                    _ => panic!("the read is not cancelled"),
+                }
+            };
+            let result = ring.see_through(&cancel, NOBODY, operation, &mut None, park);
+            assert_eq!(result, Some(-i64::from(libc::ECANCELED)));
+        });
+    }
+
+    /// As long as somebody is in the kernel that thread may hand the operation over, and a
+    /// cancellation by another way would not find it.
+    #[test]
+    fn a_ring_is_given_up_for_a_cancellation_once_all_have_left_the_kernel() {
+        reading(|Reading { ring, operation, cancel, .. }| {
+            ring.flushes.fetch_add(1, Relaxed);
+            refused_for_long(ring);
+            let parks = Cell::new(0);
+            let park = |pause: Option<u64>| {
+                parks.set(parks.get() + 1);
+                assert!(parks.get() == 1 && pause.is_some() && ring.is_given_up());
+                // That one leaves.
+                assert_eq!(ring.flushes.fetch_sub(1, Relaxed), GIVEN_UP | 1);
+                ring.give_back();
+            };
+            assert_eq!(ring.see_through(&cancel, NOBODY, operation, &mut None, park), None);
+            assert_eq!(parks.get(), 1);
+        });
     }
 }
