@@ -1,9 +1,13 @@
 //! The unwinder that Rust's own library is linked with, as a loop over the callers of the calling flow.
 //!
-//! It allocates nothing. It takes no lock where the C library has `_dl_find_object` (glibc 2.35); before, the loader's.
+//! It allocates nothing. It takes no lock where the C library has `_dl_find_object` (glibc 2.35);
+//! elsewhere the loader's ([`takes_no_lock`]). Code that has registered its tables by itself
+//! (`__register_frame`, as some compilers at run time do) is looked for under a lock, too, by
+//! libgcc before that of GCC 13.
 
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 /// One function on the way out.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +24,14 @@ unsafe extern "C" {
     fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
     safe fn _Unwind_GetIP(context: *mut c_void) -> usize;
     safe fn _Unwind_GetCFA(context: *mut c_void) -> usize;
+}
+
+/// Whether [`each_caller`] takes no lock of the loader's. The first call of this must not be in a
+/// signal handler.
+pub(crate) fn takes_no_lock() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    // SAFETY: asks for an address, by a string that ends.
+    *KNOWN.get_or_init(|| !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null())
 }
 
 /// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none that the unwinder knows. `step` does not unwind.

@@ -12,7 +12,8 @@
 //! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was not written yet. So the unwinder goes from the interrupted frame up to
 //!    the highest suspect, and looks at each return address: a microsecond or so a frame. Where it takes the loader's
 //!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its way, as in code without unwind
-//!    tables, the answer is yes: the caller asks again later. So it is where tables are wrong, and lead it to where nothing is ([`attempt`]).
+//!    tables, the answer is yes: the caller asks again later. So it is where tables are wrong, and lead it to where nothing is ([`attempt`]), if it takes
+//!    no lock.
 //!
 //! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is nearly always in there. So the kernel's code may be
 //! interrupted, and its caller in the C library does not count.
@@ -31,7 +32,7 @@ use super::Frame;
 use super::runtimes::Ranges;
 use super::{only, set_mask};
 use crate::os::attempt;
-use crate::os::unwinder::{Caller, each_caller};
+use crate::os::unwinder::{self, Caller, each_caller};
 use std::ops::{ControlFlow, Range};
 use std::ptr::null_mut;
 use umcg_context::annotate;
@@ -60,11 +61,23 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
 }
 
 /// As [`each_caller`]. False where that read what is not there.
+///
+/// Where it takes the loader's lock a fault ends the process, as it does without an attempt: given up
+/// with that lock, it would let the next `dlopen` or exception wait for good.
 fn each(step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
+    each_by(unwinder::takes_no_lock(), step)
+}
+
+fn each_by(may_be_given_up: bool, step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
+    if !may_be_given_up {
+        each_caller(step);
+        return true;
+    }
     // A fault that is blocked ends the process.
     let mask = set_mask(!(only(libc::SIGSEGV) | only(libc::SIGBUS)));
-    // SAFETY: reading callers' frames, the unwinder has no lock, and `step` owns nothing. No
-    // handler of the program's runs, as all signals are blocked but those of faults.
+    // SAFETY: the unwinder takes no lock, but for code that has registered its tables by itself
+    // (see there), whose tables then have to be right; and `step` owns nothing. No handler of the
+    // program's runs, as all signals are blocked but those of faults.
     let is_whole = unsafe { attempt::call(&mut || each_caller(&mut *step)) };
     set_mask(mask);
     is_whole
@@ -166,6 +179,20 @@ fn base() -> usize {
 mod tests {
     use super::*;
     use std::ffi::c_void;
+
+    /// Given up with the loader's lock taken, it would leave that so.
+    #[test]
+    fn a_look_that_takes_the_loaders_lock_is_not_given_up() {
+        prepare();
+        for may_be_given_up in [true, false] {
+            let mut is_plain = None;
+            assert!(each_by(may_be_given_up, &mut |_| {
+                is_plain = Some(umcg_context::local::attempt().is_null());
+                ControlFlow::Break(())
+            }));
+            assert_eq!(is_plain, Some(!may_be_given_up));
+        }
+    }
 
     /// A look at callers has enough room on a worker's stack.
     #[test]
