@@ -7,7 +7,7 @@
 //! kernel. A worker that computes is told of only where the program asks for that, since many have a reason.
 //!
 //! By default there is a line on standard error after [`PATIENCE`], once for each name of a worker and each
-//! call, and [`MOST`] in all. `UMCG_STALLS` in the environment, or the builder, say otherwise.
+//! call, and [`MOST`] in all of a runtime's servers. `UMCG_STALLS` in the environment, or the builder, say otherwise.
 //!
 //! Helper threads are the process's. Where there are as many as there may be, all of them block,
 //! and one more has to be made, the thread that makes it hurries the watches of all
@@ -27,7 +27,7 @@ use umcg_core::raw;
 
 /// How long a server is blocked before the library says so where the program has set nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// So many lines a runtime writes on standard error by itself.
+/// So many lines a runtime writes on standard error by itself, but for that about helpers.
 const MOST: usize = 10;
 
 /// Something that keeps workers from running for long.
@@ -140,7 +140,9 @@ impl Policy {
             Tell::StandardError(told) => {
                 let mut told = told.lock();
                 let told = told.get_or_insert_default();
-                if told.len() < MOST && told.insert((stall.name.clone(), site.to_owned())) {
+                // Of helpers no other runtime will tell.
+                let is_process_wide = stall.server.is_none();
+                if is_process_wide || told.len() < MOST && told.insert((stall.name.clone(), site.to_owned())) {
                     let _ = writeln!(std::io::stderr().lock(), "umcg: {stall}");
                 }
             }
@@ -167,6 +169,7 @@ pub(crate) fn helpers_block(helpers: usize, workers: usize) {
 }
 
 /// The lack of helpers, as the watch sees it from look to look.
+#[derive(Clone, Copy)]
 pub(crate) struct Lack {
     exceeded: u64,
     /// When it was seen last.
@@ -174,21 +177,27 @@ pub(crate) struct Lack {
 }
 
 impl Lack {
+    /// Nothing that came before is its runtime's: so it is made with that, and not as late as the
+    /// watch's thread.
     pub(crate) fn new() -> Lack {
         Lack { exceeded: EXCEEDED.load(Relaxed), seen: None }
     }
 
-    /// Tells it if there is one that has not been told.
-    pub(crate) fn look(&mut self, shared: &Shared) {
+    /// Whether there is one that has not been told.
+    fn is_new(&mut self) -> bool {
         // ORDERING(exceeded.2): Acquire, pairs with exceeded.1.
         let exceeded = EXCEEDED.load(Acquire);
         if std::mem::replace(&mut self.exceeded, exceeded) == exceeded {
-            return;
+            return false;
         }
         let now = time::now();
         let before = self.seen.replace(now);
-        let is_new = before.is_none_or(|before| now - before >= PATIENCE.as_nanos() as u64);
-        if is_new && shared.stalls.tells_of_helpers() {
+        before.is_none_or(|before| now - before >= PATIENCE.as_nanos() as u64)
+    }
+
+    /// Tells it if there is one that has not been told.
+    pub(crate) fn look(&mut self, shared: &Shared) {
+        if self.is_new() && shared.stalls.tells_of_helpers() {
             let cause = StallCause::NoHelper { helpers: HELPERS.load(Relaxed), workers: WAITING.load(Relaxed) };
             let (runtime, name) = (shared.name.clone(), String::new());
             let stall = Stall { runtime, server: None, worker: None, name, lasted: WAITED, cause };
@@ -278,4 +287,18 @@ pub(crate) fn describe(shared: &Shared, index: usize) -> String {
         Doing::Runs | Doing::Gone => None,
     };
     doing.map_or(lasted.clone(), |call| format!("{lasted}, in {call}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::watch::Watch;
+
+    /// A watch begins to look when its thread gets to run, and by then its runtime may have workers.
+    #[test]
+    fn a_lack_before_the_watch_looks_first_is_its_to_tell() {
+        let watch = Watch::new(None);
+        helpers_block(1, 1);
+        assert!(watch.lack().is_new());
+    }
 }

@@ -42,12 +42,19 @@ const HURRIED: u32 = 3;
 pub(crate) struct Watch {
     word: AtomicU32,
     preemption: Option<u64>,
+    /// As it is when the runtime is made.
+    lack: Lack,
 }
 
 impl Watch {
     pub(crate) fn new(preemption: Option<Duration>) -> Watch {
         let preemption = preemption.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
-        Watch { word: AtomicU32::new(AWAKE), preemption }
+        Watch { word: AtomicU32::new(AWAKE), preemption, lack: Lack::new() }
+    }
+
+    /// The lack of helpers, before the first look at it.
+    pub(crate) fn lack(&self) -> Lack {
+        self.lack
     }
 
     /// The interval of preemption in nanoseconds; 0 for none.
@@ -128,7 +135,7 @@ pub(crate) fn main(shared: &Shared) {
     let mut seen: Vec<Seen> = shared.seats.iter().map(|_| Seen::default()).collect();
     let mut quiet = 0;
     let mut trimmer = Trimmer::new();
-    let mut lack = Lack::new();
+    let mut lack = shared.watch.lack();
     while !shared.watch.is_over() {
         shared.watch.begin();
         lack.look(shared);

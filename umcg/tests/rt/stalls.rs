@@ -170,6 +170,52 @@ fn a_line_by_itself() {
     assert_eq!(run(Some("0"), &[None; 3]), [""; 0]);
 }
 
+/// A runtime that has said so many lines as it may still tells of a lack of helpers, which no other
+/// one will.
+#[test]
+fn a_lack_of_helpers_beyond_the_last_line() {
+    const TEST: &str = "stalls::a_lack_of_helpers_beyond_the_last_line";
+    const LINES: usize = 10;
+    if is_child(TEST) {
+        let runtime = Runtime::builder().servers(1).helpers(1).build().unwrap();
+        // Until the parent has read the line.
+        for name in 0..LINES {
+            let kept = Builder::new().name(format!("keeper {name} of the server"));
+            let kept = runtime.build(&kept, || std::io::stdin().read_exact(&mut [0]).unwrap()).unwrap();
+            let other = runtime.spawn(|| ());
+            kept.join().unwrap();
+            other.join().unwrap();
+        }
+        let (reader, writer) = std::io::pipe().unwrap();
+        let reader = Arc::new(reader);
+        let workers: Vec<_> = (0..3)
+            .map(|_| {
+                let reader = reader.clone();
+                runtime.spawn(move || umcg::blocking(|| (&*reader).read(&mut [0]).unwrap()))
+            })
+            .collect();
+        // Its end, if the line does not come.
+        let is_told = Arc::new(AtomicBool::new(false));
+        let told = is_told.clone();
+        std::thread::spawn(move || told.store(std::io::stdin().read_exact(&mut [0]).is_ok(), Relaxed));
+        eventually("the parent has read the line", || is_told.load(Relaxed));
+        drop(writer);
+        workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), 0));
+        return;
+    }
+    let mut command = support::child_command(TEST);
+    command.env("UMCG_STALLS", "30").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut go_on = child.stdin.take().unwrap();
+    let keepers = (0..LINES).map(|name| format!("worker `keeper {name} of the server` has kept server 0"));
+    for told in keepers.chain(["umcg: all ".to_owned()]) {
+        assert!(lines.any(|line| line.contains(&told)), "not told: {told}");
+        go_on.write_all(b"x").unwrap();
+    }
+    assert!(child.wait().unwrap().success());
+}
+
 /// Workers that wait for a helper thread are told of by all runtimes: here by the one that they are
 /// of, whose servers sleep, and by another one, which has nothing to do.
 #[test]
