@@ -15,6 +15,8 @@ use umcg::process::{Child, Command, Stdio};
 use umcg::{JoinError, JoinHandle, Runtime};
 
 const SHORT: Duration = Duration::from_millis(20);
+/// For what comes at once unless something is wrong.
+const IN_TIME: Duration = Duration::from_secs(60);
 
 fn runtime(kind: DriverKind, servers: usize) -> Runtime {
     Runtime::builder().servers(servers).driver(kind).build().unwrap()
@@ -310,65 +312,85 @@ fn standard_streams() {
     }
 }
 
-/// Each line comes as soon as it has ended, and others run while one waits for it.
+/// In a process of its own: says each line of its input, and when others have run since.
+fn say_lines(kind: DriverKind) {
+    /// After so many turns of the neighbour's the reader has got to its wait.
+    const TURNS: usize = 3;
+    let say = |text: String| umcg::io::stdout().write_all(format!("\n{text}\n").as_bytes()).unwrap();
+    let (answers, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (answered, over) = (answers.clone(), is_over.clone());
+    let runtime = runtime(kind, 1);
+    let neighbour = on(&runtime, move || {
+        let (mut last, mut turns) = (0, 0);
+        while over.load(Relaxed) == 0 {
+            umcg::sleep(Duration::from_micros(100));
+            let answers = answered.load(Relaxed);
+            turns = if answers == last { turns + 1 } else { 1 };
+            last = answers;
+            if turns == TURNS {
+                say(format!("ran after {answers}"));
+            }
+        }
+    });
+    let reads = move || {
+        let mut lines = umcg::io::stdin().lines();
+        for line in lines.by_ref() {
+            say(line.map_or_else(|error| format!("<{:?}>", error.kind()), |line| format!("<{line}>")));
+            answers.fetch_add(1, Relaxed);
+        }
+        // The end stays the end.
+        assert!(lines.next().is_none());
+    };
+    on(&runtime, reads).join().unwrap();
+    is_over.store(1, Relaxed);
+    neighbour.join().unwrap();
+    std::process::exit(0);
+}
+
+/// Each line comes as soon as it has ended, and others run while one waits for it: the next piece of
+/// input is written once they have.
 #[test]
 fn lines_of_standard_input() {
     const NAME: &str = "lines_of_standard_input";
-    let answer = |line: &str, turns: usize| umcg::io::stdout().write_all(format!("\n<{line}> {turns}\n").as_bytes()).unwrap();
     if let Some(kind) = is_child(NAME) {
-        let (turns, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counted, over) = (turns.clone(), is_over.clone());
-        let runtime = runtime(kind, 1);
-        let neighbour = on(&runtime, move || {
-            while over.load(Relaxed) == 0 {
-                counted.fetch_add(1, Relaxed);
-                umcg::sleep(Duration::from_micros(100));
-            }
-        });
-        let reads = move || {
-            let mut lines = umcg::io::stdin().lines();
-            for line in lines.by_ref() {
-                match line {
-                    Ok(line) => answer(&line, turns.load(Relaxed)),
-                    Err(error) => answer(&format!("{:?}", error.kind()), turns.load(Relaxed)),
-                }
-            }
-            // The end stays the end.
-            assert!(lines.next().is_none());
-        };
-        on(&runtime, reads).join().unwrap();
-        is_over.store(1, Relaxed);
-        neighbour.join().unwrap();
-        std::process::exit(0);
+        say_lines(kind);
     }
     for kind in drivers() {
         let mut child = child(NAME, kind);
         let mut to = child.stdin.take().unwrap();
-        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let mut last = 0;
-        let mut expect = |line: &str| {
-            let beginning = format!("<{line}> ");
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (pass_on, said) = std::sync::mpsc::channel();
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| pass_on.send(line)));
+        let expect = |text: &str| {
             // What the test runner says comes before.
-            let turns = answers.find_map(|answer| Some(answer.strip_prefix(&beginning)?.parse::<usize>().unwrap())).unwrap();
-            assert!(turns > last, "{kind}: nobody ran while it waited for <{line}>");
-            last = turns;
+            while said.recv_timeout(IN_TIME).unwrap_or_else(|error| panic!("{kind}: no `{text}`: {error}")) != text {}
         };
-        to.write_all(b"one\n").unwrap();
-        expect("one");
-        to.write_all(b"tw").unwrap();
-        std::thread::sleep(Duration::from_millis(5));
-        to.write_all(b"o\r\n").unwrap();
-        expect("two");
-        std::thread::sleep(Duration::from_millis(5));
-        to.write_all(b"\n").unwrap();
-        expect("");
-        std::thread::sleep(Duration::from_millis(5));
-        to.write_all(b"\xff\n").unwrap();
-        expect("InvalidData");
-        std::thread::sleep(Duration::from_millis(5));
-        to.write_all(b"without an end").unwrap();
+        let pieces: [(&[u8], Option<&str>); 6] = [
+            (b"one\n", Some("<one>")),
+            (b"tw", None),
+            (b"o\r\n", Some("<two>")),
+            (b"\n", Some("<>")),
+            (b"\xff\n", Some("<InvalidData>")),
+            (b"without an end", None),
+        ];
+        let mut answers = 0;
+        expect("ran after 0");
+        for (piece, answer) in pieces {
+            to.write_all(piece).unwrap();
+            if let Some(answer) = answer {
+                expect(answer);
+                answers += 1;
+                expect(&format!("ran after {answers}"));
+            }
+            // The next piece is read on its own.
+            let began = std::time::Instant::now();
+            while rustix::io::ioctl_fionread(&to).unwrap() > 0 {
+                assert!(began.elapsed() < IN_TIME, "{kind}: it is not read");
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
         drop(to);
-        expect("without an end");
+        expect("<without an end>");
         assert!(child.wait().unwrap().success());
     }
 }
