@@ -2,7 +2,11 @@
 //!
 //! The waiter enters the worker's `join` word, in the place of a task, by the address of what is here: it stands in a queue that has room for one. Who ends the worker takes it from
 //! there with the word, so without a lock; and says when it has done with it (`told`), which the waiter waits for if it leaves too late.
+//!
+//! A worker has no operation for its own end: `ending` refuses to make one. Who has made an operation
+//! waits for it, as it is not `Send`; so nothing has to be looked at, or can panic, once a wait begins.
 
+use super::handle::Handle;
 use super::join::{self, JoinHandle, RUNNING, SELECTS, TASK};
 use super::server::Local;
 use super::sync::{AtomicBool, Ordering::*, give_way};
@@ -24,6 +28,16 @@ pub struct Ending<'a> {
 
 const _: () = assert!(align_of::<Ending<'_>>() > !TASK);
 
+/// Ambiguous, and so an error, if an `Ending` were `Send`.
+const _: fn() = || {
+    trait Sent<A> {
+        fn look() {}
+    }
+    impl<T: ?Sized> Sent<()> for T {}
+    impl<T: ?Sized + Send> Sent<u8> for T {}
+    <Ending<'static> as Sent<_>>::look();
+};
+
 impl<R> JoinHandle<R> {
     /// The worker's end as an operation, to wait for it beside others: see [`select`](mod@crate::select). [`JoinHandle::join`] then returns at once.
     ///
@@ -37,7 +51,14 @@ impl<R> JoinHandle<R> {
     /// }
     /// assert_eq!(worker.join().unwrap(), 42);
     /// ```
+    ///
+    /// # Panics
+    /// When the caller is that worker, whatever else it would wait for, and for however long.
     pub fn ending(&mut self) -> Ending<'_> {
+        let me = Handle::current();
+        if self.handle() == me {
+            join::waits_for_itself(me.task());
+        }
         Ending {
             worker: self.task(),
             place: Place::new(),

@@ -474,7 +474,7 @@ fn wait(child: &'static Task) {
     if std::ptr::eq(child, task) {
         // First: a panic runs code of the program's, which may wait.
         drop(running);
-        waits_for_itself();
+        waits_for_itself(task);
     }
     task.set_reason(&"join");
     // ORDERING(waits-at.1): Release, pairs with waits-at.2: the descriptor may be new, and on the heap.
@@ -487,9 +487,14 @@ fn wait(child: &'static Task) {
     }
 }
 
+/// Nothing else could make it go on, so it is told.
 #[cold]
-fn waits_for_itself() -> ! {
-    panic!("a worker waits for its own end")
+pub(super) fn waits_for_itself(task: &'static Task) -> ! {
+    let worker = task.worker();
+    match worker.name() {
+        name if name.is_empty() => panic!("worker {:#x} (no name) waits for its own end", worker.id()),
+        name => panic!("worker `{name}` waits for its own end"),
+    }
 }
 
 /// On the server's stack: the joiner is wholly suspended.
@@ -524,7 +529,7 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     }
     let task = Handle::current().task();
     if deadline == u64::MAX && std::ptr::eq(child, task) {
-        waits_for_itself();
+        waits_for_itself(task);
     }
     let waiter = (task as *const Task).addr() | UNPARKS;
     // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread whole, which may be new.

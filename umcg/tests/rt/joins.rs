@@ -1,10 +1,12 @@
 //! Waiting for the end, in all the ways and from all the places.
 
 use crate::support::{HOUR, Kind, counter, eventually, flag, over};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use umcg::JoinHandle;
+use umcg::select::{Select, Set, after};
+use umcg::{Builder, JoinHandle};
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -156,28 +158,54 @@ fn who_sees_the_end_may_use_the_descriptor_again() {
     });
 }
 
+/// Waits for the end of the worker that this is the handle of.
+type Waits = fn(JoinHandle<()>);
+
+/// What comes of it in the worker itself: it is told, also beside what would come later.
+const OWN_END: [Waits; 7] = [
+    |me| drop(me.join()),
+    |me| umcg::blocking(|| drop(me.join())),
+    |me| drop(me.join_timeout(Duration::from_micros(10)).unwrap_err().join()),
+    |mut me| {
+        umcg::select! {
+            () = me.ending() => {}
+        }
+    },
+    |mut me| {
+        umcg::select! {
+            () = me.ending() => {}
+            () = after(SHORT) => {}
+        }
+    },
+    |mut me| {
+        Set::new([me.ending()]).wait();
+    },
+    |mut me| {
+        umcg::blocking(|| Select::new().try_wait(&mut [me.ending()]));
+    },
+];
+
 /// Who would wait for its own end is told so.
 #[test]
-fn nobody_joins_oneself() {
-    over("joins itself", |runtime, kind| {
-        for how in 0..3 {
-            let own = Arc::new(Mutex::new(None::<JoinHandle<()>>));
-            let mine = own.clone();
-            let worker = kind.spawn_on(runtime, move || {
-                eventually("it has its own handle", || mine.lock().unwrap().is_some());
-                let me = mine.lock().unwrap().take().unwrap();
-                let me = match how {
-                    0 => Some(me),
-                    1 => umcg::blocking(|| me.join()).map(|()| None).unwrap(),
-                    _ => Some(me.join_timeout(Duration::from_micros(10)).unwrap_err()),
-                };
-                let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| me.unwrap().join()));
-                std::panic::resume_unwind(refused.unwrap_err());
-            });
-            let handle = worker.handle();
-            *own.lock().unwrap() = Some(worker);
-            eventually("it ends", || runtime.workers() == 0);
-            let _ = handle;
+fn nobody_waits_for_ones_own_end() {
+    over("its own end", |runtime, kind| {
+        for (how, waits) in OWN_END.into_iter().enumerate() {
+            for name in ["", "hamlet"] {
+                let own = Arc::new(Mutex::new(None::<JoinHandle<()>>));
+                let (said, told) = std::sync::mpsc::channel();
+                let mine = own.clone();
+                let worker = kind.build_on(runtime, &Builder::new().name(name), move || {
+                    eventually("it has its own handle", || mine.lock().unwrap().is_some());
+                    let me = mine.lock().unwrap().take().unwrap();
+                    let refused = catch_unwind(AssertUnwindSafe(|| waits(me))).unwrap_err();
+                    said.send(refused.downcast_ref::<String>().unwrap().clone()).unwrap();
+                });
+                *own.lock().unwrap() = Some(worker.unwrap());
+                let told = told.recv().unwrap();
+                let is_named = told.contains(if name.is_empty() { "(no name)" } else { "`hamlet`" });
+                assert!(is_named && told.ends_with(" waits for its own end"), "{how}: {told}");
+                eventually("it ends", || runtime.workers() == 0);
+            }
         }
     });
 }
