@@ -20,7 +20,8 @@ use std::time::Duration;
 /// All that does not end it are methods of its [`RuntimeHandle`], which it can be used as.
 ///
 /// Where it is dropped by one of its own workers, which cannot wait for its own end, it ends by itself, once all its workers have. To wait for it stops a worker of another runtime, and not
-/// that one's server.
+/// that one's server. The same goes for a function that one of its threads calls: of its scheduler, or
+/// what [`on_stall`](RuntimeBuilder::on_stall) and [`on_deadlock`](RuntimeBuilder::on_deadlock) were given.
 #[derive(Debug)]
 pub struct Runtime {
     handle: RuntimeHandle,
@@ -156,7 +157,7 @@ impl Runtime {
     }
 
     pub(super) fn start_server(&mut self, index: usize, cpu: Option<usize>) -> Result<(), Error> {
-        let me = Thread::new(&self.handle.0);
+        let mut me = Thread::new(&self.handle.0);
         let name = format!("{}-{index}", me.shared().name);
         let interval = me.shared().watch.preemption();
         // The server says whether it could be made one.
@@ -173,6 +174,7 @@ impl Runtime {
                 }
             };
             let _ = tell.send(Ok(()));
+            me.begin();
             // SAFETY: the thread keeps the runtime until the server has ended.
             let shared = unsafe { &*Arc::as_ptr(me.shared()) };
             server::main(shared, index, server.raw());
@@ -185,9 +187,13 @@ impl Runtime {
     }
 
     pub(super) fn start_watch(&mut self) -> Result<(), Error> {
-        let me = Thread::new(&self.handle.0);
+        let mut me = Thread::new(&self.handle.0);
         let name = format!("{}-watch", me.shared().name);
-        let thread = thread::Builder::new().name(name).spawn(move || watch::main(me.shared())).map_err(Error::no_thread)?;
+        let body = move || {
+            me.begin();
+            watch::main(me.shared());
+        };
+        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::no_thread)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -223,13 +229,13 @@ impl Runtime {
     /// # Errors
     /// How many workers there are still: they are given up, together with all that they own, and run no more; a `join` of one of them says
     /// [`Abandoned`](super::JoinError::Abandoned). One that computes goes on until it waits, and
-    /// its server ends then. Where one of its own workers calls this, nothing is waited for or
-    /// given up: the runtime ends later.
+    /// its server ends then. Where one of its own workers or threads calls this, nothing is waited for
+    /// or given up: the runtime ends later.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
         let deadline = time::after(timeout);
         let shared = self.handle.0.clone();
         self.close();
-        if server::is_worker_of(&shared) {
+        if is_called_within(&shared) {
             return Err(shared.live() as usize);
         }
         if shared.threads.wait(deadline) {
@@ -279,11 +285,16 @@ impl Drop for Runtime {
             return;
         }
         self.close();
-        if !server::is_worker_of(&self.handle.0) {
+        if !is_called_within(&self.handle.0) {
             self.handle.0.threads.wait(u64::MAX);
             self.join_threads();
         }
     }
+}
+
+/// Whether a wait for this runtime's end would be one for the caller's own.
+fn is_called_within(shared: &Shared) -> bool {
+    server::is_worker_of(shared) || shared.threads.carry_caller()
 }
 
 fn pin_to(cpu: usize) {

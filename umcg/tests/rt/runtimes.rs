@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use umcg::rt::DriverKind;
+use umcg::rt::{DriverKind, Here, Runnable, Scheduler, Wake, Why, scheduler::Fifo};
 use umcg::{Builder, Handle, JoinError, Runtime, SpawnError};
 
 #[test]
@@ -247,6 +247,71 @@ fn one_that_its_own_worker_drops() {
             assert_eq!(done.load(Relaxed), 1);
             eventually("its threads end", || threads("own-").is_empty());
         }
+    }
+}
+
+/// Has a first in, first out scheduler, which calls this before it gives a worker out.
+struct Asks<F>(Fifo, F);
+
+impl<F: Fn() + Send + Sync + 'static> Scheduler for Asks<F> {
+    fn start(&mut self, servers: usize) {
+        self.0.start(servers);
+    }
+
+    fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
+        self.0.ready(worker, why, here)
+    }
+
+    fn next(&self, here: &Here) -> Option<Runnable> {
+        (self.1)();
+        self.0.next(here)
+    }
+
+    fn has_work(&self, here: &Here) -> bool {
+        self.0.has_work(here)
+    }
+}
+
+/// Nor does one of its own threads wait for that, where the program's functions are called there.
+#[test]
+fn one_that_its_own_threads_drop() {
+    for how in 0..9 {
+        let (own, done) = (Arc::new(Mutex::new(None::<Runtime>)), counter());
+        let (mine, ends) = (own.clone(), done.clone());
+        let drop_it = move || {
+            let Some(mine) = mine.lock().unwrap().take() else { return };
+            match how % 3 {
+                0 => drop(mine),
+                1 => mine.shutdown(),
+                _ => assert!(mine.shutdown_timeout(HOUR).is_err()),
+            }
+            ends.fetch_add(1, Relaxed);
+        };
+        let builder = Runtime::builder().servers(1).name("own");
+        let builder = match how / 3 {
+            0 => builder.on_stall(Duration::from_millis(20), move |_| drop_it()),
+            1 => builder.on_deadlock(move |_| drop_it()),
+            _ => builder.scheduler(Asks(Fifo::new(), drop_it)),
+        };
+        let runtime = builder.build().unwrap();
+        let go = flag();
+        let workers = [how < 3, false].map(|computes| {
+            let (go, done) = (go.clone(), done.clone());
+            runtime.spawn(move || {
+                eventually("it may be dropped", || go.load(Relaxed));
+                while done.load(Relaxed) == 0 {
+                    if computes { std::hint::spin_loop() } else { umcg::park() }
+                }
+            })
+        });
+        *own.lock().unwrap() = Some(runtime);
+        go.store(true, Relaxed);
+        eventually("it is dropped", || done.load(Relaxed) == 1);
+        for worker in workers {
+            worker.handle().unpark();
+            worker.join().unwrap();
+        }
+        eventually("its threads end", || threads("own-").is_empty());
     }
 }
 
