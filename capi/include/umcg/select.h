@@ -106,7 +106,7 @@ umcg_select_set_t *umcg_select_set_create(const umcg_op_t *ops, int n, int flags
  * umcg_select_set_wait, umcg_select_set_wait_until - does one of the operations, and returns its index; waits until one can be
  * done. What umcg_select says in the operation's member error is stored to *error, unless that is NULL.
  *
- * Fail with EINVAL: the set is NULL.
+ * Fail with EINVAL: the set is NULL; EDEADLK: the caller is among the workers.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -115,7 +115,7 @@ int umcg_select_set_wait_until(umcg_select_set_t *set, uint64_t deadline_ns, int
 
 /*
  * umcg_select_set_try_wait - the same if one can be done at once. Fails with EAGAIN: there was a moment at which none could, but
- * for descriptors, of which only the kernel knows; EINVAL: the set is NULL.
+ * for descriptors, of which only the kernel knows; EINVAL: the set is NULL; EDEADLK: the caller is among the workers.
  *
  * Called from anywhere. Does not switch.
  */

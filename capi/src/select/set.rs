@@ -3,8 +3,9 @@
 use super::{BIASED, Borrowed, END, Op, Told, Wait, workers};
 use crate::array;
 use crate::rt::{NO_TIMEOUT, status, value};
-use libc::{ECANCELED, EINVAL, ETIMEDOUT, c_int};
+use libc::{ECANCELED, EDEADLK, EINVAL, ETIMEDOUT, c_int};
 use std::ptr::null_mut;
+use umcg::rt::Handle;
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::select::Set;
 
@@ -16,6 +17,8 @@ struct OpSet {
     set: Set<Kept>,
     ops: Vec<Op>,
     workers: Vec<Option<Box<Borrowed>>>,
+    /// Whether there is any of these.
+    has_workers: bool,
 }
 
 impl OpSet {
@@ -30,9 +33,10 @@ impl OpSet {
         // SAFETY: passed on.
         drop(unsafe { workers(ops) }?);
         // SAFETY: passed on.
-        let (kept, workers): (Vec<_>, _) = ops.iter().map(|op| unsafe { keep(op) }).unzip();
+        let (kept, workers): (Vec<_>, Vec<_>) = ops.iter().map(|op| unsafe { keep(op) }).unzip();
         let set = Set::new(kept);
-        Ok(OpSet { set: if is_biased { set.biased() } else { set }, ops: ops.to_vec(), workers })
+        let has_workers = has_any(&workers);
+        Ok(OpSet { set: if is_biased { set.biased() } else { set }, ops: ops.to_vec(), workers, has_workers })
     }
 
     /// # Safety
@@ -48,7 +52,17 @@ impl OpSet {
         *self.set.get_mut(index) = kept;
         self.workers[index] = worker;
         self.ops[index] = op;
+        self.has_workers = has_any(&self.workers);
         Ok(())
+    }
+
+    /// Whether the caller may wait: it was perhaps not the caller that has made the set.
+    fn look_for_caller(&self) -> Result<(), c_int> {
+        if !self.has_workers {
+            return Ok(());
+        }
+        let me = Handle::current();
+        if self.workers.iter().flatten().any(|worker| worker.handle() == me) { Err(EDEADLK) } else { Ok(()) }
     }
 
     fn has_worker_elsewhere(&self, index: usize, op: Op) -> bool {
@@ -68,6 +82,10 @@ impl OpSet {
         });
         done.map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
     }
+}
+
+fn has_any(workers: &[Option<Box<Borrowed>>]) -> bool {
+    workers.iter().any(Option::is_some)
 }
 
 /// An operation in memory of its own, and the worker whose end it is.
@@ -108,6 +126,7 @@ unsafe fn named<'a>(set: *mut OpSet) -> Result<&'a mut OpSet, c_int> {
 unsafe fn waited(set: *mut OpSet, error: *mut c_int, wait: impl FnOnce(&mut OpSet) -> Result<usize, c_int>) -> c_int {
     // SAFETY: passed on.
     let done = unsafe { named(set) }.and_then(|set| {
+        set.look_for_caller()?;
         let index = wait(set)?;
         Ok((index, set.set.get_mut(index).error()))
     });

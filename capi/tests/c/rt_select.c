@@ -155,8 +155,9 @@ static void *descriptors(void *arg)
 }
 
 struct self {
-    Sem known;
+    Sem known, tried;
     umcg_worker_t *worker;
+    umcg_select_set_t *set;
 };
 
 static void *waits_for_itself(void *arg)
@@ -165,14 +166,24 @@ static void *waits_for_itself(void *arg)
     MUST(umcg_sem_acquire(&self->known) == 0);
     umcg_op_t op = UMCG_ENDED(self->worker);
     FAILS("its own end", EDEADLK, umcg_select(&op, 1, 0, UMCG_POLL));
+    CHECK("a set of its own end", umcg_select_set_create(&op, 1, 0) == NULL && check_errno() == EDEADLK);
+    FAILS("a set of another one's", EDEADLK, umcg_select_set_wait(self->set, NULL));
+    FAILS("until a time", EDEADLK, umcg_select_set_wait_until(self->set, in_ms(1), NULL));
+    FAILS("or at once", EDEADLK, umcg_select_set_try_wait(self->set, NULL));
+    upsem(&self->tried);
     return arg;
 }
 
 static void *itself(void *arg)
 {
-    struct self self = {UMCG_SEM_INIT(0), NULL};
+    struct self self = {UMCG_SEM_INIT(0), UMCG_SEM_INIT(0), NULL, NULL};
     self.worker = spawn(waits_for_itself, &self);
+    umcg_op_t op = UMCG_ENDED(self.worker);
+    self.set = umcg_select_set_create(&op, 1, 0);
+    MUST(self.set != NULL);
     upsem(&self.known);
+    MUST(umcg_sem_acquire(&self.tried) == 0);
+    umcg_select_set_destroy(self.set);
     joined(self.worker);
     return arg;
 }
