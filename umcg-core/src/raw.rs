@@ -647,6 +647,10 @@ pub fn prepare_helpers() {
 /// Has `notice` called each time that a helper is made beyond the bound: with how many helpers there
 /// were, and how many workers waited. On a kernel thread of the library's, which helpers that are
 /// needed wait for meanwhile.
+///
+/// And each time that a worker is to block, and the system gives no thread for a helper, so that the
+/// worker blocks its server: with 0 as the second number, by the worker. Then `notice` must not
+/// switch, and must not unwind.
 pub fn set_helper_notice(notice: fn(usize, usize)) {
     helper::set_notice(notice);
 }

@@ -100,6 +100,9 @@ pub fn switch_to_deadline(next: Ready, deadline: Instant) -> Result<(), TimedOut
 /// Calls `f`, which may block in the kernel. The calling worker's server gets [`Event::Block`](crate::Event::Block) and runs on; `f` runs on the
 /// worker's home thread, or on a helper thread for a light worker; then some server gets [`Event::Wake`](crate::Event::Wake), and the call returns
 /// when a server switches to the worker. A caller that is no worker just calls `f`.
+///
+/// Where the system gives no thread for a helper, `f` runs where it is called, and keeps the server; a
+/// runtime tells of that, as of a lack of helpers ([`StallCause::NoHelper`](crate::rt::StallCause::NoHelper)).
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let Some(worker) = Worker::current() else { return f() };
     // SAFETY: the caller is that worker.

@@ -125,7 +125,8 @@ impl RuntimeBuilder {
     /// Calls `f` when a worker has kept a server for `after`, while no other server was free: once for each such stay, on a kernel thread of the
     /// runtime, which looks after all servers and therefore should not be kept long itself. A panic
     /// of `f` is caught. Also, at once, when workers have to wait for
-    /// a helper thread because there are as many as there may be: once for each such shortage.
+    /// a helper thread because there are as many as there may be, or keep their servers because the
+    /// system gives no thread for a helper: once for each such shortage.
     ///
     /// Without this call there is a line on standard error for a worker that *blocks* its server in one call of the kernel for a second, once for each
     /// name and call, ten in all; and one for the first shortage of helper threads. The environment

@@ -12,7 +12,8 @@
 //! Helper threads are the process's. Where there are as many as there may be, all of them block,
 //! and one more has to be made, the thread that makes it hurries the watches of all
 //! runtimes, and each tells that in the same way: once for a shortage, on standard error once a
-//! process.
+//! process. Where the system gives no thread for a helper, and a worker blocks its server instead,
+//! nobody is hurried: the watch of a runtime that runs a worker is awake, and sees it by itself.
 
 use super::kernel_call::{Call, Doing, of_thread};
 use super::runtime::Shared;
@@ -60,10 +61,13 @@ pub enum StallCause {
     /// All helper threads block, and there are as many as there may be
     /// ([`RuntimeBuilder::helpers`](super::RuntimeBuilder::helpers)): so workers that are to block
     /// wait until one comes back, or one more is made. Told to all runtimes.
+    ///
+    /// Or the system gives no thread for a helper, and workers that are to block
+    /// ([`blocking`](crate::blocking)) block their servers instead: `workers` is 0 then.
     NoHelper {
         /// How many helper threads there were.
         helpers: usize,
-        /// How many workers waited.
+        /// How many workers waited for one.
         workers: usize,
     },
 }
@@ -86,6 +90,11 @@ impl fmt::Display for StallCause {
         match self {
             StallCause::Computes => f.write_str(" without a stop"),
             StallCause::Blocks(call) => write!(f, " and blocks it in {call}"),
+            StallCause::NoHelper { helpers, workers: 0 } => write!(
+                f,
+                "the system gives no thread for a helper beside the {helpers} that there are, so workers that block \
+                 (`umcg::blocking`) keep their servers meanwhile"
+            ),
             StallCause::NoHelper { helpers, workers } => write!(
                 f,
                 "all {helpers} helper threads block, and workers wait for one ({workers} now): one more is made \
@@ -150,22 +159,26 @@ impl Policy {
     }
 }
 
-/// How often a helper has been made beyond the bound; how many there were then, and how many
-/// workers waited.
+/// How often a helper has been made beyond the bound, or could not be made; how many there were then,
+/// and how many workers waited.
 static EXCEEDED: AtomicU64 = AtomicU64::new(0);
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// For so long no helper came back ([`raw::set_helpers`]).
 const WAITED: Duration = Duration::from_millis(10);
 
-/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it.
+/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it. Or
+/// none can be made, for no workers that wait: by one that does without, so nothing is done here that
+/// could switch, and it has to be short.
 pub(crate) fn helpers_block(helpers: usize, workers: usize) {
     HELPERS.store(helpers, Relaxed);
     WAITING.store(workers, Relaxed);
     // ORDERING(exceeded.1): Release, pairs with exceeded.2: the numbers are of this time, or of a
     // later one.
     EXCEEDED.fetch_add(1, Release);
-    quit::each_runtime(|shared| shared.watch.look_now(&shared.driver));
+    if workers > 0 {
+        quit::each_runtime(|shared| shared.watch.look_now(&shared.driver));
+    }
 }
 
 /// The lack of helpers, as the watch sees it from look to look.
@@ -200,7 +213,8 @@ impl Lack {
         if self.is_new() && shared.stalls.tells_of_helpers() {
             let cause = StallCause::NoHelper { helpers: HELPERS.load(Relaxed), workers: WAITING.load(Relaxed) };
             let (runtime, name) = (shared.name.clone(), String::new());
-            let stall = Stall { runtime, server: None, worker: None, name, lasted: WAITED, cause };
+            let lasted = if matches!(cause, StallCause::NoHelper { workers: 0, .. }) { Duration::ZERO } else { WAITED };
+            let stall = Stall { runtime, server: None, worker: None, name, lasted, cause };
             shared.stalls.tell(&stall, "helpers");
         }
     }

@@ -3,11 +3,12 @@
 use crate::child::run;
 use crate::filter::{refuse, refuse_for_a_moment, refuse_if, refuse_some};
 use std::io::{Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use umcg::Runtime;
 use umcg::net::{TcpListener, TcpStream};
+use umcg::rt::{RuntimeBuilder, StallCause};
 
 pub(crate) fn scenario(name: &str) {
     match name {
@@ -15,6 +16,8 @@ pub(crate) fn scenario(name: &str) {
         "second-timer" => ticks_alone_preempt(),
         "broken" => connections_are_accepted(|| refuse_some(&[libc::SYS_accept4], libc::ECONNABORTED, 3)),
         "no-descriptors" => connections_are_accepted(|| refuse_for_a_moment(&[libc::SYS_accept4], libc::EMFILE, 1)),
+        "no-helper" => no_thread_for_a_helper_is_told(),
+        "no-helper-line" => blocks_without_a_helper(&one_server().build().unwrap()),
         other => panic!("no scenario: {other}"),
     }
 }
@@ -71,6 +74,41 @@ fn connections_are_accepted(refuse: impl Fn()) {
     server.join().unwrap_err();
 }
 
+fn one_server() -> RuntimeBuilder {
+    Runtime::builder().servers(1).name("hamlet")
+}
+
+/// The system makes no threads any more, before the first scope.
+fn blocks_without_a_helper(runtime: &Runtime) {
+    refuse(&[libc::SYS_clone3, libc::SYS_clone], libc::EAGAIN);
+    for _ in 0..3 {
+        let carrier = rustix::thread::gettid();
+        let (outside, inside) = runtime.run(|| (rustix::thread::gettid(), umcg::blocking(rustix::thread::gettid)));
+        assert!(outside == inside && inside != carrier);
+    }
+    // A watch is awake while a server runs workers.
+    runtime.run(|| std::thread::sleep(Duration::from_millis(50)));
+}
+
+fn no_thread_for_a_helper_is_told() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = told.clone();
+    let hour = Duration::from_secs(3600);
+    let runtime = one_server().on_stall(hour, move |stall| tells.lock().unwrap().push(stall.clone())).build().unwrap();
+    blocks_without_a_helper(&runtime);
+    let (begun, is_told) = (Instant::now(), || !told.lock().unwrap().is_empty());
+    while !is_told() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing is told");
+        runtime.run(|| umcg::sleep(Duration::from_millis(5)));
+    }
+    runtime.shutdown();
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].cause, StallCause::NoHelper { helpers: 0, workers: 0 });
+    assert_eq!((told[0].server, told[0].worker, &*told[0].runtime), (None, None, "hamlet"));
+    assert!(told[0].to_string().starts_with("the system gives no thread for a helper"));
+}
+
 fn fine(scenario: &str) {
     let ran = run(&format!("rest {scenario}"));
     assert!(ran.is_ok(), "{ran:#?}");
@@ -94,4 +132,19 @@ fn an_accept_loop_outlives_broken_connections() {
 #[test]
 fn an_accept_loop_outlives_a_lack_of_descriptors() {
     fine("no-descriptors");
+}
+
+#[test]
+fn a_scope_that_finds_no_thread_for_a_helper_is_told_of() {
+    fine("no-helper");
+}
+
+#[test]
+fn a_scope_that_finds_no_thread_for_a_helper_is_told_of_in_one_line() {
+    let ran = run("rest no-helper-line");
+    assert!(ran.is_ok(), "{ran:#?}");
+    if crate::filter::are_possible() {
+        let says_so = |line: &&str| line.contains("umcg: the system gives no thread for a helper");
+        assert_eq!(ran.output.lines().filter(says_so).count(), 1, "{ran:#?}");
+    }
 }

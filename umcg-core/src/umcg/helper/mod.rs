@@ -36,7 +36,8 @@ static SET: AtomicUsize = AtomicUsize::new(0);
 static NOTICE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// Is told that all helpers block and workers wait: how many helpers there are, and how many
-/// workers wait. On the maker's kernel thread.
+/// workers wait. On the maker's kernel thread. Or, with 0 for the second, that the system gives no
+/// thread for one more: by a worker that blocks its server instead, where nothing may switch.
 pub(crate) type Notice = fn(usize, usize);
 
 /// Sets how many helpers there may be; 0 for what the environment says (`UMCG_HELPERS`), or 512.

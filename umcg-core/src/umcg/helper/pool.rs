@@ -18,7 +18,7 @@
 //! and no helper has come back for [`maker::PATIENCE`], one more is made. Those beyond the bound end as
 //! soon as they are free.
 //!
-//! Where the system gives no thread a claim is refused, and the worker blocks its server.
+//! Where the system gives no thread a claim is refused, and the worker blocks its server. That is told.
 //!
 //! Model: `umcg-core/tests/model/helpers.rs`.
 
@@ -50,7 +50,8 @@ pub(crate) struct Outside {
     /// [`Pool::came_back`] after each.
     pub(crate) make_helper: fn(&'static Pool) -> bool,
     /// Is told that one more is made than there may be: how many helpers there are, and how many
-    /// workers wait. By the maker, which has nothing else to do at the time.
+    /// workers wait. By the maker, which has nothing else to do at the time. Or, with 0 for the
+    /// second, that a claim was refused: by the worker's server, so it is to be short.
     pub(crate) notice: fn(usize, usize),
 }
 
@@ -113,14 +114,16 @@ impl Pool {
     #[cold]
     fn take_back(&self, waits: bool) -> bool {
         let mut state = self.state.lock();
-        if !waits {
-            state.alive -= 1;
-            return false;
-        }
         // If none waits any more a helper has come back, and is reserved for the caller.
-        let still = state.waiting > 0;
-        state.waiting -= usize::from(still);
-        !still
+        let is_good = waits && state.waiting == 0;
+        state.waiting -= usize::from(waits && !is_good);
+        state.alive -= usize::from(!waits);
+        let alive = state.alive;
+        drop(state);
+        if !is_good {
+            (self.outside.notice)(alive, 0);
+        }
+        is_good
     }
 
     /// Gives a worker that has a claim to the pool.
