@@ -3,6 +3,7 @@
 use crate::filter::{refuse, refuse_for_a_moment, refuse_if};
 use crate::run;
 use std::io::{Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -28,8 +29,10 @@ pub(crate) fn scenario(name: &str) {
             assert!(Runtime::builder().driver(DriverKind::IoUring).build().is_err());
         }
         "no-threads" => files_are_opened_without_threads_for_the_ring(),
-        "closed" => descriptors_are_closed(false),
-        "replaced" => descriptors_are_closed(true),
+        "closed" => descriptors_are_closed(DriverKind::Epoll, false),
+        "replaced" => descriptors_are_closed(DriverKind::Epoll, true),
+        "closed-ring" => descriptors_are_closed(DriverKind::IoUring, false),
+        "replaced-ring" => descriptors_are_closed(DriverKind::IoUring, true),
         errno => sockets_without_the_finer_wait(errno.parse().unwrap()),
     }
 }
@@ -205,9 +208,17 @@ fn sockets_without_the_finer_wait(errno: i32) {
     runtime.run(write_and_read);
 }
 
-fn descriptors_are_closed(replaced: bool) {
-    let runtime = Runtime::builder().servers(1).driver(DriverKind::Epoll).build().unwrap();
+fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
+    let runtime = Runtime::builder().servers(1).driver(driver).build().unwrap();
     runtime.run(|| ());
+    if driver == DriverKind::IoUring {
+        runtime.run(write_and_read);
+        // Never dropped: std ends a debug build that closes what is closed already.
+        let (reader, writer) = pipe();
+        let (mut reader, _writer) = (ManuallyDrop::new(reader), ManuallyDrop::new(writer));
+        drop(runtime.spawn(move || reader.read(&mut [0; 8])));
+        wait_until("the ring has something to do", || runtime.dump().contains("waits: read"));
+    }
     let highest =
         std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
     let highest: i32 = highest.max().unwrap();
@@ -217,6 +228,7 @@ fn descriptors_are_closed(replaced: bool) {
         // SAFETY: that is what the test is about.
         let _ = if replaced { unsafe { libc::dup2(file.as_raw_fd(), fd) } } else { unsafe { libc::close(fd) } };
     }
+    // A server that has nothing to do asks the ring first, and then for readiness.
     let worker = runtime.spawn(|| ());
     wait_until("the end of the process", || worker.is_finished());
 }
@@ -280,7 +292,9 @@ fn sockets_and_reads_go_on_without_their_finer_calls_whatever_the_refusal_is() {
 
 #[test]
 fn a_runtime_whose_descriptors_are_closed_or_replaced_ends_the_process_and_says_why() {
-    for scenario in ["driver closed", "driver replaced"] {
+    let is_ring_there = Runtime::builder().servers(1).driver(DriverKind::IoUring).build().is_ok();
+    let with_ring: &[_] = if is_ring_there { &["driver closed-ring", "driver replaced-ring"] } else { &[] };
+    for scenario in ["driver closed", "driver replaced"].iter().chain(with_ring) {
         let ran = run(scenario);
         if !crate::filter::are_possible() {
             return;
