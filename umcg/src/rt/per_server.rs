@@ -25,7 +25,7 @@
 //!   the slow path nobody has revoked, as the owner has the mutex; who locks it next sees `busy`.
 //!
 //! Who is inside must not take long, switch, or come to another cell of the same `PerServer`. Callers of `own` keep preemption off (the contract of
-//! [`Here`]); the mutex does so for the others. A function that panics leaves its cell usable. A cell belongs to the first [`Here`] that uses
+//! [`Here`]); the mutex does so for the others. A function that panics, or a [`Load::load`], leaves its cell usable. A cell belongs to the first [`Here`] that uses
 //! it, and refuses any other: so a scheduler that is given to two runtimes panics and does no harm.
 //!
 //! Not chosen: a Chase-Lev deque needs its fence in each `pop`, holds only words, and has a server's other data lock some other way. A lock a server
@@ -73,10 +73,21 @@ struct Owned<'a, T: Load>(&'a Biased<T>);
 impl<T: Load> Drop for Owned<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
+        // ORDERING(per-server.1): Release, pairs with per-server.2: who finds the owner outside sees what it did inside.
+        let _outside = Outside(&self.0.busy);
         // SAFETY: still inside, and the function that had the value is over.
         unsafe { self.0.note_load() };
-        // ORDERING(per-server.1): Release, pairs with per-server.2: who finds the owner outside sees what it did inside.
-        self.0.busy.store(false, Release);
+    }
+}
+
+/// Lowers the flag, also where the program's [`Load::load`] unwinds.
+struct Outside<'a>(&'a AtomicBool);
+
+impl Drop for Outside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // ORDERING(per-server.1), or ORDERING(per-server.3): as is said where it is made.
+        self.0.store(false, Release);
     }
 }
 
@@ -85,12 +96,12 @@ struct Revoked<'a, T: Load>(&'a Biased<T>, bool);
 
 impl<T: Load> Drop for Revoked<'_, T> {
     fn drop(&mut self) {
+        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds nobody sees what was done inside.
+        let _outside = Outside(&self.0.revoked);
         if self.1 {
             // SAFETY: still inside, and the function that had the value is over.
             unsafe { self.0.note_load() };
         }
-        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds nobody sees what was done inside.
-        self.0.revoked.store(false, Release);
     }
 }
 
@@ -268,6 +279,7 @@ impl<T> std::fmt::Debug for PerServer<T> {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicU64;
 
@@ -323,6 +335,37 @@ mod tests {
         assert_eq!(cells.hint(0), 3);
         assert_eq!(cells.own(&here, |numbers| numbers.len()), 3);
         assert_eq!(cells.other(0, |numbers| numbers.len()), 3);
+    }
+
+    /// Says how much there is in it when it is asked for the first time, and never again.
+    struct Says(Cell<bool>);
+
+    impl Load for Says {
+        fn load(&self) -> usize {
+            assert!(!self.0.replace(true), "planted");
+            7
+        }
+    }
+
+    #[test]
+    fn a_load_that_panics_leaves_the_cell_usable() {
+        let says = || PerServer::new(1, |_| Says(Cell::new(false)));
+        type Enters = fn(&PerServer<Says>, &Here);
+        let ways: [Enters; 3] = [
+            |cells, here| cells.own(here, |_| ()),
+            |cells, _| cells.other(0, |_| ()),
+            |cells, _| cells.try_other(0, |_| ()).unwrap(),
+        ];
+        for first in ways {
+            for second in ways {
+                let (cells, here) = (says(), here(0));
+                assert!(catch_unwind(AssertUnwindSafe(|| first(&cells, &here))).is_err());
+                assert!(catch_unwind(AssertUnwindSafe(|| second(&cells, &here))).is_err());
+                let cell = &cells.cells[0];
+                assert!(!cell.busy.load(Relaxed) && !cell.revoked.load(Relaxed), "nobody is inside");
+                assert_eq!(cells.hint(0), 7);
+            }
+        }
     }
 
     #[test]
