@@ -5,8 +5,9 @@
 //! was dropped once, nobody stands in a queue, nothing hangs, and whoever was to be called was.
 //!
 //! The rule that this is about: `umcg/src/rt/last.rs`. The operations are tables (`tubes::rows`,
-//! `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `objects::ROWS`): a new one is a row more.
-//! Operations that have no row run none of the program's code: `syncs` and `objects` say of which.
+//! `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `servers::ROWS`, `objects::ROWS`): a new one is
+//! a row more. Operations that have no row run none of the program's code, or may not be given such
+//! code: `syncs`, `runtimes`, `servers` and `objects` say of which.
 
 mod ledger;
 mod objects;
@@ -14,6 +15,7 @@ mod parties;
 mod rows;
 mod runtimes;
 mod selects;
+mod servers;
 #[allow(dead_code, reason = "shared with the tests of the runtime")]
 #[path = "../rt/support.rs"]
 mod support;

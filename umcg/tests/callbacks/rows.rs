@@ -21,6 +21,11 @@ impl World {
         self.trap.at(Point::Call);
     }
 
+    /// Whether what is bad is this, each time or once.
+    pub(crate) fn panics_at(&self, point: Point) -> bool {
+        self.trap.is_at(point) && matches!(self.bad, Bad::Panics | Bad::Panic)
+    }
+
     /// The operation. After it everything must be usable.
     pub(crate) fn forgive<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         self.trap.arm();

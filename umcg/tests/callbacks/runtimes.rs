@@ -1,4 +1,6 @@
-//! `rt`: what workers run, what futures do, what is dropped with them.
+//! `rt`: what workers run, what futures do, what is dropped with them; and sections (`blocking`,
+//! `critical`, `shielded`, `timeout`). What takes no code of the program's has no row: `park`,
+//! `sleep`, `yield_now`, `hand_over`, `checkpoint`, `abort`, `Handle`, `RuntimeHandle::dump`, `trim`.
 
 use crate::ledger::{Ledger, Thing};
 use crate::parties::{each, forgive};
@@ -6,10 +8,12 @@ use crate::support::{HOUR, Kind};
 use crate::trap::{Bad, Point, Trap};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use umcg::{Builder, JoinHandle};
+use umcg::{Builder, JoinError, JoinHandle, Runtime, Scope};
 
 struct World {
     ledger: &'static Ledger,
@@ -57,12 +61,15 @@ fn join_any<R>(worker: JoinHandle<R>) -> R {
 struct Aborted<R>(Option<JoinHandle<R>>);
 
 impl<R> Aborted<R> {
-    fn join(mut self) {
+    fn join(self) {
+        drop(self.end());
+    }
+
+    fn end(mut self) -> Result<R, JoinError> {
         umcg::yield_now();
-        if let Some(worker) = self.0.take() {
-            worker.abort();
-            drop(worker.join());
-        }
+        let worker = self.0.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        worker.abort();
+        worker.join()
     }
 }
 
@@ -77,6 +84,53 @@ impl<R> Drop for Aborted<R> {
 umcg::worker_local! {
     static LOCAL: Mutex<Option<Thing>> = Mutex::new(None);
     static TRAP: Cell<Option<&'static Trap>> = Cell::new(None);
+    static CODE: Cell<Option<Code>> = Cell::new(None);
+    static MADE: Thing = CODE.with(Cell::get).map(Code::run).unwrap();
+}
+
+/// Another runtime than the parties'.
+fn other() -> &'static Runtime {
+    static OTHER: OnceLock<Runtime> = OnceLock::new();
+    OTHER.get_or_init(|| Runtime::builder().servers(1).name("other").build().unwrap())
+}
+
+/// However a section ends, its caller is not left on a helper thread.
+fn section(f: impl FnOnce()) {
+    let ended = catch_unwind(AssertUnwindSafe(f));
+    let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+    assert_ne!(name.trim(), "umcg-helper");
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+/// A scope with a worker that nobody joins: its panic is the scope's.
+fn left_to_its_scope(code: Code, spawn: impl for<'s> FnOnce(&'s Scope<'s, '_>)) {
+    let thing = code.thing();
+    let ended = catch_unwind(AssertUnwindSafe(|| umcg::scope(spawn)));
+    drop(thing);
+    ended.unwrap_or_else(|panic| match panic.downcast_ref::<&str>() {
+        Some(&"a worker of a scope panicked") => panic!("expected: by a worker"),
+        _ => resume_unwind(panic),
+    });
+}
+
+/// A worker of a runtime of its own, which the callback drops if that is what is bad.
+fn in_a_runtime_that_goes(code: Code, kind: Kind) {
+    let runtime = Runtime::builder().servers(1).name("own").build().unwrap();
+    let go = Arc::new(AtomicBool::new(false));
+    let seen = go.clone();
+    let run = move || {
+        while !seen.load(Relaxed) {
+            umcg::yield_now();
+        }
+        code.run()
+    };
+    let worker = kind.spawn_on(&runtime, run);
+    let kept = code.trap.lends(runtime);
+    go.store(true, Relaxed);
+    // Not while it unwinds, as that waits.
+    let ended = catch_unwind(AssertUnwindSafe(|| join(worker)));
+    drop(kept);
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 type Row = (&'static str, fn(Code));
@@ -123,6 +177,120 @@ const ROWS: &[Row] = &[
                 .unwrap(),
         );
     }),
+    ("Builder::spawn_light", |code| {
+        let own = code.thing();
+        let run = move || (code.run(), own).0;
+        join(Kind::Light.build(&Builder::new().name("bad").stack_size(128 << 10), run).unwrap());
+    }),
+    ("spawn, join_deadline", |code| match umcg::spawn(move || code.run()).join_deadline(Instant::now() + HOUR) {
+        Ok(result) => drop(result.unwrap_or_else(|error| error.resume_unwind())),
+        Err(_) => unreachable!("it ends"),
+    }),
+    ("spawn, join_deadline that passes", |code| {
+        // Not for ever: an aborted party leaves it to itself.
+        let worker = umcg::spawn(move || (code.run(), umcg::sleep(Duration::from_millis(20))).0);
+        match worker.join_deadline(Instant::now() + Duration::from_millis(1)) {
+            Ok(result) => drop(result.unwrap_or_else(|error| error.resume_unwind())),
+            Err(worker) => Aborted(Some(worker)).join(),
+        }
+    }),
+    ("spawn, try_join", |code| {
+        let mut worker = umcg::spawn(move || code.run());
+        loop {
+            match worker.try_join() {
+                Ok(result) => return drop(result.unwrap_or_else(|error| error.resume_unwind())),
+                Err(again) => worker = again,
+            }
+            umcg::yield_now();
+        }
+    }),
+    ("spawn, detached by itself", |code| {
+        let own = Arc::new(Mutex::new(None::<JoinHandle<Thing>>));
+        let mine = own.clone();
+        let worker = umcg::spawn(move || {
+            while mine.lock().unwrap().is_none() {
+                umcg::yield_now();
+            }
+            let me = mine.lock().unwrap().take();
+            drop(code.trap.lends(me));
+            code.run()
+        });
+        *own.lock().unwrap() = Some(worker);
+    }),
+    ("Runtime::run", |code| {
+        let things = [code.thing(), code.thing()];
+        drop(other().run(|| {
+            let _things = &things;
+            code.run()
+        }));
+    }),
+    ("RuntimeHandle::spawn, join", |code| join(other().handle().spawn(move || code.run()))),
+    ("RuntimeHandle::spawn, detached", |code| drop(other().handle().spawn(move || code.run()))),
+    ("RuntimeHandle::spawn_light, join", |code| join(Kind::Light.spawn_on(other(), move || code.run()))),
+    ("RuntimeHandle::build, join", |code| {
+        join(Kind::Full.build_on(other(), &Builder::new().name("bad"), move || code.run()).unwrap());
+    }),
+    ("spawn in a runtime that goes", |code| in_a_runtime_that_goes(code, Kind::Full)),
+    ("spawn_light in a runtime that goes", |code| in_a_runtime_that_goes(code, Kind::Light)),
+    ("blocking", |code| section(|| drop(umcg::blocking(|| code.run())))),
+    ("blocking in blocking", |code| {
+        section(|| {
+            umcg::blocking(|| {
+                let _own = code.thing();
+                drop(umcg::blocking(|| code.run()));
+            });
+        });
+    }),
+    ("blocking, in a destructor", |code| {
+        struct Last(Code);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                drop(umcg::blocking(|| self.0.thing()));
+            }
+        }
+        // In a full worker: its panics go where it goes.
+        join_any(umcg::spawn(move || {
+            section(|| {
+                let _last = Last(code);
+                drop(code.run());
+            });
+        }));
+    }),
+    ("critical", |code| section(|| drop(umcg::critical(|| code.run())))),
+    ("critical in blocking, blocking in critical", |code| {
+        section(|| {
+            umcg::blocking(|| {
+                umcg::critical(|| {
+                    let _own = code.thing();
+                    umcg::blocking(|| drop(umcg::critical(|| code.run())));
+                });
+            });
+        });
+    }),
+    ("shielded", |code| {
+        section(|| {
+            let is_whole = Cell::new(false);
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                umcg::shielded(|| {
+                    let thing = code.run();
+                    umcg::sleep(Duration::from_micros(20));
+                    is_whole.set(true);
+                    thing
+                })
+            }));
+            // It was not cut short, but by itself.
+            assert!(is_whole.get() || ended.as_ref().is_err_and(|panic| panic.is::<&str>()));
+            drop(ended.unwrap_or_else(|panic| resume_unwind(panic)));
+        });
+    }),
+    ("shielded, and no more afterwards", |code| {
+        let worker = umcg::spawn(move || {
+            let ended = catch_unwind(|| umcg::shielded(|| drop(code.run())));
+            assert!(ended.is_ok() || code.trap.does(Bad::Panics) || code.trap.does(Bad::Panic));
+            umcg::sleep(HOUR);
+        });
+        assert!(matches!(Aborted(Some(worker)).end(), Err(JoinError::Cancelled)));
+    }),
     ("scope", |code| {
         let things = [code.thing(), code.thing()];
         let ended = umcg::scope(|scope| {
@@ -134,6 +302,47 @@ const ROWS: &[Row] = &[
             worker.join()
         });
         drop(ended);
+    }),
+    ("scope, a light worker", |code| {
+        let things = [code.thing(), code.thing()];
+        let ended = umcg::scope(|scope| {
+            let worker = Kind::Light.spawn_in(scope, || {
+                let _things = &things;
+                code.run()
+            });
+            code.trap.at(Point::Call);
+            worker.join()
+        });
+        drop(ended);
+    }),
+    ("Scope::build", |code| {
+        let own = code.thing();
+        let ended = umcg::scope(|scope| {
+            let _own = &own;
+            let run = || {
+                let _own = &own;
+                code.run()
+            };
+            scope.build(&Builder::new().name("bad"), run).unwrap().join()
+        });
+        drop(ended.unwrap_or_else(|error| error.resume_unwind()));
+    }),
+    ("scope, a future", |code| {
+        let own = code.thing();
+        let ended = umcg::scope(|scope| {
+            let future = async {
+                let _own = &own;
+                code.run()
+            };
+            scope.spawn(|| umcg::block_on(future)).join()
+        });
+        drop(ended.unwrap_or_else(|error| error.resume_unwind()));
+    }),
+    ("scope, a worker that nobody joins", |code| {
+        left_to_its_scope(code, |scope| drop(scope.spawn(move || code.run())));
+    }),
+    ("scope, a light worker that nobody joins", |code| {
+        left_to_its_scope(code, |scope| drop(Kind::Light.spawn_in(scope, move || code.run())));
     }),
     ("timeout", |code| join_any(umcg::spawn(move || drop(umcg::timeout(HOUR, || code.run()))))),
     ("timeout that passes", |code| {
@@ -165,6 +374,34 @@ const ROWS: &[Row] = &[
             drop(code.run());
         })
     }),
+    ("worker_local, with in with", |code| {
+        LOCAL.with(|local| {
+            *local.lock().unwrap() = None;
+            LOCAL.with(|same| {
+                assert!(std::ptr::eq(local, same));
+                drop(code.run());
+            });
+        })
+    }),
+    ("worker_local, made", |code| {
+        join_any(umcg::spawn(move || {
+            CODE.with(|own| own.set(Some(code)));
+            let made = catch_unwind(|| MADE.with(|_| ()));
+            // Whatever has become of the first, the next one can be made.
+            MADE.with(|_| ());
+            made.unwrap_or_else(|panic| resume_unwind(panic));
+        }));
+    }),
+    ("worker_local, used by what makes it", |code| {
+        code.trap.reenters(|| {
+            let said = catch_unwind(|| MADE.with(|_| ())).unwrap_err();
+            assert_eq!(said.downcast_ref(), Some(&"a worker-local is used while its value is being made"));
+        });
+        join_any(umcg::spawn(move || {
+            CODE.with(|own| own.set(Some(code)));
+            MADE.with(|_| LOCAL.with(|_| MADE.with(|_| ())));
+        }));
+    }),
     ("worker_local, dropped with its worker", |code| {
         let worker = umcg::spawn(move || {
             LOCAL.with(|local| *local.lock().unwrap() = Some(code.thing()));
@@ -182,8 +419,13 @@ const ROWS: &[Row] = &[
 ];
 
 /// Those in which a worker unwinds that has something to drop.
-const UNWIND: [&str; 4] =
-    ["spawn, aborted", "spawn, aborted before it begins", "timeout that passes", "a worker that unwinds through what it has"];
+const UNWIND: [&str; 5] = [
+    "spawn, aborted",
+    "spawn, aborted before it begins",
+    "spawn, join_deadline that passes",
+    "timeout that passes",
+    "a worker that unwinds through what it has",
+];
 
 #[derive(Clone, Debug)]
 struct Case(usize, &'static str, Point);

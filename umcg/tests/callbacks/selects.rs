@@ -86,6 +86,23 @@ const HOWS: &[(&str, How)] = &[
         set.wait();
         set.wait();
     }),
+    ("Set::new", |operations, object| {
+        let mut set = Set::new(asked(operations, object));
+        set.wait_timeout(SHORT);
+    }),
+    ("Set, collected", |operations, object| {
+        let set: Set<Dyn<'_>> = asked(operations, object).collect();
+        assert!(!set.is_empty());
+    }),
+    ("Set::get_mut, another in its place", |operations, object| {
+        let mut set = Set::new(operations);
+        set.wait_timeout(SHORT);
+        let last = set.len() - 1;
+        *set.get_mut(last) = Box::new(taking(&**object));
+        *set.get_mut(0) = Box::new(after(SHORT));
+        give(object);
+        set.wait();
+    }),
     ("wait_for", |_, object| {
         give(object);
         drop(wait_for(&**object));
@@ -105,6 +122,20 @@ const HOWS: &[(&str, How)] = &[
         drop(taking.outcome());
     }),
 ];
+
+/// An iterator that is bad at its last element, when it has given out what is bad itself. What it has
+/// is dropped there: what a function returns is lost where it unwinds at its end.
+fn asked<'a>(operations: Vec<Dyn<'a>>, object: &Arc<Object>) -> impl Iterator<Item = Dyn<'a>> {
+    let (trap, last) = (object.trap, operations.len() - 1);
+    let mut own = Some(Thing::<0>::new(object.ledger, object.trap));
+    operations.into_iter().enumerate().map(move |(index, operation)| {
+        if index == last {
+            drop(own.take());
+            trap.at(Point::Call);
+        }
+        operation
+    })
+}
 
 #[derive(Clone, Debug)]
 struct Case {

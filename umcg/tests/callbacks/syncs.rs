@@ -7,7 +7,10 @@ use crate::rows::{self, Row, World};
 use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
-use umcg::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitGroup};
+use umcg::sync::{
+    Condvar, LazyLock, MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, MutexGuard, Once, OnceLock,
+    RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, WaitGroup,
+};
 
 const SHORT: Duration = Duration::from_millis(1);
 
@@ -157,6 +160,17 @@ const ROWS: &[Row] = &[
         });
         assert!(mutex.try_lock().is_some());
     }),
+    ("MutexGuard::unlocked_fair", |w| {
+        let mutex = Mutex::new(w.thing());
+        w.forgive(|| {
+            let mut guard = mutex.lock();
+            MutexGuard::unlocked_fair(&mut guard, || {
+                assert!(mutex.try_lock().is_some());
+                w.call();
+            });
+        });
+        assert!(mutex.try_lock().is_some());
+    }),
     ("a guard of a mutex, a value of one", |w| {
         let mutex = Mutex::new(Some(w.thing()));
         w.forgive(|| *mutex.lock() = None);
@@ -183,6 +197,82 @@ const ROWS: &[Row] = &[
         assert!(lock.try_write().is_some());
         *lock.write() = Some(w.thing());
         w.forgive(|| drop(lock));
+    }),
+    ("RwLockReadGuard::try_map, unlocked, unlocked_fair", |w| {
+        let lock = RwLock::new(w.thing());
+        let free = || {
+            assert!(lock.try_write().is_some());
+            w.call();
+        };
+        w.forgive(|| {
+            drop(RwLockReadGuard::try_map(lock.read(), |_| {
+                w.call();
+                None::<&Thing>
+            }))
+        });
+        w.forgive(|| RwLockReadGuard::unlocked(&mut lock.read(), free));
+        w.forgive(|| RwLockReadGuard::unlocked_fair(&mut lock.read(), free));
+        assert!(lock.try_write().is_some());
+    }),
+    ("RwLockWriteGuard::try_map, unlocked, unlocked_fair", |w| {
+        let lock = RwLock::new(w.thing());
+        let free = || {
+            assert!(lock.try_write().is_some());
+            w.call();
+        };
+        w.forgive(|| {
+            drop(RwLockWriteGuard::try_map(lock.write(), |_| {
+                w.call();
+                None::<&mut Thing>
+            }))
+        });
+        w.forgive(|| RwLockWriteGuard::unlocked(&mut lock.write(), free));
+        w.forgive(|| RwLockWriteGuard::unlocked_fair(&mut lock.write(), free));
+        assert!(lock.try_write().is_some());
+    }),
+    ("RwLockUpgradableReadGuard: unlocked, with_upgraded", |w| {
+        let lock = RwLock::new(w.thing());
+        let free = || {
+            assert!(lock.try_write().is_some());
+            w.call();
+        };
+        let alone = |_: &mut Thing| {
+            assert!(lock.try_read().is_none());
+            w.call();
+        };
+        w.forgive(|| RwLockUpgradableReadGuard::unlocked(&mut lock.upgradable_read(), free));
+        w.forgive(|| RwLockUpgradableReadGuard::unlocked_fair(&mut lock.upgradable_read(), free));
+        w.forgive(|| lock.upgradable_read().with_upgraded(alone));
+        w.forgive(|| lock.upgradable_read().try_with_upgraded(alone));
+        w.forgive(|| lock.upgradable_read().try_with_upgraded_for(SHORT, alone));
+        w.forgive(|| lock.upgradable_read().try_with_upgraded_until(Instant::now() + SHORT, alone));
+        assert!(lock.try_write().is_some());
+    }),
+    ("mapped guards: map, try_map", |w| {
+        let (mutex, lock) = (Mutex::new((w.thing(), ())), RwLock::new((w.thing(), ())));
+        w.forgive(|| {
+            let mapped = MutexGuard::map(mutex.lock(), |both| &mut both.0);
+            let mapped = MappedMutexGuard::map(mapped, |thing| {
+                w.call();
+                thing
+            });
+            drop(MappedMutexGuard::try_map(mapped, |_| None::<&mut ()>));
+        });
+        w.forgive(|| {
+            let mapped = RwLockReadGuard::map(lock.read(), |both| &both.0);
+            drop(MappedRwLockReadGuard::try_map(mapped, |_| {
+                w.call();
+                None::<&()>
+            }));
+        });
+        w.forgive(|| {
+            let mapped = RwLockWriteGuard::map(lock.write(), |both| &mut both.0);
+            drop(MappedRwLockWriteGuard::try_map(mapped, |_| {
+                w.call();
+                None::<&mut ()>
+            }));
+        });
+        assert!(mutex.try_lock().is_some() && lock.try_write().is_some());
     }),
     ("Debug of what has a value", |w| {
         struct Shown<'a>(&'a World);

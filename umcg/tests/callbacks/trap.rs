@@ -82,6 +82,25 @@ impl Trap {
         }
     }
 
+    /// What keeps the object, which the callback is to drop if that is what is bad; otherwise it
+    /// stays with the caller.
+    pub(crate) fn lends<T: Send + 'static>(&self, held: T) -> Option<T> {
+        if self.bad == Bad::Drops {
+            self.holds(held);
+            None
+        } else {
+            Some(held)
+        }
+    }
+
+    pub(crate) fn is_at(&self, point: Point) -> bool {
+        self.point == point
+    }
+
+    pub(crate) fn does(&self, bad: Bad) -> bool {
+        self.bad == bad
+    }
+
     pub(crate) fn arm(&self) {
         self.armed.store(if self.bad == Bad::Panic { usize::MAX } else { 1 }, SeqCst);
     }
