@@ -177,6 +177,34 @@ mod tests {
         assert_eq!(call(|| 5, |_| unreachable!()), 5);
     }
 
+    /// As the ABI has it.
+    #[repr(C, align(16))]
+    struct Exception {
+        class: u64,
+        cleanup: usize,
+        private: [usize; 2],
+    }
+
+    unsafe extern "C-unwind" {
+        fn _Unwind_RaiseException(exception: *mut Exception) -> c_int;
+    }
+
+    /// What a language's `throw` is, which goes on when there is no handler.
+    fn throw() -> c_int {
+        let mut exception = Exception { class: u64::from_be_bytes(*b"UMCGTEST"), cleanup: 0, private: [0; 2] };
+        // SAFETY: an exception, which nobody catches.
+        unsafe { _Unwind_RaiseException(&mut exception) }
+    }
+
+    #[test]
+    fn an_exception_is_told_of_and_unwinds_nothing() {
+        let (told, outer) = (std::cell::RefCell::new(Vec::new()), std::cell::Cell::new(0));
+        let inner = || call(throw, |left| told.borrow_mut().push(left));
+        let status = call(inner, |_| outer.set(1));
+        assert_ne!(status, 0);
+        assert_eq!((told.into_inner(), outer.get()), (vec![Left::Exception], 0));
+    }
+
     #[test]
     fn a_panic_passes_and_drops_what_it_leaves() {
         struct Counts<'a>(&'a std::cell::Cell<u32>);
