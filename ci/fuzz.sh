@@ -5,7 +5,7 @@
 #   ci/fuzz.sh [SECONDS]      how long each target goes on with random inputs; 25 where not given, hours by hand
 #
 # A failure prints the input, made smaller, and what it does; it is a line for capi/tests/fuzz/corpus, whose inputs come first.
-# UMCG_FUZZ_SEED repeats the random ones.
+# UMCG_FUZZ_SEED repeats the random ones. With UMCG_FUZZ_KEEP inputs that go where none went before are added to the corpus.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-${UMCG_FUZZ_SECONDS:-25}}
@@ -13,6 +13,7 @@ base=${CARGO_TARGET_DIR:-$PWD/target}
 out=$base/fuzz
 copy=$base/fuzz-mutants
 log=$out/fuzz.log
+keep=
 mkdir -p "$out"
 # The library's panics say enough in a line.
 export RUST_BACKTRACE=0
@@ -26,9 +27,18 @@ if ! command -v cc > /dev/null || ! command -v python3 > /dev/null; then
     exit 0
 fi
 
+# The library counts which edges it goes over, by a pass of the compiler's that sanitizers use. What runs while it is compiled does not.
+host=$(rustc -vV | sed -n 's/^host: //p')
+counts="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
+# shellcheck disable=SC2086 # a list of options
+if ! echo 'pub fn f() {}' | rustc $counts --crate-type rlib -o "$out/empty.rlib" - 2> /dev/null; then
+    say "SKIPPED: this compiler has no such pass, so inputs are random only"
+    counts=
+fi
+
 # library TARGET_DIR: builds libumcg.a of the current folder, with debug assertions.
 library() {
-    CARGO_TARGET_DIR=$1 cargo build --quiet --package umcg-capi
+    RUSTFLAGS="${RUSTFLAGS:-} -Awarnings $counts" CARGO_TARGET_DIR=$1 cargo build --quiet --package umcg-capi --target "$host"
 }
 
 # target NAME LIBRARY: builds a target from here with this library.
@@ -43,47 +53,61 @@ fuzz() {
     name=$1
     length=$2
     shift 2
-    set -- "$@" ${UMCG_FUZZ_SEED:+-r "$UMCG_FUZZ_SEED"}
+    set -- "$@" ${UMCG_FUZZ_SEED:+-r "$UMCG_FUZZ_SEED"} ${keep:+-k "capi/tests/fuzz/corpus/$name.hex"}
     [ ! -e "capi/tests/fuzz/corpus/$name.hex" ] || set -- "$@" "capi/tests/fuzz/corpus/$name.hex"
     "$out/$name" -s "$length" "$@"
 }
 
-# planted WHAT FILE SCRIPT NAME: the target finds what this sed script has changed in a copy of the sources.
-planted() {
-    sed "$3" "$2" > "$copy/$2"
-    if cmp -s "$2" "$copy/$2"; then
-        say "FAILED: $1: the sources have changed, so this bug was not planted"
+# plant FILE SCRIPT: changes a file of the copy.
+plant() {
+    sed "$2" "$1" > "$copy/$1"
+    if cmp -s "$1" "$copy/$1"; then
+        say "FAILED: $1 has changed, so no bug was planted in it"
         return 1
     fi
-    (cd "$copy" && library "$base/fuzz-mutants-target")
-    target "$4" "$base/fuzz-mutants-target/debug/libumcg.a"
-    if fuzz "$4" 60 > "$log" 2>&1; then
+}
+
+# found WHAT NAME: the target finds what was planted.
+found() {
+    target "$2" "$base/fuzz-mutants-target/$host/debug/libumcg.a"
+    if fuzz "$2" 60 -f > "$log" 2>&1; then
         say "FAILED: $1: not found"
         return 1
     fi
-    if ! grep -q "fuzz: FAILED" "$log"; then
+    if ! grep -q "fuzz: FAILED: [0-9]" "$log"; then
         cat "$log" >&2
         say "FAILED: $1: something else went wrong"
         return 1
     fi
-    cp "$2" "$copy/$2"
     say "found: $1"
 }
 
 rm -rf "$copy"
 mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
-planted "a word that is read without care" capi/src/futex.rs \
-    's/let value = guarded::load(word.expose_provenance()).ok_or(EFAULT)?;/let value = unsafe { word.read() }.into_inner();/' calls
+# One for each target, each where only that one goes.
+plant capi/src/futex.rs \
+    's/let value = guarded::load(word.expose_provenance()).ok_or(EFAULT)?;/let value = unsafe { word.read() }.into_inner();/'
+plant capi/src/uth.rs 's/or_misused(NAME, unsafe { uth::delete(uth) });/let _ = unsafe { uth::delete(uth) };/'
+plant umcg-core/src/ctl.rs 's/unsafe { guarded::store(self.at, event) }/unsafe { self.at.write(event); true }/'
+plant umcg/src/segment/shared.rs 's/if number >= self.layout.records {/if number >= self.layout.records.max(1 << 20) {/'
+(cd "$copy" && library "$base/fuzz-mutants-target")
+found "a word that is read without care" calls
+found "a uth that runs, and is deleted" uth
+found "events that are stored without care" ctl
+found "a number in a segment that is believed" segment
 
-planted "a uth that runs, and is deleted" capi/src/uth.rs \
-    's/or_misused(NAME, unsafe { uth::delete(uth) });/let _ = unsafe { uth::delete(uth) };/' uth
+cp capi/src/futex.rs "$copy/capi/src/futex.rs"
+plant capi/src/sem.rs 's/if sem.is_null() {/if false {/'
+(cd "$copy" && library "$base/fuzz-mutants-target")
+found "no semaphore, and no word on it" calls
 
-library "$base"
+library "$base/fuzz-target"
 for name in calls ctl segment uth; do
-    target "$name" "$base/debug/libumcg.a"
+    target "$name" "$base/fuzz-target/$host/debug/libumcg.a"
 done
 status=0
+keep=${UMCG_FUZZ_KEEP:-}
 fuzz calls "$((2 * seconds))" -o "$out/found-calls.hex" > "$out/calls.log" 2>&1 &
 calls=$!
 fuzz ctl "$seconds" -o "$out/found-ctl.hex" > "$out/ctl.log" 2>&1 || status=1
@@ -91,6 +115,10 @@ fuzz segment "$seconds" -o "$out/found-segment.hex" > "$out/segment.log" 2>&1 ||
 fuzz uth "$(((seconds + 1) / 2))" -o "$out/found-uth.hex" > "$out/uth.log" 2>&1 || status=1
 wait "$calls" || status=1
 for name in calls ctl segment uth; do
+    if [ "$status" = 0 ] && [ -n "$counts" ] && ! grep -q "went over [1-9]" "$out/$name.log"; then
+        say "FAILED: $name: the library does not tell where it goes"
+        status=1
+    fi
     if [ "$status" = 0 ]; then
         sed "s/^fuzz:/$name:/" "$out/$name.log" | grep -a "^$name: [0-9]" >&2
     else

@@ -2,16 +2,19 @@
 /*
  * Sequences of calls of every header but umcg_ctl's, with good and bad arguments, by a worker of either
  * kind or a plain thread. No call may end the process or go on for ever, but where its header says so:
- * generate.py leaves those out. A worker that waits for long is aborted.
+ * those are made by a child of a fork, which has to say why it aborts. A worker that waits for long is
+ * aborted.
  *
  * What is given back is not used any more, objects are not initialised anew while a set may know them,
  * and memory is as large as the call needs: all else is undefined in C.
  */
 #define _GNU_SOURCE
+#define FUZZ_HAS_NAMES
 #include "fuzz.h"
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -470,7 +473,86 @@ static inline void (*an_initializer(struct input *in))(void)
     return pick(in, 6) ? initializes : NULL;
 }
 
+/* ---- Calls that may end the process ---- */
+
+struct forked {
+    pid_t pid;
+    int said; /* the pipe that is the child's standard error */
+};
+
+static inline struct forked forked_begin(void)
+{
+    struct forked child;
+    int ends[2];
+    __atomic_store_n(&began, 0, __ATOMIC_RELEASE);
+    PROMISED(pipe2(ends, O_CLOEXEC) == 0);
+    PROMISED((child.pid = fork()) >= 0);
+    if (child.pid == 0)
+        dup2(ends[1], 2);
+    close(ends[1]);
+    child.said = ends[0];
+    return child;
+}
+
+/* Whether it has returned. If not, it has to have aborted with the reason; or it may wait. */
+static int forked_returned(struct forked child, const char *name, int may_wait)
+{
+    char text[512], expected[64];
+    size_t length = 0;
+    int status, is_over = 0;
+    uint64_t until = fuzz_now(CLOCK_MONOTONIC) + (may_wait ? 20000000u : 10000000000u);
+    while (!is_over && fuzz_now(CLOCK_MONOTONIC) < until) {
+        struct pollfd ready = {child.said, POLLIN, 0};
+        ssize_t size;
+        if (poll(&ready, 1, 1) <= 0)
+            continue;
+        size = read(child.said, text + length, sizeof text - 1 - length);
+        is_over = size == 0;
+        length += size > 0 ? (size_t)size : 0;
+    }
+    text[length] = 0;
+    close(child.said);
+    if (!is_over)
+        kill(child.pid, SIGKILL);
+    while (waitpid(child.pid, &status, 0) < 0)
+        PROMISED(errno == EINTR);
+    trace("  in a child: status %#x, \"%s\"", (unsigned)status, text);
+    PROMISED(is_over || may_wait);
+    if (!is_over || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        return is_over;
+    snprintf(expected, sizeof expected, "umcg: %s: ", name);
+    PROMISED(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    PROMISED(strncmp(text, expected, strlen(expected)) == 0 && strchr(text, '\n') == text + length - 1);
+    return 0;
+}
+
+#define RETURNS(name, may_wait, call)                                                                     \
+    ({                                                                                                    \
+        struct forked child = forked_begin();                                                             \
+        if (child.pid == 0) {                                                                             \
+            call;                                                                                         \
+            _exit(0);                                                                                     \
+        }                                                                                                 \
+        forked_returned(child, name, may_wait);                                                           \
+    })
+
 #include "calls.inc"
+
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* The corpus knows calls by their names: their numbers change with the headers. */
+const char *fuzz_name(const uint8_t *step)
+{
+    return calls[(step[0] << 8 | step[1]) % CALLS].name;
+}
+
+int fuzz_named(const char *name, uint8_t *step)
+{
+    for (unsigned i = 0; i < CALLS; i++)
+        if (strcmp(calls[i].name, name) == 0)
+            return step[0] = (uint8_t)(i >> 8), step[1] = (uint8_t)i, 1;
+    return 0;
+}
 
 /* ---- The sequence ---- */
 
@@ -485,7 +567,7 @@ static void open_what_is_closed(void)
 
 static void one(struct input *in)
 {
-    unsigned which = (byte(in) << 8 | byte(in)) % (sizeof calls / sizeof *calls);
+    unsigned high = byte(in), which = (high << 8 | byte(in)) % CALLS;
     const struct call *call = &calls[which];
     if (call->may_be_for_ever && !may_be_for_ever())
         return;

@@ -16,12 +16,15 @@ LEFT_OUT = {
     "umcg_ctl": "has a target of its own",
     "umcg_light_create": "as umcg_ctl",
     "umcg_set_preemption": "as umcg_ctl",
-    # These end the process when they are misused, as their headers say.
-    "initsem": "aborts", "upsem": "aborts", "tsend": "aborts", "trecv": "aborts", "freetube": "aborts",
     **dict.fromkeys(
         ["uth_init", "uth_init_options", "uth_vp_init", "uth_get_vpid", "uth_create", "uth_reinit", "uth_delete", "uth_switchto",
          "uth_self", "uth_getarg", "uth_setarg", "uth_self2", "uth_switchto2", "uth_set_name"], "have a target of their own"),
 }
+
+# These end the process when they are misused, as their headers say: a child of a fork calls them
+# first, and then the caller if that child came back. With this number it is right, too, if the
+# child does not: it may wait without an end.
+FORKED = {"initsem": 0, "upsem": 0, "tsend": 1, "trecv": 1}
 
 # Those that may wait without an end: only where somebody cuts them short.
 FOR_EVER = {
@@ -70,6 +73,7 @@ TYPED = {
 SPECIAL = {
     ("umcg_sleep_until_ns", "time_ns"): "a_deadline(in)",
     ("umcg_nt_timer_set_100ns", "due"): "-(int64_t)pick(in, 100)",
+    ("initsem", "s"): "scratch(in)", ("freetube", "t"): "gone_tube(in)",
     ("umcg_rt_stop", "rt"): "NULL",
     ("umcg_rt_dump", "fd"): "-1",
     ("umcg_join", "worker"): "a_worker_or_self(in)", ("umcg_join_until", "worker"): "a_worker_or_self(in)",
@@ -162,7 +166,10 @@ def main():
             shown = "".join(f", (long long)(intptr_t)a{i}" if kind != "umcg_handle_t" else ", 0LL" for i, (kind, _) in enumerate(kinds))
             print(f'    trace("{function}(' + ", ".join(["%#llx"] * len(kinds)) + f')"{shown});')
             call = f"{function}({', '.join(f'a{i}' for i in range(len(kinds)))})"
-            if function in ("umcg_join", "umcg_join_until"):
+            if function in FORKED:
+                print(f'    if (RETURNS("{function}", {FORKED[function]}, {call}))')
+                print(f"        {call};")
+            elif function in ("umcg_join", "umcg_join_until"):
                 print(f"    joined(a0, {call});")
             elif function == "umcg_tube_close" or function == "umcg_sem_close":
                 print(f"    {call};")

@@ -70,10 +70,18 @@ void fuzz_begin(struct input *in)
     open_again(&openings[1], file);
 }
 
+static unsigned some_bytes(struct input *in, int count)
+{
+    unsigned value = 0;
+    while (count-- > 0)
+        value = value << 8 | byte(in);
+    return value;
+}
+
 /* Some bytes somewhere, of kinds that are likely to be believed. */
 static void overwrite(struct input *in, int fd, off_t size)
 {
-    off_t at = (off_t)((byte(in) << 16 | byte(in) << 8 | byte(in)) % (unsigned)size);
+    off_t at = (off_t)(some_bytes(in, 3) % (unsigned)size);
     uint64_t value = 0;
     size_t count = 1;
     switch (pick(in, 6)) {
@@ -91,7 +99,7 @@ static void overwrite(struct input *in, int fd, off_t size)
         value ^= 1u << pick(in, 8);
         break;
     case 4:
-        value = (uint64_t)byte(in) << 56 | (uint64_t)byte(in) << 32 | byte(in), count = 8, at &= ~(off_t)7;
+        value = (uint64_t)some_bytes(in, 2) << 48, value |= some_bytes(in, 1), count = 8, at &= ~(off_t)7;
         break;
     default:
         value = 1u << pick(in, 31), count = 4, at &= ~(off_t)3;
