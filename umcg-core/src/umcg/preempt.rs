@@ -15,7 +15,8 @@
 //!   thread; or in a worker that has blocked them itself;
 //! - on an alternate signal stack: a handler there would lose its frames to the next one;
 //! - in libc, the dynamic loader or the language runtimes, or in what those have called: the worker may hold a lock of theirs, malloc's above all, which the next
-//!   worker on this kernel thread would wait for in vain ([`callers`]). All handlers are left out by that;
+//!   worker on this kernel thread would wait for in vain ([`callers`]). All handlers are left out by that. Neither does a critical section give way beneath
+//!   such code;
 //! - on aarch64 and riscv64, between the instructions that compute the address of a word of thread-local storage of the library's and use it;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
@@ -252,20 +253,29 @@ fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer
 /// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the
 /// thread slept, which that would only disturb. `began`: when this look did.
 fn look_again(tick: &Tick, turn: u64, frame: &Frame, began: u64) {
+    if !frame.has_cut_a_call_short(guarded::load) {
+        look_in(tick, turn, now().saturating_sub(began).saturating_mul(AGAIN_TIMES));
+    }
+}
+
+/// Has the tick of the calling kernel thread come after so many nanoseconds, or [`AGAIN`], or more
+/// where that goes on in this turn.
+fn look_in(tick: &Tick, turn: u64, pause: u64) {
     // ORDERING(timers.2): Acquire, pairs with timers.1.
-    if tick.looks_again.load(Acquire) && !frame.has_cut_a_call_short(guarded::load) {
-        let pause = now().saturating_sub(began).saturating_mul(AGAIN_TIMES).max(AGAIN);
-        let pause = pause.saturating_mul(1 << doublings(tick, turn)).min(between_ticks().max(pause));
-        let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
-        // SAFETY: errno of the storage that this runs with.
-        let errno = unsafe { *errno_place() };
-        // SAFETY: the timer exists while `looks_again`, which this very thread takes back.
-        // Async-signal-safe.
-        if unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) } != 0 {
-            // Refused since: the next tick looks again.
-            // SAFETY: as above.
-            unsafe { *errno_place() = errno };
-        }
+    if !tick.looks_again.load(Acquire) {
+        return;
+    }
+    let pause = pause.max(AGAIN);
+    let pause = pause.saturating_mul(1 << doublings(tick, turn)).min(between_ticks().max(pause));
+    let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
+    // SAFETY: errno of the storage that this runs with.
+    let errno = unsafe { *errno_place() };
+    // SAFETY: the timer exists while `looks_again`, which this very thread takes back.
+    // Async-signal-safe.
+    if unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) } != 0 {
+        // Refused since: the next tick looks again.
+        // SAFETY: as above.
+        unsafe { *errno_place() = errno };
     }
 }
 
@@ -353,10 +363,17 @@ pub(crate) fn give_way() {
     inside.0.critical.store(0, Relaxed);
     // Not if that was an earlier turn, or the tick has taken it off meanwhile.
     let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
-    if tick.wanted.load(Relaxed) == turn || was_due(tick, turn) {
-        // SAFETY: the caller is the worker, running, inside.
-        unsafe { inside.0.leave(server, Kind::Preempt, None) };
+    if tick.wanted.load(Relaxed) != turn && !was_due(tick, turn) {
+        return;
     }
+    // The section may be in what a runtime has called, or in a signal handler: as for a tick.
+    let blocks = signal::mask() & !tick.mask.load(Relaxed) != 0;
+    let is_beneath = || callers::is_beneath_runtime(stack_of(inside.0), has_room_for_look(inside.0));
+    if blocks || is_beneath() {
+        return look_in(tick, turn, 0);
+    }
+    // SAFETY: the caller is the worker, running, inside.
+    unsafe { inside.0.leave(server, Kind::Preempt, None) };
 }
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -425,6 +442,13 @@ fn has_room(worker: &Worker, frame: &Frame) -> bool {
     let here = (&raw const record).addr();
     let one = frame.stack_pointer().saturating_sub(here);
     here.saturating_sub(record.stack_base().addr()) >= one.max(callers::ROOM)
+}
+
+/// Whether there is room for a look at the calling worker's callers.
+fn has_room_for_look(worker: &Worker) -> bool {
+    let stack = stack_of(worker);
+    let here = (&raw const stack).addr();
+    !stack.contains(&here) || here - stack.start >= callers::ROOM
 }
 
 /// Where the worker's frames lie.

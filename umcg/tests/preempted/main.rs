@@ -9,7 +9,9 @@
 
 #![cfg(target_os = "linux")]
 
+mod beneath;
 mod child;
+mod library;
 mod report;
 #[cfg(target_arch = "x86_64")]
 mod stepped;
@@ -179,18 +181,9 @@ fn in_a_handler() {
     }
     let raise = || {
         static INSTALL: Once = Once::new();
-        INSTALL.call_once(|| {
-            // SAFETY: zero is a valid sigaction.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = handler as extern "C" fn(i32) as usize;
-            action.sa_flags = libc::SA_NODEFER;
-            // SAFETY: the handler is async-signal-safe while it does not fail.
-            assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &action, null_mut()) }, 0);
-        });
-        // SAFETY: no arguments.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
-        // SAFETY: it has a handler. Perhaps another kernel thread's by now: there is but one.
-        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR1) };
+        // Others would wait for who is taken off in there.
+        umcg::critical(|| INSTALL.call_once(|| storm::handle(libc::SIGUSR1, handler, libc::SA_NODEFER)));
+        storm::raise(libc::SIGUSR1);
         compute();
     };
     storm::survives("in_a_handler", Shape { servers: 1, workers: 8, ranked: false }, raise);

@@ -145,3 +145,30 @@ fn send(tid: i32) {
     // SAFETY: the kernel reads a siginfo_t, of this size.
     unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, tid, libc::SIGURG, information.as_ptr()) };
 }
+
+/// Has the process handle a signal so.
+pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) {
+    // SAFETY: zero is a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = flags;
+    // SAFETY: the handlers of these tests are async-signal-safe while they do not fail.
+    assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
+}
+
+/// Sends it to the calling kernel thread. To another one of the runtime's, if the caller goes on
+/// there in between.
+pub(crate) fn raise(signal: i32) {
+    // SAFETY: no arguments.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    // SAFETY: it has a handler.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) };
+}
+
+/// Whether the calling kernel thread blocks it.
+pub(crate) fn is_blocked(signal: i32) -> bool {
+    let mut mask = 0u64;
+    // SAFETY: room for a set of 64 signals.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, size_of::<u64>()) };
+    mask & 1 << (signal - 1) != 0
+}

@@ -51,13 +51,26 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     if ranges.is_runtime(frame.program_counter()) {
         return true;
     }
-    let is_known = stack.contains(&frame.stack_pointer());
-    let end = if is_known { stack.end } else { usize::MAX };
-    let suspect = if is_known { highest_suspect(ranges, frame, end) } else { Some(end) };
-    let Some(suspect) = suspect else { return false };
-    let mut walk = Walk { ranges, start: frame.program_counter(), suspect, end, before: None, is_clear: false };
-    let is_whole = each(&mut |caller| walk.step(caller));
-    !(is_whole && walk.is_clear)
+    let Some((suspect, end)) = suspect(ranges, frame.stack_pointer(), frame.return_register(), stack) else { return false };
+    let start = frame.program_counter();
+    Walk { ranges, start, suspect, end, before: None, is_clear: false }.stops()
+}
+
+/// The same of the calling flow: whether a runtime has called the code that calls this. Where there
+/// is no `room` for the unwinder, a suspect is taken for one.
+pub(crate) fn is_beneath_runtime(stack: Range<usize>, room: bool) -> bool {
+    let (ranges, here) = (Ranges::get(), 0usize);
+    let Some((suspect, end)) = suspect(ranges, (&raw const here).addr(), None, stack) else { return false };
+    !room || Walk { ranges, start: 0, suspect, end, before: Some(0), is_clear: false }.stops()
+}
+
+/// The highest place that may hold a return address into a runtime, and where the frames end that
+/// count. None: there is no such place.
+fn suspect(ranges: &Ranges, low: usize, register: Option<usize>, stack: Range<usize>) -> Option<(usize, usize)> {
+    if !stack.contains(&low) {
+        return Some((usize::MAX, usize::MAX));
+    }
+    highest_suspect(ranges, low, register, stack.end).map(|suspect| (suspect, stack.end))
 }
 
 /// As [`each_caller`]. False where that read what is not there.
@@ -83,9 +96,9 @@ fn each_by(may_be_given_up: bool, step: &mut dyn FnMut(Caller) -> ControlFlow<()
     is_whole
 }
 
-/// The highest place that may hold a return address into a runtime.
-fn highest_suspect(ranges: &Ranges, frame: &Frame, end: usize) -> Option<usize> {
-    let low = frame.stack_pointer().next_multiple_of(size_of::<usize>());
+/// `register`: the return address of a function that has no frame yet.
+fn highest_suspect(ranges: &Ranges, low: usize, register: Option<usize>, end: usize) -> Option<usize> {
+    let low = low.next_multiple_of(size_of::<usize>());
     if annotate::watches_memory() {
         return Some(end); // they would complain of a look at words that were never written, or must not be
     }
@@ -98,8 +111,7 @@ fn highest_suspect(ranges: &Ranges, frame: &Frame, end: usize) -> Option<usize> 
             return Some(at);
         }
     }
-    // The caller of a function that has no frame yet.
-    frame.return_register().filter(|address| ranges.contains(stripped(*address))).map(|_| low)
+    register.filter(|address| ranges.contains(stripped(*address))).map(|_| low)
 }
 
 /// A return address without what pointer authentication adds.
@@ -109,7 +121,8 @@ fn stripped(word: usize) -> usize {
 
 struct Walk {
     ranges: &'static Ranges,
-    /// Where the flow was interrupted; what comes before is the handler's.
+    /// Where the flow was interrupted; what comes before is the handler's. 0 for a flow that looks
+    /// at itself.
     start: usize,
     suspect: usize,
     /// Frames from here on do not count.
@@ -120,6 +133,12 @@ struct Walk {
 }
 
 impl Walk {
+    /// Whether there is a runtime on the way, or the way is lost.
+    fn stops(mut self) -> bool {
+        let is_whole = each(&mut |caller| self.step(caller));
+        !(is_whole && self.is_clear)
+    }
+
     fn step(&mut self, Caller { pc, stack_pointer }: Caller) -> ControlFlow<()> {
         match self.before {
             None if pc != self.start => return ControlFlow::Continue(()),
