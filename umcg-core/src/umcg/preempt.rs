@@ -28,6 +28,12 @@
 //! and is left alone until it has used its processor again; nor where the stack has no room, as
 //! that does not change. A thread that gets no second timer has ticks only.
 //!
+//! A language runtime may have been loaded since the last look at the list of objects, and the
+//! loader has a lock for that list. So the handler does not read it: a worker that is to be taken
+//! off leaves twice. First the server's flow looks whether the list has changed, which it may wait
+//! for as for anything, and lets the worker go on, still in the handler. If it has changed, the
+//! worker looks at its callers once more, and only then leaves with PREEMPT.
+//!
 //! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
 //! came to another one.
 
@@ -369,11 +375,29 @@ pub(crate) fn give_way() {
     // The section may be in what a runtime has called, or in a signal handler: as for a tick.
     let blocks = signal::mask() & !tick.mask.load(Relaxed) != 0;
     let is_beneath = || callers::is_beneath_runtime(stack_of(inside.0), has_room_for_look(inside.0));
-    if blocks || is_beneath() {
-        return look_in(tick, turn, 0);
+    let known = callers::known();
+    if blocks || is_beneath() || (finds_runtimes(&inside, server, known) && is_beneath()) {
+        return look_in(tick, server.turns.load(Relaxed), 0);
     }
     // SAFETY: the caller is the worker, running, inside.
     unsafe { inside.0.leave(server, Kind::Preempt, None) };
+}
+
+/// Has the server's flow look which runtimes there are; whether others were `known`. That counts as
+/// another turn, but what is to end the one before is to end this one.
+fn finds_runtimes(inside: &Inside, server: &'static Server, known: usize) -> bool {
+    unsafe extern "C" fn look(_: *mut ()) {
+        callers::renew();
+    }
+    let before = server.turns.load(Relaxed);
+    // SAFETY: the caller is the worker, running, inside, and goes on itself.
+    unsafe { inside.0.leave_by_server(server, inside.0, look, null_mut()) };
+    let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
+    for noted in [&tick.wanted, &tick.seen] {
+        // Changed by somebody else, it names this turn already, or one that is over.
+        let _ = noted.compare_exchange(before, turn, Relaxed, Relaxed);
+    }
+    callers::known() != known
 }
 
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -426,12 +450,14 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     if !has_room(worker, frame) {
         return;
     }
+    let known = callers::known();
     if !held && !in_handler && !in_access && !callers::is_in_runtime(frame, stack_of(worker)) {
         std::mem::forget(hold); // the worker is inside now
-        preempt(Inside(worker), server, frame);
-    } else {
-        look_again(tick, turn, frame, began);
+        if preempt(Inside(worker), server, frame, known) {
+            return;
+        }
     }
+    look_again(tick, server.turns.load(Relaxed), frame, began);
 }
 
 /// Whether there is room on the worker's stack for what may come upon the frames of this handler: a look at its callers, and the frame of a second
@@ -487,7 +513,8 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
     tick.seen.load(Relaxed) == turn && tick.times.load(Relaxed) > 2
 }
 
-/// Takes the worker off its server, and returns when a server runs it again.
+/// Takes the worker off its server, and returns when a server runs it again. False: it has turned
+/// out to be in a runtime, and goes on. `known`: which runtimes it was found to be in none of.
 ///
 /// The signal is blocked in its own handler. So no second tick interrupts the first before that
 /// holds, and one frame of a handler at a time is on the worker's stack. (Where such a tick came all
@@ -495,15 +522,18 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
 /// the C library's or the kernel's, and refuse.) Whatever the kernel thread does next must not have
 /// the signal blocked: it is unblocked here, where a tick finds the hold, and blocked again before
 /// the hold ends.
-fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame) {
+fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: usize) -> bool {
     let worker = inside.0;
     // A light worker shares errno with all that run on the server meanwhile.
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
     signal::set_mask(frame.mask());
-    // SAFETY: the caller is the worker, running, inside.
-    unsafe { worker.leave(server, Kind::Preempt, None) };
+    let leaves = !finds_runtimes(&inside, server, known) || !callers::is_in_runtime(frame, stack_of(worker));
+    if leaves {
+        // SAFETY: the caller is the worker, running, inside.
+        unsafe { worker.leave(server, Kind::Preempt, None) };
+    }
     let mask = signal::block(signal::only(SIGNAL));
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
@@ -512,6 +542,7 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame) {
         frame.adopt_thread(mask);
     }
     drop(inside);
+    leaves
 }
 
 /// Where errno is, in the storage that the thread pointer names now.

@@ -349,13 +349,14 @@ impl Worker {
         }
     }
 
-    /// The same by way of the server, which alone can hand its turn to another kernel thread, or take it back from there.
+    /// The same by way of the server, which alone can hand its turn to another kernel thread, or take it back from there. `next` may be the
+    /// caller itself: then the server calls `f` in its own flow, and lets it go on.
     ///
     /// # Safety
     /// As [`Worker::leave_with`].
     #[cold]
     #[inline(never)]
-    unsafe fn leave_by_server(
+    pub(crate) unsafe fn leave_by_server(
         &'static self,
         server: &'static Server,
         next: &'static Worker,

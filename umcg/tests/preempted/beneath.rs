@@ -143,3 +143,42 @@ fn at_the_end_of_a_critical_section_in_a_handler() {
     };
     storm::survives("beneath::at_the_end_of_a_critical_section_in_a_handler", ONE_SERVER, raise);
 }
+
+/// A language runtime that is loaded when workers are preempted already, and its lock: nobody is
+/// taken off in it, or in what it calls.
+#[test]
+fn a_runtime_that_is_loaded_late() {
+    const SOURCE: &str = "
+        #include <pthread.h>
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        static volatile unsigned long sum;
+        void locked(void (*call)(void))
+        {
+            pthread_mutex_lock(&lock);
+            for (int n = 0; n < 2000; n++)
+                sum = sum + 1;
+            call();
+            pthread_mutex_unlock(&lock);
+        }
+    ";
+    static ALONE: Alone = Alone::new();
+    static PATH: OnceLock<CString> = OnceLock::new();
+    extern "C" fn call() {
+        ALONE.compute(2000);
+    }
+    // By its name it is one.
+    let Some(path) = build("libstdc++-of-the-test", SOURCE) else { return };
+    PATH.get_or_init(|| path);
+    let lock = || {
+        static LIBRARY: OnceLock<Library> = OnceLock::new();
+        // SAFETY: it has no constructors.
+        let library = umcg::critical(|| LIBRARY.get_or_init(|| unsafe { Library::open(PATH.get().unwrap()) }));
+        let locked = library.symbol(c"locked");
+        // SAFETY: that is what it is, in the source above.
+        let locked = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(extern "C" fn())>(locked) };
+        locked(call);
+        compute(2000);
+    };
+    storm::survives("beneath::a_runtime_that_is_loaded_late", ONE_SERVER, lock);
+    storm::survives("beneath::a_runtime_that_is_loaded_late", TWO_SERVERS, lock);
+}

@@ -21,6 +21,10 @@
 //! The frames that a thread had when it became a worker (`start_thread`, `__libc_start_main`) do not count either: [`stack`] says where they begin. A flow that
 //! is on none of the stacks that we know of, as one of a coroutine library's, is walked to its end.
 //!
+//! A runtime may be loaded later than the first look. Whether that is so a handler cannot ask, since
+//! the loader has a lock. So who is about to suspend a flow has [`renew`] called outside of handlers
+//! before, and looks again if that found another one ([`preempt`](crate::umcg::preempt)).
+//!
 //! # Rejected
 //!
 //! - *Step 1 alone*: a left-over address in the frame of a loop that runs for long would keep its worker from being preempted for as long.
@@ -43,6 +47,17 @@ pub(crate) const ROOM: usize = 8 << 10;
 /// Does now what must not be done in a signal handler for the first time.
 pub(crate) fn prepare() {
     base();
+}
+
+/// Takes note of runtimes that were loaded since. Not in a signal handler: it waits for the loader's
+/// lock.
+pub(crate) fn renew() {
+    Ranges::renew();
+}
+
+/// Which runtimes are known. Another value once [`renew`] has found others.
+pub(crate) fn known() -> usize {
+    (&raw const *Ranges::get()).addr()
 }
 
 /// Whether the flow is in a runtime, or may be. `stack` is where its frames lie that count. Async-signal-safe, once [`prepare`] has been called.

@@ -1,11 +1,19 @@
 //! Where the code of the C library, the loader and the language runtimes lies, whose locks nobody else knows.
+//!
+//! Libraries come and go: a program in Rust or C may load a plugin that brings libstdc++ along. The
+//! loader counts what it has added and taken away, and who asks for the count waits for a lock of
+//! the loader's. So it is asked for outside of signal handlers ([`Ranges::renew`]), and what was
+//! found is published for those ([`Ranges::get`]).
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::OnceLock;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
 /// Executable segments, each from its first address to behind its last.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
+    /// How many objects the loader had added and taken away by then.
+    changes: AtomicU64,
     runtimes: Vec<(usize, usize)>,
     /// What the kernel maps: on aarch64 and riscv64 a handler returns to there.
     kernel: Vec<(usize, usize)>,
@@ -17,18 +25,57 @@ pub(super) struct Ranges {
 const RUNTIMES: [&str; 8] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread", "libgcc_s", "libstdc++", "libc++"];
 const KERNEL: &str = "linux-vdso";
 
+/// What was published last. It is never freed, as a handler may be looking at it: such a library
+/// seldom comes, and hardly ever goes.
+static PUBLISHED: AtomicPtr<Ranges> = AtomicPtr::new(null_mut());
+
 impl Ranges {
-    /// Those of the objects that were loaded when this was called first. Later calls may be in a signal handler.
+    /// What was published last. Async-signal-safe, once it has been called.
     pub(super) fn get() -> &'static Ranges {
-        static RANGES: OnceLock<Ranges> = OnceLock::new();
-        RANGES.get_or_init(|| {
-            let mut ranges = Ranges::default();
-            // SAFETY: the callback gets our ranges back, and does not unwind.
-            unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut ranges).cast()) };
-            let all = || ranges.runtimes.iter().chain(&ranges.kernel);
-            ranges.span = (all().map(|range| range.0).min().unwrap_or(0), all().map(|range| range.1).max().unwrap_or(0));
-            ranges
-        })
+        // SAFETY: null, or published.
+        unsafe { published().as_ref() }.unwrap_or_else(Ranges::renew)
+    }
+
+    /// Those of now. Waits for the loader's lock.
+    #[cold]
+    pub(super) fn renew() -> &'static Ranges {
+        let mut changes = 0u64;
+        // SAFETY: the callback gets its number, and does not unwind.
+        unsafe { libc::dl_iterate_phdr(Some(note_changes), (&raw mut changes).cast()) };
+        loop {
+            let before = published();
+            // SAFETY: null, or published.
+            let current = unsafe { before.as_ref() };
+            if let Some(current) = current.filter(|current| current.changes.load(Relaxed) >= changes) {
+                return current;
+            }
+            let new = Ranges::now();
+            if let Some(current) = current.filter(|current| current.is_like(&new)) {
+                current.changes.fetch_max(new.changes.into_inner(), Relaxed);
+                return current;
+            }
+            let new = Box::into_raw(Box::new(new));
+            // ORDERING(runtimes.1): Release, pairs with runtimes.2.
+            if PUBLISHED.compare_exchange(before.cast_mut(), new, Release, Relaxed).is_ok() {
+                // SAFETY: never freed from here on.
+                return unsafe { &*new };
+            }
+            // SAFETY: nobody has seen it.
+            drop(unsafe { Box::from_raw(new) });
+        }
+    }
+
+    fn now() -> Ranges {
+        let mut ranges = Ranges::default();
+        // SAFETY: the callback gets our ranges back, and does not unwind.
+        unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut ranges).cast()) };
+        let all = || ranges.runtimes.iter().chain(&ranges.kernel);
+        ranges.span = (all().map(|range| range.0).min().unwrap_or(0), all().map(|range| range.1).max().unwrap_or(0));
+        ranges
+    }
+
+    fn is_like(&self, other: &Ranges) -> bool {
+        self.runtimes == other.runtimes && self.kernel == other.kernel
     }
 
     /// Whether it is an address in one of the runtimes.
@@ -48,11 +95,31 @@ impl Ranges {
     }
 }
 
-unsafe extern "C" fn note(object: *mut libc::dl_phdr_info, _size: usize, ranges: *mut c_void) -> c_int {
+fn published() -> *const Ranges {
+    // ORDERING(runtimes.2): Acquire, pairs with runtimes.1: what it points to is written.
+    PUBLISHED.load(Acquire)
+}
+
+/// The loader's count, which it gives with each object; 0 where it has none.
+fn changes(object: &libc::dl_phdr_info, size: usize) -> u64 {
+    if size < size_of::<libc::dl_phdr_info>() { 0 } else { object.dlpi_adds.wrapping_add(object.dlpi_subs) }
+}
+
+/// Looks at the first object only.
+unsafe extern "C" fn note_changes(object: *mut libc::dl_phdr_info, size: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader passes an object that lives during the call.
     let object = unsafe { &*object };
-    // SAFETY: and the ranges of `get`.
+    // SAFETY: the number of `renew`.
+    unsafe { *found.cast::<u64>() = changes(object, size) };
+    1
+}
+
+unsafe extern "C" fn note(object: *mut libc::dl_phdr_info, size: usize, ranges: *mut c_void) -> c_int {
+    // SAFETY: the loader passes an object that lives during the call.
+    let object = unsafe { &*object };
+    // SAFETY: and the ranges of `now`.
     let ranges = unsafe { &mut *ranges.cast::<Ranges>() };
+    *ranges.changes.get_mut() = changes(object, size);
     if object.dlpi_name.is_null() || object.dlpi_phdr.is_null() {
         return 0;
     }
