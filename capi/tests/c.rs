@@ -63,6 +63,7 @@ programs! {
     ctl_args "ctl_args.c" twice;
     ctl_block "ctl_block.c" twice;
     ctl_cancel "ctl_cancel.c" twice;
+    ctl_cleanup "ctl_cleanup.c" twice;
     ctl_efault "ctl_efault.c" twice;
     ctl_exit "ctl_exit.c" twice;
     ctl_fork "ctl_fork.c" twice;
