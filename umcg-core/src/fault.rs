@@ -31,7 +31,7 @@ pub(crate) fn install() {
     });
 }
 
-/// Gives the calling kernel thread an alternate signal stack if it has none: a handler cannot run on a stack that has overflowed.
+/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one: a handler cannot run on a stack that has overflowed.
 pub(crate) fn ensure_signal_stack() {
     signal::ensure_stack(frames_begin);
 }

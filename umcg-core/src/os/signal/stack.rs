@@ -1,25 +1,41 @@
 //! Alternate signal stacks: a handler cannot run on a stack that has overflowed.
+//!
+//! A tick of preemption puts a frame on them where it interrupts a handler of the program's. The
+//! stacks that the language's library gives its threads have room for two frames or less, and who
+//! comes without room for one ends the process. So they are replaced by larger ones.
 
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
 use umcg_context::stack::{self, Class, Stack};
 
-/// Gives the calling kernel thread an alternate signal stack if it has none. It is one of our own stacks, so a handler that overflows it hits a guard, and is
+/// Frames of handlers that there is room for, one in the other.
+const FRAMES: usize = 4;
+/// Bytes for what the handlers do besides.
+const REST: usize = 8 << 10;
+
+/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one. It is one of our own stacks, so a handler that overflows it hits a guard, and is
 /// kept for as long as the kernel thread lives. `top` says below which address its frames are to begin: above may lie what belongs to others.
 pub(crate) fn ensure(top: impl FnOnce(&Stack) -> *mut u8) {
-    let Some(mut new) = setting().filter(|now| now.ss_flags & libc::SS_DISABLE != 0) else { return };
-    let Some(class) = Class::for_size(size()) else { return };
+    thread_local!(static KEPT: Kept = const { Kept(Cell::new(None)) });
+    let is_wanting = |now: &libc::stack_t| match now.ss_flags {
+        libc::SS_DISABLE => true,
+        0 => now.ss_size < least(),
+        _ => false, // in use just now, or with a meaning that the program has given it
+    };
+    let Some(mut new) = setting().filter(is_wanting) else { return };
+    let Some(class) = Class::for_size(least() + REST) else { return };
     let Ok(stack) = stack::allocate(class) else { return };
     new.ss_sp = stack.base().cast();
     new.ss_flags = 0;
     new.ss_size = top(&stack).addr() - stack.base().addr();
-    // SAFETY: the memory stays mapped for ever.
-    if unsafe { libc::sigaltstack(&new, null_mut()) } == 0 {
-        thread_local!(static KEPT: Kept = const { Kept(Cell::new(None)) });
-        KEPT.with(|kept| kept.0.set(Some(stack)));
-    } else {
-        stack::release(stack);
+    // SAFETY: the memory stays mapped for as long as the kernel thread has it.
+    let is_set = unsafe { libc::sigaltstack(&new, null_mut()) } == 0;
+    if !is_set {
+        return stack::release(stack);
     }
+    // One that it was given before, and the program has replaced since.
+    let before = KEPT.with(|kept| kept.0.replace(Some((stack, tid()))));
+    before.into_iter().filter(|(_, thread)| *thread != -1 && *thread == tid()).for_each(|(stack, _)| stack::release(stack));
 }
 
 /// That of the calling kernel thread.
@@ -30,24 +46,35 @@ fn setting() -> Option<libc::stack_t> {
     (unsafe { libc::sigaltstack(null(), &mut now) } == 0).then_some(now)
 }
 
-fn size() -> usize {
+/// Bytes that a stack should have.
+fn least() -> usize {
     // SAFETY: reads a vector that the kernel gave the process.
-    let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
-    (least + (16 << 10)).max(32 << 10)
+    let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    FRAMES * frame.max(libc::MINSIGSTKSZ) + REST
 }
 
-/// The signal stack that this thread was given.
-struct Kept(Cell<Option<Stack>>);
+/// The kernel thread's number; -1 where the kernel refuses it.
+fn tid() -> libc::c_long {
+    // SAFETY: no arguments.
+    unsafe { libc::syscall(libc::SYS_gettid) }
+}
+
+/// The signal stack that this thread was given, on which kernel thread.
+struct Kept(Cell<Option<(Stack, libc::c_long)>>);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let Some(stack) = self.0.take() else { return };
+        let Some((stack, thread)) = self.0.take() else { return };
         // A thread worker may end while it is on a server's kernel thread, whose signal stack is another.
-        let Some(mut now) = setting().filter(|now| now.ss_sp.cast() == stack.base()) else { return };
-        now.ss_flags = libc::SS_DISABLE;
-        // SAFETY: switches the signal stack off; we are not on it.
-        if unsafe { libc::sigaltstack(&now, null_mut()) } == 0 {
-            stack::release(stack);
+        let Some(mut now) = setting().filter(|_| thread != -1 && tid() == thread) else { return };
+        if now.ss_sp.cast() == stack.base() && now.ss_flags & libc::SS_DISABLE == 0 {
+            now.ss_flags = libc::SS_DISABLE;
+            // SAFETY: switches the signal stack off; we are not on it.
+            if unsafe { libc::sigaltstack(&now, null_mut()) } != 0 {
+                return;
+            }
         }
+        // Else somebody has taken it off: the language's library, when the thread ended.
+        stack::release(stack);
     }
 }

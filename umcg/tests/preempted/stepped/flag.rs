@@ -101,6 +101,14 @@ pub(crate) fn know_server() {
     thread.tid.store(tid, Release);
 }
 
+/// The turn of the calling worker's server; 0 where that is not known. Async-signal-safe.
+pub(crate) fn turn() -> u64 {
+    let tid = tid();
+    let thread = THREADS.iter().find(|thread| thread.tid.load(Acquire) == tid);
+    // SAFETY: as in `on_trap`.
+    thread.map_or(0, |thread| unsafe { Server::from_ptr(thread.server.load(Relaxed)) }.turns())
+}
+
 /// From here on the calling flow is stepped, and each that it switches to.
 #[inline(never)]
 pub(crate) fn begin() {

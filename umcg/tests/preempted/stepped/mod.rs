@@ -5,13 +5,14 @@
 //! `UMCG_STEP_FIRST`: the first one that has one.
 
 mod flag;
+mod handlers;
 mod own;
 mod scene;
 
 use scene::{Kind, steps};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 const KINDS: [Kind; 2] = [Kind::Full, Kind::Light];
 
@@ -164,32 +165,4 @@ fn synchronising() {
         assert_eq!(lock.into_inner(), 2);
     };
     steps("stepped::synchronising", Kind::Full, synchronises);
-}
-
-/// A handler of the program's on the worker's stack, and its return.
-#[test]
-fn a_handler_of_the_programs() {
-    static HANDLED: AtomicU64 = AtomicU64::new(0);
-    extern "C" fn handler(_: i32) {
-        flag::resume();
-        (0..4u64).for_each(|n| _ = black_box(n));
-        HANDLED.fetch_add(1, Relaxed);
-    }
-    let raises = || {
-        static INSTALL: Once = Once::new();
-        INSTALL.call_once(|| {
-            // SAFETY: zero is a valid sigaction.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = handler as extern "C" fn(i32) as usize;
-            // SAFETY: the handler is async-signal-safe.
-            assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) }, 0);
-        });
-        let before = HANDLED.load(Relaxed);
-        // SAFETY: no arguments.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-        // SAFETY: it has a handler; there is one server, so it is this thread still.
-        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR1) };
-        assert_eq!(HANDLED.load(Relaxed), before + 1);
-    };
-    KINDS.into_iter().for_each(|kind| steps("stepped::a_handler_of_the_programs", kind, raises));
 }

@@ -61,6 +61,21 @@ pub(crate) fn steps(test: &str, kind: Kind, sequence: impl Fn() + Copy + Send + 
     plays(test, &format!("{kind:?}"), || step(kind, sequence));
 }
 
+/// The same, in a process that has done `first` before it has made any runtime.
+#[track_caller]
+pub(crate) fn steps_after(
+    test: &str,
+    label: &str,
+    kind: Kind,
+    first: impl Fn(),
+    sequence: impl Fn() + Copy + Send + Sync + 'static,
+) {
+    plays(test, &format!("{label} {kind:?}"), || {
+        first();
+        step(kind, sequence);
+    });
+}
+
 fn step(kind: Kind, sequence: impl Fn() + Copy + Send + Sync + 'static) {
     let builder = Runtime::builder().servers(1).scheduler(Stepped::default()).stack_size(256 << 10);
     // For workers that may be preempted, and no tick of its own.
