@@ -33,6 +33,11 @@ pub use fatal::{fatal, say};
 pub use granted::{Granted, granted};
 pub use umcg_context as context;
 
+/// Handlers of signals.
+pub mod signal {
+    pub use crate::os::signal::{Function, install};
+}
+
 /// The calling kernel thread, or the thread worker whose context this is, ends.
 fn thread_ended() {
     umcg::operation::thread_ended();

@@ -321,17 +321,9 @@ fn install_handler() -> Result<(), Errno> {
     static INSTALLED: Granted<()> = Granted::new();
     let install = || {
         callers::prepare();
-        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_tick;
-        // SAFETY: zero is a valid sigaction.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = handler as *const () as usize;
         // On the worker's own stack, where it can stay. It blocks itself (no SA_NODEFER): see `preempt`.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         // SAFETY: the handler is async-signal-safe.
-        match unsafe { libc::sigaction(SIGNAL, &action, null_mut()) } {
-            0 => Ok(()),
-            _ => Err(last_error()),
-        }
+        unsafe { signal::install(SIGNAL, on_tick, libc::SA_RESTART, 0) }
     };
     INSTALLED.get_or_ask(install).copied()
 }

@@ -7,10 +7,11 @@ use super::runtime::Shared;
 use super::sync::HoldLock;
 use super::{dump, fork};
 use rustix::thread::futex::{self, Flags};
+use std::ffi::c_void;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Weak};
-use umcg_core::Granted;
+use umcg_core::{Granted, signal};
 
 /// All runtimes of the process.
 static RUNTIMES: HoldLock<Vec<Weak<Shared>>> = HoldLock::new(Vec::new());
@@ -51,20 +52,12 @@ pub fn dump_on_quit() -> io::Result<()> {
 }
 
 fn install() -> io::Result<()> {
-    let handler: extern "C" fn(libc::c_int) = on_quit;
-    // SAFETY: zero is a valid sigaction.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler as *const () as usize;
-    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
     // SAFETY: the handler is async-signal-safe.
-    match unsafe { libc::sigaction(libc::SIGQUIT, &action, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    unsafe { signal::install(libc::SIGQUIT, on_quit, libc::SA_RESTART | libc::SA_ONSTACK, 0) }.map_err(io::Error::from)
 }
 
 // Neither call touches errno.
-extern "C" fn on_quit(_signal: libc::c_int) {
+extern "C" fn on_quit(_signal: libc::c_int, _information: *mut libc::siginfo_t, _context: *mut c_void) {
     SIGNALS.fetch_add(1, Relaxed);
     let _ = futex::wake(&SIGNALS, Flags::PRIVATE, 1);
 }

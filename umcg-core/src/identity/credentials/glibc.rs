@@ -2,10 +2,10 @@
 
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
+use crate::os::signal::{self, Action, Function};
 use crate::sync::{futex_wait_until, futex_wake, monotonic};
 use std::ffi::{c_int, c_long, c_void};
-use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 
 /// glibc's second signal of its own.
@@ -14,19 +14,6 @@ const SIGSETXID: c_int = 33;
 const FEW: usize = 64;
 /// Nanoseconds between two attempts to send a signal for which the system has no memory.
 const PAUSE: u64 = 1_000_000;
-
-type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-
-/// As the kernel has it. The C library's function refuses this signal.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Action {
-    handler: usize,
-    flags: libc::c_ulong,
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    restorer: usize,
-    mask: u64,
-}
 
 /// glibc's handler.
 static GLIBCS: AtomicUsize = AtomicUsize::new(0);
@@ -39,29 +26,16 @@ pub(crate) fn install(away: Away) {
     AWAY.store(away as *mut (), Relaxed);
     // Without a thread glibc has installed it all the same, or there is nobody to send the signal.
     threaded::ensure();
-    let mut now = MaybeUninit::<Action>::zeroed();
-    // SAFETY: reads the action into an `Action`, of which zeros are one.
-    unsafe { sigaction(null(), now.as_mut_ptr()) };
-    // SAFETY: as above.
-    let glibcs = unsafe { now.assume_init() };
-    let ours: Handler = on_setxid;
-    if glibcs.handler == ours as usize || glibcs.handler == libc::SIG_DFL || glibcs.handler == libc::SIG_IGN {
+    let glibcs = Action::of(SIGSETXID);
+    let ours: Function = on_setxid;
+    if glibcs.handler == ours as usize || !glibcs.is_function() {
         return;
     }
     GLIBCS.store(glibcs.handler, Relaxed);
     // On the kernel thread's own signal stack, if it has one: a worker's may be small. With all
     // signals blocked: no other handler sees the wrong storage.
-    let flags = glibcs.flags | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART) as libc::c_ulong;
-    let action = Action { handler: ours as usize, flags, mask: u64::MAX, ..glibcs };
     // SAFETY: the handler is async-signal-safe, and does what the one before did.
-    unsafe { sigaction(&action, null_mut()) };
-}
-
-/// # Safety
-/// As for the system call.
-unsafe fn sigaction(new: *const Action, old: *mut Action) {
-    // SAFETY: passed on.
-    unsafe { libc::syscall(libc::SYS_rt_sigaction, SIGSETXID, new, old, size_of::<u64>()) };
+    let _ = unsafe { signal::install(SIGSETXID, on_setxid, libc::SA_ONSTACK | libc::SA_RESTART, u64::MAX) };
 }
 
 extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -76,7 +50,7 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
         return;
     }
     // SAFETY: null or glibc's handler of this type; `Option<fn>` represents null as None.
-    let glibcs = unsafe { std::mem::transmute::<usize, Option<Handler>>(GLIBCS.load(Relaxed)) };
+    let glibcs = unsafe { std::mem::transmute::<usize, Option<Function>>(GLIBCS.load(Relaxed)) };
     let Some(glibcs) = glibcs else { return };
     let own = own_thread_pointer();
     let away = away();

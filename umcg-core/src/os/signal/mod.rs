@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frame` | what the kernel restores when a handler returns, and what a handler interrupted |
 //! | `callers` | whether an interrupted flow is in the C library or the like; `runtimes`, where those are |
+//! | `install` | how handlers are installed: all of the library's, here |
 //! | `program` | a handler of ours, in front of the program's own |
 //! | `stack` | alternate signal stacks |
 //!
@@ -15,11 +16,14 @@
 
 pub(crate) mod callers;
 mod frame;
+mod install;
 mod program;
 mod runtimes;
 mod stack;
 
 pub(crate) use frame::Frame;
+pub(crate) use install::Action;
+pub use install::{Function, install};
 pub(crate) use program::Handler;
 pub(crate) use stack::ensure as ensure_stack;
 

@@ -9,20 +9,17 @@
 //!
 //! It runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
 
+use super::install::{Action, Function, install, reset};
 use super::{block, only};
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-
-/// What is called for a signal.
-pub(crate) type Function = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// A signal that we handle, and what the program did with it before.
 pub(crate) struct Handler {
     signal: c_int,
-    before: UnsafeCell<MaybeUninit<libc::sigaction>>,
+    before: UnsafeCell<MaybeUninit<Action>>,
     /// The program's handler was to be called once, and was.
     is_spent: AtomicBool,
 }
@@ -40,23 +37,17 @@ impl Handler {
     /// # Safety
     /// Called once; `function` is async-signal-safe.
     pub(crate) unsafe fn install(&'static self, function: Function) {
-        // SAFETY: zero is a valid sigaction.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = function as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         // First only asked for: a handler that runs at once finds it.
         // SAFETY: nobody else writes there.
-        unsafe { libc::sigaction(self.signal, null_mut(), self.before.get().cast()) };
-        // SAFETY: valid for the call; by the contract the handler is async-signal-safe.
-        unsafe { libc::sigaction(self.signal, &action, null_mut()) };
+        unsafe { self.before.get().write(MaybeUninit::new(Action::of(self.signal))) };
+        // Refused, a fault ends the process as without it.
+        // SAFETY: passed on.
+        let _ = unsafe { install(self.signal, function, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
     }
 
     /// Gives the signal its default action.
     pub(crate) fn reset(&self) {
-        // SAFETY: zero is a valid sigaction: the default action.
-        let default: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: valid for the call.
-        unsafe { libc::sigaction(self.signal, &default, null_mut()) };
+        reset(self.signal);
     }
 
     /// Does what the program would have had done.
@@ -65,31 +56,29 @@ impl Handler {
     /// Called by the handler that was installed, with its arguments; the program's own may never return.
     pub(crate) unsafe fn pass_on(&self, information: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: written by `install`.
-        let before = unsafe { &*self.before.get().cast::<libc::sigaction>() };
+        let before = unsafe { &*self.before.get().cast::<Action>() };
         // SAFETY: the kernel passes a siginfo_t.
         let was_sent = unsafe { (*information).si_code } <= 0;
-        if before.sa_sigaction == libc::SIG_IGN && was_sent {
+        if before.handler == libc::SIG_IGN && was_sent {
             return;
         }
-        let called_once = before.sa_flags & libc::SA_RESETHAND != 0 && self.is_spent.swap(true, Relaxed);
-        if matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) || called_once {
+        let called_once = before.flags & libc::SA_RESETHAND != 0 && self.is_spent.swap(true, Relaxed);
+        if !before.is_function() || called_once {
             self.reset();
             if was_sent {
                 self.send();
             }
             return;
         }
-        // SAFETY: the kernel's signal set is the first word of the C library's.
-        let others = unsafe { (&raw const before.sa_mask).cast::<u64>().read() };
-        let itself = if before.sa_flags & libc::SA_NODEFER == 0 { only(self.signal) } else { 0 };
-        block(others | itself);
-        if before.sa_flags & libc::SA_SIGINFO != 0 {
+        let itself = if before.flags & libc::SA_NODEFER == 0 { only(self.signal) } else { 0 };
+        block(before.blocks | itself);
+        if before.flags & libc::SA_SIGINFO != 0 {
             // SAFETY: SA_SIGINFO says that the handler has this type.
-            let handler = unsafe { std::mem::transmute::<usize, Function>(before.sa_sigaction) };
+            let handler = unsafe { std::mem::transmute::<usize, Function>(before.handler) };
             handler(self.signal, information, context);
         } else {
             // SAFETY: without SA_SIGINFO it has this type.
-            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.sa_sigaction) };
+            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.handler) };
             handler(self.signal);
         }
     }

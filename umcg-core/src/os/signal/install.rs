@@ -1,0 +1,120 @@
+//! Installing handlers: all of the library's are installed here.
+
+use rustix::io::Errno;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::{null, null_mut};
+
+/// What is called for a signal.
+pub type Function = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// What the process does with a signal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action {
+    /// A function, or `SIG_DFL`, or `SIG_IGN`.
+    pub(crate) handler: usize,
+    pub(crate) flags: c_int,
+    /// The signals that it blocks besides.
+    pub(crate) blocks: u64,
+}
+
+/// As the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Raw {
+    handler: usize,
+    flags: libc::c_ulong,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    restorer: usize,
+    mask: u64,
+}
+
+impl Action {
+    /// The one of now. The default one where the kernel does not tell.
+    pub(crate) fn of(signal: c_int) -> Action {
+        if is_the_c_librarys(signal) {
+            let raw = raw_action(signal);
+            return Action { handler: raw.handler, flags: raw.flags as c_int, blocks: raw.mask };
+        }
+        // SAFETY: zero is a valid sigaction.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: only asks.
+        unsafe { libc::sigaction(signal, null(), &mut action) };
+        // SAFETY: the kernel's signal set is the first word of the C library's.
+        let blocks = unsafe { (&raw const action.sa_mask).cast::<u64>().read() };
+        Action { handler: action.sa_sigaction, flags: action.sa_flags, blocks }
+    }
+
+    /// Whether the signal has a function.
+    pub(crate) fn is_function(&self) -> bool {
+        !matches!(self.handler, libc::SIG_DFL | libc::SIG_IGN)
+    }
+}
+
+/// Has `function` called for `signal`, in the place of whatever handled it; `SA_SIGINFO` goes
+/// without saying. Who wants that one called too asks for it before ([`Action::of`]): a signal may
+/// come at once.
+///
+/// # Errors
+/// The kernel refuses.
+///
+/// # Safety
+/// The function is async-signal-safe.
+pub unsafe fn install(signal: c_int, function: Function, flags: c_int, blocks: u64) -> Result<(), Errno> {
+    let flags = flags | libc::SA_SIGINFO;
+    if is_the_c_librarys(signal) {
+        return set_beside(signal, function, flags, blocks);
+    }
+    // SAFETY: zero is a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = function as *const () as usize;
+    action.sa_flags = flags;
+    // SAFETY: the kernel's signal set is the first word of the C library's.
+    unsafe { (&raw mut action.sa_mask).cast::<u64>().write(blocks) };
+    // SAFETY: valid for the call; the function is async-signal-safe.
+    granted(unsafe { libc::sigaction(signal, &action, null_mut()) }.into())
+}
+
+/// Gives the signal its default action. Async-signal-safe.
+pub(crate) fn reset(signal: c_int) {
+    // SAFETY: zero is a valid sigaction: the default action.
+    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: valid for the call.
+    unsafe { libc::sigaction(signal, &default, null_mut()) };
+}
+
+/// Signals that the C library keeps to itself: its own function refuses them.
+fn is_the_c_librarys(signal: c_int) -> bool {
+    (32..libc::SIGRTMIN()).contains(&signal)
+}
+
+/// By the kernel's call. What the C library has set stays but for what is named here: the way back
+/// from the handler above all.
+fn set_beside(signal: c_int, function: Function, flags: c_int, mask: u64) -> Result<(), Errno> {
+    let before = raw_action(signal);
+    let new = Raw { handler: function as usize, flags: before.flags | flags as libc::c_ulong, mask, ..before };
+    // SAFETY: by the contract of `install`, and it returns as the one before did.
+    granted(unsafe { sigaction(signal, &new, null_mut()) })
+}
+
+fn raw_action(signal: c_int) -> Raw {
+    let mut raw = MaybeUninit::<Raw>::zeroed();
+    // SAFETY: reads the action into a `Raw`, of which zeros are one.
+    let _ = unsafe { sigaction(signal, null(), raw.as_mut_ptr()) };
+    // SAFETY: as above.
+    unsafe { raw.assume_init() }
+}
+
+/// # Safety
+/// As for the system call.
+unsafe fn sigaction(signal: c_int, new: *const Raw, old: *mut Raw) -> libc::c_long {
+    // SAFETY: passed on.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new, old, size_of::<u64>()) }
+}
+
+fn granted(result: libc::c_long) -> Result<(), Errno> {
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)),
+    }
+}
