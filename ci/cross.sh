@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds umcg for aarch64 and riscv64 and runs the tests of umcg-context, umcg-core and umcg under qemu-user.
+# Builds umcg for aarch64 and riscv64 and runs the tests of umcg-context, umcg-core and umcg, and two programs in C, under qemu-user.
 # Skips loudly (a reason on standard error, exit 0) where a target, a cross compiler or qemu cannot be had.
 set -eu
 cd "$(dirname "$0")/.."
@@ -69,6 +69,14 @@ for arch in aarch64 riscv64; do
     timeout 900 cargo test -q -p umcg --test umcg --test owning --target $target -- --test-threads=1
     # Ticks at random moments. These tests run themselves again, which needs to be told how.
     UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 900 cargo test -q -p umcg --test preempted --target $target -- \
-        --test-threads=1 in_a_handler inside_malloc beneath_once
+        --test-threads=1 in_a_handler inside_malloc beneath
+    # Handlers of a C program's own: of signals, with all flags (some end a process by SIGSEGV, of which qemu tells), and cleanup handlers.
+    timeout 900 cargo build -q -p umcg-capi --target $target
+    for program in ctl_handlers ctl_cleanup; do
+        $arch-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O2 -g -pthread -Wall -Wextra -Wpedantic -Werror \
+            -I capi/include -I capi/tests/c -o "$scratch/$program-$arch" capi/tests/c/$program.c \
+            "${CARGO_TARGET_DIR:-target}/$target/debug/libumcg.a" -lgcc_s -ldl -lm
+        UMCG_TEST_SLOW=4 timeout 600 qemu-$arch -L /usr/$arch-linux-gnu "$scratch/$program-$arch"
+    done
 done
 echo "cross.sh: passed" >&2
