@@ -1,29 +1,26 @@
 #!/bin/sh
-# Runs the models of the protocols under shuttle (umcg-core/tests/model, umcg/tests/model): first with bugs planted in a copy of the sources, each of
-# which has to be found, then the sources as they are, under many more schedules. A failure prints UMCG_MODEL_SEED, which repeats it. Likewise those under loom
-# (umcg/tests/loom), for which the bugs are memory orderings that are too weak.
+# Runs the models of the protocols under shuttle (umcg-core/tests/model, umcg/tests/model): first with bugs planted in a copy
+# of the sources, each of which has to be found, then the sources as they are, under many more schedules. A failure prints
+# UMCG_MODEL_SEED, which repeats it. Likewise those under loom (umcg/tests/loom), for which the bugs are memory orderings
+# that are too weak.
 #
 #   ci/models.sh [RUNS]      schedules a test and a scheduler; 1500 where not given
 set -eu
 cd "$(dirname "$0")/.."
 runs=${1:-1500}
 base=${CARGO_TARGET_DIR:-$PWD/target}
-copy=$base/model-mutants
-log=$base/model-mutants.log
-# Target folders of their own, as the flag goes into every crate, and cargo takes a copy of the sources for the sources.
-export CARGO_TARGET_DIR="$base/shuttle-mutants" RUSTFLAGS="--cfg shuttle"
+jobs=$base/planted
+# So many bugs are tried at once, each in a copy of the sources of its own.
+lanes=$(nproc)
 
 say() {
     echo "models.sh: $*" >&2
 }
 
-# models PACKAGE LIMIT RUNS OPTIONS...: runs its models in the current folder.
-models() {
-    package=$1
-    limit=$2
-    times=$3
-    shift 3
-    UMCG_MODEL_RUNS=$times timeout --kill-after=5 "$limit" cargo test --quiet --package "$package" --test model "$@"
+# with_shuttle COMMAND...: cargo, for the models under shuttle. A target folder of its own, as the flag goes into every crate.
+with_shuttle() {
+    CARGO_TARGET_DIR="$base/shuttle" RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_DEBUG=0 \
+        CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 "$@"
 }
 
 # with_loom COMMAND...: cargo, for the models under loom.
@@ -34,67 +31,121 @@ with_loom() {
 
 # newest FILES...: the newest of them.
 newest() {
-    newest=$1
-    for file in "$@"; do
-        if [ "$file" -nt "$newest" ]; then newest=$file; fi
-    done
-    echo "$newest"
+    # shellcheck disable=SC2012 # names without blanks
+    ls -t "$@" | head -n 1
 }
 
-# loom_models MODELS...: the models under loom, in the current folder. By the compiler alone, as cargo would make the library anew for each bug, though they do not use it.
-loom_models() {
-    deps=$base/loom/debug/deps
-    rustc --edition 2024 --test --crate-name loom_models --cfg loom -C opt-level=1 -A warnings -L "dependency=$deps" \
-        --extern "loom=$(newest "$deps"/libloom-*.rlib)" --extern "lock_api=$(newest "$deps"/liblock_api-*.rlib)" \
-        -o "$base/loom-mutant" umcg/tests/loom/main.rs || return
-    timeout --kill-after=5 180 "$base/loom-mutant" "$@"
+# compiled CHECKER SOURCE OPTIONS...: compiles the models of a checker, into $lane/models. By the compiler alone, as cargo
+# would make the library anew for each bug, though they do not use it.
+compiled() {
+    checker=$1
+    deps=$base/$1/debug/deps
+    source=$2
+    shift 2
+    for crate in "$checker" lock_api libc rustix; do
+        for file in "$deps/lib$crate"-*.rlib; do
+            [ ! -e "$file" ] || set -- "$@" --extern "$crate=$(newest "$deps/lib$crate"-*.rlib)"
+            break
+        done
+    done
+    rustc --edition 2024 --test --crate-name models --cfg "$checker" -A warnings -L "dependency=$deps" \
+        -C "incremental=$lane/incremental" -o "$lane/models" "$@" "$source"
 }
 
 # plant_in PACKAGE SOURCE MODELS...: where the bugs that follow are planted, and which models are about that; all of them when none is named. The package
-# may be "loom". The bugs before are taken out.
+# may be "loom".
 plant_in() {
-    [ -z "${planted_source:-}" ] || cp "$planted_source" "$copy/$planted_source"
-    planted_package=$1
-    planted_source=$2
-    shift 2
-    planted_models=$*
+    planted_in=$*
 }
 
-# planted_runs RUNS: whether the models of what is planted go through. The first failure is enough; that of the model that always has to fail would be one.
-planted_runs() {
-    if [ "$planted_package" = loom ]; then
-        # shellcheck disable=SC2086 # names without blanks
-        (cd "$copy" && loom_models $planted_models) > "$log" 2>&1
-        return
-    fi
-    # shellcheck disable=SC2086 # names without blanks
-    (cd "$copy" && UMCG_MODEL_STOP=1 models "$planted_package" 180 "$1" -- --skip posting_before_saving $planted_models) > "$log" 2>&1
-}
-
-# planted WHAT SCRIPT: the models fail when this sed script has changed the source.
+# planted WHAT SCRIPT: the models are to fail when this sed script has changed the source.
 planted() {
-    sed "$2" "$planted_source" > "$copy/$planted_source"
-    if cmp -s "$planted_source" "$copy/$planted_source"; then
-        say "FAILED: $1: the sources have changed, so this bug was not planted"
+    count=$((${count:-0} + 1))
+    printf '%s\n' "$1" > "$jobs/$count.what"
+    printf '%s\n' "$2" > "$jobs/$count.sed"
+    printf '%s\n' "$planted_in" > "$jobs/$count.where"
+}
+
+# go_through RUNS PACKAGE MODELS...: whether the models, in the current folder, do. The first failure is enough; that of the
+# model that always has to fail would be one.
+go_through() {
+    times=$1
+    package=$2
+    shift 2
+    status=0
+    if [ "$package" = loom ]; then
+        compiled loom umcg/tests/loom/main.rs -C opt-level=1 || return
+        timeout --kill-after=5 180 "$lane/models" "$@" || status=$?
+    else
+        compiled shuttle "$package/tests/model/main.rs" || return
+        UMCG_MODEL_STOP=1 UMCG_MODEL_RUNS=$times timeout --kill-after=5 180 "$lane/models" \
+            --skip posting_before_saving "$@" || status=$?
+    fi
+    [ $status != 139 ] || echo "SIGSEGV"
+    return $status
+}
+
+# try_bug JOB: whether the models find it.
+try_bug() {
+    what=$(cat "$jobs/$1.what")
+    # shellcheck disable=SC2046 # names without blanks
+    set -- "$1" $(cat "$jobs/$1.where")
+    job=$1
+    package=$2
+    planted_source=$3
+    shift 3
+    sed -f "$jobs/$job.sed" "$root/$planted_source" > "$planted_source"
+    if cmp -s "$root/$planted_source" "$planted_source"; then
+        say "FAILED: $what: the sources have changed, so this bug was not planted"
         return 1
     fi
     # A few schedules of each model find most bugs; more of them only if they do not.
-    if planted_runs 150 && planted_runs 3000; then
-        say "FAILED: $1: went through"
+    if go_through 150 "$package" "$@" > "$lane/log" 2>&1 && go_through 3000 "$package" "$@" > "$lane/log" 2>&1; then
+        say "FAILED: $what: went through"
         return 1
     fi
     # Where a frame is looked at that is gone the checker may crash before it can tell.
-    if ! grep -Eq "panicked at|SIGSEGV|Segmentation fault" "$log"; then
-        cat "$log" >&2
-        say "FAILED: $1: no model found it, but something else went wrong"
+    if ! grep -Eq "panicked at|SIGSEGV" "$lane/log"; then
+        cat "$lane/log" >&2
+        say "FAILED: $what: no model found it, but something else went wrong"
         return 1
     fi
-    say "found: $1"
+    cp "$root/$planted_source" "$planted_source"
+    say "found: $what"
 }
 
-rm -rf "$copy"
-mkdir -p "$copy"
-tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
+# try_some NUMBER: tries each bug that is this lane's, in a copy of the sources of its own.
+try_some() {
+    lane=$jobs/lane-$1
+    mkdir -p "$lane/sources"
+    tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$lane/sources"
+    root=$PWD
+    cd "$lane/sources"
+    job=$1
+    while [ "$job" -le "$count" ]; do
+        [ "$job" = 0 ] || (try_bug "$job") || return 1
+        job=$((job + lanes))
+    done
+}
+
+# try_all: tries all bugs.
+try_all() {
+    running=
+    number=0
+    while [ $number -lt "$lanes" ]; do
+        (try_some $number) &
+        running="$running $!"
+        number=$((number + 1))
+    done
+    status=0
+    for process in $running; do
+        wait "$process" || status=1
+    done
+    return $status
+}
+
+rm -rf "$jobs"
+mkdir -p "$jobs"
 
 plant_in umcg-core umcg-core/src/umcg/idle.rs two:: storm::
 planted "an event that nobody is called for" \
@@ -468,8 +519,6 @@ plant_in umcg umcg/src/segment/object.rs segment::
 planted "a lock without a name on it" \
     's/let taken = word | (u64::from(holder) << 48);/let taken = word | (0xffff << 48);/'
 
-with_loom cargo test --quiet --package umcg --test loom --no-run
-
 plant_in loom umcg/src/rt/wait.rs semaphore::
 planted "a worker that leaves, and does not say what it left" \
     's/task.left.store(LEFT, Release)/task.left.store(LEFT, Relaxed)/'
@@ -532,8 +581,13 @@ plant_in loom umcg/src/futex/many.rs futexes::
 planted "one that stands at many words, and is not seen" \
     's/self.word.store(STANDING, Release)/self.word.store(STANDING, Relaxed)/'
 
+with_loom cargo test --quiet --package umcg --test loom --no-run
+with_shuttle cargo test --quiet --package umcg --package umcg-core --test model --no-run
+try_all
+
 say "the sources as they are"
 with_loom cargo test --quiet --package umcg --test loom
-export CARGO_TARGET_DIR="$base/shuttle"
-models umcg-core 600 "$runs" --release
-models umcg 900 "$runs" --release
+for package in umcg-core umcg; do
+    UMCG_MODEL_RUNS=$runs with_shuttle timeout --kill-after=5 900 \
+        cargo test --quiet --package $package --test model --release
+done
