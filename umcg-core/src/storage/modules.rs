@@ -403,3 +403,122 @@ pub(super) unsafe fn forked() {
     // SAFETY: passed on.
     drop(unsafe { LATE.adopt() });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::glibc::{self, Glibc, PROBE_TID};
+    use super::super::{FIRST_TID, LAST_TID, map};
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicI32};
+    use std::time::Duration;
+
+    /// What three threads tell each other: one that stands in the loader's lock, one that surveys,
+    /// and the one that looks at both.
+    #[derive(Default)]
+    struct Scene {
+        /// The survey is about to begin.
+        asked: AtomicBool,
+        inside: AtomicBool,
+        may_leave: AtomicBool,
+        lent: AtomicBool,
+        surveyed: AtomicBool,
+        surveyor: AtomicI32,
+    }
+
+    /// Lends the scratch block once somebody stands in the loader's lock, and notes the end of the
+    /// survey.
+    struct Noted<'a>(&'a Glibc, &'a Scene);
+
+    impl Scratch for Noted<'_> {
+        fn get(&self) -> Option<usize> {
+            self.1.asked.store(true, Relaxed);
+            wait(&self.1.inside);
+            let place = self.0.get();
+            self.1.lent.store(true, Relaxed);
+            place
+        }
+
+        fn put(&self) {
+            self.1.surveyed.store(true, Relaxed);
+            self.0.put();
+        }
+    }
+
+    fn wait(flag: &AtomicBool) {
+        while !flag.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn sleeps(tid: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().starts_with('S')
+    }
+
+    /// A block for this test alone, with this tid.
+    fn block(glibc: &Glibc, tid: u32) -> NonNull<Header> {
+        let place = map(glibc.stride()).unwrap();
+        // SAFETY: new, zero, and as large as a block.
+        NonNull::new(unsafe { glibc.make(place, tid) }).unwrap()
+    }
+
+    impl Scene {
+        /// Stands in the loader's lock from when it is asked to until it may leave.
+        fn stand_in_the_lock(&self, header: NonNull<Header>) {
+            wait(&self.asked);
+            // SAFETY: nobody else uses the block.
+            let tp = unsafe { (*header.as_ptr()).tp };
+            let mut stand = || {
+                each_library(|_| {
+                    self.inside.store(true, Relaxed);
+                    wait(&self.may_leave);
+                    false
+                });
+            };
+            // SAFETY: nobody else uses the block.
+            unsafe { on_storage(tp, &mut stand) };
+        }
+
+        /// A block whose worker ends, after libraries have come.
+        fn survey(&self, glibc: &Glibc, header: NonNull<Header>) {
+            self.surveyor.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+            // SAFETY: nobody else uses the block.
+            let tp = unsafe { (*header.as_ptr()).tp };
+            *LATE.lock() = None;
+            // SAFETY: the thread pointer is the block's, of which no thread-local is in use.
+            let mut reset = || unsafe { glibc.plan.reset_by_loader(header, &Noted(glibc, self)) };
+            // SAFETY: nobody else uses the block.
+            unsafe { on_storage(tp, &mut reset) };
+        }
+
+        /// Whether the survey waits for the one in the lock.
+        fn waits(&self) -> bool {
+            wait(&self.lent);
+            while !self.surveyed.load(Relaxed) && !sleeps(self.surveyor.load(Relaxed)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // Where it did not wait it sleeps behind the survey, with its own tid.
+            !self.surveyed.load(Relaxed)
+        }
+    }
+
+    /// The loader's lock is one that its owner may take again, and knows its owner by the tid.
+    #[test]
+    fn a_survey_waits_for_whichever_block_is_in_the_loader() {
+        let Ok(glibc) = glibc::get() else { return println!("no blocks here") };
+        for tid in [FIRST_TID, LAST_TID, PROBE_TID] {
+            let (scene, ends) = (Scene::default(), block(glibc, FIRST_TID + 1));
+            let stands = block(glibc, tid);
+            let (stands, ends) = (stands.as_ptr().expose_provenance(), ends.as_ptr().expose_provenance());
+            let header = |address: usize| NonNull::new(glibc::at::<Header>(address)).unwrap();
+            let waits = std::thread::scope(|scope| {
+                scope.spawn(|| scene.stand_in_the_lock(header(stands)));
+                scope.spawn(|| scene.survey(glibc, header(ends)));
+                let waits = scene.waits();
+                scene.may_leave.store(true, Relaxed);
+                waits
+            });
+            assert!(waits, "the survey is taken for the owner {tid:#x} of the loader's lock");
+        }
+    }
+}
