@@ -5,16 +5,40 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Whether a thread tells why.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
+
 /// Writes `umcg: …; aborting` on standard error, and ends the process by SIGABRT.
 #[cold]
 #[inline(never)]
 pub fn fatal(why: fmt::Arguments<'_>) -> ! {
-    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    end(|| say(why))
+}
+
+/// As [`fatal`], async-signal-safe, on little stack. A line that is too long is cut.
+#[cold]
+#[inline(never)]
+#[cfg_attr(not(target_env = "gnu"), allow(dead_code, reason = "for glibc's way of changing credentials"))]
+pub(crate) fn in_handler<const PARTS: usize>(why: [&str; PARTS]) -> ! {
+    end(|| {
+        let (mut line, mut len) = ([0u8; 192], 0);
+        for part in ["umcg: "].into_iter().chain(why).chain(["; aborting\n"]) {
+            let room = &mut line[len..];
+            let fits = part.len().min(room.len());
+            room[..fits].copy_from_slice(&part.as_bytes()[..fits]);
+            len += fits;
+        }
+        // SAFETY: the bytes are the line's.
+        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), len) };
+    })
+}
+
+fn end(tell: impl FnOnce()) -> ! {
     if IS_TOLD.swap(true, Relaxed) {
         // Another thread tells why, and ends the process.
         std::thread::sleep(Duration::from_secs(1));
     } else {
-        say(why);
+        tell();
     }
     std::process::abort()
 }

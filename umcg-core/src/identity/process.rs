@@ -1,5 +1,8 @@
 //! What a thread inherits from its maker, as the process has it: affinity, nice value, scheduling
-//! class. The process's are those of its main thread, as for `taskset` and `renice`.
+//! class, I/O priority. The process's are those of its main thread, as for `taskset`, `renice` and
+//! `ionice`.
+//!
+//! Not timer slack: the kernel tells that of another thread only with a privilege.
 
 use crate::everywhere;
 use rustix::process::{getpid, getpriority_process, setpriority_process};
@@ -19,6 +22,19 @@ pub(crate) fn follow() {
         if theirs != own {
             let _ = setpriority_process(None, theirs);
         }
+    }
+    // Where none was set the kernel makes it from class and nice value.
+    follow_io(process.as_raw_nonzero().get());
+}
+
+fn follow_io(process: i32) {
+    const OF_A_THREAD: i32 = 1;
+    // SAFETY: no precondition.
+    let of = |thread: i32| unsafe { libc::syscall(libc::SYS_ioprio_get, OF_A_THREAD, thread) };
+    let (theirs, own) = (of(process), of(0));
+    if theirs >= 0 && theirs != own {
+        // SAFETY: no precondition.
+        unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, 0, theirs) };
     }
 }
 

@@ -24,19 +24,25 @@ impl Ran {
         self.status.is_some_and(|status| status.success())
     }
 
+    /// It ended itself.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.status.is_some_and(|status| status.signal() == Some(libc::SIGABRT))
+    }
+
     /// It ended itself, and said why in one line.
     pub(crate) fn has_aborted(&self) -> bool {
         // The test's own beginning of a line may stand before it.
         let says_why = |line: &str| line.contains("umcg: ") && line.ends_with("; aborting");
-        self.status.is_some_and(|status| status.signal() == Some(libc::SIGABRT))
-            && self.output.lines().filter(|line| says_why(line)).count() == 1
+        self.is_aborted() && self.output.lines().filter(|line| says_why(line)).count() == 1
     }
 }
 
 impl Ran {
-    /// The standard library's allocator had nothing more, which ends a process of Rust's.
-    pub(crate) fn is_out_of_memory(&self) -> bool {
-        self.status.is_some_and(|status| status.signal() == Some(libc::SIGABRT)) && self.output.contains("memory allocation of")
+    /// The standard library had no memory, or could not protect the signal stack of a new thread,
+    /// which ends a process of Rust's.
+    pub(crate) fn was_ended_by_std(&self) -> bool {
+        let why = ["memory allocation of", "failed to set up alternative stack guard page"];
+        self.is_aborted() && why.iter().any(|why| self.output.contains(why))
     }
 
     /// The parts of the workload that have failed.

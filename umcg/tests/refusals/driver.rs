@@ -1,11 +1,10 @@
 //! The driver of input and output when it is refused what it was granted, or its descriptors are taken away.
 
-use crate::filter::{refuse, refuse_for_a_moment, refuse_if};
+use crate::filter::{refuse, refuse_for_a_moment, refuse_if, shared};
 use crate::run;
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use umcg::Runtime;
@@ -100,11 +99,10 @@ fn operations_go_on(refuse: impl Fn()) {
 /// been done otherwise, or was aborted: it is not done once more.
 fn a_ring_is_used_again_after_a_shortage() {
     let Some(runtime) = with_a_ring() else { return };
-    let (is_short, entered) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
-    let (short, counted) = (is_short.clone(), entered.clone());
-    refuse_if(&[libc::SYS_io_uring_enter], libc::EAGAIN, move || {
-        let is_refused = short.load(Relaxed);
-        counted.fetch_add(u32::from(!is_refused), Relaxed);
+    let (is_over, entered): (&AtomicBool, &AtomicU32) = (shared(), shared());
+    refuse_if(&[libc::SYS_io_uring_enter], libc::EAGAIN, |_, _| {
+        let is_refused = !is_over.load(Relaxed);
+        entered.fetch_add(u32::from(!is_refused), Relaxed);
         is_refused
     });
     let (mut reader, mut writer) = pipe();
@@ -123,7 +121,7 @@ fn a_ring_is_used_again_after_a_shortage() {
     writes.join().unwrap();
     // Done by helpers, once the ring is given up.
     (0..100).for_each(|_| runtime.run(write_and_read));
-    is_short.store(false, Relaxed);
+    is_over.store(true, Relaxed);
     wait_until("the ring is entered again", || {
         runtime.run(write_and_read);
         entered.load(Relaxed) > 20
@@ -141,13 +139,12 @@ fn a_ring_that_could_not_be_had_is_asked_for_again() {
     if with_a_ring().is_none() {
         return;
     }
-    let is_short = Arc::new(AtomicBool::new(true));
-    let short = is_short.clone();
-    refuse_if(&[libc::SYS_io_uring_setup], libc::ENOMEM, move || short.load(Relaxed));
+    let is_over: &AtomicBool = shared();
+    refuse_if(&[libc::SYS_io_uring_setup], libc::ENOMEM, |_, _| !is_over.load(Relaxed));
     let runtime = Runtime::builder().servers(1).build().unwrap();
     runtime.run(write_and_read);
     assert_eq!(runtime.driver(), DriverKind::Epoll);
-    is_short.store(false, Relaxed);
+    is_over.store(true, Relaxed);
     wait_until("there is a ring", || {
         runtime.run(write_and_read);
         runtime.driver() == DriverKind::IoUring

@@ -1,7 +1,6 @@
 //! Filters of system calls that the process puts on all its own threads.
 
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 
@@ -21,14 +20,14 @@ pub(crate) const MOMENT: Duration = Duration::from_millis(60);
 
 /// Refuses these calls with `errno` from now on, in all threads.
 pub(crate) fn refuse(calls: &[i64], errno: i32) {
-    install(calls, libc::SECCOMP_RET_ERRNO | errno as u32, 0);
+    try_install(calls, libc::SECCOMP_RET_ERRNO | errno as u32, 0).unwrap();
 }
 
 /// Refuses these calls with `errno` for a moment that begins with the first of them, again and again if `times` says so, with as long a time between in
 /// which they are allowed.
 pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
     let mut began: Option<Instant> = None;
-    refuse_if(calls, errno, move || {
+    refuse_if(calls, errno, move |_, _| {
         let moment = began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
         moment % 2 == 0 && moment / 2 < u128::from(times)
     });
@@ -36,33 +35,73 @@ pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
 
 /// Refuses the first ones of these calls with `errno`.
 pub(crate) fn refuse_some(calls: &[i64], errno: i32, mut count: u32) {
-    refuse_if(calls, errno, move || {
+    refuse_if(calls, errno, move |_, _| {
         let is_refused = count > 0;
         count -= u32::from(is_refused);
         is_refused
     });
 }
 
-/// Has a thread, which must make none of these calls, say of each whether it is refused with
-/// `errno`. Once a process: there is one such thread at most.
-pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut() -> bool + Send + 'static) {
-    let listener = Arc::new(AtomicI32::new(-1));
-    let told = listener.clone();
-    let (begun, has_begun) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        begun.send(()).unwrap();
-        // It makes no other calls than these from here on, nor any that the runtime's threads are known by.
-        while told.load(Acquire) < 0 {
-            std::hint::spin_loop();
-        }
-        judge(told.load(Acquire), errno, is_refused)
-    });
-    // What a thread does to begin may be what is refused.
-    has_begun.recv().unwrap();
-    listener.store(install(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER), Release);
+/// A value that this process shares with those that judge for it; zero at first.
+pub(crate) fn shared<T: zero::IsValid>() -> &'static T {
+    const { assert!(size_of::<T>() <= PAGE) };
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, access, kind, -1, 0) };
+    assert_ne!(place, libc::MAP_FAILED);
+    // SAFETY: as large as a page, zero, and never unmapped; zero is valid.
+    unsafe { &*place.cast() }
 }
 
-fn judge(listener: RawFd, errno: i32, mut is_refused: impl FnMut() -> bool) {
+const PAGE: usize = 4096;
+
+/// What may be shared so.
+mod zero {
+    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
+
+    /// # Safety
+    /// Zeros are one, and it names no memory.
+    pub(crate) unsafe trait IsValid: Sync {}
+    // SAFETY: 0.
+    unsafe impl IsValid for AtomicI32 {}
+    // SAFETY: 0.
+    unsafe impl IsValid for AtomicU32 {}
+    // SAFETY: false.
+    unsafe impl IsValid for AtomicBool {}
+    // SAFETY: as each of them.
+    unsafe impl<T: IsValid, const N: usize> IsValid for [T; N] {}
+}
+
+/// Has somebody say of each of these calls whether it is refused with `errno`: by its number and the
+/// kernel thread that makes it.
+///
+/// That is a process of its own, for which no filter holds, and to which the C library sends no
+/// signals. It has the descriptors of this one, and a copy of the memory but for what is
+/// [`shared`]; it must not allocate.
+pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut(i64, i32) -> bool) {
+    let listener: &AtomicI32 = shared();
+    listener.store(-1, Relaxed);
+    // SAFETY: a process that makes system calls alone, with a copy of this stack.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_FILES, 0, 0, 0, 0) };
+    assert!(child >= 0, "nobody to judge: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        // It ends with the thread that asked for it. It has no timers, but the handlers.
+        // SAFETY: sets a number of the calling thread's.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        while listener.load(Acquire) < 0 {
+            std::thread::yield_now();
+        }
+        judge(listener.load(Acquire), errno, is_refused);
+    }
+    // A signal does not interrupt a call that is being judged: not every kernel can do that.
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let install = |flags| try_install(calls, libc::SECCOMP_RET_USER_NOTIF, flags);
+    let installed = install(flags | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(|_| install(flags));
+    listener.store(installed.unwrap(), Release);
+}
+
+fn judge(listener: RawFd, errno: i32, mut is_refused: impl FnMut(i64, i32) -> bool) -> ! {
     loop {
         // SAFETY: zero is valid, and what the kernel asks for.
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -70,7 +109,8 @@ fn judge(listener: RawFd, errno: i32, mut is_refused: impl FnMut() -> bool) {
         if unsafe { libc::ioctl(listener, RECEIVE, &raw mut asked) } != 0 {
             continue; // the thread that asked has been interrupted
         }
-        let (error, flags) = if is_refused() { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
+        let is_refused = is_refused(i64::from(asked.data.nr), asked.pid as i32);
+        let (error, flags) = if is_refused { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
         let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
         // SAFETY: a listener, and an answer.
         unsafe { libc::ioctl(listener, SEND, &raw mut answer) };
@@ -86,7 +126,7 @@ const fn request(number: usize, size: usize) -> libc::Ioctl {
 }
 
 /// The listener, if the flags ask for one.
-fn install(calls: &[i64], verdict: u32, flags: u64) -> i32 {
+fn try_install(calls: &[i64], verdict: u32, flags: u64) -> std::io::Result<i32> {
     let step = |code, jump_false, k| libc::sock_filter { code, jt: 0, jf: jump_false, k };
     let mut program = vec![step(LOAD, 0, 0)];
     for &call in calls {
@@ -94,16 +134,11 @@ fn install(calls: &[i64], verdict: u32, flags: u64) -> i32 {
         program.push(step(RETURN, 0, verdict));
     }
     program.push(step(RETURN, 0, libc::SECCOMP_RET_ALLOW));
-    if verdict == libc::SECCOMP_RET_USER_NOTIF {
-        // The thread that judges asks by this.
-        program.splice(1..1, [step(IS, 1, libc::SYS_ioctl as u32), step(RETURN, 0, libc::SECCOMP_RET_ALLOW)]);
-    }
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: sets a bit of the calling thread, which the filter's other threads get too.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     let flags = flags | libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
     // SAFETY: a program that is valid and outlives the call.
     let installed = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
-    assert!(installed >= 0, "no filter: {}", std::io::Error::last_os_error());
-    installed as i32
+    if installed >= 0 { Ok(installed as i32) } else { Err(std::io::Error::last_os_error()) }
 }

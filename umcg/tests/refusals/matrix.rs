@@ -1,39 +1,75 @@
 //! Each system call, refused in each way: nothing hangs, nobody computes for nothing, and what fails says why.
 
 use crate::child::{Ran, run};
-use crate::filter::{refuse, refuse_for_a_moment};
-use crate::table::{Row, TESTED};
-use crate::workload::{World, say};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::filter::{refuse, refuse_for_a_moment, refuse_if, shared};
+use crate::table::{Ends, Row, TESTED};
+use crate::workload::{World, may_change_credentials, say};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 const ERRORS: [i32; 4] = [libc::EPERM, libc::ENOSYS, libc::EACCES, libc::EAGAIN];
 /// Cases at once: they wait more than they compute.
 const AT_ONCE: usize = 8;
 
 pub(crate) fn scenario(arguments: &[String]) {
-    let [when, call, errno] = arguments else { panic!("when, which call, which error") };
-    let (call, errno) = (call.parse().unwrap(), errno.parse().unwrap());
-    if when == "start" {
-        refuse(&[call], errno);
+    let [when, calls, errno] = arguments else { panic!("when, which calls, which error") };
+    let calls: Vec<i64> = calls.split('+').map(|call| call.parse().unwrap()).collect();
+    let errno = errno.parse().unwrap();
+    match when.as_str() {
+        "start" => refuse(&calls, errno),
+        "made" => return made(&calls, errno),
+        _ => {}
     }
+    let row = TESTED.iter().find(|row| Some(&row.number) == calls.last()).unwrap();
     match World::new() {
         Err(error) => say(&format!("@ runtime: error {error}")),
         Ok(world) => {
             world.run();
+            if !row.keeps_credentials {
+                world.change_credentials();
+            }
             // Before: it may be the last that it says.
             say("@ refused: fine");
             match when.as_str() {
-                "later" => refuse(&[call], errno),
-                "moment" => refuse_for_a_moment(&[call], errno, 2),
+                "later" => refuse(&calls, errno),
+                "moment" => refuse_for_a_moment(&calls, errno, 2),
                 _ => {
                     world.idle();
                     return;
                 }
             }
             world.run();
+            if !row.keeps_credentials {
+                world.change_credentials();
+            }
             world.idle();
         }
     }
+}
+
+/// Says which of the calls are made, before these are refused and afterwards.
+fn made(refused: &[i64], errno: i32) {
+    let made: &[AtomicU32; 512] = shared();
+    let is_refused: &AtomicBool = shared();
+    let numbers: Vec<_> = TESTED.iter().map(|row| row.number).chain(refused.iter().copied()).collect();
+    refuse_if(&numbers, errno, |call, _| {
+        made[call as usize].fetch_add(1, Relaxed);
+        is_refused.load(Relaxed) && refused.contains(&call)
+    });
+    let world = World::new().unwrap();
+    world.run();
+    world.change_credentials();
+    is_refused.store(true, Relaxed);
+    world.run();
+    drop(world);
+    for row in TESTED {
+        say(&format!("# {}: {} times", row.name, made[row.number as usize].load(Relaxed)));
+    }
+}
+
+/// As an argument of a scenario.
+fn list<'a>(calls: impl Iterator<Item = &'a i64>) -> String {
+    calls.map(i64::to_string).collect::<Vec<_>>().join("+")
 }
 
 struct Case {
@@ -45,15 +81,18 @@ struct Case {
 impl Case {
     /// What is wrong, if anything is.
     fn run(&self) -> Option<String> {
-        let ran = run(&format!("matrix {} {} {}", self.when, self.row.number, self.errno));
+        let calls = list(self.row.instead_of.iter().chain([&self.row.number]));
+        let ran = run(&format!("matrix {} {calls} {}", self.when, self.errno));
         let complaint = self.judge(&ran)?;
         Some(format!("{}, refused {} with error {}: {complaint}\n{}", self.row.name, self.when, self.errno, ran.output))
     }
 
     fn judge(&self, ran: &Ran) -> Option<String> {
         let Some(status) = ran.status else { return Some("hangs".into()) };
-        let is_allowed_to_end = self.row.ends && self.when != "start";
-        if !status.success() && !(is_allowed_to_end && (ran.has_aborted() || ran.is_out_of_memory())) {
+        let is_allowed_to_end = self.row.ends == Ends::Always || self.row.ends == Ends::Later && self.when != "start";
+        // Where nothing can be written it says nothing.
+        let ends_itself = ran.has_aborted() || ran.was_ended_by_std() || self.row.name == "writev" && ran.is_aborted();
+        if !(status.success() || is_allowed_to_end && ends_itself) {
             return Some(format!("ends: {status}"));
         }
         let failed: Vec<_> = ran.failed().collect();
@@ -72,7 +111,9 @@ fn whatever_is_refused_nothing_hangs_or_spins_and_what_fails_says_why() {
         .flat_map(|row| {
             let for_good = ["start", "later"].into_iter().flat_map(|when| ERRORS.map(|errno| (when, errno)));
             let all = for_good.chain([("moment", libc::EAGAIN)]);
-            all.map(move |(when, errno)| Case { row, when, errno }).filter(|case| !(case.row.waits && case.errno == libc::EAGAIN))
+            let cases = all.map(move |(when, errno)| Case { row, when, errno });
+            let waits_only = |case: &Case| case.row.waits && case.errno == libc::EAGAIN;
+            cases.filter(move |case| !(waits_only(case) || row.is_for_all_threads && case.when == "moment"))
         })
         .collect();
     let next = AtomicUsize::new(0);
@@ -82,4 +123,32 @@ fn whatever_is_refused_nothing_hangs_or_spins_and_what_fails_says_why() {
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// A row whose call nobody makes says nothing.
+#[test]
+fn each_call_of_the_table_is_made() {
+    if !crate::filter::are_possible() {
+        return;
+    }
+    // None refused at all, or what others stand in for.
+    let others: BTreeSet<&[i64]> = TESTED.iter().map(|row| row.instead_of).collect();
+    let mut made = BTreeSet::new();
+    for refused in others {
+        let refused: &[i64] = if refused.is_empty() { &[-1] } else { refused };
+        let ran = run(&format!("matrix made {} {}", list(refused.iter()), libc::ENOSYS));
+        let calls = ran.output.lines().filter_map(|line| line.split_once("# ")?.1.strip_suffix(" times")?.split_once(": "));
+        made.extend(calls.filter(|(_, times)| *times != "0").map(|(call, _)| call.to_owned()));
+        assert!(ran.is_ok(), "{ran:#?}");
+    }
+    let needs_privileges = ["setgroups", "setresgid", "setresuid"];
+    let has_privileges = may_change_credentials();
+    let needs_a_ring = ["io_uring_enter", "io_uring_register"];
+    let has_a_ring = umcg::Runtime::builder().servers(1).driver(umcg::io::DriverKind::IoUring).build().is_ok();
+    for row in TESTED.iter().filter(|row| !made.contains(row.name)) {
+        let is_possible =
+            (has_privileges || !needs_privileges.contains(&row.name)) && (has_a_ring || !needs_a_ring.contains(&row.name));
+        assert!(!is_possible, "{} is never made", row.name);
+        eprintln!("SKIPPED: {}, which cannot be made here", row.name);
+    }
 }

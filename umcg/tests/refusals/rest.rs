@@ -1,9 +1,11 @@
 //! Refusals of one call each that had lasting consequences.
 
 use crate::child::run;
-use crate::filter::{refuse, refuse_for_a_moment, refuse_if, refuse_some};
+use crate::filter::{refuse, refuse_for_a_moment, refuse_if, refuse_some, shared};
+use crate::table::TESTED;
+use crate::workload::{credentials, may_change_credentials};
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use umcg::Runtime;
@@ -18,7 +20,7 @@ pub(crate) fn scenario(name: &str) {
         "no-descriptors" => connections_are_accepted(|| refuse_for_a_moment(&[libc::SYS_accept4], libc::EMFILE, 1)),
         "no-helper" => no_thread_for_a_helper_is_told(),
         "no-helper-line" => blocks_without_a_helper(&one_server().build().unwrap()),
-        other => panic!("no scenario: {other}"),
+        call => a_home_thread_is_refused(call),
     }
 }
 
@@ -38,7 +40,7 @@ fn a_preemptive_runtime_that_cannot_start_leaves_nothing() {
 /// Each thread has two timers, of which it can do without the second.
 fn ticks_alone_preempt() {
     let mut count = 0;
-    refuse_if(&[libc::SYS_timer_create], libc::EAGAIN, move || {
+    refuse_if(&[libc::SYS_timer_create], libc::EAGAIN, move |_, _| {
         count += 1;
         count % 2 == 0
     });
@@ -109,6 +111,14 @@ fn no_thread_for_a_helper_is_told() {
     assert!(told[0].to_string().starts_with("the system gives no thread for a helper"));
 }
 
+/// A worker that is away changes its credentials, and its home thread alone is refused this call.
+fn a_home_thread_is_refused(call: &str) {
+    let home: &AtomicI32 = shared();
+    let number = TESTED.iter().find(|row| row.name == call).unwrap().number;
+    refuse_if(&[number], libc::EPERM, |_, thread| thread == home.load(Relaxed));
+    credentials(|| home.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed)).unwrap();
+}
+
 fn fine(scenario: &str) {
     let ran = run(&format!("rest {scenario}"));
     assert!(ran.is_ok(), "{ran:#?}");
@@ -146,5 +156,17 @@ fn a_scope_that_finds_no_thread_for_a_helper_is_told_of_in_one_line() {
     if crate::filter::are_possible() {
         let says_so = |line: &&str| line.contains("umcg: the system gives no thread for a helper");
         assert_eq!(ran.output.lines().filter(says_so).count(), 1, "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_home_thread_that_cannot_take_over_credentials_ends_the_process_and_says_why() {
+    if !crate::filter::are_possible() || !may_change_credentials() {
+        return eprintln!("SKIPPED: no filters of system calls, or no right to change credentials");
+    }
+    for call in ["getgroups", "getresgid", "getresuid", "setgroups", "setresgid", "setresuid"] {
+        let ran = run(&format!("rest {call}"));
+        assert!(ran.has_aborted(), "{call}: {ran:#?}");
+        assert!(ran.output.contains(&format!("{call} is refused (error 1)")), "{call}: {ran:#?}");
     }
 }

@@ -6,19 +6,59 @@ pub(crate) struct Row {
     pub(crate) number: i64,
     /// Parts of the workload. The part `runtime` means that no runtime can be made.
     pub(crate) fails: &'static [&'static str],
-    /// It may end the process, with a line that says why, where it was granted before.
-    pub(crate) ends: bool,
+    /// It may end the process, with a line that says why.
+    pub(crate) ends: Ends,
     /// EAGAIN of it means "not now" to everybody, and is waited out: nothing else can be made of it.
     pub(crate) waits: bool,
+    /// It is not refused for a moment: the C library ends a process one thread of which is refused
+    /// what another one is granted.
+    pub(crate) is_for_all_threads: bool,
+    /// It stands in for these, which are refused as well.
+    pub(crate) instead_of: &'static [i64],
+    /// Without it from the start the C library's change of credentials does not come to its end.
+    pub(crate) keeps_credentials: bool,
+}
+
+/// When a refusal may end the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Never,
+    /// Where the call was granted before.
+    Later,
+    Always,
 }
 
 const fn row(name: &'static str, number: i64, fails: &'static [&'static str]) -> Row {
-    Row { name, number, fails, ends: false, waits: false }
+    Row {
+        name,
+        number,
+        fails,
+        ends: Ends::Never,
+        waits: false,
+        is_for_all_threads: false,
+        instead_of: &[],
+        keeps_credentials: false,
+    }
 }
 
 impl Row {
-    const fn ends(mut self) -> Row {
-        self.ends = true;
+    const fn ends(mut self, ends: Ends) -> Row {
+        self.ends = ends;
+        self
+    }
+
+    const fn of_the_process(mut self) -> Row {
+        self.is_for_all_threads = true;
+        self
+    }
+
+    const fn keeps_credentials(mut self) -> Row {
+        self.keeps_credentials = true;
+        self
+    }
+
+    const fn instead_of(mut self, others: &'static [i64]) -> Row {
+        self.instead_of = others;
         self
     }
 
@@ -31,11 +71,21 @@ impl Row {
 const NET: &[&str] = &["sockets"];
 const ONLY_AT_START: &[&str] = &["runtime"];
 const TICKS: &[&str] = &["preemption"];
+const CREDENTIALS: &[&str] = &["credentials"];
 const SHARED: &[&str] = &["segment"];
+const FILES: &[&str] = &["files", "helpers"];
 /// What needs a new kernel thread. Std's own threads and processes are among it.
-const THREADS: &[&str] = &["runtime", "waits", "processes", "blocking", "servers", "segment", "words"];
+const THREADS: &[&str] = &["runtime", "waits", "processes", "blocking", "servers", "segment", "words", "credentials"];
 /// What needs new memory, too.
-const MEMORY: &[&str] = &["runtime", "workers", "waits", "processes", "blocking", "preemption", "servers", "segment", "words"];
+const MEMORY: &[&str] =
+    &["runtime", "workers", "waits", "processes", "blocking", "preemption", "servers", "segment", "words", "credentials"];
+
+/// What is there before `epoll_pwait`.
+const OTHER_WAITS: &[i64] = &[
+    libc::SYS_epoll_pwait2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
 
 pub(crate) const TESTED: &[Row] = &[
     row("accept4", libc::SYS_accept4, NET).waits(),
@@ -43,80 +93,84 @@ pub(crate) const TESTED: &[Row] = &[
     row("clone3", libc::SYS_clone3, THREADS),
     row("connect", libc::SYS_connect, NET),
     row("epoll_create1", libc::SYS_epoll_create1, ONLY_AT_START),
-    row("epoll_ctl", libc::SYS_epoll_ctl, &["runtime", "sockets", "processes"]),
-    row("epoll_pwait", libc::SYS_epoll_pwait, &[]),
+    row("epoll_ctl", libc::SYS_epoll_ctl, &["runtime", "sockets", "readiness", "processes"]),
+    row("epoll_pwait", libc::SYS_epoll_pwait, ONLY_AT_START).ends(Ends::Later).instead_of(OTHER_WAITS),
     row("epoll_pwait2", libc::SYS_epoll_pwait2, &[]),
     row("eventfd2", libc::SYS_eventfd2, ONLY_AT_START),
-    row("fcntl", libc::SYS_fcntl, SHARED),
-    row("fdatasync", libc::SYS_fdatasync, &["files"]),
+    row("fcntl", libc::SYS_fcntl, &["segment", "readiness"]),
+    row("fdatasync", libc::SYS_fdatasync, FILES),
     row("fstat", libc::SYS_fstat, SHARED),
-    row("fsync", libc::SYS_fsync, &["files"]),
+    row("fsync", libc::SYS_fsync, FILES),
     row("ftruncate", libc::SYS_ftruncate, SHARED),
     row("futex_waitv", libc::SYS_futex_waitv, &[]),
     row("get_robust_list", libc::SYS_get_robust_list, &[]),
-    row("getcpu", libc::SYS_getcpu, &[]),
-    row("getdents64", libc::SYS_getdents64, &[]),
-    row("getgroups", libc::SYS_getgroups, &[]),
+    row("getcpu", libc::SYS_getcpu, &[]).ends(Ends::Later).instead_of(&[libc::SYS_membarrier]),
+    row("getdents64", libc::SYS_getdents64, &[]).instead_of(&[libc::SYS_membarrier]),
+    row("getgroups", libc::SYS_getgroups, CREDENTIALS).ends(Ends::Always),
     row("getpeername", libc::SYS_getpeername, NET),
     row("getpriority", libc::SYS_getpriority, &[]),
-    row("getresgid", libc::SYS_getresgid, &[]),
-    row("getresuid", libc::SYS_getresuid, &[]),
+    row("getresgid", libc::SYS_getresgid, CREDENTIALS).ends(Ends::Always),
+    row("getresuid", libc::SYS_getresuid, CREDENTIALS).ends(Ends::Always),
     row("getsockname", libc::SYS_getsockname, NET),
     row("getsockopt", libc::SYS_getsockopt, NET),
-    row("gettid", libc::SYS_gettid, &["runtime", "servers"]),
+    row("gettid", libc::SYS_gettid, &["runtime", "servers", "credentials"]),
     row("io_uring_enter", libc::SYS_io_uring_enter, &[]),
     row("io_uring_register", libc::SYS_io_uring_register, &[]),
     row("io_uring_setup", libc::SYS_io_uring_setup, &[]),
+    row("ioprio_get", libc::SYS_ioprio_get, &[]),
+    row("ioprio_set", libc::SYS_ioprio_set, &[]),
     row("ioctl", libc::SYS_ioctl, &[]),
     row("listen", libc::SYS_listen, NET),
     row("madvise", libc::SYS_madvise, &[]),
     row("membarrier", libc::SYS_membarrier, &[]),
     row("memfd_create", libc::SYS_memfd_create, SHARED),
     row("mincore", libc::SYS_mincore, &[]),
-    row("mmap", libc::SYS_mmap, MEMORY).ends(),
-    row("mprotect", libc::SYS_mprotect, MEMORY),
+    row("mmap", libc::SYS_mmap, MEMORY).ends(Ends::Later),
+    row("mprotect", libc::SYS_mprotect, MEMORY).ends(Ends::Later),
     row("munmap", libc::SYS_munmap, &[]),
-    row("openat", libc::SYS_openat, &["files", "processes", "segment"]),
+    row("openat", libc::SYS_openat, &["files", "helpers", "processes", "segment", "credentials"]),
     row("pidfd_open", libc::SYS_pidfd_open, &[]),
-    row("poll", libc::SYS_ppoll, &[]),
+    row("poll", libc::SYS_ppoll, &["readiness"]),
     row("prctl", libc::SYS_prctl, &[]),
-    row("pread64", libc::SYS_pread64, &["files", "processes"]),
+    row("pread64", libc::SYS_pread64, &["files", "helpers", "processes"]),
     row("preadv2", libc::SYS_preadv2, &[]),
-    row("pwrite64", libc::SYS_pwrite64, &["files"]),
-    row("read", libc::SYS_read, &["files", "processes"]).waits(),
+    row("pwrite64", libc::SYS_pwrite64, FILES),
+    row("read", libc::SYS_read, &["files", "helpers", "processes", "credentials"]).waits(),
     row("recvfrom", libc::SYS_recvfrom, NET).waits(),
-    row("recvmsg", libc::SYS_recvmsg, NET).waits(),
-    row("rt_sigaction", libc::SYS_rt_sigaction, TICKS),
-    row("rt_sigprocmask", libc::SYS_rt_sigprocmask, &[]),
-    row("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, &[]),
+    row("recvmsg", libc::SYS_recvmsg, &["vectored"]).waits(),
+    row("rt_sigaction", libc::SYS_rt_sigaction, TICKS).keeps_credentials(),
+    row("rt_sigprocmask", libc::SYS_rt_sigprocmask, &[]).keeps_credentials(),
+    row("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, CREDENTIALS).ends(Ends::Always),
     row("sched_getaffinity", libc::SYS_sched_getaffinity, &[]),
     row("sched_getparam", libc::SYS_sched_getparam, &[]),
     row("sched_getscheduler", libc::SYS_sched_getscheduler, &[]),
     row("sched_setaffinity", libc::SYS_sched_setaffinity, &[]),
     row("sched_setscheduler", libc::SYS_sched_setscheduler, &[]),
-    row("sendmsg", libc::SYS_sendmsg, NET).waits(),
+    row("sendmsg", libc::SYS_sendmsg, &["vectored"]).waits(),
     row("sendto", libc::SYS_sendto, NET).waits(),
-    row("setgroups", libc::SYS_setgroups, &[]),
+    row("setgroups", libc::SYS_setgroups, CREDENTIALS).of_the_process(),
     row("setpriority", libc::SYS_setpriority, &[]),
-    row("setresgid", libc::SYS_setresgid, &[]),
-    row("setresuid", libc::SYS_setresuid, &[]),
+    row("setresgid", libc::SYS_setresgid, CREDENTIALS).ends(Ends::Always),
+    row("setresuid", libc::SYS_setresuid, CREDENTIALS).ends(Ends::Always),
     row("setsockopt", libc::SYS_setsockopt, NET),
     row("shutdown", libc::SYS_shutdown, NET),
     row("sigaltstack", libc::SYS_sigaltstack, &[]),
     row("socket", libc::SYS_socket, NET),
-    row("socketpair", libc::SYS_socketpair, &["sockets", "processes"]),
-    row("tgkill", libc::SYS_tgkill, &[]),
+    row("socketpair", libc::SYS_socketpair, &["sockets", "vectored", "processes"]),
+    row("tgkill", libc::SYS_tgkill, CREDENTIALS),
     row("timer_create", libc::SYS_timer_create, TICKS),
     row("timer_delete", libc::SYS_timer_delete, &[]),
     row("timer_settime", libc::SYS_timer_settime, TICKS),
     row("wait4", libc::SYS_wait4, &["processes"]),
-    row("waitid", libc::SYS_waitid, &["processes"]),
-    row("write", libc::SYS_write, &["files", "processes"]),
-    row("writev", libc::SYS_writev, &[]),
+    row("write", libc::SYS_write, &["files", "helpers", "readiness", "processes"]),
+    row("writev", libc::SYS_writev, &["runtime", "sockets", "readiness", "files", "helpers", "processes"])
+        .ends(Ends::Later)
+        .instead_of(&[libc::SYS_epoll_ctl, libc::SYS_write]),
 ];
 
 /// Those without which the C library ends the process, or nothing can be told apart from a program that goes on; and those that fail by themselves.
-pub(crate) const UNTESTED: &[&str] = &["clock_gettime", "clock_nanosleep", "close", "futex", "getpid", "rseq", "sched_yield"];
+pub(crate) const UNTESTED: &[&str] =
+    &["clock_gettime", "clock_nanosleep", "close", "futex", "getpid", "rseq", "sched_yield", "waitid"];
 
 /// Names in the sources that are no system call's, by their last part or more of them, and the calls
 /// that they become.

@@ -1,6 +1,6 @@
 //! A little of everything that the library does, each part of which says how it went.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::AsFd;
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -26,11 +26,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Result<World, String> {
-        let interval = Some(Duration::from_millis(4));
-        Ok(World {
-            runtime: Runtime::builder().servers(2).build().map_err(text)?,
-            preemptive: Runtime::builder().servers(1).preemption(interval).driver(DriverKind::Epoll).build().map_err(text),
-        })
+        let runtime = Runtime::builder().servers(2).build().map_err(text)?;
+        let preemptive = Runtime::builder().servers(1).preemption(Some(Duration::from_millis(4)));
+        let preemptive = preemptive.driver(DriverKind::Epoll).pin(true).build().map_err(text);
+        // What helpers have to follow.
+        change_main_thread();
+        Ok(World { runtime, preemptive })
     }
 
     /// Runs each part, and prints what came of it.
@@ -38,8 +39,11 @@ impl World {
         let on = |part: fn() -> Outcome| self.on(part);
         report("workers", || self.workers());
         report("waits", || on(waits));
-        report("sockets", || on(sockets));
+        report("sockets", || on(sockets).and_then(|()| self.on_epoll(sockets)));
+        report("vectored", || on(vectored));
+        report("readiness", || on(readiness).and_then(|()| self.on_epoll(readiness)));
         report("files", || on(files));
+        report("helpers", || self.on_epoll(files));
         report("processes", || on(processes));
         report("blocking", || on(blocking));
         report("preemption", || self.preemption());
@@ -47,7 +51,13 @@ impl World {
         report("segment", segment);
         report("words", words);
         report("timers", timers);
+        report("memory", || on(memory));
         report("dump", || if self.runtime.dump().is_empty() { Err("empty".into()) } else { Ok(()) });
+    }
+
+    /// The part after which the process may be another one.
+    pub(crate) fn change_credentials(&self) {
+        report("credentials", || credentials(|| ()));
     }
 
     /// Says whether nobody computes when nobody has anything to do.
@@ -57,6 +67,12 @@ impl World {
 
     fn on(&self, part: fn() -> Outcome) -> Outcome {
         self.runtime.build(&Builder::new(), part).map_err(text)?.join().map_err(text)?
+    }
+
+    /// Without a ring. Where there is no such runtime the part `preemption` says so.
+    fn on_epoll(&self, part: fn() -> Outcome) -> Outcome {
+        let Ok(runtime) = &self.preemptive else { return Ok(()) };
+        runtime.build(&Builder::new(), part).map_err(text)?.join().map_err(text)?
     }
 
     fn workers(&self) -> Outcome {
@@ -93,6 +109,19 @@ impl World {
         other.join().map_err(text)?;
         if busy.join().map_err(text)? { Ok(()) } else { Err("nobody was preempted".into()) }
     }
+}
+
+/// Nice value, class and I/O priority of the process, as `nice`, `chrt` and `ionice` change them.
+fn change_main_thread() {
+    let main = rustix::process::getpid();
+    let _ = rustix::process::setpriority_process(Some(main), 1);
+    let main = main.as_raw_nonzero().get();
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters outlive the call.
+    unsafe { libc::sched_setscheduler(main, libc::SCHED_BATCH, &parameters) };
+    const OF_A_THREAD: i32 = 1;
+    // SAFETY: no precondition; "best effort", the last level.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, main, 2 << 13 | 7) };
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -176,7 +205,37 @@ fn sockets() -> Outcome {
     served.map_err(text)?.map_err(text)
 }
 
+/// Several buffers at once.
+fn vectored() -> Outcome {
+    let work = || -> std::io::Result<()> {
+        let (mut one, mut other) = UnixStream::pair()?;
+        let written = one.write_vectored(&[IoSlice::new(b"x"), IoSlice::new(b"y")])?;
+        let (mut first, mut second) = ([0], [0]);
+        let read = other.read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])?;
+        assert_eq!((written, read, &first, &second), (2, 2, b"x", b"y"));
+        Ok(())
+    };
+    work().map_err(text)
+}
+
+/// A descriptor, waited for beside other things.
+fn readiness() -> Outcome {
+    let (reader, writer) = rustix::pipe::pipe().map_err(text)?;
+    let writing = Builder::new().spawn(move || {
+        umcg::sleep(SHORT);
+        rustix::io::write(&writer, b"x").map(drop)
+    });
+    let writing = writing.map_err(text)?;
+    let ready = umcg::select! {
+        ready = umcg::select::readable(&reader) => ready.map_err(text),
+        () = umcg::select::after(LONG) => Err("not ready".into()),
+    };
+    writing.join().map_err(text)?.map_err(text)?;
+    ready
+}
+
 fn files() -> Outcome {
+    // On two runtimes, one after the other.
     let path = std::env::temp_dir().join(format!("umcg-refusals-{}", std::process::id()));
     let work = || -> std::io::Result<()> {
         umcg::fs::write(&path, "text")?;
@@ -185,6 +244,11 @@ fn files() -> Outcome {
         file.read_to_string(&mut text)?;
         file.sync_data()?;
         file.metadata()?;
+        let file = umcg::fs::File::options().write(true).open(&path)?;
+        file.write_all_at(b"more", 4)?;
+        file.sync_all()?;
+        // Nothing of the page cache's.
+        umcg::fs::File::open("/proc/self/stat")?.read_exact_at(&mut [0], 0)?;
         let (reader, writer) = rustix::pipe::pipe()?;
         rustix::io::write(&writer, b"x")?;
         umcg::fs::File::from(reader).read_exact(&mut [0])
@@ -208,47 +272,127 @@ fn blocking() -> Outcome {
     Ok(())
 }
 
+type Thread = std::io::Result<std::thread::JoinHandle<Outcome>>;
+
+/// A thread that begins at home, and becomes a worker of the program's own server.
+fn thread_worker(begins: impl FnOnce() + Send + 'static, body: impl FnOnce() -> Outcome + Send + 'static) -> Thread {
+    std::thread::Builder::new().spawn(move || {
+        begins();
+        let _worker = Worker::register(WorkerId::from_index(2)).map_err(text)?;
+        body()
+    })
+}
+
 /// A program's own server, with a thread and a light one to run, which block too.
 fn servers() -> Outcome {
     let server = Server::register().map_err(text)?;
     let blocks = || umcg::blocking(|| std::thread::sleep(SHORT));
+    let measures = move || {
+        let _ = umcg_core::uth::current().map(umcg_core::uth::Uth::stack_high_water);
+        blocks();
+    };
     // SAFETY: it keeps nothing of the thread's.
-    let light = unsafe { umcg::light(WorkerId::from_index(1)).spawn(blocks) }.map_err(text)?;
-    let mut left = 1;
-    let thread = std::thread::Builder::new().spawn(move || {
-        let worker = Worker::register(WorkerId::from_index(2)).map_err(text);
-        worker.map(|_worker| blocks())
-    });
-    let mut event = server.switch_to(light);
-    if thread.is_ok() {
-        left += 1;
-    }
+    let light = unsafe { umcg::light(WorkerId::from_index(1)).spawn(measures) }.map_err(text)?;
+    let blocks = move || {
+        blocks();
+        Ok(())
+    };
+    let thread = thread_worker(|| (), blocks);
+    let event = server.switch_to(light);
+    serve(&server, thread, 1, Some(event))
+}
+
+/// Runs the thread, and so many others, of which one has caused this event.
+fn serve(server: &Server, thread: Thread, others: u32, mut event: Option<Event>) -> Outcome {
+    let mut left = others + u32::from(thread.is_ok());
     let began = Instant::now();
-    while left > 0 {
+    loop {
         if began.elapsed() > LONG {
             return Err("the workers did not end".into());
         }
-        let ready: Option<Ready> = match event {
-            Event::Exit(_) => {
+        let ready: Option<Ready> = match event.take() {
+            Some(Event::Exit(_)) => {
                 left -= 1;
                 None
             }
-            Event::Wait(ready) | Event::Wake(ready) | Event::Preempt(ready) => Some(ready),
+            Some(Event::Wait(ready) | Event::Wake(ready) | Event::Preempt(ready)) => Some(ready),
             _ => None,
         };
         if left == 0 {
             break;
         }
         event = match ready {
-            Some(ready) => server.switch_to(ready),
+            Some(ready) => Some(server.switch_to(ready)),
             None => match server.wait_timeout(Duration::from_secs(1)) {
-                Ok(event) => event,
+                Ok(event) => Some(event),
                 Err(_) if thread.as_ref().is_ok_and(|thread| thread.is_finished()) => break,
                 Err(_) => return Err("no event".into()),
             },
         };
     }
     thread.map_err(text)?.join().map_err(|_| "a thread panicked")?
+}
+
+/// A thread worker that is away from home changes the credentials of the process; in the end they
+/// are what they were. Before that it calls `begins`, at home.
+pub(crate) fn credentials(begins: impl FnOnce() + Send + 'static) -> Outcome {
+    let server = Server::register().map_err(text)?;
+    let thread = thread_worker(begins, change_credentials);
+    serve(&server, thread, 0, None)
+}
+
+/// Whether the process may change them. For root, which need not have the right.
+pub(crate) fn may_change_credentials() -> bool {
+    const SETGID_AND_SETUID: u64 = 0b11 << 6;
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
+    let has = u64::from_str_radix(line.trim(), 16).unwrap_or(0) & SETGID_AND_SETUID == SETGID_AND_SETUID;
+    rustix::process::geteuid().is_root() && has
+}
+
+fn change_credentials() -> Outcome {
+    const OTHER: u32 = 65_534;
+    let done = |what: &str, result: i32| match result {
+        0 => Ok(()),
+        _ => Err(format!("{what}: {}", std::io::Error::last_os_error())),
+    };
+    let user = rustix::process::getuid().as_raw();
+    // SAFETY: no precondition.
+    done("setuid", unsafe { libc::setuid(user) })?;
+    if may_change_credentials() {
+        let group = rustix::process::getgid().as_raw();
+        let mut groups = [OTHER; 33];
+        // SAFETY: room for so many.
+        let count = unsafe { libc::getgroups(32, groups.as_mut_ptr()) };
+        let count = usize::try_from(count).map_err(|_| "getgroups")?;
+        // SAFETY: no precondition.
+        done("setregid", unsafe { libc::setregid(OTHER, u32::MAX) })?;
+        same_at_home()?;
+        // SAFETY: no precondition.
+        done("setregid", unsafe { libc::setregid(group, group) })?;
+        // SAFETY: no precondition; the effective user stays, and with it the right to go back.
+        done("setreuid", unsafe { libc::setreuid(OTHER, u32::MAX) })?;
+        same_at_home()?;
+        // SAFETY: no precondition.
+        done("setreuid", unsafe { libc::setreuid(user, user) })?;
+        // SAFETY: the list has that many and one more.
+        done("setgroups", unsafe { libc::setgroups(count + 1, groups.as_ptr()) })?;
+        same_at_home()?;
+        // SAFETY: the list has that many.
+        done("setgroups", unsafe { libc::setgroups(count, groups.as_ptr()) })?;
+    }
+    same_at_home()
+}
+
+/// The home thread has the credentials that the server has.
+fn same_at_home() -> Outcome {
+    let now = || -> Result<Vec<String>, String> {
+        let status = std::fs::read_to_string("/proc/thread-self/status").map_err(text)?;
+        let is_one = |line: &&str| ["Uid:", "Gid:", "Groups:"].iter().any(|key| line.starts_with(key));
+        Ok(status.lines().filter(is_one).map(str::to_owned).collect())
+    };
+    let (here, at_home) = (now()?, umcg::blocking(now)?);
+    if here == at_home { Ok(()) } else { Err(format!("{here:?}, and at home {at_home:?}")) }
 }
 
 fn segment() -> Outcome {
@@ -265,28 +409,33 @@ fn segment() -> Outcome {
     thread.join().map_err(|_| "a thread panicked")?
 }
 
-/// Words that threads wait for: one, several, and one that processes share.
+/// Words that threads wait for: several, and one and several that processes share.
 fn words() -> Outcome {
-    let words: Arc<[AtomicU32; 3]> = Arc::default();
+    use umcg::futex::{Wait, WaitError, WaitMultipleError, shared, wait_multiple_timeout};
+    let words: Arc<[AtomicU32; 5]> = Arc::default();
     let waiting = words.clone();
     let thread = std::thread::Builder::new().spawn(move || {
-        use umcg::futex::{Wait, WaitMultipleError, shared, wait_multiple_timeout};
-        let list: Vec<_> = waiting[..2].iter().map(|word| Wait::new(word, 0)).collect();
-        if matches!(wait_multiple_timeout(&list, LONG), Err(WaitMultipleError::TimedOut)) {
-            return Err("not woken".to_owned());
+        let not_woken = || Err("not woken".to_owned());
+        let several = |list: [Wait<'_>; 2]| wait_multiple_timeout(&list, LONG);
+        if let Err(WaitMultipleError::TimedOut) = several([0, 1].map(|index| Wait::new(&waiting[index], 0))) {
+            return not_woken();
         }
-        match shared::wait_timeout(&waiting[2], 0, LONG) {
-            Err(umcg::futex::WaitError::TimedOut) => Err("not woken".to_owned()),
+        if let Err(WaitError::TimedOut) = shared::wait_timeout(&waiting[2], 0, LONG) {
+            return not_woken();
+        }
+        match several([3, 4].map(|index| Wait::shared(&waiting[index], 0))) {
+            Err(WaitMultipleError::TimedOut) => not_woken(),
             _ => Ok(()),
         }
     });
     let thread = thread.map_err(text)?;
-    std::thread::sleep(SHORT);
-    words[1].store(1, Relaxed);
-    umcg::futex::wake(&words[1], 1);
-    std::thread::sleep(SHORT);
-    words[2].store(1, Relaxed);
-    umcg::futex::shared::wake(&words[2], 1);
+    let wakes: [fn(&AtomicU32); 3] =
+        [|word| _ = umcg::futex::wake(word, 1), |word| _ = shared::wake(word, 1), |word| _ = shared::wake(word, 1)];
+    for (word, wake) in [&words[1], &words[2], &words[4]].into_iter().zip(wakes) {
+        std::thread::sleep(SHORT);
+        word.store(1, Relaxed);
+        wake(word);
+    }
     thread.join().map_err(|_| "a thread panicked")?
 }
 
@@ -298,6 +447,17 @@ fn timers() -> Outcome {
         Ok(Woken::Object(0)) => Ok(()),
         other => Err(format!("{other:?}")),
     }
+}
+
+/// Memory of workers that have ended is given back.
+fn memory() -> Outcome {
+    let deep = || _ = std::hint::black_box([1u8; 32 << 10]);
+    let workers: Vec<_> = (0..8).map(|_| Builder::new().stack_size(256 << 10).spawn(deep)).collect();
+    for worker in workers {
+        worker.map_err(text)?.join().map_err(text)?;
+    }
+    umcg::rt::trim();
+    Ok(())
 }
 
 /// Nobody computes when nobody has anything to do.

@@ -6,14 +6,15 @@ use crate::os::signal::{self, Action, Function};
 use crate::sync::{futex_wait_until, futex_wake, monotonic};
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 /// glibc's second signal of its own.
 const SIGSETXID: c_int = 33;
 /// Groups that a handler's frame has room for; more get a mapping.
-const FEW: usize = 64;
-/// Nanoseconds between two attempts to send a signal for which the system has no memory.
+const FEW: usize = 32;
+/// Nanoseconds between two attempts at what the system has no memory for, and how long it is tried.
 const PAUSE: u64 = 1_000_000;
+const PATIENCE: u64 = 2_000_000_000;
 
 /// glibc's handler.
 static GLIBCS: AtomicUsize = AtomicUsize::new(0);
@@ -77,7 +78,8 @@ fn away() -> Option<(u32, &'static Takeover)> {
     unsafe { std::mem::transmute::<*mut (), Option<Away>>(AWAY.load(Relaxed)) }?()
 }
 
-/// Users and groups of a kernel thread, as the system calls name them.
+/// Users and groups of a kernel thread, as the system calls name them. It is looked at where it
+/// lies, as a signal stack may have 8 KiB.
 struct Credentials {
     /// How many of glibc's commands the home had carried out before the one that gave rise to this.
     commands: u32,
@@ -94,8 +96,32 @@ struct Groups {
     room: usize,
 }
 
+/// A system call, and the error that it was refused with.
+struct Refused(&'static str, c_int);
+
+/// Where the system is short of something it is tried again for a while.
+fn call(name: &'static str, number: c_long, arguments: [usize; 4]) -> Result<usize, Refused> {
+    match try_once(number, arguments) {
+        Err(libc::EAGAIN | libc::ENOMEM) => try_again(name, number, arguments),
+        result => result.map_err(|error| Refused(name, error)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn try_again(name: &'static str, number: c_long, arguments: [usize; 4]) -> Result<usize, Refused> {
+    let limit = monotonic() + PATIENCE;
+    loop {
+        let _ = futex_wait_until(&AtomicU32::new(0), 0, monotonic() + PAUSE);
+        match try_once(number, arguments) {
+            Err(libc::EAGAIN | libc::ENOMEM) if monotonic() < limit => {}
+            result => return result.map_err(|error| Refused(name, error)),
+        }
+    }
+}
+
 /// A system call that leaves errno alone: a home thread's is its worker's, which is elsewhere.
-fn call(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
+fn try_once(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
     // SAFETY: no precondition.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this storage's.
@@ -111,17 +137,23 @@ fn call(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
 }
 
 impl Groups {
-    fn now() -> Groups {
-        let mut groups = Groups { few: [0; FEW], many: null_mut(), len: 0, room: FEW };
-        loop {
-            match call(libc::SYS_getgroups, [groups.room, groups.place().expose_provenance(), 0, 0]) {
-                Ok(len) => {
-                    groups.len = len;
-                    return groups;
-                }
-                Err(_) => groups.grow(),
-            }
+    const fn none() -> Groups {
+        Groups { few: [0; FEW], many: null_mut(), len: 0, room: FEW }
+    }
+
+    fn ask(&mut self) -> Result<usize, Refused> {
+        call("getgroups", libc::SYS_getgroups, [self.room, self.place().expose_provenance(), 0, 0])
+    }
+
+    /// Those of the calling kernel thread.
+    fn look(&mut self) -> Result<(), Refused> {
+        let mut result = self.ask();
+        if let Err(Refused(_, libc::EINVAL)) = result {
+            self.grow()?; // there are more
+            result = self.ask();
         }
+        self.len = result?;
+        Ok(())
     }
 
     fn place(&mut self) -> *mut u32 {
@@ -137,19 +169,17 @@ impl Groups {
     }
 
     /// Room for all that the kernel may have (NGROUPS_MAX).
-    fn grow(&mut self) {
+    fn grow(&mut self) -> Result<(), Refused> {
         const MOST: usize = 65536;
-        if self.room == MOST {
-            give_up();
-        }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let place = unsafe { libc::mmap(null_mut(), MOST * size_of::<u32>(), access, kind, -1, 0) };
         if place == libc::MAP_FAILED {
-            give_up();
+            return Err(Refused("mmap", libc::ENOMEM));
         }
         (self.many, self.room) = (place.cast(), MOST);
+        Ok(())
     }
 }
 
@@ -163,37 +193,42 @@ impl Drop for Groups {
 }
 
 /// The three that such a call tells: real, effective, saved.
-fn three(number: c_long) -> [u32; 3] {
-    let mut ids = [0u32; 3];
+fn look_at_three(name: &'static str, number: c_long, ids: &mut [u32; 3]) -> Result<usize, Refused> {
     let place = ids.as_mut_ptr();
     let [real, effective, saved] = [0, 1, 2].map(|index| place.wrapping_add(index).expose_provenance());
-    let _ = call(number, [real, effective, saved, 0]);
-    ids
+    call(name, number, [real, effective, saved, 0])
 }
 
-fn set_three(number: c_long, [real, effective, saved]: [u32; 3]) -> Result<usize, c_int> {
-    call(number, [real as usize, effective as usize, saved as usize, 0])
+fn set_three(name: &'static str, number: c_long, [real, effective, saved]: [u32; 3]) -> Result<usize, Refused> {
+    call(name, number, [real as usize, effective as usize, saved as usize, 0])
 }
 
 impl Credentials {
-    /// The calling kernel thread's.
-    fn now(commands: u32) -> Credentials {
-        Credentials { commands, users: three(libc::SYS_getresuid), groups: three(libc::SYS_getresgid), also: Groups::now() }
+    const fn none() -> Credentials {
+        Credentials { commands: 0, users: [0; 3], groups: [0; 3], also: Groups::none() }
+    }
+
+    /// Those of the calling kernel thread.
+    fn look(&mut self) -> Result<(), Refused> {
+        look_at_three("getresuid", libc::SYS_getresuid, &mut self.users)?;
+        look_at_three("getresgid", libc::SYS_getresgid, &mut self.groups)?;
+        self.also.look()
     }
 
     /// Makes the calling kernel thread's these. What is right already is not set, as that may not
     /// be permitted. Users come last: they may take the right to the rest.
-    fn adopt(&self) -> Result<(), c_int> {
-        let now = Credentials::now(0);
+    fn adopt(&self) -> Result<(), Refused> {
+        let mut now = Credentials::none();
+        now.look()?;
         if now.also.list() != self.also.list() {
             let list = self.also.list();
-            call(libc::SYS_setgroups, [list.len(), list.as_ptr().expose_provenance(), 0, 0])?;
+            call("setgroups", libc::SYS_setgroups, [list.len(), list.as_ptr().expose_provenance(), 0, 0])?;
         }
         if now.groups != self.groups {
-            set_three(libc::SYS_setresgid, self.groups)?;
+            set_three("setresgid", libc::SYS_setresgid, self.groups)?;
         }
         if now.users != self.users {
-            set_three(libc::SYS_setresuid, self.users)?;
+            set_three("setresuid", libc::SYS_setresuid, self.users)?;
         }
         Ok(())
     }
@@ -204,15 +239,16 @@ impl Takeover {
     /// unless it has carried out more commands by then. Returns when that is settled. In a signal
     /// handler.
     fn ask(&self, home: u32, commands: u32) {
-        let wanted = Credentials::now(commands);
+        let mut wanted = Credentials::none();
+        wanted.commands = commands;
+        if let Err(refused) = wanted.look() {
+            give_up(refused);
+        }
         let done = self.done.load(Relaxed);
         // ORDERING(takeover.1): Release, pairs with takeover.2: the home sees the credentials.
         self.wanted.store((&raw const wanted).cast_mut().cast(), Release);
-        while let Err(error) = signal(home) {
-            if error != libc::EAGAIN {
-                give_up(); // the home lives as long as its worker is one
-            }
-            let _ = futex_wait_until(&self.done, done, monotonic() + PAUSE);
+        if let Err(refused) = signal(home) {
+            give_up(refused); // the home lives as long as its worker is one
         }
         // ORDERING(takeover.4): Acquire, pairs with takeover.3: the home looks at the credentials
         // no more.
@@ -227,8 +263,10 @@ impl Takeover {
         let wanted = self.wanted.swap(null_mut(), Acquire).cast::<Credentials>();
         // SAFETY: null, or what `ask` keeps until `done` has changed.
         let Some(wanted) = (unsafe { wanted.as_ref() }) else { return };
-        if wanted.commands == self.commands.load(Relaxed) && wanted.adopt().is_err() {
-            give_up();
+        if wanted.commands == self.commands.load(Relaxed) {
+            if let Err(refused) = wanted.adopt() {
+                give_up(refused);
+            }
         }
         // ORDERING(takeover.3): Release, pairs with takeover.4.
         self.done.fetch_add(1, Release);
@@ -237,21 +275,24 @@ impl Takeover {
 }
 
 /// Sends a home thread the signal, with the code that means a takeover.
-fn signal(home: u32) -> Result<usize, c_int> {
+fn signal(home: u32) -> Result<(), Refused> {
     // SAFETY: zero is a valid siginfo_t.
     let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
     information.si_signo = SIGSETXID;
     information.si_code = libc::SI_QUEUE;
     let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
     let place = (&raw const information).expose_provenance();
-    call(libc::SYS_rt_tgsigqueueinfo, [process, home as usize, SIGSETXID as usize, place])
+    call("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, [process, home as usize, SIGSETXID as usize, place])?;
+    Ok(())
 }
 
 /// A kernel thread has other credentials than the rest of the process, and cannot be helped.
 #[cold]
-fn give_up() -> ! {
-    let text = "umcg: a worker's home thread cannot take over the credentials of the process\n";
-    // SAFETY: writes from a constant.
-    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
-    std::process::abort()
+#[inline(never)]
+fn give_up(Refused(call, error): Refused) -> ! {
+    let digits = [100, 10, 1].map(|unit| b'0' + (error / unit % 10) as u8);
+    let zeros = digits[..2].iter().take_while(|digit| **digit == b'0').count();
+    let error = std::str::from_utf8(&digits[zeros..]).unwrap_or_default();
+    let why = "a worker's home thread cannot take over the credentials of the process: ";
+    crate::fatal::in_handler([why, call, " is refused (error ", error, ")"])
 }

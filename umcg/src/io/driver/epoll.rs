@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How many reports one wait takes.
@@ -26,6 +26,8 @@ const RING: u64 = 1;
 
 /// How long a poller stays away when the kernel has no memory for a wait.
 const PAUSE: Duration = Duration::from_millis(1);
+/// How often in a row, before it takes that for a refusal.
+const PATIENCE: u32 = 2000;
 
 /// What is reported of the eventfd: that it can be written, each time that this is asked for.
 const WAKING: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::ET);
@@ -37,6 +39,8 @@ pub(super) struct Epoll {
     wake: OwnedFd,
     /// Whether `epoll_pwait2` is missing or forbidden.
     is_coarse: AtomicBool,
+    /// Waits in a row for which the kernel had no memory.
+    refusals: AtomicU32,
 }
 
 impl Epoll {
@@ -46,7 +50,7 @@ impl Epoll {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&set, &wake, EventData::new_u64(WAKE), WAKING)?;
-        let epoll = Epoll { set, wake, is_coarse: AtomicBool::new(false) };
+        let epoll = Epoll { set, wake, is_coarse: AtomicBool::new(false), refusals: AtomicU32::new(0) };
         match epoll.wait_for(Some(Duration::ZERO), &mut [const { MaybeUninit::uninit() }; REPORTS]) {
             Ok(_) | Err(Errno::INTR) => Ok(epoll),
             Err(error) => Err(error.into()),
@@ -99,12 +103,15 @@ impl Epoll {
             Ok(events) => events,
             // A signal handler ends the wait without a report, which the caller takes as any other idle turn.
             Err(Errno::INTR) => return false,
-            Err(error) if is_passing(&error.into()) => {
+            Err(error) if is_passing(&error.into()) && self.refusals.fetch_add(1, Relaxed) < PATIENCE => {
                 std::thread::sleep(PAUSE);
                 return false;
             }
             Err(error) => lost("epoll_wait", error),
         };
+        if self.refusals.load(Relaxed) != 0 {
+            self.refusals.store(0, Relaxed);
+        }
         let mut ring = false;
         for event in events {
             let (key, flags) = (event.data.u64(), event.flags);
