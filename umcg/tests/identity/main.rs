@@ -1,6 +1,7 @@
 //! What the kernel keeps for a thread: `docs/identity.md` has a row for each, and here is a test
 //! for each row.
 
+mod carriers;
 mod credentials;
 mod crowd;
 mod helpers;

@@ -13,12 +13,12 @@ use std::time::Duration;
 use umcg::Runtime;
 use umcg_core::raw::threads_move;
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Runtime::builder().servers(1).stack_size(256 << 10).build().unwrap()
 }
 
-/// A line of the kernel's about the calling kernel thread.
-fn status(key: &str) -> String {
+/// What the kernel says of the calling kernel thread.
+pub(crate) fn status(key: &str) -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
     line.split_whitespace().nth(1).unwrap().to_owned()
@@ -26,7 +26,7 @@ fn status(key: &str) -> String {
 
 /// Calls `f` as a full worker, as a light one and as a thread worker: first on the server's kernel
 /// thread, then in a blocking scope on another one.
-fn change_and_see(change: fn(bool), see: fn() -> String) {
+pub(crate) fn change_and_see(change: fn(bool), see: fn() -> String) {
     let body = move || {
         let server = see();
         change(true);
