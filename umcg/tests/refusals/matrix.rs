@@ -5,6 +5,7 @@ use crate::filter::{refuse, refuse_for_a_moment, refuse_if, shared};
 use crate::table::{Ends, Row, TESTED};
 use crate::workload::{World, may_change_credentials, say};
 use std::collections::BTreeSet;
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 const ERRORS: [i32; 4] = [libc::EPERM, libc::ENOSYS, libc::EACCES, libc::EAGAIN];
@@ -21,7 +22,8 @@ pub(crate) fn scenario(arguments: &[String]) {
         _ => {}
     }
     let row = TESTED.iter().find(|row| Some(&row.number) == calls.last()).unwrap();
-    match World::new() {
+    // Without its tid a thread panics, the caller's among them.
+    match catch_unwind(World::new).unwrap_or_else(|_| Err("a panic".into())) {
         Err(error) => say(&format!("@ runtime: error {error}")),
         Ok(world) => {
             world.run();

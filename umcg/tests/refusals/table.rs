@@ -113,7 +113,7 @@ pub(crate) const TESTED: &[Row] = &[
     row("getresuid", libc::SYS_getresuid, CREDENTIALS).ends(Ends::Always),
     row("getsockname", libc::SYS_getsockname, NET),
     row("getsockopt", libc::SYS_getsockopt, NET),
-    row("gettid", libc::SYS_gettid, &["runtime", "servers", "credentials"]),
+    row("gettid", libc::SYS_gettid, &["runtime", "servers"]).keeps_credentials(),
     row("io_uring_enter", libc::SYS_io_uring_enter, &[]),
     row("io_uring_register", libc::SYS_io_uring_register, &[]),
     row("io_uring_setup", libc::SYS_io_uring_setup, &[]),
