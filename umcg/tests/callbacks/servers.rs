@@ -299,13 +299,17 @@ const ROWS: &[Row] = &[
         with_runtime(w, builder, true, |handle| {
             let seen = called.clone();
             let computes = move || {
+                let waits = umcg::spawn(|| ());
                 while !seen.is_up() {
                     std::thread::yield_now();
                 }
+                waits
             };
-            let workers = [handle.spawn(computes), handle.spawn(|| ())];
-            until(|| workers.iter().all(|worker| worker.is_finished()));
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            let worker = handle.spawn(computes);
+            until(|| worker.is_finished());
+            let waits = worker.join().unwrap();
+            until(|| waits.is_finished());
+            waits.join().unwrap();
         });
     }),
     ("RuntimeBuilder::on_deadlock", |w| {
