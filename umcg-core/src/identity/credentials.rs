@@ -37,6 +37,10 @@
 //! glibc installs its handler when the process makes its first thread, which is why [`install`]
 //! sees to it that one was made: after a fork it may do so again.
 //!
+//! Where ours cannot be installed from the start (a filter of system calls), no kernel thread runs
+//! with another storage than its own: thread workers stay on theirs, and full workers are threads.
+//! Where it is refused later it stays, as glibc's cannot replace it either.
+//!
 //! Not chosen: definitions of `setuid` and its like of our own, which callers inside other
 //! libraries would go past; keeping workers away from home meanwhile, which would have to be known
 //! to glibc's handler on all kernel threads at once.
@@ -48,9 +52,12 @@
 cfg_if::cfg_if! {
     if #[cfg(target_env = "gnu")] {
         mod glibc;
-        pub(crate) use glibc::install;
+        pub(crate) use glibc::{ask_of, install};
     } else {
-        pub(crate) fn install(_away: Away) {}
+        pub(crate) fn ask_of(_away: Away) {}
+        pub(crate) fn install() -> Result<(), rustix::io::Errno> {
+            Ok(())
+        }
     }
 }
 

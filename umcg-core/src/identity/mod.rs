@@ -57,7 +57,9 @@ impl Carrying {
     /// The calling kernel thread, which runs with its own storage, will run with others from here
     /// on, those that `away` knows among them.
     pub(crate) fn begin(away: credentials::Away) -> &'static Carrying {
-        credentials::install(away);
+        credentials::ask_of(away);
+        // Anew: glibc may have put its own there after a fork.
+        let _ = credentials::install();
         rseq::look_up();
         let (tid, tp) = (tid(), umcg_context::thread_pointer());
         let free = |entry: &&Carrying| entry.tid.compare_exchange(NOBODY, BEGINS, Relaxed, Relaxed).is_ok();

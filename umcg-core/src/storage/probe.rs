@@ -6,7 +6,7 @@
 
 use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
 use super::modules::{Plan, on_storage};
-use crate::identity::{self, threaded};
+use crate::identity::{self, credentials, threaded};
 use crate::sanitizer;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -58,6 +58,9 @@ pub(super) fn look() -> Result<Glibc, Why> {
     await_end(tid);
     let mut glibc = result?;
     threaded::note(); // by that thread
+    if credentials::install().is_err() {
+        return Err("a handler for changes of credentials cannot be installed".into());
+    }
     glibc.plan.pin();
     Ok(glibc)
 }

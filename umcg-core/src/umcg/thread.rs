@@ -19,7 +19,7 @@ use super::group::Group;
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
 use super::{Owner, Role, WORKERS, preempt, role, set_role};
-use crate::identity::rseq;
+use crate::identity::{credentials, rseq};
 use crate::os::signal;
 use crate::sanitizer::{self, Sanitizer};
 use crate::{apart, fault, fork, identity, thread_end};
@@ -43,7 +43,8 @@ pub(crate) fn carrier() -> Carrier {
     static CARRIER: OnceLock<Carrier> = OnceLock::new();
     *CARRIER.get_or_init(|| {
         let forbidden = std::env::var_os("UMCG_NO_FSGSBASE").is_some() || sanitizer::find() == Some(Sanitizer::Thread);
-        if !forbidden && umcg_context::thread_pointer_writable() { Carrier::Moving } else { Carrier::Staying }
+        let can_move = !forbidden && umcg_context::thread_pointer_writable() && credentials::install().is_ok();
+        if can_move { Carrier::Moving } else { Carrier::Staying }
     })
 }
 

@@ -138,7 +138,7 @@ pub(crate) const TESTED: &[Row] = &[
     row("read", libc::SYS_read, &["files", "helpers", "processes", "credentials"]).waits(),
     row("recvfrom", libc::SYS_recvfrom, NET).waits(),
     row("recvmsg", libc::SYS_recvmsg, &["vectored"]).waits(),
-    row("rt_sigaction", libc::SYS_rt_sigaction, TICKS).keeps_credentials(),
+    row("rt_sigaction", libc::SYS_rt_sigaction, TICKS),
     row("rt_sigprocmask", libc::SYS_rt_sigprocmask, &[]).keeps_credentials(),
     row("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, CREDENTIALS).ends(Ends::Always),
     row("sched_getaffinity", libc::SYS_sched_getaffinity, &[]),

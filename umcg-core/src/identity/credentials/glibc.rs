@@ -4,6 +4,7 @@ use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
 use crate::os::signal::{self, Action, Function};
 use crate::sync::{futex_wait_until, futex_wake, monotonic};
+use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -21,22 +22,26 @@ static GLIBCS: AtomicUsize = AtomicUsize::new(0);
 /// An [`Away`].
 static AWAY: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Sees to it that our handler is in front of glibc's. Called before a kernel thread runs with
-/// another storage than its own.
-pub(crate) fn install(away: Away) {
+/// Where the handler asks which thread worker's storage it runs with.
+pub(crate) fn ask_of(away: Away) {
     AWAY.store(away as *mut (), Relaxed);
+}
+
+/// Sees to it that our handler is in front of glibc's. Called before a kernel thread runs with
+/// another storage than its own, which none does where this fails.
+pub(crate) fn install() -> Result<(), Errno> {
     // Without a thread glibc has installed it all the same, or there is nobody to send the signal.
     threaded::ensure();
-    let glibcs = Action::of(SIGSETXID);
+    let glibcs = Action::ask(SIGSETXID)?;
     let ours: Function = on_setxid;
     if glibcs.handler == ours as usize || !glibcs.is_function() {
-        return;
+        return Ok(());
     }
     GLIBCS.store(glibcs.handler, Relaxed);
     // On the kernel thread's own signal stack, if it has one: a worker's may be small. With all
     // signals blocked: no other handler sees the wrong storage.
     // SAFETY: the handler is async-signal-safe, and does what the one before did.
-    let _ = unsafe { signal::install(SIGSETXID, on_setxid, libc::SA_ONSTACK | libc::SA_RESTART, u64::MAX) };
+    unsafe { signal::install(SIGSETXID, on_setxid, libc::SA_ONSTACK | libc::SA_RESTART, u64::MAX) }
 }
 
 extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -72,7 +77,7 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
     }
 }
 
-/// What `install` was told.
+/// What `ask_of` was told.
 fn away() -> Option<(u32, &'static Takeover)> {
     // SAFETY: null or an `Away`; `Option<fn>` represents null as None.
     unsafe { std::mem::transmute::<*mut (), Option<Away>>(AWAY.load(Relaxed)) }?()

@@ -32,17 +32,23 @@ struct Raw {
 impl Action {
     /// The one of now. The default one where the kernel does not tell.
     pub(crate) fn of(signal: c_int) -> Action {
+        const DEFAULT: Action = Action { handler: libc::SIG_DFL, flags: 0, blocks: 0 };
+        Action::ask(signal).unwrap_or(DEFAULT)
+    }
+
+    /// The one of now.
+    pub(crate) fn ask(signal: c_int) -> Result<Action, Errno> {
         if is_the_c_librarys(signal) {
-            let raw = raw_action(signal);
-            return Action { handler: raw.handler, flags: raw.flags as c_int, blocks: raw.mask };
+            let raw = raw_action(signal)?;
+            return Ok(Action { handler: raw.handler, flags: raw.flags as c_int, blocks: raw.mask });
         }
         // SAFETY: zero is a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         // SAFETY: only asks.
-        unsafe { libc::sigaction(signal, null(), &mut action) };
+        granted(unsafe { libc::sigaction(signal, null(), &mut action) }.into())?;
         // SAFETY: the kernel's signal set is the first word of the C library's.
         let blocks = unsafe { (&raw const action.sa_mask).cast::<u64>().read() };
-        Action { handler: action.sa_sigaction, flags: action.sa_flags, blocks }
+        Ok(Action { handler: action.sa_sigaction, flags: action.sa_flags, blocks })
     }
 
     /// Whether the signal has a function.
@@ -91,18 +97,18 @@ fn is_the_c_librarys(signal: c_int) -> bool {
 /// By the kernel's call. What the C library has set stays but for what is named here: the way back
 /// from the handler above all.
 fn set_beside(signal: c_int, function: Function, flags: c_int, mask: u64) -> Result<(), Errno> {
-    let before = raw_action(signal);
+    let before = raw_action(signal)?;
     let new = Raw { handler: function as usize, flags: before.flags | flags as libc::c_ulong, mask, ..before };
     // SAFETY: by the contract of `install`, and it returns as the one before did.
     granted(unsafe { sigaction(signal, &new, null_mut()) })
 }
 
-fn raw_action(signal: c_int) -> Raw {
+fn raw_action(signal: c_int) -> Result<Raw, Errno> {
     let mut raw = MaybeUninit::<Raw>::zeroed();
-    // SAFETY: reads the action into a `Raw`, of which zeros are one.
-    let _ = unsafe { sigaction(signal, null(), raw.as_mut_ptr()) };
-    // SAFETY: as above.
-    unsafe { raw.assume_init() }
+    // SAFETY: reads the action into a `Raw`.
+    granted(unsafe { sigaction(signal, null(), raw.as_mut_ptr()) })?;
+    // SAFETY: zeros are one too.
+    Ok(unsafe { raw.assume_init() })
 }
 
 /// # Safety
