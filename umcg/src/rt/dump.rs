@@ -2,7 +2,8 @@
 //!
 //! While the dump is taken no server begins to run a worker: each stops at its next turn, and says so. One that runs a worker for longer than [`PATIENCE`] is
 //! passed over; it stops as soon as that worker leaves. So all workers but those that such servers run, and those that block on helpers, are
-//! suspended and stay so: their stacks can be looked at.
+//! suspended and stay so: their stacks can be looked at. One dump at a time, as the look is taken
+//! on the very stack that it is about.
 
 use super::join;
 use super::on_thread;
@@ -16,6 +17,7 @@ use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use umcg_core::context::lock::HoldLock;
 use umcg_core::raw::{self, Doing};
 
 /// How long the dump waits for a server to stop.
@@ -25,8 +27,13 @@ const ROOM: usize = 16 << 10;
 /// So many workers are described; of more, only how many there are.
 const MOST: usize = 1_000;
 
+/// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server would
+/// wait for it in vain.
+static ONE: HoldLock<()> = HoldLock::new(());
+
 /// A text with a paragraph a worker.
 pub(crate) fn dump(shared: &Shared) -> String {
+    let _one = ONE.lock();
     // Before they are stopped, for which they are woken.
     let asleep = shared.sleepers.asleep();
     let stopped = shared.stop();
@@ -73,9 +80,9 @@ pub(crate) fn each_worker(shared: &Shared, f: &mut dyn FnMut(&'static Task)) {
 
 /// The same, by a server of the runtime itself, which runs nothing meanwhile.
 pub(crate) fn dump_by_server(shared: &Shared, local: &Local) -> String {
-    local.set_stopped(true);
+    local.stop();
     let text = dump(shared);
-    local.set_stopped(false);
+    local.run_again();
     text
 }
 
@@ -121,7 +128,8 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped
 /// Where a suspended worker stands.
 fn backtrace(worker: raw::Worker) -> Option<Backtrace> {
     let mut trace = None;
-    // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped.
+    // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped, nor
+    // inspects it, as there is one dump at a time.
     let looked = unsafe { worker.inspect(ROOM, &mut || trace = Some(Backtrace::force_capture())) };
     if looked { trace } else { None }
 }

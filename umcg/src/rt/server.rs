@@ -20,6 +20,7 @@ use super::{idle, on_thread};
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use umcg_core::asymmetric;
 use umcg_core::raw::{self, Event, Group, Kind};
 
 /// What is to be done with a worker that has left.
@@ -408,15 +409,36 @@ impl Local {
         if self.shared().wants_spares() {
             self.share_spares();
         }
-        self.set_stopped(true);
-        while self.shared().is_stopping() {
-            std::thread::sleep(std::time::Duration::from_micros(100));
-        }
-        self.set_stopped(false);
+        self.stop();
+        self.run_again();
     }
 
-    /// Says whether it runs nothing, and will not before somebody lets it.
-    pub(crate) fn set_stopped(&self, stopped: bool) {
+    /// Says that it runs nothing, and will not before [`Local::run_again`].
+    pub(crate) fn stop(&self) {
+        self.set_stopped(true);
+    }
+
+    /// Says that it may run workers again, once nobody wants it to stand still.
+    pub(crate) fn run_again(&self) {
+        loop {
+            while self.shared().is_stopping() {
+                // It does look around.
+                self.note_look();
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+            self.set_stopped(false);
+            // Somebody may have wanted it since the look, and have seen it stopped. Either that
+            // sees that it is not, or this sees that it is to stop: `Shared::stand_still` has all
+            // threads pass a fence in between.
+            asymmetric::light();
+            if !self.shared().is_stopping() {
+                return;
+            }
+            self.set_stopped(true);
+        }
+    }
+
+    fn set_stopped(&self, stopped: bool) {
         // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the contexts of the workers that it ran.
         self.stopped.store(stopped, Release);
     }

@@ -324,6 +324,34 @@ fn dumps_disturb_nobody() {
     }
 }
 
+/// Several threads dump at once, and workers in blocking scopes: each looks at all stacks.
+#[test]
+fn dumps_at_once() {
+    for servers in [1, 2] {
+        for kind in [Kind::Full, Kind::Light] {
+            with("dumps at once", servers, Runtime::builder(), |runtime| {
+                let parked: Vec<_> = (0..3).map(|_| kind.spawn_on(runtime, umcg::park)).collect();
+                let handle = runtime.handle();
+                let dumping = kind.spawn_on(runtime, move || {
+                    for _ in 0..20 {
+                        assert!(umcg::blocking(|| handle.dump()).contains("workers"));
+                    }
+                });
+                std::thread::scope(|scope| {
+                    for _ in 0..2 {
+                        scope.spawn(|| (0..20).for_each(|_| assert!(runtime.dump().contains("waits"))));
+                    }
+                });
+                dumping.join().unwrap();
+                parked.into_iter().for_each(|worker| {
+                    worker.handle().unpark();
+                    worker.join().unwrap();
+                });
+            });
+        }
+    }
+}
+
 /// How often threads with this prefix have given up their processors by themselves.
 fn voluntary_switches(prefix: &str) -> u64 {
     let count = |tid: i32| {
