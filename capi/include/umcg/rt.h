@@ -100,7 +100,8 @@ umcg_rt_t *umcg_rt_start(const umcg_rt_options_t *options);
  * umcg_rt_stop - waits until the runtime has no workers, for timeout_ns at most (UMCG_NO_TIMEOUT: for ever), and ends it.
  *
  * Fails with ETIMEDOUT: there were workers left, which have been given up with all that they own, and run no more; EDEADLK:
- * the caller is one of its workers; EINVAL: rt is NULL. Unless it fails with the last two, rt is not to be used any more.
+ * the caller is one of its workers; EINVAL: rt is NULL; EOPNOTSUPP, at once: rt was started before a fork(2) whose child this
+ * process is. Unless it fails with the last three, rt is not to be used any more.
  *
  * Called from anywhere. Switches when called in a worker (of another runtime). Not cancellable.
  */
@@ -159,7 +160,8 @@ umcg_worker_t *umcg_spawn(void *(*fn)(void *arg), void *arg);
 /*
  * umcg_spawn_attr - as umcg_spawn, in the runtime rt and with these attributes, both of which may be NULL.
  *
- * Fails also with EINVAL: an attribute has an impossible value; E2BIG: attr has something set that this library does not know.
+ * Fails also with EINVAL: an attribute has an impossible value; E2BIG: attr has something set that this library does not know;
+ * EOPNOTSUPP: rt was started before a fork(2) whose child this process is.
  *
  * Called from anywhere. Does not switch.
  */

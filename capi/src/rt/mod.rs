@@ -165,6 +165,9 @@ unsafe extern "C" fn umcg_rt_start(options: *const Options) -> *mut Runtime {
 unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
     // SAFETY: passed on.
     let Some(runtime) = (unsafe { rt.as_ref() }) else { return failed(EINVAL, -1) };
+    if foreign::is_left_behind(runtime) {
+        return failed(EOPNOTSUPP, -1);
+    }
     if foreign::is_worker_of(runtime) {
         return failed(EDEADLK, -1);
     }

@@ -2,7 +2,7 @@
 
 use super::{deadline, errno_of, status, value, versioned};
 use crate::string;
-use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, ESHUTDOWN, ETIMEDOUT};
+use libc::{EAGAIN, ECANCELED, EDEADLK, EINVAL, ENOMEM, EOPNOTSUPP, ESHUTDOWN, ETIMEDOUT};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::{null, null_mut};
@@ -89,6 +89,7 @@ fn reason(error: SpawnError) -> c_int {
     match error {
         SpawnError::Stack(StackError::TooLarge) => EINVAL,
         SpawnError::Closed => ESHUTDOWN,
+        SpawnError::LeftBehind => EOPNOTSUPP,
         SpawnError::Thread => EAGAIN,
         SpawnError::Runtime(error) => super::errno_of(error.into()),
         _ => ENOMEM,

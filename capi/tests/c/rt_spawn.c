@@ -246,6 +246,38 @@ static void no_global(void)
     CHECK("now it can", done == 1);
 }
 
+/* A runtime of the parent answers each call of a child, and at once. */
+static void child_has_no_runtime(void)
+{
+    umcg_rt_options_t own = options();
+    umcg_spawn_attr_t light = UMCG_SPAWN_ATTR_INIT;
+    umcg_rt_t *rt = umcg_rt_start(&own);
+    pid_t child;
+    int status = -1, over = 0;
+    umcg_worker_t *worker;
+
+    MUST(rt != NULL);
+    worker = spawn_in(rt, waits, &over);
+    MUST((child = fork()) >= 0);
+    if (child == 0) {
+        alarm(20);
+        light.own_tls = 0;
+        errno = 0;
+        CHECK("spawn in a child", umcg_spawn_attr(rt, NULL, itself, NULL) == NULL && errno == EOPNOTSUPP);
+        errno = 0;
+        CHECK("a light worker in a child", umcg_spawn_attr(rt, &light, itself, NULL) == NULL && errno == EOPNOTSUPP);
+        FAILS("stop in a child", EOPNOTSUPP, umcg_rt_stop(rt, 1000000));
+        FAILS("stop in a child, without a timeout", EOPNOTSUPP, umcg_rt_stop(rt, UMCG_NO_TIMEOUT));
+        CHECK("a dump in a child", umcg_rt_dump(rt, STDERR_FILENO) == 0);
+        _exit(check_failures != 0);
+    }
+    MUST(waitpid(child, &status, 0) == child);
+    CHECK("the child", status == 0);
+    add(&over);
+    CHECK("in the parent nothing has changed", joined(worker) == &over && joined(spawn_in(rt, itself, &over)) == &over);
+    CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
+}
+
 int main(void)
 {
     umcg_rt_options_t own = options();
@@ -270,5 +302,6 @@ int main(void)
     dump(rt);
     CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
     stop_gives_up();
+    child_has_no_runtime();
     return check_done();
 }

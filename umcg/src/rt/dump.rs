@@ -33,6 +33,10 @@ static ONE: HoldLock<()> = HoldLock::new(());
 
 /// A text with a paragraph a worker.
 pub(crate) fn dump(shared: &Shared) -> String {
+    // First: the lock may have been held when the process forked.
+    if shared.is_left_behind() {
+        return format!("runtime `{}`: left behind by a fork, with all its servers and workers\n", shared.name);
+    }
     let _one = ONE.lock();
     // Before they are stopped, for which they are woken.
     let asleep = shared.sleepers.asleep();

@@ -220,6 +220,11 @@ pub fn is_worker_of(runtime: &Runtime) -> bool {
     server::is_worker_of(runtime.shared())
 }
 
+/// Whether the runtime was made before a fork whose child this process is.
+pub fn is_left_behind(runtime: &Runtime) -> bool {
+    runtime.shared().is_left_behind()
+}
+
 /// A dump of the runtime that the caller is a worker of, or of the global one.
 ///
 /// # Errors

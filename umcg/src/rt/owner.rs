@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Where it is dropped by one of its own workers, which cannot wait for its own end, it ends by itself, once all its workers have. To wait for it stops a worker of another runtime, and not
 /// that one's server. The same goes for a function that one of its threads calls: of its scheduler, or
 /// what [`on_stall`](RuntimeBuilder::on_stall) and [`on_deadlock`](RuntimeBuilder::on_deadlock) were given.
+///
+/// The child of a fork has none of the threads of a runtime that was made before. There it is dropped
+/// without waiting, its memory is not freed, and it makes no workers ([`SpawnError::LeftBehind`]).
 #[derive(Debug)]
 pub struct Runtime {
     handle: RuntimeHandle,
@@ -230,10 +233,14 @@ impl Runtime {
     /// How many workers there are still: they are given up, together with all that they own, and run no more; a `join` of one of them says
     /// [`Abandoned`](super::JoinError::Abandoned). One that computes goes on until it waits, and
     /// its server ends then. Where one of its own workers or threads calls this, nothing is waited for
-    /// or given up: the runtime ends later.
+    /// or given up: the runtime ends later. In the child of a fork the runtime of the parent has no
+    /// workers.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
         let deadline = time::after(timeout);
         let shared = self.handle.0.clone();
+        if shared.is_left_behind() {
+            return Ok(());
+        }
         self.close();
         if is_called_within(&shared) {
             return Err(shared.live() as usize);
@@ -270,6 +277,14 @@ impl Runtime {
         self.owner = None;
     }
 
+    /// In the child of a fork. What the threads had is not given back, as they may have been in the midst
+    /// of anything; nor are they detached, since the C library has used their memory otherwise.
+    fn leave_behind(&mut self) {
+        std::mem::forget(self.handle.0.clone());
+        std::mem::forget(self.owner.take());
+        std::mem::forget(std::mem::take(&mut self.threads));
+    }
+
     /// They have left the runtime: what remains is the system's part. In a worker that is left alone.
     fn join_threads(&mut self) {
         let is_worker = server::current_task().is_some();
@@ -281,6 +296,9 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.handle.0.is_left_behind() {
+            return self.leave_behind();
+        }
         if self.owner.is_none() {
             return;
         }

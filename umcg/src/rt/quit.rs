@@ -22,9 +22,13 @@ pub(super) fn before_fork() {
 
 /// # Safety
 /// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
-pub(super) unsafe fn forked() {
+pub(super) unsafe fn forked(in_child: bool) {
     // SAFETY: passed on.
-    drop(unsafe { RUNTIMES.adopt() });
+    let runtimes = unsafe { RUNTIMES.adopt() };
+    if in_child {
+        // None of them is freed here, as whoever had it in the parent has it for good.
+        runtimes.iter().filter_map(Weak::upgrade).for_each(|runtime| runtime.leave_behind());
+    }
 }
 
 /// How often the signal came.

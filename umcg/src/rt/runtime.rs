@@ -266,6 +266,18 @@ impl Shared {
         self.watch.end();
     }
 
+    /// The calling process is the child of a fork, and has none of the runtime's threads: it makes no
+    /// more workers. A handler of forks calls this.
+    pub(super) fn leave_behind(&self) {
+        self.closing.store(true, Relaxed);
+        self.attention.fetch_or(OVER, Relaxed);
+    }
+
+    /// Whether it was made before a fork whose child this is.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.driver.is_left_behind()
+    }
+
     /// Lets events of workers that come back from blocking wake a server.
     pub(crate) fn hook(self: &Arc<Self>) {
         fn wake(shared: usize) {

@@ -30,6 +30,8 @@ pub enum SpawnError {
     Thread,
     /// The runtime has been shut down.
     Closed,
+    /// The runtime was made before a fork whose child this process is: its servers are the parent's.
+    LeftBehind,
     /// The caller is in no runtime, and the global one could not be started.
     Runtime(Error),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for SpawnError {
             SpawnError::Storage => f.write_str("no memory for thread-local storage"),
             SpawnError::Thread => f.write_str("no thread to be had"),
             SpawnError::Closed => f.write_str("the runtime has been shut down"),
+            SpawnError::LeftBehind => f.write_str("the runtime was left behind by a fork"),
             SpawnError::Runtime(error) => write!(f, "the global runtime could not be started: {error}"),
         }
     }
@@ -53,6 +56,7 @@ impl From<SpawnError> for std::io::Error {
         match error {
             SpawnError::Stack(StackError::TooLarge) => std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
             SpawnError::Closed => std::io::Error::other(error),
+            SpawnError::LeftBehind => std::io::Error::new(std::io::ErrorKind::Unsupported, error),
             SpawnError::Runtime(error) => error.into(),
             _ => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
         }
@@ -246,7 +250,7 @@ impl<'a> Builder<'a> {
         // ORDERING(closing.1): SeqCst, as above.
         if shared.closing.load(SeqCst) && (shared.is_over() || !server::is_worker_of(shared)) {
             shared.spawned_outside.fetch_sub(1, Relaxed);
-            return Err(SpawnError::Closed);
+            return Err(if shared.is_left_behind() { SpawnError::LeftBehind } else { SpawnError::Closed });
         }
         if on_thread::is_needed(kind) {
             // SAFETY: passed on.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use umcg::rt::DriverKind;
-use umcg::{Builder, Runtime};
+use umcg::{Builder, Runtime, SpawnError};
 
 /// A child that is forked by a plain thread while runtimes run does plain work and ends.
 #[test]
@@ -31,6 +31,65 @@ fn fork_in_a_thread() {
         }
         over.store(true, Relaxed);
         worker.join().unwrap();
+    });
+}
+
+/// In a child a runtime of the parent makes no worker and waits for nothing, whoever forked, and
+/// whatever its threads were doing.
+#[test]
+fn a_runtime_in_a_child() {
+    fn look(runtime: Runtime, own: &Runtime) {
+        // SAFETY: it says when SIGALRM ends a child that waits for ever.
+        unsafe { libc::alarm(20) };
+        let handle = runtime.handle();
+        assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+        // SAFETY: it does nothing.
+        assert_eq!(unsafe { handle.build_light(&Builder::new(), || ()) }.unwrap_err(), SpawnError::LeftBehind);
+        assert!(handle.dump().contains("left behind by a fork"), "{}", handle.dump());
+        assert_eq!(runtime.shutdown_timeout(Duration::from_millis(1)), Ok(()));
+        assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+        assert_eq!(own.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+    }
+    for has_worker in [false, true] {
+        for _ in 0..20 {
+            let mut runtimes = [1, 2].map(|servers| Some(Runtime::builder().servers(servers).build().unwrap()));
+            let over = flag();
+            let seen = over.clone();
+            let waits = move || {
+                while !seen.load(Relaxed) {
+                    umcg::sleep(Duration::from_millis(1));
+                }
+            };
+            let worker = has_worker.then(|| runtimes[0].as_ref().unwrap().spawn(waits));
+            let child = fork(|| {
+                let [one, other] = runtimes.each_mut().map(|runtime| runtime.take().unwrap());
+                look(one, &other);
+                drop(other);
+                0
+            });
+            child.ends_well();
+            over.store(true, Relaxed);
+            worker.into_iter().for_each(|worker| worker.join().unwrap());
+            // In the parent nothing has changed.
+            runtimes.into_iter().flatten().for_each(|runtime| {
+                runtime.run(|| ());
+                runtime.shutdown();
+            });
+        }
+    }
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    let other = Runtime::builder().servers(1).build().unwrap();
+    let (handle, others) = (runtime.handle(), Mutex::new(Some(other)));
+    runtime.run(|| {
+        let child = fork(|| {
+            // SAFETY: as above.
+            unsafe { libc::alarm(20) };
+            let other = others.lock().unwrap().take().unwrap();
+            assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+            drop(other);
+            0
+        });
+        child.ends_well();
     });
 }
 

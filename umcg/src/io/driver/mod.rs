@@ -129,13 +129,18 @@ impl Driver {
     /// # Errors
     /// It has ended, or was made before a fork whose child this is.
     pub(crate) fn check(&self) -> io::Result<()> {
-        if self.0.born != pool::forks() {
+        if self.is_left_behind() {
             Err(io::Error::new(io::ErrorKind::Unsupported, "the runtime did not come along through the fork"))
         } else if !self.0.open.load(Relaxed) {
             Err(io::Error::new(io::ErrorKind::NotConnected, "the runtime has ended"))
         } else {
             Ok(())
         }
+    }
+
+    /// Whether it was made before a fork whose child this is.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.0.born != pool::forks()
     }
 
     /// Its ring, if it has one. For an operation that is about to begin: perhaps one is to be had
@@ -215,7 +220,7 @@ impl Driver {
         // ORDERING(asleep.2): SeqCst, pairs with asleep.1.
         fence(SeqCst);
         // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what the caller did before.
-        if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && self.0.born == pool::forks() {
+        if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && !self.is_left_behind() {
             self.0.epoll.wake();
         }
     }
@@ -223,7 +228,7 @@ impl Driver {
     /// The runtime ends. Who still waits here tries again, elsewhere.
     pub(crate) fn close(&self) {
         self.0.open.store(false, Relaxed);
-        if self.0.born != pool::forks() {
+        if self.is_left_behind() {
             return;
         }
         let mut told = ClaimedList::new();
