@@ -145,7 +145,7 @@ impl Shield {
     }
 }
 
-/// Keeps cancellation off a worker that is over.
+/// Keeps cancellation off a worker that is over, or does not begin.
 #[inline(always)]
 pub(crate) fn shield_for_good(task: &Task) {
     task.depth.store(SHIELD, Relaxed);

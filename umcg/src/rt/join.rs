@@ -195,7 +195,7 @@ impl<R> JoinHandle<R> {
     }
 
     /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits or from where it waits now. One that has not begun
-    /// does not begin. It may take a while, or not happen at all if the worker waits nowhere any more; `join` tells.
+    /// does not begin, but what its function owns is dropped in it. It may take a while, or not happen at all if the worker waits nowhere any more; `join` tells.
     pub fn abort(&self) {
         cancel::ask(self.task, 1);
     }

@@ -428,7 +428,9 @@ unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
 /// Calls the function of the calling worker, and drops what nobody wants of what it returned, and its locals.
 pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Option<Packet<R>> {
     let packet = if super::cancel::is_asked(task) {
-        // Not begun, but what it owns has destructors as well.
+        // Not begun, but what it owns has destructors as well. They may wait: what asked for the end
+        // is not to cut them short.
+        super::cancel::shield_for_good(task);
         catch_unwind(AssertUnwindSafe(|| drop(f))).and_then(|()| Err(Box::new(Unwinding(1))))
     } else {
         catch_unwind(AssertUnwindSafe(f))

@@ -121,6 +121,50 @@ fn before_it_begins() {
     });
 }
 
+/// What it owns has destructors, which may wait, as they may at the end of one that has begun.
+#[test]
+fn before_it_begins_with_destructors_that_wait() {
+    /// Counts when it has waited in its drop: not as a light one unwinds, which it must not.
+    struct Waits(Kind, Arc<AtomicUsize>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            if self.0 == Kind::Full || !std::thread::panicking() {
+                umcg::sleep(Duration::from_micros(100));
+                umcg::yield_now();
+                umcg::blocking(|| umcg::spawn(|| ()).join().unwrap());
+            }
+            self.1.fetch_add(1, Relaxed);
+        }
+    }
+    fn body(owned: Waits) -> impl FnOnce() + Send {
+        move || {
+            let _owned = owned;
+            umcg::sleep(HOUR);
+        }
+    }
+    over("abort at once what waits in its drop", |runtime, kind| {
+        let drops = counter();
+        let owned = |kind| Waits(kind, drops.clone());
+        let (joined, scoped, future, left) = (owned(kind), owned(kind), owned(Kind::Full), owned(kind));
+        kind.run(runtime, move || {
+            let worker = kind.spawn(body(joined));
+            worker.abort();
+            is_cancelled(worker);
+            umcg::scope(|scope| kind.spawn_in(scope, body(scoped)).abort());
+            let worker = umcg::spawn_future(async move {
+                let _owned = future;
+                std::future::pending::<()>().await;
+            });
+            worker.abort();
+            is_cancelled(worker);
+        });
+        assert_eq!(drops.load(Relaxed), 3);
+        // Nobody waits for this one.
+        kind.run(runtime, move || kind.spawn(body(left)).abort());
+        eventually("the drop of what was left", || drops.load(Relaxed) == 4);
+    });
+}
+
 /// Nothing but its captured values is dropped of one that does not begin; when that panics it is a panic like others.
 #[test]
 fn before_it_begins_with_a_destructor_that_panics() {
