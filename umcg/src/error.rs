@@ -18,6 +18,8 @@ pub enum Error {
     Os(i32),
     /// `UMCG_DRIVER` in the environment names no driver.
     NoSuchDriver,
+    /// The name of a runtime has a NUL byte, which names of threads cannot have.
+    Name,
 }
 
 impl Error {
@@ -51,6 +53,7 @@ impl fmt::Display for Error {
         match self {
             Error::Registered => f.write_str("the calling thread is a server or a worker already"),
             Error::NoSuchDriver => f.write_str("UMCG_DRIVER is neither epoll nor io_uring"),
+            Error::Name => f.write_str("the name of a runtime has a NUL byte"),
             Error::OutOfMemory => f.write_str("no memory, stack, timer or thread key left"),
             Error::Stack(error) => error.fmt(f),
             Error::Thread(code) => write!(f, "no thread: {}", std::io::Error::from_raw_os_error(*code)),
@@ -66,6 +69,7 @@ impl From<Error> for std::io::Error {
         match error {
             Error::Os(code) | Error::Thread(code) => std::io::Error::from_raw_os_error(code),
             Error::OutOfMemory | Error::Stack(_) => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
+            Error::Name => std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
             Error::Registered | Error::NoSuchDriver => std::io::Error::other(error),
         }
     }

@@ -143,7 +143,7 @@ unsafe fn start(options: Options) -> Result<Runtime, c_int> {
     }
     builder.build().map_err(|error| match error {
         Error::Os(code) | Error::Thread(code) => code,
-        Error::Stack(_) | Error::NoSuchDriver => EINVAL,
+        Error::Stack(_) | Error::NoSuchDriver | Error::Name => EINVAL,
         _ => ENOMEM,
     })
 }

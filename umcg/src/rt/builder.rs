@@ -73,7 +73,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The name of the runtime's kernel threads, before their numbers; `umcg` by default.
+    /// The name of the runtime's kernel threads, before their numbers; `umcg` by default. With a NUL
+    /// byte in it [`build`](RuntimeBuilder::build) fails.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -140,7 +141,7 @@ impl RuntimeBuilder {
     /// Starts it. A worker of another runtime does that on a helper thread, as in [`blocking`](crate::blocking).
     ///
     /// # Errors
-    /// [`Error::Stack`] for an impossible stack size; [`Error::Thread`] where the kernel gives no thread, [`Error::Os`] where it gives no descriptors.
+    /// [`Error::Name`] for a name with a NUL byte; [`Error::Stack`] for an impossible stack size; [`Error::Thread`] where the kernel gives no thread, [`Error::Os`] where it gives no descriptors.
     ///
     /// # Panics
     /// For more than 1024 servers.
@@ -150,6 +151,9 @@ impl RuntimeBuilder {
     }
 
     fn start(self) -> Result<Runtime, Error> {
+        if self.name.contains('\0') {
+            return Err(Error::Name);
+        }
         // While there is a thread to look with: the servers' may be the last.
         let _ = storage::available();
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());

@@ -47,6 +47,10 @@ fn names_of_threads() {
     eventually("two servers and the watch have names", || threads("hamlet-").len() == 3);
     runtime.shutdown();
     eventually("they end", || threads("hamlet-").is_empty());
+    let refused = Runtime::builder().name("yorick\0").build().unwrap_err();
+    assert_eq!(refused, umcg::Error::Name);
+    assert_eq!(std::io::Error::from(refused).kind(), std::io::ErrorKind::InvalidInput);
+    assert!(threads("yorick").is_empty());
 }
 
 /// Dropping one waits for all of its workers, also for those that they still make.
