@@ -101,7 +101,7 @@ pair "synchronisation, not optimised" UMCG_NO_GUARD_INSTALL=1
 
 target=preempted
 planted "a function that the loader has called, with its lock" umcg-core/src/os/signal/callers.rs \
-    's/^    !(is_whole && walk.is_clear)$/    false/'
+    's/^        !(is_whole && self.is_clear)$/        false/'
 pair "preemption at every moment, optimised" UMCG_NO_MEMBARRIER=1 --release
 
 say "a million idle workers"
