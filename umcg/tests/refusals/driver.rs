@@ -30,6 +30,7 @@ pub(crate) fn scenario(name: &str) {
         "no-threads" => files_are_opened_without_threads_for_the_ring(),
         "closed" => descriptors_are_closed(DriverKind::Epoll, false),
         "replaced" => descriptors_are_closed(DriverKind::Epoll, true),
+        "replaced-by-sockets" => a_socket_takes_the_number_of_the_set(),
         "closed-ring" => descriptors_are_closed(DriverKind::IoUring, false),
         "replaced-ring" => descriptors_are_closed(DriverKind::IoUring, true),
         errno => sockets_without_the_finer_wait(errno.parse().unwrap()),
@@ -230,6 +231,24 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
     wait_until("the end of the process", || worker.is_finished());
 }
 
+/// What the kernel says of the set is not told to the worker that waits for a socket.
+fn a_socket_takes_the_number_of_the_set() {
+    let runtime = Runtime::builder().servers(1).driver(DriverKind::Epoll).build().unwrap();
+    let reads = runtime.spawn(|| {
+        let highest = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap().as_raw_fd();
+        for fd in 3..highest {
+            // SAFETY: that is what the test is about.
+            unsafe { libc::close(fd) };
+        }
+        // More than there were descriptors. The server does not run meanwhile, and finds nothing out.
+        let mut pairs: Vec<_> = (0..highest).map(|_| UnixStream::pair().unwrap()).collect();
+        let outcome = pairs.last_mut().unwrap().0.read(&mut [0; 8]);
+        eprintln!("the reader was told: {outcome:?}");
+        std::process::exit(3);
+    });
+    wait_until("the end of the process", || reads.is_finished());
+}
+
 fn fine(scenario: &str) {
     let ran = run(&format!("driver {scenario}"));
     assert!(ran.is_ok(), "{ran:#?}");
@@ -291,7 +310,7 @@ fn sockets_and_reads_go_on_without_their_finer_calls_whatever_the_refusal_is() {
 fn a_runtime_whose_descriptors_are_closed_or_replaced_ends_the_process_and_says_why() {
     let is_ring_there = Runtime::builder().servers(1).driver(DriverKind::IoUring).build().is_ok();
     let with_ring: &[_] = if is_ring_there { &["driver closed-ring", "driver replaced-ring"] } else { &[] };
-    for scenario in ["driver closed", "driver replaced"].iter().chain(with_ring) {
+    for scenario in ["driver closed", "driver replaced", "driver replaced-by-sockets"].iter().chain(with_ring) {
         let ran = run(scenario);
         if !crate::filter::are_possible() {
             return;

@@ -63,11 +63,29 @@ impl Epoll {
     }
 
     pub(super) fn add(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
-        Ok(epoll::add(&self.set, fd, EventData::new_u64(key), flags)?)
+        epoll::add(&self.set, fd, EventData::new_u64(key), flags).map_err(|error| self.refused(error))
     }
 
     pub(super) fn modify(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
-        Ok(epoll::modify(&self.set, fd, EventData::new_u64(key), flags)?)
+        epoll::modify(&self.set, fd, EventData::new_u64(key), flags).map_err(|error| self.refused(error))
+    }
+
+    /// The error for the descriptor's owner, unless it is about the set: that has a number of its own
+    /// which the program may have given to something else.
+    #[cold]
+    fn refused(&self, error: Errno) -> io::Error {
+        if matches!(error, Errno::INVAL | Errno::BADF) && !self.is_there() {
+            lost("epoll_ctl", error);
+        }
+        error.into()
+    }
+
+    /// Whether the descriptor is a set. It is asked for a report without a place for one, so that a set
+    /// answers with none or by EFAULT, and keeps it.
+    fn is_there(&self) -> bool {
+        // SAFETY: nothing is written, as there is no memory at that address.
+        let count = outcome(unsafe { libc::epoll_wait(self.set.as_raw_fd(), std::ptr::null_mut(), 1, 0) }.into());
+        !matches!(count, Err(Errno::INVAL | Errno::BADF))
     }
 
     /// Explicitly, not by closing it: a duplicate would keep it in the set.
