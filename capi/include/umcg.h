@@ -67,7 +67,7 @@ extern "C" {
  *
  *   UMCG_REGISTER_SERVER   The caller becomes a server and goes on running.
  *   UMCG_REGISTER_WORKER   abs_timeout is the worker id. Event WAKE is queued; returns once a server runs the worker.
- *   UMCG_UNREGISTER        The caller is a plain thread again; of a worker its server gets event EXIT.
+ *   UMCG_UNREGISTER        The caller is a plain thread again; of a worker its server gets event EXIT. By a plain thread: 0.
  *   UMCG_WAKE              Wakes one idle server; EAGAIN if there is none.
  *   UMCG_WAIT              A server: waits for events (next_tid 0, event_sz at least 2) or for worker next_tid to stop
  *                          being blocked. A worker: gives the processor back, with a deadline if abs_timeout is not 0.

@@ -217,7 +217,7 @@ unsafe extern "C" fn umcg_futex_cmp_requeue(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_futex_wait_multiple(words: *const Word, n: c_int, deadline_ns: u64, changed: *mut c_int) -> c_int {
     let size = usize::try_from(n).unwrap_or(0).saturating_mul(size_of::<Word>());
-    if size != 0 && !words.is_null() && !guarded::is_readable(words.expose_provenance(), size) {
+    if size != 0 && !words.is_null() && words.is_aligned() && !guarded::is_readable(words.expose_provenance(), size) {
         return status(Err(EFAULT));
     }
     // SAFETY: passed on.

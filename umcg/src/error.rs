@@ -8,13 +8,13 @@ use std::fmt;
 pub enum Error {
     /// The calling thread is a server or a worker already.
     Registered,
-    /// The system has no memory, stack, timer or thread key left.
+    /// The system has no memory or stack left.
     OutOfMemory,
     /// There is no stack for a light worker.
     Stack(umcg_core::uth::Error),
     /// The kernel gave no thread; its error number.
     Thread(i32),
-    /// The kernel refused; its error number.
+    /// The system refused; its error number: EAGAIN where it has no timer or thread key left.
     Os(i32),
     /// `UMCG_DRIVER` in the environment names no driver.
     NoSuchDriver,
@@ -39,10 +39,9 @@ impl Error {
     pub(crate) fn from_raw(code: i32) -> Error {
         const EINVAL: i32 = 22;
         const ENOMEM: i32 = 12;
-        const EAGAIN: i32 = 11;
         match code {
             EINVAL => Error::Registered,
-            ENOMEM | EAGAIN => Error::OutOfMemory,
+            ENOMEM => Error::OutOfMemory,
             code => Error::Os(code),
         }
     }
@@ -54,10 +53,10 @@ impl fmt::Display for Error {
             Error::Registered => f.write_str("the calling thread is a server or a worker already"),
             Error::NoSuchDriver => f.write_str("UMCG_DRIVER is neither epoll nor io_uring"),
             Error::Name => f.write_str("the name of a runtime has a NUL byte"),
-            Error::OutOfMemory => f.write_str("no memory, stack, timer or thread key left"),
+            Error::OutOfMemory => f.write_str("no memory or stack left"),
             Error::Stack(error) => error.fmt(f),
             Error::Thread(code) => write!(f, "no thread: {}", std::io::Error::from_raw_os_error(*code)),
-            Error::Os(code) => write!(f, "refused by the kernel: {}", std::io::Error::from_raw_os_error(*code)),
+            Error::Os(code) => write!(f, "refused by the system: {}", std::io::Error::from_raw_os_error(*code)),
         }
     }
 }

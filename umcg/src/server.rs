@@ -23,7 +23,7 @@ impl Server {
     /// unless [`set_preemption`] says so.
     ///
     /// # Errors
-    /// [`Error::Registered`], [`Error::OutOfMemory`].
+    /// [`Error::Registered`], [`Error::OutOfMemory`], [`Error::Os`].
     pub fn register() -> Result<Server, Error> {
         Server::register_in(raw::Group::first(), 0)
     }

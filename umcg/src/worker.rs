@@ -27,7 +27,7 @@ impl Worker {
     /// to it. From then on it runs only when a server lets it.
     ///
     /// # Errors
-    /// [`Error::Registered`], [`Error::OutOfMemory`].
+    /// [`Error::Registered`], [`Error::OutOfMemory`], [`Error::Os`].
     pub fn register(id: WorkerId) -> Result<Worker, Error> {
         match raw::Worker::register(raw::Group::first(), id.as_u64(), 0) {
             Ok(worker) => Ok(Worker { worker, _here: PhantomData }),

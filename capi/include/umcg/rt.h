@@ -90,7 +90,8 @@ typedef struct umcg_rt_options {
  *
  * Fails with EINVAL: an option has an impossible value, or UMCG_DRIVER in the environment has; E2BIG: options has something
  * set that this library does not know; EOPNOTSUPP, EPERM, ENOSYS: UMCG_DRIVER_IO_URING is asked for, and the kernel does not
- * know or not allow it; ENOMEM, EAGAIN, EMFILE...: no memory, threads or descriptors left.
+ * know or not allow it; ENOMEM, EAGAIN, EMFILE...: no memory, threads, timers or descriptors
+ * left.
  *
  * Called from anywhere. May switch.
  */

@@ -73,8 +73,9 @@ typedef struct umcg_op {
  * there twice; EDEADLK: the caller is among the workers.
  *
  * A descriptor is ready if poll says so, which is asked first, and again when the runtime was told. That knows a duplicate of it,
- * as long as the call takes. The error of the operation is EBADF if it is not open, and EMFILE, ENOMEM or ENOSPC if it cannot be
- * waited for; the call fails with EINVAL if it is negative.
+ * as long as the call takes. The error of the operation is EBADF if it is not open, EMFILE, ENOMEM or ENOSPC if it cannot be
+ * waited for, and on a plain thread EAGAIN or EIO if the global runtime, which is needed for that, has no threads or memory to
+ * start; the call fails with EINVAL if it is negative.
  *
  * Called from anywhere. May switch. Cancellable.
  */

@@ -125,6 +125,8 @@ static void not_there(uint32_t *word)
         FAILS("wait for few", EFAULT, umcg_futex_wait_multiple(list, 2, in_ms(1000), NULL));
         FAILS("wait for many", EFAULT, umcg_futex_wait_multiple(list, 40, in_ms(1000), NULL));
         FAILS("wait for it first", EFAULT, umcg_futex_wait_multiple(list + 1, 2, in_ms(1000), NULL));
+        FAILS("a list that is neither there nor aligned", EINVAL,
+              umcg_futex_wait_multiple((const umcg_futex_word_t *)((uintptr_t)word + 4), 2, in_ms(1000), NULL));
         FAILS("a list that is not there", EFAULT,
               umcg_futex_wait_multiple((const umcg_futex_word_t *)(const void *)word, 2, in_ms(1000), NULL));
     }

@@ -278,6 +278,22 @@ static void child_has_no_runtime(void)
     CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
 }
 
+/* Timers are charged to signals that may be pending. */
+static void no_timer_for_preemption(void)
+{
+    umcg_rt_options_t own = options();
+    struct rlimit before, none;
+
+    MUST(getrlimit(RLIMIT_SIGPENDING, &before) == 0);
+    none = before;
+    none.rlim_cur = 0;
+    MUST(setrlimit(RLIMIT_SIGPENDING, &none) == 0);
+    own.preemption_ns = 1000000;
+    errno = 0;
+    CHECK("no timers", umcg_rt_start(&own) == NULL && errno == EAGAIN);
+    MUST(setrlimit(RLIMIT_SIGPENDING, &before) == 0);
+}
+
 int main(void)
 {
     umcg_rt_options_t own = options();
@@ -303,5 +319,6 @@ int main(void)
     CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
     stop_gives_up();
     child_has_no_runtime();
+    no_timer_for_preemption();
     return check_done();
 }
