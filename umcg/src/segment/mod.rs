@@ -3,8 +3,9 @@
 //! They mean what those of [`sync`](crate::sync) and [`tube`](crate::tube) mean, in strong order: who waits longest is served first, whichever process it is in. They are for workers of both kinds and for threads. A worker that waits
 //! gives its server to others.
 //!
-//! A process may be killed at any moment, and leaves nobody hanging. One that dies while it waits is passed over. What it was given, and had not taken yet, is given to the next, within a second at most. One that dies in the few
-//! instructions that it has an object's inner lock leaves that object [dead](Fault::Dead), and everybody who waits for it, or comes later, is told. So a process that takes a wakeup and dies before it releases it has
+//! A process may be killed at any moment, and leaves nobody hanging. One that dies while it waits is passed over. What it was given, and had not taken yet, is given to the next, within a second at most. One that dies while
+//! it has an object's inner lock leaves that object [dead](Fault::Dead), and everybody who waits for it, or comes later, is told. The lock is held for some tens of instructions, and of a tube also while a
+//! message is copied: a process that does nothing but send and receive is killed just there in about one of ten cases. So a process that takes a wakeup and dies before it releases it has
 //! taken it, and only the program knows whether it is to be replaced.
 //!
 //! What others write into the segment is never trusted: contents that contradict themselves are an error ([`Fault::Corrupt`]), not a crash and not an endless loop. But who may write to the segment can take all that is in it.
