@@ -112,6 +112,10 @@ pub(crate) const fn in_place<R>() -> bool {
 }
 
 /// The right to a worker's end: what it returned, or that it panicked. Dropping it detaches the worker, which runs on.
+///
+/// Nobody wants the worker's result then. If the worker has ended before, the result is dropped with
+/// the handle: that is code of the program's, which may wait, and whose panic goes on in the caller. If
+/// the worker ends later it drops its result itself, and a panic in that ends there.
 pub struct JoinHandle<R> {
     task: &'static Task,
     _result: PhantomData<R>,
@@ -227,9 +231,11 @@ impl<R> Drop for JoinHandle<R> {
         let detach = |from| self.task.join.compare_exchange(from, DETACHED, AcqRel, Acquire);
         if detach(RUNNING).is_err_and(|now| now == DONE || detach(ABANDONED).is_err()) {
             // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
-            drop(unsafe { read_packet::<R>(self.task) });
+            let packet = unsafe { read_packet::<R>(self.task) };
             // SAFETY: as above.
             unsafe { server::recycle(self.task) };
+            // Last: it may panic.
+            drop(packet);
         }
     }
 }

@@ -88,7 +88,8 @@ impl std::fmt::Debug for Count {
     }
 }
 
-/// The right to the end of a worker of a scope. Dropping it leaves the worker to the scope.
+/// The right to the end of a worker of a scope. Dropping it leaves the worker to the scope; its
+/// result is dropped as with a [`JoinHandle`].
 #[derive(Debug)]
 pub struct ScopedJoinHandle<'scope, R>(JoinHandle<R>, &'scope Count);
 

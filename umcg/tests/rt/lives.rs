@@ -124,6 +124,7 @@ fn a_result_whose_destructor_panics() {
             assert!(std::panic::catch_unwind(drop_it).is_err());
         }
         assert_eq!(drops.load(Relaxed), 40);
+        assert!(!runtime.dump().contains("not joined"), "their stacks are free again");
         assert_eq!(kind.run(runtime, || 5), 5);
     });
 }
