@@ -21,6 +21,10 @@ struct Values(RefCell<Vec<Value>>);
 type Value = (usize, Option<Rc<dyn Any>>);
 
 /// The key of a worker-local, made by [`worker_local!`](crate::worker_local).
+///
+/// A worker's values are dropped at its end, last made first. A destructor may use worker-locals: one
+/// whose value is dropped already is made anew, and dropped in turn. That has no bound, so a worker
+/// never ends if the destructor of a worker-local always uses that same worker-local.
 pub struct WorkerLocal<T: 'static> {
     init: fn() -> T,
     /// Its address is what tells keys apart, so it has one.

@@ -311,6 +311,11 @@ impl std::error::Error for Elapsed {}
 /// What unwinds through a `std::sync::Mutex` guard or a `LazyLock` poisons that: see
 /// [`shielded`](super::shielded()), in which no wait is cut short.
 ///
+/// Nor is any cut short in destructors that run while the caller unwinds, or at a worker's end: those of
+/// worker-locals and thread-locals, of a result that nobody wants, of a function that was never called.
+/// There `f` is done however long that takes, and the result is `Ok`, as it is in `shielded`. Limit such
+/// waits by deadlines of their own (`park_timeout`, `recv_timeout`).
+///
 /// For a plain thread the global runtime keeps the time.
 ///
 /// # Panics

@@ -1,9 +1,10 @@
 //! Time limits around a piece of work.
 
 use crate::support::{Counted, HOUR, Kind, counter, eventually, flag, over};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::sync::{Mutex, Semaphore};
 use umcg::{Elapsed, timeout, timeout_at};
@@ -215,5 +216,26 @@ fn unparks_while_it_fires() {
                 assert_eq!(waits.join().unwrap(), 1);
             }
         });
+    });
+}
+
+/// Destructors at a worker's end are not cut short, by limits of their own neither.
+#[test]
+fn at_the_end_of_a_worker_none_elapses() {
+    struct Limited(Arc<AtomicUsize>);
+    impl Drop for Limited {
+        fn drop(&mut self) {
+            assert_eq!(timeout(Duration::ZERO, || umcg::sleep(SHORT)), Ok(()));
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    umcg::worker_local! {
+        static AT_THE_END: Cell<Option<Limited>> = Cell::new(None);
+    }
+    over("timeouts at the end", |runtime, kind| {
+        let done = counter();
+        let limited = Limited(done.clone());
+        kind.run(runtime, move || AT_THE_END.with(|place| place.set(Some(limited))));
+        assert_eq!(done.load(Relaxed), 1);
     });
 }
