@@ -10,6 +10,11 @@
  * sets errno; a void function, and uth_get_vpid, aborts the process with a message. Switching to a uth that was deleted
  * cannot always be noticed.
  *
+ * Beside a runtime (umcg/rt.h): each of its servers is a VP, and has a rank. The first of them initialises the library, as
+ * uth_vp_init does. So once there is a runtime uth_init aborts, uth_init_options is EALREADY, and uth_vp_init of a certain rank
+ * may be EBUSY: call them before, or let -1 choose. A worker sees the VP of the server that runs it: uth_self is not NULL there,
+ * and uth_vp_init is EALREADY. But a worker is no uth: uth_switchto from it aborts.
+ *
  * A uth uses the thread-local storage of the VP that runs it, so it must not keep the address of a thread-local, errno
  * included, across a switch if it may go on on another VP.
  */

@@ -20,6 +20,16 @@
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. As a deadline UMCG_NO_TIMEOUT means never. With UMCG_POLL, as with every time that
  * has passed, a call does not wait, but may let others run once. Waits with a deadline fail with ETIMEDOUT once it has passed.
+ *
+ * A call that starts threads waits until they have begun, and a thread that begins takes the lock of the dynamic loader.
+ * dlopen holds that lock while it runs constructors, so in those such a call never returns. These are umcg_rt_start; the first
+ * use of the global runtime, unless the program has used that before it calls dlopen; and a wait for a timer of umcg/nt.h, or
+ * for a worker that is a thread for want of storage, since that thread may begin only then. (The same holds for each thread
+ * that a constructor waits for and that has a C++ thread_local with a destructor.) Make these calls in a function that is
+ * called after dlopen has returned. Constructors of libraries that the program is linked with may make them.
+ *
+ * Servers are threads of the process: a main that ends by pthread_exit(3) does not end it once a runtime has servers, and
+ * those of the global runtime never end. Return from main, or call exit(3).
  */
 #ifndef UMCG_RT_H
 #define UMCG_RT_H
@@ -308,7 +318,8 @@ void *umcg_blocking(void *(*fn)(void *arg), void *arg);
  * umcg_local_create - makes a key under which each worker and thread has a value of its own, NULL at first. Keys last for ever.
  *
  * destructor, unless NULL, is called at a worker's or thread's end with its value, if that is not NULL; it may wait. Values
- * that destructors set are destroyed in turn. Fails with ENOMEM.
+ * that destructors set are destroyed in turn, without a bound: a worker whose destructors always set one never ends. Fails
+ * with ENOMEM.
  *
  * Called from anywhere. Does not switch.
  */
