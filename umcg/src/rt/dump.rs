@@ -2,8 +2,8 @@
 //!
 //! While the dump is taken no server begins to run a worker: each stops at its next turn, and says so. One that runs a worker for longer than [`PATIENCE`] is
 //! passed over; it stops as soon as that worker leaves. So all workers but those that such servers run, and those that block on helpers, are
-//! suspended and stay so: their stacks can be looked at. One dump at a time, as the look is taken
-//! on the very stack that it is about.
+//! suspended and stay so: their stacks can be looked at. One dump of a runtime at a time, as the look
+//! is taken on the very stack that it is about.
 
 use super::join;
 use super::on_thread;
@@ -17,7 +17,6 @@ use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use umcg_core::context::lock::HoldLock;
 use umcg_core::raw::{self, Doing};
 
 /// How long the dump waits for a server to stop.
@@ -27,17 +26,13 @@ const ROOM: usize = 16 << 10;
 /// So many workers are described; of more, only how many there are.
 const MOST: usize = 1_000;
 
-/// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server would
-/// wait for it in vain.
-static ONE: HoldLock<()> = HoldLock::new(());
-
 /// A text with a paragraph a worker.
 pub(crate) fn dump(shared: &Shared) -> String {
     // First: the lock may have been held when the process forked.
     if shared.is_left_behind() {
         return format!("runtime `{}`: left behind by a fork, with all its servers and workers\n", shared.name);
     }
-    let _one = ONE.lock();
+    let _one = shared.dumping.lock();
     // Before they are stopped, for which they are woken.
     let asleep = shared.sleepers.asleep();
     let stopped = shared.stop();
@@ -133,7 +128,7 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped
 fn backtrace(worker: raw::Worker) -> Option<Backtrace> {
     let mut trace = None;
     // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped, nor
-    // inspects it, as there is one dump at a time.
+    // inspects it, as there is one dump of the runtime at a time.
     let looked = unsafe { worker.inspect(ROOM, &mut || trace = Some(Backtrace::force_capture())) };
     if looked { trace } else { None }
 }

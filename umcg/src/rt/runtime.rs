@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use std::time::{Duration, Instant};
 use umcg_core::asymmetric;
+use umcg_core::context::lock::HoldLock;
 use umcg_core::raw::{self, Class, Group};
 
 /// A server, as others see it.
@@ -127,6 +128,9 @@ pub(crate) struct Shared {
     /// Its owner waits for the end.
     pub(crate) closing: AtomicBool,
     pub(crate) threads: Threads,
+    /// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server would
+    /// wait for it in vain.
+    pub(crate) dumping: HoldLock<()>,
     /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
     attention: AtomicU32,
     /// How many want the stacks and blocks that servers keep.
@@ -177,6 +181,7 @@ impl Shared {
             blocked: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             threads: Threads::new(),
+            dumping: HoldLock::new(()),
             attention: AtomicU32::new(0),
             spares_wanted: AtomicU32::new(0),
             on_deadlock,

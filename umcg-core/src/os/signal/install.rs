@@ -58,7 +58,7 @@ impl Action {
 }
 
 /// Has `function` called for `signal`, in the place of whatever handled it; `SA_SIGINFO` goes
-/// without saying. Who wants that one called too asks for it before ([`Action::of`]): a signal may
+/// without saying. Who wants that one called too asks for it before (`Action::of`): a signal may
 /// come at once.
 ///
 /// # Errors
