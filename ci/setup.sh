@@ -53,4 +53,9 @@ for tool in rustfmt clippy; do
         rustup component add "$tool" > /dev/null 2>&1 || say "FAILED: no $tool, and rustup could not add it"
     fi
 done
+# The oldest Rust that we promise.
+if command -v rustup > /dev/null && ! rustup run 1.85 cargo --version > /dev/null 2>&1; then
+    say "installing Rust 1.85"
+    rustup toolchain install 1.85 --profile minimal > /dev/null 2>&1 || say "SKIPPED: rustup could not install Rust 1.85"
+fi
 cargo fmt --version > /dev/null && cargo clippy --version > /dev/null
