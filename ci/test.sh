@@ -44,18 +44,8 @@ else
     echo "test.sh: SKIPPED: Rust 1.85, which is not installed (rustup toolchain install 1.85)" >&2
 fi
 
-step 1800 "tests" cargo test --workspace --all-features --no-fail-fast
-step 600 "tests with thread workers that stay on their own kernel threads" \
-    env UMCG_NO_FSGSBASE=1 cargo test --package umcg-core --all-features --lib --tests
-step 600 "the same of the safe types" \
-    env UMCG_NO_FSGSBASE=1 cargo test --package umcg --all-features --lib --test umcg --test stress --test memory --test net --test fs
-# Full workers are threads then. What counts switches, system calls or exact turns is left out: it is not theirs.
-step 600 "the runtime where workers cannot have storage of their own" \
-    env UMCG_NO_OWN_STORAGE=1 cargo test --package umcg --all-features --test rt -- \
-    joins:: lives:: parks:: scopes:: sleeps:: timeouts:: futures::
-step 600 "tests with guards made by mprotect" \
-    env UMCG_NO_GUARD_INSTALL=1 cargo test --package umcg-context --package umcg-core --all-features --lib --tests
-
+# More tests at once than processors, as many wait.
+step 1800 "tests" env RUST_TEST_THREADS=4 cargo test --workspace --all-features --no-fail-fast
 if [ "${1:-}" != quick ]; then
     for job in ci/*.sh; do
         case $job in
