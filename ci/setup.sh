@@ -25,6 +25,7 @@ ld binutils
 python3 python3
 pkg-config pkg-config
 strace strace
+pkill procps
 valgrind valgrind
 groff groff-base
 shellcheck shellcheck

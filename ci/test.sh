@@ -1,14 +1,14 @@
 #!/bin/sh
-# Everything that has to pass before a change lands. Installs what it needs (ci/setup.sh), stops at the first failure.
+# Everything that has to pass before a change lands. Installs what it needs (ci/setup.sh). It ends with the first step that
+# fails; of the checking jobs, which come last, all are run, so that one run names all that fail.
 #
 #   ci/test.sh           all of it
-#   ci/test.sh quick     without the checking jobs at the end, each of which is a script in ci/ that runs alone too
+#   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone too
+#   ci/test.sh job FILE  one of them as `ci/test.sh` runs it: with a limit of time, its output when it has ended
 set -eu
 cd "$(dirname "$0")/.."
-# What is compiled once needs no bookkeeping for the next time.
-export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
-# step LIMIT TITLE COMMAND...: runs the command under a time limit in seconds, and ends the run if it fails.
+# step LIMIT TITLE COMMAND...: runs the command under a limit of time in seconds, and ends the run if it fails.
 step() {
     limit=$1
     title=$2
@@ -16,21 +16,42 @@ step() {
     printf '\n== %s\n' "$title"
     began=$(date +%s)
     status=0
+    # Shortly before the time is over: all that runs, as nobody could ask later.
+    (sleep "$((limit - 5))" && ps -eo pid,ppid,etimes,stat,wchan:24,args) 2> /dev/null &
+    watch=$!
     timeout --kill-after=10 "$limit" "$@" < /dev/null || status=$?
+    pkill -P "$watch" || true
     took=$(($(date +%s) - began))
     case $status in
         0) echo "== $title: passed in $took s" ;;
         124 | 137)
-            echo "test.sh: FAILED: $title: took more than $limit s" >&2
+            echo "test.sh: FAILED: $title: took more than $limit s"
             exit 1
             ;;
         *)
-            echo "test.sh: FAILED: $title: exit status $status after $took s" >&2
+            echo "test.sh: FAILED: $title: exit status $status after $took s"
             exit 1
             ;;
     esac
 }
 
+# job FILE: runs a checking job. Two run at a time, so its words come in one piece.
+job() {
+    log=$(mktemp)
+    status=0
+    # Some compile what they change again and again: with what the compiler keeps for that.
+    (step 2700 "$1" env -u CARGO_INCREMENTAL "$1") > "$log" 2>&1 || status=$?
+    cat "$log"
+    rm "$log"
+    exit "$status"
+}
+
+case ${1:-} in
+    job) job "$2" ;;
+esac
+
+# What is compiled once needs no bookkeeping for the next time.
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 whole=$(date +%s)
 step 600 "set-up" ci/setup.sh
 step 60 "format" cargo fmt --all --check
@@ -47,13 +68,11 @@ fi
 # More tests at once than processors, as many wait.
 step 1800 "tests" env RUST_TEST_THREADS=4 cargo test --workspace --all-features --no-fail-fast
 if [ "${1:-}" != quick ]; then
-    for job in ci/*.sh; do
-        case $job in
-            ci/setup.sh | ci/test.sh | ci/lint.sh) ;;
-            # Some compile what they change again and again.
-            *) step 1800 "$job" env -u CARGO_INCREMENTAL "$job" ;;
-        esac
-    done
+    # Two at a time, the longest first: much of each waits for one compiler or for one program.
+    first="ci/models.sh ci/sanitizers.sh ci/c.sh ci/stress.sh"
+    for job in $first ci/*.sh; do
+        echo "$job"
+    done | grep -v -e setup.sh -e test.sh -e lint.sh | awk '!seen[$0]++' | xargs -n 1 -P 2 ci/test.sh job
 fi
 echo
 echo "== all passed in $(($(date +%s) - whole)) s"
