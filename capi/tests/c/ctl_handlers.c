@@ -152,7 +152,7 @@ static int in_child(int (*body)(void))
 
     MUST(child >= 0);
     if (child == 0) {
-        alarm(60);
+        alarm(300);
         exit(body());
     }
     MUST(waitpid(child, &status, 0) == child);

@@ -260,7 +260,7 @@ static void child_has_no_runtime(void)
     worker = spawn_in(rt, waits, &over);
     MUST((child = fork()) >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(200);
         light.own_tls = 0;
         errno = 0;
         CHECK("spawn in a child", umcg_spawn_attr(rt, NULL, itself, NULL) == NULL && errno == EOPNOTSUPP);

@@ -44,8 +44,9 @@ static void *plays_second(void *arg)
 /* Times of the clock on the wall as deadlines. */
 static void realtime(void)
 {
-    uint64_t now = check_now(CLOCK_REALTIME), then = now + 3000000, deadline = umcg_at_realtime_ns(then);
-    CHECK("a time to come", deadline > umcg_after_ns(0) - 3000000000u && deadline <= umcg_after_ns(3000000));
+    uint64_t before = umcg_after_ns(0), now = check_now(CLOCK_REALTIME), then = now + 3000000;
+    uint64_t deadline = umcg_at_realtime_ns(then);
+    CHECK("a time to come", deadline > before && deadline <= umcg_after_ns(3000000));
     CHECK("is waited for", umcg_sleep_until_ns(deadline) == 0 && check_now(CLOCK_REALTIME) >= then);
     deadline = umcg_at_realtime_ns(now - 5000000000u);
     CHECK("a time that has passed", deadline != UMCG_NO_TIMEOUT && deadline < umcg_after_ns(0) - 4000000000u);

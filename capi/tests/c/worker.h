@@ -91,13 +91,13 @@ static inline uint64_t inbox_take(void)
     return first;
 }
 
-/* The next event of an idle worker, or 0 if there is none within five seconds. */
+/* The next event of an idle worker, or 0 if there is none within a minute. */
 static inline uint64_t next_event(void)
 {
     uint64_t events[8];
     uint32_t flags = 0;
     while (inbox_count == 0) {
-        int r = umcg_ctl(flags, UMCG_WAIT, 0, after_ms(5000), events, 8);
+        int r = umcg_ctl(flags, UMCG_WAIT, 0, after_ms(60000), events, 8);
         if (r == 0)
             inbox_add(events, 8);
         else if (errno != EINTR)
