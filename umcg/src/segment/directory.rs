@@ -4,6 +4,7 @@ use super::error::{Fault, NameError};
 use super::kernel;
 use super::object::{FIRST, Kind, Object, Ring, SENDERS};
 use super::shared::{DIRECTORY, Shared};
+use super::waited::Waited;
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
 
@@ -191,8 +192,7 @@ fn room(shared: &Shared, capacity: u32, size: u32) -> Option<u64> {
 /// Calls `f` while nobody else does, in whichever process: under a lock that the kernel frees if this one dies.
 fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError> {
     let party = shared.party().map_err(|_: Fault| NameError::Full)?;
-    let until = time::now().saturating_add(shared.patience.load(Relaxed));
-    let mut f = Some(f);
+    let (mut waited, mut f) = (Waited::default(), Some(f));
     loop {
         // ORDERING(seg-busy.1): Acquire, pairs with seg-busy.2.
         if !party.is_busy.swap(true, Acquire) {
@@ -208,7 +208,7 @@ fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError
                 return Ok(result);
             }
         }
-        if time::now() >= until {
+        if waited.look(time::now()) >= shared.patience.load(Relaxed) {
             return Err(NameError::Busy);
         }
         kernel::pause();

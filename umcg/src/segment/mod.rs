@@ -48,6 +48,7 @@ mod semaphore;
 mod shared;
 mod standing;
 mod tube;
+mod waited;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
 pub use error::{Fault, NameError, OpenError, ReleaseError, TryError, TryTubeError, TubeError, TubeWaitError, WaitError};
@@ -250,6 +251,9 @@ impl Segment {
 
     /// How long this process waits for an inner lock that is not given back, by somebody who lives, before it takes the object for corrupt: 5 seconds. A process that is stopped just there, by a debugger or SIGSTOP,
     /// is no better.
+    ///
+    /// Only time counts in which this process was there to look: where it gets no processor for
+    /// long, as on a machine that stands still, no more than 10 milliseconds of that do.
     pub fn set_patience(&self, patience: Duration) {
         self.0.patience.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }

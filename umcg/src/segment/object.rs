@@ -12,6 +12,7 @@ use super::error::Fault;
 use super::kernel;
 use super::layout::OBJECT;
 use super::shared::{Record, Shared, claimed_at};
+use super::waited::Waited;
 use crate::rt::sync::{AtomicU32, AtomicU64, Ordering::*, give_way_briefly, spin};
 use crate::rt::{time, wait};
 
@@ -290,7 +291,7 @@ impl Woken {
 struct Patience {
     turns: u32,
     word: u64,
-    since: u64,
+    waited: Waited,
 }
 
 impl Patience {
@@ -302,11 +303,10 @@ impl Patience {
             give_way_briefly();
             return Ok(());
         }
-        let now = time::now();
-        if word != self.word || self.since == 0 {
-            (self.word, self.since) = (word, now);
+        if word != self.word {
+            (self.word, self.waited) = (word, Waited::default());
         }
-        let waited = now.saturating_sub(self.since);
+        let waited = self.waited.look(time::now());
         if manner == Manner::Brief {
             if waited > BRIEF {
                 return Err(Fault::Full);

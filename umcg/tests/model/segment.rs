@@ -37,6 +37,7 @@ mod sources {
     pub(crate) mod shared;
     pub(crate) mod standing;
     pub(crate) mod tube;
+    pub(crate) mod waited;
 
     pub(crate) mod kernel {
         use shuttle::sync::atomic::AtomicU32;

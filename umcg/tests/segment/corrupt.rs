@@ -67,8 +67,8 @@ fn any_byte() {
     }
     let seed = u64::from(std::process::id()) << 8;
     let until = Instant::now() + Duration::from_secs(15);
-    let turns = (0..).take_while(|_| Instant::now() < until).map(|turn| corrupt(seed + turn)).count();
-    assert!(turns > 3, "{turns} turns");
+    // A few at least, however slow the machine is.
+    (0..).take_while(|turn| *turn < 4 || Instant::now() < until).for_each(|turn| corrupt(seed + turn));
 }
 
 /// All of it at once.

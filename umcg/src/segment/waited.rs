@@ -1,0 +1,37 @@
+//! How long somebody has waited for another party, by looking again and again.
+
+/// What counts of the time between two looks, at most, in nanoseconds. Who did not look for longer had
+/// no processor, and the other party perhaps had none either: the machine may have stood still.
+const BETWEEN_LOOKS: u64 = 10_000_000;
+
+/// The time between the first look and the last, as far as the caller was there to look.
+#[derive(Default)]
+pub(super) struct Waited {
+    /// When it looked last.
+    looked: Option<u64>,
+    total: u64,
+}
+
+impl Waited {
+    /// One look, at this time. Returns what counts of the time since the first one, in nanoseconds.
+    pub(super) fn look(&mut self, now: u64) -> u64 {
+        let since = self.looked.replace(now).unwrap_or(now);
+        self.total += now.saturating_sub(since).min(BETWEEN_LOOKS);
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BETWEEN_LOOKS, Waited};
+
+    #[test]
+    fn only_the_time_of_looks_counts() {
+        let mut waited = Waited::default();
+        let times = [5_000_000_000, 5_000_200_000, 5_001_000_000, 15_001_000_000, 15_001_300_000];
+        let totals = [0, 200_000, 1_000_000, 1_000_000 + BETWEEN_LOOKS, 1_300_000 + BETWEEN_LOOKS];
+        assert_eq!(times.map(|now| waited.look(now)), totals);
+        // A clock that goes back counts for nothing.
+        assert_eq!(waited.look(0), totals[4]);
+    }
+}
