@@ -12,6 +12,8 @@ use umcg::net::unix::{UnixDatagram, UnixListener, UnixStream};
 use umcg::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 
 const SHORT: Duration = Duration::from_millis(30);
+/// Longer than anything here takes that comes to its end.
+const IN_TIME: Duration = Duration::from_secs(60);
 
 /// Two connected streams.
 fn pair() -> (TcpStream, TcpStream) {
@@ -309,7 +311,7 @@ fn connecting_fails_where_nobody_listens_and_goes_on_to_the_next_address() {
         assert_eq!(stream.peer_addr().unwrap(), listening);
         let none: &[SocketAddr] = &[];
         assert_eq!(TcpStream::connect(none).unwrap_err().kind(), ErrorKind::InvalidInput);
-        let stream = TcpStream::connect_timeout(&listening, Duration::from_secs(5)).unwrap();
+        let stream = TcpStream::connect_timeout(&listening, IN_TIME).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listening);
         assert_eq!(TcpStream::connect_timeout(&listening, Duration::ZERO).unwrap_err().kind(), ErrorKind::InvalidInput);
     });
@@ -321,6 +323,7 @@ fn an_accept_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_read_timeout(Some(SHORT)).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::TimedOut);
+        listener.set_read_timeout(Some(IN_TIME)).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(listener.accept().unwrap().1, stream.local_addr().unwrap());
     });
@@ -457,9 +460,10 @@ fn nobody_there_for_a_datagram_is_an_error_of_the_next_call_only() {
         deaf.connect(elsewhere.local_addr().unwrap()).unwrap();
         let nobody = deaf.local_addr().unwrap();
         socket.connect(nobody).unwrap();
-        socket.set_read_timeout(Some(SHORT)).unwrap();
+        socket.set_read_timeout(Some(IN_TIME)).unwrap();
         socket.send(b"?").unwrap();
         assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        socket.set_read_timeout(Some(SHORT)).unwrap();
         assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
     });
 }
@@ -537,7 +541,7 @@ fn a_datagram_waits_for_a_receiver_that_others_have_filled() {
         let began = Instant::now();
         assert_eq!(sender.send_to(b"late", &path).unwrap_err().kind(), ErrorKind::TimedOut);
         assert!(began.elapsed() >= SHORT);
-        sender.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        sender.set_write_timeout(Some(IN_TIME)).unwrap();
         let sending = spawn(move || sender.send_to(b"last", &path).unwrap());
         umcg::sleep(Duration::from_millis(2));
         let mut buffer = [0; 8];

@@ -76,7 +76,7 @@ fn aborted_accepts_and_timeouts_around_reads() {
         let (accepted, _) = listener.accept().unwrap();
         assert!(umcg::timeout(SHORT, || read_one(&stream)).is_err());
         (&accepted).write_all(&[3]).unwrap();
-        assert_eq!(umcg::timeout(Duration::from_secs(20), || read_one(&stream)).unwrap(), 3);
+        assert_eq!(umcg::timeout(IN_TIME, || read_one(&stream)).unwrap(), 3);
     });
 }
 
@@ -95,14 +95,17 @@ fn overrun() -> (std::net::TcpListener, Vec<TcpStream>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut streams = Vec::new();
-    let full = loop {
+    let (mut streams, mut late) = (Vec::new(), 0);
+    // One that is late may only have been slow.
+    while late < 3 {
         match TcpStream::connect_timeout(&address, SHORT) {
             Ok(stream) => streams.push(stream),
-            Err(error) => break error,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+                late += 1;
+            }
         }
-    };
-    assert_eq!(full.kind(), ErrorKind::TimedOut);
+    }
     (listener, streams)
 }
 
@@ -114,7 +117,7 @@ fn every_wait_can_be_aborted() {
         let (one, _other) = UnixStream::pair().unwrap();
         let (receiver, sender) = UnixDatagram::pair().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let sleeper = || Command::new("sleep").arg("1").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let sleeper = || Command::new("sleep").arg("30").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let waits: Vec<Box<dyn FnOnce() + Send>> = vec![
             Box::new(move || drop(TcpStream::connect(address))),
             Box::new(move || while (&one).write(&[0; 4096]).is_ok() {}),

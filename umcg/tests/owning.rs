@@ -179,9 +179,16 @@ fn preemption_keeps_storages_apart() {
     umcg::set_preemption(Some(Duration::from_millis(2))).unwrap();
     let preempted = Arc::new(AtomicUsize::new(0));
     let body = |me: u64| {
+        let preempted = preempted.clone();
         move || {
-            let end = Instant::now() + Duration::from_millis(100);
-            while Instant::now() < end {
+            let begin = Instant::now();
+            // Longer where there was no processor meanwhile.
+            let is_over = || match begin.elapsed().as_millis() {
+                0..100 => false,
+                100..60_000 => preempted.load(Relaxed) > 0,
+                _ => true,
+            };
+            while !is_over() {
                 NUMBER.set(me);
                 for _ in 0..1000 {
                     assert_eq!(std::hint::black_box(NUMBER.get()), me);

@@ -9,8 +9,9 @@ mod kind;
 use kind::Kind;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 use umcg::{Builder, JoinHandle, Runtime, SpawnError};
 
 /// Names the measurement for the process that makes it.
@@ -166,8 +167,8 @@ fn memory_is_used_again() {
     measure("churn");
 }
 
-/// Ends a burst of workers that have used some of their stacks, and says how much memory there is beyond that before it.
-fn after_burst() -> impl Fn() -> usize {
+/// Ends a burst of workers that have used some of their stacks, and says how much memory there is beyond that before it; and when they began to end.
+fn after_burst() -> (impl Fn() -> usize, Instant) {
     const WORKERS: usize = 4000;
     fn deep(n: usize) -> usize {
         let frame = std::hint::black_box([n; 512]);
@@ -186,17 +187,18 @@ fn after_burst() -> impl Fn() -> usize {
     all_are_parked(WORKERS);
     let most = used() - before;
     assert!(most > WORKERS * (36 << 10), "{most} bytes in use");
+    let began = Instant::now();
     end_all(workers);
-    move || (used() - before) / WORKERS
+    (move || (used() - before) / WORKERS, began)
 }
 
 /// What stays of a worker that has ended: the page of its descriptor, its block of storage with what the C library keeps there, and page tables.
 const BYTES_LEFT: usize = 16 << 10;
 
 fn memory_comes_back() {
-    let left = after_burst();
-    let began = std::time::Instant::now();
-    while left() > BYTES_LEFT && began.elapsed() < Duration::from_secs(30) {
+    let (left, _) = after_burst();
+    let began = Instant::now();
+    while left() > BYTES_LEFT && began.elapsed() < Duration::from_secs(100) {
         std::thread::sleep(Duration::from_millis(20));
     }
     println!("{} bytes a worker are left, {:?} after the burst", left(), began.elapsed());
@@ -210,10 +212,13 @@ fn memory_comes_back_by_itself() {
 }
 
 fn memory_is_trimmed() {
-    let left = after_burst();
+    /// So soon the watch has given back nothing yet.
+    const SOON: Duration = Duration::from_millis(500);
+    let (left, began) = after_burst();
     let stacks = umcg::rt::trim();
+    let is_soon = began.elapsed() < SOON;
     println!("{stacks} stacks were trimmed, and {} bytes a worker are left", left());
-    assert!(stacks >= 3900 && left() <= BYTES_LEFT, "{stacks} stacks, {} bytes a worker", left());
+    assert!((stacks >= 3900 || !is_soon) && left() <= BYTES_LEFT, "{stacks} stacks, {} bytes a worker", left());
 }
 
 #[test]
@@ -228,10 +233,19 @@ fn after_shortage() {
     for kind in [Kind::Full, Kind::Light] {
         kind.run(&runtime, || ());
         limit(Some(kib("/proc/self/status", "VmSize") as u64 + (4 << 20)));
-        let mut made = 0;
-        while kind.build_on(&runtime, &Builder::new(), || umcg::sleep(Duration::from_millis(100))).is_ok() {
+        let (mut made, over) = (0, Arc::new(AtomicBool::new(false)));
+        let stays = || {
+            let over = over.clone();
+            move || {
+                while !over.load(Relaxed) {
+                    umcg::sleep(Duration::from_millis(5));
+                }
+            }
+        };
+        while kind.build_on(&runtime, &Builder::new(), stays()).is_ok() {
             made += 1;
         }
+        over.store(true, Relaxed);
         while runtime.workers() > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -239,9 +253,9 @@ fn after_shortage() {
         // machine.
         let again = || kind.build_on(&runtime, &Builder::new(), || ()).map(|worker| worker.join().unwrap());
         for _ in 0..20 {
-            let began = std::time::Instant::now();
+            let began = Instant::now();
             while let Err(error) = again() {
-                assert!(began.elapsed() < Duration::from_secs(20), "{kind:?}, after {made}: {error}");
+                assert!(began.elapsed() < Duration::from_secs(100), "{kind:?}, after {made}: {error}");
                 std::thread::sleep(Duration::from_millis(5));
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::parties::{Party, take};
 use crate::support::forks::{Forked, fork};
-use crate::support::{child_arguments, child_variable, counter, eventually, over, say};
+use crate::support::{HOUR, child_arguments, child_variable, counter, eventually, over, say};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::thread::futex::Flags;
 use std::process::Command;
@@ -285,11 +285,15 @@ fn a_wake_up_of_one_that_was_moved_is_not_lost() {
     over("moved and woken", |runtime, kind| {
         for turn in 0..40 {
             let [here, there] = words(2) else { unreachable!() };
-            let deadline = Instant::now() + Duration::from_millis(if turn % 2 == 0 { 2 } else { 20_000 });
+            let deadline = Instant::now() + if turn % 2 == 0 { Duration::from_millis(2) } else { HOUR };
             let hasty = kind.spawn_on(runtime, move || shared::wait_deadline(here, 0, deadline));
             eventually("it is moved, or late", || shared::requeue(here, there, 0, 1).moved == 1 || hasty.is_finished());
-            let patient = std::thread::spawn(move || shared::wait_timeout(there, 0, Duration::from_secs(20)));
-            let stands = || shared::requeue(there, there, 0, 9).moved > usize::from(!hasty.is_finished());
+            let patient = std::thread::spawn(move || shared::wait_timeout(there, 0, HOUR));
+            let stands = || {
+                // In this order: the hasty one may end in between.
+                let others = usize::from(!hasty.is_finished());
+                shared::requeue(there, there, 0, 9).moved > others
+            };
             eventually("the other one waits behind it", stands);
             if turn % 2 == 0 {
                 let late = deadline + Duration::from_micros(turn * 2);
@@ -356,7 +360,7 @@ fn without_futex_waitv() {
     ] {
         let test = format!("shared::{test}");
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "120"]).arg(std::env::current_exe().unwrap()).args(child_arguments(&test));
+        command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap()).args(child_arguments(&test));
         let output = command.env("UMCG_NO_FUTEX_WAITV", "1").envs([child_variable(&test)]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("1 passed"), "{test} is no test: {said}");

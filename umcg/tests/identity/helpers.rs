@@ -1,7 +1,7 @@
 //! Helper threads: how many there are, and that they are as the process is.
 
 use crate::support::forks::{fork, in_plain_thread};
-use crate::support::{Kind, child, child_succeeds, child_variable, eventually, is_child, threads};
+use crate::support::{Kind, child, child_succeeds, child_variable, eventually, flag, is_child, threads};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,15 +20,26 @@ fn helpers() -> usize {
     threads("umcg-helper").len()
 }
 
-/// Many workers block at once for a while each; tells how many helpers there were at most, and how
-/// long it took.
-fn crowd(runtime: &Runtime, workers: usize) -> (usize, Duration) {
-    let start = Instant::now();
-    let nap = || umcg::blocking(|| std::thread::sleep(Duration::from_millis(5)));
-    let naps: Vec<_> = (0..workers).map(|index| kind(index).spawn_on(runtime, nap)).collect();
+/// Many workers block at once for a while each, and until so many helpers were seen; tells how many
+/// there were at most, and how long it took.
+fn crowd(runtime: &Runtime, workers: usize, bound: usize) -> (usize, Duration) {
+    let (start, are_seen) = (Instant::now(), flag());
+    let nap = || {
+        let are_seen = are_seen.clone();
+        move || {
+            umcg::blocking(|| {
+                std::thread::sleep(Duration::from_millis(5));
+                while !are_seen.load(Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        }
+    };
+    let naps: Vec<_> = (0..workers).map(|index| kind(index).spawn_on(runtime, nap())).collect();
     let mut most = 0;
     while runtime.workers() > 0 {
         most = most.max(helpers());
+        are_seen.store(most >= bound, Relaxed);
         std::thread::sleep(Duration::from_millis(1));
     }
     naps.into_iter().for_each(|nap| nap.join().unwrap());
@@ -49,7 +60,7 @@ fn there_are_no_more_than_the_builder_says() {
         return child_succeeds(test);
     }
     let runtime = Runtime::builder().servers(2).helpers(16).build().unwrap();
-    are_bounded(crowd(&runtime, 400), 16);
+    are_bounded(crowd(&runtime, 400, 16), 16);
     // Those that were made beyond the bound end when they are free.
     eventually("too many have ended", || helpers() <= 16);
 }
@@ -64,7 +75,7 @@ fn there_are_no_more_than_the_environment_says() {
         return assert!(output.unwrap().status.success());
     }
     let runtime = Runtime::builder().servers(2).build().unwrap();
-    are_bounded(crowd(&runtime, 200), 7);
+    are_bounded(crowd(&runtime, 200, 7), 7);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::io::DriverKind;
 use umcg::net::{TcpListener, TcpStream, UdpSocket, unix::UnixStream};
-use umcg::{Builder, Event, Ready, Runtime, Server, Worker, WorkerId};
+use umcg::{Builder, Event, Ready, Runtime, Server, WaitError, Worker, WorkerId};
 
 type Outcome = Result<(), String>;
 
@@ -328,6 +328,7 @@ fn serve(server: &Server, thread: Thread, others: u32, mut event: Option<Event>)
             None => match server.wait_timeout(Duration::from_secs(1)) {
                 Ok(event) => Some(event),
                 Err(_) if thread.as_ref().is_ok_and(|thread| thread.is_finished()) => break,
+                Err(WaitError::TimedOut) => None,
                 Err(_) => return Err("no event".into()),
             },
         };

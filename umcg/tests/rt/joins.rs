@@ -174,7 +174,7 @@ const OWN_END: [Waits; 7] = [
     |mut me| {
         umcg::select! {
             () = me.ending() => {}
-            () = after(SHORT) => {}
+            () = after(HOUR) => {}
         }
     },
     |mut me| {

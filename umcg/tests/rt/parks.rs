@@ -212,15 +212,18 @@ fn hand_over_runs_the_other_next() {
             let log = Arc::new(Mutex::new(Vec::new()));
             let theirs = log.clone();
             let body = move || {
+                let begun = counter();
                 let waits = |name: &'static str| {
-                    let log = theirs.clone();
+                    let (log, begins) = (theirs.clone(), begun.clone());
                     Kind::Light.spawn(move || {
+                        begins.fetch_add(1, Relaxed);
                         umcg::park();
                         log.lock().unwrap().push(name);
                     })
                 };
                 let workers = [waits("a"), waits("b"), waits("c")];
-                umcg::sleep(Duration::from_millis(2)); // all three park
+                // On one server all three park.
+                eventually("all three begin", || begun.load(Relaxed) == 3);
                 let target = workers[1].handle();
                 workers[0].handle().unpark();
                 workers[2].handle().unpark();

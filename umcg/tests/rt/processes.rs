@@ -5,6 +5,7 @@ use crate::support::{
     HOUR, Kind, PanicsAgain, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads,
     with,
 };
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ fn fork_in_a_thread() {
 fn a_runtime_in_a_child() {
     fn look(runtime: Runtime, own: &Runtime) {
         // SAFETY: it says when SIGALRM ends a child that waits for ever.
-        unsafe { libc::alarm(20) };
+        unsafe { libc::alarm(100) };
         let handle = runtime.handle();
         assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
         // SAFETY: it does nothing.
@@ -83,7 +84,7 @@ fn a_runtime_in_a_child() {
     runtime.run(|| {
         let child = fork(|| {
             // SAFETY: as above.
-            unsafe { libc::alarm(20) };
+            unsafe { libc::alarm(100) };
             let other = others.lock().unwrap().take().unwrap();
             assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
             drop(other);
@@ -115,7 +116,7 @@ fn threads_of_a_child() {
             for _ in 0..1000 {
                 let child = fork(|| {
                     // SAFETY: it says when SIGALRM ends a child that waits for ever.
-                    unsafe { libc::alarm(20) };
+                    unsafe { libc::alarm(100) };
                     let own = umcg::Handle::current();
                     let other = std::thread::spawn(umcg::Handle::current).join().unwrap();
                     i32::from(other == own)
@@ -295,16 +296,16 @@ fn a_dump_tells_who_waits_where() {
                     named("cordelia", || umcg::blocking(until_over)),
                 ];
                 let states = ["falstaff: waits: park", "banquo: waits: sleep", "macduff: waits: join", "cordelia: blocks"];
+                let dump = RefCell::new(String::new());
                 eventually("all are where they wait", || {
-                    let dump = runtime.dump();
-                    states.iter().all(|words| dump.contains(words))
+                    dump.replace(runtime.dump());
+                    let dump = dump.borrow();
+                    // A server that gets no processor does not stop in time, and then there are no backtraces.
+                    let has_backtraces = !cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump");
+                    has_backtraces && states.iter().all(|words| dump.contains(words))
                 });
-                let dump = runtime.dump();
-                for words in states {
-                    assert!(dump.contains(words), "no `{words}` in:\n{dump}");
-                }
+                let dump = dump.into_inner();
                 assert!(dump.contains("5 workers") && !dump.contains("not joined"), "{dump}");
-                assert!(!cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump"), "{dump}");
                 workers[0].abort();
                 workers[1].abort();
                 eventually("two have ended", || runtime.dump().contains("\nended, but not joined: 2\n"));
@@ -389,7 +390,8 @@ fn dumps_at_once() {
     for servers in [1, 2] {
         for kind in [Kind::Full, Kind::Light] {
             with("dumps at once", servers, Runtime::builder(), |runtime| {
-                let parked: Vec<_> = (0..3).map(|_| kind.spawn_on(runtime, umcg::park)).collect();
+                let parked: Vec<_> = (0..3).map(|_| kind.spawn_on(runtime, || umcg::sleep(HOUR))).collect();
+                eventually("all wait", || runtime.dump().matches("waits: ").count() == parked.len());
                 let handle = runtime.handle();
                 let dumping = kind.spawn_on(runtime, move || {
                     for _ in 0..20 {
@@ -403,8 +405,8 @@ fn dumps_at_once() {
                 });
                 dumping.join().unwrap();
                 parked.into_iter().for_each(|worker| {
-                    worker.handle().unpark();
-                    worker.join().unwrap();
+                    worker.abort();
+                    worker.join().unwrap_err();
                 });
             });
         }
@@ -443,7 +445,7 @@ fn an_idle_runtime_does_nothing() {
                 std::thread::sleep(Duration::from_millis(300));
                 let now = voluntary_switches("idle-");
                 rests = if now == before { rests + 1 } else { 0 };
-                assert!(start.elapsed() < Duration::from_secs(20), "{servers} servers, {driver:?}: {} more", now - before);
+                assert!(start.elapsed() < Duration::from_secs(60), "{servers} servers, {driver:?}: {} more", now - before);
                 before = now;
             }
             parked.abort();

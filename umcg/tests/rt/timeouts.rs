@@ -41,8 +41,11 @@ fn in_time_and_late() {
         });
         assert_eq!((late, start.elapsed() >= SHORT), (Err(Elapsed), true));
         assert_eq!(timeout(SHORT, park_on), Err(Elapsed));
-        let waits = kind.spawn(|| umcg::sleep(SHORT * 10));
+        let over = flag();
+        let seen = over.clone();
+        let waits = kind.spawn(move || eventually("it may end", || seen.load(Relaxed)));
         assert!(timeout(SHORT, || waits.join()).is_err());
+        over.store(true, Relaxed);
         assert_eq!(timeout(Duration::ZERO, || umcg::sleep(HOUR)), Err(Elapsed));
         assert_eq!(timeout_at(Instant::now() - SHORT, park_on), Err(Elapsed));
         assert_eq!(timeout(SHORT, || umcg::blocking(|| umcg::sleep(HOUR))), Err(Elapsed));
@@ -91,16 +94,26 @@ fn in_queues() {
         let (_sender, receiver) = umcg::tube::tube::<u8>(1);
         assert!(timeout(SHORT, || receiver.recv()).is_err());
         assert!(timeout(SHORT, || timeout(HOUR, || receiver.recv())).is_err());
-        let (mine, theirs) = (flag(), mutex.clone());
-        let has = mine.clone();
+        let (mine, wanted, theirs) = (flag(), flag(), mutex.clone());
+        let (has, is_wanted) = (mine.clone(), wanted.clone());
         let holder = kind.spawn(move || {
             let _guard = theirs.lock();
             has.store(true, Relaxed);
+            eventually("it is waited for", || is_wanted.load(Relaxed));
             umcg::sleep(SHORT * 5);
         });
         eventually("it is locked", || mine.load(Relaxed));
         assert!(timeout(SHORT / 4, || drop(mutex.try_lock_for(HOUR))).is_err());
-        assert!(timeout(SHORT, || (*mutex.lock() += 1, umcg::rt::checkpoint())).is_err());
+        let late: Result<(), _> = timeout(SHORT, || {
+            wanted.store(true, Relaxed);
+            *mutex.lock() += 1;
+            // The time has passed by now, but nobody may have come to it yet.
+            loop {
+                umcg::rt::checkpoint();
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(late, Err(Elapsed));
         holder.join().unwrap();
         assert_eq!(*mutex.lock(), 1);
         // Nobody stands there any more.
