@@ -61,7 +61,7 @@ pair() {
     special=$2
     shift 2
     cargo test --quiet "$@" --package umcg --test "$target" --no-run
-    stress UMCG_STRESS_PATIENCE=30 "$seconds" "$@" > "$log" 2>&1 &
+    stress UMCG_STRESS_PATIENCE=120 "$seconds" "$@" > "$log" 2>&1 &
     other=$!
     status=0
     stress "$special" "$seconds" "$@" || status=1

@@ -64,7 +64,7 @@ fn a_deadline_and_a_kill() {
         assert_eq!(child.wait_timeout(Duration::from_millis(30)).unwrap_err().kind(), ErrorKind::TimedOut);
         assert!(began.elapsed() >= Duration::from_millis(30));
         child.kill().unwrap();
-        let status = child.wait_deadline(Instant::now() + Duration::from_secs(20)).unwrap();
+        let status = child.wait_deadline(Instant::now() + Duration::from_secs(100)).unwrap();
         assert!(!status.success() && status.code().is_none());
     });
 }
@@ -100,7 +100,7 @@ fn number_in(path: &std::path::Path) -> i32 {
         {
             return text.trim().parse().unwrap();
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "no child began");
+        assert!(began.elapsed() < Duration::from_secs(100), "no child began");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -29,7 +29,7 @@ fn child() {
 #[test]
 fn dumps_and_goes_on() {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "60"]).arg(std::env::current_exe().unwrap());
+    command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--ignored", "--nocapture"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);

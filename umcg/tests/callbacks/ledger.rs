@@ -27,7 +27,7 @@ impl Ledger {
     /// that was aborted.
     pub(crate) fn settle(&self) {
         let start = Instant::now();
-        while self.0.lock().unwrap().contains(&0) && start.elapsed() < Duration::from_secs(20) {
+        while self.0.lock().unwrap().contains(&0) && start.elapsed() < Duration::from_secs(100) {
             umcg::blocking(|| std::thread::sleep(Duration::from_micros(100)));
         }
     }

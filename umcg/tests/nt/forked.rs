@@ -45,7 +45,7 @@ fn timers_and_owners_of_a_child() {
             inherited.set(Instant::now() + HOUR, None).unwrap();
             let child = fork(|| {
                 // SAFETY: it says when SIGALRM ends a child that waits for ever.
-                unsafe { libc::alarm(20) };
+                unsafe { libc::alarm(100) };
                 assert!(inherited.due().is_none() && !inherited.cancel());
                 let own = Timer::new(false);
                 assert!(!own.set(Instant::now() + SHORT, Some(SHORT)).unwrap());

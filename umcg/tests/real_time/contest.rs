@@ -20,7 +20,7 @@ const HIGH: c_int = 2;
 /// who does not sleep keeps the other one off the processor for good.
 const ENOUGH: Duration = Duration::from_millis(500);
 /// For all of a test: then the process is killed.
-const SECONDS: u32 = 30;
+const SECONDS: u32 = 100;
 
 /// Whether instructions are stepped.
 static ON: AtomicBool = AtomicBool::new(false);

@@ -11,7 +11,7 @@ use umcg::Runtime;
 use umcg::io::DriverKind;
 use umcg::net::unix::UnixStream;
 
-const IN_TIME: Duration = Duration::from_secs(20);
+const IN_TIME: Duration = Duration::from_secs(60);
 
 pub(crate) fn scenario(name: &str) {
     match name {

@@ -536,7 +536,7 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
             assert_eq!(stale.join().unwrap(), 1);
             umcg::spawn(|| (here(), umcg::blocking(|| ()), here())).join().unwrap()
         });
-        let Ok(places) = next.join_timeout(Duration::from_secs(20)) else {
+        let Ok(places) = next.join_timeout(Duration::from_secs(100)) else {
             // Neither would end.
             std::mem::forget((second, third));
             panic!("it has not come back from blocking");
@@ -544,7 +544,7 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
         let (before, (), after) = places.unwrap();
         assert_eq!((&*before, &*after), ("third-0\n", "third-0\n"));
         for runtime in [second, third] {
-            runtime.shutdown_timeout(Duration::from_secs(20)).expect("each counts its own");
+            runtime.shutdown_timeout(Duration::from_secs(100)).expect("each counts its own");
         }
     }
 }

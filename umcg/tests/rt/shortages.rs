@@ -31,7 +31,7 @@ fn a_scope_outlives_closures_that_find_no_memory() {
     }
     for room in [100u64, 300, 700, 1500, 3000, 5000, 20_000] {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "60"]).arg(std::env::current_exe().unwrap()).args(child_arguments(TEST));
+        command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap()).args(child_arguments(TEST));
         command.envs([child_variable(TEST), (ROOM, room.to_string()), ("UMCG_NO_OWN_STORAGE", "1".to_owned())]);
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

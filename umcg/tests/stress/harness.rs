@@ -98,7 +98,7 @@ impl Watchdog {
     pub(crate) fn start(name: &'static str, seed: u64, round: Arc<dyn Dump>) -> Watchdog {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let patience = Duration::from_secs(setting("UMCG_STRESS_PATIENCE", 30));
+        let patience = Duration::from_secs(setting("UMCG_STRESS_PATIENCE", 120));
         let hook_round = Arc::downgrade(&round);
         std::panic::set_hook(Box::new(move |panic| {
             let known = hook_round.upgrade().map_or_else(String::new, |round| round.dump());
