@@ -115,7 +115,8 @@ int umcg_segment_fd(const umcg_segment_t *segment);
 
 /*
  * umcg_segment_set_patience - how long this process waits for an inner lock that is not given back, by somebody who lives, before
- * it takes the object for corrupt: 5 seconds until this is called. Fails with EINVAL: segment is NULL.
+ * it takes the object for corrupt: 5 seconds until this is called. Only time counts in which this process was there to look:
+ * where it gets no processor for long, no more than 10 milliseconds of that do. Fails with EINVAL: segment is NULL.
  *
  * Called from anywhere. Does not switch.
  */
