@@ -36,6 +36,11 @@ pub(crate) fn ensure_signal_stack() {
     signal::ensure_stack(frames_begin);
 }
 
+/// The same only if it has a small one.
+pub(crate) fn enlarge_signal_stack() {
+    signal::enlarge_stack(frames_begin);
+}
+
 extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes it, and this is the handler.
     let frame = unsafe { Frame::of(context) };

@@ -196,3 +196,58 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     // SAFETY: made above, once; its server has unregistered, and its worker has ended.
     unsafe { group.unmake() };
 }
+
+/// Sends it to the calling kernel thread.
+fn raise(signal: i32) {
+    // SAFETY: no arguments.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+    // SAFETY: it has a handler.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) }, 0);
+}
+
+/// Two handlers of the program's, one in the other, and a tick in the inner one: on the signal stack
+/// of the kernel thread that the worker runs on, on which Rust leaves no room for that.
+#[test]
+fn a_tick_in_nested_handlers_has_room_on_the_signal_stack() {
+    /// Nanoseconds: no tick comes but the one that is sent.
+    const NEVER: u64 = 1 << 50;
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn outer(_: i32) {
+        raise(libc::SIGUSR2);
+        HANDLED.fetch_add(1, Relaxed);
+    }
+    extern "C" fn inner(_: i32) {
+        tick();
+        HANDLED.fetch_add(1, Relaxed);
+    }
+    for (signal, handler) in [(libc::SIGUSR1, outer as extern "C" fn(i32)), (libc::SIGUSR2, inner)] {
+        // SAFETY: zero is a valid sigaction.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        // SAFETY: the handlers are async-signal-safe while they do not fail.
+        assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
+    }
+    let group = Group::make();
+    let server = Server::register(group, NEVER).unwrap();
+    let thread = std::thread::spawn(move || {
+        let me = Worker::register(group, 1, NEVER).unwrap();
+        raise(libc::SIGUSR1);
+        // SAFETY: it is a thread worker, in its own flow.
+        unsafe { me.unregister() };
+    });
+    let mut event = None;
+    while !matches!(event, Some(Event::News(Kind::Exit, _))) {
+        event = match event {
+            // SAFETY: the server's own flow; the event gave the right to run it.
+            Some(Event::Ready(_, worker)) => Some(unsafe { server.run(worker) }),
+            _ => server.try_wait(),
+        };
+    }
+    thread.join().unwrap();
+    assert_eq!(HANDLED.load(Relaxed), 2);
+    // SAFETY: once, by its own flow.
+    unsafe { server.unregister() };
+    // SAFETY: made above, once; its server has unregistered, and its worker has ended.
+    unsafe { group.unmake() };
+}

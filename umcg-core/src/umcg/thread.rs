@@ -119,7 +119,7 @@ pub(crate) fn register_with(
     }
     // Until its WAKE is posted: a server that waits for it by its tid finds that event afterwards.
     worker.node.set_state(state::BLOCKED);
-    let ticks = worker.carrier() != Carrier::Staying || preempt::start(&home.tick, interval).is_ok();
+    let ticks = worker.carrier() != Carrier::Staying || start_ticks(home, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
         leave_home(home);
         SPARE.lock().push(worker);
@@ -130,6 +130,13 @@ pub(crate) fn register_with(
     arrive(worker);
     drop(inside);
     Ok(worker)
+}
+
+/// By a thread that stays on its own kernel thread: ticks come there, in handlers of the program's
+/// too.
+fn start_ticks(home: &'static Home, interval: u64) -> Result<(), Errno> {
+    fault::enlarge_signal_stack();
+    preempt::start(&home.tick, interval)
 }
 
 /// The thread is no worker, or none any more: gives back what it had as one.

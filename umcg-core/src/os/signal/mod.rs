@@ -25,7 +25,7 @@ pub(crate) use frame::Frame;
 pub(crate) use install::Action;
 pub use install::{Function, install};
 pub(crate) use program::Handler;
-pub(crate) use stack::ensure as ensure_stack;
+pub(crate) use stack::{enlarge as enlarge_stack, ensure as ensure_stack};
 
 use std::ffi::c_int;
 

@@ -13,16 +13,31 @@ const FRAMES: usize = 4;
 /// Bytes for what the handlers do besides.
 const REST: usize = 8 << 10;
 
-/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one. It is one of our own stacks, so a handler that overflows it hits a guard, and is
-/// kept for as long as the kernel thread lives. `top` says below which address its frames are to begin: above may lie what belongs to others.
+/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one. It is
+/// one of our own stacks, so a handler that overflows it hits a guard, and is kept for as long as the
+/// kernel thread lives. `top` says below which address its frames are to begin: above may lie what
+/// belongs to others.
 pub(crate) fn ensure(top: impl FnOnce(&Stack) -> *mut u8) {
+    replace(top, |now| now.ss_flags == libc::SS_DISABLE || is_small(now));
+}
+
+/// The same only if it has a small one: without any, handlers have all of the thread's own stack.
+pub(crate) fn enlarge(top: impl FnOnce(&Stack) -> *mut u8) {
+    replace(top, is_small);
+}
+
+/// With other flags it is in use just now, or has a meaning that the program has given it.
+fn is_small(now: &libc::stack_t) -> bool {
+    now.ss_flags == 0 && now.ss_size < least()
+}
+
+fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::stack_t) -> bool) {
     thread_local!(static KEPT: Kept = const { Kept(Cell::new(None)) });
-    let is_wanting = |now: &libc::stack_t| match now.ss_flags {
-        libc::SS_DISABLE => true,
-        0 => now.ss_size < least(),
-        _ => false, // in use just now, or with a meaning that the program has given it
-    };
     let Some(mut new) = setting().filter(is_wanting) else { return };
+    // In a destructor of a thread-local, perhaps, which comes after that of this one.
+    if KEPT.try_with(|_| ()).is_err() {
+        return;
+    }
     let Some(class) = Class::for_size(least() + REST) else { return };
     let Ok(stack) = stack::allocate(class) else { return };
     new.ss_sp = stack.base().cast();
