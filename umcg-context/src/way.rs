@@ -2,8 +2,8 @@
 
 use rustix::thread::{Timespec, nanosleep};
 
-/// So long a real-time thread sleeps: the kernel lets those of lower priority run meanwhile.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+/// Nanoseconds that a real-time thread sleeps: the kernel lets those of lower priority run meanwhile.
+const PAUSE: u32 = 50_000;
 
 /// One turn of a wait for what another kernel thread is about to do, and may have lost its processor over: the holder of a lock that is spun for.
 ///
@@ -20,13 +20,20 @@ pub fn give_way() {
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
     match (policy & !RESET_ON_FORK) as libc::c_int {
         libc::SCHED_FIFO | libc::SCHED_RR | DEADLINE => {
-            // That a signal ends it is as well. The C library's is a point at which a thread that
-            // was cancelled unwinds, and the caller may be in the midst of a protocol.
-            let _ = nanosleep(&NAP);
+            nap(PAUSE);
         }
         _ => {
             // SAFETY: no arguments.
             unsafe { libc::sched_yield() };
         }
     }
+}
+
+/// Has the calling kernel thread sleep for so many nanoseconds, less than a second, or until a signal
+/// comes.
+///
+/// The C library's sleep is a point at which a thread that was cancelled unwinds, and the caller may
+/// be in the midst of a protocol. This is none. Does not switch.
+pub fn nap(nanoseconds: u32) {
+    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: nanoseconds.into() });
 }

@@ -62,17 +62,18 @@
 
 use crate::everywhere;
 use rustix::io::Errno;
-use rustix::thread::{MembarrierCommand, Timespec, membarrier};
+use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};
 use std::time::{Duration, Instant};
+use umcg_context::way::nap;
 
 const UNDECIDED: u8 = 0;
 const FENCED: u8 = 1;
 const ASYMMETRIC: u8 = 2;
 const LEAVING: u8 = 3;
 
-/// Between two questions while the kernel is short of memory.
-const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Nanoseconds between two questions while the kernel is short of memory.
+const MOMENT: u32 = 1_000_000;
 
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
@@ -188,10 +189,7 @@ fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
     let began = Instant::now();
     loop {
         match membarrier(command) {
-            Err(error) if is_passing(error) && began.elapsed() < limit => {
-                // Not the C library's, which a thread that was cancelled does not come back from.
-                let _ = rustix::thread::nanosleep(&MOMENT);
-            }
+            Err(error) if is_passing(error) && began.elapsed() < limit => nap(MOMENT),
             result => return result,
         }
     }

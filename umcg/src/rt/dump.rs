@@ -16,7 +16,7 @@ use super::time;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Doing};
 
 /// How long the dump waits for a server to stop.
@@ -149,7 +149,7 @@ impl Shared {
             if stopped || time::now() >= deadline {
                 break stopped;
             }
-            std::thread::sleep(Duration::from_micros(100));
+            nap(100_000);
         };
         Stopped { shared: self, all }
     }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::time::{Duration, Instant};
 use umcg_core::asymmetric;
 use umcg_core::context::lock::HoldLock;
+use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Class, Group};
 
 /// A server, as others see it.
@@ -231,7 +232,7 @@ impl Shared {
         let is_own = |local: &Local| own.is_some_and(|own| std::ptr::eq(own, local));
         let is_here = |seat: &Seat| seat.local().is_none_or(|local| local.is_stopped() || is_own(local));
         while !self.seats.iter().all(is_here) && Instant::now() < deadline && !self.is_over() {
-            std::thread::sleep(Duration::from_micros(50));
+            nap(50_000);
         }
         self.go_on();
         self.spares_wanted.fetch_sub(1, Relaxed);

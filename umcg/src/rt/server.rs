@@ -21,6 +21,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use umcg_core::asymmetric;
+use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Event, Group, Kind};
 
 /// What is to be done with a worker that has left.
@@ -424,7 +425,7 @@ impl Local {
             while self.shared().is_stopping() {
                 // It does look around.
                 self.note_look();
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                nap(100_000);
             }
             self.set_stopped(false);
             // Somebody may have wanted it since the look, and have seen it stopped. Either that

@@ -3,13 +3,13 @@
 use crate::futex::shared;
 use crate::rt::server;
 use crate::rt::sync::{AtomicU32, is_alone};
-use std::time::Duration;
+use umcg_core::context::way::nap;
 
 /// How often a waiter looks before it sleeps.
 const LOOKS: u32 = 200;
 
-/// Between two looks at a lock whose holder may be dead.
-const PAUSE: Duration = Duration::from_micros(200);
+/// Nanoseconds between two looks at a lock whose holder may be dead.
+const PAUSE: u32 = 200_000;
 
 /// Wakes who sleeps on the word.
 pub(super) fn wake(word: &AtomicU32) {
@@ -35,5 +35,5 @@ pub(super) fn give_way() {
 
 /// Lets the holder of a lock run, which may be on the caller's own processor.
 pub(super) fn pause() {
-    std::thread::sleep(PAUSE);
+    nap(PAUSE);
 }

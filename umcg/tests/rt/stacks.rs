@@ -1,6 +1,10 @@
 //! Stacks of workers.
 
 use crate::support::Kind;
+use std::ffi::c_void;
+use std::ptr::{null, null_mut, without_provenance_mut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use umcg::{Builder, Error, Runtime, SpawnError};
 
 /// However small a stack is asked for, the library itself fits, and a function that does little.
@@ -38,4 +42,49 @@ fn the_default_stack_has_room() {
     for kind in [Kind::Full, Kind::Light] {
         assert_eq!(kind.run(&runtime, || deep(90)), 90);
     }
+}
+
+/// A thread that is to end at its next point of cancellation of the C library's comes back from a
+/// trim that has to wait for a server: or the servers would stand still for good.
+#[test]
+fn a_trim_is_no_point_of_cancellation() {
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> i32;
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+    }
+    extern "C" fn main(_: *mut c_void) -> *mut c_void {
+        const DISABLE: i32 = 1;
+        // SAFETY: no preconditions.
+        let me = unsafe { libc::pthread_self() };
+        // SAFETY: the calling thread.
+        unsafe { pthread_cancel(me) };
+        umcg::rt::trim();
+        // SAFETY: for the rest of this thread's life.
+        unsafe { pthread_setcancelstate(DISABLE, null_mut()) };
+        without_provenance_mut(1)
+    }
+    let (runs, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let runtime = Runtime::builder().servers(1).build().unwrap();
+    let (its_runs, its_end) = (runs.clone(), is_over.clone());
+    let worker = runtime.spawn(move || {
+        its_runs.store(true, Relaxed);
+        while !its_end.load(Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    while !runs.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    let (mut thread, mut result) = (0, null_mut());
+    // SAFETY: `main` takes any argument.
+    let made = unsafe { libc::pthread_create(&raw mut thread, null(), main, null_mut()) };
+    assert_eq!(made, 0);
+    // SAFETY: made just now, and joined once.
+    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut result) }, 0);
+    is_over.store(true, Relaxed);
+    if result.addr() != 1 {
+        std::mem::forget(runtime);
+        panic!("it was cancelled in there, and the runtime stands still");
+    }
+    worker.join().unwrap();
 }

@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
+use umcg_core::context::way::nap;
 
 /// How many reports one wait takes.
 pub(super) const REPORTS: usize = 256;
@@ -24,8 +25,8 @@ pub(super) const REPORTS: usize = 256;
 const WAKE: u64 = 0;
 const RING: u64 = 1;
 
-/// How long a poller stays away when the kernel has no memory for a wait.
-const PAUSE: Duration = Duration::from_millis(1);
+/// For how many nanoseconds a poller stays away when the kernel has no memory for a wait.
+const PAUSE: u32 = 1_000_000;
 /// How often in a row, before it takes that for a refusal.
 const PATIENCE: u32 = 2000;
 
@@ -81,11 +82,21 @@ impl Epoll {
     }
 
     /// Whether the descriptor is a set. It is asked for a report without a place for one, so that a set
-    /// answers with none or by EFAULT, and keeps it.
+    /// answers with none or by EFAULT, and keeps it. By a call that waits need, too, as a filter may
+    /// allow no other; and not by the C library's, which a thread that was cancelled does not come
+    /// back from.
     fn is_there(&self) -> bool {
-        // SAFETY: nothing is written, as there is no memory at that address.
-        let count = outcome(unsafe { libc::epoll_wait(self.set.as_raw_fd(), std::ptr::null_mut(), 1, 0) }.into());
-        !matches!(count, Err(Errno::INVAL | Errno::BADF))
+        let set = self.set.as_raw_fd();
+        let (nowhere, no_mask) = (std::ptr::null_mut::<Event>(), std::ptr::null::<()>());
+        let count = if self.is_coarse.load(Relaxed) {
+            // SAFETY: nothing is written, as there is no memory at that address.
+            unsafe { libc::syscall(libc::SYS_epoll_pwait, set, nowhere, 1, 0, no_mask, 0usize) }
+        } else {
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: as above.
+            unsafe { libc::syscall(libc::SYS_epoll_pwait2, set, nowhere, 1, &raw const at_once, no_mask, 0usize) }
+        };
+        !matches!(outcome(count), Err(Errno::INVAL | Errno::BADF))
     }
 
     /// Explicitly, not by closing it: a duplicate would keep it in the set.
@@ -122,7 +133,7 @@ impl Epoll {
             // A signal handler ends the wait without a report, which the caller takes as any other idle turn.
             Err(Errno::INTR) => return false,
             Err(error) if is_passing(&error.into()) && self.refusals.fetch_add(1, Relaxed) < PATIENCE => {
-                std::thread::sleep(PAUSE);
+                nap(PAUSE);
                 return false;
             }
             Err(error) => lost("epoll_wait", error),
@@ -190,4 +201,53 @@ fn lost(call: &str, error: Errno) -> ! {
     umcg_core::fatal(format_args!(
         "{call} fails on the runtime's own descriptors ({error}): they were closed or replaced by the program, or system calls are filtered that were allowed before"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::c_void;
+    use std::os::fd::AsFd;
+    use std::ptr::null_mut;
+
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> i32;
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+    }
+
+    /// What a thread does that is to end at its next point of cancellation of the C library's.
+    extern "C" fn add_as_a_cancelled_thread(_: *mut c_void) -> *mut c_void {
+        const DISABLE: i32 = 1;
+        let Ok(epoll) = Epoll::new() else { return null_mut() };
+        // SAFETY: no preconditions.
+        let me = unsafe { libc::pthread_self() };
+        // SAFETY: the calling thread.
+        unsafe { pthread_cancel(me) };
+        // A set cannot be in itself.
+        let added = epoll.add(epoll.set.as_fd(), 2, EventFlags::IN);
+        // SAFETY: for the rest of this thread's life.
+        unsafe { pthread_setcancelstate(DISABLE, null_mut()) };
+        let is_refused = added.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL));
+        std::ptr::without_provenance_mut(usize::from(is_refused))
+    }
+
+    #[test]
+    #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
+    fn a_refusal_is_no_point_of_cancellation() {
+        // SAFETY: the child makes a thread, and exits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let (mut thread, mut result) = (0, null_mut());
+            // SAFETY: the function takes any argument.
+            let made = unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), add_as_a_cancelled_thread, null_mut()) };
+            // SAFETY: made just now, and joined once.
+            let joined = made == 0 && unsafe { libc::pthread_join(thread, &raw mut result) } == 0;
+            // SAFETY: ends the process, running nothing of the parent's.
+            unsafe { libc::_exit(if joined && result.addr() == 1 { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
 }

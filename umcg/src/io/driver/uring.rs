@@ -39,12 +39,12 @@ use crate::rt::Handle;
 use crate::rt::last::after_unwinding;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::io::Errno;
-use rustix::thread::Timespec;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use umcg_core::context::lock::HoldLock;
+use umcg_core::context::way::nap;
 
 const ENTRIES: u32 = 128;
 /// Many operations may be under way at once; beyond this the kernel keeps their completions in a list of its own.
@@ -459,9 +459,8 @@ impl Ring {
             return seen;
         }
         if !self.flush(seen.keeps_back) && seen.keeps_back {
-            // They are reported until they are there: not so often. No point of cancellation of the
-            // C library's, as an operation may be under way.
-            let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: RETRY as _ });
+            // They are reported until they are there: not so often.
+            nap(RETRY as u32);
         }
         let seen = self.look();
         if !seen.is_open && seen.keeps_back && self.again_at.load(Relaxed) == wait::NEVER {
