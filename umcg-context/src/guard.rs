@@ -12,6 +12,8 @@
 //! a program may lock its memory at any moment. Guards by protection are bounded, so that half of `vm.max_map_count` stays free for the rest of the program.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use rustix::fd::IntoRawFd;
+use rustix::fs::{Mode, OFlags, open};
 
 /// Bytes of a guard.
 pub const SIZE: usize = 64 << 10;
@@ -98,16 +100,14 @@ pub(crate) unsafe fn protect(guard: *mut u8) -> bool {
 fn max_map_count() -> usize {
     const DEFAULT: usize = 65_530;
     let mut text = [0u8; 24];
-    // SAFETY: a constant path.
-    let fd = unsafe { libc::open(c"/proc/sys/vm/max_map_count".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
+    // Not by the C library, where `pthread_cancel` may end the calling thread.
+    let Ok(fd) = open(c"/proc/sys/vm/max_map_count", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return DEFAULT;
-    }
-    // SAFETY: the buffer has room for what is asked for.
-    let read = unsafe { libc::read(fd, text.as_mut_ptr().cast(), text.len()) };
+    };
+    let read = rustix::io::read(&fd, &mut text).unwrap_or(0);
     // SAFETY: our own descriptor, closed once.
-    unsafe { libc::close(fd) };
-    let digits = text.iter().take(read.max(0) as usize).take_while(|byte| byte.is_ascii_digit());
+    unsafe { rustix::io::close(fd.into_raw_fd()) };
+    let digits = text.iter().take(read).take_while(|byte| byte.is_ascii_digit());
     match digits.fold(0usize, |n, byte| n * 10 + usize::from(byte - b'0')) {
         0 => DEFAULT,
         n => n,

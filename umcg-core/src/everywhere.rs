@@ -82,7 +82,8 @@ pub(crate) fn pass() -> Result<(), Refused> {
     let passed = visit(&processors);
     let _ = sched_setaffinity(None, &own);
     // ORDERING(rounds.1): Release, pairs with rounds.2: the affinity is the caller's own again.
-    ROUNDS.fetch_sub(1, Release);
+    // A handler may have forked meanwhile, and the child's count begins anew.
+    let _ = ROUNDS.fetch_update(Release, Relaxed, |rounds| (rounds as u32 > 0).then(|| rounds - 1));
     passed
 }
 

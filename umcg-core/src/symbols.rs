@@ -3,9 +3,11 @@
 //!
 //! `/proc/self/maps` says which file an address comes from, and the file's own table of symbols the function.
 
+use rustix::fs::{Mode, OFlags, open};
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::ops::Range;
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// The largest part of `/proc/self/maps` that is looked at at a time; longer lines are not understood.
@@ -62,9 +64,7 @@ fn mapping_of(pc: usize, bytes: &mut [u8; PART]) -> Option<Mapping<'_>> {
     let fd = Descriptor::open(c"/proc/self/maps")?;
     let mut used = 0;
     loop {
-        // SAFETY: the buffer has that much room.
-        let read = unsafe { libc::read(fd.0, bytes[used..].as_mut_ptr().cast(), PART - used) };
-        used += usize::try_from(read).ok().filter(|read| *read > 0)?;
+        used += rustix::io::read(fd.get(), &mut bytes[used..]).ok().filter(|read| *read > 0)?;
         let mut begin = 0;
         while let Some(length) = bytes[begin..used].iter().position(|byte| *byte == b'\n') {
             let line = begin..begin + length;
@@ -101,20 +101,26 @@ fn hexadecimal(text: &[u8]) -> Option<(usize, &[u8])> {
     Some((number, &text[digits..]))
 }
 
-struct Descriptor(libc::c_int);
+/// A descriptor that is used by no function of the C library's at which `pthread_cancel` may end the
+/// calling thread.
+struct Descriptor(RawFd);
 
 impl Descriptor {
     fn open(path: &CStr) -> Option<Descriptor> {
-        // SAFETY: a C string.
-        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        (fd >= 0).then_some(Descriptor(fd))
+        let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        Some(Descriptor(fd.into_raw_fd()))
+    }
+
+    fn get(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open as long as this lives.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: our own descriptor, closed once.
-        unsafe { libc::close(self.0) };
+        unsafe { rustix::io::close(self.0) };
     }
 }
 

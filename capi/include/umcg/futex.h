@@ -75,6 +75,10 @@ int umcg_futex_wake(const uint32_t *word, int count, int flags);
  * instead; returns how many there were of both. Who waits for many words is woken in place of that.
  * umcg_futex_cmp_requeue - likewise, if the word from has this value.
  *
+ * Of words with UMCG_FUTEX_SHARED: where a process is stopped and goes on (SIGSTOP, a debugger, a frozen
+ * container), the kernel begins its waits anew: those that were moved wait for the word from again if it
+ * still has the value that they expect. So change that word before you move its waiters.
+ *
  * Fails with EAGAIN: it has another value, and nothing was done; EINVAL: as umcg_futex_wake does;
  * EFAULT: as umcg_futex_wait does, for either word.
  *

@@ -26,8 +26,9 @@ unsafe extern "C" {
     safe fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
 
-/// Whether [`each_caller`] takes no lock of the loader's. The first call of this must not be in a
-/// signal handler.
+/// Whether [`each_caller`] takes no lock of the loader's: with a C library from 2.35 on, and an unwinder
+/// that was built to use what that has (a libgcc of GCC 12 or later; whether it does cannot be asked).
+/// The first call of this must not be in a signal handler.
 pub(crate) fn takes_no_lock() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     // SAFETY: asks for an address, by a string that ends.

@@ -25,8 +25,8 @@
 //! the monotonic clock, signal the thread once more shortly after ([`AGAIN`]), and that does the
 //! same. Where that goes on, the pauses between two looks become longer, up to the time between two
 //! ticks. No further look comes after a tick that has cut a system call short: the thread sleeps,
-//! and is left alone until it has used its processor again; nor where the stack has no room, as
-//! that does not change. A thread that gets no second timer has ticks only.
+//! and is left alone until it has used its processor again; nor where the stack has no room: there
+//! the next tick looks again. A thread that gets no second timer has ticks only.
 //!
 //! A language runtime may have been loaded since the last look at the list of objects, and the
 //! loader has a lock for that list. So the handler does not read it: a worker that is to be taken

@@ -87,6 +87,10 @@ pub(super) fn wake_in_kernel(word: &AtomicU32, count: usize) -> Result<usize, Er
 }
 
 /// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more wait for the word `to` instead. Does not switch.
+///
+/// Where a process is stopped and goes on (SIGSTOP, a debugger, a frozen container), the kernel begins
+/// its waits anew: those that were moved wait for the word `from` again if it still has the value that
+/// they expect. So change that word before you move its waiters.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
     requeue_in_kernel((from, None), to, wake, others).unwrap_or_default()
 }

@@ -3,8 +3,9 @@
 //! The locks belong to an open file description (`F_OFD_SETLK`), which no other process may have. A child after `fork` would: so all of them are closed there, as they are by `exec`.
 
 use super::memory::Memory;
+use rustix::fs::{Mode, OFlags, open};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 use umcg_core::{Granted, granted};
@@ -26,13 +27,11 @@ impl Liveness {
     /// Another description of the segment's file.
     pub(super) fn open(segment: &Memory) -> io::Result<Liveness> {
         install()?;
-        let path = format!("/proc/self/fd/{}\0", segment.file().as_raw_fd());
+        let path = format!("/proc/self/fd/{}", segment.file().as_raw_fd());
         let mut all = ALL.lock();
-        // SAFETY: a path that ends with a 0. Under the lock, so that no fork comes in between.
-        let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // Under the lock, so that no fork comes in between; and not by the C library's `open`, which may
+        // end the calling thread (`pthread_cancel`) with that lock.
+        let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?.into_raw_fd();
         all.push(fd);
         Ok(Liveness { fd, forks: FORKS.load(Relaxed) })
     }
@@ -79,7 +78,7 @@ impl Drop for Liveness {
         }
         all.retain(|fd| *fd != self.fd);
         // SAFETY: opened by `open`, and closed nowhere else.
-        unsafe { libc::close(self.fd) };
+        unsafe { rustix::io::close(self.fd) };
     }
 }
 
@@ -105,7 +104,7 @@ unsafe extern "C" fn child() {
     let mut all = unsafe { ALL.adopt() };
     for fd in &*all {
         // SAFETY: a description of the parent's, which nothing here uses any more.
-        unsafe { libc::close(*fd) };
+        unsafe { rustix::io::close(*fd) };
     }
     all.clear();
     FORKS.fetch_add(1, Relaxed);

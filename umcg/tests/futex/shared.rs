@@ -290,6 +290,8 @@ fn a_wake_up_of_one_that_was_moved_is_not_lost() {
             eventually("it is moved, or late", || shared::requeue(here, there, 0, 1).moved == 1 || hasty.is_finished());
             let patient = std::thread::spawn(move || shared::wait_timeout(there, 0, HOUR));
             let stands = || {
+                // A process that was stopped and goes on has the kernel wait at the first word again.
+                shared::requeue(here, there, 0, 9);
                 // In this order: the hasty one may end in between.
                 let others = usize::from(!hasty.is_finished());
                 shared::requeue(there, there, 0, 9).moved > others

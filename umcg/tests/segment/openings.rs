@@ -1,8 +1,10 @@
 //! Making, opening and naming.
 
 use crate::again;
+use std::ffi::c_void;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::ptr::{null, null_mut, without_provenance_mut};
 use std::time::Duration;
 use umcg::segment::{Fault, NameError, OpenError, Segment, WaitError};
 
@@ -124,4 +126,36 @@ fn names_of_what_is_lost() {
     new.send(7).unwrap();
     assert_eq!((new.recv(), old.fault()), (Ok(7), Some(Fault::Corrupt)));
     assert!(again(&segment).tube::<u64>("precious", 3).unwrap().as_bytes().is_empty());
+}
+
+/// A thread that is to end at its next point of cancellation of the C library's opens a segment all the
+/// same: or the lock for the files that are open would be taken for good.
+#[test]
+fn opening_is_no_point_of_cancellation() {
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> i32;
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+    }
+    extern "C" fn main(segment: *mut c_void) -> *mut c_void {
+        const DISABLE: i32 = 1;
+        // SAFETY: passed below, which joins this thread.
+        let segment = unsafe { &*segment.cast::<Segment>() };
+        // SAFETY: no preconditions.
+        let me = unsafe { libc::pthread_self() };
+        // SAFETY: the calling thread.
+        unsafe { pthread_cancel(me) };
+        let opened = again(segment);
+        let made = opened.semaphore("s", 3).map(|semaphore| semaphore.available());
+        // SAFETY: for the rest of this thread's life.
+        unsafe { pthread_setcancelstate(DISABLE, null_mut()) };
+        without_provenance_mut(made.unwrap_or(0) as usize)
+    }
+    let segment = Segment::create().unwrap();
+    let (mut thread, mut result) = (0, null_mut());
+    let argument = (&raw const segment).cast_mut().cast();
+    // SAFETY: `main` takes the segment, which outlives the thread.
+    assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null(), main, argument) }, 0);
+    // SAFETY: made just now, and joined once.
+    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut result) }, 0);
+    assert_eq!(result.addr(), 3, "it was cancelled in there");
 }
