@@ -27,11 +27,13 @@ mod table;
 mod thread_end;
 mod timer;
 mod umcg;
+mod uncancelled;
 pub mod uth;
 
 pub use fatal::{fatal, say};
 pub use granted::{Granted, granted};
 pub use umcg_context as context;
+pub use uncancelled::Uncancelled;
 
 /// Handlers of signals.
 pub mod signal {

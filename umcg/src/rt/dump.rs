@@ -16,6 +16,7 @@ use super::time;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
+use umcg_core::Uncancelled;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Doing};
 
@@ -32,6 +33,8 @@ pub(crate) fn dump(shared: &Shared) -> String {
     if shared.is_left_behind() {
         return format!("runtime `{}`: left behind by a fork, with all its servers and workers\n", shared.name);
     }
+    // What the kernel says of a thread is read from files.
+    let _uncancelled = Uncancelled::begin();
     let _one = shared.dumping.lock();
     // Before they are stopped, for which they are woken.
     let asleep = shared.sleepers.asleep();

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Weak};
-use umcg_core::{Granted, signal};
+use umcg_core::{Granted, Uncancelled, signal};
 
 /// All runtimes of the process.
 static RUNTIMES: HoldLock<Vec<Weak<Shared>>> = HoldLock::new(Vec::new());
@@ -89,10 +89,13 @@ fn runtimes() -> Vec<Arc<Shared>> {
 
 /// Calls `f` with each runtime that there is.
 pub(super) fn each_runtime(f: impl FnMut(&Arc<Shared>)) {
+    // One whose owner lets go of it meanwhile ends here, and closes its descriptors.
+    let _uncancelled = Uncancelled::begin();
     runtimes().iter().for_each(f);
 }
 
 /// The dumps of all runtimes, one after the other.
 pub fn dump_all() -> String {
+    let _uncancelled = Uncancelled::begin();
     runtimes().iter().map(|runtime| dump::dump(runtime) + "\n").collect()
 }

@@ -1,10 +1,11 @@
 //! Stacks of workers.
 
-use crate::support::Kind;
+use crate::support::{Kind, eventually};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut, without_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use umcg::{Builder, Error, Runtime, SpawnError};
 
 /// However small a stack is asked for, the library itself fits, and a function that does little.
@@ -44,28 +45,41 @@ fn the_default_stack_has_room() {
     }
 }
 
+fn until(over: &AtomicBool) {
+    while !over.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A thread that is to end at its next point of cancellation of the C library's comes back from a
-/// trim that has to wait for a server: or the servers would stand still for good.
+/// trim that has to wait for a server, and from dumps, which read the kernel's files: or the servers
+/// would stand still for good.
 #[test]
-fn a_trim_is_no_point_of_cancellation() {
+fn trims_and_dumps_are_no_points_of_cancellation() {
     unsafe extern "C" {
         fn pthread_cancel(thread: libc::pthread_t) -> i32;
         fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
     }
-    extern "C" fn main(_: *mut c_void) -> *mut c_void {
+    extern "C" fn main(runtime: *mut c_void) -> *mut c_void {
         const DISABLE: i32 = 1;
+        // SAFETY: passed below, which joins this thread.
+        let runtime = unsafe { &*runtime.cast::<Runtime>() };
         // SAFETY: no preconditions.
         let me = unsafe { libc::pthread_self() };
         // SAFETY: the calling thread.
         unsafe { pthread_cancel(me) };
         umcg::rt::trim();
+        let dump = runtime.dump();
         // SAFETY: for the rest of this thread's life.
         unsafe { pthread_setcancelstate(DISABLE, null_mut()) };
-        without_provenance_mut(1)
+        without_provenance_mut(usize::from(dump.contains("blocks")))
     }
     let (runs, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let runtime = Runtime::builder().servers(1).build().unwrap();
     let (its_runs, its_end) = (runs.clone(), is_over.clone());
+    let sees_end = is_over.clone();
+    let blocked = runtime.spawn(move || umcg::blocking(|| until(&sees_end)));
+    eventually("it blocks", || runtime.dump().contains("blocks"));
     let worker = runtime.spawn(move || {
         its_runs.store(true, Relaxed);
         while !its_end.load(Relaxed) {
@@ -76,8 +90,9 @@ fn a_trim_is_no_point_of_cancellation() {
         std::thread::yield_now();
     }
     let (mut thread, mut result) = (0, null_mut());
-    // SAFETY: `main` takes any argument.
-    let made = unsafe { libc::pthread_create(&raw mut thread, null(), main, null_mut()) };
+    let argument = (&raw const runtime).cast_mut().cast();
+    // SAFETY: `main` takes the runtime, which outlives the thread.
+    let made = unsafe { libc::pthread_create(&raw mut thread, null(), main, argument) };
     assert_eq!(made, 0);
     // SAFETY: made just now, and joined once.
     assert_eq!(unsafe { libc::pthread_join(thread, &raw mut result) }, 0);
@@ -87,4 +102,5 @@ fn a_trim_is_no_point_of_cancellation() {
         panic!("it was cancelled in there, and the runtime stands still");
     }
     worker.join().unwrap();
+    blocked.join().unwrap();
 }
