@@ -3,11 +3,11 @@
 //!
 //! `/proc/self/maps` says which file an address comes from, and the file's own table of symbols the function.
 
+use rustix::fd::{BorrowedFd, IntoRawFd, RawFd};
 use rustix::fs::{Mode, OFlags, open};
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// The largest part of `/proc/self/maps` that is looked at at a time; longer lines are not understood.
