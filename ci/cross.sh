@@ -45,7 +45,7 @@ for arch in aarch64 riscv64; do
     fi
     name=$(echo $target | tr 'a-z-' 'A-Z_')
     export "CARGO_TARGET_${name}_LINKER=$arch-linux-gnu-gcc"
-    export "CARGO_TARGET_${name}_RUNNER=timeout 120 qemu-$arch -L /usr/$arch-linux-gnu"
+    export "CARGO_TARGET_${name}_RUNNER=timeout 600 qemu-$arch -L /usr/$arch-linux-gnu"
 
     # The planted bug: were the exit status lost on the way, every test below would pass.
     echo 'fn main() { std::process::exit(3) }' > "$scratch/planted.rs"
@@ -62,16 +62,16 @@ for arch in aarch64 riscv64; do
         cargo clippy -q -p umcg-context --features portable --all-targets --target $target
     fi
     for profile in dev release; do
-        timeout 900 cargo test -q -p umcg-context --features portable --tests --profile $profile --target $target
+        timeout 1800 cargo test -q -p umcg-context --features portable --tests --profile $profile --target $target
     done
     # One at a time: these have time limits, and qemu is slow.
-    timeout 900 cargo test -q -p umcg-core --features portable --lib --tests --target $target -- --test-threads=1
-    timeout 900 cargo test -q -p umcg --test umcg --test owning --target $target -- --test-threads=1
+    timeout 1800 cargo test -q -p umcg-core --features portable --lib --tests --target $target -- --test-threads=1
+    timeout 1800 cargo test -q -p umcg --test umcg --test owning --target $target -- --test-threads=1
     # Ticks at random moments. These tests run themselves again, which needs to be told how.
-    UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 900 cargo test -q -p umcg --test preempted --target $target -- \
+    UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 1800 cargo test -q -p umcg --test preempted --target $target -- \
         --test-threads=1 in_a_handler inside_malloc beneath
     # Handlers of a C program's own: of signals, with all flags (some end a process by SIGSEGV, of which qemu tells), and cleanup handlers.
-    timeout 900 cargo build -q -p umcg-capi --target $target
+    timeout 1800 cargo build -q -p umcg-capi --target $target
     for program in ctl_handlers ctl_cleanup; do
         $arch-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O2 -g -pthread -Wall -Wextra -Wpedantic -Werror \
             -I capi/include -I capi/tests/c -o "$scratch/$program-$arch" capi/tests/c/$program.c \

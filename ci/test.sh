@@ -4,7 +4,8 @@
 #
 #   ci/test.sh           all of it
 #   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone too
-#   ci/test.sh job FILE  one of them as `ci/test.sh` runs it: with a limit of time, its output when it has ended
+#
+# ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for as long as one likes.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -35,21 +36,6 @@ step() {
     esac
 }
 
-# job FILE: runs a checking job. Two run at a time, so its words come in one piece.
-job() {
-    log=$(mktemp)
-    status=0
-    # Some compile what they change again and again: with what the compiler keeps for that.
-    (step 2700 "$1" env -u CARGO_INCREMENTAL "$1") > "$log" 2>&1 || status=$?
-    cat "$log"
-    rm "$log"
-    exit "$status"
-}
-
-case ${1:-} in
-    job) job "$2" ;;
-esac
-
 # What is compiled once needs no bookkeeping for the next time.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 whole=$(date +%s)
@@ -66,13 +52,20 @@ else
 fi
 
 # More tests at once than processors, as many wait.
-step 1800 "tests" env RUST_TEST_THREADS=4 cargo test --workspace --all-features --no-fail-fast
+step 2700 "tests" env RUST_TEST_THREADS=4 cargo test --workspace --all-features --no-fail-fast
 if [ "${1:-}" != quick ]; then
-    # Two at a time, the longest first: much of each waits for one compiler or for one program.
-    first="ci/models.sh ci/sanitizers.sh ci/c.sh ci/stress.sh"
-    for job in $first ci/*.sh; do
-        echo "$job"
-    done | grep -v -e setup.sh -e test.sh -e lint.sh | awk '!seen[$0]++' | xargs -n 1 -P 2 ci/test.sh job
+    failed=
+    for job in ci/*.sh; do
+        case $job in
+            ci/setup.sh | ci/test.sh | ci/lint.sh | ci/stress.sh) ;;
+            # Some compile what they change again and again: with what the compiler keeps for that.
+            *) (step 2700 "$job" env -u CARGO_INCREMENTAL "$job") || failed="$failed $job" ;;
+        esac
+    done
+    if [ -n "$failed" ]; then
+        echo "test.sh: FAILED:$failed"
+        exit 1
+    fi
 fi
 echo
 echo "== all passed in $(($(date +%s) - whole)) s"
