@@ -95,7 +95,7 @@ static void body(struct worker *worker)
 }
 
 /* What the timer sends, but nearly all the time: a signal that is always pending leaves no instruction
-   between two handlers, and who is at a place where nobody is taken off would stay there. */
+   between two handlers. A worker at a place where nobody is taken off would stay there. */
 static void *ticks(void *arg)
 {
     const struct timespec rest = {0, 1000000};

@@ -224,8 +224,8 @@ fn many_readers() {
     });
 }
 
-/// Who is aborted has taken nothing, and leaves no descriptor open. In a process of its own: one that
-/// another test starts has copies of this one's descriptors until it executes its program.
+/// A worker that is aborted has taken nothing, and leaves no descriptor open. In a process of its own:
+/// one that another test starts has copies of this one's descriptors until it executes its program.
 #[test]
 fn an_aborted_wait_leaves_nothing() {
     const SELF: &str = "descriptors::an_aborted_wait_leaves_nothing";
