@@ -1,52 +1,89 @@
 #!/bin/sh
-# Everything that has to pass before a change lands. Installs what it needs (ci/setup.sh). It ends with the first step that
-# fails; of the checking jobs, which come last, all are run, so that one run names all that fail.
+# Everything that has to pass before a change lands. Installs what it needs (ci/setup.sh).
 #
 #   ci/test.sh           all of it
 #   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone too
 #
+# A line says what runs, and one a minute how far it is. All that a step prints is in target/ci; of those that failed the run ends with
+# a digest. What comes before the tests ends the run if it fails. Tests and jobs are all run, so that one run names all that fail.
+#
 # ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for as long as one likes.
 set -eu
 cd "$(dirname "$0")/.."
+logs=${CARGO_TARGET_DIR:-target}/ci
+rm -rf "$logs"
+mkdir -p "$logs"
+failed=$logs/failed
+: > "$failed"
 
-# step LIMIT TITLE COMMAND...: runs the command under a limit of time in seconds, and ends the run if it fails.
+# still LOG: says once a minute what was printed last.
+still() {
+    while sleep 60; do
+        printf '   ... %s\n' "$(tail -n 1 "$1" | cut -c 1-120)"
+    done
+}
+
+# finish: says how the run ended, with a digest of each step that failed.
+finish() {
+    echo
+    if [ ! -s "$failed" ]; then
+        echo "== all passed in $(($(date +%s) - whole)) s"
+        exit 0
+    fi
+    while IFS='	' read -r log line; do
+        printf '\n== %s\n' "$line"
+        ci/digest.py "$log"
+    done < "$failed"
+    echo
+    sed 's/^[^	]*	/test.sh: FAILED: /' "$failed"
+    exit 1
+}
+
+# step LIMIT TITLE COMMAND...: runs the command under a limit of time in seconds, and notes it if it fails.
 step() {
     limit=$1
     title=$2
     shift 2
-    printf '\n== %s\n' "$title"
+    log=$logs/$(echo "$title" | tr -c 'A-Za-z0-9.\n' -).log
+    printf '== %s\n' "$title"
     began=$(date +%s)
     status=0
     # Shortly before the time is over: all that runs, as nobody could ask later.
-    (sleep "$((limit - 5))" && ps -eo pid,ppid,etimes,stat,wchan:24,args) 2> /dev/null &
+    (sleep "$((limit - 5))" && ps -eo pid,ppid,etimes,stat,wchan:24,args) >> "$log" 2> /dev/null &
     watch=$!
-    timeout --kill-after=10 "$limit" "$@" < /dev/null || status=$?
-    pkill -P "$watch" || true
+    still "$log" &
+    progress=$!
+    timeout --kill-after=10 "$limit" "$@" < /dev/null >> "$log" 2>&1 || status=$?
+    pkill -P "$watch,$progress" || true
+    kill "$watch" "$progress" 2> /dev/null || true
     took=$(($(date +%s) - began))
+    grep -h SKIPPED "$log" | sed 's/^/   /' || true
     case $status in
-        0) echo "== $title: passed in $took s" ;;
-        124 | 137)
-            echo "test.sh: FAILED: $title: took more than $limit s"
-            exit 1
-            ;;
-        *)
-            echo "test.sh: FAILED: $title: exit status $status after $took s"
-            exit 1
-            ;;
+        0) echo "   passed in $took s" && return ;;
+        124 | 137) why="took more than $limit s" ;;
+        *) why="exit status $status after $took s" ;;
     esac
+    echo "   FAILED: $why"
+    printf '%s\t%s: %s\n' "$log" "$title" "$why" >> "$failed"
+}
+
+# first LIMIT TITLE COMMAND...: a step that ends the run if it fails.
+first() {
+    step "$@"
+    [ ! -s "$failed" ] || finish
 }
 
 # What is compiled once needs no bookkeeping for the next time.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 whole=$(date +%s)
-step 600 "set-up" ci/setup.sh
-step 60 "format" cargo fmt --all --check
-step 120 "lints of the project's own" ci/lint.sh
-step 900 "clippy" cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
-step 900 "documentation" env RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace --exclude umcg-capi --no-deps --all-features --lib
+first 600 "set-up" ci/setup.sh
+first 60 "format" cargo fmt --all --check
+first 120 "lints of the project's own" ci/lint.sh
+first 900 "clippy" cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
+first 900 "documentation" env RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace --exclude umcg-capi --no-deps --all-features --lib
 if rustup run 1.85 cargo --version > /dev/null 2>&1; then
     # What a program depends on must build with the oldest Rust that we promise.
-    step 600 "Rust 1.85" rustup run 1.85 cargo check --quiet --package umcg --package umcg-capi --all-features
+    first 600 "Rust 1.85" rustup run 1.85 cargo check --quiet --package umcg --package umcg-capi --all-features
 else
     echo "test.sh: SKIPPED: Rust 1.85, which is not installed (rustup toolchain install 1.85)" >&2
 fi
@@ -54,18 +91,12 @@ fi
 # More tests at once than processors, as many wait.
 step 2700 "tests" env RUST_TEST_THREADS=4 cargo test --workspace --all-features --no-fail-fast
 if [ "${1:-}" != quick ]; then
-    failed=
     for job in ci/*.sh; do
         case $job in
             ci/setup.sh | ci/test.sh | ci/lint.sh | ci/stress.sh) ;;
             # Some compile what they change again and again: with what the compiler keeps for that.
-            *) (step 2700 "$job" env -u CARGO_INCREMENTAL "$job") || failed="$failed $job" ;;
+            *) step 2700 "$job" env -u CARGO_INCREMENTAL "$job" ;;
         esac
     done
-    if [ -n "$failed" ]; then
-        echo "test.sh: FAILED:$failed"
-        exit 1
-    fi
 fi
-echo
-echo "== all passed in $(($(date +%s) - whole)) s"
+finish
