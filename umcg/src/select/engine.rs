@@ -164,7 +164,7 @@ pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
 
 /// False when the caller has claimed itself, for what was there.
 pub(crate) fn enter_all(set: &impl Set, order: Order<'_>, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
-    for index in order.indices() {
+    for index in order.in_line() {
         let Some(source) = set.source(index) else { continue };
         if looks && set.is_elsewhere(index) {
             continue;

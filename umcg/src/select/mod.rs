@@ -56,8 +56,7 @@ pub struct Select {
 }
 
 impl Select {
-    /// Fair: none of those that are ready at once is preferred. They are taken by turns, mostly
-    /// eight times in a row each.
+    /// Fair: none of those that are ready at once is preferred. Each is taken some eight times in a row.
     pub const fn new() -> Select {
         Select { is_biased: false }
     }

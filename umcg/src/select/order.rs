@@ -1,6 +1,9 @@
 //! In which order things are looked at of which the first that is ready is taken.
 //!
-//! None is preferred: a look begins with the one that was taken last, and when that has been taken
+//! None is preferred. Of a [few](FEW) every order comes equally often, a random one for [`IN_A_ROW`]
+//! looks at a time: processors foretell what comes again.
+//!
+//! A look at more begins with the one that was taken last, and when that has been taken
 //! [`IN_A_ROW`] times, behind it. So each that is ready all the while is taken equally often, however
 //! many lie between them that are not. To begin with the next one each time would not do, as the one
 //! behind many that are not ready would be taken more often. And where all comes by one of them, as
@@ -9,20 +12,22 @@
 //! A [`Turn`] is where a sequence of looks is. A list has none of its own: it gets one of [`TURNS`] by
 //! its first and its last. Lists that have to share a turn must not move it for each other: a list
 //! that is taken eight times where it is at the first would have another begin with the first for
-//! ever. So a turn belongs to one list at a time. Its state tells by the key of the one that is next
-//! (an address, as a rule) that a look is of this list. A look at any other list has a random order,
-//! in which each of two comes before the other equally often; one in [`PATIENCE`] of them gets the
-//! turn for its list, since the owner may be gone. That two threads look at one list by one turn at
-//! once does not matter.
+//! ever. So a turn belongs to one list at a time. Its state tells whose it is: of a few by the list's
+//! name, of more by the key of the one that is next (an address, as a rule). A look at any other list
+//! has a random order, in which each of two comes before the other equally often; one in [`PATIENCE`]
+//! of them gets the turn for its list, since the owner may be gone. That two threads look at one list
+//! by one turn at once does not matter.
 //!
-//! The random order is `first + n * step` modulo a power of two, with an odd step, without those
-//! beyond the list. Of two indices each is equally often before the other, as for each step there is
-//! its negative. Of more each has a fair share within a third.
+//! The random order of many is `first + n * step` modulo a power of two, with an odd step, without
+//! those beyond the list. Of two indices each is equally often before the other, as for each step
+//! there is its negative. Of more each has a fair share within a third.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// So often one of several that are ready is taken before the next has its turn.
 const IN_A_ROW: u64 = 8;
+/// Of so many each order is the rest of a division and a direction.
+const FEW: usize = 3;
 /// One look of so many at a list that does not have the turn gets it.
 const PATIENCE: u64 = 16;
 
@@ -39,6 +44,7 @@ pub(crate) struct Order<'a> {
 
 impl Order<'_> {
     /// From the first to the last.
+    #[inline]
     pub(crate) fn in_turn(len: usize) -> Order<'static> {
         Order { first: 0, step: 1, modulus: len, len, turn: None }
     }
@@ -46,7 +52,11 @@ impl Order<'_> {
     /// None is preferred, over many looks at the list of so many that have these keys.
     #[inline]
     pub(crate) fn fair(len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
-        if len <= 1 { Order::in_turn(len) } else { turn_of(key(0), key(len - 1)).next(len, key) }
+        if len <= 1 {
+            return Order::in_turn(len);
+        }
+        let list = list_of(key(0), key(len - 1));
+        TURNS[(list >> 58) as usize].next(list, len, key)
     }
 
     #[inline]
@@ -54,7 +64,16 @@ impl Order<'_> {
         Indices { order: Order { turn: None, ..self }, left: self.modulus }
     }
 
-    /// This one was found, and taken. (A caller that had to wait has no choice: that does not count.)
+    /// From where it begins, one behind the other: for who has looked at all of them in this order,
+    /// and looks once more. What comes in between comes by chance.
+    #[inline]
+    pub(crate) fn in_line(self) -> Indices {
+        let Order { first, len, .. } = self;
+        let first = if first < len { first } else { first - len };
+        Order { first, ..Order::in_turn(len) }.indices()
+    }
+
+    /// This one was found, and taken.
     #[inline]
     pub(crate) fn took(self, index: usize, key: impl Fn(usize) -> usize) {
         if let Some(turn) = self.turn {
@@ -90,10 +109,12 @@ impl Iterator for Indices {
 /// Where a sequence of looks is.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// The first of the next look (24 bits), how many more times it is to be taken (8), and of its
-    /// key what tells it from others (32).
+    /// Of a few: how many looks there were, and the name of their list. Of more: the
+    /// first of the next look (24 bits), how many more times it is to be taken (8), and of its key what
+    /// tells it from others (32).
     state: AtomicU64,
-    random: AtomicU64,
+    /// How many looks there were at lists that have another turn.
+    others: AtomicU64,
 }
 
 const ONCE: u64 = 1 << 24;
@@ -106,59 +127,108 @@ fn tag(key: usize) -> u64 {
     ((key >> 3) as u64 | 1 << 31) & (KEY - 1)
 }
 
+/// The state of which this one is the first that is looked at.
+#[inline]
+fn first_is(index: usize, key: impl Fn(usize) -> usize) -> u64 {
+    index as u64 + tag(key(index)) * KEY
+}
+
 impl Turn {
     pub(crate) const fn new() -> Turn {
-        Turn { state: AtomicU64::new(0), random: AtomicU64::new(0) }
+        Turn { state: AtomicU64::new(0), others: AtomicU64::new(0) }
     }
 
-    /// The order of the next look at so many.
+    /// The order of the next look at so many, of a list of this name.
     #[inline]
-    pub(crate) fn next(&self, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {
+    pub(crate) fn next(&self, list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {
+        if len <= FEW {
+            return self.next_of_few(list, len);
+        }
         let state = self.state.load(Relaxed);
         let first = (state & FIRST) as usize;
         if first < len && tag(key(first)) == state / KEY {
-            Order { first, step: 1, modulus: len, len, turn: Some(self) }
+            Order { first, turn: Some(self), ..Order::in_turn(len) }
         } else {
-            self.random_order(len, state == 0)
+            self.random_order(len, state, key)
         }
     }
 
+    #[inline]
+    fn next_of_few(&self, list: u64, len: usize) -> Order<'static> {
+        let state = self.state.load(Relaxed);
+        // Other bits than those by which the turn was found.
+        let whose = u64::from((list >> 26) as u32 | 1);
+        let random = if state / KEY == whose {
+            self.state.store(whose * KEY + u64::from((state as u32).wrapping_add(1)), Relaxed);
+            mixed((state / IN_A_ROW).wrapping_add(list))
+        } else {
+            self.of_another(state, |random| whose * KEY + random % KEY)
+        };
+        let first = ((random >> 32) * len as u64 >> 32) as usize;
+        // Or the other direction, which is the same for two.
+        let step = if random & 1 == 0 { 1 } else { len.saturating_sub(1) };
+        Order { first, step, ..Order::in_turn(len) }
+    }
+
+    /// A random number for a look at a list that does not have the turn, which is in this state. If the
+    /// list gets it the state becomes `inherited`, of another random number: a list that gets the turn
+    /// again and again goes on by chance each time.
+    #[cold]
     #[inline(never)]
-    fn random_order(&self, len: usize, is_new: bool) -> Order<'_> {
-        // A Weyl sequence of the golden ratio's fraction, mixed as in splitmix64.
-        let mut random = self.random.load(Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.random.store(random, Relaxed);
-        random = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        random = (random ^ random >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    fn of_another(&self, state: u64, inherited: impl FnOnce(u64) -> u64) -> u64 {
+        let look = self.others.load(Relaxed).wrapping_add(1);
+        self.others.store(look, Relaxed);
+        let random = mixed(look.wrapping_mul(GOLDEN));
+        if state == 0 || (random >> 16) % PATIENCE == 0 {
+            self.state.store(inherited(mixed(random)), Relaxed);
+        }
+        random
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn random_order(&self, len: usize, state: u64, key: impl Fn(usize) -> usize) -> Order<'_> {
+        let random = self.of_another(state, |random| {
+            let first = (random as u32 as u64 * len.min(FIRST as usize) as u64) >> 32;
+            first_is(first as usize, key) + IN_A_ROW * ONCE
+        });
         let modulus = len.next_power_of_two();
-        let (first, step) = (random as usize & (modulus - 1), ((random >> 24) as usize | 1) & (modulus - 1));
-        let gets_it = is_new || (random >> 56) % PATIENCE == 0;
-        Order { first, step, modulus, len, turn: gets_it.then_some(self) }
+        let (first, step) = ((random >> 32) as usize & (modulus - 1), (random as usize | 1) & (modulus - 1));
+        Order { first, step, modulus, len, turn: None }
     }
 
     #[inline]
     fn took(&self, index: usize, len: usize, key: impl Fn(usize) -> usize) {
         let state = self.state.load(Relaxed);
-        let is_first = |index: usize| index as u64 + tag(key(index)) * KEY;
         let more = state / ONCE % (KEY / ONCE);
-        if state - more * ONCE == is_first(index) && more >= 2 {
+        if state - more * ONCE == first_is(index, &key) && more >= 2 {
             self.state.store(state - ONCE, Relaxed);
         } else if len as u64 <= FIRST {
-            let was_first = state - more * ONCE == is_first(index);
+            let was_first = state - more * ONCE == first_is(index, &key);
             let behind = if index + 1 < len { index + 1 } else { 0 };
             let (first, more) = if was_first { (behind, IN_A_ROW) } else { (index, IN_A_ROW - 1) };
-            self.state.store(is_first(first) + more * ONCE, Relaxed);
+            self.state.store(first_is(first, &key) + more * ONCE, Relaxed);
         }
     }
 }
 
 static TURNS: [Turn; 64] = [const { Turn::new() }; 64];
 
+/// The golden ratio's fraction: the upper bits of multiples are spread evenly.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A name for a list.
 #[inline]
-fn turn_of(first_key: usize, last_key: usize) -> &'static Turn {
-    // The upper bits of a multiple of the golden ratio's fraction.
-    let keys = (first_key as u64).wrapping_add((last_key as u64).rotate_left(32));
-    &TURNS[(keys.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
+fn list_of(first_key: usize, last_key: usize) -> u64 {
+    (first_key as u64).wrapping_add((last_key as u64).rotate_left(32)).wrapping_mul(GOLDEN)
+}
+
+/// Each bit depends on all others, as in splitmix64.
+#[inline]
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -177,9 +247,9 @@ mod tests {
             for round in 0..100 {
                 // Some looks are of the list that has the turn, others are not.
                 let keys = keys_of(round % 2);
-                let order = turn.next(len, &keys);
-                for order in [order, Order::in_turn(len)] {
-                    let mut indices: Vec<_> = order.indices().collect();
+                let order = turn.next(7, len, &keys);
+                for indices in [order.indices(), order.in_line(), Order::in_turn(len).indices()] {
+                    let mut indices: Vec<_> = indices.collect();
                     indices.sort_unstable();
                     assert!(indices.into_iter().eq(0..len), "{len}");
                 }
@@ -190,9 +260,13 @@ mod tests {
         }
     }
 
+    fn name(list: usize) -> u64 {
+        list_of(keys_of(list)(0), keys_of(list)(9))
+    }
+
     /// The first of these that is ready, by a look at this list.
     fn take(turn: &Turn, list: usize, ready: &[bool]) -> usize {
-        let order = turn.next(ready.len(), keys_of(list));
+        let order = turn.next(name(list), ready.len(), keys_of(list));
         let index = order.indices().find(|index| ready[*index]).expect("one is ready");
         order.took(index, keys_of(list));
         index
@@ -201,16 +275,17 @@ mod tests {
     /// Whichever are ready, wherever they are.
     #[test]
     fn none_is_preferred() {
-        const EACH: usize = 1000;
         for len in 2..=9 {
+            // By chance, or by turns.
+            let each: usize = if len <= FEW { 20_000 } else { 1000 };
             for set in 1..1u32 << len {
                 let ready: Vec<_> = (0..len).map(|index| set >> index & 1 == 1).collect();
                 let (turn, mut taken) = (Turn::new(), vec![0usize; len]);
-                for _ in 0..EACH * set.count_ones() as usize {
+                for _ in 0..each * set.count_ones() as usize {
                     taken[take(&turn, 0, &ready)] += 1;
                 }
                 let is_even =
-                    |index: usize| if ready[index] { taken[index].abs_diff(EACH) < EACH / 20 } else { taken[index] == 0 };
+                    |index: usize| if ready[index] { taken[index].abs_diff(each) < each / 20 } else { taken[index] == 0 };
                 assert!((0..len).all(is_even), "{ready:?}: {taken:?}");
             }
         }
@@ -261,6 +336,23 @@ mod tests {
         }
     }
 
+    /// One list is looked at when another says so, with which it has one of its own in common.
+    #[test]
+    fn those_that_depend_on_others() {
+        for len in 2..=5 {
+            let (turn, ready) = (Turn::new(), vec![true; len]);
+            let mut taken = vec![0usize; len];
+            for _ in 0..20_000 * len {
+                if take(&turn, 0, &ready) == 0 {
+                    taken[take(&turn, 1, &ready)] += 1;
+                }
+            }
+            let all: usize = taken.iter().sum();
+            assert!(all > 20_000 * 3 / 5, "{all}: {len}");
+            assert!(taken.iter().all(|taken| taken.abs_diff(all / len) < all / len / 5), "{taken:?}");
+        }
+    }
+
     /// A list that finds the turn of one that is gone gets it.
     #[test]
     fn a_turn_is_inherited() {
@@ -268,7 +360,7 @@ mod tests {
         (0..100).for_each(|_| _ = take(&turn, 0, &[true; 4]));
         let mut at_once = 0;
         for _ in 0..1000 {
-            at_once += usize::from(turn.next(10, keys_of(1)).indices().next() == Some(7));
+            at_once += usize::from(turn.next(name(1), 10, keys_of(1)).indices().next() == Some(7));
             let ready: Vec<_> = (0..10).map(|index| index == 7).collect();
             take(&turn, 1, &ready);
         }
@@ -282,7 +374,7 @@ mod tests {
         ready[7] = true;
         let mut at_once = 0;
         for _ in 0..1000 {
-            at_once += usize::from(turn.next(10, keys_of(0)).indices().next() == Some(7));
+            at_once += usize::from(turn.next(name(0), 10, keys_of(0)).indices().next() == Some(7));
             take(&turn, 0, &ready);
         }
         assert!(at_once > 700, "{at_once}");

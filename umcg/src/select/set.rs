@@ -99,8 +99,7 @@ impl Missing {
 }
 
 impl<O: Selectable> Set<O> {
-    /// None of those that are ready at once is preferred. They are taken by turns, mostly eight
-    /// times in a row each.
+    /// None of those that are ready at once is preferred. Each is taken some eight times in a row.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
@@ -181,7 +180,7 @@ impl<O: Selectable> Set<O> {
     }
 
     fn order(&self) -> Order<'_> {
-        if self.is_biased { Order::in_turn(self.len()) } else { self.turn.next(self.len(), |_| OWN) }
+        if self.is_biased { Order::in_turn(self.len()) } else { self.turn.next(OWN as u64, self.len(), |_| OWN) }
     }
 
     pub(crate) fn wait_nanos(&mut self, deadline: u64) -> Option<usize> {
