@@ -19,7 +19,7 @@ failed=$logs/failed
 # still LOG: says once a minute what was printed last.
 still() {
     while sleep 60; do
-        printf '   ... %s\n' "$(tail -n 1 "$1" | cut -c 1-120)"
+        printf '   ... %s\n' "$(tail -n 1 "$1" | sed 's/^ *//' | cut -c 1-120)"
     done
 }
 
@@ -55,7 +55,10 @@ step() {
     progress=$!
     timeout --kill-after=10 "$limit" "$@" < /dev/null >> "$log" 2>&1 || status=$?
     pkill -P "$watch,$progress" || true
-    kill "$watch" "$progress" 2> /dev/null || true
+    {
+        kill "$watch" "$progress"
+        wait "$watch" "$progress"
+    } 2> /dev/null || true
     took=$(($(date +%s) - began))
     grep -h SKIPPED "$log" | sed 's/^/   /' || true
     case $status in
