@@ -54,8 +54,9 @@ if have pkg-config; then
     for program in by_path static; do
         timeout 60 "$work/$program" > "$work/$program.out" || die "$program"
     done
-    PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags umcg |
-        grep -q stack-clash-protection || die "umcg.pc does not ask for stack probes"
+    for flag in stack-clash-protection asynchronous-unwind-tables; do
+        PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags umcg | grep -q -- "-f$flag" || die "umcg.pc does not ask for -f$flag"
+    done
     "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -o "$work/gettid" capi/tests/c/ctl_gettid.c \
         -L"$work/usr/lib" -lumcg
     LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/gettid" || die "gettid, shared"
