@@ -5,9 +5,10 @@
 //! with `UMCG_NO_FSGSBASE=1`, which makes them stay on their own. Those of the runtime run with 2 servers here, and where all is asked for
 //! (`--include-ignored`, as by `ci/c.sh`) also with 1 and 8, with light workers, and as C++.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longer than any watchdog of theirs.
@@ -248,6 +249,8 @@ struct Tools {
     include: PathBuf,
     library: PathBuf,
     out: PathBuf,
+    /// Those that are compiled, or being compiled, by where they are put.
+    programs: Mutex<HashMap<PathBuf, Arc<OnceLock<Result<(), String>>>>>,
 }
 
 fn tools() -> Option<&'static Tools> {
@@ -265,6 +268,8 @@ fn find_tools() -> Option<Tools> {
     // target/PROFILE/deps/this-test
     let profile_dir = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_path_buf();
     let out = profile_dir.join("c-tests");
+    // Nothing of an earlier run.
+    let _ = std::fs::remove_dir_all(&out);
     std::fs::create_dir_all(&out).unwrap();
     let mut build = Command::new(manifest_dir().join("build-lib.sh"));
     build.env("CARGO_TARGET_DIR", profile_dir.parent().unwrap());
@@ -272,7 +277,12 @@ fn find_tools() -> Option<Tools> {
         build.arg("--debug");
     }
     finish(build).expect("libumcg does not build");
-    Some(Tools { include: manifest_dir().join("include"), library: profile_dir.join("libumcg.a"), out })
+    Some(Tools {
+        include: manifest_dir().join("include"),
+        library: profile_dir.join("libumcg.a"),
+        out,
+        programs: Mutex::default(),
+    })
 }
 
 impl Tools {
@@ -292,25 +302,25 @@ impl Tools {
         let (language, standard) = if compiler == "CXX" { ("c++", "-std=c++17") } else { ("c", "-std=c11") };
         program.push(format!("-{language}{sanitizer}"));
         let program = PathBuf::from(program);
-        // Two tests may compile one source; each writes a file of its own and moves it into place.
-        let own = program.with_extension(format!("{:?}", std::thread::current().id()));
-        let mut command = compiler_command(compiler);
-        command.args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS);
-        if !sanitizer.is_empty() {
-            command.arg(format!("-fsanitize={sanitizer}"));
-        }
-        command.arg("-I").arg(&self.include).arg("-I").arg(manifest_dir().join("tests/c"));
-        command
-            .arg("-o")
-            .arg(&own)
-            .args(["-x", language])
-            .arg(source)
-            .args(["-x", "none"])
-            .arg(&self.library)
-            .args(["-lgcc_s", "-ldl", "-lm"]);
-        finish(command)?;
-        let place = if source.starts_with(&self.out) { own } else { std::fs::rename(&own, &program).map(|()| program).unwrap() };
-        Ok(place)
+        let made = Arc::clone(self.programs.lock().unwrap().entry(program.clone()).or_default());
+        let make = || {
+            let mut command = compiler_command(compiler);
+            command.args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS);
+            if !sanitizer.is_empty() {
+                command.arg(format!("-fsanitize={sanitizer}"));
+            }
+            command.arg("-I").arg(&self.include).arg("-I").arg(manifest_dir().join("tests/c"));
+            command
+                .arg("-o")
+                .arg(&program)
+                .args(["-x", language])
+                .arg(source)
+                .args(["-x", "none"])
+                .arg(&self.library)
+                .args(["-lgcc_s", "-ldl", "-lm"]);
+            finish(command)
+        };
+        made.get_or_init(make).clone().map(|()| program)
     }
 }
 
@@ -334,11 +344,31 @@ fn finish(mut command: Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))) }
 }
 
-/// Runs a program, one at a time so that none disturbs the timing of another. Returns its standard output.
+/// The right to run a program: two at a time have it.
+struct Turn;
+
+static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+impl Turn {
+    fn take() -> Turn {
+        let running = RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *RUNNING.1.wait_while(running, |running| *running >= 2).unwrap_or_else(PoisonError::into_inner) += 1;
+        Turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        RUNNING.1.notify_one();
+    }
+}
+
+/// Runs a program. Returns its standard output.
 fn run(program: &Path, environment: &[(&str, &str)], timeout: Duration) -> Result<String, String> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let files = ["out", "err"].map(|extension| program.with_extension(format!("{extension}.txt")));
+    let _turn = Turn::take();
+    let caller = std::thread::current().id();
+    let files = ["out", "err"].map(|kind| program.with_extension(format!("{caller:?}.{kind}.txt")));
     let [out, err] = files.each_ref().map(|file| std::fs::File::create(file).unwrap());
     let mut command = Command::new(program);
     command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(out).stderr(err);
