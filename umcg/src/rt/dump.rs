@@ -15,13 +15,18 @@ use super::task::{IS_THREAD, Task};
 use super::time;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use umcg_core::Uncancelled;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Doing};
 
 /// How long the dump waits for a server to stop.
 const PATIENCE: u64 = 100_000_000;
+/// How long it waits for the lock of Rust's backtraces.
+const LOCK_PATIENCE: u64 = 2_000_000_000;
 /// A backtrace is taken only where the worker has so many bytes of stack left for that.
 const ROOM: usize = 16 << 10;
 /// So many workers are described; of more, only how many there are.
@@ -39,8 +44,12 @@ pub(crate) fn dump(shared: &Shared) -> String {
     // Before they are stopped, for which they are woken.
     let asleep = shared.sleepers.asleep();
     let stopped = shared.stop();
+    let can_look = stopped.all && backtraces_are_free();
     let mut text = String::new();
     describe_runtime(&mut text, shared, asleep);
+    if stopped.all && !can_look {
+        text.push_str("no backtraces: somebody has their lock, as a worker that was preempted while a panic printed one\n");
+    }
     let (mut count, mut ended) = (0, 0);
     each_worker(shared, &mut |task| {
         let worker = task.worker();
@@ -53,7 +62,7 @@ pub(crate) fn dump(shared: &Shared) -> String {
         }
         count += 1;
         if count <= MOST {
-            describe(&mut text, shared, worker, stopped.all);
+            describe(&mut text, shared, worker, can_look);
         }
     });
     if count > MOST {
@@ -102,7 +111,7 @@ fn describe_runtime(text: &mut String, shared: &Shared, asleep: usize) {
     );
 }
 
-fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped: bool) {
+fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, can_look: bool) {
     let task = Task::of(worker);
     let name = worker.name();
     let name = if name.is_empty() { "(no name)" } else { &name };
@@ -120,11 +129,31 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, all_stopped
         },
     };
     let _ = writeln!(text, "\nworker {:#x} {name}: {state}", worker.id());
-    if all_stopped && doing == Doing::Suspended && runs_on.is_none() {
+    if can_look && doing == Doing::Suspended && runs_on.is_none() {
         if let Some(trace) = backtrace(worker) {
             let _ = write!(text, "{trace}");
         }
     }
+}
+
+/// Whether the lock is free that Rust's library has for all backtraces of the process. A worker that
+/// was preempted with it, or a thread that prints a panic to a pipe that is full, keeps it for good.
+/// So another thread is sent ahead; it is left behind if it does not come back.
+fn backtraces_are_free() -> bool {
+    let is_free = Arc::new(AtomicBool::new(false));
+    let other = Arc::clone(&is_free);
+    let ahead = move || {
+        drop(Backtrace::force_capture());
+        other.store(true, Relaxed);
+    };
+    if thread::Builder::new().name("umcg-dump".to_owned()).spawn(ahead).is_err() {
+        return false;
+    }
+    let deadline = time::now() + LOCK_PATIENCE;
+    while !is_free.load(Relaxed) && time::now() < deadline {
+        nap(100_000);
+    }
+    is_free.load(Relaxed)
 }
 
 /// Where a suspended worker stands.

@@ -6,6 +6,7 @@
 
 mod aborts;
 mod anywhere;
+mod dumps;
 mod fairness;
 mod faulty_schedulers;
 mod futures;
