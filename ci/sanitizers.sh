@@ -41,7 +41,7 @@ runtime() {
     "$@" --test net --test fs --test process
     "$@" --test rt -- aborts:: fairness:: futures:: joins:: kernel:: lives:: locals:: parks:: scopes:: sleeps:: timeouts:: \
         --skip destructors_of_locals_that_wait
-    UMCG_STRESS_SECONDS=15 "$@" --test rt_stress --test sync_stress --test linear
+    UMCG_STRESS_SECONDS=5 "$@" --test rt_stress --test sync_stress --test linear
 }
 
 # nightly [COMPONENT]: whether there is a nightly toolchain, with the component.

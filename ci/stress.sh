@@ -104,6 +104,9 @@ planted "a function that the loader has called, with its lock" umcg-core/src/os/
     's/^        !(is_whole && self.is_clear)$/        false/'
 pair "preemption at every moment, optimised" UMCG_NO_MEMBARRIER=1 --release
 
+say "all bugs that are planted for the models"
+ci/models.sh 1500 all
+
 say "a million idle workers"
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory -- --nocapture
 UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test rt_memory -- --nocapture
