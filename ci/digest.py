@@ -61,8 +61,8 @@ def main():
     before = -1
     for number in numbers:
         if number != before + 1:
-            print(f"  ... {number - before - 1} lines left out")
-        print(f"  {lines[number][:WIDTH]}")
+            print(f"... {number - before - 1} lines left out")
+        print(lines[number][:WIDTH])
         before = number
 
 
