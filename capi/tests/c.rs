@@ -244,13 +244,16 @@ fn check_as(file: &str, compiler: &str, environment: &[(&str, &str)]) {
     result.unwrap_or_else(|why| panic!("{file}: {why}"));
 }
 
+/// Whether a program was compiled, and what the compiler said if not.
+type Made = OnceLock<Result<(), String>>;
+
 /// What is needed to compile a program; none without a C and a C++ compiler.
 struct Tools {
     include: PathBuf,
     library: PathBuf,
     out: PathBuf,
     /// Those that are compiled, or being compiled, by where they are put.
-    programs: Mutex<HashMap<PathBuf, Arc<OnceLock<Result<(), String>>>>>,
+    programs: Mutex<HashMap<PathBuf, Arc<Made>>>,
 }
 
 fn tools() -> Option<&'static Tools> {

@@ -591,7 +591,7 @@ impl Running {
     ///
     /// # Safety
     /// The caller has not switched since [`Running::here`].
-    #[inline]
+    #[inline(always)]
     pub unsafe fn wait(self, deadline: Option<u64>) -> bool {
         // SAFETY: both are the caller's, by the contract.
         unsafe { operation::worker_wait(self.inside, self.server, deadline) }
@@ -613,7 +613,7 @@ impl Running {
     ///
     /// # Safety
     /// As [`Running::wait`], and the caller has the right to run `next`.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn switch_to(self, next: Worker, deadline: Option<u64>) -> bool {
         let hold = Hold::begin();
         next.0.lists().take(&next.0.node);

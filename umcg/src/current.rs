@@ -43,7 +43,8 @@ pub fn set_name(name: &str) -> Result<(), NotAWorker> {
 ///
 /// # Errors
 /// [`NotAWorker`].
-#[inline]
+// In line, as a return behind a switch is one that the processor takes for the other flow's.
+#[inline(always)]
 pub fn wait() -> Result<(), NotAWorker> {
     let worker = running()?;
     // SAFETY: the caller is that worker, running.
@@ -78,7 +79,7 @@ pub fn wait_timeout(timeout: Duration) -> Result<(), TimedOut> {
 ///
 /// # Errors
 /// The worker is handed back if the caller is none itself.
-#[inline]
+#[inline(always)]
 pub fn switch_to(next: Ready) -> Result<(), Ready> {
     let Ok(worker) = running() else { return Err(next) };
     // SAFETY: the caller is that worker, running, and the value was the right to run the other.

@@ -10,7 +10,6 @@ use super::owner;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Queued, Source, Waiter};
 use crate::select::engine;
-use crate::select::order::Order;
 use crate::sync::joint::{Member, Set};
 use std::cell::Cell;
 use std::fmt;
@@ -191,8 +190,7 @@ impl Asked<'_> {
 
     fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
         let set = AnyOf { asked: self, places };
-        let in_turn = Order::in_turn(engine::Set::len(&set));
-        let enter = |waiter: &Waiter, served: &mut ClaimedList| engine::enter_all(&set, in_turn, waiter, served, false);
+        let enter = |waiter: &Waiter, served: &mut ClaimedList| engine::enter_all(&set, 0, waiter, served, false);
         match self.stand(deadline, enter, |served| engine::leave_all(&set, served)) {
             End::Served(index) if index < self.objects.len() => Ok(woken(index, places[index].note.get())),
             ended => self.without(ended),

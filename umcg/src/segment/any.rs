@@ -5,7 +5,7 @@ use super::object::FIRST;
 use super::semaphore::Semaphore;
 use super::standing::{End, Standing, Wish};
 use crate::rt::time;
-use crate::select::order::Order;
+use crate::select::order::{self, Order};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,17 +56,17 @@ pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Resu
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
     let mut error = TryError::Empty;
     let order = fair(semaphores);
-    for index in order.indices() {
-        match semaphores[index].try_acquire() {
-            Ok(()) => {
-                order.took(index, |index| key(semaphores, index));
-                return Ok(index);
-            }
-            Err(TryError::Empty) => {}
-            Err(fault) => error = fault,
+    let found = order.find(|index| match semaphores[index].try_acquire() {
+        Ok(()) => true,
+        Err(TryError::Empty) => false,
+        Err(fault) => {
+            error = fault;
+            false
         }
-    }
-    Err(error)
+    });
+    let index = found.ok_or(error)?;
+    order.took(index, |index| key(semaphores, index));
+    Ok(index)
 }
 
 /// A handle's address, which tells it from others in one process.
@@ -76,7 +76,8 @@ fn key(semaphores: &[&Semaphore], index: usize) -> usize {
 
 /// None is preferred, over many looks at this list.
 fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
-    Order::fair(semaphores.len(), |index| key(semaphores, index))
+    let (len, key) = (semaphores.len(), |index| key(semaphores, index));
+    Order::fair(order::list_of(len, key), len, key)
 }
 
 fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
@@ -91,7 +92,7 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
     }
     let order = fair(semaphores);
     let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
-    let (standing, end) = Standing::wait(shared, &wishes, order, deadline)?;
+    let (standing, end) = Standing::wait(shared, &wishes, order.first(), deadline)?;
     match end {
         End::Given(index) => {
             standing.taken(index);

@@ -6,7 +6,6 @@ use super::object::{Kind, Object};
 use super::shared::Shared;
 use super::standing::{End, Standing, Wish};
 use crate::rt::sync::AtomicU64;
-use crate::select::order::Order;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ impl Handle {
     #[cold]
     pub(super) fn wait(&self, queue: u32, want: u32, deadline: u64) -> Result<bool, Fault> {
         let wishes = [self.wish(queue, want)];
-        let (standing, end) = Standing::wait(&self.shared, &wishes, Order::in_turn(1), deadline)?;
+        let (standing, end) = Standing::wait(&self.shared, &wishes, 0, deadline)?;
         match end {
             End::Given(at) => {
                 standing.taken(at);

@@ -7,7 +7,7 @@ use super::queue::Entered;
 use super::shared::{GONE, IDLE, Party, Shared, WAITING, claimed_at};
 use crate::rt::sync::{Ordering::*, spin};
 use crate::rt::time;
-use crate::select::order::Order;
+use crate::select::order;
 
 /// Where somebody wants to wait, and for how much.
 #[derive(Clone, Copy)]
@@ -37,18 +37,18 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// Waits until one of the wishes is fulfilled, tried in this order. A point of cancellation if it
+    /// Waits until one of the wishes is fulfilled, which are tried from this one on. A point of cancellation if it
     /// has to wait. Switches.
     pub(super) fn wait(
         shared: &'a Shared,
         wishes: &'a [Wish<'a>],
-        order: Order<'_>,
+        first: usize,
         deadline: u64,
     ) -> Result<(Standing<'a>, End), Fault> {
         let party = shared.party()?;
         let mut standing = Standing { shared, party, wishes, records: Vec::with_capacity(wishes.len()) };
         standing.begin()?;
-        for at in order.indices() {
+        for at in order::in_line(first, wishes.len()) {
             let Wish { object, queue, want } = wishes[at];
             let number = standing.records[at];
             if object.locked(|locked| locked.enter(number, queue, want))? == Entered::Served {

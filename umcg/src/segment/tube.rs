@@ -10,7 +10,6 @@ use super::shared::Shared;
 use super::standing::{End, Standing};
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
-use crate::select::order::Order;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -205,7 +204,7 @@ impl ByteTube {
     #[cold]
     fn wait(&self, mut message: Message<'_>, deadline: u64) -> Result<(), TubeWaitError> {
         let wishes = [self.handle.wish(message.queue(), 1)];
-        let (standing, end) = Standing::wait(&self.handle.shared, &wishes, Order::in_turn(1), deadline)?;
+        let (standing, end) = Standing::wait(&self.handle.shared, &wishes, 0, deadline)?;
         match end {
             End::Late => Err(TubeWaitError::TimedOut),
             End::Closed(_) => Err(TubeWaitError::Closed),

@@ -16,7 +16,7 @@
 //!   knows that there is none before it. Any other is taken by who stands in the queues of all
 //!   those before.
 
-use super::order::Order;
+use super::order::{self, Order};
 use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
 
 /// What is waited for, by index.
@@ -58,15 +58,17 @@ pub(crate) trait Set {
 /// None is preferred, over many looks at this set.
 #[inline]
 pub(crate) fn fair(set: &impl Set) -> Order<'static> {
-    Order::fair(set.len(), |index| set.key(index))
+    let (len, key) = (set.len(), |index| set.key(index));
+    Order::fair(order::list_of(len, key), len, key)
 }
 
 /// Who only looks: what a wait ends with that has nothing, and no deadline.
 const LOOK: Option<u64> = None;
 
 /// The first that can be served at once, of those that are tried one after the other.
+#[inline(always)]
 pub(crate) fn scan(set: &impl Set, order: Order<'_>) -> Option<usize> {
-    order.indices().find(|index| try_one(set, *index)).inspect(|index| order.took(*index, |index| set.key(index)))
+    order.find(|index| try_one(set, index)).inspect(|index| order.took(*index, |index| set.key(index)))
 }
 
 #[inline(always)]
@@ -77,40 +79,56 @@ fn try_one(set: &impl Set, index: usize) -> bool {
 
 /// One that can be served at once; none if for a moment there was none (E1). Never waits, and is no
 /// point of cancellation.
+#[inline(always)]
 pub(crate) fn try_any(set: &impl Set, order: Order<'_>) -> Option<usize> {
     // A look at one is a moment by itself.
-    scan(set, order).or_else(|| if set.len() <= 1 { None } else { look(set, order) })
+    scan(set, order).or_else(|| if set.len() <= 1 { None } else { look(set, order.first()) })
 }
 
-/// The same of more than one, by a caller that has just tried all of them.
-pub(crate) fn look(set: &impl Set, order: Order<'_>) -> Option<usize> {
-    until_sure(set, order, || stand(set, order, &"", LOOK))
+/// The same of more than one, by a caller that has just tried all of them, this one first.
+#[inline(never)]
+pub(crate) fn look(set: &impl Set, first: usize) -> Option<usize> {
+    until_sure(set, first, || stand(set, first, &"", LOOK))
 }
 
 /// Waits for the first, until `deadline` at most. A point of cancellation if it has to wait. Switches.
+#[inline(always)]
 pub(crate) fn any(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: u64) -> Option<usize> {
-    scan(set, order).or_else(|| wait(set, order, reason, deadline))
+    scan(set, order).or_else(|| wait_apart(set, order.first(), reason, deadline))
 }
 
-/// The same, by a caller that has just tried all of them.
-pub(crate) fn wait(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: u64) -> Option<usize> {
-    until_sure(set, order, || stand(set, order, reason, Some(deadline.min(set.prepare()))))
+/// What is ready at once does not pay for a frame in which one can wait.
+#[inline(never)]
+fn wait_apart(set: &impl Set, first: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+    wait(set, first, reason, deadline)
+}
+
+/// The same, by a caller that has just tried all of them, this one first.
+#[inline(always)]
+pub(crate) fn wait(set: &impl Set, first: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+    until_sure(set, first, || stand(set, first, reason, Some(deadline.min(set.prepare()))))
 }
 
 /// Stands until it was more than a hint that ended it.
 #[inline(always)]
-fn until_sure(set: &impl Set, order: Order<'_>, stand: impl Fn() -> Stood) -> Option<usize> {
+fn until_sure(set: &impl Set, first: usize, stand: impl Fn() -> Stood) -> Option<usize> {
     loop {
         match stand() {
             Stood::Served(index) => return Some(index),
             Stood::Nothing => return None,
             Stood::Hint => {
-                if let Some(index) = scan(set, order) {
+                if let Some(index) = scan_again(set, first) {
                     return Some(index);
                 }
             }
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn scan_again(set: &impl Set, first: usize) -> Option<usize> {
+    order::in_line(first, set.len()).find(|index| try_one(set, *index))
 }
 
 /// Waits for the lowest of those that are there at one moment (E2), until `deadline` at most; none
@@ -123,7 +141,7 @@ pub(crate) fn lowest(set: &impl Set, reason: &'static &'static str, deadline: Op
         if deadline == LOOK && set.len() <= 1 {
             return None;
         }
-        match stand(set, Order::in_turn(set.len()), reason, deadline.map(|deadline| deadline.min(set.prepare()))) {
+        match stand(set, 0, reason, deadline.map(|deadline| deadline.min(set.prepare()))) {
             Stood::Served(index) => return Some(index),
             Stood::Hint => {}
             Stood::Nothing => return None,
@@ -139,8 +157,8 @@ enum Stood {
     Nothing,
 }
 
-fn stand(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: Option<u64>) -> Stood {
-    let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, order, waiter, served, deadline == LOOK);
+fn stand(set: &impl Set, first: usize, reason: &'static &'static str, deadline: Option<u64>) -> Stood {
+    let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, first, waiter, served, deadline == LOOK);
     let leave = |served: &mut ClaimedList| leave_all(set, served);
     let end = match deadline {
         Some(deadline) => wait::many(reason, deadline, enter, leave),
@@ -163,8 +181,8 @@ pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
 }
 
 /// False when the caller has claimed itself, for what was there.
-pub(crate) fn enter_all(set: &impl Set, order: Order<'_>, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
-    for index in order.in_line() {
+pub(crate) fn enter_all(set: &impl Set, first: usize, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
+    for index in order::in_line(first, set.len()) {
         let Some(source) = set.source(index) else { continue };
         if looks && set.is_elsewhere(index) {
             continue;

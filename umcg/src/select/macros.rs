@@ -9,7 +9,7 @@
 #[macro_export]
 macro_rules! select {
     (biased; $($arms:tt)+) => { $crate::__select!(@take [$crate::select::Select::new().biased()] [] [0usize] $($arms)+) };
-    ($($arms:tt)+) => { $crate::__select!(@take [$crate::select::Select::new()] [] [0usize] $($arms)+) };
+    ($($arms:tt)+) => { $crate::__select!(@take [$crate::select::Select::new().at(line!(), column!())] [] [0usize] $($arms)+) };
 }
 
 /// The steps of [`select!`]: an arm at a time, each with a variable of its own.

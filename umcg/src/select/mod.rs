@@ -53,12 +53,21 @@ const REASON: &&str = &"select";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Select {
     is_biased: bool,
+    /// Where it is in the source; 0 where that is not known.
+    site: usize,
 }
 
 impl Select {
-    /// Fair: none of those that are ready at once is preferred. Each is taken some eight times in a row.
+    /// Fair: none of those that are ready at once is preferred, over many waits.
     pub const fn new() -> Select {
-        Select { is_biased: false }
+        Select { is_biased: false, site: 0 }
+    }
+
+    /// This place in the source, by the macro, whose operations change from time to time, but are always as many.
+    #[doc(hidden)]
+    pub const fn at(mut self, line: u32, column: u32) -> Select {
+        self.site = (line as usize) << 12 ^ column as usize;
+        self
     }
 
     /// They are looked at in their order: of those that are ready all the while the first is taken.
@@ -109,8 +118,16 @@ impl Select {
         engine::any(&set, self.order(&set), REASON, deadline).or_else(|| set.due())
     }
 
-    fn order(self, set: &impl engine::Set) -> Order<'static> {
-        if self.is_biased { Order::in_turn(set.len()) } else { engine::fair(set) }
+    fn order<S: Selectable>(self, set: &Operations<'_, S>) -> Order<'static> {
+        use engine::Set;
+        if self.is_biased {
+            Order::in_turn(set.len())
+        } else if self.site == 0 {
+            engine::fair(set)
+        } else {
+            // No object is asked what it is, which costs a call of each.
+            Order::fair(order::name_of(set.0.as_ptr().addr(), self.site), set.len(), |index| set.key(index))
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! In which order things are looked at of which the first that is ready is taken.
 //!
-//! None is preferred. Of a [few](FEW) every order comes equally often, a random one for [`IN_A_ROW`]
-//! looks at a time: processors foretell what comes again.
+//! None is preferred. Of a [few](FEW) all orders come one after the other, as processors foretell what
+//! comes again and again; it goes on with a random one after each [`BLOCK`] of looks. So nothing that
+//! goes on in steps with the looks meets always the same order.
 //!
 //! A look at more begins with the one that was taken last, and when that has been taken
 //! [`IN_A_ROW`] times, behind it. So each that is ready all the while is taken equally often, however
@@ -10,7 +11,7 @@
 //! often happens, that one is the first that is looked at, nearly always.
 //!
 //! A [`Turn`] is where a sequence of looks is. A list has none of its own: it gets one of [`TURNS`] by
-//! its first and its last. Lists that have to share a turn must not move it for each other: a list
+//! its name. Lists that have to share a turn must not move it for each other: a list
 //! that is taken eight times where it is at the first would have another begin with the first for
 //! ever. So a turn belongs to one list at a time. Its state tells whose it is: of a few by the list's
 //! name, of more by the key of the one that is next (an address, as a rule). A look at any other list
@@ -22,12 +23,15 @@
 //! those beyond the list. Of two indices each is equally often before the other, as for each step
 //! there is its negative. Of more each has a fair share within a third.
 
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// So often one of several that are ready is taken before the next has its turn.
 const IN_A_ROW: u64 = 8;
-/// Of so many each order is the rest of a division and a direction.
+/// Of so many each order is a first one and a direction.
 const FEW: usize = 3;
+/// So many looks at a few go on from one random order.
+const BLOCK: u64 = 256;
 /// One look of so many at a list that does not have the turn gets it.
 const PATIENCE: u64 = 16;
 
@@ -49,28 +53,34 @@ impl Order<'_> {
         Order { first: 0, step: 1, modulus: len, len, turn: None }
     }
 
-    /// None is preferred, over many looks at the list of so many that have these keys.
+    /// None is preferred, over many looks at the list of so many that has this name and these keys.
     #[inline]
-    pub(crate) fn fair(len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
-        if len <= 1 {
-            return Order::in_turn(len);
-        }
-        let list = list_of(key(0), key(len - 1));
-        TURNS[(list >> 58) as usize].next(list, len, key)
+    pub(crate) fn fair(list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
+        if len <= 1 { Order::in_turn(len) } else { TURNS[(list >> 58) as usize].next(list, len, key) }
     }
 
-    #[inline]
-    pub(crate) fn indices(self) -> Indices {
-        Indices { order: Order { turn: None, ..self }, left: self.modulus }
+    /// The first in this order of which `is_it` says so.
+    #[inline(always)]
+    pub(crate) fn find(self, mut is_it: impl FnMut(usize) -> bool) -> Option<usize> {
+        let is_line = self.step == 1 && self.modulus == self.len;
+        if is_line { in_line(self.first, self.len).find(|index| is_it(*index)) } else { self.find_across(&mut is_it) }
     }
 
-    /// From where it begins, one behind the other: for who has looked at all of them in this order,
-    /// and looks once more. What comes in between comes by chance.
+    #[inline(never)]
+    fn find_across(self, is_it: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        self.indices().find(|index| is_it(*index))
+    }
+
+    fn indices(self) -> impl Iterator<Item = usize> {
+        let all = iter::successors(Some(self.first), move |before| Some((before + self.step) % self.modulus));
+        all.take(self.modulus).filter(move |index| *index < self.len)
+    }
+
+    /// The one that it begins with, for [`in_line`]: for who has looked at all of them in this order, and
+    /// goes through them once more. What comes in between comes by chance.
     #[inline]
-    pub(crate) fn in_line(self) -> Indices {
-        let Order { first, len, .. } = self;
-        let first = if first < len { first } else { first - len };
-        Order { first, ..Order::in_turn(len) }.indices()
+    pub(crate) fn first(self) -> usize {
+        if self.first < self.len { self.first } else { 0 }
     }
 
     /// This one was found, and taken.
@@ -82,39 +92,21 @@ impl Order<'_> {
     }
 }
 
-/// The indices of an order.
-pub(crate) struct Indices {
-    order: Order<'static>,
-    left: usize,
-}
-
-impl Iterator for Indices {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        while self.left > 0 {
-            self.left -= 1;
-            let Order { first, step, modulus, len, .. } = self.order;
-            let next = first + step;
-            self.order.first = if next < modulus { next } else { next - modulus };
-            if first < len {
-                return Some(first);
-            }
-        }
-        None
-    }
+/// One behind the other, from this one on.
+#[inline]
+pub(crate) fn in_line(first: usize, len: usize) -> impl Iterator<Item = usize> {
+    (first..len).chain(0..first)
 }
 
 /// Where a sequence of looks is.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// Of a few: how many looks there were, and the name of their list. Of more: the
-    /// first of the next look (24 bits), how many more times it is to be taken (8), and of its key what
-    /// tells it from others (32).
+    /// Of a few: which order is next (32 bits), at the end of a block a multiple of [`BLOCK`]; and of the
+    /// list's name what tells it from others (32). Of more: the first of the next look (24 bits), how many
+    /// more times it is to be taken (8), and of its key what tells it from others (32).
     state: AtomicU64,
-    /// How many looks there were at lists that have another turn.
-    others: AtomicU64,
+    /// How many random numbers there were.
+    random: AtomicU64,
 }
 
 const ONCE: u64 = 1 << 24;
@@ -135,14 +127,14 @@ fn first_is(index: usize, key: impl Fn(usize) -> usize) -> u64 {
 
 impl Turn {
     pub(crate) const fn new() -> Turn {
-        Turn { state: AtomicU64::new(0), others: AtomicU64::new(0) }
+        Turn { state: AtomicU64::new(0), random: AtomicU64::new(0) }
     }
 
     /// The order of the next look at so many, of a list of this name.
     #[inline]
     pub(crate) fn next(&self, list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {
         if len <= FEW {
-            return self.next_of_few(list, len);
+            return if len <= 1 { Order::in_turn(len) } else { self.next_of_few(list, len) };
         }
         let state = self.state.load(Relaxed);
         let first = (state & FIRST) as usize;
@@ -158,27 +150,45 @@ impl Turn {
         let state = self.state.load(Relaxed);
         // Other bits than those by which the turn was found.
         let whose = u64::from((list >> 26) as u32 | 1);
-        let random = if state / KEY == whose {
-            self.state.store(whose * KEY + u64::from((state as u32).wrapping_add(1)), Relaxed);
-            mixed((state / IN_A_ROW).wrapping_add(list))
+        let next = if state / KEY == whose && state % BLOCK != 0 {
+            self.state.store(state + 1, Relaxed);
+            state % KEY
         } else {
-            self.of_another(state, |random| whose * KEY + random % KEY)
+            self.random_of_few(state, whose)
         };
-        let first = ((random >> 32) * len as u64 >> 32) as usize;
-        // Or the other direction, which is the same for two.
-        let step = if random & 1 == 0 { 1 } else { len.saturating_sub(1) };
-        Order { first, step, ..Order::in_turn(len) }
+        let (first, step) = match len {
+            2 => (next % 2, 1),
+            _ => (next % 3, if next % 6 < 3 { 1 } else { 2 }),
+        };
+        Order { first: first as usize, step, ..Order::in_turn(len) }
+    }
+
+    /// A block is over, or the turn belongs to another list.
+    #[cold]
+    #[inline(never)]
+    fn random_of_few(&self, state: u64, whose: u64) -> u64 {
+        // Anywhere in a block, so that they are not equally long.
+        let begun = |random: u64| whose * KEY + random % (KEY / 2);
+        if state / KEY == whose {
+            let random = self.random();
+            self.state.store(begun(random), Relaxed);
+            random % KEY
+        } else {
+            self.of_another(state, begun)
+        }
+    }
+
+    fn random(&self) -> u64 {
+        let before = self.random.load(Relaxed);
+        self.random.store(before.wrapping_add(1), Relaxed);
+        mixed(before.wrapping_mul(GOLDEN))
     }
 
     /// A random number for a look at a list that does not have the turn, which is in this state. If the
     /// list gets it the state becomes `inherited`, of another random number: a list that gets the turn
     /// again and again goes on by chance each time.
-    #[cold]
-    #[inline(never)]
     fn of_another(&self, state: u64, inherited: impl FnOnce(u64) -> u64) -> u64 {
-        let look = self.others.load(Relaxed).wrapping_add(1);
-        self.others.store(look, Relaxed);
-        let random = mixed(look.wrapping_mul(GOLDEN));
+        let random = self.random();
         if state == 0 || (random >> 16) % PATIENCE == 0 {
             self.state.store(inherited(mixed(random)), Relaxed);
         }
@@ -217,10 +227,16 @@ static TURNS: [Turn; 64] = [const { Turn::new() }; 64];
 /// The golden ratio's fraction: the upper bits of multiples are spread evenly.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A name for a list.
+/// A name for a list of these.
 #[inline]
-fn list_of(first_key: usize, last_key: usize) -> u64 {
-    (first_key as u64).wrapping_add((last_key as u64).rotate_left(32)).wrapping_mul(GOLDEN)
+pub(crate) fn list_of(len: usize, key: impl Fn(usize) -> usize) -> u64 {
+    if len <= 1 { 0 } else { name_of(key(0), key(len - 1)) }
+}
+
+/// A name by two numbers that tell it from others.
+#[inline]
+pub(crate) fn name_of(one: usize, other: usize) -> u64 {
+    (one as u64).wrapping_add((other as u64).rotate_left(32)).wrapping_mul(GOLDEN)
 }
 
 /// Each bit depends on all others, as in splitmix64.
@@ -248,8 +264,9 @@ mod tests {
                 // Some looks are of the list that has the turn, others are not.
                 let keys = keys_of(round % 2);
                 let order = turn.next(7, len, &keys);
-                for indices in [order.indices(), order.in_line(), Order::in_turn(len).indices()] {
-                    let mut indices: Vec<_> = indices.collect();
+                let mut found = Vec::new();
+                assert_eq!(order.find(|index| (found.push(index), false).1), None);
+                for mut indices in [found, in_line(order.first(), len).collect(), Order::in_turn(len).indices().collect()] {
                     indices.sort_unstable();
                     assert!(indices.into_iter().eq(0..len), "{len}");
                 }
@@ -261,13 +278,13 @@ mod tests {
     }
 
     fn name(list: usize) -> u64 {
-        list_of(keys_of(list)(0), keys_of(list)(9))
+        list_of(10, keys_of(list))
     }
 
     /// The first of these that is ready, by a look at this list.
     fn take(turn: &Turn, list: usize, ready: &[bool]) -> usize {
         let order = turn.next(name(list), ready.len(), keys_of(list));
-        let index = order.indices().find(|index| ready[*index]).expect("one is ready");
+        let index = order.find(|index| ready[index]).expect("one is ready");
         order.took(index, keys_of(list));
         index
     }
@@ -276,8 +293,7 @@ mod tests {
     #[test]
     fn none_is_preferred() {
         for len in 2..=9 {
-            // By chance, or by turns.
-            let each: usize = if len <= FEW { 20_000 } else { 1000 };
+            let each: usize = 1000;
             for set in 1..1u32 << len {
                 let ready: Vec<_> = (0..len).map(|index| set >> index & 1 == 1).collect();
                 let (turn, mut taken) = (Turn::new(), vec![0usize; len]);
@@ -336,6 +352,25 @@ mod tests {
         }
     }
 
+    /// Every other look finds nothing, or every third, and so on.
+    #[test]
+    fn looks_in_step_with_what_is_ready() {
+        for len in 2..=5 {
+            for period in 2..=6 {
+                let (turn, ready) = (Turn::new(), vec![true; len]);
+                let mut taken = vec![0usize; len];
+                for look in 0..20_000 * len * period {
+                    if look % period == 0 {
+                        taken[take(&turn, 0, &ready)] += 1;
+                    } else {
+                        turn.next(name(0), len, keys_of(0));
+                    }
+                }
+                assert!(taken.iter().all(|taken| taken.abs_diff(20_000) < 2_000), "{period}: {taken:?}");
+            }
+        }
+    }
+
     /// One list is looked at when another says so, with which it has one of its own in common.
     #[test]
     fn those_that_depend_on_others() {
@@ -360,7 +395,7 @@ mod tests {
         (0..100).for_each(|_| _ = take(&turn, 0, &[true; 4]));
         let mut at_once = 0;
         for _ in 0..1000 {
-            at_once += usize::from(turn.next(name(1), 10, keys_of(1)).indices().next() == Some(7));
+            at_once += usize::from(turn.next(name(1), 10, keys_of(1)).find(|_| true) == Some(7));
             let ready: Vec<_> = (0..10).map(|index| index == 7).collect();
             take(&turn, 1, &ready);
         }
@@ -374,7 +409,7 @@ mod tests {
         ready[7] = true;
         let mut at_once = 0;
         for _ in 0..1000 {
-            at_once += usize::from(turn.next(name(0), 10, keys_of(0)).indices().next() == Some(7));
+            at_once += usize::from(turn.next(name(0), 10, keys_of(0)).find(|_| true) == Some(7));
             take(&turn, 0, &ready);
         }
         assert!(at_once > 700, "{at_once}");

@@ -4,7 +4,7 @@ use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TryAcquireError
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine::{self, Set};
-use crate::select::order::Order;
+use crate::select::order::{self, Order};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireErr
     if tried != Err(TryAcquireError::Empty) || semaphores.len() <= 1 {
         return tried;
     }
-    with_places(semaphores, |set| match engine::look(set, order) {
+    with_places(semaphores, |set| match engine::look(set, order.first()) {
         None => Err(TryAcquireError::Empty),
         Some(_) if set.is_closed.get() => Err(TryAcquireError::Closed),
         Some(index) => Ok(index),
@@ -74,23 +74,26 @@ fn key(semaphores: &[&Semaphore], index: usize) -> usize {
 /// None is preferred, over many looks at this list.
 #[inline]
 pub(super) fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
-    Order::fair(semaphores.len(), |index| key(semaphores, index))
+    let (len, key) = (semaphores.len(), |index| key(semaphores, index));
+    Order::fair(order::list_of(len, key), len, key)
 }
 
 /// Tries one after the other.
+#[inline(always)]
 pub(super) fn scan(semaphores: &[&Semaphore], order: Order<'_>) -> Result<usize, TryAcquireError> {
     let mut error = TryAcquireError::Empty;
-    for index in order.indices() {
-        match semaphores[index].try_among_others() {
-            Ok(()) => {
-                order.took(index, |index| key(semaphores, index));
-                return Ok(index);
+    let found = order.find(|index| match semaphores[index].try_among_others() {
+        Ok(()) => true,
+        Err(why) => {
+            if why == TryAcquireError::Closed {
+                error = why;
             }
-            Err(TryAcquireError::Closed) => error = TryAcquireError::Closed,
-            Err(TryAcquireError::Empty) => {}
+            false
         }
-    }
-    Err(error)
+    });
+    let index = found.ok_or(error)?;
+    order.took(index, |index| key(semaphores, index));
+    Ok(index)
 }
 
 pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, AcquireError> {
@@ -101,7 +104,7 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
         Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),
         Err(TryAcquireError::Empty) => {}
     }
-    with_places(semaphores, |set| match engine::wait(set, order, REASON, deadline) {
+    with_places(semaphores, |set| match engine::wait(set, order.first(), REASON, deadline) {
         None => Err(AcquireError::TimedOut),
         Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
         Some(index) => Ok(index),
@@ -110,14 +113,15 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
 
 #[inline(never)]
 fn with_places<R>(semaphores: &[&Semaphore], f: impl FnOnce(&Semaphores<'_>) -> R) -> R {
-    let set = |places| Semaphores { semaphores, places, is_closed: Cell::new(false) };
-    if semaphores.len() <= FEW {
-        let places = [const { Place::new() }; FEW];
-        f(&set(&places))
+    let (few, many);
+    let places: &[Place] = if semaphores.len() <= FEW {
+        few = [const { Place::new() }; FEW];
+        &few
     } else {
-        let places: Box<[Place]> = semaphores.iter().map(|_| Place::new()).collect();
-        f(&set(&places))
-    }
+        many = semaphores.iter().map(|_| Place::new()).collect::<Box<[Place]>>();
+        &many
+    };
+    f(&Semaphores { semaphores, places, is_closed: Cell::new(false) })
 }
 
 struct Semaphores<'a> {
