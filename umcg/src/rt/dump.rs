@@ -14,11 +14,12 @@ use super::stall;
 use super::task::{IS_THREAD, Task};
 use super::time;
 use std::backtrace::Backtrace;
+use std::ffi::c_void;
 use std::fmt::Write;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use umcg_core::Uncancelled;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Doing};
@@ -140,15 +141,24 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, can_look: b
 /// was preempted with it, or a thread that prints a panic to a pipe that is full, keeps it for good.
 /// So another thread is sent ahead; it is left behind if it does not come back.
 fn backtraces_are_free() -> bool {
-    let is_free = Arc::new(AtomicBool::new(false));
-    let other = Arc::clone(&is_free);
-    let ahead = move || {
+    extern "C" fn ahead(is_free: *mut c_void) -> *mut c_void {
         drop(Backtrace::force_capture());
-        other.store(true, Relaxed);
-    };
-    if thread::Builder::new().name("umcg-dump".to_owned()).spawn(ahead).is_err() {
+        // SAFETY: the reference was given to this thread.
+        unsafe { Arc::from_raw(is_free.cast::<AtomicBool>()) }.store(true, Relaxed);
+        null_mut()
+    }
+    let is_free = Arc::new(AtomicBool::new(false));
+    let other = Arc::into_raw(Arc::clone(&is_free)).cast_mut();
+    let mut thread = 0;
+    // Not one of Rust's threads, which ends the process where it gets no memory for its signal stack.
+    // SAFETY: `ahead` takes the reference that it is given.
+    if unsafe { libc::pthread_create(&raw mut thread, null(), ahead, other.cast()) } != 0 {
+        // SAFETY: nobody has it.
+        drop(unsafe { Arc::from_raw(other) });
         return false;
     }
+    // SAFETY: made above, and joined by nobody.
+    unsafe { libc::pthread_detach(thread) };
     let deadline = time::now() + LOCK_PATIENCE;
     while !is_free.load(Relaxed) && time::now() < deadline {
         nap(100_000);

@@ -136,7 +136,6 @@ mod sources {
     }
 
     use super::{File, KeptBy, Process};
-    use crate::select::order::Order;
     use directory::Wanted;
     pub(crate) use error::Fault;
     use handle::Handle;
@@ -178,7 +177,7 @@ mod sources {
         pub(crate) fn wait(&self, names: &[&str], first: usize, kept: &KeptBy) -> Result<(), Fault> {
             let handles: Vec<_> = names.iter().map(|name| self.object(name, Wanted::Semaphore(0))).collect();
             let wishes: Vec<_> = handles.iter().map(|handle| handle.wish(object::FIRST, 1)).collect();
-            let (standing, end) = Standing::wait(&self.0, &wishes, Order::in_turn(wishes.len()), u64::MAX)?;
+            let (standing, end) = Standing::wait(&self.0, &wishes, 0, u64::MAX)?;
             let End::Given(at) = end else { panic!("{end:?}") };
             // It dies before or after that, but not in between: so it is known which.
             Process::current().spare();
