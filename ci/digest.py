@@ -27,9 +27,9 @@ FOREIGN = re.compile(r"^\s+at (/rustc/|/usr/)|^\s+\d+: (<?(core|std|alloc|test):
 def wanted(lines):
     """The numbers of the lines to print."""
     numbers = set(range(max(0, len(lines) - LEAST), len(lines)))
-    passes = {i for i, line in enumerate(lines) if re.search(r"^error: \d+ targets? failed", line)}
-    for first in passes:
-        numbers.update(range(first, min(first + 20, len(lines))))
+    for first, line in enumerate(lines):
+        if re.search(r"^error: \d+ targets? failed", line):
+            numbers.update(range(first, min(first + 20, len(lines))))
     i = 0
     while i < len(lines):
         if OUTPUT.match(lines[i]):

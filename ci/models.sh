@@ -6,7 +6,7 @@
 #
 #   ci/models.sh [RUNS [all]]      RUNS: schedules a test and a scheduler; 1500 where not given
 #
-# Of the bugs a third is tried, another one with each commit; all of them with `all`.
+# Of the bugs a third is tried, which one depends on the commit; all of them with `all`.
 set -eu
 cd "$(dirname "$0")/.."
 runs=${1:-1500}
@@ -15,7 +15,7 @@ if [ "${2:-}" = all ]; then
 else
     parts=3
 fi
-part=$(($(git rev-list --count HEAD 2> /dev/null || date +%s) % parts))
+part=$(($(git rev-parse HEAD 2> /dev/null | cksum | cut -d ' ' -f 1) % parts))
 base=${CARGO_TARGET_DIR:-$PWD/target}
 jobs=$base/planted
 # So many bugs are tried at once, each in a copy of the sources of its own.
