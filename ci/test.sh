@@ -4,8 +4,9 @@
 #   ci/test.sh           all of it
 #   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone too
 #
-# A line says what runs, and one a minute how far it is. All that a step prints is in target/ci; of those that failed the run ends with
-# a digest. What comes before the tests ends the run if it fails. Tests and jobs are all run, so that one run names all that fail.
+# A line says what runs, and one a minute how far it is. All that a step prints is in target/ci. The
+# run ends with a digest of the steps that failed. A step before the tests ends the run if it fails;
+# tests and jobs are all run, so that one run names all that fail.
 #
 # ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for as long as one likes.
 set -eu

@@ -49,7 +49,7 @@ pub(crate) fn dump(shared: &Shared) -> String {
     let mut text = String::new();
     describe_runtime(&mut text, shared, asleep);
     if stopped.all && !can_look {
-        text.push_str("no backtraces: somebody has their lock, as a worker that was preempted while a panic printed one\n");
+        text.push_str("no backtraces: somebody has their lock, or there is no thread to find that out\n");
     }
     let (mut count, mut ended) = (0, 0);
     each_worker(shared, &mut |task| {
@@ -137,9 +137,9 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, can_look: b
     }
 }
 
-/// Whether the lock is free that Rust's library has for all backtraces of the process. A worker that
-/// was preempted with it, or a thread that prints a panic to a pipe that is full, keeps it for good.
-/// So another thread is sent ahead; it is left behind if it does not come back.
+/// Whether the lock is free that Rust's library has for all backtraces of the process. A worker
+/// that was preempted with it keeps it for good. So does a thread that prints a panic to a pipe that
+/// is full. So another thread is sent ahead; it is left behind if it does not come back.
 fn backtraces_are_free() -> bool {
     extern "C" fn ahead(is_free: *mut c_void) -> *mut c_void {
         drop(Backtrace::force_capture());

@@ -135,8 +135,9 @@ impl RuntimeHandle {
         unsafe { builder.make_outside(WorkerKind::Light, &self.0, f, None) }
     }
 
-    /// A text with all its workers: name, what each is doing, and where those stand that wait. Servers begin to run no
-    /// worker meanwhile. Where they stand is left out if somebody keeps the lock that Rust has for backtraces.
+    /// A text with all its workers: name, what each is doing, and where those stand that wait.
+    /// Servers begin to run no worker meanwhile. Where the workers stand is left out if somebody
+    /// keeps the lock that Rust has for backtraces.
     pub fn dump(&self) -> String {
         dump::dump(&self.0)
     }

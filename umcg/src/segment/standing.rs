@@ -37,8 +37,8 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// Waits until one of the wishes is fulfilled, which are tried from this one on. A point of cancellation if it
-    /// has to wait. Switches.
+    /// Waits until one of the wishes is fulfilled, which are tried from this one on. A point of
+    /// cancellation if it has to wait. Switches.
     pub(super) fn wait(
         shared: &'a Shared,
         wishes: &'a [Wish<'a>],

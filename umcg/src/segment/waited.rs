@@ -1,7 +1,8 @@
 //! How long somebody has waited for another party, by looking again and again.
 
-/// The most that counts of the time between two looks, in nanoseconds. A caller that did not look for
-/// longer had no processor. The other party perhaps had none either: the machine may have stood still.
+/// The most that counts of the time between two looks, in nanoseconds. A caller that did not look
+/// for longer had no processor. The other party perhaps had none either: the machine may have stood
+/// still.
 const BETWEEN_LOOKS: u64 = 10_000_000;
 
 /// The time between the first look and the last, as far as the caller was there to look.

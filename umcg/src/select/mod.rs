@@ -63,7 +63,7 @@ impl Select {
         Select { is_biased: false, site: 0 }
     }
 
-    /// This place in the source, by the macro, whose operations change from time to time, but are always as many.
+    /// By the macro: where it stands in the source.
     #[doc(hidden)]
     pub const fn at(mut self, line: u32, column: u32) -> Select {
         self.site = (line as usize) << 12 ^ column as usize;

@@ -1,23 +1,23 @@
 //! In which order things are looked at of which the first that is ready is taken.
 //!
-//! None is preferred. Of a [few](FEW) all orders come one after the other, as processors foretell what
-//! comes again and again; it goes on with a random one after each [`BLOCK`] of looks. So nothing that
-//! goes on in steps with the looks meets always the same order.
+//! None is preferred. Of a [few](FEW) all orders come one after the other, as processors foretell
+//! what comes again and again; it goes on with a random one after each [`BLOCK`] of looks. So
+//! nothing that goes on in steps with the looks meets always the same order.
 //!
 //! A look at more begins with the one that was taken last, and when that has been taken
-//! [`IN_A_ROW`] times, behind it. So each that is ready all the while is taken equally often, however
-//! many lie between them that are not. To begin with the next one each time would not do, as the one
-//! behind many that are not ready would be taken more often. And where all comes by one of them, as
-//! often happens, that one is the first that is looked at, nearly always.
+//! [`IN_A_ROW`] times, behind it. So each that is ready all the while is taken equally often,
+//! however many lie between them that are not. To begin with the next one each time would not do,
+//! as the one behind many that are not ready would be taken more often. And where all comes by one
+//! of them, as often happens, that one is the first that is looked at, nearly always.
 //!
-//! A [`Turn`] is where a sequence of looks is. A list has none of its own: it gets one of [`TURNS`] by
-//! its name. Lists that have to share a turn must not move it for each other: a list
-//! that is taken eight times where it is at the first would have another begin with the first for
-//! ever. So a turn belongs to one list at a time. Its state tells whose it is: of a few by the list's
-//! name, of more by the key of the one that is next (an address, as a rule). A look at any other list
-//! has a random order, in which each of two comes before the other equally often; one in [`PATIENCE`]
-//! of them gets the turn for its list, since the owner may be gone. That two threads look at one list
-//! by one turn at once does not matter.
+//! A [`Turn`] is where a sequence of looks is. A list has none of its own: it gets one of [`TURNS`]
+//! by its name. Lists that have to share a turn must not move it for each other: a list that is
+//! taken eight times where it is at the first would have another begin with the first for ever. So
+//! a turn belongs to one list at a time. Its state tells whose it is: of a few by the list's name,
+//! of more by the key of the one that is next (an address, as a rule). A look at any other list has
+//! a random order, in which each of two comes before the other equally often; one in [`PATIENCE`]
+//! of them gets the turn for its list, since the owner may be gone. That two threads look at one
+//! list by one turn at once does not matter.
 //!
 //! The random order of many is `first + n * step` modulo a power of two, with an odd step, without
 //! those beyond the list. Of two indices each is equally often before the other, as for each step
@@ -56,7 +56,7 @@ impl Order<'_> {
     /// None is preferred, over many looks at the list of so many that has this name and these keys.
     #[inline]
     pub(crate) fn fair(list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
-        if len <= 1 { Order::in_turn(len) } else { TURNS[(list >> 58) as usize].next(list, len, key) }
+        if len <= 1 { Order::in_turn(len) } else { TURNS[(list >> 56) as usize].next(list, len, key) }
     }
 
     /// The first in this order of which `is_it` says so.
@@ -76,8 +76,8 @@ impl Order<'_> {
         all.take(self.modulus).filter(move |index| *index < self.len)
     }
 
-    /// The one that it begins with, for [`in_line`]: for who has looked at all of them in this order, and
-    /// goes through them once more. What comes in between comes by chance.
+    /// The one that it begins with, for [`in_line`]: for who has looked at all of them in this
+    /// order, and goes through them once more. What comes in between comes by chance.
     #[inline]
     pub(crate) fn first(self) -> usize {
         if self.first < self.len { self.first } else { 0 }
@@ -101,9 +101,10 @@ pub(crate) fn in_line(first: usize, len: usize) -> impl Iterator<Item = usize> {
 /// Where a sequence of looks is.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// Of a few: which order is next (32 bits), at the end of a block a multiple of [`BLOCK`]; and of the
-    /// list's name what tells it from others (32). Of more: the first of the next look (24 bits), how many
-    /// more times it is to be taken (8), and of its key what tells it from others (32).
+    /// Of a few: which order is next (32 bits), at the end of a block a multiple of [`BLOCK`]; and
+    /// of the list's name what tells it from others (32). Of more: the first of the next look (24
+    /// bits), how many more times it is to be taken (8), and of its key what tells it from others
+    /// (32).
     state: AtomicU64,
     /// How many random numbers there were.
     random: AtomicU64,
@@ -149,7 +150,7 @@ impl Turn {
     fn next_of_few(&self, list: u64, len: usize) -> Order<'static> {
         let state = self.state.load(Relaxed);
         // Other bits than those by which the turn was found.
-        let whose = u64::from((list >> 26) as u32 | 1);
+        let whose = u64::from((list >> 24) as u32 | 1);
         let next = if state / KEY == whose && state % BLOCK != 0 {
             self.state.store(state + 1, Relaxed);
             state % KEY
@@ -184,9 +185,9 @@ impl Turn {
         mixed(before.wrapping_mul(GOLDEN))
     }
 
-    /// A random number for a look at a list that does not have the turn, which is in this state. If the
-    /// list gets it the state becomes `inherited`, of another random number: a list that gets the turn
-    /// again and again goes on by chance each time.
+    /// A random number for a look at a list that does not have the turn, which is in this state. If
+    /// the list gets it the state becomes `inherited`, of another random number: a list that gets
+    /// the turn again and again goes on by chance each time.
     fn of_another(&self, state: u64, inherited: impl FnOnce(u64) -> u64) -> u64 {
         let random = self.random();
         if state == 0 || (random >> 16) % PATIENCE == 0 {
@@ -222,7 +223,7 @@ impl Turn {
     }
 }
 
-static TURNS: [Turn; 64] = [const { Turn::new() }; 64];
+static TURNS: [Turn; 256] = [const { Turn::new() }; 256];
 
 /// The golden ratio's fraction: the upper bits of multiples are spread evenly.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

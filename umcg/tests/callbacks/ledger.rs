@@ -28,15 +28,15 @@ impl Ledger {
         self.drops.lock().unwrap()[index] += 1;
     }
 
-    /// Waits a while for those that are dropped by others, here and when it is checked: they may make
-    /// more at any time.
+    /// Waits a while for those that are dropped by others, here and when it is checked: they may
+    /// make more at any time.
     pub(crate) fn settle(&self) {
         self.has_others.store(true, Relaxed);
         self.settled();
     }
 
-    /// How often each was dropped, at a moment when no other has to drop one. Waits in the kernel, as the
-    /// party may be one that was aborted.
+    /// How often each was dropped, at a moment when no other has to drop one. Waits in the kernel,
+    /// as the party may be one that was aborted.
     fn settled(&self) -> Vec<u8> {
         let start = Instant::now();
         loop {

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A panic that prints its backtrace to a pipe that nobody reads has the lock of all backtraces, for good.
+/// A panic that prints its backtrace to a pipe that nobody reads has the lock of all backtraces,
+/// for good.
 #[test]
 fn somebody_keeps_the_lock_of_backtraces() {
     const TEST: &str = "dumps::somebody_keeps_the_lock_of_backtraces";

@@ -12,9 +12,9 @@
 //! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was not written yet. So the unwinder goes from the interrupted frame up to
 //!    the highest suspect, and looks at each return address: a microsecond or so a frame. Where it takes the loader's
 //!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its way, as in code without unwind
-//!    tables, the answer is yes: the caller asks again later, perhaps for as long as that code runs.
-//!    (For riscv64 compilers of C make tables only if they are told to.) So it is where tables are wrong, and lead it to where nothing is ([`attempt`]), if it takes
-//!    no lock.
+//!    tables, the answer is yes: the caller asks again later, perhaps for as long as that code
+//!    runs. (For riscv64 compilers of C make tables only if they are told to.) So it is where
+//!    tables are wrong, and lead it to where nothing is ([`attempt`]), if it takes no lock.
 //!
 //! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is nearly always in there. So the kernel's code may be
 //! interrupted, and its caller in the C library does not count.
