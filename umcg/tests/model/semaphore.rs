@@ -169,7 +169,7 @@ fn the_same_one_twice() {
     check(|| {
         let semaphore = of_kind(false);
         let twice: &'static [&'static Semaphore; 2] = Box::leak(Box::new([semaphore, semaphore]));
-        let parties = [party(true, || drop(any(twice, u64::MAX).unwrap())).1, party(true, || semaphore.acquire().unwrap()).1];
+        let parties = [party(true, || _ = any(twice, u64::MAX).unwrap()).1, party(true, || semaphore.acquire().unwrap()).1];
         semaphore.release(2).unwrap();
         parties.into_iter().for_each(|party| party.join().unwrap());
         assert_eq!(semaphore.available(), 0);
