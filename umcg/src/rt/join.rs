@@ -291,13 +291,17 @@ pub(crate) fn wanted<R>(task: &Task, packet: Packet<R>) -> Option<Packet<R>> {
 pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<Packet<R>>) -> ! {
     // Those that destructors of thread-locals made.
     local::clear(task);
+    let mut is_left = packet.is_some();
     if let Some(packet) = packet {
         // SAFETY: passed on.
         let place = unsafe { leave_packet(room, packet) };
         task.result.store(place, Relaxed);
+    }
+    loop {
         leave_for_good(task);
+        assert!(std::mem::take(&mut is_left), "a worker that was recycled ran");
         // Back: the handle went without the packet. Its destructor may make thread-locals once more.
-        // SAFETY: left just above, and nobody else reads it.
+        // SAFETY: left above, and nobody else reads it.
         let packet = unsafe { read_packet::<R>(task) };
         // SAFETY: the caller is that worker, for what its body has left.
         unsafe { task.worker().run(|| forget_quietly(packet)) };
@@ -305,8 +309,6 @@ pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<P
         task.result.store(null_mut(), Relaxed);
         task.join.store(DETACHED, Relaxed);
     }
-    leave_for_good(task);
-    unreachable!("a worker that was recycled ran")
 }
 
 /// # Safety
@@ -327,7 +329,8 @@ pub(crate) fn forget_quietly<R>(packet: Packet<R>) {
 }
 
 /// Inlined, like `end`: a call that never returns would put the returns of the joiner out of step with their predictor.
-#[inline(always)]
+/// Not where nothing else is made fast: it is much code, for each type of function that workers have.
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn leave_for_good(task: &'static Task) {
     loop {
         if let Some(running) = server::running() {

@@ -7,6 +7,9 @@ use std::process::Command;
 /// How often an operation is done.
 const TIMES: usize = 100_000;
 
+/// How often one is done of which it is known that it makes a call: each is a stop of the traced process.
+const PLANTED_TIMES: usize = 1_000;
+
 /// Of any sort, in all of the repetitions: room for what a runtime does now and then.
 const ALLOWED: usize = 10;
 
@@ -17,16 +20,20 @@ pub(crate) fn mark(words: &str) {
 }
 
 /// Does something many times, between marks.
-pub(crate) fn measured(name: &str, mut operation: impl FnMut()) {
+pub(crate) fn measured(name: &str, operation: impl FnMut()) {
+    repeated(name, TIMES, operation);
+}
+
+fn repeated(name: &str, times: usize, mut operation: impl FnMut()) {
     (0..300).for_each(|_| operation()); // what happens once only
     mark(&format!("begin {name}\n"));
-    (0..TIMES).for_each(|_| operation());
+    (0..times).for_each(|_| operation());
     mark(&format!("end {name}\n"));
 }
 
 /// One that makes a call each time, so that it shows whether calls are seen.
 pub(crate) fn planted(name: &str) {
-    measured(name, || {
+    repeated(name, PLANTED_TIMES, || {
         std::hint::black_box(rustix::process::getppid());
     });
 }
@@ -67,7 +74,7 @@ impl Trace {
         for (name, calls) in &counts {
             let all: usize = calls.values().sum();
             if name.starts_with("planted") {
-                assert!(all >= TIMES, "strace did not see the planted calls");
+                assert!(all >= PLANTED_TIMES, "strace did not see the planted calls");
             } else {
                 assert!(all <= ALLOWED, "{name}, {TIMES} times: {calls:?}");
                 println!("{name}, {TIMES} times: {all} system calls");
