@@ -52,7 +52,7 @@ step() {
     # Shortly before the time is over: all that runs, as nobody could ask later.
     (sleep "$((limit - 5))" && ps -eo pid,ppid,etimes,stat,wchan:24,args) >> "$log" 2> /dev/null &
     watch=$!
-    still "$log" &
+    still "$log" 2> /dev/null &
     progress=$!
     timeout --kill-after=10 "$limit" "$@" < /dev/null >> "$log" 2>&1 || status=$?
     pkill -P "$watch,$progress" || true
