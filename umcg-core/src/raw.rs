@@ -409,14 +409,15 @@ impl Worker {
         Worker(unsafe { light::arrive(argument) })
     }
 
-    /// Calls `f`, which does what the worker is for; it may be preempted from here on. What unwinds out of it ends the process. A worker with storage of
-    /// its own then runs the destructors of its thread-locals, and uses none afterwards.
+    /// Calls `f`, which does what the worker is for; it may be preempted from here on. A panic that leaves it ends the process, and so does an exception of
+    /// another language, which [`boundary::call`](crate::boundary::call) within `f` can say a word about first. A worker with storage of its own then runs the
+    /// destructors of its thread-locals, and uses none afterwards.
     ///
     /// # Safety
     /// Called by the worker itself, after [`Worker::begin`]. Once; or again, for what the first call left that has a destructor: it may use thread-locals, too.
     #[inline]
     pub unsafe fn run(self, f: impl FnOnce()) {
-        light::run_guarded(self.0, f);
+        light::run(self.0, f);
     }
 
     /// The part of a light worker's descriptor that is its maker's: [`UPPER_BYTES`], 64-aligned. Stacks are never unmapped, and so this is

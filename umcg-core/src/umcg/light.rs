@@ -221,7 +221,9 @@ unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
     let worker = unsafe { arrive(worker) };
     // SAFETY: `create` wrote the captures there; they are read once.
     let f = unsafe { reserved(worker, Layout::new::<F>()).cast::<F>().read() };
-    run_guarded(worker, f);
+    // SAFETY: a light worker has a record.
+    let record = unsafe { &*worker.record.load(Relaxed) };
+    run(worker, || uth::bounded(record, f));
     end(worker)
 }
 
@@ -242,13 +244,13 @@ pub(crate) unsafe fn arrive(worker: *mut ()) -> &'static Worker {
     worker
 }
 
-/// Calls `f`, the function of the calling worker, which may be preempted from here on. What unwinds out of it ends the process. If the storage is the worker's
+/// Calls `f`, the function of the calling worker, which may be preempted from here on. A panic that leaves it ends the process. If the storage is the worker's
 /// own, it ends with that: destructors of thread-locals run, and the worker uses none afterwards.
-pub(crate) fn run_guarded(worker: &'static Worker, f: impl FnOnce()) {
+pub(crate) fn run(worker: &'static Worker, f: impl FnOnce()) {
     drop(Inside(worker));
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
-    uth::call_guarded(record, f);
+    uth::caught(record, f);
     if let Some(block) = worker.block() {
         // SAFETY: the worker runs with its block.
         unsafe { block.finish() };

@@ -500,18 +500,22 @@ unsafe extern "C" fn driver(record: *mut ()) -> ! {
     unsafe { Flow::arrive(record.flow.get()) };
     if let Some(entry) = record.entry() {
         let arg = record.arg.load(Relaxed);
-        call_guarded(record, || entry(arg));
+        caught(record, || bounded(record, || entry(arg)));
     }
     finish(record)
 }
 
-/// Calls `f`; an exception or panic that would leave it ends the process with the name of the uth.
-pub(crate) fn call_guarded(record: &Record, f: impl FnOnce()) {
-    let left = |left| match left {
+/// Calls `f`; an exception that would leave it ends the process with the name of the uth.
+pub(crate) fn bounded(record: &Record, f: impl FnOnce()) {
+    boundary::call(f, |left| match left {
         Left::Exception => crate::say(format_args!("{}", about(record, "was left by an exception of another language"))),
         Left::Forced => die(record, &format!("was left by {}", boundary::FORCED)),
-    };
-    if catch_unwind(AssertUnwindSafe(|| boundary::call(f, left))).is_err() {
+    });
+}
+
+/// Calls `f`; a panic that would leave it ends the process with the name of the uth.
+pub(crate) fn caught(record: &Record, f: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(f)).is_err() {
         die(record, "panicked");
     }
 }
