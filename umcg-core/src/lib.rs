@@ -37,7 +37,7 @@ pub use uncancelled::Uncancelled;
 
 /// Handlers of signals.
 pub mod signal {
-    pub use crate::os::signal::{Function, install};
+    pub use crate::os::signal::{Function, install, without};
 }
 
 /// The calling kernel thread, or the thread worker whose context this is, ends.

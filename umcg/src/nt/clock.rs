@@ -9,7 +9,7 @@
 
 use super::fork;
 use super::object::Object;
-use crate::rt::sync::HoldLock;
+use crate::rt::sync::{Hold, HoldLock};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList};
 use crate::rt::wheel::{Entry, Wheel};
@@ -186,7 +186,9 @@ fn start() -> io::Result<()> {
     if std::mem::replace(&mut CLOCK.lock().has_thread, true) {
         return Ok(());
     }
-    let started = without_signals(|| std::thread::Builder::new().name("umcg-timers".to_owned()).spawn(run));
+    let hold = Hold::begin();
+    let started = umcg_core::signal::without(|| std::thread::Builder::new().name("umcg-timers".to_owned()).spawn(run));
+    drop(hold);
     if started.is_err() {
         CLOCK.lock().has_thread = false;
     }
@@ -219,23 +221,6 @@ pub(super) unsafe fn forked(in_child: bool) {
         // Freeing memory is not for a fork handler.
         std::mem::forget(wheel);
     }
-}
-
-/// Calls `f`, which starts a thread, in which no handler of the program's is to run.
-fn without_signals<R>(f: impl FnOnce() -> R) -> R {
-    let mut mask = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: room for a set.
-    unsafe { libc::sigfillset(mask.as_mut_ptr()) };
-    // SAFETY: filled just now.
-    let all = unsafe { mask.assume_init() };
-    let hold = crate::rt::sync::Hold::begin();
-    // SAFETY: of the calling thread, which the caller stays on.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, mask.as_mut_ptr()) };
-    let result = f();
-    // SAFETY: the mask from before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), std::ptr::null_mut()) };
-    drop(hold);
-    result
 }
 
 /// The thread.

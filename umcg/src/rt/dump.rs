@@ -11,6 +11,7 @@ use super::park;
 use super::runtime::Shared;
 use super::server::Local;
 use super::stall;
+use super::sync::Hold;
 use super::task::{IS_THREAD, Task};
 use super::time;
 use std::backtrace::Backtrace;
@@ -151,8 +152,12 @@ fn backtraces_are_free() -> bool {
     let other = Arc::into_raw(Arc::clone(&is_free)).cast_mut();
     let mut thread = 0;
     // Not one of Rust's threads, which ends the process where it gets no memory for its signal stack.
+    let hold = Hold::begin();
     // SAFETY: `ahead` takes the reference that it is given.
-    if unsafe { libc::pthread_create(&raw mut thread, null(), ahead, other.cast()) } != 0 {
+    let make = || unsafe { libc::pthread_create(&raw mut thread, null(), ahead, other.cast()) };
+    let made = umcg_core::signal::without(make);
+    drop(hold);
+    if made != 0 {
         // SAFETY: nobody has it.
         drop(unsafe { Arc::from_raw(other) });
         return false;

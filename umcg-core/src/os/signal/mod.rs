@@ -49,9 +49,35 @@ pub(crate) const fn only(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
+/// Calls `f`, which starts a thread, with all signals blocked that the program can have handlers of: the thread is to run none.
+/// What the C library keeps for itself still comes, as credentials are changed that way. `f` stays on the kernel thread.
+pub fn without<R>(f: impl FnOnce() -> R) -> R {
+    let programs = (32..libc::SIGRTMIN()).fold(u64::MAX, |all, signal| all & !only(signal));
+    let before = block(programs);
+    let result = f();
+    set_mask(before);
+    result
+}
+
 fn change_mask(how: c_int, signals: *const u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: null, or a signal set of 64 bits, which is what the kernel is told. It cannot fail, so errno is not written.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, signals, &mut before, size_of::<u64>()) };
     before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_begun_without_signals_has_all_of_the_programs_blocked() {
+        let before = mask();
+        let thread = without(|| std::thread::spawn(mask)).join().unwrap();
+        assert_eq!(mask(), before);
+        let unblocked: Vec<c_int> = (1..=64).filter(|signal| thread & only(*signal) == 0).collect();
+        // Two that nobody can block, and the C library's.
+        let expected: Vec<c_int> = [libc::SIGKILL, libc::SIGSTOP].into_iter().chain(32..libc::SIGRTMIN()).collect();
+        assert_eq!(unblocked, expected);
+    }
 }
