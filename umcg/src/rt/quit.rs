@@ -94,7 +94,7 @@ pub(super) fn each_runtime(f: impl FnMut(&Arc<Shared>)) {
     runtimes().iter().for_each(f);
 }
 
-/// The dumps of all runtimes, one after the other.
+/// The dumps of all runtimes, one after the other; in a forked child, of those that were made there.
 pub fn dump_all() -> String {
     let _uncancelled = Uncancelled::begin();
     runtimes().iter().map(|runtime| dump::dump(runtime) + "\n").collect()

@@ -23,19 +23,20 @@ macro_rules! __select {
         let mut operation = $operation;
         $crate::__select!(@take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+)
     }};
-    (@take [$how:expr] [$($done:tt)*] [$index:expr] $pattern:pat = $operation:expr => $body:block $($rest:tt)+) => {{
-        let mut operation = $operation;
-        $crate::__select!(@take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+)
-    }};
     (@take [$how:expr] [$($done:tt)*] [$index:expr] $pattern:pat = $operation:expr => $body:expr $(,)?) => {{
         let mut operation = $operation;
         $crate::__select!(@emit [$how] [$($done)* { operation, $index, $pattern, $body }])
+    }};
+    (@take [$how:expr] [$($done:tt)*] [$index:expr] $pattern:pat = $operation:expr => $body:block $($rest:tt)+) => {{
+        let mut operation = $operation;
+        $crate::__select!(@take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+)
     }};
     (@emit [$how:expr] [$({ $operation:ident, $index:expr, $pattern:pat, $body:expr })+] $default:expr) => {
         match $how.try_wait(&mut [$(&mut $operation as &mut dyn $crate::select::Selectable),+]) {
             $(Some(index) if index == $index => {
                 let $pattern = $crate::select::Operation::outcome(&mut $operation);
-                $body
+                // As an arm, where braces are always allowed.
+                match () { () => $body }
             })+
             _ => $default,
         }
@@ -44,7 +45,8 @@ macro_rules! __select {
         match $how.wait(&mut [$(&mut $operation as &mut dyn $crate::select::Selectable),+]) {
             $(index if index == $index => {
                 let $pattern = $crate::select::Operation::outcome(&mut $operation);
-                $body
+                // As an arm, where braces are always allowed.
+                match () { () => $body }
             })+
             _ => unreachable!("an index of an arm"),
         }

@@ -131,6 +131,15 @@ impl Turn {
         Turn { state: AtomicU64::new(0), random: AtomicU64::new(0) }
     }
 
+    /// One whose first look has a random order, another than that of the turn begun before.
+    pub(crate) fn by_chance() -> Turn {
+        static BEGUN: AtomicU64 = AtomicU64::new(0);
+        // Two of two threads may begin alike.
+        let begun = BEGUN.load(Relaxed);
+        BEGUN.store(begun.wrapping_add(1), Relaxed);
+        Turn { state: AtomicU64::new(0), random: AtomicU64::new(begun) }
+    }
+
     /// The order of the next look at so many, of a list of this name.
     #[inline]
     pub(crate) fn next(&self, list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {

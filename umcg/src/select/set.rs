@@ -99,13 +99,13 @@ impl Missing {
 }
 
 impl<O: Selectable> Set<O> {
-    /// None of those that are ready at once is preferred, over many waits.
+    /// None of those that are ready at once is preferred: over many waits of one set, and over the first waits of many.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
         let operations = NonNull::from(Box::leak(operations));
         let kept = Box::leak(Box::new(Kept { waiter: Waiter::kept(), operations, missing, has_guests: Cell::new(false) }));
-        Set { kept: NonNull::from(kept), turn: Turn::new(), is_biased: false }
+        Set { kept: NonNull::from(kept), turn: Turn::by_chance(), is_biased: false }
     }
 
     /// They are looked at in their order: of those that are ready all the while the first is taken.

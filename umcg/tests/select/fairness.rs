@@ -86,3 +86,20 @@ fn neighbours() {
     }
     assert!(taken[0].abs_diff(taken[1]) < MANY / 8, "{taken:?}");
 }
+
+/// The first waits of sets of which each is made for that.
+#[test]
+fn new_sets() {
+    for len in [2, 3, 10] {
+        let full: Vec<_> = (0..len).map(|_| Semaphore::new(u32::MAX / 2)).collect();
+        let (mut waited, mut tried) = (vec![0; len], vec![0; len]);
+        for _ in 0..MANY {
+            let new = || Set::new(full.iter().map(Semaphore::acquiring));
+            waited[new().wait()] += 1;
+            tried[new().try_wait().unwrap()] += 1;
+        }
+        for taken in [waited, tried] {
+            assert!(taken.iter().all(|times| *times > MANY / len * 3 / 5), "{taken:?}");
+        }
+    }
+}

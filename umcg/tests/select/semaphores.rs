@@ -145,3 +145,24 @@ fn barging_ones_too() {
         assert_eq!(semaphores.iter().map(Semaphore::available).sum::<u32>(), 1);
     });
 }
+
+/// A comma may stand behind each arm, and need not stand behind a block, nor at the end.
+#[test]
+fn arms_of_all_forms() {
+    let (never, one) = (Semaphore::new(0), Semaphore::new(3));
+    let mut taken = 0;
+    umcg::select! {
+        _ = never.acquiring() => unreachable!(),
+        wakeup = one.acquiring() => { wakeup.unwrap(); taken += 1 },
+    }
+    umcg::select! {
+        _ = never.acquiring() => { unreachable!() }
+        wakeup = one.acquiring() => { wakeup.unwrap(); taken += 1 },
+    };
+    umcg::select! {
+        _ = never.acquiring() => { unreachable!() },
+        wakeup = one.acquiring() => { wakeup.unwrap(); taken += 1 }
+        default => { unreachable!() },
+    }
+    assert_eq!(taken, 3);
+}
