@@ -140,7 +140,8 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, can_look: b
 
 /// Whether the lock is free that Rust's library has for all backtraces of the process. A worker
 /// that was preempted with it keeps it for good. So does a thread that prints a panic to a pipe that
-/// is full. So another thread is sent ahead; it is left behind if it does not come back.
+/// is full. So another thread is sent ahead; it is left behind if it does not come back. Who takes
+/// the lock only later, while the dump is taken, is waited for.
 fn backtraces_are_free() -> bool {
     extern "C" fn ahead(is_free: *mut c_void) -> *mut c_void {
         drop(Backtrace::force_capture());

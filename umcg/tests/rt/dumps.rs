@@ -29,11 +29,18 @@ fn somebody_keeps_the_lock_of_backtraces() {
     fill(&full);
     rustix::stdio::dup2_stderr(&full).unwrap();
     // Its message is said by the hook, which holds the lock.
-    std::thread::spawn(|| panic!("into a pipe that is full"));
-    let mut text = runtime.dump();
-    while !text.contains("no backtraces: ") {
-        text = runtime.dump();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        sender.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+        panic!("into a pipe that is full")
+    });
+    // Not before it has the lock: taken in the middle of a dump, it would be waited for.
+    let call = format!("/proc/self/task/{}/syscall", receiver.recv().unwrap());
+    while !std::fs::read_to_string(&call).unwrap().starts_with(&format!("{} ", libc::SYS_write)) {
+        std::thread::sleep(Duration::from_millis(1));
     }
+    let text = runtime.dump();
+    assert!(text.contains("no backtraces: "), "{text}");
     assert!(text.contains("sleeper: waits: sleep"), "{text}");
     println!("all was said");
     std::process::exit(0);
