@@ -4,6 +4,11 @@
 //! elsewhere the loader's ([`takes_no_lock`]). Code that has registered its tables by itself
 //! (`__register_frame`, as some compilers at run time do) is looked for under a lock, too, by
 //! libgcc before that of GCC 13.
+//!
+//! On aarch64, where the C library leaves a handler's return to code of the kernel's, libgcc knows
+//! that code by its instructions if there are no tables for it, as under an emulator. It
+//! misreads the frame of a handler that another signal has interrupted right there, and may look for its
+//! end for ever. So the callers end at such a frame.
 
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
@@ -35,8 +40,38 @@ pub(crate) fn takes_no_lock() -> bool {
     *KNOWN.get_or_init(|| !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null())
 }
 
+/// Whether the code at `pc` is that by which a handler returns: `mov x8, #139` (`rt_sigreturn`), `svc #0`.
+///
+/// # Safety
+/// It can be read.
+#[cfg(target_arch = "aarch64")]
+unsafe fn is_handlers_return(pc: usize) -> bool {
+    let code = std::ptr::with_exposed_provenance::<[u32; 2]>(pc);
+    // SAFETY: by the contract; instructions are aligned.
+    unsafe { code.read_volatile() == [0xd280_1168, 0xd400_0001] }
+}
+
+/// Elsewhere no unwinder goes by it.
+#[cfg(not(target_arch = "aarch64"))]
+unsafe fn is_handlers_return(_: usize) -> bool {
+    false
+}
+
 /// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none that the unwinder knows. `step` does not unwind.
-pub(crate) fn each_caller(mut step: Step<'_>) {
+pub(crate) fn each_caller(step: Step<'_>) {
+    let mut before = 0;
+    each(&mut |caller| {
+        step(caller)?;
+        // SAFETY: a handler returns to there, or a function that calls itself.
+        if caller.pc == before && caller.pc != 0 && unsafe { is_handlers_return(caller.pc) } {
+            return ControlFlow::Break(());
+        }
+        before = caller.pc;
+        ControlFlow::Continue(())
+    });
+}
+
+fn each(mut step: Step<'_>) {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
     extern "C" fn call(context: *mut c_void, step: *mut c_void) -> c_int {

@@ -38,10 +38,11 @@ impl Ran {
 }
 
 impl Ran {
-    /// The standard library had no memory, or could not protect the signal stack of a new thread,
-    /// which ends a process of Rust's.
+    /// The standard library had no memory, or a new thread got no signal stack or could not protect
+    /// it, which ends a process of Rust's.
     pub(crate) fn was_ended_by_std(&self) -> bool {
-        let why = ["memory allocation of", "failed to set up alternative stack guard page"];
+        let why =
+            ["memory allocation of", "failed to allocate an alternative stack", "failed to set up alternative stack guard page"];
         self.is_aborted() && why.iter().any(|why| self.output.contains(why))
     }
 
