@@ -40,34 +40,38 @@ pub(crate) fn takes_no_lock() -> bool {
     *KNOWN.get_or_init(|| !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null())
 }
 
-/// Whether the code at `pc` is that by which a handler returns: `mov x8, #139` (`rt_sigreturn`), `svc #0`.
+/// Whether it is where a handler returns to, and its signal came when another one was just there.
 ///
 /// # Safety
-/// It can be read.
+/// The unwinder has found it.
 #[cfg(target_arch = "aarch64")]
-unsafe fn is_handlers_return(pc: usize) -> bool {
-    let code = std::ptr::with_exposed_provenance::<[u32; 2]>(pc);
-    // SAFETY: by the contract; instructions are aligned.
-    unsafe { code.read_volatile() == [0xd280_1168, 0xd400_0001] }
+unsafe fn is_return_to_return(caller: Caller) -> bool {
+    use super::signal::Frame;
+    /// Before the frame there is what the signal says of itself.
+    const INFORMATION: usize = size_of::<libc::siginfo_t>();
+    // `mov x8, #139` (rt_sigreturn), `svc #0`.
+    let is_return = |pc: usize| {
+        let code = std::ptr::with_exposed_provenance::<[u32; 2]>(pc);
+        // SAFETY: there is code, and the unwinder looks at it, too.
+        pc % align_of::<u32>() == 0 && unsafe { code.read_volatile() } == [0xd280_1168, 0xd400_0001]
+    };
+    // SAFETY: that is what lies there.
+    let interrupted = || unsafe { Frame::of(std::ptr::with_exposed_provenance_mut(caller.stack_pointer + INFORMATION)) };
+    caller.pc != 0 && is_return(caller.pc) && is_return(interrupted().program_counter())
 }
 
-/// Elsewhere no unwinder goes by it.
+/// Elsewhere no unwinder goes by the code there, or it reads the frame rightly.
 #[cfg(not(target_arch = "aarch64"))]
-unsafe fn is_handlers_return(_: usize) -> bool {
+unsafe fn is_return_to_return(_: Caller) -> bool {
     false
 }
 
 /// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none that the unwinder knows. `step` does not unwind.
 pub(crate) fn each_caller(step: Step<'_>) {
-    let mut before = 0;
     each(&mut |caller| {
         step(caller)?;
-        // SAFETY: a handler returns to there, or a function that calls itself.
-        if caller.pc == before && caller.pc != 0 && unsafe { is_handlers_return(caller.pc) } {
-            return ControlFlow::Break(());
-        }
-        before = caller.pc;
-        ControlFlow::Continue(())
+        // SAFETY: just found.
+        if unsafe { is_return_to_return(caller) } { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
 }
 

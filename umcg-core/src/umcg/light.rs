@@ -12,12 +12,14 @@ use super::group::{self, Group};
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
 use super::{Caller, Owner, WORKERS, blocking, caller, role_word};
+use crate::os::unwinder::each_caller;
 use crate::storage::{self, Block};
 use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
 use std::alloc::Layout;
 use std::mem::ManuallyDrop;
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::*;
 use umcg_context::Context;
@@ -313,36 +315,42 @@ pub(crate) fn each(f: &mut dyn FnMut(&'static Worker)) {
     });
 }
 
-/// Calls `f` on the stack of a suspended worker. False where there is no room for that, and under sanitizers.
+/// Calls `f` with the addresses at which a suspended worker's functions go on, from the innermost
+/// outwards, until it breaks. Not where there is no room for the look on its stack, nor under sanitizers.
 ///
 /// # Safety
 /// The worker is suspended and nobody runs it; `f` does not unwind.
-pub(crate) unsafe fn inspect(worker: &'static Worker, room: usize, f: &mut dyn FnMut()) -> bool {
+pub(crate) unsafe fn callers(worker: &'static Worker, room: usize, f: &mut dyn FnMut(usize) -> ControlFlow<()>) {
     struct Call<'a> {
-        f: &'a mut dyn FnMut(),
+        f: &'a mut dyn FnMut(usize) -> ControlFlow<()>,
+        /// The frames below are those of the look.
+        low: usize,
         back: *const Context,
         copy: *mut Context,
     }
     unsafe extern "C" fn call(argument: *mut ()) {
-        // SAFETY: `inspect` passed it, and waits.
+        // SAFETY: `callers` passed it, and waits.
         let call = unsafe { &mut *argument.cast::<Call<'_>>() };
-        (call.f)();
+        each_caller(&mut |caller| {
+            let is_workers = caller.stack_pointer >= call.low && caller.pc != 0;
+            if is_workers { (call.f)(caller.pc) } else { ControlFlow::Continue(()) }
+        });
         let (copy, back) = (call.copy, call.back);
-        // SAFETY: `inspect` waits in `back`; what is saved here is resumed by nobody.
+        // SAFETY: `callers` waits in `back`; what is saved here is resumed by nobody.
         unsafe { umcg_context::switch(copy, back) };
     }
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
     // SAFETY: nobody runs the worker, so its context is still.
     let context = unsafe { &*worker.context.get() };
-    if umcg_context::annotate::ON || context.stack_pointer().saturating_sub(record.stack_base() as usize) < room {
-        return false;
+    let low = context.stack_pointer();
+    if umcg_context::annotate::ON || low.saturating_sub(record.stack_base() as usize) < room {
+        return;
     }
     let (mut back, mut unused) = (Context::empty(), Context::empty());
-    let mut argument = Call { f, back: &raw const back, copy: &raw mut unused };
+    let mut argument = Call { f, low, back: &raw const back, copy: &raw mut unused };
     // SAFETY: the worker's context stays as it is: `call` runs below its frames, and leaves by `back`.
     unsafe { umcg_context::inject(&raw mut back, context, call, (&raw mut argument).cast()) };
-    true
 }
 
 /// In a forked child no tid names a light worker.

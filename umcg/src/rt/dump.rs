@@ -4,6 +4,8 @@
 //! passed over; it stops as soon as that worker leaves. So all workers but those that such servers run, and those that block on helpers, are
 //! suspended and stay so: their stacks can be looked at. One dump of a runtime at a time, as the look
 //! is taken on the very stack that it is about.
+//!
+//! Only addresses are taken down meanwhile. What they are called is found out ([`symbols`]) once the servers run again.
 
 use super::join;
 use super::on_thread;
@@ -11,15 +13,11 @@ use super::park;
 use super::runtime::Shared;
 use super::server::Local;
 use super::stall;
-use super::sync::Hold;
+use super::symbols;
 use super::task::{IS_THREAD, Task};
 use super::time;
-use std::backtrace::Backtrace;
-use std::ffi::c_void;
 use std::fmt::Write;
-use std::ptr::{null, null_mut};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::Uncancelled;
 use umcg_core::context::way::nap;
@@ -27,10 +25,10 @@ use umcg_core::raw::{self, Doing};
 
 /// How long the dump waits for a server to stop.
 const PATIENCE: u64 = 100_000_000;
-/// How long it waits for the lock of Rust's backtraces.
-const LOCK_PATIENCE: u64 = 2_000_000_000;
-/// A backtrace is taken only where the worker has so many bytes of stack left for that.
+/// The callers of a worker are looked for only where it has so many bytes of stack left for that.
 const ROOM: usize = 16 << 10;
+/// So many of a worker's callers are told, from the innermost on.
+const MOST_CALLERS: usize = 200;
 /// So many workers are described; of more, only how many there are.
 const MOST: usize = 1_000;
 
@@ -46,15 +44,10 @@ pub(crate) fn dump(shared: &Shared) -> String {
     // Before they are stopped, for which they are woken.
     let asleep = shared.sleepers.asleep();
     let stopped = shared.stop();
-    let can_look = stopped.all && backtraces_are_free();
     let mut text = String::new();
     describe_runtime(&mut text, shared, asleep);
-    if stopped.all && !can_look {
-        text.push_str("no backtraces: somebody has their lock, or there is no thread to find that out\n");
-    }
-    let (mut count, mut ended) = (0, 0);
+    let (mut described, mut count, mut ended) = (Vec::new(), 0, 0);
     each_worker(shared, &mut |task| {
-        let worker = task.worker();
         if task.flags.load(Relaxed) & IS_THREAD != 0 {
             return;
         }
@@ -64,17 +57,33 @@ pub(crate) fn dump(shared: &Shared) -> String {
         }
         count += 1;
         if count <= MOST {
-            describe(&mut text, shared, worker, can_look);
+            described.push(describe(shared, task.worker(), stopped.all));
         }
     });
+    drop(stopped);
+    add(&mut text, described);
     if count > MOST {
         let _ = writeln!(text, "… and {} more", count - MOST);
     }
     if ended > 0 {
         let _ = writeln!(text, "\nended, but not joined: {ended}");
     }
-    drop(stopped);
     text
+}
+
+/// Of each worker: what it does, and the addresses where its functions go on.
+fn add(text: &mut String, described: Vec<(String, Vec<usize>)>) {
+    let (states, stacks): (Vec<_>, Vec<_>) = described.into_iter().unzip();
+    let any = stacks.iter().any(|stack| !stack.is_empty());
+    let named = if any { symbols::describe(&stacks) } else { None };
+    if any && named.is_none() {
+        text.push_str("no names of functions: somebody has the lock of their tables, or there is no thread to look there\n");
+    }
+    let raw = || stacks.iter().map(|stack| stack.iter().map(|address| format!("  {address:#x}\n")).collect());
+    let callers: Vec<String> = named.unwrap_or_else(|| raw().collect());
+    for part in states.into_iter().zip(callers).flat_map(|(state, callers)| [state, callers]) {
+        text.push_str(&part);
+    }
 }
 
 /// Calls `f` with each worker of the runtime, those among them that have ended and whose handles are left.
@@ -113,7 +122,7 @@ fn describe_runtime(text: &mut String, shared: &Shared, asleep: usize) {
     );
 }
 
-fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, can_look: bool) {
+fn describe(shared: &Shared, worker: raw::Worker, can_look: bool) -> (String, Vec<usize>) {
     let task = Task::of(worker);
     let name = worker.name();
     let name = if name.is_empty() { "(no name)" } else { &name };
@@ -130,55 +139,23 @@ fn describe(text: &mut String, shared: &Shared, worker: raw::Worker, can_look: b
             reason => format!("waits: {reason}"),
         },
     };
-    let _ = writeln!(text, "\nworker {:#x} {name}: {state}", worker.id());
-    if can_look && doing == Doing::Suspended && runs_on.is_none() {
-        if let Some(trace) = backtrace(worker) {
-            let _ = write!(text, "{trace}");
-        }
-    }
+    let state = format!("\nworker {:#x} {name}: {state}\n", worker.id());
+    let is_still = can_look && doing == Doing::Suspended && runs_on.is_none();
+    (state, if is_still { callers(worker) } else { Vec::new() })
 }
 
-/// Whether the lock is free that Rust's library has for all backtraces of the process. A worker
-/// that was preempted with it keeps it for good. So does a thread that prints a panic to a pipe that
-/// is full. So another thread is sent ahead; it is left behind if it does not come back. Who takes
-/// the lock only later, while the dump is taken, is waited for.
-fn backtraces_are_free() -> bool {
-    extern "C" fn ahead(is_free: *mut c_void) -> *mut c_void {
-        drop(Backtrace::force_capture());
-        // SAFETY: the reference was given to this thread.
-        unsafe { Arc::from_raw(is_free.cast::<AtomicBool>()) }.store(true, Relaxed);
-        null_mut()
-    }
-    let is_free = Arc::new(AtomicBool::new(false));
-    let other = Arc::into_raw(Arc::clone(&is_free)).cast_mut();
-    let mut thread = 0;
-    // Not one of Rust's threads, which ends the process where it gets no memory for its signal stack.
-    let hold = Hold::begin();
-    // SAFETY: `ahead` takes the reference that it is given.
-    let make = || unsafe { libc::pthread_create(&raw mut thread, null(), ahead, other.cast()) };
-    let made = umcg_core::signal::without(make);
-    drop(hold);
-    if made != 0 {
-        // SAFETY: nobody has it.
-        drop(unsafe { Arc::from_raw(other) });
-        return false;
-    }
-    // SAFETY: made above, and joined by nobody.
-    unsafe { libc::pthread_detach(thread) };
-    let deadline = time::now() + LOCK_PATIENCE;
-    while !is_free.load(Relaxed) && time::now() < deadline {
-        nap(100_000);
-    }
-    is_free.load(Relaxed)
-}
-
-/// Where a suspended worker stands.
-fn backtrace(worker: raw::Worker) -> Option<Backtrace> {
-    let mut trace = None;
+/// Where the functions of a suspended worker go on, the innermost first.
+fn callers(worker: raw::Worker) -> Vec<usize> {
+    // Made before, as memory is not asked for on the worker's stack.
+    let mut addresses = Vec::with_capacity(MOST_CALLERS);
+    let mut note = |address| {
+        addresses.push(address);
+        if addresses.len() < MOST_CALLERS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
     // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped, nor
-    // inspects it, as there is one dump of the runtime at a time.
-    let looked = unsafe { worker.inspect(ROOM, &mut || trace = Some(Backtrace::force_capture())) };
-    if looked { trace } else { None }
+    // looks at it, as there is one dump of the runtime at a time.
+    unsafe { worker.callers(ROOM, &mut note) };
+    addresses
 }
 
 /// The servers are stopped; they go on when it is dropped.

@@ -19,7 +19,7 @@
 //! | `task`, `names` | the descriptor of a worker; its name in messages |
 //! | `on_thread` | full workers where they have to be threads |
 //! | `local`, `future` | worker-locals, and futures |
-//! | `dump`, `quit` | what all workers are doing, in a text for people; on SIGQUIT |
+//! | `dump`, `symbols`, `quit` | what all workers are doing, in a text for people; on SIGQUIT |
 
 mod builder;
 mod cancel;
@@ -53,6 +53,7 @@ mod spawn;
 pub(crate) mod spin;
 mod stack_size;
 mod stall;
+mod symbols;
 pub(crate) mod sync;
 mod task;
 mod threads;

@@ -136,8 +136,8 @@ impl RuntimeHandle {
     }
 
     /// A text with all its workers: name, what each is doing, and where those stand that wait.
-    /// Servers begin to run no worker meanwhile. Where the workers stand is left out if somebody
-    /// keeps the lock that Rust has for backtraces.
+    /// Servers begin to run no worker while that is noted. Functions are addresses without names if
+    /// somebody keeps the lock of the crate `backtrace`, which knows the names, for 5 s.
     pub fn dump(&self) -> String {
         dump::dump(&self.0)
     }
