@@ -70,9 +70,9 @@ fn start(job: &Arc<Job>) -> Option<()> {
 impl Job {
     fn work(&self) {
         let describe = |stack: &Vec<usize>| {
-            let mut text = String::new();
-            for (number, address) in stack.iter().enumerate() {
-                describe_address(&mut text, number, *address);
+            let (mut text, mut number) = (String::new(), 0);
+            for address in stack {
+                describe_address(&mut text, &mut number, *address);
                 self.done.fetch_add(1, Relaxed);
             }
             text
@@ -81,8 +81,9 @@ impl Job {
     }
 }
 
-/// A line for it; one more where its place in the source is known. Several where functions are inlined there.
-fn describe_address(text: &mut String, number: usize, address: usize) {
+/// A line for each function there, as there may be inlined ones, and one more where its place in the
+/// source is known. `number` of functions have been described before.
+fn describe_address(text: &mut String, number: &mut usize, address: usize) {
     let before = text.len();
     backtrace::resolve(ptr::without_provenance_mut(address), |symbol| {
         let Some(name) = symbol.name() else { return };
@@ -90,8 +91,10 @@ fn describe_address(text: &mut String, number: usize, address: usize) {
         if let (Some(file), Some(line)) = (symbol.filename(), symbol.lineno()) {
             let _ = writeln!(text, "             at {}:{line}", file.display());
         }
+        *number += 1;
     });
     if text.len() == before {
         let _ = writeln!(text, "{number:4}: {address:#x}");
+        *number += 1;
     }
 }
