@@ -5,7 +5,12 @@ cd "$(dirname "$0")/ordinary"
 
 target=${CARGO_TARGET_DIR:-$PWD/../../target}
 export CARGO_TARGET_DIR="$target/ordinary"
-if ! cargo fetch --locked --quiet 2> /dev/null; then
+if ! why=$(cargo fetch --locked --quiet 2>&1); then
+    case $why in *--locked*)
+        printf '%s\n' "$why" >&2
+        echo "ordinary.sh: FAILED: ci/ordinary/Cargo.lock is not that of today's crates" >&2
+        exit 1
+    esac
     echo "ordinary.sh: SKIPPED: what ci/ordinary/Cargo.lock names cannot be had" >&2
     exit 0
 fi
