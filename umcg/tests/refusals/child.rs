@@ -75,9 +75,9 @@ pub(crate) fn run(scenario: &str) -> Ran {
         .unwrap();
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let reading = [std::thread::spawn(move || read(out)), std::thread::spawn(move || read(err))];
-    let status = wait(&mut child);
+    let (status, threads) = wait(&mut child);
     let output = reading.map(|thread| thread.join().unwrap()).concat();
-    Ran { status, output }
+    Ran { status, output: output + &threads }
 }
 
 fn read(mut from: impl Read) -> String {
@@ -86,16 +86,40 @@ fn read(mut from: impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// None if it had to be killed.
-fn wait(child: &mut Child) -> Option<ExitStatus> {
+/// None if it had to be killed, and where its threads were then.
+fn wait(child: &mut Child) -> (Option<ExitStatus>, String) {
     let began = Instant::now();
     while began.elapsed() < LIMIT {
         if let Some(status) = child.try_wait().unwrap() {
-            return Some(status);
+            return (Some(status), String::new());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    let threads = threads(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    None
+    (None, threads)
+}
+
+/// For each thread of the process: its name, its state and signals, and the system call that it is
+/// in, with the address that it was made from; and where the program lies in memory.
+fn threads(process: u32) -> String {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let mut text: String = maps.lines().filter(|line| line.contains(" r-xp ")).flat_map(|line| [line, "\n"]).collect();
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else {
+        return text;
+    };
+    for task in tasks.flatten() {
+        let file = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let status = file("status");
+        let told = ["Name", "Pid", "State", "SigPnd", "SigBlk"];
+        for line in status.lines() {
+            if told.iter().any(|name| line.starts_with(name)) {
+                text += line;
+                text += "; ";
+            }
+        }
+        text += &format!("call {}", file("syscall"));
+    }
+    text
 }

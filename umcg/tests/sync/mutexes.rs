@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::Elapsed;
 use umcg::select::Select;
-use umcg::sync::{ArcMutexGuard, MappedMutexGuard, Mutex, MutexGuard, RawMutex, locking};
+use umcg::sync::{ArcMutexGuard, MappedMutexGuard, Mutex, MutexGuard, RawMutex, Semaphore, locking};
 
 const SHORT: Duration = Duration::from_millis(2);
 
@@ -235,7 +235,8 @@ fn aborts() {
     });
 }
 
-/// A guard whose mutex is unlocked for a while has it again when it is used, whatever is asked of its worker meanwhile.
+/// A guard whose mutex is unlocked for a while has it again when it is used, whatever is asked of
+/// its worker meanwhile.
 #[test]
 fn an_aborted_guard_is_still_a_guard() {
     everywhere("unlocked", |place| {
@@ -326,12 +327,14 @@ fn selected() {
             let (inside, other) = (mutex.clone(), Arc::new(Mutex::new(())));
             let busy = other.lock();
             let second = other.clone();
+            let may_end = Arc::new(Semaphore::new(0));
+            let ending = may_end.clone();
             let waiter = place.worker(move || {
                 umcg::select! {
                     _ = locking(&second) => unreachable!(),
                     mut guard = locking(&inside) => {
                         *guard += 1;
-                        umcg::sleep(SHORT);
+                        ending.acquire().unwrap();
                     }
                 }
             });
@@ -340,6 +343,7 @@ fn selected() {
             drop(guard);
             // It was handed the mutex.
             assert!(mutex.try_lock().is_none());
+            may_end.release(1).unwrap();
             waiter.join().unwrap();
             until_waiting(raw(&other), 0);
             drop(busy);
@@ -356,7 +360,8 @@ fn selected() {
     });
 }
 
-/// Everything that one can do with it at once, with aborts: nobody is stranded, and nothing is counted twice.
+/// Everything that one can do with it at once, with aborts: nobody is stranded, and nothing is
+/// counted twice.
 #[test]
 fn a_crowd_with_aborts() {
     everywhere("crowd", |place| {
