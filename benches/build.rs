@@ -1,5 +1,6 @@
-//! The peers that are no crates. Looks for Boost.Context: where it is missing, or of no use for the target, there is no such side in
-//! `umcg bench uth`. Compiles the C server of `umcg bench rt`, if there is a C compiler. The build never fails for either.
+//! The peers that are no crates. Looks for Boost.Context: where it is missing, or of no use for the
+//! target, there is no such side in `umcg bench uth`. Compiles the C server of `umcg bench rt`, if
+//! there is a C compiler. The build never fails for either.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +13,12 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(epoll_c)");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={EPOLL}");
-    let server = cc::Build::new().file(EPOLL).opt_level(2).std("gnu11").cargo_warnings(false).try_compile("umcg_bench_epoll");
+    let server = cc::Build::new()
+        .file(EPOLL)
+        .opt_level(2)
+        .std("gnu11")
+        .cargo_warnings(false)
+        .try_compile("umcg_bench_epoll");
     if server.is_ok() {
         println!("cargo::rustc-cfg=epoll_c");
     }
@@ -29,7 +35,8 @@ fn main() {
     }
 }
 
-/// The static library, if it is there, fits the target, and has a header that says what we take for granted.
+/// The static library, if it is there, fits the target, and has a header that says what we take for
+/// granted.
 fn boost() -> Option<PathBuf> {
     let folder = PathBuf::from(env::var_os("OUT_DIR")?);
     let probe = folder.join("probe.cc");
@@ -38,13 +45,26 @@ fn boost() -> Option<PathBuf> {
                   static_assert(sizeof(transfer_t) == 2 * sizeof(void *), \"two pointers\");\n\
                   int main() { return jump_fcontext(make_fcontext(0, 0, 0), 0).data != 0; }\n";
     fs::write(&probe, source).ok()?;
-    let compiler = cc::Build::new().cpp(true).cargo_metadata(false).cargo_warnings(false).try_get_compiler().ok()?;
-    let output = compiler.to_command().arg("-print-file-name=libboost_context.a").output().ok()?;
+    let compiler = cc::Build::new()
+        .cpp(true)
+        .cargo_metadata(false)
+        .cargo_warnings(false)
+        .try_get_compiler()
+        .ok()?;
+    let output = compiler
+        .to_command()
+        .arg("-print-file-name=libboost_context.a")
+        .output()
+        .ok()?;
     let library = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     if !library.is_absolute() {
         return None;
     }
     let mut link: Command = compiler.to_command();
-    link.arg("-std=c++11").arg(&probe).arg(&library).arg("-o").arg(folder.join("probe"));
+    link.arg("-std=c++11")
+        .arg(&probe)
+        .arg(&library)
+        .arg("-o")
+        .arg(folder.join("probe"));
     link.output().ok()?.status.success().then_some(library)
 }

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Builds libumcg.a and libumcg.so.0, and with --prefix DIR installs them with headers, manual pages and umcg.pc.
+# Builds libumcg.a and libumcg.so.0, and with --prefix DIR installs them with headers, manual pages
+# and umcg.pc.
 #
 #   capi/build-lib.sh [--debug] [--out DIR] [--prefix DIR]
 #
-# The shared library is linked from the static one: a version script is not honoured on a Rust cdylib.
-# It stays loaded (nodelete): signals and the ends of threads have handlers in it, which nobody takes back.
+# The shared library is linked from the static one: a version script is not honoured on a Rust
+# cdylib. It stays loaded (nodelete): signals and the ends of threads have handlers in it, which
+# nobody takes back.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks the C interface: what the shared library exports, an installed copy used through pkg-config, the C tests and
-# examples, the manual pages, and the C tests under Valgrind. What is not installed is skipped with a line that says so.
+# Checks the C interface: what the shared library exports, an installed copy used through
+# pkg-config, the C tests and examples, the manual pages, and the C tests under Valgrind. What is
+# not installed is skipped with a line that says so.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -88,8 +89,9 @@ if ! have valgrind; then
     skip "no valgrind"
     exit 0
 fi
-# Valgrind knows no wrfsbase: the library finds that out, and thread workers stay on their own kernel threads. It does not look
-# for leaks, as each word of each stack's guard that it comes to then costs a fault.
+# Valgrind knows no wrfsbase: the library finds that out, and thread workers stay on their own
+# kernel threads. It does not look for leaks, as each word of each stack's guard that it comes to
+# then costs a fault.
 under_valgrind() {
     UMCG_TEST_SLOW=10 UMCG_TEST_UTHS=500 UMCG_TEST_WORKERS=20 timeout 300 \
         valgrind --quiet --leak-check=no --suppressions=ci/valgrind.supp --error-exitcode=9 --trace-children=no --child-silent-after-fork=yes --fair-sched=yes "$@"
@@ -98,8 +100,8 @@ build() { # a program from a source file
     "$cc" -std=c11 -D_GNU_SOURCE -g -O1 -pthread -Icapi/include -Icapi/tests/c -o "$1" "$2" "$work/lib/libumcg.a" -lgcc_s -ldl -lm
 }
 cat > "$work/planted.c" <<'PLANTED'
-#include <stdlib.h>
-#include "uth.h"
+# include <stdlib.h>
+# include "uth.h"
 static void body(void *arg) { volatile char *at = arg; at[8] = 1; }
 int main(void)
 {

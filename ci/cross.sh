@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds umcg for aarch64 and riscv64 and runs the tests of umcg-context, umcg-core and umcg, and two programs in C, under qemu-user.
-# Skips loudly (a reason on standard error, exit 0) where a target, a cross compiler or qemu cannot be had.
+# Builds umcg for aarch64 and riscv64 and runs the tests of umcg-context, umcg-core and umcg, and
+# two programs in C, under qemu-user. Skips loudly (a reason on standard error, exit 0) where a
+# target, a cross compiler or qemu cannot be had.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -70,7 +71,8 @@ for arch in aarch64 riscv64; do
     # Ticks at random moments. These tests run themselves again, which needs to be told how.
     UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 1800 cargo test -q -p umcg --test preempted --target $target -- \
         --test-threads=1 in_a_handler inside_malloc beneath
-    # Handlers of a C program's own: of signals, with all flags (some end a process by SIGSEGV, of which qemu tells), and cleanup handlers.
+    # Handlers of a C program's own: of signals, with all flags (some end a process by SIGSEGV, of
+    # which qemu tells), and cleanup handlers.
     timeout 1800 cargo build -q -p umcg-capi --target $target
     for program in ctl_handlers ctl_cleanup; do
         $arch-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O2 -g -pthread -fasynchronous-unwind-tables -Wall -Wextra -Wpedantic -Werror \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tests once more where the processor, the C library or the kernel lacks something, and with each system call refused by
-# any error.
+# The tests once more where the processor, the C library or the kernel lacks something, and with
+# each system call refused by any error.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,7 +8,8 @@ say() {
     echo "fallbacks.sh: $*" >&2
 }
 
-# tests NAMES... [-- OPTIONS...]: runs these test targets. Of the workspace, so that nothing is compiled for another set of features.
+# tests NAMES... [-- OPTIONS...]: runs these test targets. Of the workspace, so that nothing is
+# compiled for another set of features.
 tests() {
     timeout --kill-after=10 600 cargo test --quiet --workspace --all-features --no-fail-fast "$@"
 }
@@ -16,7 +17,8 @@ tests() {
 say "thread workers that stay on their own kernel threads"
 UMCG_NO_FSGSBASE=1 tests --lib --test raw --test storage --test uth --test umcg --test stress --test memory --test net --test fs
 
-# Full workers are threads then. What counts switches, system calls or exact turns is left out: it is not theirs.
+# Full workers are threads then. What counts switches, system calls or exact turns is left out: it
+# is not theirs.
 say "workers cannot have storage of their own"
 UMCG_NO_OWN_STORAGE=1 tests --test rt -- joins:: lives:: parks:: scopes:: sleeps:: timeouts:: futures::
 UMCG_NO_OWN_STORAGE=1 tests --test callbacks

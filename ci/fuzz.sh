@@ -1,17 +1,22 @@
 #!/bin/sh
-# Fuzzing (capi/tests/fuzz): calls of all headers with any arguments, umcg_ctl from any roles, uths on two virtual processors, segments of any contents. First
-# targets have to find planted bugs.
+# Fuzzing (capi/tests/fuzz): calls of all headers with any arguments, umcg_ctl from any roles, uths
+# on two virtual processors, segments of any contents. First targets have to find planted bugs.
 #
-#   ci/fuzz.sh [SECONDS]      how long each target goes on with random inputs; 25 where not given, hours by hand
+#   ci/fuzz.sh [SECONDS]      how long each target goes on with random inputs; 25 where not given,
+#                             hours by hand
 #
-# A failure prints the input, made smaller, and what it does; it is a line for capi/tests/fuzz/corpus, whose inputs come first.
-# UMCG_FUZZ_SEED repeats the random ones. With UMCG_FUZZ_KEEP inputs that go where none went before are added to the corpus.
+# A failure prints the input, made smaller, and what it does; it is a line for
+# capi/tests/fuzz/corpus, whose inputs come first. UMCG_FUZZ_SEED repeats the random ones. With
+# UMCG_FUZZ_KEEP inputs that go where none went before are added to the corpus.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-${UMCG_FUZZ_SECONDS:-25}}
 base=${CARGO_TARGET_DIR:-$PWD/target}
 out=$base/fuzz
+root=$PWD
 copy=$base/fuzz-mutants
+bugs=$root/ci/planted/fuzz.toml
+tab=$(printf '\t')
 log=$out/fuzz.log
 keep=
 mkdir -p "$out"
@@ -27,7 +32,8 @@ if ! command -v cc > /dev/null || ! command -v python3 > /dev/null; then
     exit 0
 fi
 
-# The library counts which edges it goes over, by a pass of the compiler's that sanitizers use. What runs while it is compiled does not.
+# The library counts which edges it goes over, by a pass of the compiler's that sanitizers use. What
+# runs while it is compiled does not.
 host=$(rustc -vV | sed -n 's/^host: //p')
 counts="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 # shellcheck disable=SC2086 # a list of options
@@ -58,49 +64,43 @@ fuzz() {
     "$out/$name" -s "$length" "$@"
 }
 
-# plant FILE SCRIPT: changes a file of the copy.
-plant() {
-    sed "$2" "$1" > "$copy/$1"
-    if cmp -s "$1" "$copy/$1"; then
-        say "FAILED: $1 has changed, so no bug was planted in it"
-        return 1
-    fi
-}
-
-# found WHAT NAME: the target finds what was planted.
+# found NAME WHAT: the target finds what was planted.
 found() {
-    target "$2" "$base/fuzz-mutants-target/$host/debug/libumcg.a"
-    if fuzz "$2" 60 -f > "$log" 2>&1; then
-        say "FAILED: $1: not found"
+    target "$1" "$base/fuzz-mutants-target/$host/debug/libumcg.a"
+    if fuzz "$1" 60 -f > "$log" 2>&1; then
+        say "FAILED: $2: not found"
         return 1
     fi
     if ! grep -q "fuzz: FAILED: [0-9]" "$log"; then
         cat "$log" >&2
-        say "FAILED: $1: something else went wrong"
+        say "FAILED: $2: something else went wrong"
         return 1
     fi
-    say "found: $1"
+    say "found: $2"
+}
+
+# try_bugs NUMBERS...: plants these bugs in a copy of the sources, no two for the same target, and
+# has each found where that one goes alone.
+try_bugs() {
+    for number; do
+        (cd "$copy" && "$root/ci/planted.py" plant "$bugs" "$number")
+    done
+    (cd "$copy" && library "$base/fuzz-mutants-target")
+    for number; do
+        IFS="$tab" read -r _ _ _ name what <<LINE
+$(sed -n "$((number + 1))p" "$base/fuzz-mutants.list")
+LINE
+        found "$name" "$what"
+        (cd "$copy" && "$root/ci/planted.py" restore "$bugs" "$number" "$root")
+    done
 }
 
 rm -rf "$copy"
 mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git --exclude="$base" . | tar -x -C "$copy"
-# One for each target, each where only that one goes.
-plant capi/src/futex.rs \
-    's/let value = guarded::load(word.expose_provenance()).ok_or(EFAULT)?;/let value = unsafe { word.read() }.into_inner();/'
-plant capi/src/uth.rs 's/or_misused(NAME, unsafe { uth::delete(uth) });/let _ = unsafe { uth::delete(uth) };/'
-plant umcg-core/src/ctl.rs 's/unsafe { guarded::store(self.at, event) }/unsafe { self.at.write(event); true }/'
-plant umcg/src/segment/shared.rs 's/if number >= self.layout.records {/if number >= self.layout.records.max(1 << 20) {/'
-(cd "$copy" && library "$base/fuzz-mutants-target")
-found "a word that is read without care" calls
-found "a uth that runs, and is deleted" uth
-found "events that are stored without care" ctl
-found "a number in a segment that is believed" segment
-
-cp capi/src/futex.rs "$copy/capi/src/futex.rs"
-plant capi/src/sem.rs 's/if sem.is_null() {/if false {/'
-(cd "$copy" && library "$base/fuzz-mutants-target")
-found "no semaphore, and no word on it" calls
+ci/planted.py list "$bugs" > "$base/fuzz-mutants.list"
+try_bugs 0 1 2 3
+try_bugs 4
 
 library "$base/fuzz-target"
 for name in calls ctl segment uth; do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Ordinary crates (a regex, a tree of JSON, TLS) in workers with the default stack, without optimisation. See ci/ordinary.
+# Ordinary crates (a regex, a tree of JSON, TLS) in workers with the default stack, without
+# optimisation. See ci/ordinary.
 set -eu
 cd "$(dirname "$0")/ordinary"
 

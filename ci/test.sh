@@ -2,13 +2,15 @@
 # Everything that has to pass before a change lands. Installs what it needs (ci/setup.sh).
 #
 #   ci/test.sh           all of it
-#   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone too
+#   ci/test.sh quick     without the checking jobs, each of which is a script in ci/ that runs alone
+#                        too
 #
 # A line says what runs, and one a minute how far it is. All that a step prints is in target/ci. The
 # run ends with a digest of the steps that failed. A step before the tests ends the run if it fails;
 # tests and jobs are all run, so that one run names all that fail.
 #
-# ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for as long as one likes.
+# ci/stress.sh is no part of it: the tests of stress run here for seconds, and there for as long as
+# one likes.
 set -eu
 cd "$(dirname "$0")/.."
 logs=${CARGO_TARGET_DIR:-target}/ci
@@ -40,7 +42,8 @@ finish() {
     exit 1
 }
 
-# step LIMIT TITLE COMMAND...: runs the command under a limit of time in seconds, and notes it if it fails.
+# step LIMIT TITLE COMMAND...: runs the command under a limit of time in seconds, and notes it if it
+# fails.
 step() {
     limit=$1
     title=$2

@@ -9,7 +9,8 @@ fn main() {
 
 #[cfg(feature = "portable")]
 fn portable() {
-    // A ucontext_t and two words: the larger of the two methods' contexts. C asserts that it suffices.
+    // A ucontext_t and two words: the larger of the two methods' contexts. C asserts that it
+    // suffices.
     let size = match std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("x86_64") => "992",
         Ok("aarch64") => "4576",

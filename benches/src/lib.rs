@@ -1,8 +1,9 @@
 //! The benches behind `umcg bench`: each sets ours beside the peers, side by side in one run.
 //!
-//! A bench is a list of [`harness::Case`]s. The [`harness`] runs them in alternating rounds on pinned threads and turns what they
-//! measured into one [`harness::Report`], which can be printed as a table, as JSON or as a picture. A bench therefore only says
-//! what one round of each side does; see [`switch`] for the smallest example.
+//! A bench is a list of [`harness::Case`]s. The [`harness`] runs them in alternating rounds on
+//! pinned threads and turns what they measured into one [`harness::Report`], which can be printed
+//! as a table, as JSON or as a picture. A bench therefore only says what one round of each side
+//! does; see [`switch`] for the smallest example.
 
 pub mod compare;
 pub mod harness;
@@ -26,11 +27,30 @@ pub struct About {
 
 /// All benches.
 pub fn catalogue() -> Vec<About> {
-    let switch = About { name: "switch", ours: switch::OURS, metrics: switch::METRICS.iter().collect() };
-    let uth = About { name: "uth", ours: uth::OURS, metrics: uth::metrics().collect() };
-    let rt = About { name: "rt", ours: rt::OURS, metrics: rt::metrics().collect() };
-    let about = |bench: &&sync::Bench| About { name: bench.name, ours: sync::OURS, metrics: bench.metrics().collect() };
-    [switch, uth, rt].into_iter().chain(sync::BENCHES.iter().map(about)).collect()
+    let switch = About {
+        name: "switch",
+        ours: switch::OURS,
+        metrics: switch::METRICS.iter().collect(),
+    };
+    let uth = About {
+        name: "uth",
+        ours: uth::OURS,
+        metrics: uth::metrics().collect(),
+    };
+    let rt = About {
+        name: "rt",
+        ours: rt::OURS,
+        metrics: rt::metrics().collect(),
+    };
+    let about = |bench: &&sync::Bench| About {
+        name: bench.name,
+        ours: sync::OURS,
+        metrics: bench.metrics().collect(),
+    };
+    [switch, uth, rt]
+        .into_iter()
+        .chain(sync::BENCHES.iter().map(about))
+        .collect()
 }
 
 #[cfg(test)]
@@ -41,8 +61,16 @@ mod tests {
     fn a_bench_of_the_catalogue_has_a_name_and_metrics_of_its_own() {
         let all = catalogue();
         for (place, bench) in all.iter().enumerate() {
-            assert!(!bench.ours.is_empty() && !bench.metrics.is_empty(), "{}", bench.name);
-            assert!(all[..place].iter().all(|other| other.name != bench.name), "{}", bench.name);
+            assert!(
+                !bench.ours.is_empty() && !bench.metrics.is_empty(),
+                "{}",
+                bench.name
+            );
+            assert!(
+                all[..place].iter().all(|other| other.name != bench.name),
+                "{}",
+                bench.name
+            );
         }
     }
 }

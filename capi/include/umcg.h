@@ -2,16 +2,19 @@
 /*
  * umcg.h - user mode concurrency groups on an unpatched kernel.
  *
- * Servers are kernel threads that schedule; workers are what they schedule. Whenever a worker blocks, wakes, waits, ends,
- * times out or runs for too long, a server learns of it as an event and decides what runs next.
+ * Servers are kernel threads that schedule; workers are what they schedule. Whenever a worker
+ * blocks, wakes, waits, ends, times out or runs for too long, a server learns of it as an event and
+ * decides what runs next.
  *
- * A thread worker is a pthread that registered itself; it keeps its own thread-local storage, errno and tid wherever it
- * runs. A light worker (umcg_light_create) is a function and a stack; it uses the thread-local storage of the server that
- * runs it, so it must not keep the address of a thread-local, errno included, across a call that may switch.
+ * A thread worker is a pthread that registered itself; it keeps its own thread-local storage, errno
+ * and tid wherever it runs. A light worker (umcg_light_create) is a function and a stack; it uses
+ * the thread-local storage of the server that runs it, so it must not keep the address of a
+ * thread-local, errno included, across a call that may switch.
  *
- * Every function says where it may be called from and whether it may switch, that is, let other code run in the caller's
- * place before it returns. "Anywhere" means any thread or worker; no function may be called from a signal handler unless
- * it says so. Functions return -1 and set errno on failure.
+ * Every function says where it may be called from and whether it may switch, that is, let other
+ * code run in the caller's place before it returns. "Anywhere" means any thread or worker; no
+ * function may be called from a signal handler unless it says so. Functions return -1 and set errno
+ * on failure.
  */
 #ifndef UMCG_H
 #define UMCG_H
@@ -45,7 +48,8 @@ extern "C" {
 #define UMCG_WE_TIMEOUT 5 /* the worker's deadline passed */
 #define UMCG_WE_PREEMPT 6 /* the worker ran for longer than the preemption interval */
 
-/* A worker id is any 64-bit number whose low UMCG_WORKER_ID_SHIFT bits are zero; by convention tid << 5. */
+/* A worker id is any 64-bit number whose low UMCG_WORKER_ID_SHIFT bits are zero; by convention tid
+ * << 5. */
 #define UMCG_WORKER_ID_SHIFT 5
 #define UMCG_EVENT_TYPE_MASK ((UINT64_C(1) << UMCG_WORKER_ID_SHIFT) - 1)
 
@@ -66,14 +70,17 @@ extern "C" {
  * umcg_ctl - register, unregister, wait, wake and switch.
  *
  *   UMCG_REGISTER_SERVER   The caller becomes a server and goes on running.
- *   UMCG_REGISTER_WORKER   abs_timeout is the worker id. Event WAKE is queued; returns once a server runs the worker.
- *   UMCG_UNREGISTER        The caller is a plain thread again; of a worker its server gets event EXIT. By a plain thread: 0.
+ *   UMCG_REGISTER_WORKER   abs_timeout is the worker id. Event WAKE is queued; returns once a
+ *                          server runs the worker.
+ *   UMCG_UNREGISTER        The caller is a plain thread again; of a worker its server gets event
+ *                          EXIT. By a plain thread: 0.
  *   UMCG_WAKE              Wakes one idle server; EAGAIN if there is none.
- *   UMCG_WAIT              A server: waits for events (next_tid 0, event_sz at least 2) or for worker next_tid to stop
- *                          being blocked. A worker: gives the processor back, with a deadline if abs_timeout is not 0.
- *   UMCG_CTX_SWITCH        Runs worker next_tid in the caller's place. A server gets the worker's event in events[0] and
- *                          events of idle workers after it; a worker goes to the idle list, with a deadline if
- *                          abs_timeout is not 0.
+ *   UMCG_WAIT              A server: waits for events (next_tid 0, event_sz at least 2) or for
+ *                          worker next_tid to stop being blocked. A worker: gives the processor
+ *                          back, with a deadline if abs_timeout is not 0.
+ *   UMCG_CTX_SWITCH        Runs worker next_tid in the caller's place. A server gets the worker's
+ *                          event in events[0] and events of idle workers after it; a worker goes to
+ *                          the idle list, with a deadline if abs_timeout is not 0.
  *
  * What a command does not use must be 0 or NULL. events is ended by a 0 where there is room for
  * one. A worker may have two events, a WAIT and the TIMEOUT that followed, which are handed over
@@ -82,25 +89,29 @@ extern "C" {
  * alone.
  *
  * Returns 0, or -1 with errno:
- *   EINVAL     bad argument, unknown command, or not possible in the caller's or the named worker's state
+ *   EINVAL     bad argument, unknown command, or not possible in the caller's or the named worker's
+ *              state
  *   ESRCH      next_tid is no thread or light worker of this process
  *   ETIMEDOUT  the deadline passed, or a poll found nothing
  *   EINTR      a signal ended a server's UMCG_WAIT: repeat it with UMCG_WAIT_FLAG_INTERRUPTED
  *   EAGAIN     UMCG_WAKE found no idle server
  *   EFAULT     events is not writable (UMCG_CTX_SWITCH: the worker has run)
  *
- * Called from anywhere. REGISTER_WORKER, UNREGISTER by a worker, WAIT and CTX_SWITCH may switch; the others do not.
+ * Called from anywhere. REGISTER_WORKER, UNREGISTER by a worker, WAIT and CTX_SWITCH may switch;
+ * the others do not.
  */
-int umcg_ctl(uint32_t flags, uint32_t cmd, pid_t next_tid, uint64_t abs_timeout, uint64_t *events, int event_sz);
+int umcg_ctl(uint32_t flags, uint32_t cmd, pid_t next_tid, uint64_t abs_timeout, uint64_t *events,
+             int event_sz);
 
 /* ---- Blocking ---- */
 
 /*
  * umcg_blocking_begin - what follows may block in the kernel, until umcg_blocking_end.
  *
- * The worker's server gets event BLOCK and runs on at once. The code up to umcg_blocking_end runs on the worker's home
- * thread, with the worker's own kernel identity (a light worker: on a helper thread). Scopes nest; only the outermost
- * counts. On a server or a plain thread it does nothing. Returns 0. umcg_ctl's WAIT and CTX_SWITCH are EINVAL in a scope.
+ * The worker's server gets event BLOCK and runs on at once. The code up to umcg_blocking_end runs
+ * on the worker's home thread, with the worker's own kernel identity (a light worker: on a helper
+ * thread). Scopes nest; only the outermost counts. On a server or a plain thread it does nothing.
+ * Returns 0. umcg_ctl's WAIT and CTX_SWITCH are EINVAL in a scope.
  *
  * Called from anywhere. Switches when called in a worker.
  */
@@ -109,8 +120,9 @@ int umcg_blocking_begin(void);
 /*
  * umcg_blocking_end - the end of the scope that umcg_blocking_begin opened.
  *
- * Event WAKE is queued, and the call returns once a server has switched to the worker. errno is kept, so that the error
- * of the blocking call can be read after it. In a worker without an open scope: EINVAL.
+ * Event WAKE is queued, and the call returns once a server has switched to the worker. errno is
+ * kept, so that the error of the blocking call can be read after it. In a worker without an open
+ * scope: EINVAL.
  *
  * Called from where the scope was opened. Switches when called in a worker.
  */
@@ -132,8 +144,9 @@ int umcg_set_preemption(uint64_t interval_ns);
 /*
  * umcg_critical_begin, umcg_critical_end - a section in which the calling worker is not preempted.
  *
- * Sections nest. A preemption that fell due inside happens at the end of the outermost one. In a worker, an end without a
- * begin is EINVAL. On a server or a plain thread both do nothing and return 0.
+ * Sections nest. A preemption that fell due inside happens at the end of the outermost one. In a
+ * worker, an end without a begin is EINVAL. On a server or a plain thread both do nothing and
+ * return 0.
  *
  * Called from anywhere. umcg_critical_begin does not switch; umcg_critical_end may.
  */
@@ -145,8 +158,8 @@ int umcg_critical_end(void);
 /*
  * umcg_gettid - the caller's tid: a worker's own wherever it runs, otherwise the kernel's.
  *
- * A light worker's tid lies above every tid the kernel gives. libumcg also defines gettid() with this meaning. Never
- * fails.
+ * A light worker's tid lies above every tid the kernel gives. libumcg also defines gettid() with
+ * this meaning. Never fails.
  *
  * Called from anywhere, signal handlers included. Does not switch.
  */
@@ -172,16 +185,18 @@ typedef struct umcg_light_attr {
 /*
  * umcg_light_create - makes a light worker that runs fn(arg).
  *
- * Its event WAKE is queued; it runs once a server switches to it, and ends (event EXIT) when fn returns. A C++ exception
- * that leaves fn ends the process: the worker's name is said, and std::terminate called. attr may be NULL.
+ * Its event WAKE is queued; it runs once a server switches to it, and ends (event EXIT) when fn
+ * returns. A C++ exception that leaves fn ends the process: the worker's name is said, and
+ * std::terminate called. attr may be NULL.
  *
- * Returns the worker's tid, for use as next_tid, or -1: EINVAL if worker_id has low bits set, fn is NULL or the stack
- * size is impossible; ENOMEM if there is no memory for its stack. Another server may have been handed the WAKE before the
- * call has returned.
+ * Returns the worker's tid, for use as next_tid, or -1: EINVAL if worker_id has low bits set, fn is
+ * NULL or the stack size is impossible; ENOMEM if there is no memory for its stack. Another server
+ * may have been handed the WAKE before the call has returned.
  *
  * Called from anywhere. Does not switch.
  */
-pid_t umcg_light_create(uint64_t worker_id, void (*fn)(void *arg), void *arg, const umcg_light_attr_t *attr);
+pid_t umcg_light_create(uint64_t worker_id, void (*fn)(void *arg), void *arg,
+                        const umcg_light_attr_t *attr);
 
 #if defined(__cplusplus) && __cplusplus >= 201103L
 static_assert(sizeof(umcg_light_attr_t) == 2 * sizeof(void *), "umcg_light_attr_t");

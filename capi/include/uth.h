@@ -2,21 +2,23 @@
 /*
  * uth.h - underlying threads: contexts with an entry function and a stack, and no scheduler.
  *
- * The interface of UthLib (Underlying Threads Library). A virtual processor (VP) is a kernel thread that called
- * uth_vp_init; uths are created and run on VPs and may go on on any of them. Nothing is preempted: a uth runs until it
- * switches to another or its function returns, and then its VP's own thread goes on where it last switched away.
+ * The interface of UthLib (Underlying Threads Library). A virtual processor (VP) is a kernel thread
+ * that called uth_vp_init; uths are created and run on VPs and may go on on any of them. Nothing is
+ * preempted: a uth runs until it switches to another or its function returns, and then its VP's own
+ * thread goes on where it last switched away.
  *
- * Misuse is never undefined behaviour where it can be noticed: a function that returns a value returns NULL or -1 and
- * sets errno; a void function, and uth_get_vpid, aborts the process with a message. Switching to a uth that was deleted
- * cannot always be noticed.
+ * Misuse is never undefined behaviour where it can be noticed: a function that returns a value
+ * returns NULL or -1 and sets errno; a void function, and uth_get_vpid, aborts the process with a
+ * message. Switching to a uth that was deleted cannot always be noticed.
  *
- * Beside a runtime (umcg/rt.h): each of its servers is a VP, and has a rank. The first of them initialises the library, as
- * uth_vp_init does. So once there is a runtime uth_init aborts, uth_init_options is EALREADY, and uth_vp_init of a certain rank
- * may be EBUSY: call them before, or let -1 choose. A worker sees the VP of the server that runs it: uth_self is not NULL there,
+ * Beside a runtime (umcg/rt.h): each of its servers is a VP, and has a rank. The first of them
+ * initialises the library, as uth_vp_init does. So once there is a runtime uth_init aborts,
+ * uth_init_options is EALREADY, and uth_vp_init of a certain rank may be EBUSY: call them before,
+ * or let -1 choose. A worker sees the VP of the server that runs it: uth_self is not NULL there,
  * and uth_vp_init is EALREADY. But a worker is no uth: uth_switchto from it aborts.
  *
- * A uth uses the thread-local storage of the VP that runs it, so it must not keep the address of a thread-local, errno
- * included, across a switch if it may go on on another VP.
+ * A uth uses the thread-local storage of the VP that runs it, so it must not keep the address of a
+ * thread-local, errno included, across a switch if it may go on on another VP.
  */
 #ifndef UTH_H
 #define UTH_H
@@ -48,7 +50,8 @@ typedef struct uth_options {
 } uth_options_t;
 
 /*
- * uth_init - initialises the library; stacksize 0 means 64 KiB. Aborts when called a second time or with a negative size.
+ * uth_init - initialises the library; stacksize 0 means 64 KiB. Aborts when called a second time or
+ * with a negative size.
  *
  * Called once, from any thread, before the first uth_vp_init. Does not switch.
  */
@@ -66,9 +69,11 @@ int uth_init_options(const uth_options_t *options);
 /*
  * uth_vp_init - makes the calling thread the VP with rank vp; -1 takes the lowest free rank.
  *
- * If the library is not initialised it is, with stacks of 128 KiB. The VP and its rank end with the thread.
+ * If the library is not initialised it is, with stacks of 128 KiB. The VP and its rank end with the
+ * thread.
  *
- * Returns 0, or -1: EALREADY if the thread is a VP, EBUSY if the rank is taken, EINVAL if it is out of range, ENOMEM.
+ * Returns 0, or -1: EALREADY if the thread is a VP, EBUSY if the rank is taken, EINVAL if it is out
+ * of range, ENOMEM.
  *
  * Called from a thread that is no VP. Does not switch.
  */
@@ -84,15 +89,16 @@ int uth_get_vpid(void);
 /*
  * uth_create - makes a uth that will run fn(arg), reusing a deleted one where recycling is on.
  *
- * Returns NULL on error: EPERM if the caller runs on no VP, EINVAL if fn is NULL, ENOMEM. A C++ exception that leaves fn
- * ends the process: the uth's name is said, and std::terminate called.
+ * Returns NULL on error: EPERM if the caller runs on no VP, EINVAL if fn is NULL, ENOMEM. A C++
+ * exception that leaves fn ends the process: the uth's name is said, and std::terminate called.
  *
  * Called on a VP. Does not switch.
  */
 uth_t uth_create(void (*fn)(void *arg), void *arg);
 
 /*
- * uth_reinit - gives a uth that does not run a new function and argument; what was on its stack is forgotten.
+ * uth_reinit - gives a uth that does not run a new function and argument; what was on its stack is
+ * forgotten.
  *
  * Aborts if the uth runs, or is the own thread of a VP.
  *
@@ -112,24 +118,25 @@ void uth_delete(uth_t thread);
 /*
  * uth_switchto - runs `to` on the calling VP, and saves the caller in `from`.
  *
- * from is NULL, and then the caller is not saved and is finished, or it is the caller itself. Returns when something
- * switches back to `from`. Aborts if from is anything else, or if `to` is NULL, finished, running, or the own thread of
- * another VP.
+ * from is NULL, and then the caller is not saved and is finished, or it is the caller itself.
+ * Returns when something switches back to `from`. Aborts if from is anything else, or if `to` is
+ * NULL, finished, running, or the own thread of another VP.
  *
  * Called on a VP. Switches.
  */
 void uth_switchto(uth_t from, uth_t to);
 
 /*
- * uth_self - what runs on the calling VP: a uth, or the VP's own thread. NULL, with EPERM, on no VP.
+ * uth_self - what runs on the calling VP: a uth, or the VP's own thread. NULL, with EPERM, on no
+ * VP.
  *
  * Called from anywhere. Does not switch.
  */
 uth_t uth_self(void);
 
 /*
- * uth_getarg, uth_setarg - the argument of a uth's function. uth_setarg returns the one before. Of a VP's own thread it
- * is NULL at first. A NULL thread gives NULL, with EINVAL.
+ * uth_getarg, uth_setarg - the argument of a uth's function. uth_setarg returns the one before. Of
+ * a VP's own thread it is NULL at first. A NULL thread gives NULL, with EINVAL.
  *
  * Called from anywhere. Does not switch.
  */
@@ -137,15 +144,16 @@ void *uth_getarg(uth_t thread);
 void *uth_setarg(uth_t thread, void *arg);
 
 /*
- * uth_self2 - what runs on the VP with rank vp; it may have changed by the time the call returns. NULL, with EINVAL, if
- * there is no such VP.
+ * uth_self2 - what runs on the VP with rank vp; it may have changed by the time the call returns.
+ * NULL, with EINVAL, if there is no such VP.
  *
  * Called from anywhere. Does not switch.
  */
 uth_t uth_self2(int vp);
 
 /*
- * uth_switchto2 - uth_switchto for a caller that knows its VP's rank. Aborts if vp is not the calling VP.
+ * uth_switchto2 - uth_switchto for a caller that knows its VP's rank. Aborts if vp is not the
+ * calling VP.
  *
  * Called on a VP. Switches.
  */

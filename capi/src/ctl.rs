@@ -50,7 +50,8 @@ extern "C" fn umcg_blocking_begin() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_blocking_end() -> c_int {
-    // A light worker comes from the storage of a helper thread back to that of a server: errno goes with it.
+    // A light worker comes from the storage of a helper thread back to that of a server: errno goes
+    // with it.
     let of_the_call = errno();
     let result = ctl::blocking_end();
     if result.is_ok() {
@@ -92,7 +93,10 @@ extern "C" fn gettid() -> c_int {
 unsafe extern "C" fn umcg_set_name(name: *const c_char) -> c_int {
     // SAFETY: passed on.
     let name = unsafe { string(name) };
-    status(name.ok_or(Errno::INVAL).and_then(|name| ctl::set_name(&name)))
+    status(
+        name.ok_or(Errno::INVAL)
+            .and_then(|name| ctl::set_name(&name)),
+    )
 }
 
 /// # Safety
@@ -105,10 +109,15 @@ unsafe extern "C" fn umcg_light_create(
     attr: *const LightAttr,
 ) -> c_int {
     // SAFETY: passed on.
-    let attr = unsafe { attr.as_ref() }.unwrap_or(&LightAttr { stack_size: 0, name: null() });
+    let attr = unsafe { attr.as_ref() }.unwrap_or(&LightAttr {
+        stack_size: 0,
+        name: null(),
+    });
     // SAFETY: passed on.
     let name = unsafe { string(attr.name) }.unwrap_or_default();
-    let Some(function) = function else { return value(Err(Errno::INVAL)) };
+    let Some(function) = function else {
+        return value(Err(Errno::INVAL));
+    };
     // SAFETY: passed on.
     value(unsafe { ctl::light_create(worker_id, function, arg, attr.stack_size, &name) })
 }

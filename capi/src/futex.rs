@@ -1,6 +1,7 @@
 //! `umcg/futex.h`: C's names for `umcg::futex`.
 //!
-//! A call first compares. Only if it has to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! A call first compares. Only if it has to wait is it a point of cancellation; the unwinding is
+//! caught here (`foreign::interruptible`).
 
 use crate::array;
 use crate::rt::{deadline, status, value};
@@ -45,7 +46,11 @@ unsafe fn named<'a>(word: *const AtomicU32) -> Result<(&'a AtomicU32, u32), c_in
 
 /// The address of a word, at which nothing need be.
 fn named_address(word: *const AtomicU32) -> Result<usize, c_int> {
-    if word.is_null() || !word.is_aligned() { Err(EINVAL) } else { Ok(word.addr()) }
+    if word.is_null() || !word.is_aligned() {
+        Err(EINVAL)
+    } else {
+        Ok(word.addr())
+    }
 }
 
 fn is_shared(flags: c_int) -> Result<bool, c_int> {
@@ -65,11 +70,19 @@ fn count(number: c_int) -> Result<usize, c_int> {
 /// # Safety
 /// As `named`.
 #[inline]
-unsafe fn wait_of<'a>(word: *const AtomicU32, expected: u32, flags: c_int) -> Result<(Wait<'a>, bool), c_int> {
+unsafe fn wait_of<'a>(
+    word: *const AtomicU32,
+    expected: u32,
+    flags: c_int,
+) -> Result<(Wait<'a>, bool), c_int> {
     let is_shared = is_shared(flags)?;
     // SAFETY: passed on.
     let (word, value) = unsafe { named(word) }?;
-    let wait = if is_shared { Wait::shared(word, expected) } else { Wait::new(word, expected) };
+    let wait = if is_shared {
+        Wait::shared(word, expected)
+    } else {
+        Wait::new(word, expected)
+    };
     Ok((wait, value == expected))
 }
 
@@ -85,7 +98,11 @@ unsafe fn one_of<'a>(word: &Word) -> Result<Wait<'a>, c_int> {
     let is_shared = is_shared(word.flags)?;
     // SAFETY: by the contract, and aligned.
     let at = unsafe { word.word.as_ref() }.ok_or(EINVAL)?;
-    Ok(if is_shared { Wait::shared(at, word.expected) } else { Wait::new(at, word.expected) })
+    Ok(if is_shared {
+        Wait::shared(at, word.expected)
+    } else {
+        Wait::new(at, word.expected)
+    })
 }
 
 /// Whether all words can be read that are not null: one look for those of a page that stand
@@ -107,7 +124,11 @@ fn are_readable(words: &[Word]) -> bool {
 /// # Safety
 /// `changed` is null, or room for a number.
 #[inline]
-unsafe fn waited(first: Option<usize>, changed: *mut c_int, wait: impl FnOnce() -> End) -> Result<c_int, c_int> {
+unsafe fn waited(
+    first: Option<usize>,
+    changed: *mut c_int,
+    wait: impl FnOnce() -> End,
+) -> Result<c_int, c_int> {
     let ended = match first {
         // Without waiting, and so not cut short.
         Some(index) => End::Changed(index),
@@ -130,13 +151,23 @@ unsafe fn waited(first: Option<usize>, changed: *mut c_int, wait: impl FnOnce() 
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_futex_wait(word: *const AtomicU32, expected: u32, flags: c_int, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_futex_wait(
+    word: *const AtomicU32,
+    expected: u32,
+    flags: c_int,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     let wait = unsafe { wait_of(word, expected, flags) };
     status(wait.and_then(|(wait, is_expected)| {
         let first = (!is_expected).then_some(0);
         // SAFETY: null.
-        unsafe { waited(first, null_mut(), || foreign::wait_multiple(&[wait], deadline(deadline_ns))) }.map(drop)
+        unsafe {
+            waited(first, null_mut(), || {
+                foreign::wait_multiple(&[wait], deadline(deadline_ns))
+            })
+        }
+        .map(drop)
     }))
 }
 
@@ -174,8 +205,12 @@ unsafe fn requeue(
     let (to, _) = unsafe { named(to) }?;
     match (is_shared, expected) {
         (false, None) => Ok(futex::requeue(from, to, wake, others)),
-        (false, Some(expected)) => futex::cmp_requeue(from, expected, to, wake, others).map_err(|Changed| EAGAIN),
-        (true, expected) => foreign::requeue_shared((from, expected), to, wake, others).map_err(Errno::raw_os_error),
+        (false, Some(expected)) => {
+            futex::cmp_requeue(from, expected, to, wake, others).map_err(|Changed| EAGAIN)
+        }
+        (true, expected) => {
+            foreign::requeue_shared((from, expected), to, wake, others).map_err(Errno::raw_os_error)
+        }
     }
 }
 
@@ -215,9 +250,20 @@ unsafe extern "C" fn umcg_futex_cmp_requeue(
 /// # Safety
 /// `words` is null, or points to `n` words as for `named`; `changed` as for `waited`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_futex_wait_multiple(words: *const Word, n: c_int, deadline_ns: u64, changed: *mut c_int) -> c_int {
-    let size = usize::try_from(n).unwrap_or(0).saturating_mul(size_of::<Word>());
-    if size != 0 && !words.is_null() && words.is_aligned() && !guarded::is_readable(words.expose_provenance(), size) {
+unsafe extern "C" fn umcg_futex_wait_multiple(
+    words: *const Word,
+    n: c_int,
+    deadline_ns: u64,
+    changed: *mut c_int,
+) -> c_int {
+    let size = usize::try_from(n)
+        .unwrap_or(0)
+        .saturating_mul(size_of::<Word>());
+    if size != 0
+        && !words.is_null()
+        && words.is_aligned()
+        && !guarded::is_readable(words.expose_provenance(), size)
+    {
         return status(Err(EFAULT));
     }
     // SAFETY: passed on.
@@ -234,15 +280,24 @@ unsafe extern "C" fn umcg_futex_wait_multiple(words: *const Word, n: c_int, dead
     let wait = |waits: &[Wait<'_>]| {
         let first = waits.iter().position(|wait| !wait.is_expected());
         // SAFETY: passed on.
-        unsafe { waited(first, changed, || foreign::wait_multiple(waits, deadline(deadline_ns))) }
+        unsafe {
+            waited(first, changed, || {
+                foreign::wait_multiple(waits, deadline(deadline_ns))
+            })
+        }
     };
     let ended = if len <= FEW {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
         let mut few = [Wait::new(&NOTHING, 0); FEW];
-        let copied = few.iter_mut().zip(waits).try_for_each(|(place, wait)| wait.map(|wait| *place = wait));
+        let copied = few
+            .iter_mut()
+            .zip(waits)
+            .try_for_each(|(place, wait)| wait.map(|wait| *place = wait));
         copied.and_then(|()| wait(&few[..len]))
     } else {
-        waits.collect::<Result<Vec<_>, _>>().and_then(|waits| wait(&waits))
+        waits
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|waits| wait(&waits))
     };
     value(ended, -1)
 }
@@ -274,12 +329,21 @@ unsafe fn named_set<'a>(set: *mut WaitSet<'static>) -> Result<&'a mut WaitSet<'s
 /// # Safety
 /// As `named_set`; the word as for `named`, until it is taken out.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_waitset_add(set: *mut WaitSet<'static>, word: *const AtomicU32, expected: u32, flags: c_int) -> c_int {
+unsafe extern "C" fn umcg_waitset_add(
+    set: *mut WaitSet<'static>,
+    word: *const AtomicU32,
+    expected: u32,
+    flags: c_int,
+) -> c_int {
     // SAFETY: passed on.
     let added = unsafe { named_set(set) }.and_then(|set| {
         // SAFETY: passed on.
         let (wait, _) = unsafe { wait_of(word, expected, flags) }?;
-        if set.len() == MOST { Err(EOVERFLOW) } else { Ok(set.push(wait)) }
+        if set.len() == MOST {
+            Err(EOVERFLOW)
+        } else {
+            Ok(set.push(wait))
+        }
     });
     value(added.map(|index| index as c_int), -1)
 }
@@ -287,10 +351,17 @@ unsafe extern "C" fn umcg_waitset_add(set: *mut WaitSet<'static>, word: *const A
 /// # Safety
 /// As `named_set`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_waitset_expect(set: *mut WaitSet<'static>, index: c_int, expected: u32) -> c_int {
+unsafe extern "C" fn umcg_waitset_expect(
+    set: *mut WaitSet<'static>,
+    index: c_int,
+    expected: u32,
+) -> c_int {
     // SAFETY: passed on.
     status(unsafe { named_set(set) }.and_then(|set| {
-        let index = usize::try_from(index).ok().filter(|index| *index < set.len()).ok_or(EINVAL)?;
+        let index = usize::try_from(index)
+            .ok()
+            .filter(|index| *index < set.len())
+            .ok_or(EINVAL)?;
         set.expect(index, expected);
         Ok(())
     }))
@@ -307,7 +378,11 @@ unsafe extern "C" fn umcg_waitset_clear(set: *mut WaitSet<'static>) -> c_int {
 /// # Safety
 /// As `named_set`; `changed` as for `waited`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_waitset_wait(set: *mut WaitSet<'static>, deadline_ns: u64, changed: *mut c_int) -> c_int {
+unsafe extern "C" fn umcg_waitset_wait(
+    set: *mut WaitSet<'static>,
+    deadline_ns: u64,
+    changed: *mut c_int,
+) -> c_int {
     // SAFETY: passed on.
     let ended = unsafe { named_set(set) }.and_then(|set| {
         if set.is_empty() {
@@ -315,7 +390,11 @@ unsafe extern "C" fn umcg_waitset_wait(set: *mut WaitSet<'static>, deadline_ns: 
         }
         let first = set.changed();
         // SAFETY: passed on.
-        unsafe { waited(first, changed, || foreign::wait_set(set, deadline(deadline_ns))) }
+        unsafe {
+            waited(first, changed, || {
+                foreign::wait_set(set, deadline(deadline_ns))
+            })
+        }
     });
     value(ended, -1)
 }

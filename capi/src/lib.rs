@@ -1,7 +1,9 @@
-//! The C interface, declared in `include/umcg.h`, `include/umcg/*.h` and `include/uth.h`, whose comments are its manual.
+//! The C interface, declared in `include/umcg.h`, `include/umcg/*.h` and `include/uth.h`, whose
+//! comments are its manual.
 //!
-//! Every function of `ctl` and `uth` turns its arguments into those of one function of `umcg-core`, and that one's error into `errno` or an abort;
-//! the others do the same for the crate `umcg`; `rt` adds what C has in place of its sockets. What a C caller could get wrong and Rust's types or
+//! Every function of `ctl` and `uth` turns its arguments into those of one function of `umcg-core`,
+//! and that one's error into `errno` or an abort; the others do the same for the crate `umcg`; `rt`
+//! adds what C has in place of its sockets. What a C caller could get wrong and Rust's types or
 //! `unsafe` contracts rule out is checked here.
 
 mod ctl;
@@ -55,7 +57,11 @@ pub(crate) unsafe fn string(text: *const c_char) -> Option<String> {
         return None;
     }
     // SAFETY: passed on.
-    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    Some(
+        unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+    )
 }
 
 /// An array of C's, which is not empty.
@@ -75,13 +81,17 @@ pub(crate) unsafe fn array<'a, T>(items: *const T, n: c_int) -> Result<&'a [T], 
 ///
 /// # Safety
 /// As `array`; each is null, or the address of what is there as long as the caller uses it.
-pub(crate) unsafe fn references<'a, T>(items: *const *const T, n: c_int) -> Result<&'a [&'a T], c_int> {
+pub(crate) unsafe fn references<'a, T>(
+    items: *const *const T,
+    n: c_int,
+) -> Result<&'a [&'a T], c_int> {
     // SAFETY: passed on.
     let pointers = unsafe { array(items, n) }?;
     if pointers.iter().any(|item| item.is_null()) {
         return Err(EINVAL);
     }
-    // SAFETY: none is null, and by the contract they are addresses of such; a reference is laid out as a pointer.
+    // SAFETY: none is null, and by the contract they are addresses of such; a reference is laid out
+    // as a pointer.
     Ok(unsafe { &*(std::ptr::from_ref(pointers) as *const [&T]) })
 }
 

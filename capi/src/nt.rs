@@ -1,6 +1,7 @@
 //! `umcg/nt.h`: C's names for `umcg::nt`.
 //!
-//! A handle is the address of its object. A wait that has to wait has handles of its own meanwhile, so that others may close theirs. Only such a one is a point of cancellation; the unwinding is
+//! A handle is the address of its object. A wait that has to wait has handles of its own meanwhile,
+//! so that others may close theirs. Only such a one is a point of cancellation; the unwinding is
 //! caught here (`foreign::interruptible`).
 
 use crate::failed;
@@ -11,7 +12,8 @@ use std::num::NonZeroU32;
 use std::ptr::null;
 use std::time::{Duration, SystemTime};
 use umcg::nt::{
-    self, BorrowedHandle, Event, Handle, Mutex, NotOwner, OutOfRange, Owned, Semaphore, Timer, Wait, WaitError, Woken,
+    self, BorrowedHandle, Event, Handle, Mutex, NotOwner, OutOfRange, Owned, Semaphore, Timer,
+    Wait, WaitError, Woken,
 };
 use umcg::rt::foreign::{self, Cancelled};
 
@@ -89,7 +91,12 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// # Safety
     /// `objects` is null, or points to `count` objects as for `named`; `alert` is as for that.
-    unsafe fn new(objects: *const Object, count: u32, is_all: c_int, alert: Object) -> Result<Asked<'a>, c_int> {
+    unsafe fn new(
+        objects: *const Object,
+        count: u32,
+        is_all: c_int,
+        alert: Object,
+    ) -> Result<Asked<'a>, c_int> {
         let objects: &[Object] = match count {
             0 => &[],
             _ if objects.is_null() => return Err(EINVAL),
@@ -99,18 +106,28 @@ impl<'a> Asked<'a> {
         if objects.iter().any(|object| object.is_null()) {
             return Err(EINVAL);
         }
-        // SAFETY: none is null, and by the contract they are objects; a borrowed handle is laid out as a pointer to one.
+        // SAFETY: none is null, and by the contract they are objects; a borrowed handle is laid out
+        // as a pointer to one.
         let objects = unsafe { &*(std::ptr::from_ref(objects) as *const [BorrowedHandle<'a>]) };
         // SAFETY: not null, and by the contract an object.
         let alert = (!alert.is_null()).then(|| unsafe { BorrowedHandle::from_raw(alert) });
         if alert.is_some_and(|alert| !alert.is_event()) {
             return Err(EINVAL);
         }
-        Ok(Asked { objects, is_all: is_all != 0, alert, owner: None })
+        Ok(Asked {
+            objects,
+            is_all: is_all != 0,
+            alert,
+            owner: None,
+        })
     }
 
     fn wait(&self) -> Wait<'a> {
-        let wait = if self.is_all { Wait::all(self.objects) } else { Wait::any(self.objects) };
+        let wait = if self.is_all {
+            Wait::all(self.objects)
+        } else {
+            Wait::any(self.objects)
+        };
         let wait = self.alert.map_or(wait, |alert| wait.alert(alert));
         self.owner.map_or(wait, |owner| wait.owner(owner))
     }
@@ -126,7 +143,11 @@ impl<'a> Asked<'a> {
             [] => return None,
             [_] => *self,
             _ if self.is_all => return None,
-            [first, ..] => Asked { objects: std::slice::from_ref(first), alert: None, ..*self },
+            [first, ..] => Asked {
+                objects: std::slice::from_ref(first),
+                alert: None,
+                ..*self
+            },
         };
         Some(quick.wait().try_wait()).filter(|tried| *tried != Err(WaitError::TimedOut))
     }
@@ -136,13 +157,23 @@ impl<'a> Asked<'a> {
             Some(ended) => ended,
             None => self.keep(deadline_ns)?,
         };
-        ended.map_err(|error| if error == WaitError::TimedOut { ETIMEDOUT } else { EINVAL })
+        ended.map_err(|error| {
+            if error == WaitError::TimedOut {
+                ETIMEDOUT
+            } else {
+                EINVAL
+            }
+        })
     }
 
     /// Waits, with handles of its own.
     #[inline(never)]
     fn keep(&self, deadline_ns: u64) -> Result<Result<Woken, WaitError>, c_int> {
-        let mut handles = self.objects.iter().chain(&self.alert).map(|object| object.to_handle());
+        let mut handles = self
+            .objects
+            .iter()
+            .chain(&self.alert)
+            .map(|object| object.to_handle());
         if self.objects.len() < FEW {
             let _few: [Option<Handle>; FEW] = std::array::from_fn(|_| handles.next());
             self.stop(deadline_ns)
@@ -179,7 +210,11 @@ unsafe fn wait(asked: Result<Asked<'_>, c_int>, deadline_ns: u64, index: *mut u3
     status(ended.and_then(|(at, is_abandoned)| {
         // SAFETY: passed on.
         unsafe { store(index, at) };
-        if is_abandoned { Err(EOWNERDEAD) } else { Ok(()) }
+        if is_abandoned {
+            Err(EOWNERDEAD)
+        } else {
+            Ok(())
+        }
     }))
 }
 
@@ -214,7 +249,12 @@ unsafe extern "C" fn umcg_nt_wait_as(
 ) -> c_int {
     // SAFETY: passed on.
     let asked = unsafe { Asked::new(objects, count, all, alert) };
-    let asked = asked.and_then(|asked| Ok(Asked { owner: Some(owner(by)?), ..asked }));
+    let asked = asked.and_then(|asked| {
+        Ok(Asked {
+            owner: Some(owner(by)?),
+            ..asked
+        })
+    });
     // SAFETY: passed on.
     unsafe { wait(asked, deadline_ns, index) }
 }
@@ -234,7 +274,11 @@ unsafe extern "C" fn umcg_nt_wait_multiple(
         INFINITE => NO_TIMEOUT,
         some => foreign::after(u64::from(some) * 1_000_000),
     };
-    let fits = if (1..=MOST_OF_WINDOWS).contains(&count) { Ok(()) } else { Err(EINVAL) };
+    let fits = if (1..=MOST_OF_WINDOWS).contains(&count) {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    };
     // SAFETY: passed on.
     let asked = fits.and_then(|()| unsafe { Asked::new(objects, count, all, alert) });
     match asked.and_then(|asked| asked.ended(deadline_ns)) {
@@ -279,12 +323,20 @@ extern "C" fn umcg_nt_self() -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_nt_event_create(manual: c_int, signaled: c_int) -> Object {
-    made(if manual == 0 { Event::auto(signaled != 0) } else { Event::manual(signaled != 0) })
+    made(if manual == 0 {
+        Event::auto(signaled != 0)
+    } else {
+        Event::manual(signaled != 0)
+    })
 }
 
 /// # Safety
 /// `event` is as for `named`, `previous` as for `store`.
-unsafe fn change_event(event: Object, previous: *mut c_int, change: impl FnOnce(&Event) -> bool) -> c_int {
+unsafe fn change_event(
+    event: Object,
+    previous: *mut c_int,
+    change: impl FnOnce(&Event) -> bool,
+) -> c_int {
     // SAFETY: passed on.
     let changed = unsafe { with(event, Handle::as_event, |event| Ok(change(event))) };
     // SAFETY: passed on.
@@ -318,9 +370,17 @@ unsafe extern "C" fn umcg_nt_event_pulse(event: Object, previous: *mut c_int) ->
 /// # Safety
 /// `event` is as for `named`, the others as for `store`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_event_read(event: Object, signaled: *mut c_int, manual: *mut c_int) -> c_int {
+unsafe extern "C" fn umcg_nt_event_read(
+    event: Object,
+    signaled: *mut c_int,
+    manual: *mut c_int,
+) -> c_int {
     // SAFETY: passed on.
-    let read = unsafe { with(event, Handle::as_event, |event| Ok((event.is_set(), event.is_manual()))) };
+    let read = unsafe {
+        with(event, Handle::as_event, |event| {
+            Ok((event.is_set(), event.is_manual()))
+        })
+    };
     status(read.map(|(is_set, is_manual)| {
         // SAFETY: passed on.
         unsafe { store(signaled, is_set.into()) };
@@ -331,7 +391,12 @@ unsafe extern "C" fn umcg_nt_event_read(event: Object, signaled: *mut c_int, man
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_nt_sem_create(count: u32, max: u32) -> Object {
-    value(Semaphore::new(count, max).map(made).map_err(|OutOfRange| EINVAL), null())
+    value(
+        Semaphore::new(count, max)
+            .map(made)
+            .map_err(|OutOfRange| EINVAL),
+        null(),
+    )
 }
 
 /// # Safety
@@ -339,7 +404,11 @@ extern "C" fn umcg_nt_sem_create(count: u32, max: u32) -> Object {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_sem_release(sem: Object, count: u32, previous: *mut u32) -> c_int {
     // SAFETY: passed on.
-    let released = unsafe { with(sem, Handle::as_semaphore, |sem| sem.release(count).map_err(|OutOfRange| EOVERFLOW)) };
+    let released = unsafe {
+        with(sem, Handle::as_semaphore, |sem| {
+            sem.release(count).map_err(|OutOfRange| EOVERFLOW)
+        })
+    };
     // SAFETY: passed on.
     status(released.map(|before| unsafe { store(previous, before) }))
 }
@@ -349,7 +418,11 @@ unsafe extern "C" fn umcg_nt_sem_release(sem: Object, count: u32, previous: *mut
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_sem_read(sem: Object, count: *mut u32, max: *mut u32) -> c_int {
     // SAFETY: passed on.
-    let read = unsafe { with(sem, Handle::as_semaphore, |sem| Ok((sem.count(), sem.most()))) };
+    let read = unsafe {
+        with(sem, Handle::as_semaphore, |sem| {
+            Ok((sem.count(), sem.most()))
+        })
+    };
     status(read.map(|(now, most)| {
         // SAFETY: passed on.
         unsafe { store(count, now) };
@@ -365,7 +438,12 @@ extern "C" fn umcg_nt_mutex_create(owned: c_int) -> Object {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_nt_mutex_create_as(owner: u32, depth: u32) -> Object {
-    value(Mutex::with_owner(owner, depth).map(made).map_err(|OutOfRange| EINVAL), null())
+    value(
+        Mutex::with_owner(owner, depth)
+            .map(made)
+            .map_err(|OutOfRange| EINVAL),
+        null(),
+    )
 }
 
 /// # Safety
@@ -403,12 +481,20 @@ unsafe extern "C" fn umcg_nt_mutex_read(mutex: Object, owner: *mut u32, depth: *
     // SAFETY: passed on.
     let read = unsafe { with(mutex, Handle::as_mutex, |mutex| Ok(mutex.owned())) };
     status(read.and_then(|owned| {
-        let (by, so_often) = if let Owned::By(by, so_often) = owned { (by.get(), so_often) } else { (0, 0) };
+        let (by, so_often) = if let Owned::By(by, so_often) = owned {
+            (by.get(), so_often)
+        } else {
+            (0, 0)
+        };
         // SAFETY: passed on.
         unsafe { store(owner, by) };
         // SAFETY: passed on.
         unsafe { store(depth, so_often) };
-        if owned == Owned::Abandoned { Err(EOWNERDEAD) } else { Ok(()) }
+        if owned == Owned::Abandoned {
+            Err(EOWNERDEAD)
+        } else {
+            Ok(())
+        }
     }))
 }
 
@@ -423,7 +509,10 @@ extern "C" fn umcg_nt_timer_create(manual: c_int) -> Object {
 unsafe extern "C" fn umcg_nt_timer_set(timer: Object, due_ns: u64, period_ns: u64) -> c_int {
     let set = |timer: &Timer| match due_ns {
         NO_TIMEOUT => Err(EINVAL),
-        due => timer.set_nanos(due, period_ns).map(drop).map_err(|error| error.raw_os_error().unwrap_or(EAGAIN)),
+        due => timer
+            .set_nanos(due, period_ns)
+            .map(drop)
+            .map_err(|error| error.raw_os_error().unwrap_or(EAGAIN)),
     };
     // SAFETY: passed on.
     status(unsafe { with(timer, Handle::as_timer, set) })
@@ -433,15 +522,29 @@ unsafe extern "C" fn umcg_nt_timer_set(timer: Object, due_ns: u64, period_ns: u6
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_timer_set_100ns(timer: Object, due: i64, period_ms: i32) -> c_int {
-    let Ok(period_ms) = u64::try_from(period_ms) else { return status(Err(EINVAL)) };
-    let from_now = if due < 0 { due.unsigned_abs() } else { due.unsigned_abs().saturating_sub(now()) };
+    let Ok(period_ms) = u64::try_from(period_ms) else {
+        return status(Err(EINVAL));
+    };
+    let from_now = if due < 0 {
+        due.unsigned_abs()
+    } else {
+        due.unsigned_abs().saturating_sub(now())
+    };
     // SAFETY: passed on.
-    unsafe { umcg_nt_timer_set(timer, foreign::after(from_now.saturating_mul(100)), period_ms * 1_000_000) }
+    unsafe {
+        umcg_nt_timer_set(
+            timer,
+            foreign::after(from_now.saturating_mul(100)),
+            period_ms * 1_000_000,
+        )
+    }
 }
 
 /// In 100 ns since the beginning of 1601.
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     EPOCH + u64::try_from(since.as_nanos() / 100).unwrap_or(0)
 }
 
@@ -450,15 +553,26 @@ fn now() -> u64 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_nt_timer_cancel(timer: Object) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { with(timer, Handle::as_timer, |timer| Ok(timer.cancel().into())) }, -1)
+    value(
+        unsafe { with(timer, Handle::as_timer, |timer| Ok(timer.cancel().into())) },
+        -1,
+    )
 }
 
 /// # Safety
 /// `timer` is as for `named`, the others as for `store`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_nt_timer_read(timer: Object, signaled: *mut c_int, due_ns: *mut u64) -> c_int {
+unsafe extern "C" fn umcg_nt_timer_read(
+    timer: Object,
+    signaled: *mut c_int,
+    due_ns: *mut u64,
+) -> c_int {
     // SAFETY: passed on.
-    let read = unsafe { with(timer, Handle::as_timer, |timer| Ok((timer.is_set(), timer.due_nanos()))) };
+    let read = unsafe {
+        with(timer, Handle::as_timer, |timer| {
+            Ok((timer.is_set(), timer.due_nanos()))
+        })
+    };
     status(read.map(|(is_set, due)| {
         // SAFETY: passed on.
         unsafe { store(signaled, is_set.into()) };

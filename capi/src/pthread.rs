@@ -1,6 +1,8 @@
-//! What the C library cannot say of a full worker: its stack, and on which processors it may run. It asks the kernel, by a thread id that is the C library's alone.
+//! What the C library cannot say of a full worker: its stack, and on which processors it may run.
+//! It asks the kernel, by a thread id that is the C library's alone.
 //!
-//! In the shared library these stand in the place of the C library's functions (`build-lib.sh`), as garbage collectors, runtimes of languages and the like ask those.
+//! In the shared library these stand in the place of the C library's functions (`build-lib.sh`), as
+//! garbage collectors, runtimes of languages and the like ask those.
 
 use libc::{ESRCH, RTLD_NEXT, cpu_set_t, pthread_attr_t, pthread_t};
 use std::ffi::{CStr, c_int};
@@ -26,8 +28,13 @@ fn is_caller(thread: pthread_t) -> bool {
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t) -> c_int {
-    let Some(theirs) = next(c"pthread_getattr_np") else { return libc::ENOSYS };
+unsafe extern "C" fn umcg_pthread_getattr_np(
+    thread: pthread_t,
+    attributes: *mut pthread_attr_t,
+) -> c_int {
+    let Some(theirs) = next(c"pthread_getattr_np") else {
+        return libc::ENOSYS;
+    };
     // SAFETY: the C library's function of this name has this type.
     let theirs = unsafe { std::mem::transmute::<usize, GetAttributes>(theirs) };
     // SAFETY: passed on.
@@ -35,7 +42,9 @@ unsafe extern "C" fn umcg_pthread_getattr_np(thread: pthread_t, attributes: *mut
     let here = std::ptr::from_ref(&status).addr();
     match stack::find(here) {
         // SAFETY: passed on; what failed has left nothing.
-        Some(place) if status == ESRCH && is_caller(thread) => unsafe { describe(&place, attributes) },
+        Some(place) if status == ESRCH && is_caller(thread) => unsafe {
+            describe(&place, attributes)
+        },
         _ => status,
     }
 }
@@ -53,7 +62,8 @@ unsafe fn describe(place: &stack::Place, attributes: *mut pthread_attr_t) -> c_i
     // SAFETY: room for a set.
     let known = unsafe { libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &mut cpus) } == 0;
     // SAFETY: initialised above; the stack is that of the caller.
-    let status = unsafe { libc::pthread_attr_setstack(attributes, place.base.cast(), place.class.size()) };
+    let status =
+        unsafe { libc::pthread_attr_setstack(attributes, place.base.cast(), place.class.size()) };
     // SAFETY: as above.
     unsafe { libc::pthread_attr_setguardsize(attributes, guard::SIZE) };
     // SAFETY: as above.
@@ -69,13 +79,20 @@ unsafe fn describe(place: &stack::Place, attributes: *mut pthread_attr_t) -> c_i
     status
 }
 
-/// `pthread_getaffinity_np`, which works in full workers too, of the caller: for the kernel thread that carries it.
+/// `pthread_getaffinity_np`, which works in full workers too, of the caller: for the kernel thread
+/// that carries it.
 ///
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_pthread_getaffinity_np(thread: pthread_t, bytes: usize, cpus: *mut cpu_set_t) -> c_int {
-    let Some(theirs) = next(c"pthread_getaffinity_np") else { return libc::ENOSYS };
+unsafe extern "C" fn umcg_pthread_getaffinity_np(
+    thread: pthread_t,
+    bytes: usize,
+    cpus: *mut cpu_set_t,
+) -> c_int {
+    let Some(theirs) = next(c"pthread_getaffinity_np") else {
+        return libc::ENOSYS;
+    };
     // SAFETY: the C library's function of this name has this type.
     let theirs = unsafe { std::mem::transmute::<usize, GetAffinity>(theirs) };
     // SAFETY: passed on.
@@ -84,5 +101,9 @@ unsafe extern "C" fn umcg_pthread_getaffinity_np(thread: pthread_t, bytes: usize
         return status;
     }
     // SAFETY: passed on.
-    if unsafe { libc::sched_getaffinity(0, bytes, cpus) } == 0 { 0 } else { crate::errno() }
+    if unsafe { libc::sched_getaffinity(0, bytes, cpus) } == 0 {
+        0
+    } else {
+        crate::errno()
+    }
 }

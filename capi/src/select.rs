@@ -35,7 +35,8 @@ pub(crate) struct Op {
     value: u64,
 }
 
-const _: () = assert!(size_of::<Op>() == 2 * size_of::<c_int>() + size_of::<usize>() + size_of::<u64>());
+const _: () =
+    assert!(size_of::<Op>() == 2 * size_of::<c_int>() + size_of::<usize>() + size_of::<u64>());
 
 impl Op {
     /// As something that `wait_any` and `wait_all` take.
@@ -64,7 +65,10 @@ impl Op {
     /// The value is a descriptor; if it is not open that is what the operation says.
     unsafe fn fd<'a>(&self) -> Result<BorrowedFd<'a>, c_int> {
         // In C an int, which is widened with its sign.
-        let fd = RawFd::try_from(self.value as i64).ok().filter(|fd| *fd >= 0).ok_or(EINVAL)?;
+        let fd = RawFd::try_from(self.value as i64)
+            .ok()
+            .filter(|fd| *fd >= 0)
+            .ok_or(EINVAL)?;
         // SAFETY: not -1; otherwise by the contract.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
@@ -92,7 +96,9 @@ impl Named<'_> {
         match op.kind {
             0 => Ok(Named::Nothing),
             // SAFETY: by the contract.
-            1 => unsafe { op.object.cast::<Semaphore>().as_ref() }.map(Named::Semaphore).ok_or(EINVAL),
+            1 => unsafe { op.object.cast::<Semaphore>().as_ref() }
+                .map(Named::Semaphore)
+                .ok_or(EINVAL),
             2 => Ok(Named::Time(op.value)),
             END => Ok(Named::Worker(op.object.cast())),
             // SAFETY: by the contract.
@@ -100,9 +106,13 @@ impl Named<'_> {
             // SAFETY: by the contract.
             5 => unsafe { op.tube() }.map(|(tube, message)| Named::Receive(tube, message)),
             // SAFETY: by the contract.
-            6 => unsafe { op.object.cast::<RawMutex>().as_ref() }.map(Named::Mutex).ok_or(EINVAL),
+            6 => unsafe { op.object.cast::<RawMutex>().as_ref() }
+                .map(Named::Mutex)
+                .ok_or(EINVAL),
             // SAFETY: by the contract.
-            7 => unsafe { op.object.cast::<Event>().as_ref() }.map(Named::Event).ok_or(EINVAL),
+            7 => unsafe { op.object.cast::<Event>().as_ref() }
+                .map(Named::Event)
+                .ok_or(EINVAL),
             // SAFETY: by the contract.
             8 => unsafe { op.fd() }.map(Named::Readable),
             // SAFETY: by the contract.
@@ -131,7 +141,11 @@ unsafe fn workers(ops: &[Op]) -> Result<Vec<Borrowed>, c_int> {
         }
     }
     seen.sort_unstable();
-    if seen.windows(2).any(|pair| pair[0] == pair[1]) { Err(EINVAL) } else { Ok(workers) }
+    if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+        Err(EINVAL)
+    } else {
+        Ok(workers)
+    }
 }
 
 enum Wait<'a> {
@@ -148,7 +162,11 @@ enum Wait<'a> {
 impl<'a> Wait<'a> {
     /// # Safety
     /// As `workers`, which gave `ends`.
-    unsafe fn new(op: Option<&Op>, never: Instant, ends: &mut impl Iterator<Item = &'a mut Borrowed>) -> Wait<'a> {
+    unsafe fn new(
+        op: Option<&Op>,
+        never: Instant,
+        ends: &mut impl Iterator<Item = &'a mut Borrowed>,
+    ) -> Wait<'a> {
         // SAFETY: passed on.
         match op.map(|op| unsafe { Named::by(op) }) {
             Some(Ok(Named::Semaphore(semaphore))) => Wait::Semaphore(semaphore.acquiring()),
@@ -157,13 +175,17 @@ impl<'a> Wait<'a> {
             // SAFETY: by the contract of `Named::by`.
             Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),
             // SAFETY: likewise.
-            Some(Ok(Named::Receive(tube, message))) => Wait::Message(unsafe { tube.receiving(message) }),
+            Some(Ok(Named::Receive(tube, message))) => {
+                Wait::Message(unsafe { tube.receiving(message) })
+            }
             Some(Ok(Named::Mutex(mutex))) => Wait::Lock(locking(mutex)),
             Some(Ok(Named::Event(event))) => Wait::Event(event.waiting()),
             Some(Ok(Named::Readable(fd))) => Wait::Ready(Readiness::to_read(fd)),
             Some(Ok(Named::Writable(fd))) => Wait::Ready(Readiness::to_write(fd)),
             Some(Ok(Named::Worker(_))) => {
-                let worker = ends.next().unwrap_or_else(|| unreachable!("`workers` found as many"));
+                let worker = ends
+                    .next()
+                    .unwrap_or_else(|| unreachable!("`workers` found as many"));
                 Wait::End(Box::new(worker.ending()))
             }
             Some(Ok(Named::Nothing) | Err(_)) | None => Wait::Time(at(never)),
@@ -234,7 +256,11 @@ fn error_code(error: io::Error) -> c_int {
 }
 
 /// What can be done at once, or what can be first.
-fn wait<'o>(how: Select, operations: &mut [&mut (dyn Selectable + 'o)], deadline_ns: u64) -> Result<usize, c_int> {
+fn wait<'o>(
+    how: Select,
+    operations: &mut [&mut (dyn Selectable + 'o)],
+    deadline_ns: u64,
+) -> Result<usize, c_int> {
     if let Some(index) = how.try_each(operations) {
         return Ok(index);
     }
@@ -261,13 +287,17 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
     let never = foreign::instant(u64::MAX);
     if ops.len() <= FEW {
         // SAFETY: passed on.
-        let mut waits: [Wait<'_>; FEW] = std::array::from_fn(|index| unsafe { Wait::new(ops.get(index), never, &mut ends) });
+        let mut waits: [Wait<'_>; FEW] =
+            std::array::from_fn(|index| unsafe { Wait::new(ops.get(index), never, &mut ends) });
         let mut operations = waits.each_mut().map(Wait::operation);
         let index = wait(how, &mut operations[..ops.len()], deadline_ns)?;
         Ok((index, waits[index].error()))
     } else {
         // SAFETY: passed on.
-        let mut waits: Vec<_> = ops.iter().map(|op| unsafe { Wait::new(Some(op), never, &mut ends) }).collect();
+        let mut waits: Vec<_> = ops
+            .iter()
+            .map(|op| unsafe { Wait::new(Some(op), never, &mut ends) })
+            .collect();
         let mut operations: Vec<_> = waits.iter_mut().map(Wait::operation).collect();
         let index = wait(how, &mut operations, deadline_ns)?;
         Ok((index, waits[index].error()))
@@ -275,7 +305,8 @@ unsafe fn select(ops: &[Op], flags: c_int, deadline_ns: u64) -> Result<(usize, c
 }
 
 /// # Safety
-/// `ops` is null, or points to `n` operations; each object is null, or what its kind says, and stays so until the call returns.
+/// `ops` is null, or points to `n` operations; each object is null, or what its kind says, and
+/// stays so until the call returns.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_select(ops: *mut Op, n: c_int, flags: c_int, deadline_ns: u64) -> c_int {
     let len = usize::try_from(n).unwrap_or(0);

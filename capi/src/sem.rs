@@ -1,6 +1,7 @@
 //! `umcg/sem.h`: C's names for `umcg::sync::Semaphore` and `acquire_any`.
 //!
-//! A call first takes what is there. Only if it has to wait is it a point of cancellation, as in Rust; the unwinding is caught here (`foreign::interruptible`).
+//! A call first takes what is there. Only if it has to wait is it a point of cancellation, as in
+//! Rust; the unwinding is caught here (`foreign::interruptible`).
 
 use crate::rt::{NO_TIMEOUT, status, value};
 use crate::{misused, references};
@@ -8,7 +9,8 @@ use libc::{EAGAIN, ECANCELED, EINVAL, EOVERFLOW, ESHUTDOWN, ETIMEDOUT, c_int};
 use umcg::rt::foreign::{self, Cancelled};
 use umcg::sync::{self, AcquireError, Closed, Semaphore, TryAcquireError};
 
-// `umcg_sem_t`, whose first word is `UMCG_SEM_INIT`'s; that zeros are a semaphore is for the C tests to see.
+// `umcg_sem_t`, whose first word is `UMCG_SEM_INIT`'s; that zeros are a semaphore is for the C
+// tests to see.
 const _: () = assert!(size_of::<Semaphore>() == 24 && align_of::<Semaphore>() == 8);
 
 const BARGING: c_int = 1;
@@ -46,7 +48,9 @@ fn acquire(sem: &Semaphore, wakeups: u32, deadline_ns: u64) -> Result<(), c_int>
 #[inline(never)]
 fn wait(sem: &Semaphore, wakeups: u32, deadline_ns: u64) -> Result<(), c_int> {
     let acquired = foreign::interruptible(|| match deadline_ns {
-        NO_TIMEOUT => sem.acquire_many(wakeups).map_err(|Closed| AcquireError::Closed),
+        NO_TIMEOUT => sem
+            .acquire_many(wakeups)
+            .map_err(|Closed| AcquireError::Closed),
         at => sem.acquire_many_deadline(wakeups, foreign::instant(at)),
     });
     acquired.map_err(|Cancelled| ECANCELED)?.map_err(errno_of)
@@ -72,7 +76,9 @@ fn wait_for_any(sems: &[&Semaphore], deadline_ns: u64) -> Result<usize, c_int> {
 /// `sem` is null, or room for a semaphore that nobody uses.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn initsem(sem: *mut Semaphore, val: c_int) {
-    let Ok(wakeups) = u32::try_from(val) else { misused("initsem", format_args!("{val} wakeups")) };
+    let Ok(wakeups) = u32::try_from(val) else {
+        misused("initsem", format_args!("{val} wakeups"))
+    };
     if sem.is_null() {
         misused("initsem", "no semaphore");
     }
@@ -98,7 +104,9 @@ unsafe extern "C" fn downsem(sem: *const Semaphore, block: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn upsem(sem: *const Semaphore) {
     // SAFETY: passed on.
-    let Ok(sem) = (unsafe { named(sem) }) else { misused("upsem", "no semaphore") };
+    let Ok(sem) = (unsafe { named(sem) }) else {
+        misused("upsem", "no semaphore")
+    };
     if let Err(overflow) = sem.release(1) {
         misused("upsem", overflow);
     }
@@ -148,7 +156,11 @@ unsafe extern "C" fn umcg_sem_acquire_until(sem: *const Semaphore, deadline_ns: 
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_sem_acquire_many(sem: *const Semaphore, wakeups: u32, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_sem_acquire_many(
+    sem: *const Semaphore,
+    wakeups: u32,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     status(unsafe { named(sem) }.and_then(|sem| acquire(sem, wakeups, deadline_ns)))
 }
@@ -166,7 +178,9 @@ unsafe extern "C" fn umcg_sem_try_acquire(sem: *const Semaphore) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_sem_try_acquire_many(sem: *const Semaphore, wakeups: u32) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(sem) }.and_then(|sem| sem.try_acquire_many(wakeups).map_err(errno_of_try)))
+    status(
+        unsafe { named(sem) }.and_then(|sem| sem.try_acquire_many(wakeups).map_err(errno_of_try)),
+    )
 }
 
 /// # Safety
@@ -196,9 +210,17 @@ unsafe extern "C" fn umcg_sem_available(sem: *const Semaphore) -> i64 {
 /// # Safety
 /// `sems` is null, or points to `n` semaphores as for `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_sem_any(sems: *const *const Semaphore, n: c_int, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_sem_any(
+    sems: *const *const Semaphore,
+    n: c_int,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     let sems = unsafe { references(sems, n) };
     // The index is less than `n`.
-    value(sems.and_then(|sems| any(sems, deadline_ns)).map(|index| index as c_int), -1)
+    value(
+        sems.and_then(|sems| any(sems, deadline_ns))
+            .map(|index| index as c_int),
+        -1,
+    )
 }

@@ -1,6 +1,7 @@
 //! `umcg/tube.h`: C's names for `umcg::tube`, with messages of a size in place of a type.
 //!
-//! A call first does what needs no waiting. Only if it has to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! A call first does what needs no waiting. Only if it has to wait is it a point of cancellation;
+//! the unwinding is caught here (`foreign::interruptible`).
 
 use crate::rt::{NO_TIMEOUT, status, value};
 use crate::{array, misused};
@@ -46,7 +47,10 @@ unsafe fn named<'a>(tube: *const Tube) -> Result<&'a Tube, c_int> {
 ///
 /// # Safety
 /// As `named`.
-pub(crate) unsafe fn with_message<'a>(tube: *const Tube, message: *mut c_void) -> Result<(&'a Tube, *mut u8), c_int> {
+pub(crate) unsafe fn with_message<'a>(
+    tube: *const Tube,
+    message: *mut c_void,
+) -> Result<(&'a Tube, *mut u8), c_int> {
     // SAFETY: passed on.
     let tube = unsafe { named(tube) }?;
     match message.cast::<u8>() {
@@ -119,18 +123,25 @@ unsafe fn wait_to_recv(tube: &Tube, into: *mut u8, deadline_ns: u64) -> Result<(
 ///
 /// # Safety
 /// There are so many messages at `from`.
-unsafe fn send_many(tube: &Tube, from: *const u8, count: usize, deadline_ns: u64) -> Result<usize, c_int> {
+unsafe fn send_many(
+    tube: &Tube,
+    from: *const u8,
+    count: usize,
+    deadline_ns: u64,
+) -> Result<usize, c_int> {
     let mut sent = 0;
     while sent < count {
         // SAFETY: passed on.
-        let some = unsafe { tube.try_send_many(from.wrapping_add(sent * tube.size()), count - sent) };
+        let some =
+            unsafe { tube.try_send_many(from.wrapping_add(sent * tube.size()), count - sent) };
         let next = some.map_err(errno_of).and_then(|some| {
             sent += some;
             if sent == count {
                 return Ok(0);
             }
             // SAFETY: passed on.
-            unsafe { wait_to_send(tube, from.wrapping_add(sent * tube.size()), deadline_ns) }.map(|()| 1)
+            unsafe { wait_to_send(tube, from.wrapping_add(sent * tube.size()), deadline_ns) }
+                .map(|()| 1)
         });
         match next {
             Ok(more) => sent += more,
@@ -145,7 +156,12 @@ unsafe fn send_many(tube: &Tube, from: *const u8, count: usize, deadline_ns: u64
 ///
 /// # Safety
 /// There are places for so many messages at `into`.
-unsafe fn recv_many(tube: &Tube, into: *mut u8, most: usize, deadline_ns: u64) -> Result<usize, c_int> {
+unsafe fn recv_many(
+    tube: &Tube,
+    into: *mut u8,
+    most: usize,
+    deadline_ns: u64,
+) -> Result<usize, c_int> {
     // SAFETY: passed on.
     let some = unsafe { tube.try_recv_many(into, most) }.map_err(errno_of)?;
     if some > 0 || most == 0 {
@@ -176,18 +192,29 @@ fn place(
 /// What may wait, as a point of cancellation.
 #[inline(never)]
 fn waited_for(wait: impl FnOnce() -> Result<*mut u8, NoPlace>) -> Result<*mut c_void, c_int> {
-    place(foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?, errno_of, || Err(ETIMEDOUT))
+    place(
+        foreign::interruptible(wait).map_err(|Cancelled| ECANCELED)?,
+        errno_of,
+        || Err(ETIMEDOUT),
+    )
 }
 
 /// # Safety
 /// As `named`.
 unsafe fn with_room<'a>(tube: *const Tube) -> Result<&'a Tube, c_int> {
     // SAFETY: passed on.
-    unsafe { named(tube) }.and_then(|tube| if tube.capacity() > 0 { Ok(tube) } else { Err(EINVAL) })
+    unsafe { named(tube) }.and_then(|tube| {
+        if tube.capacity() > 0 {
+            Ok(tube)
+        } else {
+            Err(EINVAL)
+        }
+    })
 }
 
 fn count(done: Result<usize, c_int>) -> ssize_t {
-    // An array has not so many bytes as would not fit, and one of messages without bytes has not so many of these.
+    // An array has not so many bytes as would not fit, and one of messages without bytes has not so
+    // many of these.
     value(done.map(|done| done as ssize_t), -1)
 }
 
@@ -218,31 +245,45 @@ impl Talt {
     }
 }
 
-/// What `talt` does: those that do not wait are tried first, and then the others are waited for. Which was done, and what came of it.
+/// What `talt` does: those that do not wait are tried first, and then the others are waited for.
+/// Which was done, and what came of it.
 ///
 /// # Safety
 /// As `Talt::operation`, for each.
 unsafe fn any(talts: &[Talt], deadline_ns: u64) -> Result<usize, c_int> {
     if talts.len() <= FEW {
         // SAFETY: passed on.
-        let made = std::array::from_fn::<_, FEW, _>(|index| unsafe { talts.get(index).unwrap_or(&talts[0]).operation() });
+        let made = std::array::from_fn::<_, FEW, _>(|index| unsafe {
+            talts.get(index).unwrap_or(&talts[0]).operation()
+        });
         if let Some(errno) = made.iter().find_map(|made| made.as_ref().err()) {
             return Err(*errno);
         }
-        let mut operations = made.map(|made| made.unwrap_or_else(|_| unreachable!("there is no error")));
+        let mut operations =
+            made.map(|made| made.unwrap_or_else(|_| unreachable!("there is no error")));
         first(talts, &mut operations[..talts.len()], deadline_ns)
     } else {
         // SAFETY: passed on.
-        let operations: Result<Vec<_>, _> = talts.iter().map(|talt| unsafe { talt.operation() }).collect();
+        let operations: Result<Vec<_>, _> = talts
+            .iter()
+            .map(|talt| unsafe { talt.operation() })
+            .collect();
         first(talts, &mut operations?, deadline_ns)
     }
 }
 
-fn first(talts: &[Talt], operations: &mut [Selected<'_>], deadline_ns: u64) -> Result<usize, c_int> {
+fn first(
+    talts: &[Talt],
+    operations: &mut [Selected<'_>],
+    deadline_ns: u64,
+) -> Result<usize, c_int> {
     let mut done = None;
     if talts.iter().any(Talt::waits) {
         for waits in [false, true] {
-            talts.iter().zip(&*operations).for_each(|(talt, operation)| operation.take_part(talt.waits() == waits));
+            talts
+                .iter()
+                .zip(&*operations)
+                .for_each(|(talt, operation)| operation.take_part(talt.waits() == waits));
             done = done.or_else(|| Select::new().try_each(operations));
         }
         if done.is_none() {
@@ -252,7 +293,10 @@ fn first(talts: &[Talt], operations: &mut [Selected<'_>], deadline_ns: u64) -> R
         done = Select::new().try_wait(operations);
     }
     let index = done.ok_or(EAGAIN)?;
-    operations[index].outcome().map_err(errno_of).map(|()| index)
+    operations[index]
+        .outcome()
+        .map_err(errno_of)
+        .map(|()| index)
 }
 
 #[inline(never)]
@@ -293,7 +337,10 @@ unsafe extern "C" fn tsend(tube: *const Tube, message: *mut c_void) {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, message) };
     // SAFETY: passed on.
-    or_misused("tsend", tube.and_then(|(tube, from)| foreign::shielded(|| unsafe { send(tube, from, NO_TIMEOUT) })));
+    or_misused(
+        "tsend",
+        tube.and_then(|(tube, from)| foreign::shielded(|| unsafe { send(tube, from, NO_TIMEOUT) })),
+    );
 }
 
 /// # Safety
@@ -303,7 +350,10 @@ unsafe extern "C" fn trecv(tube: *const Tube, message: *mut c_void) {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, message) };
     // SAFETY: passed on.
-    or_misused("trecv", tube.and_then(|(tube, into)| foreign::shielded(|| unsafe { recv(tube, into, NO_TIMEOUT) })));
+    or_misused(
+        "trecv",
+        tube.and_then(|(tube, into)| foreign::shielded(|| unsafe { recv(tube, into, NO_TIMEOUT) })),
+    );
 }
 
 /// # Safety
@@ -332,7 +382,11 @@ unsafe extern "C" fn talt(talts: *const Talt, n: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_tube_create(size: usize, capacity: usize) -> *mut Tube {
-    let tube = if capacity > MOST { Err(EINVAL) } else { Tube::new(size, capacity).ok_or(ENOMEM) };
+    let tube = if capacity > MOST {
+        Err(EINVAL)
+    } else {
+        Tube::new(size, capacity).ok_or(ENOMEM)
+    };
     value(tube.map(|tube| Box::into_raw(Box::new(tube))), null_mut())
 }
 
@@ -357,7 +411,11 @@ unsafe extern "C" fn umcg_tube_send(tube: *const Tube, message: *mut c_void) -> 
 /// # Safety
 /// As `with_message`; there is a message.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_tube_send_until(tube: *const Tube, message: *mut c_void, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_tube_send_until(
+    tube: *const Tube,
+    message: *mut c_void,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, message) };
     // SAFETY: passed on.
@@ -385,7 +443,11 @@ unsafe extern "C" fn umcg_tube_recv(tube: *const Tube, message: *mut c_void) -> 
 /// # Safety
 /// As `with_message`; there is a place for one.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_tube_recv_until(tube: *const Tube, message: *mut c_void, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_tube_recv_until(
+    tube: *const Tube,
+    message: *mut c_void,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, message) };
     // SAFETY: passed on.
@@ -405,7 +467,12 @@ unsafe extern "C" fn umcg_tube_try_recv(tube: *const Tube, message: *mut c_void)
 /// # Safety
 /// As `with_message`; there are so many messages.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_tube_send_many(tube: *const Tube, messages: *mut c_void, n: usize, deadline_ns: u64) -> ssize_t {
+unsafe extern "C" fn umcg_tube_send_many(
+    tube: *const Tube,
+    messages: *mut c_void,
+    n: usize,
+    deadline_ns: u64,
+) -> ssize_t {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, messages) };
     // SAFETY: passed on.
@@ -415,7 +482,11 @@ unsafe extern "C" fn umcg_tube_send_many(tube: *const Tube, messages: *mut c_voi
 /// # Safety
 /// As `umcg_tube_send_many`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_tube_try_send_many(tube: *const Tube, messages: *mut c_void, n: usize) -> ssize_t {
+unsafe extern "C" fn umcg_tube_try_send_many(
+    tube: *const Tube,
+    messages: *mut c_void,
+    n: usize,
+) -> ssize_t {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, messages) };
     // SAFETY: passed on.
@@ -425,7 +496,12 @@ unsafe extern "C" fn umcg_tube_try_send_many(tube: *const Tube, messages: *mut c
 /// # Safety
 /// As `with_message`; there are places for so many.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_tube_recv_many(tube: *const Tube, messages: *mut c_void, most: usize, deadline_ns: u64) -> ssize_t {
+unsafe extern "C" fn umcg_tube_recv_many(
+    tube: *const Tube,
+    messages: *mut c_void,
+    most: usize,
+    deadline_ns: u64,
+) -> ssize_t {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, messages) };
     // SAFETY: passed on.
@@ -435,11 +511,19 @@ unsafe extern "C" fn umcg_tube_recv_many(tube: *const Tube, messages: *mut c_voi
 /// # Safety
 /// As `umcg_tube_recv_many`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_tube_try_recv_many(tube: *const Tube, messages: *mut c_void, most: usize) -> ssize_t {
+unsafe extern "C" fn umcg_tube_try_recv_many(
+    tube: *const Tube,
+    messages: *mut c_void,
+    most: usize,
+) -> ssize_t {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, messages) };
     // SAFETY: passed on.
-    count(tube.and_then(|(tube, into)| some_or_again(unsafe { tube.try_recv_many(into, most) }, most)))
+    count(
+        tube.and_then(|(tube, into)| {
+            some_or_again(unsafe { tube.try_recv_many(into, most) }, most)
+        }),
+    )
 }
 
 /// # Safety
@@ -491,8 +575,11 @@ unsafe extern "C" fn umcg_tube_reserve(tube: *const Tube) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_reserve_until(tube: *const Tube, deadline_ns: u64) -> *mut c_void {
     // SAFETY: passed on.
-    let at = unsafe { with_room(tube) }
-        .and_then(|tube| place(tube.try_reserve(), errno_of, || waited_for(|| tube.reserve(deadline(deadline_ns)))));
+    let at = unsafe { with_room(tube) }.and_then(|tube| {
+        place(tube.try_reserve(), errno_of, || {
+            waited_for(|| tube.reserve(deadline(deadline_ns)))
+        })
+    });
     value(at, null_mut())
 }
 
@@ -501,7 +588,8 @@ unsafe extern "C" fn umcg_tube_reserve_until(tube: *const Tube, deadline_ns: u64
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_try_reserve(tube: *const Tube) -> *mut c_void {
     // SAFETY: passed on.
-    let at = unsafe { with_room(tube) }.and_then(|tube| place(tube.try_reserve(), errno_of_try, || Err(EAGAIN)));
+    let at = unsafe { with_room(tube) }
+        .and_then(|tube| place(tube.try_reserve(), errno_of_try, || Err(EAGAIN)));
     value(at, null_mut())
 }
 
@@ -525,7 +613,13 @@ unsafe extern "C" fn umcg_tube_commit(tube: *const Tube, at: *mut c_void) -> c_i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_unreserve(tube: *const Tube, at: *mut c_void) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(tube) }.and_then(|tube| if tube.unreserve(at.addr()) { Ok(()) } else { Err(EINVAL) }))
+    status(unsafe { named(tube) }.and_then(|tube| {
+        if tube.unreserve(at.addr()) {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }))
 }
 
 /// # Safety
@@ -541,8 +635,11 @@ unsafe extern "C" fn umcg_tube_recv_ref(tube: *const Tube) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_recv_ref_until(tube: *const Tube, deadline_ns: u64) -> *mut c_void {
     // SAFETY: passed on.
-    let at = unsafe { named(tube) }
-        .and_then(|tube| place(tube.try_recv_ref(), errno_of, || waited_for(|| tube.recv_ref(deadline(deadline_ns)))));
+    let at = unsafe { named(tube) }.and_then(|tube| {
+        place(tube.try_recv_ref(), errno_of, || {
+            waited_for(|| tube.recv_ref(deadline(deadline_ns)))
+        })
+    });
     value(at, null_mut())
 }
 
@@ -551,7 +648,8 @@ unsafe extern "C" fn umcg_tube_recv_ref_until(tube: *const Tube, deadline_ns: u6
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_try_recv_ref(tube: *const Tube) -> *mut c_void {
     // SAFETY: passed on.
-    let at = unsafe { named(tube) }.and_then(|tube| place(tube.try_recv_ref(), errno_of_try, || Err(EAGAIN)));
+    let at = unsafe { named(tube) }
+        .and_then(|tube| place(tube.try_recv_ref(), errno_of_try, || Err(EAGAIN)));
     value(at, null_mut())
 }
 
@@ -560,5 +658,11 @@ unsafe extern "C" fn umcg_tube_try_recv_ref(tube: *const Tube) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_tube_recv_done(tube: *const Tube, at: *mut c_void) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(tube) }.and_then(|tube| if tube.recv_done(at.addr()) { Ok(()) } else { Err(EINVAL) }))
+    status(unsafe { named(tube) }.and_then(|tube| {
+        if tube.recv_done(at.addr()) {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }))
 }

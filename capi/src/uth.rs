@@ -25,9 +25,10 @@ fn errno_of(error: Error) -> c_int {
         Error::NoVp => libc::EPERM,
         Error::RankTaken | Error::Running => libc::EBUSY,
         Error::MethodMissing => libc::ENOSYS,
-        Error::OutOfMemory | Error::Stack(StackError::OutOfMemory | StackError::TooManyMappings | StackError::Locked) => {
-            libc::ENOMEM
-        }
+        Error::OutOfMemory
+        | Error::Stack(
+            StackError::OutOfMemory | StackError::TooManyMappings | StackError::Locked,
+        ) => libc::ENOMEM,
         _ => libc::EINVAL,
     }
 }
@@ -63,7 +64,11 @@ fn or_misused(function: &str, result: Result<(), impl Display>) {
 
 fn options(stack_size: usize, recycle: c_int, method: c_int) -> Option<Options> {
     Some(Options {
-        stack_size: if stack_size == 0 { uth::DEFAULT_STACK_SIZE } else { stack_size },
+        stack_size: if stack_size == 0 {
+            uth::DEFAULT_STACK_SIZE
+        } else {
+            stack_size
+        },
         recycle: match recycle {
             0 => Recycle::PerVp,
             1 => Recycle::Global,
@@ -81,7 +86,9 @@ fn options(stack_size: usize, recycle: c_int, method: c_int) -> Option<Options> 
 
 #[unsafe(no_mangle)]
 extern "C" fn uth_init(stacksize: c_int) {
-    let Ok(size) = usize::try_from(stacksize) else { misused("uth_init", "the stack size is negative") };
+    let Ok(size) = usize::try_from(stacksize) else {
+        misused("uth_init", "the stack size is negative")
+    };
     if let Some(options) = options(size, 0, 0) {
         or_misused("uth_init", uth::init(options));
     }
@@ -92,7 +99,11 @@ extern "C" fn uth_init(stacksize: c_int) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uth_init_options(given: *const UthOptions) -> c_int {
     // SAFETY: passed on.
-    let given = unsafe { given.as_ref() }.copied().unwrap_or(UthOptions { stack_size: 0, recycle: 0, method: 0 });
+    let given = unsafe { given.as_ref() }.copied().unwrap_or(UthOptions {
+        stack_size: 0,
+        recycle: 0,
+        method: 0,
+    });
     match options(given.stack_size, given.recycle, given.method) {
         Some(options) => status(uth::init(options)),
         None => failed(libc::EINVAL, -1),
@@ -119,7 +130,9 @@ extern "C" fn uth_get_vpid() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn uth_create(function: Option<Entry>, arg: *mut c_void) -> *mut c_void {
-    let Some(function) = function else { return failed(libc::EINVAL, null_mut()) };
+    let Some(function) = function else {
+        return failed(libc::EINVAL, null_mut());
+    };
     match uth::create(function, arg) {
         Ok(uth) => uth.as_ptr(),
         Err(error) => failed(errno_of(error), null_mut()),
@@ -133,7 +146,9 @@ unsafe extern "C" fn uth_reinit(thread: *mut c_void, function: Option<Entry>, ar
     const NAME: &str = "uth_reinit";
     // SAFETY: passed on.
     let uth = unsafe { named(NAME, thread) };
-    let Some(function) = function else { misused(NAME, "the function is NULL") };
+    let Some(function) = function else {
+        misused(NAME, "the function is NULL")
+    };
     // SAFETY: passed on.
     or_misused(NAME, unsafe { uth::reinit(uth, function, arg) });
 }
@@ -175,7 +190,10 @@ unsafe extern "C" fn uth_switchto2(vp: c_int, from: *mut c_void, to: *mut c_void
     let to = unsafe { named(NAME, to) };
     // SAFETY: passed on.
     let from = unsafe { Uth::from_ptr(from) };
-    let Some(rank) = u32::try_from(vp).ok().filter(|rank| uth::vpid() == Ok(*rank)) else {
+    let Some(rank) = u32::try_from(vp)
+        .ok()
+        .filter(|rank| uth::vpid() == Ok(*rank))
+    else {
         misused(NAME, "this is not the caller's virtual processor")
     };
     // SAFETY: passed on; the rank is the caller's.
@@ -193,7 +211,11 @@ extern "C" fn uth_self() -> *mut c_void {
 #[unsafe(no_mangle)]
 extern "C" fn uth_self2(vp: c_int) -> *mut c_void {
     let uth = handle(u32::try_from(vp).ok().and_then(uth::current_on));
-    if uth.is_null() { failed(libc::EINVAL, uth) } else { uth }
+    if uth.is_null() {
+        failed(libc::EINVAL, uth)
+    } else {
+        uth
+    }
 }
 
 /// # Safety

@@ -1,9 +1,12 @@
-//! Builds libumcg, compiles the C programs in `tests/c` and the C examples with every warning an error, and runs each.
+//! Builds libumcg, compiles the C programs in `tests/c` and the C examples with every warning an
+//! error, and runs each.
 //!
-//! A program passes with exit status 0, and is skipped with 77. Where a file `NAME.expected` stands beside it, its output must match,
-//! `*` standing for anything. Every program runs with thread workers that move between kernel threads, and where that matters once more
-//! with `UMCG_NO_FSGSBASE=1`, which makes them stay on their own. Those of the runtime run with 2 servers here, and where all is asked for
-//! (`--include-ignored`, as by `ci/c.sh`) also with 1 and 8, with light workers, and as C++.
+//! A program passes with exit status 0, and is skipped with 77. Where a file `NAME.expected` stands
+//! beside it, its output must match, `*` standing for anything. Every program runs with thread
+//! workers that move between kernel threads, and where that matters once more with
+//! `UMCG_NO_FSGSBASE=1`, which makes them stay on their own. Those of the runtime run with 2
+//! servers here, and where all is asked for (`--include-ignored`, as by `ci/c.sh`) also with 1 and
+//! 8, with light workers, and as C++.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -106,10 +109,23 @@ programs! {
 #[test]
 fn workers_know_their_stacks_by_the_shared_library() {
     let Some(tools) = tools() else { return };
-    let (folder, program) = (tools.library.parent().unwrap(), tools.out.join("rt_stack-shared"));
+    let (folder, program) = (
+        tools.library.parent().unwrap(),
+        tools.out.join("rt_stack-shared"),
+    );
     let mut command = compiler_command("CC");
-    command.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS).arg("-I").arg(&tools.include);
-    command.arg("-o").arg(&program).arg(manifest_dir().join("tests/c/rt_stack.c")).arg("-L").arg(folder).arg("-lumcg");
+    command
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"])
+        .args(WARNINGS)
+        .arg("-I")
+        .arg(&tools.include);
+    command
+        .arg("-o")
+        .arg(&program)
+        .arg(manifest_dir().join("tests/c/rt_stack.c"))
+        .arg("-L")
+        .arg(folder)
+        .arg("-lumcg");
     command.arg(format!("-Wl,-rpath,{}", folder.display()));
     finish(command).unwrap_or_else(|why| panic!("{why}"));
     for environment in [&[][..], &[("UMCG_NO_OWN_STORAGE", "1")]] {
@@ -131,16 +147,24 @@ mod sanitized {
             eprintln!("SKIPPED: no {sanitizer} sanitizer: {why}");
             return None;
         }
-        let program = tools.compile_with(&manifest_dir().join("tests/c").join(file), compiler, sanitizer);
+        let program = tools.compile_with(
+            &manifest_dir().join("tests/c").join(file),
+            compiler,
+            sanitizer,
+        );
         Some(program.unwrap_or_else(|why| panic!("{file}: {why}")))
     }
 
-    /// Full workers are threads then, of which the sanitizer knows all that it asks for. What is left behind is not looked at: descriptors stay.
+    /// Full workers are threads then, of which the sanitizer knows all that it asks for. What is
+    /// left behind is not looked at: descriptors stay.
     fn address(file: &str) {
         for after_return in ["0", "1"] {
-            let Some(program) = compiled(file, "address") else { return };
+            let Some(program) = compiled(file, "address") else {
+                return;
+            };
             let options = format!("detect_leaks=0:detect_stack_use_after_return={after_return}");
-            run(&program, &[("ASAN_OPTIONS", &options)], TIMEOUT).unwrap_or_else(|why| panic!("{file}: {why}"));
+            run(&program, &[("ASAN_OPTIONS", &options)], TIMEOUT)
+                .unwrap_or_else(|why| panic!("{file}: {why}"));
         }
     }
 
@@ -156,18 +180,33 @@ mod sanitized {
 
     #[test]
     fn the_thread_sanitizer_is_refused() {
-        let Some(program) = compiled("rt_sem.c", "thread") else { return };
+        let Some(program) = compiled("rt_sem.c", "thread") else {
+            return;
+        };
         let why = run(&program, &[], TIMEOUT).unwrap_err();
-        assert!(why.contains("UMCG_TSAN=1") && why.contains("umcg_tsan"), "{why}");
-        run(&program, &[("UMCG_TSAN", "1"), ("TSAN_OPTIONS", "exitcode=0:report_bugs=0")], TIMEOUT)
-            .unwrap_or_else(|why| panic!("{why}"));
+        assert!(
+            why.contains("UMCG_TSAN=1") && why.contains("umcg_tsan"),
+            "{why}"
+        );
+        run(
+            &program,
+            &[
+                ("UMCG_TSAN", "1"),
+                ("TSAN_OPTIONS", "exitcode=0:report_bugs=0"),
+            ],
+            TIMEOUT,
+        )
+        .unwrap_or_else(|why| panic!("{why}"));
     }
 }
 
 #[test]
 fn every_program_is_listed() {
     for file in sources(&manifest_dir().join("tests/c")) {
-        assert!(FILES.contains(&file.as_str()), "{file} is not in the list of programs");
+        assert!(
+            FILES.contains(&file.as_str()),
+            "{file} is not in the list of programs"
+        );
     }
 }
 
@@ -176,7 +215,9 @@ fn examples() {
     let Some(tools) = tools() else { return };
     let dir = manifest_dir().join("../examples/c");
     for file in sources(&dir) {
-        let result = tools.compile(&dir.join(&file)).and_then(|program| run(&program, &[], TIMEOUT).map(drop));
+        let result = tools
+            .compile(&dir.join(&file))
+            .and_then(|program| run(&program, &[], TIMEOUT).map(drop));
         result.unwrap_or_else(|why| panic!("{file}: {why}"));
     }
 }
@@ -196,9 +237,16 @@ fn headers_compile_alone() {
         "umcg/tube.h",
         "uth.h",
     ] {
-        for (compiler, language, standard) in [("CC", "c", "c99"), ("CC", "c", "c11"), ("CXX", "c++", "c++17")] {
+        for (compiler, language, standard) in [
+            ("CC", "c", "c99"),
+            ("CC", "c", "c11"),
+            ("CXX", "c++", "c++17"),
+        ] {
             let mut command = compiler_command(compiler);
-            command.args(WARNINGS).arg(format!("-std={standard}")).args(["-fsyntax-only", "-x", language]);
+            command
+                .args(WARNINGS)
+                .arg(format!("-std={standard}"))
+                .args(["-fsyntax-only", "-x", language]);
             command.arg(tools.include.join(header));
             finish(command).unwrap_or_else(|why| panic!("{header} as {standard}: {why}"));
         }
@@ -211,36 +259,67 @@ fn failures_are_noticed() {
     let Some(tools) = tools() else { return };
     let limited = |name: &str, body: &str, limit| {
         let source = tools.out.join(name);
-        std::fs::write(&source, format!("#include \"check.h\"\nint main(void) {{ {body} return check_done(); }}\n")).unwrap();
-        tools.compile(&source).and_then(|program| run(&program, &[], limit))
+        std::fs::write(
+            &source,
+            format!("#include \"check.h\"\nint main(void) {{ {body} return check_done(); }}\n"),
+        )
+        .unwrap();
+        tools
+            .compile(&source)
+            .and_then(|program| run(&program, &[], limit))
     };
     let outcome = |name: &str, body: &str| limited(name, body, TIMEOUT);
     assert!(outcome("good.c", r#"check_start(9); CHECK("one", 1);"#).is_ok());
-    assert!(outcome("wrong.c", r#"check_start(9); CHECK("one", 0);"#).unwrap_err().contains("FAILED: one"));
-    assert!(outcome("errno.c", r#"FAILS("row", EINVAL, (errno = EPERM, -1));"#).unwrap_err().contains("not permitted"));
-    assert!(outcome("hung.c", "check_start(9); alarm(1); for (;;) pause();").unwrap_err().contains("watchdog"));
+    assert!(
+        outcome("wrong.c", r#"check_start(9); CHECK("one", 0);"#)
+            .unwrap_err()
+            .contains("FAILED: one")
+    );
+    assert!(
+        outcome("errno.c", r#"FAILS("row", EINVAL, (errno = EPERM, -1));"#)
+            .unwrap_err()
+            .contains("not permitted")
+    );
+    assert!(
+        outcome("hung.c", "check_start(9); alarm(1); for (;;) pause();")
+            .unwrap_err()
+            .contains("watchdog")
+    );
     let deaf = limited("deaf.c", "for (;;) pause();", Duration::from_secs(1));
     assert!(deaf.unwrap_err().contains("took longer"));
-    assert!(outcome("crash.c", "check_start(9); abort();").unwrap_err().contains("signal"));
-    assert!(outcome("warned.c", "int unused; check_start(9);").unwrap_err().contains("unused"));
+    assert!(
+        outcome("crash.c", "check_start(9); abort();")
+            .unwrap_err()
+            .contains("signal")
+    );
+    assert!(
+        outcome("warned.c", "int unused; check_start(9);")
+            .unwrap_err()
+            .contains("unused")
+    );
 }
 
 fn check(file: &str, environment: &[(&str, &str)]) {
-    check_as(file, if file.ends_with(".cc") { "CXX" } else { "CC" }, environment);
+    check_as(
+        file,
+        if file.ends_with(".cc") { "CXX" } else { "CC" },
+        environment,
+    );
 }
 
 fn check_as(file: &str, compiler: &str, environment: &[(&str, &str)]) {
     let Some(tools) = tools() else { return };
     let source = manifest_dir().join("tests/c").join(file);
     let expected = std::fs::read_to_string(source.with_extension("expected")).ok();
-    let result = tools.compile_as(&source, compiler).and_then(|program| run(&program, environment, TIMEOUT)).and_then(|output| {
-        match expected {
-            Some(pattern) if !matches(&pattern, &output) => {
-                Err(format!("the output should be like\n{pattern}\nbut is\n{output}"))
-            }
+    let result = tools
+        .compile_as(&source, compiler)
+        .and_then(|program| run(&program, environment, TIMEOUT))
+        .and_then(|output| match expected {
+            Some(pattern) if !matches(&pattern, &output) => Err(format!(
+                "the output should be like\n{pattern}\nbut is\n{output}"
+            )),
             _ => Ok(()),
-        }
-    });
+        });
     result.unwrap_or_else(|why| panic!("{file}: {why}"));
 }
 
@@ -263,13 +342,23 @@ fn tools() -> Option<&'static Tools> {
 
 fn find_tools() -> Option<Tools> {
     for variable in ["CC", "CXX"] {
-        if compiler_command(variable).arg("--version").stdout(Stdio::null()).status().is_err() {
+        if compiler_command(variable)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_err()
+        {
             eprintln!("SKIPPED: no C and C++ compiler, so no C program was tested");
             return None;
         }
     }
     // target/PROFILE/deps/this-test
-    let profile_dir = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_path_buf();
+    let profile_dir = std::env::current_exe()
+        .unwrap()
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_path_buf();
     let out = profile_dir.join("c-tests");
     // Nothing of an earlier run.
     let _ = std::fs::remove_dir_all(&out);
@@ -291,7 +380,14 @@ fn find_tools() -> Option<Tools> {
 impl Tools {
     /// Compiles a source file and links it with libumcg.a.
     fn compile(&self, source: &Path) -> Result<PathBuf, String> {
-        self.compile_as(source, if source.extension().unwrap() == "cc" { "CXX" } else { "CC" })
+        self.compile_as(
+            source,
+            if source.extension().unwrap() == "cc" {
+                "CXX"
+            } else {
+                "CC"
+            },
+        )
     }
 
     /// Likewise, with the compiler of one language.
@@ -300,19 +396,40 @@ impl Tools {
     }
 
     /// Likewise, with a sanitizer if it is not empty.
-    fn compile_with(&self, source: &Path, compiler: &str, sanitizer: &str) -> Result<PathBuf, String> {
+    fn compile_with(
+        &self,
+        source: &Path,
+        compiler: &str,
+        sanitizer: &str,
+    ) -> Result<PathBuf, String> {
         let mut program = self.out.join(source.file_stem().unwrap()).into_os_string();
-        let (language, standard) = if compiler == "CXX" { ("c++", "-std=c++17") } else { ("c", "-std=c11") };
+        let (language, standard) = if compiler == "CXX" {
+            ("c++", "-std=c++17")
+        } else {
+            ("c", "-std=c11")
+        };
         program.push(format!("-{language}{sanitizer}"));
         let program = PathBuf::from(program);
-        let made = Arc::clone(self.programs.lock().unwrap().entry(program.clone()).or_default());
+        let made = Arc::clone(
+            self.programs
+                .lock()
+                .unwrap()
+                .entry(program.clone())
+                .or_default(),
+        );
         let make = || {
             let mut command = compiler_command(compiler);
-            command.args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"]).args(WARNINGS);
+            command
+                .args([standard, "-D_GNU_SOURCE", "-O2", "-g", "-pthread"])
+                .args(WARNINGS);
             if !sanitizer.is_empty() {
                 command.arg(format!("-fsanitize={sanitizer}"));
             }
-            command.arg("-I").arg(&self.include).arg("-I").arg(manifest_dir().join("tests/c"));
+            command
+                .arg("-I")
+                .arg(&self.include)
+                .arg("-I")
+                .arg(manifest_dir().join("tests/c"));
             command
                 .arg("-o")
                 .arg(&program)
@@ -337,14 +454,27 @@ fn compiler_command(variable: &str) -> Command {
 }
 
 fn sources(dir: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.ends_with(".c") || name.ends_with(".cc")).collect()
+    let names = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| name.ends_with(".c") || name.ends_with(".cc"))
+        .collect()
 }
 
 /// Runs a command that must succeed.
 fn finish(mut command: Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))) }
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    }
 }
 
 /// The right to run a program: two at a time have it.
@@ -355,7 +485,10 @@ static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 impl Turn {
     fn take() -> Turn {
         let running = RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *RUNNING.1.wait_while(running, |running| *running >= 2).unwrap_or_else(PoisonError::into_inner) += 1;
+        *RUNNING
+            .1
+            .wait_while(running, |running| *running >= 2)
+            .unwrap_or_else(PoisonError::into_inner) += 1;
         Turn
     }
 }
@@ -372,9 +505,15 @@ fn run(program: &Path, environment: &[(&str, &str)], timeout: Duration) -> Resul
     let _turn = Turn::take();
     let caller = std::thread::current().id();
     let files = ["out", "err"].map(|kind| program.with_extension(format!("{caller:?}.{kind}.txt")));
-    let [out, err] = files.each_ref().map(|file| std::fs::File::create(file).unwrap());
+    let [out, err] = files
+        .each_ref()
+        .map(|file| std::fs::File::create(file).unwrap());
     let mut command = Command::new(program);
-    command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(out).stderr(err);
+    command
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let began = Instant::now();
     let status = loop {
@@ -388,7 +527,8 @@ fn run(program: &Path, environment: &[(&str, &str)], timeout: Duration) -> Resul
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    let [out, err] = files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
+    let [out, err] =
+        files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
     match status {
         None => Err(format!("took longer than {timeout:?}\n{out}{err}")),
         Some(status) if status.success() => Ok(out),
@@ -400,16 +540,20 @@ fn run(program: &Path, environment: &[(&str, &str)], timeout: Duration) -> Resul
     }
 }
 
-/// Whether each line of `text` is like the line of `pattern` with the same number, `*` standing for anything.
+/// Whether each line of `text` is like the line of `pattern` with the same number, `*` standing for
+/// anything.
 fn matches(pattern: &str, text: &str) -> bool {
     fn like(pattern: &str, text: &str) -> bool {
         match pattern.split_once('*') {
             None => pattern == text,
-            Some((before, after)) => text
-                .strip_prefix(before)
-                .is_some_and(|rest| (0..=rest.len()).any(|at| rest.is_char_boundary(at) && like(after, &rest[at..]))),
+            Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
+                (0..=rest.len()).any(|at| rest.is_char_boundary(at) && like(after, &rest[at..]))
+            }),
         }
     }
     pattern.lines().count() == text.lines().count()
-        && pattern.lines().zip(text.lines()).all(|(pattern, text)| like(pattern, text))
+        && pattern
+            .lines()
+            .zip(text.lines())
+            .all(|(pattern, text)| like(pattern, text))
 }

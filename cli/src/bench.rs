@@ -9,7 +9,9 @@ use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use umcg_benches::harness::{self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table};
+use umcg_benches::harness::{
+    self, Choice, Graph, Pattern, Plan, Program, Report, Section, plot, table,
+};
 use umcg_benches::{rt, switch, sync, uth};
 
 #[derive(Subcommand)]
@@ -31,7 +33,8 @@ pub(crate) enum Bench {
     /// The runtime beside tokio, may, Go, kernel threads and a C server
     #[command(after_help = metrics(rt::SECTIONS))]
     Rt(Parts),
-    /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's, Go's
+    /// Semaphores and mutexes: ours, the kernel's, the C library's, std's, parking_lot's, tokio's,
+    /// Go's
     #[command(after_help = metrics(sync::SEM.sections))]
     Sem(Parts),
     /// One of many semaphores, beside the paper's program for semaphores that cannot do that
@@ -109,7 +112,10 @@ pub(crate) fn rounds(text: &str) -> Result<usize, String> {
 /// The path of a picture: by its name one can tell what will be in it.
 pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) {
+    if path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
+    {
         Ok(path)
     } else {
         Err("pictures are SVG: the name of the file has to end in .svg".to_owned())
@@ -123,7 +129,9 @@ pub(crate) fn look_at(picture: Option<&PathBuf>) -> Result<()> {
     let new = OpenOptions::new().write(true).create_new(true).open(file);
     let tried = match new {
         Ok(_) => fs::remove_file(file),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => OpenOptions::new().write(true).open(file).map(drop),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            OpenOptions::new().write(true).open(file).map(drop)
+        }
         Err(error) => Err(error),
     };
     tried.with_context(|| format!("cannot write {}", file.display()))
@@ -132,7 +140,13 @@ pub(crate) fn look_at(picture: Option<&PathBuf>) -> Result<()> {
 /// What the help says of metrics.
 fn metrics(sections: &[Section]) -> String {
     let mut text = "Metrics:\n".to_owned();
-    for Section { metric, title, heading, .. } in sections {
+    for Section {
+        metric,
+        title,
+        heading,
+        ..
+    } in sections
+    {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {metric:<18} {title} ({heading})");
     }
@@ -147,12 +161,28 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
             show(measure, switch::SECTIONS, &[], &options, "")?;
         }
         Bench::Uth { options, paper } => {
-            let extra = if paper { uth::paper_tables() } else { String::new() };
-            show(|| uth::run(options.plan(), &options.choice(uth::OURS)), uth::SECTIONS, &[], &options, &extra)?;
+            let extra = if paper {
+                uth::paper_tables()
+            } else {
+                String::new()
+            };
+            show(
+                || uth::run(options.plan(), &options.choice(uth::OURS)),
+                uth::SECTIONS,
+                &[],
+                &options,
+                &extra,
+            )?;
         }
         Bench::Rt(parts) => {
             let (options, wanted) = parts.with_children("rt-child", rt::OURS)?;
-            show(|| rt::run(options.plan(), &wanted), rt::SECTIONS, &[], &options, "")?;
+            show(
+                || rt::run(options.plan(), &wanted),
+                rt::SECTIONS,
+                &[],
+                &options,
+                "",
+            )?;
         }
         Bench::Sem(parts) => parts.run(&sync::SEM)?,
         Bench::Altsems(parts) => parts.run(&sync::ALTSEMS)?,
@@ -168,13 +198,26 @@ pub(crate) fn run(bench: Bench) -> Result<ExitCode> {
 impl Parts {
     fn run(self, bench: &sync::Bench) -> Result<()> {
         let (options, wanted) = self.with_children("sync-child", sync::OURS)?;
-        show(|| bench.run(options.plan(), &wanted), bench.sections, bench.graphs, &options, "")
+        show(
+            || bench.run(options.plan(), &wanted),
+            bench.sections,
+            bench.graphs,
+            &options,
+            "",
+        )
     }
 
     /// What to run, in processes of this program that are called so.
-    fn with_children(self, command: &str, ours: &'static [&'static str]) -> Result<(Options, harness::Options)> {
+    fn with_children(
+        self,
+        command: &str,
+        ours: &'static [&'static str],
+    ) -> Result<(Options, harness::Options)> {
         let Parts { options, small } = self;
-        let own = Program { file: std::env::current_exe()?, arguments: vec!["bench".into(), command.into()] };
+        let own = Program {
+            file: std::env::current_exe()?,
+            arguments: vec!["bench".into(), command.into()],
+        };
         let choice = options.choice(ours);
         Ok((options, harness::Options { own, choice, small }))
     }
@@ -182,11 +225,17 @@ impl Parts {
 
 impl Options {
     fn plan(&self) -> Plan {
-        Plan { seconds: self.seconds, rounds: self.rounds }
+        Plan {
+            seconds: self.seconds,
+            rounds: self.rounds,
+        }
     }
 
     fn choice(&self, ours: &'static [&'static str]) -> Choice {
-        Choice { only: self.only.clone(), cases: self.ours.then_some(ours) }
+        Choice {
+            only: self.only.clone(),
+            cases: self.ours.then_some(ours),
+        }
     }
 }
 
@@ -200,16 +249,25 @@ fn show(
 ) -> Result<()> {
     look_at(options.plot.as_ref())?;
     let report = measure()?;
-    let text = if options.json { report.to_json()? + "\n" } else { tables(&report, sections, extra) };
+    let text = if options.json {
+        report.to_json()? + "\n"
+    } else {
+        tables(&report, sections, extra)
+    };
     output::print(text.as_bytes())?;
-    options.plot.as_ref().map_or(Ok(()), |file| plot(&report, sections, graphs, file))
+    options
+        .plot
+        .as_ref()
+        .map_or(Ok(()), |file| plot(&report, sections, graphs, file))
 }
 
 fn tables(report: &Report, sections: &[Section], extra: &str) -> String {
     let machine = &report.machine;
     let runs = report.rows.first().map_or(0, |row| row.runs);
-    let mut text =
-        format!("{}, {} CPUs, Linux {}; medians of {runs} alternating runs\n", machine.cpu, machine.cpus, machine.kernel);
+    let mut text = format!(
+        "{}, {} CPUs, Linux {}; medians of {runs} alternating runs\n",
+        machine.cpu, machine.cpus, machine.kernel
+    );
     for table in sections.iter().filter_map(|section| table(report, section)) {
         text = text + "\n" + &table;
     }

@@ -90,7 +90,9 @@ struct Target {
 fn pairs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(pairs) if (FEWEST..=MOST).contains(&pairs) => Ok(pairs),
-        _ => Err(format!("a number from {FEWEST}, so that there is an interval, to {MOST}")),
+        _ => Err(format!(
+            "a number from {FEWEST}, so that there is an interval, to {MOST}"
+        )),
     }
 }
 
@@ -105,13 +107,21 @@ impl Compare {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let target = Target::try_parse_from(&self.target).unwrap_or_else(|error| error.exit());
         look_at(self.plot.as_ref())?;
-        let [a, b] = &self.builds[..] else { unreachable!("two are required") };
+        let [a, b] = &self.builds[..] else {
+            unreachable!("two are required")
+        };
         let builds = [program(a).context("A")?, program(b).context("B")?];
         let plan = self.plan(target)?;
         let comparison = compare::compare([&builds[0], &builds[1]], &plan)?;
-        let text = if self.json { comparison.to_json()? + "\n" } else { comparison.to_text() };
+        let text = if self.json {
+            comparison.to_json()? + "\n"
+        } else {
+            comparison.to_text()
+        };
         output::print(text.as_bytes())?;
-        self.plot.as_ref().map_or(Ok(()), |file| compare::plot(&comparison, file))?;
+        self.plot
+            .as_ref()
+            .map_or(Ok(()), |file| compare::plot(&comparison, file))?;
         Ok(ExitCode::from(match () {
             () if comparison.with(Verdict::Worse).next().is_some() => 1,
             () if !comparison.failures.is_empty() => ERROR,
@@ -120,21 +130,52 @@ impl Compare {
     }
 
     fn plan(&self, target: Target) -> Result<Plan> {
-        let Target { bench, only, peers, small, .. } = target;
+        let Target {
+            bench,
+            only,
+            peers,
+            small,
+            ..
+        } = target;
         // A turn that is short may be left alone by others, and of many one is.
-        let (figure, time, times) = if self.best { (Figure::Best, 0.02, 15) } else { (Figure::Median, 0.2, 3) };
-        let (seconds, rounds) = (target.seconds.unwrap_or(time), target.rounds.unwrap_or(times));
+        let (figure, time, times) = if self.best {
+            (Figure::Best, 0.02, 15)
+        } else {
+            (Figure::Median, 0.2, 3)
+        };
+        let (seconds, rounds) = (
+            target.seconds.unwrap_or(time),
+            target.rounds.unwrap_or(times),
+        );
         let is_it = |about: &About| about.name == bench;
-        let bench = catalogue().into_iter().find(is_it).context("no such bench")?;
+        let bench = catalogue()
+            .into_iter()
+            .find(is_it)
+            .context("no such bench")?;
         let (pairs, tolerance) = (self.pairs, self.tolerance / 100.0);
         let patience = Duration::try_from_secs_f64(self.patience)?;
-        Ok(Plan { bench, pairs, tolerance, figure, seconds, rounds, only, peers, small, patience })
+        Ok(Plan {
+            bench,
+            pairs,
+            tolerance,
+            figure,
+            seconds,
+            rounds,
+            only,
+            peers,
+            small,
+            patience,
+        })
     }
 }
 
 /// A checkout's program is built.
 fn program(path: &Path) -> Result<PathBuf> {
-    if path.is_dir() { checkout::build(path) } else { Ok(path.to_owned()) }
+    if path.is_dir() {
+        checkout::build(path)
+    } else {
+        Ok(path.to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -144,17 +185,30 @@ mod tests {
     #[test]
     fn numbers_are_checked() {
         assert_eq!(pairs("6"), Ok(6));
-        assert!(["5", "1001", "-1", "x"].iter().all(|wrong| pairs(wrong).is_err()));
+        assert!(
+            ["5", "1001", "-1", "x"]
+                .iter()
+                .all(|wrong| pairs(wrong).is_err())
+        );
         assert_eq!(percent("2.5"), Ok(2.5));
-        assert!(["-1", "nan", "1001", ""].iter().all(|wrong| percent(wrong).is_err()));
+        assert!(
+            ["-1", "nan", "1001", ""]
+                .iter()
+                .all(|wrong| percent(wrong).is_err())
+        );
     }
 
     #[test]
     fn what_stands_behind_the_dashes_is_sound() {
         use clap::CommandFactory;
         Target::command().debug_assert();
-        let target = Target::try_parse_from(["sem", "--only", "umcg contended", "--only", "fairness"]).unwrap();
-        assert_eq!((target.only.len(), target.rounds, target.peers), (2, None, false));
+        let target =
+            Target::try_parse_from(["sem", "--only", "umcg contended", "--only", "fairness"])
+                .unwrap();
+        assert_eq!(
+            (target.only.len(), target.rounds, target.peers),
+            (2, None, false)
+        );
         assert!(Target::try_parse_from(["nothing"]).is_err());
         assert!(Target::try_parse_from(["switch", "--only", ""]).is_err());
     }

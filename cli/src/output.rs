@@ -7,7 +7,9 @@ use std::io::{ErrorKind, Write, stdout};
 pub(crate) fn print(text: &[u8]) -> Result<()> {
     let mut out = stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
         _ => Ok(()),
     }
 }

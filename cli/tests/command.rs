@@ -16,7 +16,11 @@ fn run(args: &[&str]) -> Output {
 /// Standard output must be one JSON object and nothing else.
 fn json(args: &[&str]) -> Value {
     let output = run(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -27,45 +31,89 @@ fn check_shape(report: &Value, bench: &str) {
     let rows = report["rows"].as_array().unwrap();
     assert!(!rows.is_empty());
     for row in rows {
-        assert!(row["case"].is_string() && row["params"].is_object(), "{row}");
-        assert!(row["metric"].is_string() && row["unit"].is_string(), "{row}");
+        assert!(
+            row["case"].is_string() && row["params"].is_object(),
+            "{row}"
+        );
+        assert!(
+            row["metric"].is_string() && row["unit"].is_string(),
+            "{row}"
+        );
         let figure = |key: &str| row[key].as_f64().unwrap();
         // Who is favoured may have something all the time.
-        let least = if row["metric"] == "fairness" { -1.0 } else { 0.0 };
-        assert!(figure("min") > least && figure("min") <= figure("median") && figure("median") <= figure("max"), "{row}");
+        let least = if row["metric"] == "fairness" {
+            -1.0
+        } else {
+            0.0
+        };
+        assert!(
+            figure("min") > least
+                && figure("min") <= figure("median")
+                && figure("median") <= figure("max"),
+            "{row}"
+        );
         assert_eq!(row["runs"], 7);
     }
 }
 
 fn has(report: &Value, case: &str, metric: &str, key: &str, value: Value) -> bool {
     let rows = report["rows"].as_array().unwrap();
-    rows.iter().any(|row| row["case"] == case && row["metric"] == metric && row["params"][key] == value)
+    rows.iter()
+        .any(|row| row["case"] == case && row["metric"] == metric && row["params"][key] == value)
 }
 
 #[test]
 fn bench_switch_prints_json_alone() {
     let report = json(&["bench", "switch", "--seconds", "0.1", "--json"]);
     check_shape(&report, "switch");
-    for case in ["condvar", "futex", "pipe", "sem_t", "umcg-thread", "umcg-light", "uth"] {
-        assert!(has(&report, case, "round_trips", "cpus", 1.into()), "{case}");
+    for case in [
+        "condvar",
+        "futex",
+        "pipe",
+        "sem_t",
+        "umcg-thread",
+        "umcg-light",
+        "uth",
+    ] {
+        assert!(
+            has(&report, case, "round_trips", "cpus", 1.into()),
+            "{case}"
+        );
     }
 }
 
 #[test]
 fn bench_uth_prints_json_alone_and_draws() {
     let file = std::env::temp_dir().join(format!("umcg-bench-{}.svg", std::process::id()));
-    let report = json(&["bench", "uth", "--seconds", "0.01", "--json", "--plot", file.to_str().unwrap()]);
+    let report = json(&[
+        "bench",
+        "uth",
+        "--seconds",
+        "0.01",
+        "--json",
+        "--plot",
+        file.to_str().unwrap(),
+    ]);
     let svg = std::fs::read_to_string(&file);
     let _ = std::fs::remove_file(&file);
     check_shape(&report, "uth");
     for case in ["asm", "sjlj", "mcsc", "corosensei", "generator"] {
         for contexts in [2, 16, 4096] {
-            assert!(has(&report, case, "switch", "contexts", contexts.into()), "{case}");
+            assert!(
+                has(&report, case, "switch", "contexts", contexts.into()),
+                "{case}"
+            );
         }
         for metric in ["create", "recycle", "reinit", "create_run_delete"] {
-            assert!(has(&report, case, metric, "contexts", 100.into()), "{case}: {metric}");
+            assert!(
+                has(&report, case, metric, "contexts", 100.into()),
+                "{case}: {metric}"
+            );
         }
-        assert!(has(&report, case, "switch", "depth", "deep".into()), "{case}");
+        assert!(
+            has(&report, case, "switch", "depth", "deep".into()),
+            "{case}"
+        );
     }
     let svg = svg.unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("corosensei"));
@@ -73,18 +121,41 @@ fn bench_uth_prints_json_alone_and_draws() {
 
 #[test]
 fn bench_rt_runs_sides_as_children() {
-    let report = json(&["bench", "rt", "--small", "--seconds", "0.01", "--only", "yield", "--only", "echo_rate", "--json"]);
+    let report = json(&[
+        "bench",
+        "rt",
+        "--small",
+        "--seconds",
+        "0.01",
+        "--only",
+        "yield",
+        "--only",
+        "echo_rate",
+        "--json",
+    ]);
     check_shape(&report, "rt");
     for case in ["umcg", "tokio", "may", "threads"] {
         assert!(has(&report, case, "yield", "servers", 1.into()), "{case}");
-        assert!(has(&report, case, "echo_rate", "connections", 40.into()), "{case}");
-        assert!(!has(&report, case, "echo_cpu", "connections", 40.into()), "not asked for");
+        assert!(
+            has(&report, case, "echo_rate", "connections", 40.into()),
+            "{case}"
+        );
+        assert!(
+            !has(&report, case, "echo_cpu", "connections", 40.into()),
+            "not asked for"
+        );
     }
 }
 
 /// With so little time that the figures say nothing.
 fn small(bench: &str, more: &[&str]) -> Value {
-    let report = json(&[&["bench", bench, "--small", "--seconds", "0.01", "--json"], more].concat());
+    let report = json(
+        &[
+            &["bench", bench, "--small", "--seconds", "0.01", "--json"],
+            more,
+        ]
+        .concat(),
+    );
     check_shape(&report, bench);
     report
 }
@@ -95,13 +166,32 @@ fn bench_sem_has_all_sides() {
     let report = small("sem", &["--plot", file.to_str().unwrap()]);
     let svg = std::fs::read_to_string(&file);
     let _ = std::fs::remove_file(&file);
-    for case in ["umcg", "sem_t", "pthread", "std", "parking_lot", "parking_lot-fair", "sysv", "eventfd", "tokio"] {
-        assert!(has(&report, case, "contended", "workers", 3.into()), "{case}");
+    for case in [
+        "umcg",
+        "sem_t",
+        "pthread",
+        "std",
+        "parking_lot",
+        "parking_lot-fair",
+        "sysv",
+        "eventfd",
+        "tokio",
+    ] {
+        assert!(
+            has(&report, case, "contended", "workers", 3.into()),
+            "{case}"
+        );
         assert!(has(&report, case, "fairness", "cpus", 1.into()), "{case}");
     }
     for kind in ["worker", "thread"] {
-        assert!(has(&report, "umcg", "uncontended", "kind", kind.into()), "{kind}");
-        assert!(has(&report, "umcg", "hand_over", "kind", kind.into()), "{kind}");
+        assert!(
+            has(&report, "umcg", "uncontended", "kind", kind.into()),
+            "{kind}"
+        );
+        assert!(
+            has(&report, "umcg", "hand_over", "kind", kind.into()),
+            "{kind}"
+        );
         assert!(has(&report, "umcg", "alpha", "kind", kind.into()), "{kind}");
     }
     assert!(
@@ -109,46 +199,80 @@ fn bench_sem_has_all_sides() {
             && has(&report, "umcg", "contended", "object", "mutex".into())
     );
     assert!(
-        has(&report, "eventfd", "beta", "processes", 3.into()) && has(&report, "spin_lock", "increment", "processes", 2.into())
+        has(&report, "eventfd", "beta", "processes", 3.into())
+            && has(&report, "spin_lock", "increment", "processes", 2.into())
     );
     let rows = report["rows"].as_array().unwrap();
     for row in rows {
-        let is_measured_one_by_one =
-            ["alpha", "alpha_nonblocking", "beta", "increment"].contains(&row["metric"].as_str().unwrap());
+        let is_measured_one_by_one = ["alpha", "alpha_nonblocking", "beta", "increment"]
+            .contains(&row["metric"].as_str().unwrap());
         assert_eq!(row["box"]["q3"].is_f64(), is_measured_one_by_one, "{row}");
     }
     let svg = svg.unwrap();
-    assert!(svg.contains("Alpha graphs") && svg.contains("parking_lot-fair") && svg.contains("css 10"));
+    assert!(
+        svg.contains("Alpha graphs") && svg.contains("parking_lot-fair") && svg.contains("css 10")
+    );
 }
 
 #[test]
 fn bench_altsems_and_select_have_all_sides() {
     let report = small("altsems", &[]);
     for case in ["umcg", "sem_t", "sysv", "eventfd"] {
-        assert!(has(&report, case, "gamma", "semaphores", 2.into()), "{case}");
+        assert!(
+            has(&report, case, "gamma", "semaphores", 2.into()),
+            "{case}"
+        );
     }
     let report = small("select", &["--only", "ready"]);
     for case in ["umcg", "crossbeam", "flume", "tokio"] {
         assert!(has(&report, case, "ready", "k", 10.into()), "{case}");
-        assert!(!has(&report, case, "blocking", "k", 10.into()), "not asked for");
+        assert!(
+            !has(&report, case, "blocking", "k", 10.into()),
+            "not asked for"
+        );
     }
     for kind in ["worker", "thread"] {
         assert!(has(&report, "umcg", "ready", "kind", kind.into()), "{kind}");
     }
     for object in ["semaphore", "list", "macro"] {
-        assert!(has(&report, "umcg", "ready", "object", object.into()), "{object}");
+        assert!(
+            has(&report, "umcg", "ready", "object", object.into()),
+            "{object}"
+        );
     }
-    assert!(has(&report, "crossbeam", "ready", "k", 128.into()) && !has(&report, "tokio", "ready", "k", 128.into()));
+    assert!(
+        has(&report, "crossbeam", "ready", "k", 128.into())
+            && !has(&report, "tokio", "ready", "k", 128.into())
+    );
 }
 
 #[test]
 fn bench_tube_and_waitv_have_all_sides() {
     let report = small("tube", &[]);
-    for case in ["umcg", "kanal", "flume", "crossbeam", "tokio", "pipe", "mqueue"] {
+    for case in [
+        "umcg",
+        "kanal",
+        "flume",
+        "crossbeam",
+        "tokio",
+        "pipe",
+        "mqueue",
+    ] {
         assert!(has(&report, case, "round", "size", 4096.into()), "{case}");
-        assert!(has(&report, case, "throughput", "producers", 1.into()), "{case}");
-        assert_eq!(has(&report, case, "epsilon", "pongers", 3.into()), case != "tokio", "{case}");
-        assert_eq!(has(&report, case, "throughput", "consumers", 4.into()), case != "tokio", "{case}");
+        assert!(
+            has(&report, case, "throughput", "producers", 1.into()),
+            "{case}"
+        );
+        assert_eq!(
+            has(&report, case, "epsilon", "pongers", 3.into()),
+            case != "tokio",
+            "{case}"
+        );
+        assert_eq!(
+            has(&report, case, "throughput", "consumers", 4.into()),
+            case != "tokio",
+            "{case}"
+        );
     }
     let report = small("waitv", &[]);
     for case in ["umcg", "poll", "epoll"] {
@@ -162,42 +286,83 @@ fn bench_switch_prints_a_table() {
     let output = run(&["bench", "switch", "--seconds", "0.05"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    assert!(text.contains("round trips/s") && text.contains("x futex") && text.contains("condvar"), "{text}");
+    assert!(
+        text.contains("round trips/s") && text.contains("x futex") && text.contains("condvar"),
+        "{text}"
+    );
 }
 
 #[test]
 fn doctor_looks_at_everything() {
     let diagnosis = json(&["doctor", "--json"]);
     let features = diagnosis["features"].as_array().unwrap();
-    for name in ["FSGSBASE", "MADV_GUARD_INSTALL", "futex_waitv", "io_uring", "vm.max_map_count"] {
-        let feature = features.iter().find(|feature| feature["feature"] == name).unwrap();
+    for name in [
+        "FSGSBASE",
+        "MADV_GUARD_INSTALL",
+        "futex_waitv",
+        "io_uring",
+        "vm.max_map_count",
+    ] {
+        let feature = features
+            .iter()
+            .find(|feature| feature["feature"] == name)
+            .unwrap();
         assert!(["yes", "no", "limited", "info"].contains(&feature["state"].as_str().unwrap()));
         assert!(feature["detail"].is_string() && feature["effect"].is_string());
     }
     for name in ["epoll_pwait2", "pidfd_open", "timers of threads"] {
-        assert!(features.iter().any(|feature| feature["feature"] == name), "{name}");
+        assert!(
+            features.iter().any(|feature| feature["feature"] == name),
+            "{name}"
+        );
     }
     let output = run(&["doctor"]);
     assert!(output.status.success());
-    assert!(String::from_utf8(output.stdout).unwrap().contains("perf_event_open"));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("perf_event_open")
+    );
 }
 
 /// Puts a filter on a command that forbids one system call.
 fn forbid(command: &mut Command, call: libc::c_long) {
     let install = move || {
-        let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+        let step = |code: u32, jf, k| libc::sock_filter {
+            code: code as u16,
+            jt: 0,
+            jf,
+            k,
+        };
         let mut program = [
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
-            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            step(
+                libc::BPF_RET | libc::BPF_K,
+                0,
+                libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+            ),
             step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
         ];
-        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        let program = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
         // SAFETY: sets a bit of the calling process.
         let privileged = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         // SAFETY: a valid program, which outlives the call.
-        let installed = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
-        if privileged == 0 && installed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        let installed = unsafe {
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+        };
+        if privileged == 0 && installed == 0 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
     };
     // SAFETY: system calls only.
     unsafe { command.pre_exec(install) };
@@ -223,20 +388,39 @@ fn doctor_finds_what_a_filter_forbids() {
         };
         let diagnosis: Value = serde_json::from_slice(&output.stdout).unwrap();
         let features = diagnosis["features"].as_array().unwrap();
-        let feature = features.iter().find(|feature| feature["feature"] == name).unwrap();
+        let feature = features
+            .iter()
+            .find(|feature| feature["feature"] == name)
+            .unwrap();
         assert_eq!(feature["state"], "no", "{feature}");
         if call == libc::SYS_io_uring_enter {
-            assert!(feature["detail"].as_str().unwrap().contains("io_uring_enter: forbidden"), "{feature}");
+            assert!(
+                feature["detail"]
+                    .as_str()
+                    .unwrap()
+                    .contains("io_uring_enter: forbidden"),
+                "{feature}"
+            );
         }
     }
 }
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let mut child = umcg().arg("doctor").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = umcg()
+        .arg("doctor")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let mut errors = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut errors)
+        .unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(errors, "");
 }
@@ -260,8 +444,11 @@ fn wrong_arguments_are_refused() {
 /// The time would be an hour: it is refused before anything is measured.
 #[test]
 fn a_picture_that_could_not_be_drawn_is_refused_at_once() {
-    for (file, reason) in [("/no/such/folder/x.svg", "/no/such/folder/x.svg"), ("/proc/x.svg", "/proc/x.svg"), ("y.png", ".svg")]
-    {
+    for (file, reason) in [
+        ("/no/such/folder/x.svg", "/no/such/folder/x.svg"),
+        ("/proc/x.svg", "/proc/x.svg"),
+        ("y.png", ".svg"),
+    ] {
         let output = run(&["bench", "switch", "--seconds", "3600", "--plot", file]);
         assert!(!output.status.success() && output.stdout.is_empty());
         let errors = String::from_utf8(output.stderr).unwrap();
@@ -271,27 +458,90 @@ fn a_picture_that_could_not_be_drawn_is_refused_at_once() {
 
 #[test]
 fn rows_are_chosen() {
-    let report =
-        json(&["bench", "switch", "--seconds", "0.01", "--rounds", "2", "--only", "futex cpus=1", "--only", "uth", "--json"]);
-    let rows: Vec<_> = report["rows"].as_array().unwrap().iter().map(|row| row["case"].as_str().unwrap()).collect();
-    assert!(rows.contains(&"uth") && rows.iter().filter(|case| **case == "futex").count() == 1, "{rows:?}");
-    assert!(rows.iter().all(|case| ["uth", "futex"].contains(case)) && report["rows"][0]["runs"] == 2, "{report}");
-    let report = json(&["bench", "uth", "--seconds", "0.01", "--only", "ring contexts=16", "--ours", "--json"]);
+    let report = json(&[
+        "bench",
+        "switch",
+        "--seconds",
+        "0.01",
+        "--rounds",
+        "2",
+        "--only",
+        "futex cpus=1",
+        "--only",
+        "uth",
+        "--json",
+    ]);
+    let rows: Vec<_> = report["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["case"].as_str().unwrap())
+        .collect();
+    assert!(
+        rows.contains(&"uth") && rows.iter().filter(|case| **case == "futex").count() == 1,
+        "{rows:?}"
+    );
+    assert!(
+        rows.iter().all(|case| ["uth", "futex"].contains(case)) && report["rows"][0]["runs"] == 2,
+        "{report}"
+    );
+    let report = json(&[
+        "bench",
+        "uth",
+        "--seconds",
+        "0.01",
+        "--only",
+        "ring contexts=16",
+        "--ours",
+        "--json",
+    ]);
     for row in report["rows"].as_array().unwrap() {
-        assert!(row["metric"] == "ring" && row["params"]["contexts"] == 16, "{row}");
+        assert!(
+            row["metric"] == "ring" && row["params"]["contexts"] == 16,
+            "{row}"
+        );
     }
-    let report = small("sem", &["--ours", "--only", "uncontended", "--only", "hand_over barging cpus=1", "--rounds", "7"]);
-    assert!(report["rows"].as_array().unwrap().iter().all(|row| row["case"] == "umcg"), "{report}");
-    assert!(has(&report, "umcg", "hand_over", "order", "barging".into()) && !has(&report, "umcg", "hand_over", "cpus", 2.into()));
+    let report = small(
+        "sem",
+        &[
+            "--ours",
+            "--only",
+            "uncontended",
+            "--only",
+            "hand_over barging cpus=1",
+            "--rounds",
+            "7",
+        ],
+    );
+    assert!(
+        report["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|row| row["case"] == "umcg"),
+        "{report}"
+    );
+    assert!(
+        has(&report, "umcg", "hand_over", "order", "barging".into())
+            && !has(&report, "umcg", "hand_over", "cpus", 2.into())
+    );
     let output = run(&["bench", "rt", "--only", "umcg speed"]);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("no row has \"speed\"; the metrics are yield, hand_over"));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("no row has \"speed\"; the metrics are yield, hand_over")
+    );
 }
 
 #[test]
 fn help_says_what_metrics_are() {
-    for (bench, metric) in
-        [("sem", "alpha "), ("altsems", "gamma "), ("tube", "epsilon "), ("uth", "reinit "), ("switch", "round_trips ")]
-    {
+    for (bench, metric) in [
+        ("sem", "alpha "),
+        ("altsems", "gamma "),
+        ("tube", "epsilon "),
+        ("uth", "reinit "),
+        ("switch", "round_trips "),
+    ] {
         let help = String::from_utf8(run(&["bench", bench, "--help"]).stdout).unwrap();
         let line = help.lines().find(|line| line.trim().starts_with(metric));
         assert!(line.is_some_and(|line| line.len() > 30), "{help}");
@@ -300,6 +550,14 @@ fn help_says_what_metrics_are() {
 
 #[test]
 fn hidden_commands_write_the_manual_and_completions() {
-    assert!(String::from_utf8(run(&["man"]).stdout).unwrap().contains(".TH umcg"));
-    assert!(String::from_utf8(run(&["completions", "bash"]).stdout).unwrap().contains("umcg"));
+    assert!(
+        String::from_utf8(run(&["man"]).stdout)
+            .unwrap()
+            .contains(".TH umcg")
+    );
+    assert!(
+        String::from_utf8(run(&["completions", "bash"]).stdout)
+            .unwrap()
+            .contains("umcg")
+    );
 }

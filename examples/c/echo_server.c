@@ -3,7 +3,8 @@
  * An echo server, a worker for each connection, written as if each call blocked.
  *
  *   echo_server PORT       serves until it is killed
- *   echo_server            serves a few clients of its own on any port, checks what they get, and ends
+ *   echo_server            serves a few clients of its own on any port, checks what they get, and
+ *                          ends
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,8 +27,8 @@ static void *serve(void *arg)
     char buffer[4096];
     ssize_t got;
 
-    while ((got = umcg_read(fd, buffer, sizeof buffer)) > 0 && umcg_write(fd, buffer, (size_t)got) == got)
-        ;
+    while ((got = umcg_read(fd, buffer, sizeof buffer)) > 0 &&
+           umcg_write(fd, buffer, (size_t)got) == got);
     umcg_close(fd);
     return NULL;
 }
@@ -62,7 +63,9 @@ static void *client(void *arg)
         return NULL;
     for (int round = 0; round < ROUNDS; round++) {
         char out[64] = "", in[64] = "";
-        size_t size = (size_t)snprintf(out, sizeof out, "client %d, message %d\n", (int)(intptr_t)arg, round), done = 0;
+        size_t size = (size_t)snprintf(out, sizeof out, "client %d, message %d\n",
+                                       (int)(intptr_t)arg, round),
+               done = 0;
         ssize_t got = umcg_write(fd, out, size);
         while (done < size && got > 0 && (got = umcg_read(fd, in + done, size - done)) > 0)
             done += (size_t)got;

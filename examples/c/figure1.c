@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The test application of the UthLib paper (its Figure 1), for 64-bit machines: two uths run their first round on the
- * first virtual processor and go on with their second round on another.
+ * The test application of the UthLib paper (its Figure 1), for 64-bit machines: two uths run their
+ * first round on the first virtual processor and go on with their second round on another.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -27,8 +27,8 @@ static void say_round(const char *round, int id, int local)
 
 static void say_start(const char *master)
 {
-    printf("[%p] Master thread %s starts - [pthread_t = %#lx getpid = %ld]\n", (void *)uth_self(), master,
-           (unsigned long)pthread_self(), (long)getpid());
+    printf("[%p] Master thread %s starts - [pthread_t = %#lx getpid = %ld]\n", (void *)uth_self(),
+           master, (unsigned long)pthread_self(), (long)getpid());
 }
 
 static void worker_func(void *arg)

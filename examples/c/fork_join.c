@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Divide and conquer by fork and join: Fibonacci numbers, with a worker for each call, and quicksort, with one for each
- * large half. The workers are light: they use no thread-locals.
+ * Divide and conquer by fork and join: Fibonacci numbers, with a worker for each call, and
+ * quicksort, with one for each large half. The workers are light: they use no thread-locals.
  *
  *   fork_join [N [LENGTH]]
  */
@@ -57,7 +57,8 @@ static void swap(int *one, int *other)
     *other = was;
 }
 
-/* Puts what is less than its middle element to the front, and what is not behind that; returns where that is then. */
+/* Puts what is less than its middle element to the front, and what is not behind that; returns
+ * where that is then. */
 static size_t divide(struct part *part)
 {
     size_t end = part->length - 1, less = 0;

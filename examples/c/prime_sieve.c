@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The sieve as a pipeline: a worker for each prime passes on what it does not divide, through a tube to the next.
+ * The sieve as a pipeline: a worker for each prime passes on what it does not divide, through a
+ * tube to the next.
  *
- *   prime_sieve [COUNT [ROOM]]      prints the last of the first COUNT primes; a tube has room for ROOM numbers
+ *   prime_sieve [COUNT [ROOM]]      prints the last of the first COUNT primes; a tube has room for
+ *                                   ROOM numbers
  */
 #include <stdio.h>
 #include <stdlib.h>

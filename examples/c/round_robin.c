@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A round-robin scheduler on umcg_ctl: one server runs whoever has waited longest; a worker that blocks (here: sleeps in
- * a blocking scope) stands aside until it wakes. Half of the workers are pthreads, half are light.
+ * A round-robin scheduler on umcg_ctl: one server runs whoever has waited longest; a worker that
+ * blocks (here: sleeps in a blocking scope) stands aside until it wakes. Half of the workers are
+ * pthreads, half are light.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -54,12 +55,14 @@ int main(void)
         if (i % 2 == 0)
             pthread_create(&threads[i], NULL, thread_worker, (void *)i);
         else
-            tids[i] = umcg_light_create((uint64_t)i << UMCG_WORKER_ID_SHIFT, light_worker, (void *)i, NULL);
+            tids[i] = umcg_light_create((uint64_t)i << UMCG_WORKER_ID_SHIFT, light_worker,
+                                        (void *)i, NULL);
     }
     while (alive) {
         /* Run the first in the queue; with nobody to run, wait for an event. */
         int status = head != tail
-                         ? umcg_ctl(0, UMCG_CTX_SWITCH, tids[queue[head++ % (WORKERS + 1)]], 0, events, WORKERS + 2)
+                         ? umcg_ctl(0, UMCG_CTX_SWITCH, tids[queue[head++ % (WORKERS + 1)]], 0,
+                                    events, WORKERS + 2)
                          : umcg_ctl(0, UMCG_WAIT, 0, 0, events, WORKERS + 2);
         if (status < 0) {
             perror("umcg_ctl");
@@ -68,8 +71,10 @@ int main(void)
         for (int i = 0; i < WORKERS + 2 && events[i]; i++) {
             if (UMCG_EVENT_TYPE(events[i]) == UMCG_WE_EXIT)
                 alive--;
-            else if (UMCG_EVENT_TYPE(events[i]) != UMCG_WE_BLOCK) /* WAKE, WAIT, PREEMPT: it can run */
-                queue[tail++ % (WORKERS + 1)] = UMCG_EVENT_WORKER(events[i]) >> UMCG_WORKER_ID_SHIFT;
+            /* WAKE, WAIT, PREEMPT: it can run */
+            else if (UMCG_EVENT_TYPE(events[i]) != UMCG_WE_BLOCK)
+                queue[tail++ % (WORKERS + 1)] =
+                    UMCG_EVENT_WORKER(events[i]) >> UMCG_WORKER_ID_SHIFT;
         }
     }
     for (int i = 0; i < WORKERS; i += 2)

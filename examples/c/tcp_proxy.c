@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A TCP proxy: two workers a connection, one for each direction, use the same two descriptors at once.
+ * A TCP proxy: two workers a connection, one for each direction, use the same two descriptors at
+ * once.
  *
  *   tcp_proxy PORT TO-PORT   connects who comes to PORT with TO-PORT of this machine
- *   tcp_proxy                puts itself between clients and a server of its own, and checks what comes through
+ *   tcp_proxy                puts itself between clients and a server of its own, and checks what
+ *                            comes through
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,8 +38,8 @@ static void *copy(void *arg)
     char buffer[16384];
     ssize_t got;
 
-    while ((got = umcg_read(link->from, buffer, sizeof buffer)) > 0 && umcg_write(link->to, buffer, (size_t)got) == got)
-        ;
+    while ((got = umcg_read(link->from, buffer, sizeof buffer)) > 0 &&
+           umcg_write(link->to, buffer, (size_t)got) == got);
     shutdown(link->to, SHUT_WR);
     return NULL;
 }
@@ -105,7 +107,8 @@ static umcg_worker_t *start(struct service *service, int port, void *(*handle)(v
     service->address.sin_port = htons((uint16_t)port);
     service->address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(service->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(service->listener, (struct sockaddr *)&service->address, length) < 0 || listen(service->listener, 128) < 0 ||
+    if (bind(service->listener, (struct sockaddr *)&service->address, length) < 0 ||
+        listen(service->listener, 128) < 0 ||
         getsockname(service->listener, (struct sockaddr *)&service->address, &length) < 0) {
         perror("tcp_proxy");
         exit(1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Urgent requests beside a batch load: the batch keeps every server busy and never gives way, and yet a request is answered at
- * once, because it is more urgent and preemption is on. Which the last line shows: with "fair" requests wait their turn.
+ * Urgent requests beside a batch load: the batch keeps every server busy and never gives way, and
+ * yet a request is answered at once, because it is more urgent and preemption is on. Which the last
+ * line shows: with "fair" requests wait their turn.
  *
  *   urgent [REQUESTS [fair]]
  */
@@ -68,14 +69,15 @@ static int ask(int requests)
     while (late && answered < requests) {
         usleep(1000);
         times[0] = now();
-        if (write(ends[0], &times[0], sizeof times[0]) != sizeof times[0] || read(ends[0], times, sizeof times) != sizeof times)
+        if (write(ends[0], &times[0], sizeof times[0]) != sizeof times[0] ||
+            read(ends[0], times, sizeof times) != sizeof times)
             break;
         late[answered++] = times[1] - times[0];
     }
     if (answered) {
         qsort(late, (size_t)answered, sizeof *late, by_size);
-        printf("requests waited %.3f ms, half of them; %.3f ms, the longest\n", (double)late[answered / 2] / 1e6,
-               (double)late[answered - 1] / 1e6);
+        printf("requests waited %.3f ms, half of them; %.3f ms, the longest\n",
+               (double)late[answered / 2] / 1e6, (double)late[answered - 1] / 1e6);
     }
     free(late);
     return answered;
@@ -83,7 +85,8 @@ static int ask(int requests)
 
 int main(int argc, char **argv)
 {
-    int requests = argc > 1 ? atoi(argv[1]) : 50, is_fair = argc > 2 && strcmp(argv[2], "fair") == 0, answered;
+    int requests = argc > 1 ? atoi(argv[1]) : 50,
+        is_fair = argc > 2 && strcmp(argv[2], "fair") == 0, answered;
     umcg_rt_options_t options = UMCG_RT_OPTIONS_INIT;
     umcg_spawn_attr_t attr = UMCG_SPAWN_ATTR_INIT;
     umcg_worker_t *workers[BATCH + 1];
@@ -116,6 +119,7 @@ int main(int argc, char **argv)
         umcg_join(workers[i], &steps);
         idle += i < BATCH && steps == NULL;
     }
-    printf("%d of %d requests were answered while %d workers computed\n", answered, requests, BATCH - idle);
+    printf("%d of %d requests were answered while %d workers computed\n", answered, requests,
+           BATCH - idle);
     return answered != requests || umcg_rt_stop(rt, UMCG_NO_TIMEOUT) < 0;
 }

@@ -6,11 +6,13 @@
 //! | AddressSanitizer | each switch and the bounds of the stack it goes to | under `--cfg umcg_asan` |
 //! | ThreadSanitizer | each flow as a fiber, and each switch | under `--cfg umcg_tsan` |
 //!
-//! Without these cfgs a [`Flow`] has no bytes and its functions are empty. A switch is told in two halves: [`Flow::leave`] right before it,
-//! and [`Flow::arrive`] first thing after it, on the other stack; a new flow arrives at the start of its entry function.
+//! Without these cfgs a [`Flow`] has no bytes and its functions are empty. A switch is told in two
+//! halves: [`Flow::leave`] right before it, and [`Flow::arrive`] first thing after it, on the other
+//! stack; a new flow arrives at the start of its entry function.
 //!
-//! Flows that take their thread-local storage along (thread workers) need none of this: the sanitizers keep their notion of the
-//! current thread and its stack in that storage, so it moves by itself.
+//! Flows that take their thread-local storage along (thread workers) need none of this: the
+//! sanitizers keep their notion of the current thread and its stack in that storage, so it moves by
+//! itself.
 
 #[cfg(any(umcg_asan, umcg_tsan))]
 use core::ffi::c_void;
@@ -57,15 +59,20 @@ pub fn watches_memory() -> bool {
     ON || valgrind::request(valgrind::RUNNING_ON_VALGRIND, 0, 0) != 0
 }
 
-/// The calling kernel thread will switch to stacks that were allocated. Valgrind does not know where its own stack ends, and would take
-/// a switch back to it for a return from a huge frame if the two are close.
+/// The calling kernel thread will switch to stacks that were allocated. Valgrind does not know
+/// where its own stack ends, and would take a switch back to it for a return from a huge frame if
+/// the two are close.
 #[inline]
 pub fn thread_started() -> Option<StackId> {
     if valgrind::request(valgrind::RUNNING_ON_VALGRIND, 0, 0) == 0 {
         return None;
     }
     let (bottom, size) = thread_stack();
-    Some(StackId(valgrind::request(valgrind::STACK_REGISTER, bottom, bottom + size)))
+    Some(StackId(valgrind::request(
+        valgrind::STACK_REGISTER,
+        bottom,
+        bottom + size,
+    )))
 }
 
 /// The calling kernel thread will switch no more.
@@ -94,7 +101,8 @@ fn thread_stack() -> (usize, usize) {
     (bottom as usize, size)
 }
 
-/// Whether a sanitizer is told about switches in this build: what is only needed for that can be left out by it.
+/// Whether a sanitizer is told about switches in this build: what is only needed for that can be
+/// left out by it.
 pub const ON: bool = cfg!(any(umcg_asan, umcg_tsan));
 
 /// What the sanitizers know a flow of control by. It belongs beside the flow's context.
@@ -116,7 +124,8 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// A flow that [`Flow::start`] will give a stack, or that of the kernel thread that leaves it first.
+    /// A flow that [`Flow::start`] will give a stack, or that of the kernel thread that leaves it
+    /// first.
     #[inline]
     pub const fn new() -> Self {
         Self {
@@ -130,14 +139,21 @@ impl Flow {
     /// The flow of the calling kernel thread, on the stack that it came with.
     #[inline]
     pub fn of_this_thread() -> Self {
-        #[cfg_attr(not(umcg_asan), expect(unused_mut, reason = "only AddressSanitizer has to know its bounds beforehand"))]
+        #[cfg_attr(
+            not(umcg_asan),
+            expect(
+                unused_mut,
+                reason = "only AddressSanitizer has to know its bounds beforehand"
+            )
+        )]
         let mut new = Self::new();
         #[cfg(umcg_asan)]
         new.asan.find_bounds();
         new
     }
 
-    /// From now on this is a new flow on the stack `base..top`. What ran there before has ended or was given up.
+    /// From now on this is a new flow on the stack `base..top`. What ran there before has ended or
+    /// was given up.
     #[inline]
     pub fn start(&mut self, base: usize, top: usize) {
         let _ = (base, top);
@@ -192,7 +208,8 @@ impl Flow {
     /// First thing after a switch to `me`, on the stack of `me`.
     ///
     /// # Safety
-    /// `me` runs; it is what the last [`Flow::leave`] on this thread-local storage named as its `to`, or nobody announced it.
+    /// `me` runs; it is what the last [`Flow::leave`] on this thread-local storage named as its
+    /// `to`, or nobody announced it.
     #[inline(always)]
     pub unsafe fn arrive(me: *mut Flow) {
         let _ = me;
@@ -230,8 +247,16 @@ mod asan {
     use super::*;
 
     unsafe extern "C" {
-        fn __sanitizer_start_switch_fiber(fake_stack: *mut *mut c_void, bottom: *const c_void, size: usize);
-        fn __sanitizer_finish_switch_fiber(fake_stack: *mut c_void, bottom: *mut *const c_void, size: *mut usize);
+        fn __sanitizer_start_switch_fiber(
+            fake_stack: *mut *mut c_void,
+            bottom: *const c_void,
+            size: usize,
+        );
+        fn __sanitizer_finish_switch_fiber(
+            fake_stack: *mut c_void,
+            bottom: *mut *const c_void,
+            size: *mut usize,
+        );
         pub(super) fn __lsan_register_root_region(start: *const c_void, size: usize);
         fn __lsan_unregister_root_region(start: *const c_void, size: usize);
         fn __asan_unpoison_memory_region(start: *const c_void, size: usize);
@@ -248,11 +273,21 @@ mod asan {
 
     impl Flow {
         pub(super) const fn new() -> Self {
-            Self { fake_stack: null_mut(), bottom: 0, size: 0, expected: false }
+            Self {
+                fake_stack: null_mut(),
+                bottom: 0,
+                size: 0,
+                expected: false,
+            }
         }
 
         pub(super) fn start(&mut self, base: usize, top: usize) {
-            *self = Self { fake_stack: null_mut(), bottom: base, size: top - base, expected: false };
+            *self = Self {
+                fake_stack: null_mut(),
+                bottom: base,
+                size: top - base,
+                expected: false,
+            };
             forget_frames(base, top);
         }
 
@@ -260,9 +295,15 @@ mod asan {
         pub(super) fn leave(&mut self, to: &mut Flow, for_good: bool) {
             self.find_bounds();
             // No place to keep the fake stack in: it is freed.
-            let fake_stack = if for_good { null_mut() } else { &raw mut self.fake_stack };
+            let fake_stack = if for_good {
+                null_mut()
+            } else {
+                &raw mut self.fake_stack
+            };
             // SAFETY: the switch to that stack follows.
-            unsafe { __sanitizer_start_switch_fiber(fake_stack, to.bottom as *const c_void, to.size) };
+            unsafe {
+                __sanitizer_start_switch_fiber(fake_stack, to.bottom as *const c_void, to.size)
+            };
             to.expected = true;
         }
 
@@ -283,12 +324,15 @@ mod asan {
             }
         }
 
-        /// For a flow that was come to out of an injected function, or from a flow that has a storage of its own.
+        /// For a flow that was come to out of an injected function, or from a flow that has a
+        /// storage of its own.
         fn announce(&mut self) {
             self.find_bounds();
             let mut left = null_mut();
             // SAFETY: `finish` follows.
-            unsafe { __sanitizer_start_switch_fiber(&mut left, self.bottom as *const c_void, self.size) };
+            unsafe {
+                __sanitizer_start_switch_fiber(&mut left, self.bottom as *const c_void, self.size)
+            };
         }
     }
 
@@ -317,7 +361,8 @@ mod tsan {
     }
 }
 
-/// Requests to Valgrind: instructions that do nothing, in an order that nobody would write (valgrind.h).
+/// Requests to Valgrind: instructions that do nothing, in an order that nobody would write
+/// (valgrind.h).
 mod valgrind {
     pub(super) const RUNNING_ON_VALGRIND: usize = 0x1001;
     pub(super) const STACK_REGISTER: usize = 0x1501;
@@ -330,7 +375,8 @@ mod valgrind {
         cfg_if::cfg_if! {
             if #[cfg(target_arch = "x86_64")] {
                 let answer;
-                // SAFETY: rdi is rotated by 128 bits in all, and rbx swapped with itself. Valgrind reads the arguments.
+                // SAFETY: rdi is rotated by 128 bits in all, and rbx swapped with itself. Valgrind
+                // reads the arguments.
                 unsafe {
                     core::arch::asm!(
                         "rol rdi, 3",
@@ -345,7 +391,8 @@ mod valgrind {
                 answer
             } else if #[cfg(target_arch = "aarch64")] {
                 let answer;
-                // SAFETY: x12 is rotated by 128 bits in all, and x10 or-ed with itself. Valgrind reads the arguments.
+                // SAFETY: x12 is rotated by 128 bits in all, and x10 or-ed with itself. Valgrind
+                // reads the arguments.
                 unsafe {
                     core::arch::asm!(
                         "ror x12, x12, #3",

@@ -2,10 +2,11 @@
 
 use crate::arch;
 
-/// A suspended flow of control: where it goes on, its stack, and the two registers that inline assembly cannot name.
+/// A suspended flow of control: where it goes on, its stack, and the two registers that inline
+/// assembly cannot name.
 ///
-/// Everything else is saved by the compiler around the switch (see `docs/switch.md` for what no one saves).
-/// While the flow runs, the contents are stale.
+/// Everything else is saved by the compiler around the switch (see `docs/switch.md` for what no one
+/// saves). While the flow runs, the contents are stale.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -19,16 +20,23 @@ pub struct Context {
 pub type Entry = unsafe extern "C" fn(*mut ()) -> !;
 
 impl Context {
-    /// A context that holds nothing yet: to be filled by a switch away from it, or by [`Context::prepare`].
+    /// A context that holds nothing yet: to be filled by a switch away from it, or by
+    /// [`Context::prepare`].
     pub const fn empty() -> Self {
-        Self { pc: 0, sp: 0, fp: 0, bp: 0 }
+        Self {
+            pc: 0,
+            sp: 0,
+            fp: 0,
+            bp: 0,
+        }
     }
 
-    /// Makes this the context of a new flow that calls `entry(arg)` on the stack that ends at `top`.
+    /// Makes this the context of a new flow that calls `entry(arg)` on the stack that ends at
+    /// `top`.
     ///
     /// # Safety
-    /// The memory below `top` is a writable stack, large enough for what `entry` does, that nothing else uses
-    /// until the flow has ended.
+    /// The memory below `top` is a writable stack, large enough for what `entry` does, that nothing
+    /// else uses until the flow has ended.
     #[inline]
     pub unsafe fn prepare(&mut self, top: *mut u8, entry: Entry, arg: *mut ()) {
         arch::prepare(self, top as usize, entry, arg);
@@ -40,37 +48,49 @@ impl Context {
     }
 }
 
-/// Suspends the caller into `from` and goes on with `to`. Returns when something switches to `from`, perhaps on another
-/// kernel thread.
+/// Suspends the caller into `from` and goes on with `to`. Returns when something switches to
+/// `from`, perhaps on another kernel thread.
 ///
 /// # Safety
-/// `from` is writable and stays where it is until resumed. `to` holds a flow that is suspended, that nobody else resumes, and
-/// whose stack is intact. The caller holds no reference into thread-local storage across the call unless the thread pointer moves
-/// with it.
+/// `from` is writable and stays where it is until resumed. `to` holds a flow that is suspended,
+/// that nobody else resumes, and whose stack is intact. The caller holds no reference into
+/// thread-local storage across the call unless the thread pointer moves with it.
 #[inline(always)]
 pub unsafe fn switch(from: *mut Context, to: *const Context) {
     // SAFETY: passed on.
     unsafe { arch::switch(from, to) }
 }
 
-/// Like [`switch`], but calls `f(arg)` on the stack of `to` before `to` goes on. When `f` runs the caller is wholly suspended,
-/// so `f` may publish, recycle or free it: this closes the race between parking and waking.
+/// Like [`switch`], but calls `f(arg)` on the stack of `to` before `to` goes on. When `f` runs the
+/// caller is wholly suspended, so `f` may publish, recycle or free it: this closes the race between
+/// parking and waking.
 ///
 /// # Safety
 /// As [`switch`]; `f` does not unwind, and `to` has room for its frames.
 #[inline(always)]
-pub unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
+pub unsafe fn switch_with(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
     // SAFETY: passed on.
     unsafe { arch::switch_with(from, to, f, arg) }
 }
 
-/// Like [`switch_with`], but `f` is entered as if `to` had called it where it was suspended: an unwinder in `f` walks through
-/// the frames of `to`. Slower by a mispredicted return; meant for looking at a suspended flow.
+/// Like [`switch_with`], but `f` is entered as if `to` had called it where it was suspended: an
+/// unwinder in `f` walks through the frames of `to`. Slower by a mispredicted return; meant for
+/// looking at a suspended flow.
 ///
 /// # Safety
 /// As [`switch_with`].
 #[inline(always)]
-pub unsafe fn inject(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
+pub unsafe fn inject(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
     // SAFETY: passed on.
     unsafe { arch::inject(from, to, f, arg) }
 }
@@ -85,12 +105,14 @@ pub unsafe fn resume(to: *const Context) -> ! {
     unsafe { arch::resume(to) }
 }
 
-/// Whether [`set_thread_pointer`] works here. On x86-64 that takes FSGSBASE (Linux 5.9 and a CPU since 2012).
+/// Whether [`set_thread_pointer`] works here. On x86-64 that takes FSGSBASE (Linux 5.9 and a CPU
+/// since 2012).
 pub fn thread_pointer_writable() -> bool {
     arch::thread_pointer_writable()
 }
 
-/// The thread pointer of the calling kernel thread: the address that its thread-local storage is found by.
+/// The thread pointer of the calling kernel thread: the address that its thread-local storage is
+/// found by.
 #[inline(always)]
 pub fn thread_pointer() -> usize {
     arch::thread_pointer()
@@ -99,8 +121,9 @@ pub fn thread_pointer() -> usize {
 /// Gives the calling kernel thread another thread-local storage.
 ///
 /// # Safety
-/// [`thread_pointer_writable`] is true; `tp` is the thread pointer of a thread whose thread-local storage no other kernel thread uses
-/// until this one has given it up; and nothing between here and the switch to the flow that owns it touches thread-local storage.
+/// [`thread_pointer_writable`] is true; `tp` is the thread pointer of a thread whose thread-local
+/// storage no other kernel thread uses until this one has given it up; and nothing between here and
+/// the switch to the flow that owns it touches thread-local storage.
 #[inline(always)]
 pub unsafe fn set_thread_pointer(tp: usize) {
     // SAFETY: passed on.

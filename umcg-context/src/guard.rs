@@ -5,11 +5,14 @@
 //! | marker | `MADV_GUARD_INSTALL` (Linux 6.13), in the page table | no mapping |
 //! | protection | pages without access | two mappings a stack |
 //!
-//! A guard is [`SIZE`] bytes of address space. Compilers of C leave out stack probes unless they are asked for, so a frame may reach so far below the
-//! stack pointer without touching anything in between: it ends in the guard, not in the next stack.
+//! A guard is [`SIZE`] bytes of address space. Compilers of C leave out stack probes unless they
+//! are asked for, so a frame may reach so far below the stack pointer without touching anything in
+//! between: it ends in the guard, not in the next stack.
 //!
-//! Markers are refused by kernels that do not know them, and for memory that is locked (`mlockall`). Both are found out a guard at a time, so
-//! a program may lock its memory at any moment. Guards by protection are bounded, so that half of `vm.max_map_count` stays free for the rest of the program.
+//! Markers are refused by kernels that do not know them, and for memory that is locked
+//! (`mlockall`). Both are found out a guard at a time, so a program may lock its memory at any
+//! moment. Guards by protection are bounded, so that half of `vm.max_map_count` stays free for the
+//! rest of the program.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use rustix::fd::IntoRawFd;
@@ -58,9 +61,11 @@ pub fn kind() -> GuardKind {
 /// The guard's pages hold nothing, and are the caller's.
 pub(crate) unsafe fn mark(guard: *mut u8) -> bool {
     // SAFETY: reads the environment.
-    let forbidden = kind() != GuardKind::Marker && unsafe { !libc::getenv(c"UMCG_NO_GUARD_INSTALL".as_ptr()).is_null() };
+    let forbidden = kind() != GuardKind::Marker
+        && unsafe { !libc::getenv(c"UMCG_NO_GUARD_INSTALL".as_ptr()).is_null() };
     // SAFETY: by the contract.
-    let marked = !forbidden && unsafe { libc::madvise(guard.cast(), SIZE, MADV_GUARD_INSTALL) } == 0;
+    let marked =
+        !forbidden && unsafe { libc::madvise(guard.cast(), SIZE, MADV_GUARD_INSTALL) } == 0;
     if marked {
         KIND.store(GuardKind::Marker as u8, Relaxed);
     }
@@ -70,10 +75,13 @@ pub(crate) unsafe fn mark(guard: *mut u8) -> bool {
 /// The right to make one guard by protection.
 pub(crate) fn count_protection() -> Result<(), TooManyMappings> {
     if PROTECTIONS_LEFT.load(Relaxed) == NOT_COUNTED {
-        let _ = PROTECTIONS_LEFT.compare_exchange(NOT_COUNTED, max_map_count() / 4, Relaxed, Relaxed);
+        let _ =
+            PROTECTIONS_LEFT.compare_exchange(NOT_COUNTED, max_map_count() / 4, Relaxed, Relaxed);
     }
     let taken = PROTECTIONS_LEFT.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-    taken.map(|_| KIND.store(GuardKind::Protection as u8, Relaxed)).map_err(|_| TooManyMappings)
+    taken
+        .map(|_| KIND.store(GuardKind::Protection as u8, Relaxed))
+        .map_err(|_| TooManyMappings)
 }
 
 /// Gives the right back: no guard was made.
@@ -101,13 +109,20 @@ fn max_map_count() -> usize {
     const DEFAULT: usize = 65_530;
     let mut text = [0u8; 24];
     // Not by the C library, where `pthread_cancel` may end the calling thread.
-    let Ok(fd) = open(c"/proc/sys/vm/max_map_count", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+    let Ok(fd) = open(
+        c"/proc/sys/vm/max_map_count",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) else {
         return DEFAULT;
     };
     let read = rustix::io::read(&fd, &mut text).unwrap_or(0);
     // SAFETY: our own descriptor, closed once.
     unsafe { rustix::io::close(fd.into_raw_fd()) };
-    let digits = text.iter().take(read).take_while(|byte| byte.is_ascii_digit());
+    let digits = text
+        .iter()
+        .take(read)
+        .take_while(|byte| byte.is_ascii_digit());
     match digits.fold(0usize, |n, byte| n * 10 + usize::from(byte - b'0')) {
         0 => DEFAULT,
         n => n,

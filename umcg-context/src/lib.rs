@@ -1,7 +1,7 @@
 //! Context switches, stacks and stack pools: what everything else in umcg stands on.
 //!
-//! A [`Context`] is saved registers and a stack pointer, nothing else. [`switch`] goes from one to another in user mode; stacks come from
-//! [`stack`] and are kept by [`pool`].
+//! A [`Context`] is saved registers and a stack pointer, nothing else. [`switch`] goes from one to
+//! another in user mode; stacks come from [`stack`] and are kept by [`pool`].
 #![no_std]
 
 pub mod annotate;
@@ -17,5 +17,6 @@ pub mod stack;
 pub mod way;
 
 pub use context::{
-    Context, Entry, inject, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable,
+    Context, Entry, inject, resume, set_thread_pointer, switch, switch_with, thread_pointer,
+    thread_pointer_writable,
 };

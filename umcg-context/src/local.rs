@@ -1,8 +1,9 @@
 //! Four words of thread-local storage, and the only code of umcg that touches any.
 //!
-//! The compiler may compute the address of a thread-local once and use it again after a switch, when the flow may be on another kernel
-//! thread (llvm#98479). These accessors are assembly that it can neither cache nor merge, so the value read is always that
-//! of the storage that the thread pointer names *now*. They cost two instructions, also from a shared library.
+//! The compiler may compute the address of a thread-local once and use it again after a switch,
+//! when the flow may be on another kernel thread (llvm#98479). These accessors are assembly that it
+//! can neither cache nor merge, so the value read is always that of the storage that the thread
+//! pointer names *now*. They cost two instructions, also from a shared library.
 //!
 //! | word | holds |
 //! |---|---|
@@ -48,10 +49,13 @@ impl Words {
     /// Those of the storage that this thread pointer names.
     ///
     /// # Safety
-    /// It names a storage that holds this library's words, and that is the caller's while this is in use.
+    /// It names a storage that holds this library's words, and that is the caller's while this is
+    /// in use.
     #[inline(always)]
     pub unsafe fn of(thread_pointer: usize) -> Words {
-        Words(core::ptr::with_exposed_provenance_mut(thread_pointer.wrapping_add_signed(offset())))
+        Words(core::ptr::with_exposed_provenance_mut(
+            thread_pointer.wrapping_add_signed(offset()),
+        ))
     }
 
     /// As [`set_vp`], for the flow that will run with it.
@@ -85,11 +89,14 @@ pub fn offset() -> isize {
     arch::local_offset()
 }
 
-/// Whether a flow that is about to execute the instruction at `pc` may be in one of these accessors, between the instruction that reads the thread
-/// pointer and the one that uses the sum: it must not go on on another kernel thread from there, where it would use the first one's storage. Never on x86-64,
-/// which does both in one. `load` reads a word of code, if it can be read.
+/// Whether a flow that is about to execute the instruction at `pc` may be in one of these
+/// accessors, between the instruction that reads the thread pointer and the one that uses the sum:
+/// it must not go on on another kernel thread from there, where it would use the first one's
+/// storage. Never on x86-64, which does both in one. `load` reads a word of code, if it can be
+/// read.
 ///
-/// As they are in line everywhere, it goes by the instructions before `pc`; what else looks like that is taken for one.
+/// As they are in line everywhere, it goes by the instructions before `pc`; what else looks like
+/// that is taken for one.
 pub fn is_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
     arch::is_local_access(pc, load)
 }
@@ -114,7 +121,8 @@ pub fn holds() -> usize {
     arch::local_get::<2>() as usize
 }
 
-/// Says how many holds are open on this storage. For a flow that leaves it, or comes to it, by a switch: a [`Hold`] cannot span that.
+/// Says how many holds are open on this storage. For a flow that leaves it, or comes to it, by a
+/// switch: a [`Hold`] cannot span that.
 #[inline(always)]
 pub fn set_holds(holds: usize) {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
@@ -122,7 +130,8 @@ pub fn set_holds(holds: usize) {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
 }
 
-/// A region that preemption does not cut. Neither does the region switch: it ends on the storage that it began on.
+/// A region that preemption does not cut. Neither does the region switch: it ends on the storage
+/// that it began on.
 #[derive(Debug)]
 pub struct Hold(());
 

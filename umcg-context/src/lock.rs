@@ -1,8 +1,9 @@
 //! A small lock for short critical sections: one word, a short spin, then a futex.
 //!
-//! States of the word: 0 free, 1 held, 2 held and somebody may be waiting (U. Drepper, "Futexes Are Tricky", 2011, mutex 3).
-//! It blocks the kernel thread, never a context. [`Lock`] touches no thread-local storage, errno included; [`HoldLock`] counts a hold there,
-//! which keeps preemption off.
+//! States of the word: 0 free, 1 held, 2 held and somebody may be waiting (U. Drepper, "Futexes Are
+//! Tricky", 2011, mutex 3). It blocks the kernel thread, never a context. [`Lock`] touches no
+//! thread-local storage, errno included; [`HoldLock`] counts a hold there, which keeps preemption
+//! off.
 
 use crate::local::Hold;
 use core::cell::UnsafeCell;
@@ -22,20 +23,28 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock gives one thread at a time access to the value, and may thereby move it between threads.
+// SAFETY: the lock gives one thread at a time access to the value, and may thereby move it between
+// threads.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     /// A free lock around `value`.
     pub const fn new(value: T) -> Self {
-        Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Self {
+            word: AtomicU32::new(FREE),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// Waits until the lock is free and takes it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         // ORDERING(lock.1): Acquire, pairs with lock.2: what the last holder wrote is seen.
-        if self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
+        if self
+            .word
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_err()
+        {
             self.lock_slow();
         }
         Guard { lock: self }
@@ -45,7 +54,12 @@ impl<T> Lock<T> {
     fn lock_slow(&self) {
         for _ in 0..SPINS {
             // ORDERING(lock.1)
-            if self.word.load(Relaxed) == FREE && self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok() {
+            if self.word.load(Relaxed) == FREE
+                && self
+                    .word
+                    .compare_exchange(FREE, HELD, Acquire, Relaxed)
+                    .is_ok()
+            {
                 return;
             }
             spin_loop();
@@ -111,8 +125,8 @@ impl<T> Drop for Guard<'_, T> {
 
 /// A [`Lock`] whose holder is not preempted: for callers that could be, and would leave it taken.
 ///
-/// Not for who makes its own flow runnable under the lock: the hold ends after the lock is free, when the storage that it is counted in may be in
-/// use elsewhere.
+/// Not for who makes its own flow runnable under the lock: the hold ends after the lock is free,
+/// when the storage that it is counted in may be in use elsewhere.
 pub struct HoldLock<T>(Lock<T>);
 
 impl<T> HoldLock<T> {
@@ -125,10 +139,14 @@ impl<T> HoldLock<T> {
     #[inline]
     pub fn lock(&self) -> HoldGuard<'_, T> {
         let hold = Hold::begin();
-        HoldGuard { guard: self.0.lock(), _hold: hold }
+        HoldGuard {
+            guard: self.0.lock(),
+            _hold: hold,
+        }
     }
 
-    /// Takes the lock and keeps it: so that a fork finds its value in order. [`HoldLock::adopt`] gives it back, in the parent and in the child.
+    /// Takes the lock and keeps it: so that a fork finds its value in order. [`HoldLock::adopt`]
+    /// gives it back, in the parent and in the child.
     pub fn take(&self) {
         core::mem::forget(self.lock());
     }
@@ -139,7 +157,10 @@ impl<T> HoldLock<T> {
     /// As [`Lock::adopt`], after [`HoldLock::take`].
     pub unsafe fn adopt(&self) -> HoldGuard<'_, T> {
         // SAFETY: passed on. Forgetting the guard left its hold open; this one closes it.
-        HoldGuard { guard: unsafe { self.0.adopt() }, _hold: Hold::adopt() }
+        HoldGuard {
+            guard: unsafe { self.0.adopt() },
+            _hold: Hold::adopt(),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! A virtual processor's own free stacks: last in, first out, without a lock.
 //!
-//! The stack that was used last is the one whose lines are still in the cache. When a pool runs empty or full it
-//! exchanges half of [`KEEP`] stacks with the shared list, so a program that creates on one processor and deletes on another
-//! takes the lock once in many times.
+//! The stack that was used last is the one whose lines are still in the cache. When a pool runs
+//! empty or full it exchanges half of [`KEEP`] stacks with the shared list, so a program that
+//! creates on one processor and deletes on another takes the lock once in many times.
 
 use crate::stack::{self, CLASSES, Class, FreeList, Stack, StackError};
 
@@ -24,7 +24,9 @@ impl Default for Pool {
 impl Pool {
     /// An empty pool.
     pub const fn new() -> Self {
-        Self { lists: [const { FreeList::new() }; CLASSES] }
+        Self {
+            lists: [const { FreeList::new() }; CLASSES],
+        }
     }
 
     /// The last stack given back, or one from the shared list, or a new one.

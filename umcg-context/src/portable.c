@@ -1,8 +1,10 @@
 /*
- * UthLib's two portable switch methods: what portable.rs describes, in the only language that may call setjmp.
+ * UthLib's two portable switch methods: what portable.rs describes, in the only language that may
+ * call setjmp.
  *
- * A function that calls setjmp must still be active when longjmp comes back to it. Both are: umcg_sjlj_switch waits on the stack that
- * it suspended, and bootstrap never returns, because an entry function does not.
+ * A function that calls setjmp must still be active when longjmp comes back to it. Both are:
+ * umcg_sjlj_switch waits on the stack that it suspended, and bootstrap never returns, because an
+ * entry function does not.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -33,11 +35,15 @@ struct mcsc {
     void *arg;
 };
 
-_Static_assert(sizeof(struct sjlj) <= UMCG_PORTABLE_SIZE, "the size in build.rs is too small for sjlj");
-_Static_assert(sizeof(struct mcsc) <= UMCG_PORTABLE_SIZE, "the size in build.rs is too small for mcsc");
-_Static_assert(_Alignof(struct sjlj) <= 16 && _Alignof(struct mcsc) <= 16, "portable.rs aligns contexts to 16");
+_Static_assert(sizeof(struct sjlj) <= UMCG_PORTABLE_SIZE,
+               "the size in build.rs is too small for sjlj");
+_Static_assert(sizeof(struct mcsc) <= UMCG_PORTABLE_SIZE,
+               "the size in build.rs is too small for mcsc");
+_Static_assert(_Alignof(struct sjlj) <= 16 && _Alignof(struct mcsc) <= 16,
+               "portable.rs aligns contexts to 16");
 
-static void bootstrap(unsigned context_high, unsigned context_low, unsigned back_high, unsigned back_low)
+static void bootstrap(unsigned context_high, unsigned context_low, unsigned back_high,
+                      unsigned back_low)
 {
     /* All that is needed after a longjmp, in one word of the frame. */
     struct sjlj *volatile self = JOIN(context_high, context_low);
@@ -59,7 +65,8 @@ static void visit(struct sjlj *context, void *stack, size_t size)
     there.uc_stack.ss_sp = stack;
     there.uc_stack.ss_size = size;
     there.uc_link = NULL;
-    makecontext(&there, (void (*)(void))bootstrap, 4, HIGH(context), LOW(context), HIGH(&back), LOW(&back));
+    makecontext(&there, (void (*)(void))bootstrap, 4, HIGH(context), LOW(context), HIGH(&back),
+                LOW(&back));
     if (_setjmp(back) == 0)
         setcontext(&there);
 }
@@ -79,7 +86,8 @@ void umcg_sjlj_prepare(struct sjlj *context, void *stack, size_t size, entry_fn 
 
 void umcg_sjlj_reprepare(struct sjlj *context, void *stack, size_t size, entry_fn entry, void *arg)
 {
-    /* The kernel may have been given the pages of the context, or those of the frame, back: they are zero then. */
+    /* The kernel may have been given the pages of the context, or those of the frame, back: they
+     * are zero then. */
     if (context->frame == NULL || *context->frame != context)
         visit(context, stack, size);
     begin_at_boot(context, entry, arg);
@@ -101,7 +109,8 @@ static void start(unsigned context_high, unsigned context_low)
 
 void umcg_mcsc_prepare(struct mcsc *context, void *stack, size_t size, entry_fn entry, void *arg)
 {
-    /* Takes the caller's signal mask and floating-point modes, which a flow suspended here may have had otherwise. */
+    /* Takes the caller's signal mask and floating-point modes, which a flow suspended here may have
+     * had otherwise. */
     getcontext(&context->now);
     context->now.uc_stack.ss_sp = stack;
     context->now.uc_stack.ss_size = size;

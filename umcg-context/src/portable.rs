@@ -1,4 +1,5 @@
-//! The switch methods as one trait: the assembly, and UthLib's two portable ones. All may be used in one program.
+//! The switch methods as one trait: the assembly, and UthLib's two portable ones. All may be used
+//! in one program.
 //!
 //! | method | new flow | switch | new flow on a used stack |
 //! |---|---|---|---|
@@ -6,10 +7,12 @@
 //! | [`Sjlj`] | one visit by `makecontext`, two system calls | `_setjmp` and `_longjmp` | a copy of the visit's `jmp_buf` |
 //! | [`Mcsc`] | `getcontext` and `makecontext`, one system call | `swapcontext`, one system call | as a new one |
 //!
-//! `sjlj` makes a flow by visiting the new stack once: a bootstrap function calls `_setjmp` there and jumps back. Its frame stays at the
-//! top of the stack, and whoever jumps into it, the first time or after the flow was given up, comes to the call of the entry function.
+//! `sjlj` makes a flow by visiting the new stack once: a bootstrap function calls `_setjmp` there
+//! and jumps back. Its frame stays at the top of the stack, and whoever jumps into it, the first
+//! time or after the flow was given up, comes to the call of the entry function.
 //!
-//! `mcsc` alone saves the signal mask and the floating-point modes: that is the price of its system call, and a difference that shows.
+//! `mcsc` alone saves the signal mask and the floating-point modes: that is the price of its system
+//! call, and a difference that shows.
 
 use crate::{Context, Entry};
 use core::mem::MaybeUninit;
@@ -20,13 +23,14 @@ const SIZE: usize = match usize::from_str_radix(env!("UMCG_PORTABLE_SIZE"), 10) 
     Err(_) => panic!("UMCG_PORTABLE_SIZE is not a number"),
 };
 
-/// A flow of control of the method [`Sjlj`] or [`Mcsc`]: a `jmp_buf` or a `ucontext_t`. It may point into itself, so it stays
-/// where it was first filled.
+/// A flow of control of the method [`Sjlj`] or [`Mcsc`]: a `jmp_buf` or a `ucontext_t`. It may
+/// point into itself, so it stays where it was first filled.
 #[repr(C, align(16))]
 pub struct PortableContext(MaybeUninit<[u8; SIZE]>);
 
 impl PortableContext {
-    /// A context that holds nothing yet: to be filled by a switch away from it, or by [`Method::prepare`].
+    /// A context that holds nothing yet: to be filled by a switch away from it, or by
+    /// [`Method::prepare`].
     pub const fn empty() -> Self {
         Self(MaybeUninit::uninit())
     }
@@ -49,19 +53,35 @@ pub trait Method {
     /// A context that holds nothing yet.
     fn empty() -> Self::Context;
 
-    /// Makes `context` the context of a new flow that calls `entry(arg)` on the `size` bytes at `stack`.
+    /// Makes `context` the context of a new flow that calls `entry(arg)` on the `size` bytes at
+    /// `stack`.
     ///
     /// # Safety
-    /// The context is writable, and no flow that is suspended in it will be resumed. The stack is writable memory, large enough for what
-    /// `entry` does and for one KiB more, that nothing else uses until the flow has ended.
-    unsafe fn prepare(context: *mut Self::Context, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
+    /// The context is writable, and no flow that is suspended in it will be resumed. The stack is
+    /// writable memory, large enough for what `entry` does and for one KiB more, that nothing else
+    /// uses until the flow has ended.
+    unsafe fn prepare(
+        context: *mut Self::Context,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    );
 
-    /// As [`Method::prepare`] for a context that was prepared before with the same stack; what runs or is suspended on it is given up.
+    /// As [`Method::prepare`] for a context that was prepared before with the same stack; what runs
+    /// or is suspended on it is given up.
     ///
     /// # Safety
-    /// As [`Method::prepare`]. The context was prepared with this very stack and has not moved, and nothing but the flows on it
-    /// wrote to either since, unless whole pages of them were zeroed (`MADV_DONTNEED`).
-    unsafe fn reprepare(context: *mut Self::Context, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
+    /// As [`Method::prepare`]. The context was prepared with this very stack and has not moved, and
+    /// nothing but the flows on it wrote to either since, unless whole pages of them were zeroed
+    /// (`MADV_DONTNEED`).
+    unsafe fn reprepare(
+        context: *mut Self::Context,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    );
 
     /// Suspends the caller into `from` and goes on with `to`.
     ///
@@ -83,10 +103,28 @@ pub struct Sjlj;
 pub struct Mcsc;
 
 unsafe extern "C" {
-    fn umcg_sjlj_prepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
-    fn umcg_sjlj_reprepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
+    fn umcg_sjlj_prepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    );
+    fn umcg_sjlj_reprepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    );
     fn umcg_sjlj_switch(from: *mut PortableContext, to: *mut PortableContext);
-    fn umcg_mcsc_prepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ());
+    fn umcg_mcsc_prepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    );
     fn umcg_mcsc_switch(from: *mut PortableContext, to: *mut PortableContext);
 }
 
@@ -99,7 +137,13 @@ impl Method for Asm {
     }
 
     #[inline]
-    unsafe fn prepare(context: *mut Context, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
+    unsafe fn prepare(
+        context: *mut Context,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    ) {
         // SAFETY: the caller owns the context.
         let context = unsafe { &mut *context };
         // SAFETY: passed on; the stack ends at its base and size.
@@ -107,7 +151,13 @@ impl Method for Asm {
     }
 
     #[inline]
-    unsafe fn reprepare(context: *mut Context, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
+    unsafe fn reprepare(
+        context: *mut Context,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    ) {
         // SAFETY: passed on.
         unsafe { Self::prepare(context, stack, size, entry, arg) }
     }
@@ -128,14 +178,27 @@ impl Method for Sjlj {
     }
 
     #[inline]
-    unsafe fn prepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
+    unsafe fn prepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    ) {
         // SAFETY: passed on.
         unsafe { umcg_sjlj_prepare(context, stack, size, entry, arg) }
     }
 
     #[inline]
-    unsafe fn reprepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
-        // SAFETY: passed on: the bootstrap frame of the first `prepare` is still at the top of the stack, or zeroed and made anew.
+    unsafe fn reprepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    ) {
+        // SAFETY: passed on: the bootstrap frame of the first `prepare` is still at the top of the
+        // stack, or zeroed and made anew.
         unsafe { umcg_sjlj_reprepare(context, stack, size, entry, arg) }
     }
 
@@ -155,13 +218,25 @@ impl Method for Mcsc {
     }
 
     #[inline]
-    unsafe fn prepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
+    unsafe fn prepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    ) {
         // SAFETY: passed on.
         unsafe { umcg_mcsc_prepare(context, stack, size, entry, arg) }
     }
 
     #[inline]
-    unsafe fn reprepare(context: *mut PortableContext, stack: *mut u8, size: usize, entry: Entry, arg: *mut ()) {
+    unsafe fn reprepare(
+        context: *mut PortableContext,
+        stack: *mut u8,
+        size: usize,
+        entry: Entry,
+        arg: *mut (),
+    ) {
         // SAFETY: passed on.
         unsafe { umcg_mcsc_prepare(context, stack, size, entry, arg) }
     }

@@ -5,17 +5,20 @@
 //!   stack:  guard (64 KiB) | base … usable … top | colour | spare page | next guard
 //! ```
 //!
-//! - A slab costs one mapping however many stacks it holds, because the [guards](crate::guard) are markers in the page table, not
-//!   mappings. Where the first guard of a slab cannot be a marker the slab has no access at first, each stack is made accessible when it is cut, and the
-//!   guards are what stays: two mappings a stack. So memory that is locked as soon as it is mapped (`mlockall`) is that of stacks in use only.
-//! - Slabs stay mapped for the life of the process. What is written at the top of a stack can therefore be read at any later
-//!   time: descriptors there are type-stable, and a signal handler may walk the list of slabs. Stacks that were not cut yet are not to be read.
+//! - A slab costs one mapping however many stacks it holds, because the [guards](crate::guard) are
+//!   markers in the page table, not mappings. Where the first guard of a slab cannot be a marker
+//!   the slab has no access at first, each stack is made accessible when it is cut, and the guards
+//!   are what stays: two mappings a stack. So memory that is locked as soon as it is mapped
+//!   (`mlockall`) is that of stacks in use only.
+//! - Slabs stay mapped for the life of the process. What is written at the top of a stack can
+//!   therefore be read at any later time: descriptors there are type-stable, and a signal handler
+//!   may walk the list of slabs. Stacks that were not cut yet are not to be read.
 //! - Slabs grow with the number of stacks there are, so that the list of them stays short.
-//! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of all stacks would have the same
-//!   address within their page and share a 64th of the cache's sets.
-//! - From one stack to the next it is an odd number of pages. A power of two, as a guard and a stack
-//!   of 64 KiB make, would let all stacks share some sets of the second cache and of the TLB, and the
-//!   colours be two. So there is a page to spare above each stack, which nobody touches.
+//! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of
+//!   all stacks would have the same address within their page and share a 64th of the cache's sets.
+//! - From one stack to the next it is an odd number of pages. A power of two, as a guard and a
+//!   stack of 64 KiB make, would let all stacks share some sets of the second cache and of the TLB,
+//!   and the colours be two. So there is a page to spare above each stack, which nobody touches.
 
 use crate::guard;
 pub use crate::guard::{GuardKind, kind as guard_kind};
@@ -51,7 +54,11 @@ impl Class {
         if size > MAX_SIZE {
             return None;
         }
-        let size = if size < MIN_SIZE { MIN_SIZE } else { size.next_power_of_two() };
+        let size = if size < MIN_SIZE {
+            MIN_SIZE
+        } else {
+            size.next_power_of_two()
+        };
         Some(Class((size / MIN_SIZE).trailing_zeros() as u8))
     }
 
@@ -93,7 +100,8 @@ pub enum StackError {
     PageSize,
     /// Guards cannot be markers here, and further ones would use up `vm.max_map_count`.
     TooManyMappings,
-    /// The process locks all its memory (`mlockall`), and the limit of that (RLIMIT_MEMLOCK) is reached.
+    /// The process locks all its memory (`mlockall`), and the limit of that (RLIMIT_MEMLOCK) is
+    /// reached.
     Locked,
 }
 
@@ -113,7 +121,8 @@ impl core::fmt::Display for StackError {
 
 impl core::error::Error for StackError {}
 
-/// A stack: the exclusive right to its memory. Dropping it leaks it; [`release`] or a pool takes it back.
+/// A stack: the exclusive right to its memory. Dropping it leaks it; [`release`] or a pool takes it
+/// back.
 #[derive(Debug)]
 #[must_use]
 pub struct Stack {
@@ -156,7 +165,8 @@ impl Stack {
     }
 }
 
-/// The most bytes that were ever in use on the stack at `base`, to a page: those whose pages have been touched since the stack was new.
+/// The most bytes that were ever in use on the stack at `base`, to a page: those whose pages have
+/// been touched since the stack was new.
 pub fn high_water(base: *mut u8, class: Class) -> usize {
     let mut pages = [0u8; 64];
     let size = class.size();
@@ -164,8 +174,12 @@ pub fn high_water(base: *mut u8, class: Class) -> usize {
     while at < size {
         let part = (size - at).min(pages.len() * PAGE);
         // SAFETY: the kernel checks the range, and `pages` has a byte for each of its pages.
-        let failed = unsafe { libc::mincore(base.wrapping_add(at).cast(), part, pages.as_mut_ptr()) } != 0;
-        if let (false, Some(first)) = (failed, pages[..part / PAGE].iter().position(|page| page & 1 == 1)) {
+        let failed =
+            unsafe { libc::mincore(base.wrapping_add(at).cast(), part, pages.as_mut_ptr()) } != 0;
+        if let (false, Some(first)) = (
+            failed,
+            pages[..part / PAGE].iter().position(|page| page & 1 == 1),
+        ) {
             return size - at - first * PAGE;
         }
         at += part;
@@ -204,10 +218,13 @@ impl Slab {
         self.cut.load(Acquire)
     }
 
-    /// Makes the next stack usable, and what is below it a guard. The caller has the shelf's lock, and there is such a stack.
+    /// Makes the next stack usable, and what is below it a guard. The caller has the shelf's lock,
+    /// and there is such a stack.
     fn cut_next(&self) -> Result<NonNull<u8>, StackError> {
         let cut = self.cut.load(Relaxed);
-        let guard = core::ptr::with_exposed_provenance_mut::<u8>(self.first_guard() + cut * self.class.stride());
+        let guard = core::ptr::with_exposed_provenance_mut::<u8>(
+            self.first_guard() + cut * self.class.stride(),
+        );
         let base = guard.wrapping_add(guard::SIZE);
         // SAFETY: the pages of the guard are in the slab, and nobody's.
         if !(self.is_marked && unsafe { guard::mark(guard) }) {
@@ -250,9 +267,15 @@ struct Shelf {
 // SAFETY: the pointers are to memory that the shelf owns.
 unsafe impl Send for Shelf {}
 
-static SHELVES: [HoldLock<Shelf>; CLASSES] =
-    [const { HoldLock::new(Shelf { free: FreeList::new(), trimmed: FreeList::new(), fewest: 0, slab: None, stacks_before: 0 }) };
-        CLASSES];
+static SHELVES: [HoldLock<Shelf>; CLASSES] = [const {
+    HoldLock::new(Shelf {
+        free: FreeList::new(),
+        trimmed: FreeList::new(),
+        fewest: 0,
+        slab: None,
+        stacks_before: 0,
+    })
+}; CLASSES];
 
 /// Free stacks of one class, last in first out, linked through the word at their tops.
 #[derive(Debug)]
@@ -263,7 +286,10 @@ pub(crate) struct FreeList {
 
 impl FreeList {
     pub(crate) const fn new() -> Self {
-        Self { head: null_mut(), len: 0 }
+        Self {
+            head: null_mut(),
+            len: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -280,7 +306,10 @@ impl FreeList {
 
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<Stack> {
-        let stack = Stack { base: NonNull::new(self.head)?, class };
+        let stack = Stack {
+            base: NonNull::new(self.head)?,
+            class,
+        };
         // SAFETY: `push` wrote the link, and the stack was nobody's since.
         self.head = unsafe { link_of(&stack).read() };
         self.len -= 1;
@@ -303,7 +332,10 @@ pub fn allocate(class: Class) -> Result<Stack, StackError> {
     }
     let base = shelf.uncut_slab(class)?.cut_next()?;
     drop(shelf);
-    crate::annotate::stack_allocated(base.as_ptr() as usize, base.as_ptr() as usize + class.size());
+    crate::annotate::stack_allocated(
+        base.as_ptr() as usize,
+        base.as_ptr() as usize + class.size(),
+    );
     Ok(Stack { base, class })
 }
 
@@ -317,7 +349,10 @@ impl Shelf {
 
     /// A slab with a stack that was not cut yet.
     fn uncut_slab(&mut self, class: Class) -> Result<&'static Slab, StackError> {
-        if let Some(slab) = self.slab.filter(|slab| slab.cut.load(Relaxed) < slab.stacks) {
+        if let Some(slab) = self
+            .slab
+            .filter(|slab| slab.cut.load(Relaxed) < slab.stacks)
+        {
             return Ok(slab);
         }
         let already = self.stacks_before + self.slab.map_or(0, |slab| slab.stacks);
@@ -343,8 +378,15 @@ pub fn release(stack: Stack) {
 
 /// Like [`release`], and gives the kernel back the memory of the stack.
 pub fn release_memory(stack: Stack) {
-    // SAFETY: the stack's own memory, and nobody uses it any more. Failure would only keep the memory.
-    unsafe { libc::madvise(stack.base.as_ptr().cast(), stack.class.size(), libc::MADV_DONTNEED) };
+    // SAFETY: the stack's own memory, and nobody uses it any more. Failure would only keep the
+    // memory.
+    unsafe {
+        libc::madvise(
+            stack.base.as_ptr().cast(),
+            stack.class.size(),
+            libc::MADV_DONTNEED,
+        )
+    };
     release(stack);
 }
 
@@ -356,7 +398,9 @@ pub(crate) fn exchange(class: Class, own: &mut FreeList, wanted: usize) {
         shelf.free.push(stack);
     }
     while own.len < wanted {
-        let Some(stack) = shelf.take(class) else { return };
+        let Some(stack) = shelf.take(class) else {
+            return;
+        };
         own.push(stack);
     }
 }
@@ -368,7 +412,8 @@ fn map_slab(class: Class, stacks: usize) -> Result<&'static Slab, StackError> {
     }
     let bytes = PAGE + stacks * class.stride();
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-    // Without access, so that the kernel does not fill it where memory is locked as soon as it is mapped.
+    // Without access, so that the kernel does not fill it where memory is locked as soon as it is
+    // mapped.
     // SAFETY: a new mapping at an address of the kernel's choice.
     let start = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
     if start == libc::MAP_FAILED {
@@ -376,9 +421,14 @@ fn map_slab(class: Class, stacks: usize) -> Result<&'static Slab, StackError> {
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: this thread's.
         let is_limit = unsafe { errno.read() } == libc::EAGAIN;
-        return Err(if is_limit { StackError::Locked } else { StackError::OutOfMemory });
+        return Err(if is_limit {
+            StackError::Locked
+        } else {
+            StackError::OutOfMemory
+        });
     }
-    // A huge page would make one touched stack cost as much as 30 of them. Failure (no such feature) is fine.
+    // A huge page would make one touched stack cost as much as 30 of them. Failure (no such
+    // feature) is fine.
     // SAFETY: advice on our own mapping.
     unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
     start.expose_provenance();
@@ -393,7 +443,15 @@ fn map_slab(class: Class, stacks: usize) -> Result<&'static Slab, StackError> {
     }
     let slab = start.cast::<Slab>();
     // SAFETY: the first page is ours and writable.
-    unsafe { slab.write(Slab { next: null_mut(), class, stacks, is_marked, cut: AtomicUsize::new(0) }) };
+    unsafe {
+        slab.write(Slab {
+            next: null_mut(),
+            class,
+            stacks,
+            is_marked,
+            cut: AtomicUsize::new(0),
+        })
+    };
     let mut head = SLABS.load(Relaxed);
     loop {
         // SAFETY: not published yet, so nobody else reads it.
@@ -417,7 +475,8 @@ pub fn before_fork() {
 /// Frees them again.
 ///
 /// # Safety
-/// Called once after each [`before_fork`], in the parent and in the child, by the thread that called that.
+/// Called once after each [`before_fork`], in the parent and in the child, by the thread that
+/// called that.
 pub unsafe fn forked() {
     for shelf in &SHELVES {
         // SAFETY: passed on.
@@ -425,7 +484,8 @@ pub unsafe fn forked() {
     }
 }
 
-/// Which stack an address belongs to, and whether it is in that stack's guard. Safe in a signal handler.
+/// Which stack an address belongs to, and whether it is in that stack's guard. Safe in a signal
+/// handler.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The lowest usable address of the stack.
@@ -436,7 +496,8 @@ pub struct Place {
     pub in_guard: bool,
 }
 
-/// Finds the stack that `address` belongs to. Safe in a signal handler; takes time in proportion to the number of slabs.
+/// Finds the stack that `address` belongs to. Safe in a signal handler; takes time in proportion to
+/// the number of slabs.
 pub fn find(address: usize) -> Option<Place> {
     // ORDERING(slabs.2): Acquire, pairs with slabs.1.
     let mut at = SLABS.load(Acquire);
@@ -447,7 +508,11 @@ pub fn find(address: usize) -> Option<Place> {
         if offset < slab.cut() * stride {
             let guard = slab.first_guard() + offset / stride * stride;
             let base = core::ptr::with_exposed_provenance_mut(guard + guard::SIZE);
-            return Some(Place { base, class: slab.class, in_guard: offset % stride < guard::SIZE });
+            return Some(Place {
+                base,
+                class: slab.class,
+                in_guard: offset % stride < guard::SIZE,
+            });
         }
         at = slab.next;
     }
@@ -462,7 +527,10 @@ pub fn each(f: &mut dyn FnMut(*mut u8)) {
     while let Some(slab) = unsafe { at.as_ref() } {
         for index in 0..slab.cut() {
             let base = slab.first_guard() + index * slab.class.stride() + guard::SIZE;
-            f(top_of(core::ptr::with_exposed_provenance_mut(base), slab.class));
+            f(top_of(
+                core::ptr::with_exposed_provenance_mut(base),
+                slab.class,
+            ));
         }
         at = slab.next;
     }
@@ -471,7 +539,8 @@ pub fn each(f: &mut dyn FnMut(*mut u8)) {
 /// So many stacks are trimmed for one taking of the lock.
 const TRIMMED_AT_ONCE: usize = 64;
 
-/// Gives the kernel back the memory of free stacks, `most` at most, but for the page that links each; those in pools are not free. Returns how many stacks that was.
+/// Gives the kernel back the memory of free stacks, `most` at most, but for the page that links
+/// each; those in pools are not free. Returns how many stacks that was.
 pub fn trim(most: usize) -> usize {
     let mut done = 0;
     for index in 0..CLASSES {
@@ -485,7 +554,9 @@ fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
     let mut taken = FreeList::new();
     let mut shelf = SHELVES[class.index()].lock();
     while taken.len < most.min(TRIMMED_AT_ONCE) {
-        let Some(stack) = shelf.free.pop(class) else { break };
+        let Some(stack) = shelf.free.pop(class) else {
+            break;
+        };
         taken.push(stack);
     }
     shelf.fewest = shelf.fewest.min(shelf.free.len);
@@ -493,8 +564,15 @@ fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
     let mut trimmed = FreeList::new();
     *done += taken.len;
     while let Some(stack) = taken.pop(class) {
-        // SAFETY: the stack is ours here; its last page holds what outlives it. Failure would only keep the memory.
-        unsafe { libc::madvise(stack.base.as_ptr().cast(), class.size() - PAGE, libc::MADV_DONTNEED) };
+        // SAFETY: the stack is ours here; its last page holds what outlives it. Failure would only
+        // keep the memory.
+        unsafe {
+            libc::madvise(
+                stack.base.as_ptr().cast(),
+                class.size() - PAGE,
+                libc::MADV_DONTNEED,
+            )
+        };
         trimmed.push(stack);
     }
     let is_some = trimmed.len > 0;

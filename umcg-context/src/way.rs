@@ -2,14 +2,17 @@
 
 use rustix::thread::{Timespec, nanosleep};
 
-/// Nanoseconds that a real-time thread sleeps: the kernel lets those of lower priority run meanwhile.
+/// Nanoseconds that a real-time thread sleeps: the kernel lets those of lower priority run
+/// meanwhile.
 const PAUSE: u32 = 50_000;
 
-/// One turn of a wait for what another kernel thread is about to do, and may have lost its processor over: the holder of a lock that is spun for.
+/// One turn of a wait for what another kernel thread is about to do, and may have lost its
+/// processor over: the holder of a lock that is spun for.
 ///
-/// A real-time thread sleeps for a moment. If it yielded only, it would run on before all of lower priority, and where the other one is such on the same processor wait
-/// for ever. To know that it is one costs a system call; so this is for the slow end of a wait, and one that ends by itself after some turns can do with `sched_yield`.
-/// Does not switch.
+/// A real-time thread sleeps for a moment. If it yielded only, it would run on before all of lower
+/// priority, and where the other one is such on the same processor wait for ever. To know that it
+/// is one costs a system call; so this is for the slow end of a wait, and one that ends by itself
+/// after some turns can do with `sched_yield`. Does not switch.
 #[cold]
 pub fn give_way() {
     /// Set in a policy where children do not inherit it.
@@ -29,11 +32,14 @@ pub fn give_way() {
     }
 }
 
-/// Has the calling kernel thread sleep for so many nanoseconds, less than a second, or until a signal
-/// comes.
+/// Has the calling kernel thread sleep for so many nanoseconds, less than a second, or until a
+/// signal comes.
 ///
-/// The C library's sleep is a point at which a thread that was cancelled unwinds, and the caller may
-/// be in the midst of a protocol. This is none. Does not switch.
+/// The C library's sleep is a point at which a thread that was cancelled unwinds, and the caller
+/// may be in the midst of a protocol. This is none. Does not switch.
 pub fn nap(nanoseconds: u32) {
-    let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: nanoseconds.into() });
+    let _ = nanosleep(&Timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds.into(),
+    });
 }

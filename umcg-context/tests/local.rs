@@ -21,8 +21,15 @@ fn accesses_are_recognised() {
     };
     for function in [writes as fn() as usize, reads as fn() -> *mut () as usize] {
         // It ends with the first return, and there is but one access.
-        let places = (function..function + 96).step_by(2).filter(|pc| local::is_access(*pc, load)).count();
-        let least = if cfg!(target_arch = "aarch64") { 2 } else { usize::from(cfg!(target_arch = "riscv64")) };
+        let places = (function..function + 96)
+            .step_by(2)
+            .filter(|pc| local::is_access(*pc, load))
+            .count();
+        let least = if cfg!(target_arch = "aarch64") {
+            2
+        } else {
+            usize::from(cfg!(target_arch = "riscv64"))
+        };
         assert!(places >= least, "{places}");
         assert!(least > 0 || places == 0);
     }

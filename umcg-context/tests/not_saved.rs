@@ -1,8 +1,11 @@
-//! What a switch does not save: a test for every row of the table in docs/switch.md that a test can show.
+//! What a switch does not save: a test for every row of the table in docs/switch.md that a test can
+//! show.
 
 mod common;
 
-use common::{Coroutine, Mapped, Sendable, affinity, block_signal, cpus, only, set_affinity, signal_blocked};
+use common::{
+    Coroutine, Mapped, Sendable, affinity, block_signal, cpus, only, set_affinity, signal_blocked,
+};
 use std::cell::Cell;
 use std::mem::zeroed;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,13 +32,18 @@ mod modes {
     pub(super) fn get() -> Modes {
         let (mut mxcsr, mut x87) = (0u32, 0u16);
         // SAFETY: store the two control words.
-        unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87, options(nostack)) };
+        unsafe {
+            asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87, options(nostack))
+        };
         (mxcsr & MXCSR_CONTROL, x87)
     }
 
     pub(super) fn set((mxcsr, x87): Modes) {
-        // SAFETY: only the rounding differs from what the compiler expects, and the tests compute nothing meanwhile.
-        unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87, options(nostack)) };
+        // SAFETY: only the rounding differs from what the compiler expects, and the tests compute
+        // nothing meanwhile.
+        unsafe {
+            asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87, options(nostack))
+        };
     }
 
     pub(super) fn toward_zero((mxcsr, x87): Modes) -> Modes {
@@ -58,7 +66,8 @@ mod modes {
     }
 
     pub(super) fn set(fpcr: Modes) {
-        // SAFETY: only the rounding differs from what the compiler expects, and the tests compute nothing meanwhile.
+        // SAFETY: only the rounding differs from what the compiler expects, and the tests compute
+        // nothing meanwhile.
         unsafe { asm!("msr fpcr, {}", in(reg) fpcr, options(nostack)) };
     }
 
@@ -111,7 +120,9 @@ fn the_signal_mask_is_shared() {
 fn alternate_stack(new: Option<libc::stack_t>) -> libc::stack_t {
     // SAFETY: filled below.
     let mut old: libc::stack_t = unsafe { zeroed() };
-    let new = new.as_ref().map_or(null_mut(), |new| (&raw const *new).cast_mut());
+    let new = new
+        .as_ref()
+        .map_or(null_mut(), |new| (&raw const *new).cast_mut());
     // SAFETY: a null or valid new stack, and room for the old one.
     assert_eq!(unsafe { libc::sigaltstack(new, &mut old) }, 0);
     old
@@ -121,7 +132,11 @@ fn alternate_stack(new: Option<libc::stack_t>) -> libc::stack_t {
 fn the_alternate_signal_stack_is_shared() {
     let before = alternate_stack(None);
     let memory = Mapped::new(64 << 10);
-    let ours = libc::stack_t { ss_sp: memory.base().cast(), ss_flags: 0, ss_size: memory.size() };
+    let ours = libc::stack_t {
+        ss_sp: memory.base().cast(),
+        ss_flags: 0,
+        ss_size: memory.size(),
+    };
     in_a_flow(move || {
         alternate_stack(Some(ours));
     });
@@ -182,7 +197,10 @@ fn the_panic_count_is_shared() {
         assert!(caught.is_err());
     });
     coroutine.resume();
-    assert!(thread::panicking(), "the flow is suspended in the middle of unwinding");
+    assert!(
+        thread::panicking(),
+        "the flow is suspended in the middle of unwinding"
+    );
     coroutine.resume();
     assert!(coroutine.finished() && !thread::panicking());
 }
@@ -190,7 +208,8 @@ fn the_panic_count_is_shared() {
 fn robust_list() -> Option<usize> {
     let (mut head, mut size) = (0usize, 0usize);
     // SAFETY: room for both answers.
-    let failed = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut size) } != 0;
+    let failed =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut size) } != 0;
     (!failed).then_some(head)
 }
 
@@ -231,7 +250,11 @@ fn a_flow_reads_the_cpu_of_who_runs_it() {
             let (coroutine, seen) = moved.into_inner();
             set_affinity(&only(cpu));
             coroutine.resume();
-            assert!(seen.get() == cpu as i32 || seen.get() == -1, "{} on {cpu}", seen.get());
+            assert!(
+                seen.get() == cpu as i32 || seen.get() == -1,
+                "{} on {cpu}",
+                seen.get()
+            );
             Sendable((coroutine, seen))
         })
         .join()
@@ -255,17 +278,26 @@ mod x86_64 {
         fn gs_base() -> usize {
             let mut base = 0usize;
             // SAFETY: room for the answer.
-            assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, GET, &raw mut base) }, 0);
+            assert_eq!(
+                unsafe { libc::syscall(libc::SYS_arch_prctl, GET, &raw mut base) },
+                0
+            );
             base
         }
         let before = gs_base();
         in_a_flow(|| {
             // SAFETY: nothing in this program uses gs.
-            assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, SET, 0x1234_5000usize) }, 0);
+            assert_eq!(
+                unsafe { libc::syscall(libc::SYS_arch_prctl, SET, 0x1234_5000usize) },
+                0
+            );
         });
         assert_eq!(gs_base(), 0x1234_5000);
         // SAFETY: as above.
-        assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, SET, before) }, 0);
+        assert_eq!(
+            unsafe { libc::syscall(libc::SYS_arch_prctl, SET, before) },
+            0
+        );
     }
 
     #[test]
@@ -273,8 +305,13 @@ mod x86_64 {
         const SHADOW_STACK_STATUS: i64 = 0x5005;
         let mut features = 0u64;
         // SAFETY: room for the answer; older kernels know no such request.
-        let known = unsafe { libc::syscall(libc::SYS_arch_prctl, SHADOW_STACK_STATUS, &raw mut features) } == 0;
-        assert!(!known || features & 1 == 0, "the kernel gave this program a shadow stack, which a switch would break");
+        let known =
+            unsafe { libc::syscall(libc::SYS_arch_prctl, SHADOW_STACK_STATUS, &raw mut features) }
+                == 0;
+        assert!(
+            !known || features & 1 == 0,
+            "the kernel gave this program a shadow stack, which a switch would break"
+        );
     }
 
     #[test]
@@ -282,7 +319,9 @@ mod x86_64 {
         fn rights() -> u32 {
             let rights;
             // SAFETY: the test found that the kernel has enabled the instruction.
-            unsafe { asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack)) };
+            unsafe {
+                asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack))
+            };
             rights
         }
         fn set_rights(rights: u32) {
@@ -345,7 +384,10 @@ mod x86_64 {
             let sum = Rc::new(Cell::new(0.0));
             let inner = Rc::clone(&sum);
             // SAFETY: the CPU has AVX.
-            (Coroutine::new(move |me| inner.set(unsafe { across_switches(me, start) })), sum)
+            (
+                Coroutine::new(move |me| inner.set(unsafe { across_switches(me, start) })),
+                sum,
+            )
         };
         let ((alone, expected), (first, sum), (second, _)) = (run(1.5), run(1.5), run(-8.25));
         alone.resume_to_the_end();

@@ -29,7 +29,15 @@ impl<M: Method> Counter<M> {
             stack: Mapped::new(128 << 10),
         });
         // SAFETY: the stack is its own, and the box keeps everything in place.
-        unsafe { M::prepare(new.own.get(), new.stack.base(), new.stack.size(), count::<M>, new.arg()) };
+        unsafe {
+            M::prepare(
+                new.own.get(),
+                new.stack.base(),
+                new.stack.size(),
+                count::<M>,
+                new.arg(),
+            )
+        };
         new
     }
 
@@ -39,7 +47,15 @@ impl<M: Method> Counter<M> {
 
     fn restart(&self, entry: umcg_context::Entry) {
         // SAFETY: prepared with this stack in `new`; what was suspended there is given up.
-        unsafe { M::reprepare(self.own.get(), self.stack.base(), self.stack.size(), entry, self.arg()) };
+        unsafe {
+            M::reprepare(
+                self.own.get(),
+                self.stack.base(),
+                self.stack.size(),
+                entry,
+                self.arg(),
+            )
+        };
     }
 
     fn resume(&self) {
@@ -101,7 +117,16 @@ fn starts_anew_after_trimming<M: Method>() {
     let counter = Counter::<M>::new(1);
     counter.resume();
     // SAFETY: what was suspended there is given up.
-    assert_eq!(unsafe { libc::madvise(counter.stack.base().cast(), counter.stack.size(), libc::MADV_DONTNEED) }, 0);
+    assert_eq!(
+        unsafe {
+            libc::madvise(
+                counter.stack.base().cast(),
+                counter.stack.size(),
+                libc::MADV_DONTNEED,
+            )
+        },
+        0
+    );
     counter.restart(count::<M>);
     counter.resume();
     counter.restart(count::<M>);
@@ -124,7 +149,12 @@ fn moves_between_threads<M: Method + 'static>() {
     .expect("the thread")
     .into_inner();
     counter.resume();
-    assert_eq!((counter.count.get(), counter.ran_on.get()), (3, kernel_thread()), "{}", M::NAME);
+    assert_eq!(
+        (counter.count.get(), counter.ran_on.get()),
+        (3, kernel_thread()),
+        "{}",
+        M::NAME
+    );
 }
 
 #[test]
@@ -157,12 +187,19 @@ fn every_method_moves_between_threads() {
 
 #[test]
 fn the_methods_mix_in_one_program() {
-    let (asm, sjlj, mcsc) = (Counter::<Asm>::new(1), Counter::<Sjlj>::new(10), Counter::<Mcsc>::new(100));
+    let (asm, sjlj, mcsc) = (
+        Counter::<Asm>::new(1),
+        Counter::<Sjlj>::new(10),
+        Counter::<Mcsc>::new(100),
+    );
     for round in 1..=500 {
         asm.resume();
         sjlj.resume();
         mcsc.resume();
-        assert_eq!([asm.count.get(), sjlj.count.get(), mcsc.count.get()], [round, 10 * round, 100 * round]);
+        assert_eq!(
+            [asm.count.get(), sjlj.count.get(), mcsc.count.get()],
+            [round, 10 * round, 100 * round]
+        );
     }
 }
 
@@ -182,14 +219,21 @@ fn a_flow_of_one_method_resumes_flows_of_the_others() {
             outer.this.suspend();
         }
     }
-    let outer = Outer { asm: Counter::new(1), mcsc: Counter::new(2), this: Counter::new(0) };
+    let outer = Outer {
+        asm: Counter::new(1),
+        mcsc: Counter::new(2),
+        this: Counter::new(0),
+    };
     let arg = (&raw const outer).cast_mut().cast();
     let (own, stack) = (outer.this.own.get(), &outer.this.stack);
     // SAFETY: as `restart`, with another argument.
     unsafe { Sjlj::reprepare(own, stack.base(), stack.size(), entry, arg) };
     for round in 1..=100 {
         outer.this.resume();
-        assert_eq!([outer.asm.count.get(), outer.mcsc.count.get()], [round, 2 * round]);
+        assert_eq!(
+            [outer.asm.count.get(), outer.mcsc.count.get()],
+            [round, 2 * round]
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Callee-saved registers survive a switch: assembly fills them all, calls a function that switches, and looks.
+//! Callee-saved registers survive a switch: assembly fills them all, calls a function that
+//! switches, and looks.
 
 mod common;
 
@@ -15,12 +16,14 @@ unsafe extern "C" fn suspend(arg: *mut ()) {
     unsafe { &*arg.cast_const().cast::<Coroutine>() }.suspend();
 }
 
-/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold
+/// afterwards.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 6] {
     let mut after = [0; 6];
-    // SAFETY: the two registers that asm may not name are pushed and popped; the two words more keep the stack aligned.
+    // SAFETY: the two registers that asm may not name are pushed and popped; the two words more
+    // keep the stack aligned.
     unsafe {
         asm!(
             "push rbx",
@@ -52,7 +55,8 @@ fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 6] {
     after
 }
 
-/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold
+/// afterwards.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
 fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 19] {
@@ -113,7 +117,8 @@ fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 19] {
     after
 }
 
-/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold afterwards.
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold
+/// afterwards.
 #[cfg(target_arch = "riscv64")]
 #[inline(never)]
 fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 24] {
@@ -202,20 +207,44 @@ fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 24] {
 }
 
 fn check(after: &[u64], seed: u64) {
-    assert!(after.iter().copied().eq(seed..seed + after.len() as u64), "spoiled registers: {after:?} from {seed}");
+    assert!(
+        after.iter().copied().eq(seed..seed + after.len() as u64),
+        "spoiled registers: {after:?} from {seed}"
+    );
 }
 
 fn suspend_and_check(me: &Coroutine, seed: u64) {
-    check(&through_registers(suspend, (&raw const *me).cast_mut().cast(), seed), seed);
+    check(
+        &through_registers(suspend, (&raw const *me).cast_mut().cast(), seed),
+        seed,
+    );
 }
 
 // A planted bug: a function that gives one register back changed.
 #[cfg(target_arch = "x86_64")]
-global_asm!(".pushsection .text", "umcg_test_spoil:", "inc r13", "ret", ".popsection");
+global_asm!(
+    ".pushsection .text",
+    "umcg_test_spoil:",
+    "inc r13",
+    "ret",
+    ".popsection"
+);
 #[cfg(target_arch = "aarch64")]
-global_asm!(".pushsection .text", "umcg_test_spoil:", "fmov d12, xzr", "ret", ".popsection");
+global_asm!(
+    ".pushsection .text",
+    "umcg_test_spoil:",
+    "fmov d12, xzr",
+    "ret",
+    ".popsection"
+);
 #[cfg(target_arch = "riscv64")]
-global_asm!(".pushsection .text", "umcg_test_spoil:", "li s9, 0", "ret", ".popsection");
+global_asm!(
+    ".pushsection .text",
+    "umcg_test_spoil:",
+    "li s9, 0",
+    "ret",
+    ".popsection"
+);
 
 unsafe extern "C" {
     fn umcg_test_spoil(_: *mut ());
@@ -224,7 +253,10 @@ unsafe extern "C" {
 #[test]
 #[should_panic(expected = "spoiled registers")]
 fn a_spoiled_register_is_noticed() {
-    check(&through_registers(umcg_test_spoil, null_mut(), 1_000), 1_000);
+    check(
+        &through_registers(umcg_test_spoil, null_mut(), 1_000),
+        1_000,
+    );
 }
 
 #[test]

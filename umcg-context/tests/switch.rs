@@ -1,4 +1,5 @@
-//! What a switch is: going to another stack and coming back, with everything that the compiler holds intact.
+//! What a switch is: going to another stack and coming back, with everything that the compiler
+//! holds intact.
 
 mod common;
 
@@ -148,7 +149,8 @@ unsafe extern "C" fn note(arg: *mut ()) {
     callback.local = black_box(&raw const local) as usize;
     // SAFETY: the resumer is suspended, so nobody writes to its context.
     let resumer = unsafe { &*callback.coroutine.resumer.get() };
-    callback.resumer_saved = resumer.stack_pointer() != 0 && !callback.coroutine.stack.contains(resumer.stack_pointer());
+    callback.resumer_saved =
+        resumer.stack_pointer() != 0 && !callback.coroutine.stack.contains(resumer.stack_pointer());
     callback.calls += 1;
 }
 
@@ -163,7 +165,12 @@ fn the_callback_runs_on_the_new_stack_with_the_old_flow_saved() {
         }
     });
     for round in 1..=3 {
-        let mut callback = Callback { coroutine: &coroutine, local: 0, resumer_saved: false, calls: 0 };
+        let mut callback = Callback {
+            coroutine: &coroutine,
+            local: 0,
+            resumer_saved: false,
+            calls: 0,
+        };
         coroutine.resume_with(note, (&raw mut callback).cast());
         assert_eq!((callback.calls, rounds.get()), (1, round));
         assert!(callback.resumer_saved);
@@ -203,7 +210,9 @@ fn a_panic_is_caught_inside_its_flow() {
             std::panic::resume_unwind(Box::new("from the flow"));
         }));
         let payload = caught.expect_err("a panic");
-        inner.borrow_mut().push_str(payload.downcast_ref::<&str>().expect("a message"));
+        inner
+            .borrow_mut()
+            .push_str(payload.downcast_ref::<&str>().expect("a message"));
     });
     coroutine.resume();
     coroutine.resume();

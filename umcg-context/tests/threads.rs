@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use std::thread;
 use umcg_context::annotate::Flow;
-use umcg_context::{Context, local, resume, set_thread_pointer, switch, switch_with, thread_pointer, thread_pointer_writable};
+use umcg_context::{
+    Context, local, resume, set_thread_pointer, switch, switch_with, thread_pointer,
+    thread_pointer_writable,
+};
 
 #[test]
 fn a_flow_goes_on_on_another_kernel_thread() {
@@ -46,12 +49,18 @@ fn the_local_words_are_those_of_the_kernel_thread_that_runs() {
     let inner = Rc::clone(&seen);
     let coroutine = Coroutine::new(move |me| {
         for _ in 0..3 {
-            // In one function around the switch: a cached address would show the first thread's words.
-            inner.borrow_mut().push((local::vp().addr(), local::task().addr()));
+            // In one function around the switch: a cached address would show the first thread's
+            // words.
+            inner
+                .borrow_mut()
+                .push((local::vp().addr(), local::task().addr()));
             me.suspend();
         }
     });
-    assert!(local::vp().is_null() && local::task().is_null(), "all zero on a new thread");
+    assert!(
+        local::vp().is_null() && local::task().is_null(),
+        "all zero on a new thread"
+    );
     local::set_vp(word(1));
     local::set_task(word(2));
     coroutine.resume();
@@ -73,8 +82,9 @@ fn the_local_words_are_those_of_the_kernel_thread_that_runs() {
     assert_eq!(*seen.borrow(), [(1, 2), (3, 4), (1, 2)]);
 }
 
-/// A flow parks by handing itself to a kernel thread that goes on with it at once, while the callback that handed it over still runs.
-/// Were the flow not wholly saved by then, or its stack still in use, this would not last a thousand rounds.
+/// A flow parks by handing itself to a kernel thread that goes on with it at once, while the
+/// callback that handed it over still runs. Were the flow not wholly saved by then, or its stack
+/// still in use, this would not last a thousand rounds.
 #[test]
 fn the_callback_may_give_the_old_flow_to_another_thread() {
     const ROUNDS: u32 = 2_000;
@@ -195,7 +205,8 @@ fn set_canary(value: u32) {
 const AWAY: u32 = 1;
 const HOME: u32 = 2;
 
-/// A pthread whose flow runs on the server's kernel thread, with its own thread-local storage, while its own kernel thread waits.
+/// A pthread whose flow runs on the server's kernel thread, with its own thread-local storage,
+/// while its own kernel thread waits.
 struct Worker {
     flow: UnsafeCell<Context>,
     home: UnsafeCell<Context>,
@@ -211,8 +222,9 @@ struct Worker {
 // SAFETY: the state says whose turn it is.
 unsafe impl Sync for Worker {}
 
-/// What the worker's kernel thread does meanwhile. Its thread pointer is the worker's, which runs elsewhere: it must not touch thread-local
-/// storage, not even `errno`, so it makes no call that can fail.
+/// What the worker's kernel thread does meanwhile. Its thread pointer is the worker's, which runs
+/// elsewhere: it must not touch thread-local storage, not even `errno`, so it makes no call that
+/// can fail.
 unsafe extern "C" fn wait_at_home(arg: *mut ()) -> ! {
     // SAFETY: the worker passes itself, and outlives this.
     let worker = unsafe { &*arg.cast_const().cast::<Worker>() };
@@ -228,7 +240,8 @@ unsafe extern "C" fn wait_at_home(arg: *mut ()) -> ! {
 #[inline(never)]
 fn back_to_server(worker: &Worker) {
     let server_pointer = worker.server_pointer.load(Relaxed);
-    // SAFETY: the server's kernel thread runs this, and its own flow is suspended. Nothing between here and the switch is thread-local.
+    // SAFETY: the server's kernel thread runs this, and its own flow is suspended. Nothing between
+    // here and the switch is thread-local.
     unsafe { set_thread_pointer(server_pointer) };
     // SAFETY: the server is suspended there.
     unsafe { switch(worker.flow.get(), worker.server.get()) };
@@ -267,11 +280,15 @@ fn worker_thread(worker: &Worker, cpu: usize) {
 fn kernels_cpu() -> u32 {
     let mut cpu = 0u32;
     // SAFETY: room for the answer.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) }, 0);
+    assert_eq!(
+        unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) },
+        0
+    );
     cpu
 }
 
-/// Whether glibc registered its threads for rseq, and answers from the area in thread-local storage.
+/// Whether glibc registered its threads for rseq, and answers from the area in thread-local
+/// storage.
 fn glibc_uses_rseq() -> bool {
     // SAFETY: a constant name.
     let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
@@ -280,7 +297,10 @@ fn glibc_uses_rseq() -> bool {
 }
 
 #[test]
-#[cfg_attr(umcg_tsan, ignore = "the thread that waits at home would share the state that TSan keeps a thread")]
+#[cfg_attr(
+    umcg_tsan,
+    ignore = "the thread that waits at home would share the state that TSan keeps a thread"
+)]
 fn a_pthread_runs_on_another_kernel_thread_with_its_storage() {
     if !thread_pointer_writable() {
         eprintln!("skipped: the thread pointer cannot be written here");
@@ -314,19 +334,28 @@ fn a_pthread_runs_on_another_kernel_thread_with_its_storage() {
     // SAFETY: the worker has ended.
     let seen = unsafe { &*worker.seen.get() };
     let me = kernel_thread();
-    assert!(seen.iter().copied().eq((42..1_042).map(|value| (me, value))));
-    // The area that the kernel keeps for rseq moved with the storage, so glibc names the CPU of the worker's own kernel thread.
+    assert!(
+        seen.iter()
+            .copied()
+            .eq((42..1_042).map(|value| (me, value)))
+    );
+    // The area that the kernel keeps for rseq moved with the storage, so glibc names the CPU of the
+    // worker's own kernel thread.
     // SAFETY: as above.
     let (kernels, glibcs) = unsafe { *worker.cpus.get() };
     assert_eq!(kernels as usize, here);
-    assert_eq!(glibcs as usize, if glibc_uses_rseq() { there } else { here });
+    assert_eq!(
+        glibcs as usize,
+        if glibc_uses_rseq() { there } else { here }
+    );
     set_affinity(&before);
 }
 
 #[inline(never)]
 fn run_worker(worker: &Worker) {
     let pointer = worker.pointer.load(Relaxed);
-    // SAFETY: the worker's own kernel thread waits without it. Nothing between here and the switch is thread-local.
+    // SAFETY: the worker's own kernel thread waits without it. Nothing between here and the switch
+    // is thread-local.
     unsafe { set_thread_pointer(pointer) };
     // SAFETY: the worker's flow is suspended.
     unsafe { switch(worker.server.get(), worker.flow.get()) };

@@ -42,19 +42,35 @@ fn an_injected_function_sees_the_frames_of_the_suspended_flow() {
     let coroutine = Coroutine::new(what_called_it);
     coroutine.resume();
     for _ in 0..3 {
-        let mut seen = Look { coroutine: &coroutine, text: String::new() };
+        let mut seen = Look {
+            coroutine: &coroutine,
+            text: String::new(),
+        };
         coroutine.resume_inside(look, (&raw mut seen).cast());
-        let inner = seen.text.find("where_the_flow_waits").unwrap_or_else(|| panic!("no inner frame in\n{}", seen.text));
-        let outer = seen.text.find("what_called_it").unwrap_or_else(|| panic!("no outer frame in\n{}", seen.text));
+        let inner = seen
+            .text
+            .find("where_the_flow_waits")
+            .unwrap_or_else(|| panic!("no inner frame in\n{}", seen.text));
+        let outer = seen
+            .text
+            .find("what_called_it")
+            .unwrap_or_else(|| panic!("no outer frame in\n{}", seen.text));
         assert!(inner < outer, "wrong order:\n{}", seen.text);
-        assert!(!seen.text.contains("an_injected_function_sees"), "goes on into the resumer:\n{}", seen.text);
+        assert!(
+            !seen.text.contains("an_injected_function_sees"),
+            "goes on into the resumer:\n{}",
+            seen.text
+        );
     }
     coroutine.resume();
     assert!(coroutine.finished(), "the flow goes on where it was");
 }
 
 unsafe extern "C" {
-    fn _Unwind_Backtrace(each: extern "C" fn(*mut c_void, *mut c_void) -> c_int, arg: *mut c_void) -> c_int;
+    fn _Unwind_Backtrace(
+        each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        arg: *mut c_void,
+    ) -> c_int;
     fn _Unwind_GetIP(frame: *mut c_void) -> usize;
 }
 
@@ -89,9 +105,16 @@ fn the_entry_frame_ends_backtraces() {
     let ((verdict, frames), text) = result.borrow_mut().take().expect("a backtrace");
     assert_eq!(verdict, URC_END_OF_STACK, "{text}");
     assert!((3..50).contains(&frames.len()), "{text}");
-    // The lines name functions and, below each, its place in the source: the last function is the first frame.
-    let last = text.lines().rfind(|line| !line.trim_start().starts_with("at ")).expect("a line");
-    assert!(last.contains("common::entry") || last.contains("umcg_context_first_frame"), "{text}");
+    // The lines name functions and, below each, its place in the source: the last function is the
+    // first frame.
+    let last = text
+        .lines()
+        .rfind(|line| !line.trim_start().starts_with("at "))
+        .expect("a line");
+    assert!(
+        last.contains("common::entry") || last.contains("umcg_context_first_frame"),
+        "{text}"
+    );
 }
 
 #[repr(C)]
@@ -125,7 +148,11 @@ unsafe extern "C" fn go_back(arg: *mut ()) -> ! {
 fn the_frame_pointer_chain_ends_at_the_entry_function() {
     // perf and the kernel's unwinder stop at a frame pointer of 0.
     let stack = Mapped::new(64 << 10);
-    let mut probe = Probe { frame_pointer: 1, context: Context::empty(), resumer: Context::empty() };
+    let mut probe = Probe {
+        frame_pointer: 1,
+        context: Context::empty(),
+        resumer: Context::empty(),
+    };
     let arg = (&raw mut probe).cast();
     // SAFETY: the stack is used by nothing else.
     unsafe { probe.context.prepare(stack.top(), umcg_test_entry, arg) };
@@ -149,7 +176,14 @@ fn a_switch_out_of_an_injected_function_keeps_the_flow() {
     coroutine.resume();
     let arg = (&raw const *coroutine).cast_mut().cast();
     // SAFETY: both are valid; the flow is suspended.
-    unsafe { umcg_context::inject(coroutine.resumer.get(), coroutine.context.get(), leave_and_come_back, arg) };
+    unsafe {
+        umcg_context::inject(
+            coroutine.resumer.get(),
+            coroutine.context.get(),
+            leave_and_come_back,
+            arg,
+        )
+    };
     for _ in 0..3 {
         assert!(!coroutine.finished());
         coroutine.resume();

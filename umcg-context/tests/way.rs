@@ -13,7 +13,11 @@ fn pin() -> bool {
         return false;
     }
     // SAFETY: within the set.
-    let Some(first) = (0..libc::CPU_SETSIZE as usize).find(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }) else { return false };
+    let Some(first) =
+        (0..libc::CPU_SETSIZE as usize).find(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+    else {
+        return false;
+    };
     // SAFETY: as above.
     unsafe { libc::CPU_ZERO(&mut set) };
     // SAFETY: as above.
@@ -27,14 +31,27 @@ fn become_real_time() -> bool {
     let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
     parameter.sched_priority = 1;
     // SAFETY: valid for the call.
-    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &parameter) == 0 }
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_FIFO,
+            &parameter,
+        ) == 0
+    }
 }
 
 /// How long the calling thread has used the processor.
 fn used() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the time is writable.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    assert_eq!(
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) },
+        0
+    );
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

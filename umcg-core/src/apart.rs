@@ -1,8 +1,10 @@
 //! Where descriptors lie within their pages.
 //!
-//! A processor compares only the low twelve bits of addresses when it looks whether a load has to wait for an earlier store. A switch stores one context
-//! and loads the next: if both lie at the same place of their pages, each load waits in vain, and the switch takes four times as long
-//! ("4K aliasing", Intel's optimization manual, 2023, 15.8). So each kind of descriptor has places of its own:
+//! A processor compares only the low twelve bits of addresses when it looks whether a load has to
+//! wait for an earlier store. A switch stores one context and loads the next: if both lie at the
+//! same place of their pages, each load waits in vain, and the switch takes four times as long ("4K
+//! aliasing", Intel's optimization manual, 2023, 15.8). So each kind of descriptor has places of
+//! its own:
 //!
 //! | bytes of the page | hold |
 //! |---|---|
@@ -33,7 +35,9 @@ pub(crate) fn thread_worker() -> usize {
 /// When it does not fit there.
 pub(crate) fn leak_at<T>(offset: usize, value: T) -> &'static T {
     assert!(offset % align_of::<T>() == 0 && offset + size_of::<T>() <= PAGE);
-    let Ok(layout) = Layout::from_size_align(PAGE, PAGE) else { unreachable!("a page is a valid layout") };
+    let Ok(layout) = Layout::from_size_align(PAGE, PAGE) else {
+        unreachable!("a page is a valid layout")
+    };
     // SAFETY: the layout is not empty.
     let page = unsafe { alloc(layout) };
     if page.is_null() {

@@ -1,22 +1,29 @@
-//! Fences that cost one side nothing: `light` on the path that runs a million times a second, `heavy` on the one that runs now and then.
+//! Fences that cost one side nothing: `light` on the path that runs a million times a second,
+//! `heavy` on the one that runs now and then.
 //!
-//! Two threads that each store to one place and then load the other's ("Dekker") have to have a full fence between store and load, or both may
-//! load the old values: the processor keeps a store back in its store buffer while it goes on with the load. The fence is half the price of a
-//! short operation, and one side often pays it far more often than the other.
+//! Two threads that each store to one place and then load the other's ("Dekker") have to have a
+//! full fence between store and load, or both may load the old values: the processor keeps a store
+//! back in its store buffer while it goes on with the load. The fence is half the price of a short
+//! operation, and one side often pays it far more often than the other.
 //!
-//! membarrier(2), command `PRIVATE_EXPEDITED`, lets the rare side pay for both. It returns after every thread of the process has passed a full
-//! fence at some point between the call and the return: a thread that runs is interrupted (the kernel executes the fence on its processor), one that
-//! does not run has passed, or will pass, the fence of a kernel switch. Call that point *P* of the frequent thread:
+//! membarrier(2), command `PRIVATE_EXPEDITED`, lets the rare side pay for both. It returns after
+//! every thread of the process has passed a full fence at some point between the call and the
+//! return: a thread that runs is interrupted (the kernel executes the fence on its processor), one
+//! that does not run has passed, or will pass, the fence of a kernel switch. Call that point *P* of
+//! the frequent thread:
 //!
 //! ```text
 //! frequent:  store X;  light();  load Y              rare:  store Y;  heavy();  load X
 //! ```
 //!
-//! - *P* lies after the frequent thread's store in its program: then the store is visible before `heavy` returns, and the rare thread loads it.
-//! - *P* lies before the store, so before the load as well: the rare thread's store was visible before *P* (the call begins with a fence), and the load sees it.
+//! - *P* lies after the frequent thread's store in its program: then the store is visible before
+//!   `heavy` returns, and the rare thread loads it.
+//! - *P* lies before the store, so before the load as well: the rare thread's store was visible
+//!   before *P* (the call begins with a fence), and the load sees it.
 //!
-//! There is no third case as long as the compiler leaves store and load in this order, and that is what `light` still does: a compiler fence, no
-//! instruction. What goes with `heavy` must be a `light` of another thread, or another `heavy`; two `light`s order nothing between each other.
+//! There is no third case as long as the compiler leaves store and load in this order, and that is
+//! what `light` still does: a compiler fence, no instruction. What goes with `heavy` must be a
+//! `light` of another thread, or another `heavy`; two `light`s order nothing between each other.
 //!
 //! Whether it is done so is decided by the first [`init`] or [`heavy`]. States of `MODE`:
 //!
@@ -28,9 +35,10 @@
 //!     `---------> FENCED        the kernel has no membarrier, or a filter refuses it, or UMCG_NO_MEMBARRIER is in the environment
 //! ```
 //!
-//! - UNDECIDED makes `light` a real fence, and `heavy` decides first; so a `light` that has not seen the decision yet is too strong, never too weak.
-//! - The registration is one of the address space. A fork copies it, so MODE and the kernel agree in the child too (there is a test); `execve` ends
-//!   it, and MODE with it.
+//! - UNDECIDED makes `light` a real fence, and `heavy` decides first; so a `light` that has not
+//!   seen the decision yet is too strong, never too weak.
+//! - The registration is one of the address space. A fork copies it, so MODE and the kernel agree
+//!   in the child too (there is a test); `execve` ends it, and MODE with it.
 //!
 //! # Leaving
 //!
@@ -56,9 +64,10 @@
 //! There is no way back from FENCED: a `heavy` that has just had its own fence only would meet a
 //! `light` that has none.
 //!
-//! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other processes; changing a page's protection back and forth
-//! does the same only where the kernel interrupts other processors for that, which newer ones of x86-64 do not need, and holds the address space's lock; a
-//! signal does not reach a thread that blocks it.
+//! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other
+//! processes; changing a page's protection back and forth does the same only where the kernel
+//! interrupts other processors for that, which newer ones of x86-64 do not need, and holds the
+//! address space's lock; a signal does not reach a thread that blocks it.
 
 use crate::everywhere;
 use rustix::io::Errno;
@@ -77,20 +86,22 @@ const MOMENT: u32 = 1_000_000;
 
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
-/// The fence of the frequent side. Orders the caller's stores before it with its loads after it, as seen by a thread that calls [`heavy`].
+/// The fence of the frequent side. Orders the caller's stores before it with its loads after it, as
+/// seen by a thread that calls [`heavy`].
 #[inline(always)]
 pub fn light() {
     compiler_fence(SeqCst); // what was stored comes before the look at MODE: see Leaving
     if MODE.load(Relaxed) == ASYMMETRIC {
         compiler_fence(SeqCst);
     } else {
-        // ORDERING(asymmetric.1): SeqCst, pairs with asymmetric.2: where the kernel does not help, each side has a fence of its own.
+        // ORDERING(asymmetric.1): SeqCst, pairs with asymmetric.2: where the kernel does not help,
+        // each side has a fence of its own.
         fence(SeqCst);
     }
 }
 
-/// The fence of the rare side: a full one, for the caller and for whoever calls [`light`]. A system call, and an interruption of each processor
-/// that runs a thread of this process.
+/// The fence of the rare side: a full one, for the caller and for whoever calls [`light`]. A system
+/// call, and an interruption of each processor that runs a thread of this process.
 ///
 /// Where the kernel refuses what it granted before, as a filter of system calls was installed
 /// since, both sides have real fences from then on. Ends the process where it refuses what that
@@ -132,14 +143,23 @@ pub fn init() -> bool {
     }
 }
 
-/// Several threads may do this at once: registering twice does no harm, and the first one's decision counts.
+/// Several threads may do this at once: registering twice does no harm, and the first one's
+/// decision counts.
 #[cold]
 fn decide() -> bool {
     // SAFETY: getenv reads the environment, with a string that ends.
     let forbidden = unsafe { !libc::getenv(c"UMCG_NO_MEMBARRIER".as_ptr()).is_null() };
     let granted = !forbidden
-        && patiently(MembarrierCommand::RegisterPrivateExpedited, Duration::from_millis(100)).is_ok()
-        && patiently(MembarrierCommand::PrivateExpedited, Duration::from_millis(100)).is_ok();
+        && patiently(
+            MembarrierCommand::RegisterPrivateExpedited,
+            Duration::from_millis(100),
+        )
+        .is_ok()
+        && patiently(
+            MembarrierCommand::PrivateExpedited,
+            Duration::from_millis(100),
+        )
+        .is_ok();
     let decision = if granted { ASYMMETRIC } else { FENCED };
     match MODE.compare_exchange(UNDECIDED, decision, Relaxed, Relaxed) {
         Ok(_) => granted,
@@ -151,8 +171,11 @@ fn decide() -> bool {
 #[cold]
 #[inline(never)]
 fn heavy_again(error: Errno) {
-    let result =
-        if is_passing(error) { patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2)) } else { Err(error) };
+    let result = if is_passing(error) {
+        patiently(MembarrierCommand::PrivateExpedited, Duration::from_secs(2))
+    } else {
+        Err(error)
+    };
     result.unwrap_or_else(leave);
 }
 
@@ -237,7 +260,9 @@ mod tests {
                 end.wait();
             }
             let other = other.join().unwrap();
-            seen.iter().zip(&other).all(|(&rare, &frequent)| rare || frequent)
+            seen.iter()
+                .zip(&other)
+                .all(|(&rare, &frequent)| rare || frequent)
         })
     }
 
@@ -278,7 +303,9 @@ mod tests {
     /// A child of a fork has the registration too, or `heavy` would end it.
     #[test]
     fn a_fork_keeps_the_registration() {
-        assert!(!init() || in_fork(|| membarrier(MembarrierCommand::PrivateExpedited).is_ok()) == GOOD);
+        assert!(
+            !init() || in_fork(|| membarrier(MembarrierCommand::PrivateExpedited).is_ok()) == GOOD
+        );
     }
 
     /// From now on these calls fail with EPERM in the calling thread, and in those that it makes.
@@ -288,7 +315,8 @@ mod tests {
 
     /// The same with another error.
     fn filter_with(calls: &[i64], error: i32) -> bool {
-        const LOAD_NUMBER: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS, of the first word of seccomp_data
+        // BPF_LD | BPF_W | BPF_ABS, of the first word of seccomp_data
+        const LOAD_NUMBER: u16 = 0x20;
         const JUMP_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
         let code = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
@@ -298,11 +326,20 @@ mod tests {
             program.push(code(RETURN, 0, libc::SECCOMP_RET_ERRNO | error as u32));
         }
         program.push(code(RETURN, 0, libc::SECCOMP_RET_ALLOW));
-        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        let program = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
         // SAFETY: takes plain numbers.
         let first = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         // SAFETY: the program lives until the kernel has copied it.
-        let second = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        let second = unsafe {
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+        };
         first == 0 && second == 0
     }
 
@@ -348,8 +385,12 @@ mod tests {
             if !init() || !filter(&[libc::SYS_membarrier]) {
                 return true;
             }
-            std::thread::scope(|scope| [(); 4].map(|()| scope.spawn(heavy)).into_iter().all(|thread| thread.join().is_ok()))
-                && !is_asymmetric()
+            std::thread::scope(|scope| {
+                [(); 4]
+                    .map(|()| scope.spawn(heavy))
+                    .into_iter()
+                    .all(|thread| thread.join().is_ok())
+            }) && !is_asymmetric()
         });
         assert_eq!(status, GOOD);
     }
@@ -371,7 +412,10 @@ mod tests {
     #[test]
     fn all_threads_pass_a_fence_where_there_is_no_descriptor() {
         let status = in_fork(|| {
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
             // SAFETY: reads the limits.
             let is_set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) } == 0;
             if !is_set || !init() || !filter(&[libc::SYS_membarrier]) {
@@ -400,7 +444,11 @@ mod tests {
             // SAFETY: passed below.
             let Case(error, state) = unsafe { &*case.cast::<Case>() };
             let also = [libc::SYS_membarrier, libc::SYS_openat];
-            let calls = if state.load(Relaxed) == 0 { &also[..] } else { &also[..1] };
+            let calls = if state.load(Relaxed) == 0 {
+                &also[..]
+            } else {
+                &also[..1]
+            };
             init();
             // SAFETY: no preconditions.
             let me = unsafe { libc::pthread_self() };
@@ -420,9 +468,13 @@ mod tests {
                 let mut thread = 0;
                 let argument = (&raw mut case).cast();
                 // SAFETY: `main` takes what this passes.
-                let made = unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), main, argument) };
+                let made = unsafe {
+                    libc::pthread_create(&raw mut thread, std::ptr::null(), main, argument)
+                };
                 // SAFETY: made just now, and joined once.
-                made == 0 && unsafe { libc::pthread_join(thread, std::ptr::null_mut()) } == 0 && *case.1.get_mut() == BACK
+                made == 0
+                    && unsafe { libc::pthread_join(thread, std::ptr::null_mut()) } == 0
+                    && *case.1.get_mut() == BACK
             });
             assert_eq!(status, GOOD, "error {error}, a list: {has_list}");
         }
@@ -438,7 +490,11 @@ mod tests {
             heavy();
             false
         });
-        assert!(status == GOOD || (libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT), "{status:#x}");
+        assert!(
+            status == GOOD
+                || (libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT),
+            "{status:#x}"
+        );
     }
 
     /// The decision stands.

@@ -19,7 +19,8 @@ use std::ffi::{c_int, c_void};
 pub enum Left {
     /// An exception of another language.
     Exception,
-    /// What unwinds a stack without a look for handlers: `pthread_exit`, or the thread was cancelled.
+    /// What unwinds a stack without a look for handlers: `pthread_exit`, or the thread was
+    /// cancelled.
     Forced,
 }
 
@@ -106,7 +107,11 @@ std::arch::global_asm!(
 
 unsafe extern "C-unwind" {
     /// Calls `f(argument)`.
-    fn umcg_boundary(f: unsafe extern "C-unwind" fn(*mut c_void), argument: *mut c_void, left: *const c_void);
+    fn umcg_boundary(
+        f: unsafe extern "C-unwind" fn(*mut c_void),
+        argument: *mut c_void,
+        left: *const c_void,
+    );
 }
 
 unsafe extern "C" {
@@ -115,19 +120,29 @@ unsafe extern "C" {
 }
 
 /// As the ABI of exceptions has it: called for the frame of `umcg_boundary` in either phase.
-extern "C" fn personality(_: c_int, actions: c_int, class: u64, _: *mut c_void, context: *mut c_void) -> c_int {
+extern "C" fn personality(
+    _: c_int,
+    actions: c_int,
+    class: u64,
+    _: *mut c_void,
+    context: *mut c_void,
+) -> c_int {
     const SEARCH_PHASE: c_int = 1;
     const FORCE_UNWIND: c_int = 8;
     const FATAL_PHASE1_ERROR: c_int = 3;
     const CONTINUE_UNWIND: c_int = 8;
     // One or the other, by the version of Rust.
-    const RUST: [u64; 2] = [u64::from_ne_bytes(*b"MOZ\0RUST"), u64::from_be_bytes(*b"MOZ\0RUST")];
+    const RUST: [u64; 2] = [
+        u64::from_ne_bytes(*b"MOZ\0RUST"),
+        u64::from_be_bytes(*b"MOZ\0RUST"),
+    ];
 
     if RUST.contains(&class) && actions & FORCE_UNWIND == 0 {
         return CONTINUE_UNWIND;
     }
     // SAFETY: the unwinder's own context, of a frame that keeps `call`'s pointer in this register.
-    let left = std::ptr::with_exposed_provenance::<Told<'_>>(unsafe { _Unwind_GetGR(context, KEPT) });
+    let left =
+        std::ptr::with_exposed_provenance::<Told<'_>>(unsafe { _Unwind_GetGR(context, KEPT) });
     // SAFETY: `call` has not returned, as its frame is further out.
     let left = unsafe { *left };
     if actions & SEARCH_PHASE != 0 {
@@ -153,15 +168,24 @@ struct Call<F, R> {
     result: Option<R>,
 }
 
-/// Calls `f`. If something other than a panic would leave that, `left` is told, and the process ends.
-/// A panic goes on, out of this call.
+/// Calls `f`. If something other than a panic would leave that, `left` is told, and the process
+/// ends. A panic goes on, out of this call.
 pub fn call<F: FnOnce() -> R, R>(f: F, left: impl Fn(Left)) -> R {
-    let mut call = Call { f: Some(f), result: None };
+    let mut call = Call {
+        f: Some(f),
+        result: None,
+    };
     let told: Told<'_> = &left;
     let told = (&raw const told).expose_provenance();
     // SAFETY: `run` for this type of call; all of it lives until the return, by which the call has
     // ended.
-    unsafe { umcg_boundary(run::<F, R>, (&raw mut call).cast(), std::ptr::with_exposed_provenance(told)) };
+    unsafe {
+        umcg_boundary(
+            run::<F, R>,
+            (&raw mut call).cast(),
+            std::ptr::with_exposed_provenance(told),
+        )
+    };
     match call.result {
         Some(result) => result,
         None => unreachable!("a call that returned has a result"),
@@ -191,7 +215,11 @@ mod tests {
 
     /// What a language's `throw` is, which goes on when there is no handler.
     fn throw() -> c_int {
-        let mut exception = Exception { class: u64::from_be_bytes(*b"UMCGTEST"), cleanup: 0, private: [0; 2] };
+        let mut exception = Exception {
+            class: u64::from_be_bytes(*b"UMCGTEST"),
+            cleanup: 0,
+            private: [0; 2],
+        };
         // SAFETY: an exception, which nobody catches.
         unsafe { _Unwind_RaiseException(&mut exception) }
     }
@@ -226,6 +254,9 @@ mod tests {
             )
         }));
         let payload = caught.map(|()| "nothing").unwrap_err();
-        assert_eq!((payload.downcast_ref::<&str>(), dropped.get()), (Some(&"thrown"), 2));
+        assert_eq!(
+            (payload.downcast_ref::<&str>(), dropped.get()),
+            (Some(&"thrown"), 2)
+        );
     }
 }

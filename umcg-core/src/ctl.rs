@@ -1,13 +1,17 @@
 //! `umcg_ctl`: the one call of the kernel interface, and what stands beside it in C.
 //!
-//! The meaning of every command, argument and error is that of the Linux patch "sched: UMCG" (2023) as the Nanos unikernel ported it; the manual
-//! page `umcg_ctl(3)` has it whole. This module checks arguments, and nothing else.
+//! The meaning of every command, argument and error is that of the Linux patch "sched: UMCG" (2023)
+//! as the Nanos unikernel ported it; the manual page `umcg_ctl(3)` has it whole. This module checks
+//! arguments, and nothing else.
 
 use crate::guarded;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
 use crate::umcg::server::Server;
 use crate::umcg::worker::{Inside, Worker};
-use crate::umcg::{Caller, Role, WORKERS, blocking, caller, current_worker, group, light, operation, preempt, role, thread};
+use crate::umcg::{
+    Caller, Role, WORKERS, blocking, caller, current_worker, group, light, operation, preempt,
+    role, thread,
+};
 use crate::uth;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
@@ -50,15 +54,27 @@ struct Args {
 
 impl Args {
     fn no_tid(self) -> Result {
-        if self.next_tid == 0 { Ok(()) } else { Err(Errno::INVAL) }
+        if self.next_tid == 0 {
+            Ok(())
+        } else {
+            Err(Errno::INVAL)
+        }
     }
 
     fn no_timeout(self) -> Result {
-        if self.timeout == 0 { Ok(()) } else { Err(Errno::INVAL) }
+        if self.timeout == 0 {
+            Ok(())
+        } else {
+            Err(Errno::INVAL)
+        }
     }
 
     fn no_events(self) -> Result {
-        if self.events.is_null() && self.event_sz == 0 { Ok(()) } else { Err(Errno::INVAL) }
+        if self.events.is_null() && self.event_sz == 0 {
+            Ok(())
+        } else {
+            Err(Errno::INVAL)
+        }
     }
 
     fn deadline(self) -> Option<u64> {
@@ -66,17 +82,35 @@ impl Args {
     }
 }
 
-/// Does what `command` says. May switch: WAIT, CTX_SWITCH and REGISTER_WORKER return when somebody runs the caller again.
+/// Does what `command` says. May switch: WAIT, CTX_SWITCH and REGISTER_WORKER return when somebody
+/// runs the caller again.
 ///
 /// # Errors
 /// As the manual page says, command by command. Bad arguments change nothing.
 ///
 /// # Safety
-/// `events` is null, or an address where `event_sz` words are either not writable at all (that is EFAULT) or the caller's to write. The
-/// caller rules out what the safe types of the crate `umcg` forbid: a light worker that holds a reference into thread-local storage across the call.
-pub unsafe fn umcg_ctl(flags: u32, command: u32, next_tid: i32, timeout: u64, events: *mut u64, event_sz: i32) -> Result {
-    let args = Args { next_tid, timeout, events, event_sz };
-    let allowed = if command == command::WAIT { WAIT_FLAG_INTERRUPTED } else { 0 };
+/// `events` is null, or an address where `event_sz` words are either not writable at all (that is
+/// EFAULT) or the caller's to write. The caller rules out what the safe types of the crate `umcg`
+/// forbid: a light worker that holds a reference into thread-local storage across the call.
+pub unsafe fn umcg_ctl(
+    flags: u32,
+    command: u32,
+    next_tid: i32,
+    timeout: u64,
+    events: *mut u64,
+    event_sz: i32,
+) -> Result {
+    let args = Args {
+        next_tid,
+        timeout,
+        events,
+        event_sz,
+    };
+    let allowed = if command == command::WAIT {
+        WAIT_FLAG_INTERRUPTED
+    } else {
+        0
+    };
     if flags & !allowed != 0 {
         return Err(Errno::INVAL);
     }
@@ -125,7 +159,9 @@ fn unregister(args: Args) -> Result {
         Role::Plain => {}
         Role::Server(server) => operation::unregister_server(server),
         // A light worker has no thread of its own to go on as.
-        Role::Worker(worker, _) | Role::Blocked(worker) if worker.home.is_none() => return Err(Errno::INVAL),
+        Role::Worker(worker, _) | Role::Blocked(worker) if worker.home.is_none() => {
+            return Err(Errno::INVAL);
+        }
         Role::Worker(worker, _) | Role::Blocked(worker) => thread::unregister(worker),
     }
     Ok(())
@@ -136,7 +172,11 @@ fn wake(args: Args) -> Result {
     args.no_timeout()?;
     args.no_events()?;
     let _hold = Hold::begin();
-    if group::FIRST.lists.wake_server() { Ok(()) } else { Err(Errno::AGAIN) }
+    if group::FIRST.lists.wake_server() {
+        Ok(())
+    } else {
+        Err(Errno::AGAIN)
+    }
 }
 
 /// The worker that `tid` names, for a caller that is `me` if it is a worker.
@@ -146,14 +186,19 @@ fn find(tid: i32, me: Option<&Worker>) -> Result<&'static Worker> {
     }
     match WORKERS.get(tid as u32) {
         Some(worker) if worker.node.tid() == tid as u32 && worker.node.state() != state::GONE => {
-            if me.is_some_and(|me| std::ptr::eq(me, worker)) { Err(Errno::INVAL) } else { Ok(worker) }
+            if me.is_some_and(|me| std::ptr::eq(me, worker)) {
+                Err(Errno::INVAL)
+            } else {
+                Ok(worker)
+            }
         }
         _ if thread_exists(tid) => Err(Errno::INVAL),
         _ => Err(Errno::SRCH),
     }
 }
 
-/// Whether a thread of this process has this tid. One that has been joined may still be on its way out of the kernel: it is gone.
+/// Whether a thread of this process has this tid. One that has been joined may still be on its way
+/// out of the kernel: it is gone.
 fn thread_exists(tid: i32) -> bool {
     const PF_EXITING: u64 = 4;
     const FLAGS: usize = 6; // counted from the state, the first field after the name
@@ -162,10 +207,14 @@ fn thread_exists(tid: i32) -> bool {
         return false;
     }
     let Ok(stat) = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")) else {
-        return !std::path::Path::new("/proc/self/task").exists(); // without /proc the kernel's first answer stands
+        // without /proc the kernel's first answer stands
+        return !std::path::Path::new("/proc/self/task").exists();
     };
     let fields = stat.rsplit(')').next().unwrap_or_default();
-    let flags = fields.split_whitespace().nth(FLAGS).and_then(|flags| flags.parse::<u64>().ok());
+    let flags = fields
+        .split_whitespace()
+        .nth(FLAGS)
+        .and_then(|flags| flags.parse::<u64>().ok());
     flags.is_none_or(|flags| flags & PF_EXITING == 0)
 }
 
@@ -182,7 +231,11 @@ struct Slots {
 
 impl Slots {
     fn new(args: Args) -> Slots {
-        Slots { at: args.events, room: args.event_sz.max(0) as usize, faulted: false }
+        Slots {
+            at: args.events,
+            room: args.event_sz.max(0) as usize,
+            faulted: false,
+        }
     }
 
     #[inline]
@@ -208,7 +261,11 @@ impl Slots {
         if self.room > 0 {
             self.put(0);
         }
-        if self.faulted { Err(Errno::FAULT) } else { Ok(()) }
+        if self.faulted {
+            Err(Errno::FAULT)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -229,7 +286,12 @@ fn server_switch(server: &'static Server, args: Args) -> Result {
     let mut slots = Slots::new(args);
     if slots.put(event) && slots.room > 1 && server.group().lists.has_events() {
         let room = slots.room;
-        server.group().lists.collect(Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
+        server
+            .group()
+            .lists
+            .collect(Hand::Open, room, &mut |node, kind| {
+                slots.put_event(node, kind)
+            });
     }
     slots.finish()
 }
@@ -248,7 +310,11 @@ fn worker_switch(inside: Inside, server: &'static Server, args: Args) -> Result 
     }
     // SAFETY: the caller is inside, on `server`; `next` is another worker, just claimed.
     let in_time = unsafe { operation::worker_switch(inside, server, next, args.deadline()) };
-    if in_time { Ok(()) } else { Err(Errno::TIMEDOUT) }
+    if in_time {
+        Ok(())
+    } else {
+        Err(Errno::TIMEDOUT)
+    }
 }
 
 fn worker_wait(inside: Inside, server: &'static Server, args: Args) -> Result {
@@ -256,7 +322,11 @@ fn worker_wait(inside: Inside, server: &'static Server, args: Args) -> Result {
     args.no_events()?;
     // SAFETY: the caller is inside, on `server`.
     let in_time = unsafe { operation::worker_wait(inside, server, args.deadline()) };
-    if in_time { Ok(()) } else { Err(Errno::TIMEDOUT) }
+    if in_time {
+        Ok(())
+    } else {
+        Err(Errno::TIMEDOUT)
+    }
 }
 
 fn server_wait(server: &'static Server, args: Args) -> Result {
@@ -265,8 +335,14 @@ fn server_wait(server: &'static Server, args: Args) -> Result {
     }
     let mut slots = Slots::new(args);
     let room = slots.room;
-    let deadline = if args.timeout == POLL { Some(0) } else { args.deadline() };
-    let waited = operation::wait(server, deadline, Hand::Open, room, &mut |node, kind| slots.put_event(node, kind));
+    let deadline = if args.timeout == POLL {
+        Some(0)
+    } else {
+        args.deadline()
+    };
+    let waited = operation::wait(server, deadline, Hand::Open, room, &mut |node, kind| {
+        slots.put_event(node, kind)
+    });
     match waited {
         Waited::Collected | Waited::Woken => slots.finish(),
         Waited::TimedOut => Err(Errno::TIMEDOUT),
@@ -279,18 +355,23 @@ fn server_wait_for(server: &'static Server, args: Args) -> Result {
     args.no_timeout()?;
     args.no_events()?;
     let worker = find(args.next_tid, None)?;
-    if operation::wait_for(server, worker, args.next_tid as u32) { Ok(()) } else { Err(Errno::INTR) }
+    if operation::wait_for(server, worker, args.next_tid as u32) {
+        Ok(())
+    } else {
+        Err(Errno::INTR)
+    }
 }
 
-/// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and runs on. Switches. A caller that
-/// is no worker just goes on.
+/// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and
+/// runs on. Switches. A caller that is no worker just goes on.
 pub fn blocking_begin() {
     if let Some(worker) = current_worker() {
         blocking::begin(worker);
     }
 }
 
-/// Ends the scope: the worker gets WAKE, and goes on when a server runs it. Switches. errno is kept.
+/// Ends the scope: the worker gets WAKE, and goes on when a server runs it. Switches. errno is
+/// kept.
 ///
 /// # Errors
 /// `EINVAL` when the calling worker is in no such scope.
@@ -319,7 +400,8 @@ pub fn critical_end() -> Result {
     }
 }
 
-/// Sets the preemption interval of all servers, now and to come; 0 for none. Without this call it is 10 ms for servers that register by `umcg_ctl`.
+/// Sets the preemption interval of all servers, now and to come; 0 for none. Without this call it
+/// is 10 ms for servers that register by `umcg_ctl`.
 ///
 /// # Errors
 /// What the kernel says of the interval.
@@ -330,7 +412,11 @@ pub fn set_preemption(nanoseconds: u64) -> Result {
 /// The caller's tid: a worker's own, wherever it runs.
 pub fn gettid() -> i32 {
     let own = current_worker().map_or(0, |worker| worker.node.tid() as i32);
-    if own != 0 { own } else { Pid::as_raw(Some(rustix::thread::gettid())) }
+    if own != 0 {
+        own
+    } else {
+        Pid::as_raw(Some(rustix::thread::gettid()))
+    }
 }
 
 /// Names the calling worker, for messages and dumps.
@@ -343,14 +429,16 @@ pub fn set_name(name: &str) -> Result {
     Ok(())
 }
 
-/// Makes a light worker that runs `entry(arg)` and posts its WAKE. Returns a tid above the kernel's range, by which all commands name it.
-/// `stack_size` 0 means 64 KiB. Does not switch.
+/// Makes a light worker that runs `entry(arg)` and posts its WAKE. Returns a tid above the kernel's
+/// range, by which all commands name it. `stack_size` 0 means 64 KiB. Does not switch.
 ///
 /// # Errors
-/// `EINVAL`: the low five bits of the id are not zero, or the stack size is impossible; `ENOMEM`; `EAGAIN`: 2^31 light workers.
+/// `EINVAL`: the low five bits of the id are not zero, or the stack size is impossible; `ENOMEM`;
+/// `EAGAIN`: 2^31 light workers.
 ///
 /// # Safety
-/// `entry(arg)` is sound to run on any server's kernel thread, and to go on on another one after each call that switches.
+/// `entry(arg)` is sound to run on any server's kernel thread, and to go on on another one after
+/// each call that switches.
 pub unsafe fn light_create(
     id: u64,
     entry: extern "C-unwind" fn(*mut c_void),
@@ -361,7 +449,11 @@ pub unsafe fn light_create(
     if id & EVENT_MASK != 0 {
         return Err(Errno::INVAL);
     }
-    let size = if stack_size == 0 { uth::DEFAULT_STACK_SIZE } else { stack_size };
+    let size = if stack_size == 0 {
+        uth::DEFAULT_STACK_SIZE
+    } else {
+        stack_size
+    };
     let class = uth::class_for(size).map_err(|_| Errno::INVAL)?;
     // SAFETY: passed on.
     unsafe { light::create_named(class, name, id, move || entry(arg)) }.map(|tid| tid as i32)

@@ -1,4 +1,5 @@
-//! Calls a function on another stack, from where its caller can be unwound: for what does not fit on a stack for signals.
+//! Calls a function on another stack, from where its caller can be unwound: for what does not fit
+//! on a stack for signals.
 
 use crate::assembly::function;
 use std::ffi::c_void;

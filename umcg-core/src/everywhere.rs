@@ -7,13 +7,13 @@
 //! not run has passed one, and one that goes on, is made, or is moved to another processor passes
 //! one. So each thread has passed one at some point between the beginning of the round and its end.
 //!
-//! Which processors these are the kernel says for each thread. `/proc` lists threads one by one, and
-//! may leave some out where others end meanwhile. So a list counts only if it has as many threads
-//! as the process had afterwards, and each of them was alive still after that.
+//! Which processors these are the kernel says for each thread. `/proc` lists threads one by one,
+//! and may leave some out where others end meanwhile. So a list counts only if it has as many
+//! threads as the process had afterwards, and each of them was alive still after that.
 //!
-//! Where there is no such list (a filter that comes late belongs to a sandbox, which has shut `/proc`
-//! out too, perhaps; or no descriptor is left) each number that a thread may have is tried. That
-//! takes a second or less, once a process, and finds each thread that was there when the round
+//! Where there is no such list (a filter that comes late belongs to a sandbox, which has shut
+//! `/proc` out too, perhaps; or no descriptor is left) each number that a thread may have is tried.
+//! That takes a second or less, once a process, and finds each thread that was there when the round
 //! began. That a processor is not the caller's to go to says nothing: another thread may be in
 //! another set of processors.
 //!
@@ -65,9 +65,15 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refused::Threads(error) => {
-                write!(f, "sched_getaffinity(2) or tgkill(2), which would tell where threads may run, as well ({error})")
+                write!(
+                    f,
+                    "sched_getaffinity(2) or tgkill(2), which would tell where threads may run, as well ({error})"
+                )
             }
-            Refused::Processor(number, error) => write!(f, "sched_setaffinity(2) for processor {number} as well ({error})"),
+            Refused::Processor(number, error) => write!(
+                f,
+                "sched_setaffinity(2) for processor {number} as well ({error})"
+            ),
         }
     }
 }
@@ -83,14 +89,16 @@ pub(crate) fn pass() -> Result<(), Refused> {
     let _ = sched_setaffinity(None, &own);
     // ORDERING(rounds.1): Release, pairs with rounds.2: the affinity is the caller's own again.
     // A handler may have forked meanwhile, and the child's count begins anew.
-    let _ = ROUNDS.fetch_update(Release, Relaxed, |rounds| (rounds as u32 > 0).then(|| rounds - 1));
+    let _ = ROUNDS.fetch_update(Release, Relaxed, |rounds| {
+        (rounds as u32 > 0).then(|| rounds - 1)
+    });
     passed
 }
 
 /// The affinity of a thread. None while a round is under way, which may be that thread's.
 ///
-/// A round that begins in between is noticed: it is counted before it changes the affinity, and both
-/// that and the look at the affinity are made under a lock of the kernel's for that thread.
+/// A round that begins in between is noticed: it is counted before it changes the affinity, and
+/// both that and the look at the affinity are made under a lock of the kernel's for that thread.
 pub(crate) fn affinity(of: Pid) -> Option<CpuSet> {
     // ORDERING(rounds.2): Acquire, pairs with rounds.1.
     let before = ROUNDS.load(Acquire);
@@ -132,7 +140,9 @@ impl Processors {
             theirs => theirs?,
         };
         if theirs != self.last {
-            (0..CpuSet::MAX_CPU).filter(|number| theirs.is_set(*number)).for_each(|number| self.all.set(number));
+            (0..CpuSet::MAX_CPU)
+                .filter(|number| theirs.is_set(*number))
+                .for_each(|number| self.all.set(number));
             self.last = theirs;
         }
         Ok(true)
@@ -183,7 +193,11 @@ fn threads(list: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     while let Some(entry) = entries.next() {
         let name = entry?;
         // The directory itself, and the one above it, have no numbers.
-        let number = name.file_name().to_str().ok().and_then(|name| name.parse().ok());
+        let number = name
+            .file_name()
+            .to_str()
+            .ok()
+            .and_then(|name| name.parse().ok());
         threads.extend(number.and_then(Pid::from_raw));
     }
     Ok(threads)
@@ -209,10 +223,13 @@ fn by_number() -> Result<CpuSet, Errno> {
     Ok(processors.all)
 }
 
-/// Whether this is a thread of this process, the calling one. Where `/proc` is that of another namespace it most
-/// likely is none.
+/// Whether this is a thread of this process, the calling one. Where `/proc` is that of another
+/// namespace it most likely is none.
 fn is_alive(process: Pid, thread: Pid) -> Result<bool, Errno> {
-    let (process, thread) = (process.as_raw_nonzero().get(), thread.as_raw_nonzero().get());
+    let (process, thread) = (
+        process.as_raw_nonzero().get(),
+        thread.as_raw_nonzero().get(),
+    );
     // SAFETY: no signal is sent.
     if unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) } == 0 {
         return Ok(true);
@@ -249,7 +266,8 @@ fn here() -> Option<usize> {
     let mut number = 0u32;
     let nothing = std::ptr::null_mut::<u32>();
     // SAFETY: writes the number.
-    (unsafe { libc::syscall(libc::SYS_getcpu, &raw mut number, nothing, nothing) } == 0).then_some(number as usize)
+    (unsafe { libc::syscall(libc::SYS_getcpu, &raw mut number, nothing, nothing) } == 0)
+        .then_some(number as usize)
 }
 
 #[cfg(test)]
@@ -279,10 +297,18 @@ mod tests {
 
     #[test]
     fn all_threads_are_listed() {
-        let threads: Vec<_> = (0..5).map(|_| std::thread::spawn(std::thread::park)).collect();
+        let threads: Vec<_> = (0..5)
+            .map(|_| std::thread::spawn(std::thread::park))
+            .collect();
         let listed = with_list(super::threads).unwrap();
         assert!(listed.len() > 5 && listed.contains(&rustix::thread::gettid()));
-        assert!(listed.into_iter().filter(|thread| is_alive(getpid(), *thread).unwrap()).count() > 5);
+        assert!(
+            listed
+                .into_iter()
+                .filter(|thread| is_alive(getpid(), *thread).unwrap())
+                .count()
+                > 5
+        );
         assert!(!is_alive(getpid(), Pid::from_raw(1 << 28).unwrap()).unwrap());
         assert!(processors().unwrap().count() >= 1);
         threads.into_iter().for_each(|thread| {

@@ -1,4 +1,5 @@
-//! The end of the process with one line that says why: for what can neither be mended nor reported to a caller.
+//! The end of the process with one line that says why: for what can neither be mended nor reported
+//! to a caller.
 
 use std::fmt;
 use std::io::Write;
@@ -18,7 +19,10 @@ pub fn fatal(why: fmt::Arguments<'_>) -> ! {
 /// As [`fatal`], async-signal-safe, on little stack. A line that is too long is cut.
 #[cold]
 #[inline(never)]
-#[cfg_attr(not(target_env = "gnu"), allow(dead_code, reason = "for glibc's way of changing credentials"))]
+#[cfg_attr(
+    not(target_env = "gnu"),
+    allow(dead_code, reason = "for glibc's way of changing credentials")
+)]
 pub(crate) fn in_handler<const PARTS: usize>(why: [&str; PARTS]) -> ! {
     end(|| {
         let (mut line, mut len) = ([0u8; 192], 0);

@@ -31,7 +31,8 @@ pub(crate) fn install() {
     });
 }
 
-/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one: a handler cannot run on a stack that has overflowed.
+/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one: a
+/// handler cannot run on a stack that has overflowed.
 pub(crate) fn ensure_signal_stack() {
     signal::ensure_stack(frames_begin);
 }
@@ -56,9 +57,12 @@ extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context
     let handler = &HANDLERS[usize::from(number != libc::SIGSEGV)];
     // SAFETY: both signals carry an address, if the kernel sent them.
     let address = unsafe { address.si_addr() } as usize;
-    if let Some(overflow) = overflow::look(address, frame.stack_pointer(), frame.is_on_signal_stack()) {
+    if let Some(overflow) =
+        overflow::look(address, frame.stack_pointer(), frame.is_on_signal_stack())
+    {
         overflow.report();
-        // The program dies by the same signal when the instruction is repeated, or another one faults before.
+        // The program dies by the same signal when the instruction is repeated, or another one
+        // faults before.
         handler.reset();
         return overflow::backtrace(frame.program_counter());
     }

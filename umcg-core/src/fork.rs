@@ -1,7 +1,7 @@
 //! Fork: the child has one plain thread, no servers and no workers.
 //!
-//! Around a fork all of our locks are held, so that the child finds none of them taken by a thread that it does not have. They are taken in
-//! the order in which they nest.
+//! Around a fork all of our locks are held, so that the child finds none of them taken by a thread
+//! that it does not have. They are taken in the order in which they nest.
 
 use crate::umcg::{Owner, WORKERS, group, helper, light, preempt, server, set_role, thread};
 use crate::uth::vp;
@@ -13,8 +13,12 @@ use umcg_context::stack;
 pub(crate) fn install() -> Result<(), Errno> {
     static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    INSTALLED.get_or_ask(install).copied().map_err(Errno::from_raw_os_error)
+    let install =
+        || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED
+        .get_or_ask(install)
+        .copied()
+        .map_err(Errno::from_raw_os_error)
 }
 
 unsafe extern "C" fn prepare() {

@@ -1,5 +1,5 @@
-//! What the system grants once: remembered when it was granted, and asked for again when it was refused. A moment's shortage does not decide for the life of
-//! the process.
+//! What the system grants once: remembered when it was granted, and asked for again when it was
+//! refused. A moment's shortage does not decide for the life of the process.
 
 use std::sync::OnceLock;
 use umcg_context::lock::HoldLock;
@@ -15,7 +15,10 @@ pub struct Granted<T> {
 impl<T> Granted<T> {
     /// Not asked for yet.
     pub const fn new() -> Granted<T> {
-        Granted { value: OnceLock::new(), asking: HoldLock::new(()) }
+        Granted {
+            value: OnceLock::new(),
+            asking: HoldLock::new(()),
+        }
     }
 
     /// What was granted; asks for it if nothing has been. Others that come meanwhile wait.
@@ -71,7 +74,10 @@ mod tests {
     #[test]
     fn whoever_asks_is_not_preempted() {
         let key = Granted::new();
-        assert_eq!(key.get_or_ask(|| Ok::<_, i32>(local::holds() > 0)), Ok(&true));
+        assert_eq!(
+            key.get_or_ask(|| Ok::<_, i32>(local::holds() > 0)),
+            Ok(&true)
+        );
         assert_eq!(local::holds(), 0);
     }
 

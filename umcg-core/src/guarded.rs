@@ -54,9 +54,14 @@ unsafe extern "C" {
 /// Where the function goes on whose access, at this program counter, has faulted. None if that is
 /// no access of this module. Async-signal-safe.
 pub(crate) fn after_fault(pc: usize) -> Option<usize> {
-    let accesses: [(*const (), *const ()); 2] =
-        [(umcg_store as _, umcg_store_failed as _), (umcg_load as _, umcg_load_failed as _)];
-    accesses.iter().find(|(access, _)| access.addr() == pc).map(|(_, failed)| failed.addr())
+    let accesses: [(*const (), *const ()); 2] = [
+        (umcg_store as _, umcg_store_failed as _),
+        (umcg_load as _, umcg_load_failed as _),
+    ];
+    accesses
+        .iter()
+        .find(|(access, _)| access.addr() == pc)
+        .map(|(_, failed)| failed.addr())
 }
 
 /// Stores `value` at an address that the caller of the library gave. False where nothing can be
@@ -124,7 +129,13 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_none() {
-        for at in [0, pages(1, libc::PROT_NONE).addr(), 1 << 63, usize::MAX & !3, 2] {
+        for at in [
+            0,
+            pages(1, libc::PROT_NONE).addr(),
+            1 << 63,
+            usize::MAX & !3,
+            2,
+        ] {
             assert_eq!(load(at), None);
             assert!(!is_readable(at, 1));
         }
@@ -137,7 +148,10 @@ mod tests {
         assert!(is_readable(at, 8192));
         let second = two.wrapping_add(4096);
         // SAFETY: ours, and nobody else has it.
-        assert_eq!(unsafe { libc::mprotect(second.cast(), 4096, libc::PROT_NONE) }, 0);
+        assert_eq!(
+            unsafe { libc::mprotect(second.cast(), 4096, libc::PROT_NONE) },
+            0
+        );
         assert!(is_readable(at, 4096));
         assert!(!is_readable(at, 4097));
         assert!(!is_readable(second.addr() - 4, 8));

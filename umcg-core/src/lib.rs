@@ -1,6 +1,7 @@
 //! The mechanism under umcg: underlying threads, servers, workers.
 //!
-//! This crate says what happens and leaves safety to its callers where speed asks for it; the crate `umcg` puts safe types above.
+//! This crate says what happens and leaves safety to its callers where speed asks for it; the crate
+//! `umcg` puts safe types above.
 
 mod apart;
 mod assembly;

@@ -3,8 +3,8 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Read and written by whoever holds the list's lock; the atomic only makes it shareable, so accesses are relaxed. A link that others
-/// follow without a lock is published and seen.
+/// Read and written by whoever holds the list's lock; the atomic only makes it shareable, so
+/// accesses are relaxed. A link that others follow without a lock is published and seen.
 pub(crate) struct Link<T: 'static>(AtomicPtr<T>);
 
 impl<T: Sync> Link<T> {
@@ -20,13 +20,17 @@ impl<T: Sync> Link<T> {
 
     #[inline]
     pub(crate) fn set(&self, to: Option<&'static T>) {
-        self.0.store(to.map_or(null_mut(), |to| (to as *const T).cast_mut()), Relaxed);
+        self.0.store(
+            to.map_or(null_mut(), |to| (to as *const T).cast_mut()),
+            Relaxed,
+        );
     }
 
     /// Sets it for those that [`see`](Link::see) it.
     #[inline]
     pub(crate) fn publish(&self, to: &'static T) {
-        // ORDERING(link.1): Release, pairs with link.2: whoever follows the link finds what it names whole.
+        // ORDERING(link.1): Release, pairs with link.2: whoever follows the link finds what it
+        // names whole.
         self.0.store((to as *const T).cast_mut(), Release);
     }
 

@@ -7,10 +7,12 @@
 //! | in another stack's guard | on that stack, or in the guard | an overflow of a stack that no worker or uth runs on: for signals, or of a thread at home |
 //! | in another stack's guard | elsewhere | a bad pointer |
 //!
-//! A frame that is larger than the guard may end on another stack, where there is no fault: this is why code with large frames is to have stack probes.
+//! A frame that is larger than the guard may end on another stack, where there is no fault: this is
+//! why code with large frames is to have stack probes.
 //!
-//! All of it runs in a signal handler: nothing allocates. The standard library's stacks for signals have room for little more than the kernel's part, so the backtrace has a
-//! stack of its own, which was made beforehand; it serves the first overflow, which ends the process.
+//! All of it runs in a signal handler: nothing allocates. The standard library's stacks for signals
+//! have room for little more than the kernel's part, so the backtrace has a stack of its own, which
+//! was made beforehand; it serves the first overflow, which ends the process.
 
 use crate::os::unwinder::{Caller, each_caller};
 use crate::umcg::{self, Role};
@@ -24,7 +26,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::*};
 use umcg_context::guard;
 use umcg_context::stack::{self, Class, Place};
 
-/// What lies between the stack pointer and what a frame touches first below it: the red zone, a push.
+/// What lies between the stack pointer and what a frame touches first below it: the red zone, a
+/// push.
 const NEAR: usize = 4096;
 /// A frame larger than that is taken for a wild stack pointer.
 const LARGEST_FRAME: usize = 64 << 20;
@@ -39,22 +42,39 @@ pub(crate) struct Overflow {
 }
 
 /// Whether a fault at `address` is an overflow. Async-signal-safe.
-pub(crate) fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Option<Overflow> {
+pub(crate) fn look(
+    address: usize,
+    stack_pointer: usize,
+    is_on_signal_stack: bool,
+) -> Option<Overflow> {
     let touched = stack::find(address).filter(|place| place.in_guard);
     if let Some(own) = running_stack().and_then(|base| stack::find(base.addr())) {
         let base = own.base.addr();
-        let is_below = stack_pointer < base && base - stack_pointer < LARGEST_FRAME && !is_on_signal_stack;
+        let is_below =
+            stack_pointer < base && base - stack_pointer < LARGEST_FRAME && !is_on_signal_stack;
         let is_near = address < base && address >= stack_pointer.saturating_sub(NEAR);
         if touched.is_some_and(|place| place.base == own.base) {
-            return Some(Overflow { place: own, beyond: None, is_stray: false });
+            return Some(Overflow {
+                place: own,
+                beyond: None,
+                is_stray: false,
+            });
         }
         if is_below && is_near {
-            return Some(Overflow { place: own, beyond: Some(base - address), is_stray: false });
+            return Some(Overflow {
+                place: own,
+                beyond: Some(base - address),
+                is_stray: false,
+            });
         }
     }
     let place = touched?;
     let is_own = stack::find(stack_pointer).is_some_and(|own| own.base == place.base);
-    Some(Overflow { place, beyond: None, is_stray: !is_own })
+    Some(Overflow {
+        place,
+        beyond: None,
+        is_stray: !is_own,
+    })
 }
 
 /// The base of the stack that the calling kernel thread runs a worker or uth on.
@@ -86,11 +106,20 @@ impl std::fmt::Write for Line {
 
 /// Writes a line to standard error, by one system call.
 fn say(words: std::fmt::Arguments<'_>) {
-    let mut line = Line { bytes: [0; 256], used: 0 };
+    let mut line = Line {
+        bytes: [0; 256],
+        used: 0,
+    };
     let _ = line.write_fmt(words);
     line.bytes[line.used] = b'\n';
     // SAFETY: writes from a buffer of our own.
-    unsafe { libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), line.used + 1) };
+    unsafe {
+        libc::write(
+            libc::STDERR_FILENO,
+            line.bytes.as_ptr().cast(),
+            line.used + 1,
+        )
+    };
 }
 
 impl Overflow {
@@ -103,8 +132,12 @@ impl Overflow {
         let flow = Flow { record, name };
         let kib = self.place.class.size() >> 10;
         match self.beyond {
-            _ if self.is_stray => say(format_args!("umcg: a bad pointer: into the guard below the stack of {flow}")),
-            None => say(format_args!("umcg: {flow} overflowed its {kib} KiB stack; `stack_size` gives it a larger one")),
+            _ if self.is_stray => say(format_args!(
+                "umcg: a bad pointer: into the guard below the stack of {flow}"
+            )),
+            None => say(format_args!(
+                "umcg: {flow} overflowed its {kib} KiB stack; `stack_size` gives it a larger one"
+            )),
             Some(beyond) => say(format_args!(
                 "umcg: {flow} overflowed its {kib} KiB stack by {} KiB, beyond the guard of {}; `stack_size` gives it a larger one",
                 (beyond >> 10) + 1,
@@ -159,20 +192,25 @@ impl Frames {
     }
 }
 
-/// The top of the stack that the backtrace is made on; null before there is one, and once it is in use.
+/// The top of the stack that the backtrace is made on; null before there is one, and once it is in
+/// use.
 static REPORT_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Makes a stack for the backtrace of an overflow. Without one there is no backtrace.
 pub(crate) fn prepare() {
     const CLASS: Class = Class::for_size(64 << 10).unwrap();
-    let Ok(stack) = stack::allocate(CLASS) else { return };
+    let Ok(stack) = stack::allocate(CLASS) else {
+        return;
+    };
     // ORDERING(report.1): Release, pairs with report.2: the stack is whole.
     REPORT_STACK.store(crate::uth::record::frames_begin(&stack), Release);
 }
 
-/// Says on standard error what led to `pc`, where the fault was. For the handler of a fault that ends the process: where a frame cannot be read, that happens at once.
+/// Says on standard error what led to `pc`, where the fault was. For the handler of a fault that
+/// ends the process: where a frame cannot be read, that happens at once.
 ///
-/// The unwinder takes no lock with glibc 2.35 or later; with older ones it takes the loader's, which a thread has only for as long as libraries come and go.
+/// The unwinder takes no lock with glibc 2.35 or later; with older ones it takes the loader's,
+/// which a thread has only for as long as libraries come and go.
 pub(crate) fn backtrace(mut pc: usize) {
     // ORDERING(report.2): Acquire, pairs with report.1.
     let top = REPORT_STACK.swap(std::ptr::null_mut(), Acquire);
@@ -185,7 +223,12 @@ pub(crate) fn backtrace(mut pc: usize) {
 extern "C" fn trace(pc: *mut c_void) {
     // SAFETY: `backtrace` passed it.
     let pc = unsafe { pc.cast::<usize>().read() };
-    let mut frames = Frames { fault: pc, count: 0, inner: [0; INNERMOST], outer: [0; OUTERMOST] };
+    let mut frames = Frames {
+        fault: pc,
+        count: 0,
+        inner: [0; INNERMOST],
+        outer: [0; OUTERMOST],
+    };
     each_caller(&mut |caller| frames.add(caller));
     if frames.count == 0 {
         (frames.inner[0], frames.count) = (pc, 1);
@@ -207,8 +250,12 @@ extern "C" fn trace(pc: *mut c_void) {
 fn say_frame(index: usize, pc: usize) {
     // A return address may be the first of the next function.
     let within = if index == 0 { pc } else { pc - 1 };
-    symbols::find(within, |path, offset, symbol| match (path.rsplit('/').next().unwrap_or(path), symbol) {
-        (module, Some((name, into))) => say(format_args!("  {index:4}: {pc:#x} {name}+{into:#x} ({module}+{offset:#x})")),
-        (module, None) => say(format_args!("  {index:4}: {pc:#x} ({module}+{offset:#x})")),
+    symbols::find(within, |path, offset, symbol| {
+        match (path.rsplit('/').next().unwrap_or(path), symbol) {
+            (module, Some((name, into))) => say(format_args!(
+                "  {index:4}: {pc:#x} {name}+{into:#x} ({module}+{offset:#x})"
+            )),
+            (module, None) => say(format_args!("  {index:4}: {pc:#x} ({module}+{offset:#x})")),
+        }
     });
 }

@@ -1,5 +1,5 @@
-//! Servers and workers by reference: what the safe types of the crate `umcg` are made of. Each function says what its caller must
-//! rule out; the types there do it by ownership.
+//! Servers and workers by reference: what the safe types of the crate `umcg` are made of. Each
+//! function says what its caller must rule out; the types there do it by ownership.
 
 pub use crate::umcg::idle::Kind;
 
@@ -9,7 +9,9 @@ use crate::umcg::light::Plan;
 pub use crate::umcg::light::UPPER_BYTES;
 use crate::umcg::operation;
 use crate::umcg::worker::{Carrier, Inside};
-use crate::umcg::{self, Caller, Role, blocking, caller, current_worker, helper, light, preempt, role, thread};
+use crate::umcg::{
+    self, Caller, Role, blocking, caller, current_worker, helper, light, preempt, role, thread,
+};
 use crate::uth;
 use rustix::io::Errno;
 use std::alloc::Layout;
@@ -49,13 +51,15 @@ impl Group {
     /// Lets the group be made again.
     ///
     /// # Safety
-    /// It is not the first, it was made once for each call of this, and it has no servers and no workers.
+    /// It is not the first, it was made once for each call of this, and it has no servers and no
+    /// workers.
     pub unsafe fn unmake(self) {
         self.0.unmake();
     }
 
-    /// Calls `hook(argument)` after each event that is posted for the servers of this group. On any kernel thread, perhaps with the thread-local storage of a worker
-    /// that runs elsewhere, and with all signals blocked: the hook touches none, errno included, and does not allocate.
+    /// Calls `hook(argument)` after each event that is posted for the servers of this group. On any
+    /// kernel thread, perhaps with the thread-local storage of a worker that runs elsewhere, and
+    /// with all signals blocked: the hook touches none, errno included, and does not allocate.
     ///
     /// # Safety
     /// The hook does so, and the group has no workers yet.
@@ -63,10 +67,13 @@ impl Group {
         self.0.set_hook(Some(hook), argument);
     }
 
-    /// Keeps [`Group::unmake`] from returning as long as the result lives: for who makes a worker runnable, and then still needs what ends with the group's
-    /// owner. Called while a worker of the group cannot end.
+    /// Keeps [`Group::unmake`] from returning as long as the result lives: for who makes a worker
+    /// runnable, and then still needs what ends with the group's owner. Called while a worker of
+    /// the group cannot end.
     pub fn visit(self) -> Visit {
-        Visit { _visit: self.0.visit() }
+        Visit {
+            _visit: self.0.visit(),
+        }
     }
 
     /// Whether somebody visits it just now.
@@ -81,7 +88,8 @@ impl Group {
     }
 }
 
-/// A server. The program has the right to use it on the thread that registered it, until it unregisters.
+/// A server. The program has the right to use it on the thread that registered it, until it
+/// unregisters.
 #[derive(Clone, Copy, Debug)]
 pub struct Server(&'static umcg::server::Server);
 
@@ -89,7 +97,8 @@ pub struct Server(&'static umcg::server::Server);
 #[derive(Clone, Copy, Debug)]
 pub struct Worker(&'static umcg::worker::Worker);
 
-// SAFETY: a worker's descriptor is shared by design; who may run it is the contract of the functions.
+// SAFETY: a worker's descriptor is shared by design; who may run it is the contract of the
+// functions.
 unsafe impl Send for Worker {}
 // SAFETY: as above.
 unsafe impl Sync for Worker {}
@@ -129,16 +138,20 @@ pub enum Nothing {
 
 fn event(node: &'static Node, kind: Kind) -> Event {
     match kind {
-        Kind::Wake | Kind::Wait | Kind::Preempt => Event::Ready(kind, Worker(umcg::worker::Worker::of(node))),
+        Kind::Wake | Kind::Wait | Kind::Preempt => {
+            Event::Ready(kind, Worker(umcg::worker::Worker::of(node)))
+        }
         Kind::Block | Kind::Exit | Kind::Timeout => Event::News(kind, node.id()),
     }
 }
 
 impl Server {
-    /// Makes the calling thread a server of this group. `interval` is that of preemption, in nanoseconds, where the program has set none; 0 for none.
+    /// Makes the calling thread a server of this group. `interval` is that of preemption, in
+    /// nanoseconds, where the program has set none; 0 for none.
     ///
     /// # Errors
-    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no memory, timer or thread key left.
+    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no memory,
+    /// timer or thread key left.
     pub fn register(group: Group, interval: u64) -> Result<Server, Errno> {
         operation::register_server(group.0, interval).map(Server)
     }
@@ -152,7 +165,8 @@ impl Server {
         }
     }
 
-    /// The server as a word; it means the same server until that is unregistered, and some server after.
+    /// The server as a word; it means the same server until that is unregistered, and some server
+    /// after.
     pub fn into_ptr(self) -> *mut () {
         (self.0 as *const umcg::server::Server).cast_mut().cast()
     }
@@ -176,14 +190,15 @@ impl Server {
         self.0.current.see().map(Worker)
     }
 
-    /// The kernel thread that carries what runs on it just now: the server's own, or that of a worker that [stays](threads_move) on
-    /// its own. A hint.
+    /// The kernel thread that carries what runs on it just now: the server's own, or that of a
+    /// worker that [stays](threads_move) on its own. A hint.
     pub fn carried_by(self) -> i32 {
         preempt::carrying_thread(self.0)
     }
 
-    /// Takes the worker that runs on this server off it, from any thread, if it can be preempted just now: the server gets PREEMPT for it. A request that comes
-    /// at a wrong moment is lost; the tick, if there is one, comes later.
+    /// Takes the worker that runs on this server off it, from any thread, if it can be preempted
+    /// just now: the server gets PREEMPT for it. A request that comes at a wrong moment is lost;
+    /// the tick, if there is one, comes later.
     pub fn preempt(self) {
         preempt::ask(self.0);
     }
@@ -252,7 +267,8 @@ impl Server {
         event
     }
 
-    /// The next event of an idle worker; waits for one until `deadline` (nanoseconds of CLOCK_REALTIME; 0 for not at all).
+    /// The next event of an idle worker; waits for one until `deadline` (nanoseconds of
+    /// CLOCK_REALTIME; 0 for not at all).
     ///
     /// # Errors
     /// As [`Nothing`] says.
@@ -276,26 +292,35 @@ impl Server {
     /// The next event of an idle worker if there is one. A look at two words when there is none.
     #[inline]
     pub fn try_wait(self) -> Option<Event> {
-        if self.0.group().lists.has_events() { self.collect_one() } else { None }
+        if self.0.group().lists.has_events() {
+            self.collect_one()
+        } else {
+            None
+        }
     }
 
     #[cold]
     fn collect_one(self) -> Option<Event> {
         let mut found = None;
-        self.0.group().lists.collect(Hand::Held, 1, &mut |node, kind| {
-            found = Some(event(node, kind));
-            true
-        });
+        self.0
+            .group()
+            .lists
+            .collect(Hand::Held, 1, &mut |node, kind| {
+                found = Some(event(node, kind));
+                true
+            });
         found
     }
 }
 
 impl Worker {
-    /// Makes the calling pthread a worker of this group; returns when a server runs it. `interval` is that of preemption where the worker stays on its own kernel thread
-    /// and the program has set none. Switches.
+    /// Makes the calling pthread a worker of this group; returns when a server runs it. `interval`
+    /// is that of preemption where the worker stays on its own kernel thread and the program has
+    /// set none. Switches.
     ///
     /// # Errors
-    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread key left.
+    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread
+    /// key left.
     pub fn register(group: Group, id: u64, interval: u64) -> Result<Worker, Errno> {
         if !matches!(role(), Role::Plain) || umcg::is_apart() {
             return Err(Errno::INVAL);
@@ -303,11 +328,17 @@ impl Worker {
         thread::register(group.0, id, interval).map(Worker)
     }
 
-    /// Like [`Worker::register`], with what was made for it: of the errors that it has for want of memory few are left.
+    /// Like [`Worker::register`], with what was made for it: of the errors that it has for want of
+    /// memory few are left.
     ///
     /// # Errors
     /// As [`Worker::register`].
-    pub fn register_with(reserved: Reserved, group: Group, id: u64, interval: u64) -> Result<Worker, Errno> {
+    pub fn register_with(
+        reserved: Reserved,
+        group: Group,
+        id: u64,
+        interval: u64,
+    ) -> Result<Worker, Errno> {
         if !matches!(role(), Role::Plain) || umcg::is_apart() {
             return Err(Errno::INVAL);
         }
@@ -322,14 +353,15 @@ impl Worker {
         thread::unregister(self.0);
     }
 
-    /// Makes a light worker that will run `f`; the caller has the right to run it. `stack_size` 0 for the default.
+    /// Makes a light worker that will run `f`; the caller has the right to run it. `stack_size` 0
+    /// for the default.
     ///
     /// # Errors
     /// Those of a stack.
     ///
     /// # Safety
-    /// `f` is sound to run on any server's kernel thread, and to go on on another one, with another thread-local storage, after any call that switches
-    /// or blocks.
+    /// `f` is sound to run on any server's kernel thread, and to go on on another one, with another
+    /// thread-local storage, after any call that switches or blocks.
     pub unsafe fn light<F: FnOnce() + 'static>(
         group: Group,
         id: u64,
@@ -338,12 +370,20 @@ impl Worker {
         f: F,
     ) -> Result<Worker, uth::Error> {
         let class = uth::class_for(stack_size)?;
-        let plan = Plan { group: group.0, class, name, id: Some(id), tid: 0, carrier: Carrier::Light };
+        let plan = Plan {
+            group: group.0,
+            class,
+            name,
+            id: Some(id),
+            tid: 0,
+            carrier: Carrier::Light,
+        };
         // SAFETY: passed on.
         unsafe { light::create(plan, f) }.map(Self::held)
     }
 
-    /// Like [`Worker::light`], for a worker with thread-local storage of its own: to what `f` calls it is a thread.
+    /// Like [`Worker::light`], for a worker with thread-local storage of its own: to what `f` calls
+    /// it is a thread.
     ///
     /// # Errors
     /// Those of a stack, or of a [block](crate::storage).
@@ -355,13 +395,22 @@ impl Worker {
         f: F,
     ) -> Result<Worker, uth::Error> {
         let class = uth::class_for(stack_size)?;
-        let plan = Plan { group: group.0, class, name, id: Some(id), tid: 0, carrier: Carrier::Owning };
+        let plan = Plan {
+            group: group.0,
+            class,
+            name,
+            id: Some(id),
+            tid: 0,
+            carrier: Carrier::Owning,
+        };
         // SAFETY: the worker's storage moves along with it.
         unsafe { light::create(plan, f) }.map(Self::held)
     }
 
-    /// Makes a light worker that will call `entry` with an argument for [`Worker::begin`], and has `room` for its maker at [`Worker::room`]. Its id is the address of
-    /// its [`Worker::upper`]. It ends when its maker discards it; `entry` does not return. The caller has the right to run it.
+    /// Makes a light worker that will call `entry` with an argument for [`Worker::begin`], and has
+    /// `room` for its maker at [`Worker::room`]. Its id is the address of its [`Worker::upper`]. It
+    /// ends when its maker discards it; `entry` does not return. The caller has the right to run
+    /// it.
     ///
     /// # Errors
     /// Those of a stack.
@@ -373,11 +422,19 @@ impl Worker {
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<Worker, uth::Error> {
-        let plan = Plan { group: group.0, class, name, id: None, tid: 0, carrier: Carrier::Light };
+        let plan = Plan {
+            group: group.0,
+            class,
+            name,
+            id: None,
+            tid: 0,
+            carrier: Carrier::Light,
+        };
         light::carve(plan, room, entry).map(Self::held)
     }
 
-    /// Like [`Worker::carve`], for a worker with thread-local storage of its own. [`Worker::run`] ends with the destructors of its thread-locals.
+    /// Like [`Worker::carve`], for a worker with thread-local storage of its own. [`Worker::run`]
+    /// ends with the destructors of its thread-locals.
     ///
     /// # Errors
     /// Those of a stack, or of a [block](crate::storage).
@@ -389,7 +446,14 @@ impl Worker {
         room: Layout,
         entry: unsafe extern "C" fn(*mut ()) -> !,
     ) -> Result<Worker, uth::Error> {
-        let plan = Plan { group: group.0, class, name, id: None, tid: 0, carrier: Carrier::Owning };
+        let plan = Plan {
+            group: group.0,
+            class,
+            name,
+            id: None,
+            tid: 0,
+            carrier: Carrier::Owning,
+        };
         light::carve(plan, room, entry).map(Self::held)
     }
 
@@ -410,19 +474,23 @@ impl Worker {
         Worker(unsafe { light::arrive(argument) })
     }
 
-    /// Calls `f`, which does what the worker is for; it may be preempted from here on. A panic that leaves it ends the process, and so does an exception of
-    /// another language, which [`boundary::call`](crate::boundary::call) within `f` can say a word about first. A worker with storage of its own then runs the
-    /// destructors of its thread-locals, and uses none afterwards.
+    /// Calls `f`, which does what the worker is for; it may be preempted from here on. A panic that
+    /// leaves it ends the process, and so does an exception of another language, which
+    /// [`boundary::call`](crate::boundary::call) within `f` can say a word about first. A worker
+    /// with storage of its own then runs the destructors of its thread-locals, and uses none
+    /// afterwards.
     ///
     /// # Safety
-    /// Called by the worker itself, after [`Worker::begin`]. Once; or again, for what the first call left that has a destructor: it may use thread-locals, too.
+    /// Called by the worker itself, after [`Worker::begin`]. Once; or again, for what the first
+    /// call left that has a destructor: it may use thread-locals, too.
     #[inline]
     pub unsafe fn run(self, f: impl FnOnce()) {
         light::run(self.0, f);
     }
 
-    /// The part of a light worker's descriptor that is its maker's: [`UPPER_BYTES`], 64-aligned. Stacks are never unmapped, and so this is
-    /// readable for ever and always of the same type; all zeros on a stack that is new.
+    /// The part of a light worker's descriptor that is its maker's: [`UPPER_BYTES`], 64-aligned.
+    /// Stacks are never unmapped, and so this is readable for ever and always of the same type; all
+    /// zeros on a stack that is new.
     #[inline(always)]
     pub fn upper(self) -> *mut u8 {
         light::upper(self.0)
@@ -450,10 +518,12 @@ impl Worker {
         light::reserved(self.0, room)
     }
 
-    /// Makes a carved worker that is over begin anew, as [`Worker::carve`] does, with the stack, name and storage that it has.
+    /// Makes a carved worker that is over begin anew, as [`Worker::carve`] does, with the stack,
+    /// name and storage that it has.
     ///
     /// # Safety
-    /// The caller has the right to run the worker, which has left [`Worker::run`]; what its frames own is forgotten.
+    /// The caller has the right to run the worker, which has left [`Worker::run`]; what its frames
+    /// own is forgotten.
     #[inline(always)]
     pub unsafe fn rearm(self, room: Layout, entry: unsafe extern "C" fn(*mut ()) -> !) {
         // SAFETY: passed on.
@@ -478,9 +548,10 @@ impl Worker {
         }
     }
 
-    /// Calls `f` with the addresses at which the worker's functions go on, from where it was suspended outwards, until `f`
-    /// breaks. No call where less than `room` bytes of stack are left, on which both the look and `f`
-    /// run, nor under sanitizers. Takes no lock, but the loader's with a C library older than glibc 2.35.
+    /// Calls `f` with the addresses at which the worker's functions go on, from where it was
+    /// suspended outwards, until `f` breaks. No call where less than `room` bytes of stack are
+    /// left, on which both the look and `f` run, nor under sanitizers. Takes no lock, but the
+    /// loader's with a C library older than glibc 2.35.
     ///
     /// # Safety
     /// It is a light worker that is suspended, and nobody runs it meanwhile. `f` does not unwind.
@@ -516,7 +587,8 @@ impl Worker {
         operation::set_name(self.0, name);
     }
 
-    /// Gives up the right to run the worker: it is idle, with WAKE, and any server may collect that.
+    /// Gives up the right to run the worker: it is idle, with WAKE, and any server may collect
+    /// that.
     ///
     /// # Safety
     /// The caller has the right to run it.
@@ -561,7 +633,8 @@ impl Worker {
     }
 }
 
-/// A worker in its own flow, and the server that runs it. While this exists the worker is not preempted.
+/// A worker in its own flow, and the server that runs it. While this exists the worker is not
+/// preempted.
 #[derive(Debug)]
 pub struct Running {
     inside: Inside,
@@ -590,7 +663,8 @@ impl Running {
         }
     }
 
-    /// Gives the processor back with WAIT. False when `deadline` passed before a server ran the worker again. Switches.
+    /// Gives the processor back with WAIT. False when `deadline` passed before a server ran the
+    /// worker again. Switches.
     ///
     /// # Safety
     /// The caller has not switched since [`Running::here`].
@@ -600,19 +674,29 @@ impl Running {
         unsafe { operation::worker_wait(self.inside, self.server, deadline) }
     }
 
-    /// Lets `next` run with the caller's server, and calls `f(argument)` once the caller is wholly suspended: so `f` may let others run the caller. `f` is called on
-    /// the stack of `next`, or on the server's where one of the two [stays](threads_move) on its own kernel thread. No server gets an event. Switches.
+    /// Lets `next` run with the caller's server, and calls `f(argument)` once the caller is wholly
+    /// suspended: so `f` may let others run the caller. `f` is called on the stack of `next`, or on
+    /// the server's where one of the two [stays](threads_move) on its own kernel thread. No server
+    /// gets an event. Switches.
     ///
     /// # Safety
-    /// As [`Running::wait`]; the caller has the right to run `next`, and passes the right to run itself to `f`; neither was ever run by its tid.
+    /// As [`Running::wait`]; the caller has the right to run `next`, and passes the right to run
+    /// itself to `f`; neither was ever run by its tid.
     #[inline(always)]
-    pub unsafe fn switch_with(self, next: Worker, f: unsafe extern "C" fn(*mut ()), argument: *mut ()) {
+    pub unsafe fn switch_with(
+        self,
+        next: Worker,
+        f: unsafe extern "C" fn(*mut ()),
+        argument: *mut (),
+    ) {
         next.0.lists().take(&next.0.node);
-        // SAFETY: both are the caller's, by the contract. The state of a worker that is run by token, and stops so, stays HELD.
+        // SAFETY: both are the caller's, by the contract. The state of a worker that is run by
+        // token, and stops so, stays HELD.
         unsafe { self.inside.0.leave_with(self.server, next.0, f, argument) };
     }
 
-    /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in [`Running::wait`]. Switches.
+    /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in
+    /// [`Running::wait`]. Switches.
     ///
     /// # Safety
     /// As [`Running::wait`], and the caller has the right to run `next`.
@@ -626,8 +710,9 @@ impl Running {
     }
 }
 
-/// Whether thread workers move to their servers' kernel threads, so that any two workers can switch to each other directly. Where they stay on their own, a switch
-/// from or to one is two hand-overs between kernel threads.
+/// Whether thread workers move to their servers' kernel threads, so that any two workers can switch
+/// to each other directly. Where they stay on their own, a switch from or to one is two hand-overs
+/// between kernel threads.
 pub fn threads_move() -> bool {
     thread::carrier() == Carrier::Moving
 }
@@ -641,18 +726,18 @@ pub fn set_helpers(most: usize) {
     helper::set_most(most);
 }
 
-/// Makes helpers be as the process is, and not as the caller, from here on: they are made by a kernel
-/// thread that is made now, if the system gives one, and otherwise when the first is needed.
+/// Makes helpers be as the process is, and not as the caller, from here on: they are made by a
+/// kernel thread that is made now, if the system gives one, and otherwise when the first is needed.
 pub fn prepare_helpers() {
     helper::POOL.prepare();
 }
 
-/// Has `notice` called each time that a helper is made beyond the bound: with how many helpers there
-/// were, and how many workers waited. On a kernel thread of the library's, which helpers that are
-/// needed wait for meanwhile.
+/// Has `notice` called each time that a helper is made beyond the bound: with how many helpers
+/// there were, and how many workers waited. On a kernel thread of the library's, which helpers that
+/// are needed wait for meanwhile.
 ///
-/// And each time that a worker is to block, and the system gives no thread for a helper, so that the
-/// worker blocks its server: with 0 as the second number, by the worker. Then `notice` must not
+/// And each time that a worker is to block, and the system gives no thread for a helper, so that
+/// the worker blocks its server: with 0 as the second number, by the worker. Then `notice` must not
 /// switch, and must not unwind.
 pub fn set_helper_notice(notice: fn(usize, usize)) {
     helper::set_notice(notice);
@@ -674,8 +759,9 @@ pub fn each_light_worker(f: &mut dyn FnMut(Worker)) {
     light::each(&mut |worker| f(Worker(worker)));
 }
 
-/// Calls `f` as if the caller were a plain thread, whatever it is: so nothing in `f` switches, and it is not preempted. It can become neither a server nor a worker meanwhile.
-/// For code of others that is called in the midst of a switch. What unwinds out of `f` ends the process.
+/// Calls `f` as if the caller were a plain thread, whatever it is: so nothing in `f` switches, and
+/// it is not preempted. It can become neither a server nor a worker meanwhile. For code of others
+/// that is called in the midst of a switch. What unwinds out of `f` ends the process.
 #[inline]
 pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     /// Ends the process, with the panic's message as the reason.

@@ -1,8 +1,11 @@
 //! Sanitizers that the program was built with, and this library was not.
 //!
-//! Each keeps what it knows of a thread by the thread's storage, and asks the C library where its stack is. A worker with a [block](crate::storage) has a storage that no
-//! thread was made with, so under any of them full workers are threads. ThreadSanitizer would also take a worker and its home thread for one thread, so that workers stay
-//! at home; and it takes what this library orders for races, as it sees none of its atomic operations. So it is refused, unless the program insists.
+//! Each keeps what it knows of a thread by the thread's storage, and asks the C library where its
+//! stack is. A worker with a [block](crate::storage) has a storage that no thread was made with, so
+//! under any of them full workers are threads. ThreadSanitizer would also take a worker and its
+//! home thread for one thread, so that workers stay at home; and it takes what this library orders
+//! for races, as it sees none of its atomic operations. So it is refused, unless the program
+//! insists.
 
 use crate::fatal;
 use std::ffi::CStr;
@@ -23,7 +26,8 @@ const SIGNS: [(&CStr, Sanitizer); 4] = [
     (c"__tsan_init", Sanitizer::Thread),
 ];
 
-/// The sanitizer of this process. None where the library was built for it, and is told apart from the program in no way.
+/// The sanitizer of this process. None where the library was built for it, and is told apart from
+/// the program in no way.
 pub(crate) fn find() -> Option<Sanitizer> {
     if cfg!(any(umcg_asan, umcg_tsan)) {
         return None;
@@ -32,10 +36,14 @@ pub(crate) fn find() -> Option<Sanitizer> {
         // SAFETY: a C string; any handle.
         !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
     };
-    SIGNS.into_iter().find(|(name, _)| is_there(name)).map(|(_, sanitizer)| sanitizer)
+    SIGNS
+        .into_iter()
+        .find(|(name, _)| is_there(name))
+        .map(|(_, sanitizer)| sanitizer)
 }
 
-/// Ends a process that this library cannot serve: ThreadSanitizer would report races that there are not.
+/// Ends a process that this library cannot serve: ThreadSanitizer would report races that there are
+/// not.
 pub(crate) fn refuse() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,7 +1,9 @@
-//! Names for addresses of code, by system calls and memory of our own alone: for signal handlers, where `dladdr` could wait for the loader's lock, and what it knows is
-//! the exported functions only.
+//! Names for addresses of code, by system calls and memory of our own alone: for signal handlers,
+//! where `dladdr` could wait for the loader's lock, and what it knows is the exported functions
+//! only.
 //!
-//! `/proc/self/maps` says which file an address comes from, and the file's own table of symbols the function.
+//! `/proc/self/maps` says which file an address comes from, and the file's own table of symbols the
+//! function.
 
 use rustix::fd::{BorrowedFd, IntoRawFd, RawFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -10,7 +12,8 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-/// The largest part of `/proc/self/maps` that is looked at at a time; longer lines are not understood.
+/// The largest part of `/proc/self/maps` that is looked at at a time; longer lines are not
+/// understood.
 const PART: usize = 4608;
 
 struct Buffer {
@@ -20,13 +23,17 @@ struct Buffer {
 
 // SAFETY: `find` gives the bytes to one caller at a time, by `is_taken`.
 unsafe impl Sync for Buffer {}
-static BUFFER: Buffer = Buffer { is_taken: AtomicBool::new(false), bytes: UnsafeCell::new([0; PART]) };
+static BUFFER: Buffer = Buffer {
+    is_taken: AtomicBool::new(false),
+    bytes: UnsafeCell::new([0; PART]),
+};
 
 /// A function's name, and how far into it an address is.
 type Symbol<'a> = (&'a str, usize);
 
-/// Calls `tell` with the file that holds the code at `pc`, the place in it, and the function if there is a symbol. Async-signal-safe. With nothing found, and beside
-/// another call, the file is `?`.
+/// Calls `tell` with the file that holds the code at `pc`, the place in it, and the function if
+/// there is a symbol. Async-signal-safe. With nothing found, and beside another call, the file is
+/// `?`.
 pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)) {
     // ORDERING(symbols.1): Acquire, pairs with symbols.2: one caller at a time has the bytes.
     if BUFFER.is_taken.swap(true, Acquire) {
@@ -35,7 +42,11 @@ pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)
     // SAFETY: by `is_taken` the bytes are this call's.
     let bytes = unsafe { &mut *BUFFER.bytes.get() };
     match mapping_of(pc, bytes) {
-        Some(Mapping { path, offset, inode }) => {
+        Some(Mapping {
+            path,
+            offset,
+            inode,
+        }) => {
             let name = path.to_str().unwrap_or("?");
             // A program that was built again meanwhile has another file at its path.
             match File::map(path, inode).or_else(|| File::map(c"/proc/self/exe", inode)) {
@@ -64,14 +75,20 @@ fn mapping_of(pc: usize, bytes: &mut [u8; PART]) -> Option<Mapping<'_>> {
     let fd = Descriptor::open(c"/proc/self/maps")?;
     let mut used = 0;
     loop {
-        used += rustix::io::read(fd.get(), &mut bytes[used..]).ok().filter(|read| *read > 0)?;
+        used += rustix::io::read(fd.get(), &mut bytes[used..])
+            .ok()
+            .filter(|read| *read > 0)?;
         let mut begin = 0;
         while let Some(length) = bytes[begin..used].iter().position(|byte| *byte == b'\n') {
             let line = begin..begin + length;
             if let Some((path, offset, inode)) = line_with(&bytes[line.clone()], pc) {
                 bytes[line.end] = 0;
                 let path = CStr::from_bytes_with_nul(&bytes[line.start + path..=line.end]).ok()?;
-                return Some(Mapping { path, offset, inode });
+                return Some(Mapping {
+                    path,
+                    offset,
+                    inode,
+                });
             }
             begin = line.end + 1;
         }
@@ -80,7 +97,8 @@ fn mapping_of(pc: usize, bytes: &mut [u8; PART]) -> Option<Mapping<'_>> {
     }
 }
 
-/// Where in such a line the path begins, the place of `pc` in the file, and the number of the file, if the line is its:
+/// Where in such a line the path begins, the place of `pc` in the file, and the number of the file,
+/// if the line is its:
 /// `start-end rights offset device inode      path`
 fn line_with(line: &[u8], pc: usize) -> Option<(usize, usize, u64)> {
     let (start, rest) = hexadecimal(line)?;
@@ -96,13 +114,16 @@ fn line_with(line: &[u8], pc: usize) -> Option<(usize, usize, u64)> {
 }
 
 fn hexadecimal(text: &[u8]) -> Option<(usize, &[u8])> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let digits = text
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
     let number = usize::from_str_radix(std::str::from_utf8(&text[..digits]).ok()?, 16).ok()?;
     Some((number, &text[digits..]))
 }
 
-/// A descriptor that is used by no function of the C library's at which `pthread_cancel` may end the
-/// calling thread.
+/// A descriptor that is used by no function of the C library's at which `pthread_cancel` may end
+/// the calling thread.
 struct Descriptor(RawFd);
 
 impl Descriptor {
@@ -140,9 +161,20 @@ impl File {
         if unsafe { libc::fstat(fd.0, &mut about) } != 0 || about.st_ino != inode {
             return None;
         }
-        let size = usize::try_from(about.st_size).ok().filter(|size| *size > 0)?;
+        let size = usize::try_from(about.st_size)
+            .ok()
+            .filter(|size| *size > 0)?;
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_PRIVATE, fd.0, 0) };
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE,
+                fd.0,
+                0,
+            )
+        };
         (start != libc::MAP_FAILED).then_some(File { start, size })
     }
 
@@ -160,7 +192,8 @@ impl Drop for File {
     }
 }
 
-/// A file of 64-bit ELF, in this machine's byte order. Whatever it says, nothing outside it is read.
+/// A file of 64-bit ELF, in this machine's byte order. Whatever it says, nothing outside it is
+/// read.
 struct Elf<'a>(&'a [u8]);
 
 const LOAD: u32 = 1;
@@ -176,21 +209,39 @@ impl<'a> Elf<'a> {
     fn number<const N: usize>(&self, at: usize) -> Option<usize> {
         let bytes = self.part(at..at.checked_add(N)?)?;
         let mut number = [0; 8];
-        number[if cfg!(target_endian = "big") { 8 - N..8 } else { 0..N }].copy_from_slice(bytes);
+        number[if cfg!(target_endian = "big") {
+            8 - N..8
+        } else {
+            0..N
+        }]
+        .copy_from_slice(bytes);
         usize::try_from(u64::from_ne_bytes(number)).ok()
     }
 
-    /// The entries of a table whose place, size of an entry, and count stand at these places of the header.
-    fn entries(&self, place: usize, size: usize, count: usize) -> Option<impl Iterator<Item = usize> + use<'a>> {
-        let (place, size, count) = (self.number::<8>(place)?, self.number::<2>(size)?, self.number::<2>(count)?);
+    /// The entries of a table whose place, size of an entry, and count stand at these places of the
+    /// header.
+    fn entries(
+        &self,
+        place: usize,
+        size: usize,
+        count: usize,
+    ) -> Option<impl Iterator<Item = usize> + use<'a>> {
+        let (place, size, count) = (
+            self.number::<8>(place)?,
+            self.number::<2>(size)?,
+            self.number::<2>(count)?,
+        );
         Some((0..count).filter_map(move |index| place.checked_add(index * size)))
     }
 
     /// The address, before the file was moved anywhere, of this place in the file.
     fn address_of(&self, offset: usize) -> Option<usize> {
         self.entries(32, 54, 56)?.find_map(|segment| {
-            let (from, address, length) =
-                (self.number::<8>(segment + 8)?, self.number::<8>(segment + 16)?, self.number::<8>(segment + 32)?);
+            let (from, address, length) = (
+                self.number::<8>(segment + 8)?,
+                self.number::<8>(segment + 16)?,
+                self.number::<8>(segment + 32)?,
+            );
             let within = offset.checked_sub(from).filter(|within| *within < length)?;
             (self.number::<4>(segment)? == LOAD as usize).then(|| address.wrapping_add(within))
         })
@@ -199,22 +250,36 @@ impl<'a> Elf<'a> {
     /// The function at such an address.
     fn symbol_at(&self, address: usize) -> Option<Symbol<'a>> {
         TABLES.into_iter().find_map(|kind| {
-            let table = self.entries(40, 58, 60)?.find(|section| self.number::<4>(section + 4) == Some(kind as usize))?;
-            let (place, bytes, link) =
-                (self.number::<8>(table + 24)?, self.number::<8>(table + 32)?, self.number::<4>(table + 40)?);
+            let table = self
+                .entries(40, 58, 60)?
+                .find(|section| self.number::<4>(section + 4) == Some(kind as usize))?;
+            let (place, bytes, link) = (
+                self.number::<8>(table + 24)?,
+                self.number::<8>(table + 32)?,
+                self.number::<4>(table + 40)?,
+            );
             let strings = self.entries(40, 58, 60)?.nth(link)?;
             let strings = self.number::<8>(strings + 24)?;
             let symbols = self.part(place..place.checked_add(bytes)?)?;
-            let (name, into) = symbols.chunks_exact(SYMBOL_BYTES).find_map(|symbol| function(symbol, address))?;
+            let (name, into) = symbols
+                .chunks_exact(SYMBOL_BYTES)
+                .find_map(|symbol| function(symbol, address))?;
             let name = self.0.get(strings.checked_add(name)?..)?;
             Some((CStr::from_bytes_until_nul(name).ok()?.to_str().ok()?, into))
         })
     }
 }
 
-/// The place of the name of this symbol, and how far into it the address is, if it is a function with the address in it.
+/// The place of the name of this symbol, and how far into it the address is, if it is a function
+/// with the address in it.
 fn function(symbol: &[u8], address: usize) -> Option<(usize, usize)> {
-    let word = |at: usize| symbol.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+    let word = |at: usize| {
+        symbol
+            .get(at..at + 8)?
+            .try_into()
+            .ok()
+            .map(u64::from_ne_bytes)
+    };
     let (value, size) = (word(8)? as usize, word(16)? as usize);
     let into = address.checked_sub(value).filter(|into| *into < size)?;
     let name = u32::from_ne_bytes(symbol.get(..4)?.try_into().ok()?);
@@ -233,12 +298,20 @@ mod tests {
         let place = to_be_found as *const () as usize;
         super::find(place, |module, _, symbol| {
             let (name, into) = symbol.unwrap();
-            assert!(module.contains("umcg_core") && name.contains("to_be_found") && into == 0, "{module} {name}+{into}");
+            assert!(
+                module.contains("umcg_core") && name.contains("to_be_found") && into == 0,
+                "{module} {name}+{into}"
+            );
         });
         super::find(libc::getpid as *const () as usize, |module, _, symbol| {
-            assert!(module.contains("libc.so") && symbol.is_some_and(|(name, into)| name.contains("getpid") && into == 0));
+            assert!(
+                module.contains("libc.so")
+                    && symbol.is_some_and(|(name, into)| name.contains("getpid") && into == 0)
+            );
         });
-        super::find(&raw const place as usize, |module, _, symbol| assert!(module == "?" && symbol.is_none()));
+        super::find(&raw const place as usize, |module, _, symbol| {
+            assert!(module == "?" && symbol.is_none())
+        });
         assert_eq!(to_be_found(), 7);
     }
 }

@@ -1,4 +1,5 @@
-//! The synchronisation that the protocols stand on. Their models put the checker's in its place (`tests/model/sync.rs`).
+//! The synchronisation that the protocols stand on. Their models put the checker's in its place
+//! (`tests/model/sync.rs`).
 
 use rustix::io::Errno;
 use rustix::thread::Timespec;
@@ -8,24 +9,41 @@ use std::num::NonZeroU32;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 pub(crate) use umcg_context::lock::{Guard, HoldLock, Lock};
 
-/// Sleeps while `word` holds `expected`, until `deadline` (nanoseconds of CLOCK_REALTIME; `u64::MAX` for none).
+/// Sleeps while `word` holds `expected`, until `deadline` (nanoseconds of CLOCK_REALTIME;
+/// `u64::MAX` for none).
 ///
-/// Raw system calls: no errno, so no thread-local storage. The wait is always timed, because the kernel restarts an untimed
-/// one after a signal handler with SA_RESTART, and a server's wait has to end then.
+/// Raw system calls: no errno, so no thread-local storage. The wait is always timed, because the
+/// kernel restarts an untimed one after a signal handler with SA_RESTART, and a server's wait has
+/// to end then.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
-    wait(word, expected, deadline, Flags::PRIVATE | Flags::CLOCK_REALTIME)
+    wait(
+        word,
+        expected,
+        deadline,
+        Flags::PRIVATE | Flags::CLOCK_REALTIME,
+    )
 }
 
 /// Likewise, until `deadline` on the clock of [`monotonic`].
-pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+pub(crate) fn futex_wait_until(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: u64,
+) -> Result<(), Errno> {
     wait(word, expected, deadline, Flags::PRIVATE)
 }
 
 fn wait(word: &AtomicU32, expected: u32, deadline: u64, flags: Flags) -> Result<(), Errno> {
     const FOR_EVER: i64 = i64::MAX / 1_000_000_000;
     let until = match deadline {
-        u64::MAX => Timespec { tv_sec: FOR_EVER, tv_nsec: 0 },
-        _ => Timespec { tv_sec: (deadline / 1_000_000_000) as i64, tv_nsec: (deadline % 1_000_000_000) as _ },
+        u64::MAX => Timespec {
+            tv_sec: FOR_EVER,
+            tv_nsec: 0,
+        },
+        _ => Timespec {
+            tv_sec: (deadline / 1_000_000_000) as i64,
+            tv_nsec: (deadline % 1_000_000_000) as _,
+        },
     };
     futex::wait_bitset(word, flags, expected, Some(&until), NonZeroU32::MAX)
 }

@@ -1,7 +1,8 @@
 //! A table of shared references by number, which grows and is read without a lock.
 //!
-//! Chunk `k` holds the numbers from `2^k` to `2^(k+1) - 1` (counted from [`FIRST`]), so an entry never moves. A chunk is a zeroed
-//! allocation: the kernel gives memory only to the pages that are used, even for a number in the millions.
+//! Chunk `k` holds the numbers from `2^k` to `2^(k+1) - 1` (counted from [`FIRST`]), so an entry
+//! never moves. A chunk is a zeroed allocation: the kernel gives memory only to the pages that are
+//! used, even for a number in the millions.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::null_mut;
@@ -19,7 +20,11 @@ pub(crate) struct Table<T: 'static> {
 fn locate(number: u32) -> (usize, usize, usize) {
     let shifted = u64::from(number) + FIRST;
     let top = shifted.ilog2();
-    ((top - FIRST_BITS) as usize, (shifted - (1 << top)) as usize, 1usize << top)
+    (
+        (top - FIRST_BITS) as usize,
+        (shifted - (1 << top)) as usize,
+        1usize << top,
+    )
 }
 
 fn layout<T>(len: usize) -> Option<Layout> {
@@ -28,7 +33,9 @@ fn layout<T>(len: usize) -> Option<Layout> {
 
 impl<T: Sync> Table<T> {
     pub(crate) const fn new() -> Self {
-        Self { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS] }
+        Self {
+            chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
+        }
     }
 
     /// The entry of `number`, if it has one.
@@ -40,7 +47,8 @@ impl<T: Sync> Table<T> {
         if chunk.is_null() {
             return None;
         }
-        // SAFETY: `locate` keeps the index inside the chunk; chunks are never freed and are valid when zero.
+        // SAFETY: `locate` keeps the index inside the chunk; chunks are never freed and are valid
+        // when zero.
         let entry = unsafe { &*chunk.wrapping_add(index) };
         // ORDERING(table.4): Acquire, pairs with table.3.
         let value = entry.load(Acquire);
@@ -50,17 +58,28 @@ impl<T: Sync> Table<T> {
 
     /// Replaces the entry of `number`. False when there is no memory for it.
     pub(crate) fn set(&self, number: u32, value: Option<&'static T>) -> bool {
-        let Some(entry) = self.entry(number) else { return false };
-        // ORDERING(table.3): Release, pairs with table.4: who finds the value sees what it refers to.
-        entry.store(value.map_or(null_mut(), |value| (value as *const T).cast_mut()), Release);
+        let Some(entry) = self.entry(number) else {
+            return false;
+        };
+        // ORDERING(table.3): Release, pairs with table.4: who finds the value sees what it refers
+        // to.
+        entry.store(
+            value.map_or(null_mut(), |value| (value as *const T).cast_mut()),
+            Release,
+        );
         true
     }
 
-    /// Makes `value` the entry of `number` if it has none. False when it has one, or when there is no memory.
+    /// Makes `value` the entry of `number` if it has none. False when it has one, or when there is
+    /// no memory.
     pub(crate) fn claim(&self, number: u32, value: &'static T) -> bool {
-        let Some(entry) = self.entry(number) else { return false };
+        let Some(entry) = self.entry(number) else {
+            return false;
+        };
         // ORDERING(table.3)
-        entry.compare_exchange(null_mut(), (value as *const T).cast_mut(), Release, Relaxed).is_ok()
+        entry
+            .compare_exchange(null_mut(), (value as *const T).cast_mut(), Release, Relaxed)
+            .is_ok()
     }
 
     /// Takes out all entries. In a process with one thread only.
@@ -70,13 +89,19 @@ impl<T: Sync> Table<T> {
         }
     }
 
-    /// Takes out all entries but those of which `f` says so. As [`Table::clear`]; in proportion to the highest number that there ever was.
+    /// Takes out all entries but those of which `f` says so. As [`Table::clear`]; in proportion to
+    /// the highest number that there ever was.
     pub(crate) fn retain(&self, f: impl Fn(&T) -> bool) {
         for (slot, chunk) in self.chunks.iter().enumerate() {
             let chunk = chunk.load(Relaxed);
-            let len = if chunk.is_null() { 0 } else { (FIRST as usize) << slot };
+            let len = if chunk.is_null() {
+                0
+            } else {
+                (FIRST as usize) << slot
+            };
             for index in 0..len {
-                // SAFETY: a chunk has that many entries; they are never freed and are valid when zero.
+                // SAFETY: a chunk has that many entries; they are never freed and are valid when
+                // zero.
                 let entry = unsafe { &*chunk.wrapping_add(index) };
                 // SAFETY: entries are only ever made from `&'static T`.
                 let value = unsafe { entry.load(Relaxed).as_ref() };

@@ -1,7 +1,8 @@
 //! Deadlines in order: an intrusive pairing heap, so that arming and disarming allocate nothing.
 //!
-//! Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting heap", 1986. Insert and `first` take constant
-//! time, removal takes logarithmic time amortised. The lock around the heap guards all links.
+//! Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting
+//! heap", 1986. Insert and `first` take constant time, removal takes logarithmic time amortised.
+//! The lock around the heap guards all links.
 
 use crate::link::Link;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -23,7 +24,12 @@ pub(crate) struct Timer<T: 'static> {
 
 impl<T: Timed> Timer<T> {
     pub(crate) const fn new() -> Self {
-        Self { deadline: AtomicU64::new(0), child: Link::none(), next: Link::none(), before: Link::none() }
+        Self {
+            deadline: AtomicU64::new(0),
+            child: Link::none(),
+            next: Link::none(),
+            before: Link::none(),
+        }
     }
 
     pub(crate) fn deadline(&self) -> u64 {
@@ -43,7 +49,9 @@ impl<T: Timed> Heap<T> {
 
     /// The earliest deadline; `u64::MAX` when nothing is armed.
     pub(crate) fn next_deadline(&self) -> u64 {
-        self.root.get().map_or(u64::MAX, |first| first.timer().deadline())
+        self.root
+            .get()
+            .map_or(u64::MAX, |first| first.timer().deadline())
     }
 
     /// Forgets all timers.
@@ -62,7 +70,10 @@ impl<T: Timed> Heap<T> {
 
     /// Takes out the earliest timer that is due at `now`.
     pub(crate) fn pop_due(&self, now: u64) -> Option<&'static T> {
-        let first = self.root.get().filter(|first| first.timer().deadline() <= now)?;
+        let first = self
+            .root
+            .get()
+            .filter(|first| first.timer().deadline() <= now)?;
         self.remove(first);
         Some(first)
     }
@@ -77,7 +88,11 @@ impl<T: Timed> Heap<T> {
         }
         let next = timer.next.take();
         if let Some(before) = timer.before.take() {
-            let from = if before.timer().child.is(item) { &before.timer().child } else { &before.timer().next };
+            let from = if before.timer().child.is(item) {
+                &before.timer().child
+            } else {
+                &before.timer().next
+            };
             from.set(next);
             if let Some(next) = next {
                 next.timer().before.set(Some(before));
@@ -91,7 +106,11 @@ impl<T: Timed> Heap<T> {
 
 /// Makes the later root the first child of the earlier one, which is returned.
 fn merge<T: Timed>(a: &'static T, b: &'static T) -> &'static T {
-    let (first, second) = if b.timer().deadline() < a.timer().deadline() { (b, a) } else { (a, b) };
+    let (first, second) = if b.timer().deadline() < a.timer().deadline() {
+        (b, a)
+    } else {
+        (a, b)
+    };
     let child = first.timer().child.get();
     second.timer().next.set(child);
     second.timer().before.set(Some(first));
@@ -102,7 +121,8 @@ fn merge<T: Timed>(a: &'static T, b: &'static T) -> &'static T {
     first
 }
 
-/// Makes one heap of a list of siblings: in pairs from the left, then those together from the right.
+/// Makes one heap of a list of siblings: in pairs from the left, then those together from the
+/// right.
 fn merge_pairs<T: Timed>(first: &'static T) -> Option<&'static T> {
     let mut rest = Some(first);
     let mut pairs: Option<&'static T> = None; // linked through `next`, last first
@@ -154,7 +174,9 @@ mod tests {
     fn agrees_with_a_sorted_list() {
         let heap = Heap::new();
         let mut seed = 0x9e37_79b9_7f4a_7c15;
-        let items: Vec<&'static Item> = (0..200).map(|_| &*Box::leak(Box::new(Item(Timer::new())))).collect();
+        let items: Vec<&'static Item> = (0..200)
+            .map(|_| &*Box::leak(Box::new(Item(Timer::new()))))
+            .collect();
         let mut armed: Vec<(u64, usize)> = Vec::new();
         for _ in 0..20_000 {
             let at = (random(&mut seed) % 200) as usize;
@@ -169,11 +191,21 @@ mod tests {
                     armed.push((deadline, at));
                 }
             }
-            assert_eq!(heap.next_deadline(), armed.iter().map(|&(deadline, _)| deadline).min().unwrap_or(u64::MAX));
+            assert_eq!(
+                heap.next_deadline(),
+                armed
+                    .iter()
+                    .map(|&(deadline, _)| deadline)
+                    .min()
+                    .unwrap_or(u64::MAX)
+            );
             if random(&mut seed) % 8 == 0 {
                 let now = random(&mut seed) % 300;
                 while let Some(due) = heap.pop_due(now) {
-                    let position = armed.iter().position(|&(_, index)| std::ptr::eq(items[index], due)).unwrap();
+                    let position = armed
+                        .iter()
+                        .position(|&(_, index)| std::ptr::eq(items[index], due))
+                        .unwrap();
                     assert!(armed.swap_remove(position).0 <= now);
                 }
                 assert!(armed.iter().all(|&(deadline, _)| deadline > now));

@@ -28,7 +28,10 @@ impl Uncancelled {
         let mut before = 0;
         // SAFETY: the earlier state is written there.
         unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
-        Uncancelled { before, _not_send: PhantomData }
+        Uncancelled {
+            before,
+            _not_send: PhantomData,
+        }
     }
 }
 

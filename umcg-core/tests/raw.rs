@@ -1,6 +1,7 @@
 //! Servers and workers by reference: switches from any kind of worker to any other.
 //!
-//! - R: who makes a worker, is told of it by an event, or takes it out of READY has the right to run it, and gives that up by putting it there; none is in there twice.
+//! - R: who makes a worker, is told of it by an event, or takes it out of READY has the right to
+//!   run it, and gives that up by putting it there; none is in there twice.
 
 use std::alloc::Layout;
 use std::process::Command;
@@ -21,8 +22,12 @@ static TURNED: AtomicUsize = AtomicUsize::new(0);
 
 /// Once the worker of this word is wholly suspended: anybody may run it.
 unsafe extern "C" fn make_ready(worker: *mut ()) {
-    // SAFETY: the word is that of the worker that has given way. With this the right to run it is READY's (R).
-    READY.lock().unwrap().push(unsafe { Worker::from_ptr(worker) });
+    // SAFETY: the word is that of the worker that has given way. With this the right to run it is
+    // READY's (R).
+    READY
+        .lock()
+        .unwrap()
+        .push(unsafe { Worker::from_ptr(worker) });
 }
 
 fn next() -> Option<Worker> {
@@ -37,8 +42,11 @@ fn body(me: Worker) {
         let running = Running::here().unwrap();
         assert_eq!(running.worker().into_ptr(), me.into_ptr());
         match next() {
-            // SAFETY: nothing has switched since `here`; `next` is ours to run (R), and `make_ready` passes on the right to run us. All are run by reference only.
-            Some(next) if turn % 8 != 0 => unsafe { running.switch_with(next, make_ready, me.into_ptr()) },
+            // SAFETY: nothing has switched since `here`; `next` is ours to run (R), and
+            // `make_ready` passes on the right to run us. All are run by reference only.
+            Some(next) if turn % 8 != 0 => unsafe {
+                running.switch_with(next, make_ready, me.into_ptr())
+            },
             next => {
                 READY.lock().unwrap().extend(next);
                 // SAFETY: nothing has switched since `here`.
@@ -69,9 +77,13 @@ fn serve(group: Group, mut left: usize) {
     let server = Server::register(group, 0).unwrap();
     while left > 0 {
         // SAFETY: the server's own flow, and the worker is ours to run (R).
-        let event = server.try_wait().or_else(|| next().map(|worker| unsafe { server.run(worker) }));
+        let event = server
+            .try_wait()
+            .or_else(|| next().map(|worker| unsafe { server.run(worker) }));
         match event {
-            Some(Event::Ready(_, worker)) if ENDED.lock().unwrap().contains(&worker.into_ptr().addr()) => {
+            Some(Event::Ready(_, worker))
+                if ENDED.lock().unwrap().contains(&worker.into_ptr().addr()) =>
+            {
                 // SAFETY: the right to run it came with the event, and goes nowhere else.
                 unsafe { worker.discard() };
                 left -= 1;
@@ -114,15 +126,22 @@ fn all_kinds_switch_to_each_other() {
         }
     }
     serve(group, made);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     assert_eq!(TURNED.load(Relaxed), made * TURNS as usize);
     // SAFETY: made above, once; its server has unregistered, and all of its workers have ended.
     unsafe { group.unmake() };
     // What qemu runs cannot run itself.
     if cfg!(target_arch = "x86_64") && !copy && raw::threads_move() {
-        // Where threads stay blocks are not to be had either, so the kinds are light workers and threads.
+        // Where threads stay blocks are not to be had either, so the kinds are light workers and
+        // threads.
         let mut again = Command::new(std::env::current_exe().unwrap());
-        let status = again.env(COPY, "1").env("UMCG_NO_FSGSBASE", "1").status().unwrap();
+        let status = again
+            .env(COPY, "1")
+            .env("UMCG_NO_FSGSBASE", "1")
+            .status()
+            .unwrap();
         assert!(status.success(), "{status}");
     }
 }
@@ -130,10 +149,22 @@ fn all_kinds_switch_to_each_other() {
 /// Blocks the tick's signal on the calling kernel thread, or lets it come. By a system call: so it
 /// comes in the C library, where nobody is taken off.
 fn set_ticks_blocked(blocked: bool) {
-    let how = if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    let how = if blocked {
+        libc::SIG_BLOCK
+    } else {
+        libc::SIG_UNBLOCK
+    };
     let set = 1u64 << (libc::SIGURG - 1);
     // SAFETY: a set of 64 signals, and nowhere to write the one before.
-    let status = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, 0usize, size_of::<u64>()) };
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            &raw const set,
+            0usize,
+            size_of::<u64>(),
+        )
+    };
     assert_eq!(status, 0);
 }
 
@@ -145,8 +176,15 @@ fn tick() {
     // SAFETY: no arguments.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     // SAFETY: the kernel reads a siginfo_t, of this size.
-    let status =
-        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, std::process::id(), thread, libc::SIGURG, information.as_ptr()) };
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            std::process::id(),
+            thread,
+            libc::SIGURG,
+            information.as_ptr(),
+        )
+    };
     assert_eq!(status, 0);
 }
 
@@ -188,9 +226,14 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     let event = unsafe { server.run(worker) };
     OVER.store(true, Relaxed);
     asking.join().unwrap();
-    let Event::Ready(Kind::Preempt, worker) = event else { panic!("it was never taken off") };
+    let Event::Ready(Kind::Preempt, worker) = event else {
+        panic!("it was never taken off")
+    };
     // SAFETY: as above; the event gave the right to run it.
-    assert!(matches!(unsafe { server.run(worker) }, Event::News(Kind::Exit, 1)));
+    assert!(matches!(
+        unsafe { server.run(worker) },
+        Event::News(Kind::Exit, 1)
+    ));
     // SAFETY: once, by its own flow.
     unsafe { server.unregister() };
     // SAFETY: made above, once; its server has unregistered, and its worker has ended.
@@ -202,11 +245,14 @@ fn raise(signal: i32) {
     // SAFETY: no arguments.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     // SAFETY: it has a handler.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) }, 0);
+    assert_eq!(
+        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) },
+        0
+    );
 }
 
-/// Two handlers of the program's, one in the other, and a tick in the inner one: on the signal stack
-/// of the kernel thread that the worker runs on, on which Rust leaves no room for that.
+/// Two handlers of the program's, one in the other, and a tick in the inner one: on the signal
+/// stack of the kernel thread that the worker runs on, on which Rust leaves no room for that.
 #[test]
 fn a_tick_in_nested_handlers_has_room_on_the_signal_stack() {
     /// Nanoseconds: no tick comes but the one that is sent.
@@ -220,13 +266,19 @@ fn a_tick_in_nested_handlers_has_room_on_the_signal_stack() {
         tick();
         HANDLED.fetch_add(1, Relaxed);
     }
-    for (signal, handler) in [(libc::SIGUSR1, outer as extern "C" fn(i32)), (libc::SIGUSR2, inner)] {
+    for (signal, handler) in [
+        (libc::SIGUSR1, outer as extern "C" fn(i32)),
+        (libc::SIGUSR2, inner),
+    ] {
         // SAFETY: zero is a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_ONSTACK;
         // SAFETY: the handlers are async-signal-safe while they do not fail.
-        assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
+        assert_eq!(
+            unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) },
+            0
+        );
     }
     let group = Group::make();
     let server = Server::register(group, NEVER).unwrap();

@@ -29,7 +29,8 @@ struct Flow {
     done: Cell<bool>,
 }
 
-// SAFETY: one thread has it at a time, and only that runs it; and what the bodies here have is `Send`, or is made and dropped within the flow, whose storage goes with it.
+// SAFETY: one thread has it at a time, and only that runs it; and what the bodies here have is
+// `Send`, or is made and dropped within the flow, whose storage goes with it.
 unsafe impl Send for Flow {}
 
 impl Flow {
@@ -47,7 +48,11 @@ impl Flow {
         });
         let argument = (&raw const *flow).cast_mut().cast();
         // SAFETY: the stack is the flow's own.
-        unsafe { flow.context.get_mut().prepare(stack.top(), first_frame, argument) };
+        unsafe {
+            flow.context
+                .get_mut()
+                .prepare(stack.top(), first_frame, argument)
+        };
         flow
     }
 
@@ -55,9 +60,11 @@ impl Flow {
     #[inline(never)]
     fn run(&self) -> bool {
         self.runner_tp.set(thread_pointer());
-        // SAFETY: blocks are to be had, so it can be written (`here`); nobody else runs with this storage, as nobody else runs the flow; the switch is next.
+        // SAFETY: blocks are to be had, so it can be written (`here`); nobody else runs with this
+        // storage, as nobody else runs the flow; the switch is next.
         unsafe { set_thread_pointer(self.tp) };
-        // SAFETY: the flow was made ready, or has paused; both contexts stay where they are, as this call does not return before.
+        // SAFETY: the flow was made ready, or has paused; both contexts stay where they are, as
+        // this call does not return before.
         unsafe { switch(self.runner.get(), self.context.get()) };
         !self.done.get()
     }
@@ -67,7 +74,8 @@ impl Flow {
     fn pause(&self) {
         // SAFETY: the runner waits in `run`, so its storage is used by nobody; the switch is next.
         unsafe { set_thread_pointer(self.runner_tp.get()) };
-        // SAFETY: the runner is in `run`, which is where it goes on; this flow's context stays where it is.
+        // SAFETY: the runner is in `run`, which is where it goes on; this flow's context stays
+        // where it is.
         unsafe { switch(self.context.get(), self.runner.get()) };
     }
 
@@ -107,8 +115,13 @@ fn here() -> bool {
                 any(target_arch = "x86_64", target_arch = "aarch64"),
                 not(any(umcg_asan, umcg_tsan))
             ));
-            let forbidden = ["UMCG_NO_OWN_STORAGE", "UMCG_NO_FSGSBASE"].iter().any(|name| std::env::var_os(name).is_some());
-            assert!(!expected || forbidden || !umcg_core::context::thread_pointer_writable(), "{why}");
+            let forbidden = ["UMCG_NO_OWN_STORAGE", "UMCG_NO_FSGSBASE"]
+                .iter()
+                .any(|name| std::env::var_os(name).is_some());
+            assert!(
+                !expected || forbidden || !umcg_core::context::thread_pointer_writable(),
+                "{why}"
+            );
             false
         }
     }
@@ -116,7 +129,10 @@ fn here() -> bool {
 
 /// Runs these bodies in turn until all are done, and gives the blocks back.
 fn interleave(pool: &mut Pool, bodies: Vec<Body>) {
-    let flows: Vec<_> = bodies.into_iter().map(|body| Flow::new(pool, body)).collect();
+    let flows: Vec<_> = bodies
+        .into_iter()
+        .map(|body| Flow::new(pool, body))
+        .collect();
     let mut left: Vec<&Flow> = flows.iter().map(|flow| &**flow).collect();
     while !left.is_empty() {
         left.retain(|flow| flow.run());
@@ -167,14 +183,19 @@ fn use_all(flow: &Flow, me: usize, ids: &Mutex<HashSet<ThreadId>>) {
     for round in 0..5 {
         set_errno(me as i32);
         let chunks: Vec<Vec<u8>> = (0..50).map(|size| vec![me as u8; 16 + size * me]).collect();
-        let map: HashMap<usize, String> = (0..20).map(|key| (key, format!("{key} of {me}"))).collect();
+        let map: HashMap<usize, String> =
+            (0..20).map(|key| (key, format!("{key} of {me}"))).collect();
         flow.pause();
         assert_eq!(errno(), me as i32);
         assert_eq!(NUMBER.get(), me);
         NAME.with_borrow(|name| assert_eq!(*name, me.to_string()));
         COUNTED.with_borrow(|counted| assert_eq!(counted.as_ref().unwrap().0, me));
         assert_eq!(std::thread::current().id(), id);
-        assert!(chunks.iter().all(|chunk| chunk.iter().all(|byte| *byte == me as u8)));
+        assert!(
+            chunks
+                .iter()
+                .all(|chunk| chunk.iter().all(|byte| *byte == me as u8))
+        );
         assert_eq!(map[&19], format!("19 of {me}"));
         let caught = std::panic::catch_unwind(|| {
             assert!(!std::thread::panicking());
@@ -268,7 +289,10 @@ fn values_of_thread_keys_are_destroyed() {
                 // SAFETY: the key was made.
                 assert!(unsafe { libc::pthread_getspecific(key) }.is_null());
                 // SAFETY: likewise; the value is a number, as the destructor takes it.
-                assert_eq!(unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(value)) }, 0);
+                assert_eq!(
+                    unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(value)) },
+                    0
+                );
             }
             flow.pause();
             // SAFETY: the key was made.
@@ -286,20 +310,37 @@ impl CMutex {
     fn new(kind: i32, robust: bool) -> CMutex {
         let mutex = CMutex(Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
         let mut attributes = MaybeUninit::uninit();
-        let robustness = if robust { libc::PTHREAD_MUTEX_ROBUST } else { libc::PTHREAD_MUTEX_STALLED };
+        let robustness = if robust {
+            libc::PTHREAD_MUTEX_ROBUST
+        } else {
+            libc::PTHREAD_MUTEX_STALLED
+        };
         // SAFETY: there is room for them.
-        assert_eq!(unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) }, 0);
+        assert_eq!(
+            unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) },
+            0
+        );
         // SAFETY: they were initialised.
-        assert_eq!(unsafe { libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), kind) }, 0);
+        assert_eq!(
+            unsafe { libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), kind) },
+            0
+        );
         // SAFETY: likewise.
-        assert_eq!(unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robustness) }, 0);
+        assert_eq!(
+            unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robustness) },
+            0
+        );
         // SAFETY: nobody has the mutex yet, and it stays where it is.
-        assert_eq!(unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) }, 0);
+        assert_eq!(
+            unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) },
+            0
+        );
         mutex
     }
 
     fn lock(&self) -> i32 {
-        // SAFETY: it was initialised, and whoever has it locked unlocks it before it goes, or forgets it.
+        // SAFETY: it was initialised, and whoever has it locked unlocks it before it goes, or
+        // forgets it.
         unsafe { libc::pthread_mutex_lock(self.0.get()) }
     }
 
@@ -335,7 +376,9 @@ fn mutexes_tell_flows_apart() {
         flow.pause();
     });
     let robust: Body = Box::new(|flow| {
-        let locks: Vec<_> = (0..4).map(|_| CMutex::new(libc::PTHREAD_MUTEX_RECURSIVE, true)).collect();
+        let locks: Vec<_> = (0..4)
+            .map(|_| CMutex::new(libc::PTHREAD_MUTEX_RECURSIVE, true))
+            .collect();
         for lock in &locks {
             assert_eq!((lock.lock(), lock.lock()), (0, 0));
             flow.pause();
@@ -385,7 +428,14 @@ fn the_c_library_works() {
             let number = unsafe { libc::strtod(c"1.5".as_ptr(), null_mut()) };
             let mut text = [0u8; 32];
             // SAFETY: so much room; and what is asked for is a `double`.
-            unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), c"%.2f".as_ptr(), number) };
+            unsafe {
+                libc::snprintf(
+                    text.as_mut_ptr().cast(),
+                    text.len(),
+                    c"%.2f".as_ptr(),
+                    number,
+                )
+            };
             assert_eq!(&text[..5], b"1.50\0");
             flow.pause();
             let thread = std::thread::spawn(|| 3);
@@ -411,7 +461,9 @@ fn a_flow_may_fork() {
             unsafe { libc::_exit(if own { 42 } else { 1 }) };
         }
         flow.pause();
-        let (_, status) = waitpid(Pid::from_raw(child), WaitOptions::empty()).unwrap().unwrap();
+        let (_, status) = waitpid(Pid::from_raw(child), WaitOptions::empty())
+            .unwrap()
+            .unwrap();
         assert_eq!(status.exit_status(), Some(42), "{status:?}");
     });
     interleave(&mut Pool::new(), vec![body]);
@@ -447,7 +499,9 @@ fn flows_move_between_threads_and_run_on_many() {
             scope.spawn(|| {
                 let mut pool = Pool::new();
                 loop {
-                    let Some(flow) = queue.lock().unwrap().pop() else { return };
+                    let Some(flow) = queue.lock().unwrap().pop() else {
+                        return;
+                    };
                     if flow.run() {
                         queue.lock().unwrap().insert(0, flow);
                     } else {
@@ -459,21 +513,32 @@ fn flows_move_between_threads_and_run_on_many() {
     });
 }
 
-/// A library made for the test, if there is a C compiler: its thread-local is 5 at first, and each call adds 1.
+/// A library made for the test, if there is a C compiler: its thread-local is 5 at first, and each
+/// call adds 1.
 fn library(name: &str, options: &[&str]) -> Option<std::path::PathBuf> {
     let folder = std::env::temp_dir().join(format!("umcg-storage-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let (source, object) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
+    let (source, object) = (
+        folder.join(format!("{name}.c")),
+        folder.join(format!("{name}.so")),
+    );
     std::fs::write(
         &source,
         "static __thread int five = 5; static __thread char zeros[99]; int next(void) { return ++five + zeros[98]++; }",
     )
     .unwrap();
     // The first is that of another architecture too, under qemu.
-    let compilers = [format!("{}-linux-gnu-gcc", std::env::consts::ARCH), "cc".into()];
+    let compilers = [
+        format!("{}-linux-gnu-gcc", std::env::consts::ARCH),
+        "cc".into(),
+    ];
     let compile = |compiler: &String| {
         let mut compile = std::process::Command::new(compiler);
-        compile.args(options).args(["-shared", "-fPIC", "-O1", "-o"]).arg(&object).arg(&source);
+        compile
+            .args(options)
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&object)
+            .arg(&source);
         compile.status().is_ok_and(|status| status.success())
     };
     compilers.iter().any(compile).then_some(object)
@@ -489,22 +554,34 @@ fn next_of(library: &std::path::Path) -> (*mut libc::c_void, extern "C" fn() -> 
     let next = unsafe { libc::dlsym(handle, c"next".as_ptr()) };
     assert!(!next.is_null());
     // SAFETY: that is what it is, in the source above.
-    (handle, unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i32>(next) })
+    (handle, unsafe {
+        std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i32>(next)
+    })
 }
 
-/// Libraries come and go, with storage that is made at first use and with storage that is in every block.
+/// Libraries come and go, with storage that is made at first use and with storage that is in every
+/// block.
 #[test]
 fn libraries_loaded_later_are_reset() {
     if !here() {
         return;
     }
     let models = [["-ftls-model=global-dynamic"], ["-ftls-model=initial-exec"]];
-    let made: Vec<_> = models.iter().enumerate().filter_map(|(at, model)| library(&format!("late{at}"), model)).collect();
+    let made: Vec<_> = models
+        .iter()
+        .enumerate()
+        .filter_map(|(at, model)| library(&format!("late{at}"), model))
+        .collect();
     if made.len() < 2 {
         return println!("no C compiler");
     }
     let mut pool = Pool::new();
-    interleave(&mut pool, (0..4).map(|_| -> Body { Box::new(|flow| flow.pause()) }).collect());
+    interleave(
+        &mut pool,
+        (0..4)
+            .map(|_| -> Body { Box::new(|flow| flow.pause()) })
+            .collect(),
+    );
     for round in 0..6 {
         let path = &made[round % 2];
         let (handle, next) = next_of(path);
@@ -548,7 +625,8 @@ fn cost() {
                         drop(std::hint::black_box(std::thread::current()));
                     }
                     let now = Instant::now();
-                    // SAFETY: the flow's own block, and it uses no thread-local before the next `begin`.
+                    // SAFETY: the flow's own block, and it uses no thread-local before the next
+                    // `begin`.
                     flow.with_block(|block| unsafe { block.finish() });
                     finishing += now.elapsed().as_nanos();
                     let now = Instant::now();
@@ -575,5 +653,8 @@ fn cost() {
         let block = std::hint::black_box(pool.take().unwrap());
         pool.give(block);
     }
-    println!("take and give: {} ns", started.elapsed().as_nanos() as f64 / 1e6);
+    println!(
+        "take and give: {} ns",
+        started.elapsed().as_nanos() as f64 / 1e6
+    );
 }

@@ -16,16 +16,22 @@ fn on_vp<R: Send>(method: Method, f: impl FnOnce() -> R + Send) -> R {
 }
 
 fn methods() -> &'static [Method] {
-    if cfg!(feature = "portable") { &[Method::Asm, Method::Sjlj, Method::Mcsc] } else { &[Method::Asm] }
+    if cfg!(feature = "portable") {
+        &[Method::Asm, Method::Sjlj, Method::Mcsc]
+    } else {
+        &[Method::Asm]
+    }
 }
 
 fn me() -> Uth {
     uth::current().unwrap()
 }
 
-/// Goes on with `new`, from the flow of the caller, or one that is not the caller's, which is refused.
+/// Goes on with `new`, from the flow of the caller, or one that is not the caller's, which is
+/// refused.
 fn switch(old: Uth, new: Uth) -> Result<(), Error> {
-    // SAFETY: the tests take turns, and a uth is in the hands of one of them: nobody else switches to it. No reference into thread-local storage is kept across this.
+    // SAFETY: the tests take turns, and a uth is in the hands of one of them: nobody else switches
+    // to it. No reference into thread-local storage is kept across this.
     unsafe { uth::switch_to(Some(old), new) }
 }
 
@@ -96,7 +102,9 @@ static NATIVE: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn with_native<R: Send>(method: Method, f: impl FnOnce(Uth) -> R + Send) -> R {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     on_vp(method, || {
         NATIVE.store(me().as_ptr() as usize, Relaxed);
         f(me())
@@ -154,7 +162,12 @@ fn misuse_is_refused() {
         assert_eq!(uth::vp_init(None), Err(Error::AlreadyVp));
         let rank = uth::vpid().unwrap();
         assert_eq!(uth::current_on(rank), Some(native));
-        std::thread::scope(|scope| scope.spawn(|| assert_eq!(uth::vp_init(Some(rank)), Err(Error::RankTaken))).join().unwrap());
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| assert_eq!(uth::vp_init(Some(rank)), Err(Error::RankTaken)))
+                .join()
+                .unwrap()
+        });
         assert_eq!(switch(native, native), Err(Error::Running));
         assert_eq!(delete(native), Err(Error::Native));
         assert_eq!(begin_again(native), Err(Error::Native));
@@ -165,11 +178,19 @@ fn misuse_is_refused() {
         assert_eq!(switch(b, a), Err(Error::NotCurrent));
         delete(a).unwrap();
         delete(b).unwrap();
-        let big = uth::Attr { stack_size: 1 << 40, name: "" };
-        assert!(matches!(uth::create_with(&big, back_and_forth, null_mut()), Err(Error::Stack(_))));
+        let big = uth::Attr {
+            stack_size: 1 << 40,
+            name: "",
+        };
+        assert!(matches!(
+            uth::create_with(&big, back_and_forth, null_mut()),
+            Err(Error::Stack(_))
+        ));
     });
     if cfg!(feature = "portable") {
-        let sjlj = on_vp(Method::Sjlj, || uth::create(back_and_forth, null_mut()).unwrap());
+        let sjlj = on_vp(Method::Sjlj, || {
+            uth::create(back_and_forth, null_mut()).unwrap()
+        });
         with_native(Method::Asm, |native| {
             assert_eq!(switch(native, sjlj), Err(Error::MethodMismatch));
         });
@@ -200,19 +221,32 @@ fn names_and_high_water() {
     extern "C-unwind" fn deep(_: *mut c_void) {
         fn recurse(depth: usize) -> usize {
             let block = std::hint::black_box([depth; 128]);
-            if depth == 0 { block[0] } else { recurse(depth - 1) + block[1] }
+            if depth == 0 {
+                block[0]
+            } else {
+                recurse(depth - 1) + block[1]
+            }
         }
         std::hint::black_box(recurse(20));
     }
     with_native(Method::Asm, |native| {
-        let u =
-            uth::create_with(&uth::Attr { stack_size: 256 << 10, name: "a rather long name, cut at 23 bytes" }, deep, null_mut());
+        let u = uth::create_with(
+            &uth::Attr {
+                stack_size: 256 << 10,
+                name: "a rather long name, cut at 23 bytes",
+            },
+            deep,
+            null_mut(),
+        );
         let u = u.unwrap();
         assert_eq!(u.name(), "a rather long name, cut");
         let fresh = u.stack_high_water().unwrap();
         switch(native, u).unwrap();
         let used = u.stack_high_water().unwrap();
-        assert!(fresh < used && (20 << 10..64 << 10).contains(&used), "{fresh} {used}");
+        assert!(
+            fresh < used && (20 << 10..64 << 10).contains(&used),
+            "{fresh} {used}"
+        );
         assert_eq!(native.stack_high_water(), None);
         delete(u).unwrap();
     });
@@ -226,10 +260,17 @@ fn a_suspended_uth_can_be_looked_at() {
         std::hint::black_box(()); // keeps the call above from becoming a jump
     }
     with_native(Method::Asm, |native| {
-        let u = uth::create(a_function_to_be_found, null_mut::<c_void>().wrapping_byte_add(1)).unwrap();
+        let u = uth::create(
+            a_function_to_be_found,
+            null_mut::<c_void>().wrapping_byte_add(1),
+        )
+        .unwrap();
         switch(native, u).unwrap();
         let mut trace = String::new();
-        inspect(u, &mut || trace = std::backtrace::Backtrace::force_capture().to_string()).unwrap();
+        inspect(u, &mut || {
+            trace = std::backtrace::Backtrace::force_capture().to_string()
+        })
+        .unwrap();
         assert!(trace.contains("a_function_to_be_found"), "{trace}");
         switch(native, u).unwrap();
         assert_eq!(inspect(u, &mut || ()), Err(Error::Finished));

@@ -1,8 +1,10 @@
 //! An echo server with a worker for each connection, written as if each were a thread.
 //!
-//! Without an address it serves itself, over loopback: so many connections, each a worker too, with so many requests each.
+//! Without an address it serves itself, over loopback: so many connections, each a worker too, with
+//! so many requests each.
 //!
-//! Run it: `cargo run --release -p umcg --example echo [connections] [requests]`, or `… --example echo ADDRESS:PORT` to serve until it is interrupted
+//! Run it: `cargo run --release -p umcg --example echo [connections] [requests]`, or
+//! `… --example echo ADDRESS:PORT` to serve until it is interrupted
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -57,23 +59,35 @@ fn main() -> io::Result<()> {
     if let Some(address) = arguments.first().filter(|argument| argument.contains(':')) {
         return serve(&TcpListener::bind(address.as_str())?);
     }
-    let number = |index: usize, default| arguments.get(index).map_or(default, |text| text.parse().expect("a number"));
+    let number = |index: usize, default| {
+        arguments
+            .get(index)
+            .map_or(default, |text| text.parse().expect("a number"))
+    };
     let (connections, requests) = (number(0, 50), number(1, 100));
 
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let server = umcg::spawn(move || serve(&listener));
     let begin = Instant::now();
-    let clients: Vec<_> = (0..connections).map(|_| umcg::spawn(move || ask(address, requests))).collect();
+    let clients: Vec<_> = (0..connections)
+        .map(|_| umcg::spawn(move || ask(address, requests)))
+        .collect();
     let mut longest = Duration::ZERO;
     for client in clients {
         longest = longest.max(client.join().expect("no client panics")?);
     }
     let elapsed = begin.elapsed();
-    // The server waits for another connection: this ends the wait, and it unwinds, which closes the listener.
+    // The server waits for another connection: this ends the wait, and it unwinds, which closes the
+    // listener.
     server.abort();
-    assert!(matches!(server.join(), Err(umcg::JoinError::Cancelled)), "the server ended by itself");
+    assert!(
+        matches!(server.join(), Err(umcg::JoinError::Cancelled)),
+        "the server ended by itself"
+    );
     let rate = f64::from(connections * requests) / elapsed.as_secs_f64();
-    println!("{connections} connections, {requests} requests each: {rate:.0} requests a second, the longest took {longest:.1?}");
+    println!(
+        "{connections} connections, {requests} requests each: {rate:.0} requests a second, the longest took {longest:.1?}"
+    );
     Ok(())
 }

@@ -1,6 +1,8 @@
-//! A scheduler of one's own: a lottery. Each worker has as many tickets as its priority says, and whose ticket is drawn runs next.
+//! A scheduler of one's own: a lottery. Each worker has as many tickets as its priority says, and
+//! whose ticket is drawn runs next.
 //!
-//! It is what docs/schedulers.md explains. Source: Waldspurger, Weihl, "Lottery scheduling: flexible proportional-share resource management", 1994.
+//! It is what docs/schedulers.md explains. Source: Waldspurger, Weihl, "Lottery scheduling:
+//! flexible proportional-share resource management", 1994.
 //!
 //! Run it: `cargo run --release -p umcg --example own_scheduler [milliseconds]`
 
@@ -69,7 +71,8 @@ impl Scheduler for Lottery {
     }
 }
 
-/// A number that looks random (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+/// A number that looks random (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 fn mix(number: u64) -> u64 {
     let a = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let b = (a ^ (a >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -78,11 +81,18 @@ fn mix(number: u64) -> u64 {
 }
 
 fn main() {
-    let length = std::env::args().nth(1).map_or(200, |argument| argument.parse().expect("milliseconds"));
-    let runtime = Runtime::builder().servers(1).scheduler(Lottery::default()).build().expect("a runtime");
+    let length = std::env::args()
+        .nth(1)
+        .map_or(200, |argument| argument.parse().expect("milliseconds"));
+    let runtime = Runtime::builder()
+        .servers(1)
+        .scheduler(Lottery::default())
+        .build()
+        .expect("a runtime");
     static BEGUN: AtomicBool = AtomicBool::new(false);
     static OVER: AtomicBool = AtomicBool::new(false);
-    // Workers of two kinds give way all the time, and count how often it was their turn, from when they are all there.
+    // Workers of two kinds give way all the time, and count how often it was their turn, from when
+    // they are all there.
     let turns = || {
         let mut turns = 0;
         while !OVER.load(Relaxed) {
@@ -91,12 +101,23 @@ fn main() {
         }
         turns
     };
-    let spawn = |priority| runtime.build(&umcg::Builder::new().priority(priority), turns).expect("a worker");
+    let spawn = |priority| {
+        runtime
+            .build(&umcg::Builder::new().priority(priority), turns)
+            .expect("a worker")
+    };
     let [few, many] = [49, 149].map(|priority| [(); WORKERS].map(|()| spawn(priority)));
     BEGUN.store(true, Relaxed);
     std::thread::sleep(Duration::from_millis(length));
     OVER.store(true, Relaxed);
-    let [few, many] = [few, many].map(|kind| kind.map(|worker| worker.join().unwrap()).iter().sum::<u64>());
-    println!("{few} turns with 50 tickets, {many} turns with 150: {:.2} times as many", many as f64 / few as f64);
+    let [few, many] = [few, many].map(|kind| {
+        kind.map(|worker| worker.join().unwrap())
+            .iter()
+            .sum::<u64>()
+    });
+    println!(
+        "{few} turns with 50 tickets, {many} turns with 150: {:.2} times as many",
+        many as f64 / few as f64
+    );
     runtime.shutdown();
 }

@@ -1,7 +1,9 @@
-//! Round robin: one server runs whoever has been ready for longest. Half of the workers are threads, half are light, and the server need not care.
+//! Round robin: one server runs whoever has been ready for longest. Half of the workers are
+//! threads, half are light, and the server need not care.
 //!
-//! A worker gives way with `umcg::wait`, and comes back to the end of the queue. One that sleeps says so with `umcg::blocking`: the
-//! server runs the others meanwhile, and gets it back by an event. There is no lock here: a worker is a value that only its owner can run.
+//! A worker gives way with `umcg::wait`, and comes back to the end of the queue. One that sleeps
+//! says so with `umcg::blocking`: the server runs the others meanwhile, and gets it back by an
+//! event. There is no lock here: a worker is a value that only its owner can run.
 //!
 //! Run it: `cargo run --release -p umcg --example round_robin`
 
@@ -33,11 +35,13 @@ fn main() {
         let id = WorkerId::from_index(index);
         if index % 2 == 0 {
             threads.push(thread::spawn(move || {
-                let _worker = Worker::register(id).expect("a plain thread"); // the server hears of it by Event::Wake
+                // the server hears of it by Event::Wake
+                let _worker = Worker::register(id).expect("a plain thread");
                 work(index, "thread");
             }));
         } else {
-            // SAFETY: there is no preemption, and `work` keeps no thread-local and no lock while it waits or blocks.
+            // SAFETY: there is no preemption, and `work` keeps no thread-local and no lock while it
+            // waits or blocks.
             let light = unsafe { umcg::light(id).spawn(move || work(index, "light")) };
             queue.push_back(light.expect("memory for a stack"));
         }
@@ -45,7 +49,8 @@ fn main() {
 
     let (mut alive, mut switches) = (WORKERS, 0);
     while alive > 0 {
-        // Events of workers that woke come first, so that they are in the queue by the time we look into it.
+        // Events of workers that woke come first, so that they are in the queue by the time we look
+        // into it.
         let event = match server.try_wait() {
             Some(event) => event,
             None => match queue.pop_front() {
@@ -60,11 +65,16 @@ fn main() {
             },
         };
         match event {
-            Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => queue.push_back(ready),
+            Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => {
+                queue.push_back(ready)
+            }
             Event::Exit(_) => alive -= 1,
-            Event::Block(_) | Event::Timeout(_) => {} // Wake follows the one; the other, which nobody asks for here, changes nothing
+            // Wake follows the one; the other, which nobody asks for here, changes nothing
+            Event::Block(_) | Event::Timeout(_) => {}
         }
     }
-    threads.into_iter().for_each(|thread| thread.join().expect("a worker that ended well"));
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ended well"));
     println!("{WORKERS} workers, {TURNS} turns each: {switches} switches");
 }

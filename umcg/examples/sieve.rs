@@ -1,6 +1,8 @@
-//! The sieve of Eratosthenes as a chain of workers: each keeps the first number that reaches it, which is a prime, and passes on what that does not divide.
+//! The sieve of Eratosthenes as a chain of workers: each keeps the first number that reaches it,
+//! which is a prime, and passes on what that does not divide.
 //!
-//! Nothing but park and unpark stands under it: the pipes between the workers are a small queue, a lock held for a few instructions, and two handles.
+//! Nothing but park and unpark stands under it: the pipes between the workers are a small queue, a
+//! lock held for a few instructions, and two handles.
 //!
 //! Run it: `cargo run --release -p umcg --example sieve [limit]`
 
@@ -9,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use umcg::Handle;
 
-/// Numbers that a pipe holds: its sender runs ahead so far, and then waits. More of them make fewer switches.
+/// Numbers that a pipe holds: its sender runs ahead so far, and then waits. More of them make fewer
+/// switches.
 const ROOM: usize = 16;
 
 /// What both ends share.
@@ -17,7 +20,8 @@ const ROOM: usize = 16;
 struct Pipe {
     numbers: VecDeque<u64>,
     closed: bool,
-    /// The end that found nothing to do, and is to be unparked. At most one of the two: a pipe is not empty and full at once.
+    /// The end that found nothing to do, and is to be unparked. At most one of the two: a pipe is
+    /// not empty and full at once.
     waiting: Option<Handle>,
 }
 
@@ -37,13 +41,16 @@ impl End {
             }
             pipe.waiting = Some(Handle::current());
             drop(pipe);
-            // It may return without a reason, so the loop looks again. An unpark that came just before is not lost: this returns at once then.
+            // It may return without a reason, so the loop looks again. An unpark that came just
+            // before is not lost: this returns at once then.
             umcg::park();
         }
     }
 
     fn send(&self, number: u64) {
-        self.when_possible(|pipe| (pipe.numbers.len() < ROOM).then(|| pipe.numbers.push_back(number)));
+        self.when_possible(|pipe| {
+            (pipe.numbers.len() < ROOM).then(|| pipe.numbers.push_back(number))
+        });
     }
 
     fn close(&self) {
@@ -64,7 +71,9 @@ impl End {
 
 /// A worker's life; returns the primes that it and those behind it have found, the largest first.
 fn filter(input: &End) -> Vec<u64> {
-    let Some(prime) = input.receive() else { return Vec::new() };
+    let Some(prime) = input.receive() else {
+        return Vec::new();
+    };
     let output = End::default();
     let next = umcg::spawn({
         let input = output.clone();
@@ -82,7 +91,9 @@ fn filter(input: &End) -> Vec<u64> {
 }
 
 fn main() {
-    let limit = std::env::args().nth(1).map_or(2_000, |argument| argument.parse().expect("a limit"));
+    let limit = std::env::args()
+        .nth(1)
+        .map_or(2_000, |argument| argument.parse().expect("a limit"));
     let begin = Instant::now();
     // The main thread sends: an end of a pipe may be a plain thread as well as a worker.
     let first = End::default();
@@ -91,7 +102,18 @@ fn main() {
     (2..limit).for_each(|number| first.send(number));
     first.close();
     let primes = chain.join().expect("no filter panics");
-    let is_prime = |number: &u64| (2..).take_while(|divisor| divisor * divisor <= *number).all(|divisor| number % divisor != 0);
-    assert!(primes.iter().rev().copied().eq((2..limit).filter(is_prime)), "{primes:?}");
-    println!("{} primes below {limit}, by as many workers, in {:.1?}", primes.len(), begin.elapsed());
+    let is_prime = |number: &u64| {
+        (2..)
+            .take_while(|divisor| divisor * divisor <= *number)
+            .all(|divisor| number % divisor != 0)
+    };
+    assert!(
+        primes.iter().rev().copied().eq((2..limit).filter(is_prime)),
+        "{primes:?}"
+    );
+    println!(
+        "{} primes below {limit}, by as many workers, in {:.1?}",
+        primes.len(),
+        begin.elapsed()
+    );
 }

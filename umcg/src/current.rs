@@ -17,7 +17,8 @@ pub fn current_id() -> Option<WorkerId> {
     Worker::current().map(|worker| WorkerId::from_raw(worker.id()))
 }
 
-/// The name of the calling worker, in a blocking scope too; none if it has none, or the caller is no worker.
+/// The name of the calling worker, in a blocking scope too; none if it has none, or the caller is
+/// no worker.
 ///
 /// ```
 /// let named = umcg::Builder::new().name("teller").spawn(umcg::current_name).unwrap();
@@ -25,7 +26,9 @@ pub fn current_id() -> Option<WorkerId> {
 /// assert_eq!(umcg::current_name(), None);
 /// ```
 pub fn current_name() -> Option<String> {
-    Worker::current().map(Worker::name).filter(|name| !name.is_empty())
+    Worker::current()
+        .map(Worker::name)
+        .filter(|name| !name.is_empty())
 }
 
 /// Names the calling worker, for messages and dumps. A panic's message is preceded by the name.
@@ -39,7 +42,8 @@ pub fn set_name(name: &str) -> Result<(), NotAWorker> {
     Ok(())
 }
 
-/// Gives the processor back: the server gets [`Event::Wait`](crate::Event::Wait). Returns when a server switches to the worker again.
+/// Gives the processor back: the server gets [`Event::Wait`](crate::Event::Wait). Returns when a
+/// server switches to the worker again.
 ///
 /// # Errors
 /// [`NotAWorker`].
@@ -52,8 +56,9 @@ pub fn wait() -> Result<(), NotAWorker> {
     Ok(())
 }
 
-/// Like [`wait`]; when `deadline` passes first, some server gets [`Event::Timeout`](crate::Event::Timeout). The call still returns only
-/// once a server has switched to the worker.
+/// Like [`wait`]; when `deadline` passes first, some server gets
+/// [`Event::Timeout`](crate::Event::Timeout). The call still returns only once a server has
+/// switched to the worker.
 ///
 /// # Errors
 /// [`TimedOut::Passed`] if the deadline had passed by then.
@@ -61,7 +66,11 @@ pub fn wait_deadline(deadline: Instant) -> Result<(), TimedOut> {
     let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
     // SAFETY: the caller is that worker, running.
     let in_time = unsafe { worker.wait(Some(nanoseconds(deadline))) };
-    if in_time { Ok(()) } else { Err(TimedOut::Passed) }
+    if in_time {
+        Ok(())
+    } else {
+        Err(TimedOut::Passed)
+    }
 }
 
 /// Like [`wait_deadline`], with a deadline so far from now.
@@ -75,13 +84,16 @@ pub fn wait_timeout(timeout: Duration) -> Result<(), TimedOut> {
     }
 }
 
-/// Lets another worker run at once with the caller's server. The caller is idle, and some server gets [`Event::Wait`](crate::Event::Wait) for it.
+/// Lets another worker run at once with the caller's server. The caller is idle, and some server
+/// gets [`Event::Wait`](crate::Event::Wait) for it.
 ///
 /// # Errors
 /// The worker is handed back if the caller is none itself.
 #[inline(always)]
 pub fn switch_to(next: Ready) -> Result<(), Ready> {
-    let Ok(worker) = running() else { return Err(next) };
+    let Ok(worker) = running() else {
+        return Err(next);
+    };
     // SAFETY: the caller is that worker, running, and the value was the right to run the other.
     unsafe { worker.switch_to(next.into_raw(), None) };
     Ok(())
@@ -90,25 +102,36 @@ pub fn switch_to(next: Ready) -> Result<(), Ready> {
 /// Like [`switch_to`], with a deadline as in [`wait_deadline`].
 ///
 /// # Errors
-/// As [`wait_deadline`]. If the caller is no worker, `next` is dropped, so that a server gets it as [`Event::Wake`](crate::Event::Wake).
+/// As [`wait_deadline`]. If the caller is no worker, `next` is dropped, so that a server gets it as
+/// [`Event::Wake`](crate::Event::Wake).
 pub fn switch_to_deadline(next: Ready, deadline: Instant) -> Result<(), TimedOut> {
     let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
     // SAFETY: as in `switch_to`.
     let in_time = unsafe { worker.switch_to(next.into_raw(), Some(nanoseconds(deadline))) };
-    if in_time { Ok(()) } else { Err(TimedOut::Passed) }
+    if in_time {
+        Ok(())
+    } else {
+        Err(TimedOut::Passed)
+    }
 }
 
-/// Calls `f`, which may block in the kernel. The calling worker's server gets [`Event::Block`](crate::Event::Block) and runs on; `f` runs on the
-/// worker's home thread, or on a helper thread for a light worker; then some server gets [`Event::Wake`](crate::Event::Wake), and the call returns
-/// when a server switches to the worker. A caller that is no worker just calls `f`.
+/// Calls `f`, which may block in the kernel. The calling worker's server gets
+/// [`Event::Block`](crate::Event::Block) and runs on; `f` runs on the worker's home thread, or on a
+/// helper thread for a light worker; then some server gets [`Event::Wake`](crate::Event::Wake), and
+/// the call returns when a server switches to the worker. A caller that is no worker just calls
+/// `f`.
 ///
-/// Where the system gives no thread for a helper, `f` runs where it is called, and keeps the server; a
-/// runtime tells of that, as of a lack of helpers ([`StallCause::NoHelper`](crate::rt::StallCause::NoHelper)).
+/// Where the system gives no thread for a helper, `f` runs where it is called, and keeps the
+/// server; a runtime tells of that, as of a lack of helpers
+/// ([`StallCause::NoHelper`](crate::rt::StallCause::NoHelper)).
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
-    let Some(worker) = Worker::current() else { return f() };
+    let Some(worker) = Worker::current() else {
+        return f();
+    };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_blocking() };
-    // A kernel thread counts its panics: one that began on the helper must end there, not on the server.
+    // A kernel thread counts its panics: one that began on the helper must end there, not on the
+    // server.
     let result = catch_unwind(AssertUnwindSafe(f));
     // Looked up anew: `f` may have unregistered the worker.
     if let Some(worker) = Worker::current() {
@@ -118,14 +141,17 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Calls `f`; the calling worker is not preempted meanwhile. If that was due, it gives way right afterwards. A caller that is no worker just
-/// calls `f`.
+/// Calls `f`; the calling worker is not preempted meanwhile. If that was due, it gives way right
+/// afterwards. A caller that is no worker just calls `f`.
 #[inline]
 pub fn critical<R>(f: impl FnOnce() -> R) -> R {
-    let Some(worker) = Worker::current() else { return f() };
+    let Some(worker) = Worker::current() else {
+        return f();
+    };
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_critical() };
-    // As in `blocking`: giving way at the end may bring a light worker to another kernel thread, so nothing unwinds meanwhile.
+    // As in `blocking`: giving way at the end may bring a light worker to another kernel thread, so
+    // nothing unwinds meanwhile.
     let result = catch_unwind(AssertUnwindSafe(f));
     if let Some(worker) = Worker::current() {
         // SAFETY: the caller is that worker; a new one, which is in no section, is left as it is.

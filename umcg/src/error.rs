@@ -33,7 +33,9 @@ impl Error {
 
     /// Of an attempt to make a thread.
     pub(crate) fn no_thread(error: std::io::Error) -> Error {
-        error.raw_os_error().map_or(Error::OutOfMemory, Error::Thread)
+        error
+            .raw_os_error()
+            .map_or(Error::OutOfMemory, Error::Thread)
     }
 
     pub(crate) fn from_raw(code: i32) -> Error {
@@ -55,8 +57,14 @@ impl fmt::Display for Error {
             Error::Name => f.write_str("the name of a runtime has a NUL byte"),
             Error::OutOfMemory => f.write_str("no memory or stack left"),
             Error::Stack(error) => error.fmt(f),
-            Error::Thread(code) => write!(f, "no thread: {}", std::io::Error::from_raw_os_error(*code)),
-            Error::Os(code) => write!(f, "refused by the system: {}", std::io::Error::from_raw_os_error(*code)),
+            Error::Thread(code) => {
+                write!(f, "no thread: {}", std::io::Error::from_raw_os_error(*code))
+            }
+            Error::Os(code) => write!(
+                f,
+                "refused by the system: {}",
+                std::io::Error::from_raw_os_error(*code)
+            ),
         }
     }
 }
@@ -67,7 +75,9 @@ impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::Os(code) | Error::Thread(code) => std::io::Error::from_raw_os_error(code),
-            Error::OutOfMemory | Error::Stack(_) => std::io::Error::new(std::io::ErrorKind::OutOfMemory, error),
+            Error::OutOfMemory | Error::Stack(_) => {
+                std::io::Error::new(std::io::ErrorKind::OutOfMemory, error)
+            }
             Error::Name => std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
             Error::Registered | Error::NoSuchDriver => std::io::Error::other(error),
         }
@@ -97,7 +107,8 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// The caller is no worker that a server runs just now: a plain thread, a server, or a worker in a blocking scope.
+/// The caller is no worker that a server runs just now: a plain thread, a server, or a worker in a
+/// blocking scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAWorker;
 

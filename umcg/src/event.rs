@@ -4,7 +4,8 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use umcg_core::raw::{self, Kind};
 
-/// The program's own number for a worker. Its low five bits are zero, as in the C interface, so 59 bits are free.
+/// The program's own number for a worker. Its low five bits are zero, as in the C interface, so 59
+/// bits are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(u64);
 
@@ -31,7 +32,8 @@ impl WorkerId {
     }
 }
 
-/// The right to run one worker, which is suspended. There is one such value for a worker at most, and none while it runs or blocks.
+/// The right to run one worker, which is suspended. There is one such value for a worker at most,
+/// and none while it runs or blocks.
 ///
 /// Dropping it does not lose the worker: any server gets it as [`Event::Wake`].
 ///
@@ -81,7 +83,10 @@ impl Drop for Ready {
 
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ready").field("id", &self.id()).field("name", &self.name()).finish()
+        f.debug_struct("Ready")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .finish()
     }
 }
 
@@ -97,8 +102,9 @@ pub enum Event {
     Wait(Ready),
     /// It unregistered or ended.
     Exit(WorkerId),
-    /// The deadline of its wait has passed. Who holds its [`Ready`] may run it at any time, before and after. With several servers this may be
-    /// collected by one before the other, which got its [`Event::Wait`], has put that anywhere: note down a timeout that comes first.
+    /// The deadline of its wait has passed. Who holds its [`Ready`] may run it at any time, before
+    /// and after. With several servers this may be collected by one before the other, which got its
+    /// [`Event::Wait`], has put that anywhere: note down a timeout that comes first.
     Timeout(WorkerId),
     /// It ran for longer than the preemption interval.
     Preempt(Ready),

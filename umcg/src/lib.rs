@@ -1,8 +1,10 @@
 //! User Mode Concurrency Groups: thread scheduling in the hands of the program.
 //!
-//! A *server* ([`Server`]) is a thread that schedules; a *worker* is what it schedules: a pthread ([`Worker::register`]) or, lighter, a function on a
-//! stack of its own ([`light`]). A server runs a worker in its own place ([`Server::switch_to`]) until the worker blocks, waits, exits or has run
-//! for too long, and learns which as an [`Event`]. The right to run a worker is a value, [`Ready`], of which there is one: what two servers must not do at once does not compile.
+//! A *server* ([`Server`]) is a thread that schedules; a *worker* is what it schedules: a pthread
+//! ([`Worker::register`]) or, lighter, a function on a stack of its own ([`light`]). A server runs
+//! a worker in its own place ([`Server::switch_to`]) until the worker blocks, waits, exits or has
+//! run for too long, and learns which as an [`Event`]. The right to run a worker is a value,
+//! [`Ready`], of which there is one: what two servers must not do at once does not compile.
 //!
 //! ```
 //! use umcg::{Event, Server, Worker, WorkerId};
@@ -50,15 +52,16 @@ pub mod tube;
 mod worker;
 
 pub use current::{
-    blocking, critical, current_id, current_name, set_name, switch_to, switch_to_deadline, wait, wait_deadline, wait_timeout,
+    blocking, critical, current_id, current_name, set_name, switch_to, switch_to_deadline, wait,
+    wait_deadline, wait_timeout,
 };
 pub use error::{Error, NotAWorker, TimedOut, WaitError};
 pub use event::{Event, Ready, WorkerId};
 pub use light::{LightBuilder, light};
 pub use rt::{
-    Builder, Elapsed, Handle, JoinError, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError, block_on, hand_over, park,
-    park_deadline, park_timeout, scope, shielded, sleep, sleep_until, spawn, spawn_future, spawn_light, timeout, timeout_at,
-    yield_now,
+    Builder, Elapsed, Handle, JoinError, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError,
+    block_on, hand_over, park, park_deadline, park_timeout, scope, shielded, sleep, sleep_until,
+    spawn, spawn_future, spawn_light, timeout, timeout_at, yield_now,
 };
 pub use server::{Server, set_preemption, wake};
 #[doc(hidden)] // for `umcg doctor`

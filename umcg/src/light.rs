@@ -13,7 +13,11 @@ pub struct LightBuilder<'a> {
 
 /// Begins to make a light worker of this id.
 pub fn light<'a>(id: WorkerId) -> LightBuilder<'a> {
-    LightBuilder { id, stack_size: 0, name: "" }
+    LightBuilder {
+        id,
+        stack_size: 0,
+        name: "",
+    }
 }
 
 impl<'a> LightBuilder<'a> {
@@ -29,36 +33,60 @@ impl<'a> LightBuilder<'a> {
         self
     }
 
-    /// Makes the worker. It runs `f` when a server first switches to it, and exits when `f` returns; a panic that leaves `f` ends the
-    /// process with the worker's name. Does not switch. Dropping the result hands the new worker to whichever server asks first.
+    /// Makes the worker. It runs `f` when a server first switches to it, and exits when `f`
+    /// returns; a panic that leaves `f` ends the process with the worker's name. Does not switch.
+    /// Dropping the result hands the new worker to whichever server asks first.
     ///
     /// # Errors
     /// [`Error::Stack`]: no memory for a stack, or no such size.
     ///
     /// # Safety
-    /// A light worker shares the thread-local storage of whatever kernel thread runs it, and may be on another one after each call that
-    /// switches ([`wait`](crate::wait), [`switch_to`](crate::switch_to), [`blocking`](crate::blocking), or preemption if that is on). So `f` keeps
-    /// across such a call
+    /// A light worker shares the thread-local storage of whatever kernel thread runs it, and may be
+    /// on another one after each call that switches ([`wait`](crate::wait),
+    /// [`switch_to`](crate::switch_to), [`blocking`](crate::blocking), or preemption if that is
+    /// on). So `f` keeps across such a call
     /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and
-    /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that knows its owner.
+    /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that
+    ///   knows its owner.
     ///
-    /// With preemption on, the same holds at every instruction outside a [`critical`](crate::critical) section.
+    /// With preemption on, the same holds at every instruction outside a
+    /// [`critical`](crate::critical) section.
     pub unsafe fn spawn<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
         // SAFETY: passed on.
-        let worker = unsafe { raw::Worker::light(raw::Group::first(), self.id.as_u64(), self.stack_size, self.name, f) };
+        let worker = unsafe {
+            raw::Worker::light(
+                raw::Group::first(),
+                self.id.as_u64(),
+                self.stack_size,
+                self.name,
+                f,
+            )
+        };
         // SAFETY: the right to run a new worker is its maker's.
-        worker.map(|worker| unsafe { Ready::new(worker) }).map_err(Error::Stack)
+        worker
+            .map(|worker| unsafe { Ready::new(worker) })
+            .map_err(Error::Stack)
     }
 
-    /// Like [`LightBuilder::spawn`], for a worker with thread-local storage of its own, which is safe: to what `f` calls it is a thread. It costs
-    /// some memory, 4.5 KiB in most programs, and a write of the thread pointer each way; when `f` has returned, the destructors of the thread-locals that it used run.
+    /// Like [`LightBuilder::spawn`], for a worker with thread-local storage of its own, which is
+    /// safe: to what `f` calls it is a thread. It costs some memory, 4.5 KiB in most programs, and
+    /// a write of the thread pointer each way; when `f` has returned, the destructors of the
+    /// thread-locals that it used run.
     ///
     /// # Errors
     /// [`Error::Stack`]: no memory for a stack or a storage, no such size, or no such storage with this C library
     /// ([`umcg_core::storage::available`]).
     pub fn spawn_owning<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
-        let worker = raw::Worker::full(raw::Group::first(), self.id.as_u64(), self.stack_size, self.name, f);
+        let worker = raw::Worker::full(
+            raw::Group::first(),
+            self.id.as_u64(),
+            self.stack_size,
+            self.name,
+            f,
+        );
         // SAFETY: the right to run a new worker is its maker's.
-        worker.map(|worker| unsafe { Ready::new(worker) }).map_err(Error::Stack)
+        worker
+            .map(|worker| unsafe { Ready::new(worker) })
+            .map_err(Error::Stack)
     }
 }

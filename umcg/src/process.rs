@@ -1,7 +1,8 @@
 //! Child processes whose ends, and pipes, park their worker.
 //!
-//! A [`Command`] is std's, started in a [`crate::blocking`] scope. Its end is waited for by a pidfd; where there is none to be had it is
-//! looked for again and again, so that a wait can be cut short there, too.
+//! A [`Command`] is std's, started in a [`crate::blocking`] scope. Its end is waited for by a
+//! pidfd; where there is none to be had it is looked for again and again, so that a wait can be cut
+//! short there, too.
 //!
 //! ```
 //! let output = umcg::process::Command::new("echo").arg("hello").output().unwrap();
@@ -56,7 +57,10 @@ impl Command {
     }
 
     /// Adds arguments.
-    pub fn args<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&mut self, arguments: I) -> &mut Command {
+    pub fn args<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &mut self,
+        arguments: I,
+    ) -> &mut Command {
         self.inner.args(arguments);
         self
     }
@@ -68,7 +72,10 @@ impl Command {
     }
 
     /// Sets variables of the environment.
-    pub fn envs<I: IntoIterator<Item = (K, V)>, K: AsRef<OsStr>, V: AsRef<OsStr>>(&mut self, variables: I) -> &mut Command {
+    pub fn envs<I: IntoIterator<Item = (K, V)>, K: AsRef<OsStr>, V: AsRef<OsStr>>(
+        &mut self,
+        variables: I,
+    ) -> &mut Command {
         self.inner.envs(variables);
         self
     }
@@ -120,7 +127,8 @@ impl Command {
         blocking(|| self.inner.spawn()).map(Child::new)
     }
 
-    /// Starts the process and waits for its end. A caller that is cancelled meanwhile ends the process by SIGKILL, since nobody else knows it.
+    /// Starts the process and waits for its end. A caller that is cancelled meanwhile ends the
+    /// process by SIGKILL, since nobody else knows it.
     ///
     /// # Errors
     /// As [`Command::spawn`].
@@ -128,8 +136,9 @@ impl Command {
         self.spawn()?.see_to_the_end(Child::wait)
     }
 
-    /// Starts the process, collects what it prints, and waits for its end. Streams that were not chosen are pipes, of which its input is closed at once.
-    /// A caller that is cancelled meanwhile, or cannot read, ends the process by SIGKILL, since nobody else knows it.
+    /// Starts the process, collects what it prints, and waits for its end. Streams that were not
+    /// chosen are pipes, of which its input is closed at once. A caller that is cancelled
+    /// meanwhile, or cannot read, ends the process by SIGKILL, since nobody else knows it.
     ///
     /// # Errors
     /// As [`Command::spawn`], and those of reading.
@@ -156,20 +165,41 @@ impl Command {
 }
 
 impl From<std::process::Command> for Command {
-    /// Choices of its streams are kept until [`Command::output`], which makes pipes of them and then forgets them.
+    /// Choices of its streams are kept until [`Command::output`], which makes pipes of them and
+    /// then forgets them.
     fn from(inner: std::process::Command) -> Command {
-        Command { inner, chosen: [false; 3] }
+        Command {
+            inner,
+            chosen: [false; 3],
+        }
     }
 }
 
 impl Child {
     fn new(mut inner: std::process::Child) -> Child {
         let pid = i32::try_from(inner.id()).ok().and_then(Pid::from_raw);
-        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).map(Fd::new);
-        let stdin = inner.stdin.take().map(|pipe| ChildStdin(Fd::adopt(pipe.into())));
-        let stdout = inner.stdout.take().map(|pipe| ChildStdout(Fd::adopt(pipe.into())));
-        let stderr = inner.stderr.take().map(|pipe| ChildStderr(Fd::adopt(pipe.into())));
-        Child { inner, pidfd, stdin, stdout, stderr }
+        let pidfd = pid
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .map(Fd::new);
+        let stdin = inner
+            .stdin
+            .take()
+            .map(|pipe| ChildStdin(Fd::adopt(pipe.into())));
+        let stdout = inner
+            .stdout
+            .take()
+            .map(|pipe| ChildStdout(Fd::adopt(pipe.into())));
+        let stderr = inner
+            .stderr
+            .take()
+            .map(|pipe| ChildStderr(Fd::adopt(pipe.into())));
+        Child {
+            inner,
+            pidfd,
+            stdin,
+            stdout,
+            stderr,
+        }
     }
 
     /// The child's number.
@@ -215,21 +245,27 @@ impl Child {
     /// # Errors
     /// As [`Child::wait_deadline`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
-        self.wait_until(wait::after(timeout.as_nanos().try_into().unwrap_or(u64::MAX)))
+        self.wait_until(wait::after(
+            timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+        ))
     }
 
     fn wait_until(&mut self, deadline: u64) -> io::Result<ExitStatus> {
         let inner = &mut self.inner;
-        let Some(pidfd) = &self.pidfd else { return look_until(inner, deadline) };
-        pidfd.call_until(Direction::Read, &"child", deadline, |_| match inner.try_wait() {
-            Ok(Some(status)) => Ok(Ok(status)),
-            Ok(None) => Err(rustix::io::Errno::AGAIN),
-            Err(error) => Ok(Err(error)),
+        let Some(pidfd) = &self.pidfd else {
+            return look_until(inner, deadline);
+        };
+        pidfd.call_until(Direction::Read, &"child", deadline, |_| {
+            match inner.try_wait() {
+                Ok(Some(status)) => Ok(Ok(status)),
+                Ok(None) => Err(rustix::io::Errno::AGAIN),
+                Err(error) => Ok(Err(error)),
+            }
         })?
     }
 
-    /// Collects what the child prints, and waits for its end; closes its standard input before. If the caller is cancelled meanwhile, the child runs
-    /// on, as with any drop of it.
+    /// Collects what the child prints, and waits for its end; closes its standard input before. If
+    /// the caller is cancelled meanwhile, the child runs on, as with any drop of it.
     ///
     /// # Errors
     /// As [`Child::wait`], and those of reading.
@@ -261,7 +297,11 @@ impl Child {
             (None, Some(mut err)) => err.read_to_end(&mut stderr).map(drop)?,
             (None, None) => {}
         }
-        Ok(Output { status: self.wait()?, stdout, stderr })
+        Ok(Output {
+            status: self.wait()?,
+            stdout,
+            stderr,
+        })
     }
 }
 
@@ -280,11 +320,15 @@ fn look_until(child: &mut std::process::Child, deadline: u64) -> io::Result<Exit
     }
 }
 
-/// Reads both by one worker, which must not wait for one pipe while the child waits for room in the other: so it stands in the source of each.
+/// Reads both by one worker, which must not wait for one pipe while the child waits for room in the
+/// other: so it stands in the source of each.
 fn read_both(out: &Fd, to_out: &mut Vec<u8>, err: &Fd, to_err: &mut Vec<u8>) -> io::Result<()> {
     let (mut out_ended, mut err_ended) = (false, false);
     while !(out_ended && err_ended) {
-        let (out_waits, err_waits) = (read_some(out, to_out, &mut out_ended)?, read_some(err, to_err, &mut err_ended)?);
+        let (out_waits, err_waits) = (
+            read_some(out, to_out, &mut out_ended)?,
+            read_some(err, to_err, &mut err_ended)?,
+        );
         if out_waits && err_waits {
             Fd::wait_either(out, err, &"read")?;
         } else if out_waits && err_ended {
@@ -377,7 +421,9 @@ impl Write for ChildStdin {
 
 impl Write for &ChildStdin {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.0.call(Direction::Write, &"write", |fd| rustix::io::write(fd, buffer))
+        self.0.call(Direction::Write, &"write", |fd| {
+            rustix::io::write(fd, buffer)
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -387,12 +433,16 @@ impl Write for &ChildStdin {
 
 impl Read for ChildStdout {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.call(Direction::Read, &"read", |fd| rustix::io::read(fd, &mut *buffer))
+        self.0.call(Direction::Read, &"read", |fd| {
+            rustix::io::read(fd, &mut *buffer)
+        })
     }
 }
 
 impl Read for ChildStderr {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.call(Direction::Read, &"read", |fd| rustix::io::read(fd, &mut *buffer))
+        self.0.call(Direction::Read, &"read", |fd| {
+            rustix::io::read(fd, &mut *buffer)
+        })
     }
 }

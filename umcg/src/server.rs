@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use umcg_core::raw::{self, Nothing};
 
-/// The calling thread as a server. It stays one until this is dropped, on the same thread: neither it nor a reference to it goes elsewhere.
+/// The calling thread as a server. It stays one until this is dropped, on the same thread: neither
+/// it nor a reference to it goes elsewhere.
 ///
 /// ```compile_fail,E0277
 /// let server = umcg::Server::register().unwrap();
@@ -19,8 +20,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the calling thread a server. It goes on running; what it runs is its own choice from here. Not preempting its workers,
-    /// unless [`set_preemption`] says so.
+    /// Makes the calling thread a server. It goes on running; what it runs is its own choice from
+    /// here. Not preempting its workers, unless [`set_preemption`] says so.
     ///
     /// # Errors
     /// [`Error::Registered`], [`Error::OutOfMemory`], [`Error::Os`].
@@ -31,7 +32,10 @@ impl Server {
     /// Makes the calling thread a server of a group of a runtime.
     pub(crate) fn register_in(group: raw::Group, interval: u64) -> Result<Server, Error> {
         match raw::Server::register(group, interval) {
-            Ok(server) => Ok(Server { server, _here: PhantomData }),
+            Ok(server) => Ok(Server {
+                server,
+                _here: PhantomData,
+            }),
             Err(error) => Err(Error::from_raw(error.raw_os_error())),
         }
     }
@@ -40,11 +44,13 @@ impl Server {
         self.server
     }
 
-    /// Runs a worker in the server's place. Returns when it, or another that it switched to, blocks, waits, exits or has run for too long.
-    /// Switches; makes no system call for a light worker, nor for a thread worker where the thread pointer can be written in user mode.
+    /// Runs a worker in the server's place. Returns when it, or another that it switched to,
+    /// blocks, waits, exits or has run for too long. Switches; makes no system call for a light
+    /// worker, nor for a thread worker where the thread pointer can be written in user mode.
     ///
     /// # Panics
-    /// When called by a worker that runs in the server's place, which could have borrowed the server.
+    /// When called by a worker that runs in the server's place, which could have borrowed the
+    /// server.
     #[inline]
     pub fn switch_to(&self, ready: Ready) -> Event {
         self.check_flow();
@@ -52,8 +58,9 @@ impl Server {
         Event::from_raw(unsafe { self.server.run(ready.into_raw()) })
     }
 
-    /// The next event of an idle worker: one that came back from blocking, switched to another worker, timed out, or registered. Waits
-    /// until there is one; a signal handler that runs meanwhile does not end the wait.
+    /// The next event of an idle worker: one that came back from blocking, switched to another
+    /// worker, timed out, or registered. Waits until there is one; a signal handler that runs
+    /// meanwhile does not end the wait.
     ///
     /// # Errors
     /// [`WaitError::Woken`].
@@ -135,7 +142,10 @@ impl Server {
     /// A light worker shares the server's thread, so the type alone does not keep it from calling.
     #[inline]
     fn check_flow(&self) {
-        assert!(!self.server.is_attached(), "a worker called its server's own operations");
+        assert!(
+            !self.server.is_attached(),
+            "a worker called its server's own operations"
+        );
     }
 }
 
@@ -147,33 +157,43 @@ impl Drop for Server {
     }
 }
 
-/// Wakes one idle server, whose wait then ends with [`WaitError::Woken`]. False when none is idle: nothing is remembered. Does not switch.
+/// Wakes one idle server, whose wait then ends with [`WaitError::Woken`]. False when none is idle:
+/// nothing is remembered. Does not switch.
 ///
-/// A server that was about to wait when this came is not woken. Who must not miss one keeps a count of what there is to do: the server looks at
-/// it before it waits and waits with a timeout, or the waker repeats the call while a server that says it is going to wait has not woken up. The example
-/// `work_stealing` has the first form.
+/// A server that was about to wait when this came is not woken. Who must not miss one keeps a count
+/// of what there is to do: the server looks at it before it waits and waits with a timeout, or the
+/// waker repeats the call while a server that says it is going to wait has not woken up. The
+/// example `work_stealing` has the first form.
 pub fn wake() -> bool {
     raw::wake_server(raw::Group::first())
 }
 
-/// Sets for how long a worker may run without giving way before its server gets [`Event::Preempt`]; `None` for as long as it likes,
-/// which is the default. What counts is CPU time; the worker is taken off after one interval to one and a half, rounded up to the kernel's ticks
-/// (with 250 of them a second, not before 12 ms).
+/// Sets for how long a worker may run without giving way before its server gets [`Event::Preempt`];
+/// `None` for as long as it likes, which is the default. What counts is CPU time; the worker is
+/// taken off after one interval to one and a half, rounded up to the kernel's ticks (with 250 of
+/// them a second, not before 12 ms).
 ///
-/// Preemption is by a timer signal (SIGURG). It leaves out times when a signal is blocked that was not when the server registered, the C library and the
-/// language runtimes, and what those have called, signal handlers too. A worker that holds a lock which other workers of the same server want must hold it in a
-/// [`critical`](crate::critical) section: a `std::sync::Mutex` that they share, for one, and standard output, whose lock also knows its owner.
+/// Preemption is by a timer signal (SIGURG). It leaves out times when a signal is blocked that was
+/// not when the server registered, the C library and the language runtimes, and what those have
+/// called, signal handlers too. A worker that holds a lock which other workers of the same server
+/// want must hold it in a [`critical`](crate::critical) section: a `std::sync::Mutex` that they
+/// share, for one, and standard output, whose lock also knows its owner.
 ///
 /// # Errors
 /// [`Error::Os`]: what the kernel says of the interval.
 pub fn set_preemption(interval: Option<Duration>) -> Result<(), Error> {
-    let nanoseconds = interval.map_or(0, |interval| interval.as_nanos().clamp(1, u128::from(u64::MAX - 1)) as u64);
+    let nanoseconds = interval.map_or(0, |interval| {
+        interval.as_nanos().clamp(1, u128::from(u64::MAX - 1)) as u64
+    });
     raw::set_preemption(nanoseconds).map_err(|error| Error::from_raw(error.raw_os_error()))
 }
 
-/// The time that the C interface and the lists below count in: nanoseconds of CLOCK_REALTIME. A deadline that has passed is one now.
+/// The time that the C interface and the lists below count in: nanoseconds of CLOCK_REALTIME. A
+/// deadline that has passed is one now.
 pub(crate) fn nanoseconds(deadline: Instant) -> u64 {
     let left = deadline.saturating_duration_since(Instant::now());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     (now + left).as_nanos().min(u128::from(u64::MAX - 1)) as u64
 }

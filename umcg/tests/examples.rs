@@ -1,6 +1,7 @@
 //! Runs the examples, briefly, and looks at what they print. How fast they are is not tested.
 //!
-//! `cargo test` builds them along with the tests, unless it is told which targets to build; then they are built here.
+//! `cargo test` builds them along with the tests, unless it is told which targets to build; then
+//! they are built here.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -20,7 +21,11 @@ fn binary(name: &str) -> PathBuf {
     if !path.exists() {
         BUILD.call_once(|| build(profile));
     }
-    assert!(path.exists(), "no {}: `cargo build -p umcg --examples` builds it", path.display());
+    assert!(
+        path.exists(),
+        "no {}: `cargo build -p umcg --examples` builds it",
+        path.display()
+    );
     path
 }
 
@@ -31,14 +36,34 @@ fn build(directory: &Path) {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--examples", "--profile", profile, "--target-dir"]).arg(directory.parent().unwrap());
-    assert!(command.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success(), "the examples do not build");
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--examples",
+            "--profile",
+            profile,
+            "--target-dir",
+        ])
+        .arg(directory.parent().unwrap());
+    assert!(
+        command
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap()
+            .success(),
+        "the examples do not build"
+    );
 }
 
 /// The lines that the example prints.
 fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(binary(name));
-    command.args(arguments).envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut output = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
@@ -52,7 +77,10 @@ fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<Stri
             None if begin.elapsed() > TIMEOUT => {
                 child.kill().unwrap();
                 child.wait().unwrap();
-                panic!("{name} did not end; it printed:\n{}", reader.join().unwrap().unwrap());
+                panic!(
+                    "{name} did not end; it printed:\n{}",
+                    reader.join().unwrap().unwrap()
+                );
             }
             None => std::thread::sleep(Duration::from_millis(5)),
         }
@@ -65,8 +93,13 @@ fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<Stri
 /// The number right before the word.
 fn number_before(line: &str, word: &str) -> u64 {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let at = words.iter().position(|&other| other == word).unwrap_or_else(|| panic!("no {word:?} in {line:?}"));
-    words[at - 1].parse().unwrap_or_else(|_| panic!("no number before {word:?} in {line:?}"))
+    let at = words
+        .iter()
+        .position(|&other| other == word)
+        .unwrap_or_else(|| panic!("no {word:?} in {line:?}"));
+    words[at - 1]
+        .parse()
+        .unwrap_or_else(|_| panic!("no number before {word:?} in {line:?}"))
 }
 
 fn check_round_robin(environment: &[(&str, &str)]) {
@@ -74,9 +107,16 @@ fn check_round_robin(environment: &[(&str, &str)]) {
     for index in 0..6 {
         let kind = ["thread", "light"][index % 2];
         let worker = format!("{kind} worker {index}: ");
-        let said: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix(&worker)).collect();
+        let said: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix(&worker))
+            .collect();
         let slept = if index < 2 { &["slept"][..] } else { &[] };
-        assert_eq!(said, [&["turn 1", "turn 2"], slept, &["turn 3", "turn 4"]].concat(), "{worker}");
+        assert_eq!(
+            said,
+            [&["turn 1", "turn 2"], slept, &["turn 3", "turn 4"]].concat(),
+            "{worker}"
+        );
     }
     assert_eq!(lines.len(), 27, "{lines:?}");
     // Each worker's four turns and its end, and two that came back from sleep.
@@ -100,12 +140,21 @@ fn priorities() {
     for (line, name) in lines.iter().zip(["umcg", "threads", "threads that yield"]) {
         assert!(line.starts_with(name), "{line}");
         for figure in ["p50", "p99", "max"] {
-            let value = line.split_once(figure).and_then(|(_, rest)| rest.split_whitespace().next());
-            assert!(value.is_some_and(|value| value.ends_with('s')), "no time after {figure} in {line:?}");
+            let value = line
+                .split_once(figure)
+                .and_then(|(_, rest)| rest.split_whitespace().next());
+            assert!(
+                value.is_some_and(|value| value.ends_with('s')),
+                "no time after {figure} in {line:?}"
+            );
         }
         assert!(number_before(line, "chunks") > 0, "{line}");
     }
-    assert!(lines[3].starts_with("p99 beside umcg's: threads "), "{}", lines[3]);
+    assert!(
+        lines[3].starts_with("p99 beside umcg's: threads "),
+        "{}",
+        lines[3]
+    );
 }
 
 #[test]
@@ -113,12 +162,28 @@ fn edf() {
     let lines = run("edf", &["100"], &[]);
     assert_eq!(lines.len(), 4, "{lines:?}");
     for (line, (period, jobs)) in lines[1..].iter().zip([(2, 50), (5, 20), (20, 5)]) {
-        let (task, results) = line.split_once(" ms   ").unwrap_or_else(|| panic!("{line}"));
+        let (task, results) = line
+            .split_once(" ms   ")
+            .unwrap_or_else(|| panic!("{line}"));
         assert!(task.ends_with(&format!("ms every {period:>2}")), "{line}");
-        let results: Vec<u64> = results.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let &[missed_first_come, all_first_come, missed_earliest, all_earliest] = results.as_slice() else { panic!("{line}") };
+        let results: Vec<u64> = results
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let &[
+            missed_first_come,
+            all_first_come,
+            missed_earliest,
+            all_earliest,
+        ] = results.as_slice()
+        else {
+            panic!("{line}")
+        };
         assert_eq!((all_first_come, all_earliest), (jobs, jobs), "{line}");
-        assert!(missed_first_come <= jobs && missed_earliest <= jobs, "{line}");
+        assert!(
+            missed_first_come <= jobs && missed_earliest <= jobs,
+            "{line}"
+        );
     }
 }
 
@@ -127,11 +192,22 @@ fn work_stealing() {
     let servers = std::thread::available_parallelism().unwrap().get();
     let lines = run("work_stealing", &["10"], &[]);
     assert_eq!(lines.len(), 1 + servers + 1, "{lines:?}");
-    assert!(lines[0].starts_with("server 1 of 1: ") && lines[0].ends_with(" 0 workers stolen"), "{}", lines[0]);
+    assert!(
+        lines[0].starts_with("server 1 of 1: ") && lines[0].ends_with(" 0 workers stolen"),
+        "{}",
+        lines[0]
+    );
     // Ten workers: twenty slices each, and the end.
     let (alone, together) = lines[..1 + servers].split_at(1);
     for group in [alone, together] {
-        assert_eq!(group.iter().map(|line| number_before(line, "turns,")).sum::<u64>(), 210, "{lines:?}");
+        assert_eq!(
+            group
+                .iter()
+                .map(|line| number_before(line, "turns,"))
+                .sum::<u64>(),
+            210,
+            "{lines:?}"
+        );
     }
     assert!(lines[1 + servers].ends_with(" times as fast"), "{lines:?}");
 }
@@ -140,7 +216,10 @@ fn work_stealing() {
 fn sieve() {
     for environment in [&[][..], &[("UMCG_NO_MEMBARRIER", "1")]] {
         let lines = run("sieve", &["1000"], environment);
-        assert!(lines.len() == 1 && lines[0].starts_with("168 primes below 1000"), "{lines:?}");
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("168 primes below 1000"),
+            "{lines:?}"
+        );
     }
 }
 
@@ -148,14 +227,21 @@ fn sieve() {
 fn fork_join() {
     let lines = run("fork_join", &["15", "30000"], &[]);
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].starts_with("fib(15) = 610 in ") && lines[1].starts_with("30000 numbers sorted in "), "{lines:?}");
+    assert!(
+        lines[0].starts_with("fib(15) = 610 in ")
+            && lines[1].starts_with("30000 numbers sorted in "),
+        "{lines:?}"
+    );
 }
 
 #[test]
 fn own_scheduler() {
     let lines = run("own_scheduler", &["100"], &[]);
     assert_eq!(lines.len(), 1, "{lines:?}");
-    let (few, many) = (number_before(&lines[0], "turns"), number_before(lines[0].split_once(',').unwrap().1, "turns"));
+    let (few, many) = (
+        number_before(&lines[0], "turns"),
+        number_before(lines[0].split_once(',').unwrap().1, "turns"),
+    );
     // Three times as many, but for the one that gives way, and luck.
     assert!(few > 0 && (2 * few..4 * few).contains(&many), "{lines:?}");
 }
@@ -164,7 +250,10 @@ fn own_scheduler() {
 fn echo() {
     for environment in [&[][..], &[("UMCG_DRIVER", "epoll")]] {
         let lines = run("echo", &["20", "20"], environment);
-        assert!(lines.len() == 1 && lines[0].starts_with("20 connections, 20 requests each: "), "{lines:?}");
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("20 connections, 20 requests each: "),
+            "{lines:?}"
+        );
     }
 }
 
@@ -172,7 +261,12 @@ fn echo() {
 fn tcp_proxy() {
     let lines = run("tcp_proxy", &[], &[]);
     // The proxy says something of each connection, as soon as it gets to it.
-    assert!(lines.iter().any(|line| line == "20 clients were answered after they had finished sending"), "{lines:?}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line == "20 clients were answered after they had finished sending"),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -180,7 +274,10 @@ fn urgent() {
     let lines = run("urgent", &["100", "--threads"], &[]);
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, name) in lines.iter().zip(["umcg", "threads"]) {
-        assert!(line.starts_with(name) && line.contains("p50") && line.contains("p99"), "{line}");
+        assert!(
+            line.starts_with(name) && line.contains("p50") && line.contains("p99"),
+            "{line}"
+        );
         assert_eq!(number_before(line, "requests:"), 100, "{line}");
         assert!(number_before(line, "chunks") > 0, "{line}");
     }

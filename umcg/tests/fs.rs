@@ -17,7 +17,8 @@ impl Folder {
     fn new(name: &str) -> Folder {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("umcg-fs-{name}-{}-{next}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("umcg-fs-{name}-{}-{next}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
@@ -41,7 +42,10 @@ fn contents_come_back() {
         fs::write(&path, "text").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "text");
         fs::write(&path, [0xff]).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            fs::read_to_string(&path).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
     });
 }
 
@@ -60,8 +64,14 @@ fn positions_and_offsets() {
         file.write_all_at(b"ab", 0).unwrap();
         file.read_exact_at(&mut buffer, 0).unwrap();
         assert_eq!(&buffer, b"ab2");
-        assert_eq!(file.read_exact_at(&mut buffer, 8).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-        assert_eq!(file.read_at(&mut buffer, u64::MAX).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            file.read_exact_at(&mut buffer, 8).unwrap_err().kind(),
+            ErrorKind::UnexpectedEof
+        );
+        assert_eq!(
+            file.read_at(&mut buffer, u64::MAX).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
         file.seek(SeekFrom::Start(8)).unwrap();
         let mut rest = String::new();
         file.read_to_string(&mut rest).unwrap();
@@ -87,14 +97,41 @@ fn ways_of_opening() {
         let folder = Folder::new("opening");
         let path = folder.0.join("file");
         assert_eq!(File::open(&path).unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(OpenOptions::new().open(&path).unwrap_err().kind(), ErrorKind::InvalidInput);
-        assert_eq!(OpenOptions::new().read(true).create(true).open(&path).unwrap_err().kind(), ErrorKind::InvalidInput);
-        assert_eq!(File::open("nul\0byte").unwrap_err().kind(), ErrorKind::InvalidInput);
-        OpenOptions::new().append(true).create(true).open(&path).unwrap().write_all(b"one").unwrap();
-        let mut file = OpenOptions::new().read(true).append(true).open(&path).unwrap();
+        assert_eq!(
+            OpenOptions::new().open(&path).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            OpenOptions::new()
+                .read(true)
+                .create(true)
+                .open(&path)
+                .unwrap_err()
+                .kind(),
+            ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            File::open("nul\0byte").unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap()
+            .write_all(b"one")
+            .unwrap();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&path)
+            .unwrap();
         file.write_all(b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"onetwo");
-        assert_eq!(File::create_new(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(
+            File::create_new(&path).unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
         File::create(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");
         let mut read_only = File::open(&path).unwrap();
@@ -111,7 +148,10 @@ fn folders() {
         fs::write(deep.join("file"), "x").unwrap();
         assert_eq!(fs::copy(deep.join("file"), deep.join("copy")).unwrap(), 1);
         fs::rename(deep.join("copy"), deep.join("renamed")).unwrap();
-        let mut names: Vec<_> = fs::read_dir(&deep).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = fs::read_dir(&deep)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         names.sort();
         assert_eq!(names, ["file", "renamed"]);
         assert!(fs::remove_dir(&deep).is_err());
@@ -140,7 +180,9 @@ fn many_files_at_once() {
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
     });
 }
 
@@ -163,15 +205,20 @@ fn a_pipe_is_waited_for() {
     });
 }
 
-/// A thread that opens a file may hand the kernel other workers' reads along with that; when it ends, the kernel cancels them.
+/// A thread that opens a file may hand the kernel other workers' reads along with that; when it
+/// ends, the kernel cancels them.
 #[test]
 fn operations_outlive_the_threads_that_handed_them_over() {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let passers_by = std::thread::spawn(move || {
         while !stopped.load(Relaxed) {
-            let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| drop(File::open("/dev/null").unwrap()))).collect();
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let threads: Vec<_> = (0..4)
+                .map(|_| std::thread::spawn(|| drop(File::open("/dev/null").unwrap())))
+                .collect();
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
         }
     });
     for _ in 0..40 {
@@ -179,7 +226,10 @@ fn operations_outlive_the_threads_that_handed_them_over() {
         let readers: Vec<_> = (0..50)
             .map(|_| {
                 let (reader, writer) = rustix::pipe::pipe().unwrap();
-                (umcg::spawn(move || File::from(reader).read(&mut [0; 8])), writer)
+                (
+                    umcg::spawn(move || File::from(reader).read(&mut [0; 8])),
+                    writer,
+                )
             })
             .collect();
         std::thread::sleep(std::time::Duration::from_millis(2));

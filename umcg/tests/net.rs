@@ -9,7 +9,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use umcg::net::unix::{UnixDatagram, UnixListener, UnixStream};
-use umcg::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use umcg::net::{
+    Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+};
 
 const SHORT: Duration = Duration::from_millis(30);
 /// Longer than anything here takes that comes to its end.
@@ -52,8 +54,13 @@ fn echoes_many_messages_on_many_connections() {
         let address = listener.local_addr().unwrap();
         let server = spawn(move || {
             let streams = listener.incoming().take(CONNECTIONS as usize);
-            let answering: Vec<_> = streams.map(|stream| spawn(|| echo(stream.unwrap()))).collect();
-            answering.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+            let answering: Vec<_> = streams
+                .map(|stream| spawn(|| echo(stream.unwrap())))
+                .collect();
+            answering
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum::<usize>()
         });
         let clients: Vec<_> = (0..CONNECTIONS)
             .map(|client| {
@@ -70,7 +77,9 @@ fn echoes_many_messages_on_many_connections() {
                 })
             })
             .collect();
-        clients.into_iter().for_each(|client| client.join().unwrap());
+        clients
+            .into_iter()
+            .for_each(|client| client.join().unwrap());
         assert_eq!(server.join().unwrap(), (CONNECTIONS * MESSAGES) as usize);
     });
 }
@@ -89,7 +98,11 @@ fn more_than_the_buffers_hold_waits_for_the_reader() {
         reader.read_to_end(&mut data).unwrap();
         writing.join().unwrap();
         assert_eq!(data.len(), SIZE);
-        assert!(data.iter().enumerate().all(|(at, &byte)| byte == (at % 251) as u8));
+        assert!(
+            data.iter()
+                .enumerate()
+                .all(|(at, &byte)| byte == (at % 251) as u8)
+        );
     });
 }
 
@@ -100,12 +113,18 @@ fn a_timeout_and_a_deadline_end_a_read_and_the_stream_stays_usable() {
         one.set_read_timeout(Some(SHORT)).unwrap();
         assert_eq!(one.read_timeout().unwrap(), Some(SHORT));
         let began = Instant::now();
-        assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            one.read(&mut [0; 8]).unwrap_err().kind(),
+            ErrorKind::TimedOut
+        );
         assert!(began.elapsed() >= SHORT);
         one.set_read_timeout(None).unwrap();
         let deadline = Instant::now() + SHORT;
         one.set_read_deadline(Some(deadline));
-        assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            one.read(&mut [0; 8]).unwrap_err().kind(),
+            ErrorKind::TimedOut
+        );
         assert!(Instant::now() >= deadline);
         // What is there can be read after the deadline.
         other.write_all(b"late").unwrap();
@@ -113,7 +132,12 @@ fn a_timeout_and_a_deadline_end_a_read_and_the_stream_stays_usable() {
         let mut buffer = [0; 4];
         one.read_exact(&mut buffer).unwrap();
         assert_eq!(&buffer, b"late");
-        assert_eq!(one.set_read_timeout(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            one.set_read_timeout(Some(Duration::ZERO))
+                .unwrap_err()
+                .kind(),
+            ErrorKind::InvalidInput
+        );
     });
 }
 
@@ -124,7 +148,10 @@ fn what_is_there_can_be_read_after_the_deadline() {
         let (mut one, other) = UnixStream::pair().unwrap();
         one.set_read_deadline(Some(Instant::now()));
         for round in 0..100 {
-            assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+            assert_eq!(
+                one.read(&mut [0; 8]).unwrap_err().kind(),
+                ErrorKind::TimedOut
+            );
             (&other).write_all(&[round]).unwrap();
             let mut buffer = [0; 8];
             assert_eq!((one.read(&mut buffer).unwrap(), buffer[0]), (1, round));
@@ -143,8 +170,14 @@ fn who_does_not_want_to_wait_is_told() {
         one.set_nonblocking(true).unwrap();
         let mut copy = one.try_clone().unwrap();
         for round in 0..100 {
-            assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
-            assert_eq!(copy.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert_eq!(
+                one.read(&mut [0; 8]).unwrap_err().kind(),
+                ErrorKind::WouldBlock
+            );
+            assert_eq!(
+                copy.read(&mut [0; 8]).unwrap_err().kind(),
+                ErrorKind::WouldBlock
+            );
             other.write_all(&[round]).unwrap();
             let mut buffer = [0; 8];
             assert_eq!((one.read(&mut buffer).unwrap(), buffer[0]), (1, round));
@@ -198,7 +231,10 @@ fn several_workers_share_a_socket() {
             }
         });
         writing.join().unwrap();
-        let read: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        let read: usize = readers
+            .into_iter()
+            .map(|reader| reader.join().unwrap())
+            .sum();
         assert_eq!(read, 200 * 100);
     });
 }
@@ -253,7 +289,10 @@ fn a_shutdown_wakes_who_reads() {
         umcg::sleep(SHORT);
         one.shutdown(Shutdown::Both).unwrap();
         assert_eq!(reading.join().unwrap().unwrap(), 0);
-        assert_eq!((&*one).write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(
+            (&*one).write(b"x").unwrap_err().kind(),
+            ErrorKind::BrokenPipe
+        );
     });
 }
 
@@ -303,17 +342,33 @@ fn connecting_fails_where_nobody_listens_and_goes_on_to_the_next_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let listening = listener.local_addr().unwrap();
         // Bound, so that nobody else gets the port, but not listening.
-        let silent = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+        let silent = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        )
+        .unwrap();
         rustix::net::bind(&silent, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
         let nobody = SocketAddr::try_from(rustix::net::getsockname(&silent).unwrap()).unwrap();
-        assert_eq!(TcpStream::connect(nobody).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(
+            TcpStream::connect(nobody).unwrap_err().kind(),
+            ErrorKind::ConnectionRefused
+        );
         let stream = TcpStream::connect([nobody, listening].as_slice()).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listening);
         let none: &[SocketAddr] = &[];
-        assert_eq!(TcpStream::connect(none).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            TcpStream::connect(none).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
         let stream = TcpStream::connect_timeout(&listening, IN_TIME).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listening);
-        assert_eq!(TcpStream::connect_timeout(&listening, Duration::ZERO).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            TcpStream::connect_timeout(&listening, Duration::ZERO)
+                .unwrap_err()
+                .kind(),
+            ErrorKind::InvalidInput
+        );
     });
 }
 
@@ -338,11 +393,20 @@ fn options_peeks_and_vectors() {
         one.set_ttl(17).unwrap();
         assert_eq!(one.ttl().unwrap(), 17);
         assert!(one.take_error().unwrap().is_none());
-        assert_eq!(one.write_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b"cd")]).unwrap(), 4);
+        assert_eq!(
+            one.write_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b"cd")])
+                .unwrap(),
+            4
+        );
         let mut buffer = [0; 4];
         while other.peek(&mut buffer).unwrap() < 4 {}
         let (mut first, mut second) = ([0; 1], [0; 3]);
-        assert_eq!(other.read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)]).unwrap(), 4);
+        assert_eq!(
+            other
+                .read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])
+                .unwrap(),
+            4
+        );
         assert_eq!((&buffer, &first, &second), (b"abcd", b"a", b"bcd"));
         let (mut reading, mut writing) = one.split();
         writing.write_all(b"x").unwrap();
@@ -402,14 +466,24 @@ fn datagrams() {
             assert_eq!(one.send_to(message, to).unwrap(), message.len());
         }
         let (other, got) = receiving.join().unwrap();
-        assert_eq!(got, [(b"a".to_vec(), from), (vec![], from), (b"ccc".to_vec(), from)]);
+        assert_eq!(
+            got,
+            [
+                (b"a".to_vec(), from),
+                (vec![], from),
+                (b"ccc".to_vec(), from)
+            ]
+        );
         one.connect(to).unwrap();
         one.send(b"connected").unwrap();
         let mut buffer = [0; 16];
         assert_eq!(other.peek_from(&mut buffer).unwrap(), (9, from));
         assert_eq!(other.recv(&mut buffer).unwrap(), 9);
         other.set_read_timeout(Some(SHORT)).unwrap();
-        assert_eq!(other.recv(&mut buffer).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            other.recv(&mut buffer).unwrap_err().kind(),
+            ErrorKind::TimedOut
+        );
         one.set_broadcast(true).unwrap();
         assert!(one.broadcast().unwrap());
         assert_eq!(one.peer_addr().unwrap(), to);
@@ -424,18 +498,32 @@ fn groups_and_their_options() {
         socket.set_ttl(18).unwrap();
         socket.set_multicast_ttl_v4(19).unwrap();
         socket.set_multicast_loop_v4(false).unwrap();
-        assert_eq!((socket.ttl().unwrap(), socket.multicast_ttl_v4().unwrap()), (18, 19));
-        assert!(!socket.multicast_loop_v4().unwrap() && socket.local_addr().unwrap().ip().is_loopback());
+        assert_eq!(
+            (socket.ttl().unwrap(), socket.multicast_ttl_v4().unwrap()),
+            (18, 19)
+        );
+        assert!(
+            !socket.multicast_loop_v4().unwrap() && socket.local_addr().unwrap().ip().is_loopback()
+        );
         socket.join_multicast_v4(&group, &here).unwrap();
-        assert_eq!(socket.join_multicast_v4(&group, &here).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(
+            socket.join_multicast_v4(&group, &here).unwrap_err().kind(),
+            ErrorKind::AddrInUse
+        );
         socket.leave_multicast_v4(&group, &here).unwrap();
-        assert_eq!(socket.leave_multicast_v4(&group, &here).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+        assert_eq!(
+            socket.leave_multicast_v4(&group, &here).unwrap_err().kind(),
+            ErrorKind::AddrNotAvailable
+        );
         // Not every machine has IPv6.
         if let Ok(socket) = UdpSocket::bind("[::1]:0") {
             socket.set_multicast_loop_v6(false).unwrap();
             assert!(!socket.multicast_loop_v6().unwrap());
             let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfb);
-            assert_eq!(socket.leave_multicast_v6(&group, 1).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+            assert_eq!(
+                socket.leave_multicast_v6(&group, 1).unwrap_err().kind(),
+                ErrorKind::AddrNotAvailable
+            );
         }
     });
 }
@@ -444,7 +532,10 @@ fn groups_and_their_options() {
 fn more_buffers_than_the_kernel_takes_at_once() {
     everywhere(|| {
         let (mut one, mut other) = UnixStream::pair().unwrap();
-        assert_eq!(one.write_vectored(&[IoSlice::new(b"x"); 2_000]).unwrap(), 1_024);
+        assert_eq!(
+            one.write_vectored(&[IoSlice::new(b"x"); 2_000]).unwrap(),
+            1_024
+        );
         let mut bytes = [0; 2_000];
         let mut buffers: Vec<_> = bytes.chunks_mut(1).map(IoSliceMut::new).collect();
         assert_eq!(other.read_vectored(&mut buffers).unwrap(), 1_024);
@@ -455,16 +546,23 @@ fn more_buffers_than_the_kernel_takes_at_once() {
 #[test]
 fn nobody_there_for_a_datagram_is_an_error_of_the_next_call_only() {
     everywhere(|| {
-        // Connected elsewhere, a socket takes nothing from us; and while it is there nobody else gets its port.
+        // Connected elsewhere, a socket takes nothing from us; and while it is there nobody else
+        // gets its port.
         let [elsewhere, deaf, socket] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         deaf.connect(elsewhere.local_addr().unwrap()).unwrap();
         let nobody = deaf.local_addr().unwrap();
         socket.connect(nobody).unwrap();
         socket.set_read_timeout(Some(IN_TIME)).unwrap();
         socket.send(b"?").unwrap();
-        assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(
+            socket.recv(&mut [0; 8]).unwrap_err().kind(),
+            ErrorKind::ConnectionRefused
+        );
         socket.set_read_timeout(Some(SHORT)).unwrap();
-        assert_eq!(socket.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            socket.recv(&mut [0; 8]).unwrap_err().kind(),
+            ErrorKind::TimedOut
+        );
     });
 }
 
@@ -512,8 +610,14 @@ fn unix_datagrams() {
         assert_eq!(receiving.join().unwrap(), b"message");
         let folder = tempfile("datagrams");
         let bound = UnixDatagram::bind(folder.join("a")).unwrap();
-        assert_eq!(bound.local_addr().unwrap().as_pathname(), Some(folder.join("a").as_path()));
-        UnixDatagram::unbound().unwrap().send_to(b"x", folder.join("a")).unwrap();
+        assert_eq!(
+            bound.local_addr().unwrap().as_pathname(),
+            Some(folder.join("a").as_path())
+        );
+        UnixDatagram::unbound()
+            .unwrap()
+            .send_to(b"x", folder.join("a"))
+            .unwrap();
         let (size, from) = bound.recv_from(&mut [0; 4]).unwrap();
         assert!(size == 1 && from.is_unnamed());
         std::fs::remove_dir_all(folder).unwrap();
@@ -539,7 +643,10 @@ fn a_datagram_waits_for_a_receiver_that_others_have_filled() {
         let sender = UnixDatagram::unbound().unwrap();
         sender.set_write_timeout(Some(SHORT)).unwrap();
         let began = Instant::now();
-        assert_eq!(sender.send_to(b"late", &path).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            sender.send_to(b"late", &path).unwrap_err().kind(),
+            ErrorKind::TimedOut
+        );
         assert!(began.elapsed() >= SHORT);
         sender.set_write_timeout(Some(IN_TIME)).unwrap();
         let sending = spawn(move || sender.send_to(b"last", &path).unwrap());
@@ -581,8 +688,17 @@ fn a_full_queue_of_a_unix_listener_delays_the_connect() {
             listener.accept().unwrap().0.write_all(b"served").unwrap();
         }
         listener.set_nonblocking(true).unwrap();
-        assert!((&listener).into_iter().take(2).all(|none| none.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)));
-        assert!(clients.into_iter().all(|client| client.join().unwrap() == "served"));
+        assert!(
+            (&listener)
+                .into_iter()
+                .take(2)
+                .all(|none| none.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
+        );
+        assert!(
+            clients
+                .into_iter()
+                .all(|client| client.join().unwrap() == "served")
+        );
         std::fs::remove_dir_all(folder).unwrap();
     });
 }
@@ -591,8 +707,16 @@ fn a_full_queue_of_a_unix_listener_delays_the_connect() {
 fn names_are_looked_up() {
     everywhere(|| {
         let found: Vec<_> = "localhost:80".to_socket_addrs().unwrap().collect();
-        assert!(found.iter().any(|address| address.ip().is_loopback() && address.port() == 80), "{found:?}");
-        assert_eq!("[::1]:9".to_socket_addrs().unwrap().collect::<Vec<_>>(), ["[::1]:9".parse().unwrap()]);
+        assert!(
+            found
+                .iter()
+                .any(|address| address.ip().is_loopback() && address.port() == 80),
+            "{found:?}"
+        );
+        assert_eq!(
+            "[::1]:9".to_socket_addrs().unwrap().collect::<Vec<_>>(),
+            ["[::1]:9".parse().unwrap()]
+        );
         assert!("no port".to_socket_addrs().is_err());
     });
 }
@@ -603,19 +727,27 @@ fn what_is_closed_leaves_nothing_behind() {
     if std::env::var_os("UMCG_NET_ALONE").is_none() {
         // Other tests of this process have descriptors that come and go.
         let this = std::env::current_exe().unwrap();
-        let status = std::process::Command::new(this).args(["--exact", NAME]).env("UMCG_NET_ALONE", "1").status().unwrap();
+        let status = std::process::Command::new(this)
+            .args(["--exact", NAME])
+            .env("UMCG_NET_ALONE", "1")
+            .status()
+            .unwrap();
         assert!(status.success());
         return;
     }
     everywhere(|| {
-        // What the driver itself needs is there after the first round, whose wait is not over before
-        // it begins.
+        // What the driver itself needs is there after the first round, whose wait is not over
+        // before it begins.
         let mut before = 0;
         for round in 0..20 {
             let (mut one, mut other) = pair();
             let micros = if round == 0 { 100_000 } else { 10 };
-            one.set_read_timeout(Some(Duration::from_micros(micros))).unwrap();
-            assert_eq!(one.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+            one.set_read_timeout(Some(Duration::from_micros(micros)))
+                .unwrap();
+            assert_eq!(
+                one.read(&mut [0; 8]).unwrap_err().kind(),
+                ErrorKind::TimedOut
+            );
             other.write_all(b"x").unwrap();
             drop((one, other));
             match round {
@@ -632,7 +764,11 @@ fn no_descriptors_left_is_an_error() {
     const NAME: &str = "no_descriptors_left_is_an_error";
     if std::env::var_os("UMCG_NET_LIMITED").is_none() {
         let this = std::env::current_exe().unwrap();
-        let status = std::process::Command::new(this).args(["--exact", NAME]).env("UMCG_NET_LIMITED", "1").status().unwrap();
+        let status = std::process::Command::new(this)
+            .args(["--exact", NAME])
+            .env("UMCG_NET_LIMITED", "1")
+            .status()
+            .unwrap();
         assert!(status.success());
         return;
     }
@@ -642,11 +778,16 @@ fn no_descriptors_left_is_an_error() {
         let (mut one, mut other) = pair();
         let limit = net_support::descriptors() as u64 + 20;
         let old = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let lowered = rustix::process::Rlimit { current: Some(limit), maximum: old.maximum };
+        let lowered = rustix::process::Rlimit {
+            current: Some(limit),
+            maximum: old.maximum,
+        };
         rustix::process::setrlimit(rustix::process::Resource::Nofile, lowered).unwrap();
         let mut streams = Vec::new();
         let error = loop {
-            match TcpStream::connect(address).and_then(|stream| listener.accept().map(|(accepted, _)| (stream, accepted))) {
+            match TcpStream::connect(address)
+                .and_then(|stream| listener.accept().map(|(accepted, _)| (stream, accepted)))
+            {
                 Ok(both) => streams.push(both),
                 Err(error) => break error,
             }
@@ -671,6 +812,9 @@ fn errors_are_std_s() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let again: io::Result<TcpListener> = TcpListener::bind(listener.local_addr().unwrap());
         assert_eq!(again.unwrap_err().kind(), ErrorKind::AddrInUse);
-        assert_eq!(UnixStream::connect("/nowhere/at/all").unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            UnixStream::connect("/nowhere/at/all").unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
     });
 }

@@ -19,7 +19,11 @@ const SHORT: Duration = Duration::from_millis(20);
 const IN_TIME: Duration = Duration::from_secs(60);
 
 fn runtime(kind: DriverKind, servers: usize) -> Runtime {
-    Runtime::builder().servers(servers).driver(kind).build().unwrap()
+    Runtime::builder()
+        .servers(servers)
+        .driver(kind)
+        .build()
+        .unwrap()
 }
 
 fn light<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
@@ -27,7 +31,10 @@ fn light<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandl
     unsafe { umcg::spawn_light(f) }
 }
 
-fn on<R: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+fn on<R: Send + 'static>(
+    runtime: &Runtime,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> JoinHandle<R> {
     // SAFETY: as above.
     unsafe { runtime.spawn_light(f) }
 }
@@ -117,7 +124,14 @@ fn every_wait_can_be_aborted() {
         let (one, _other) = UnixStream::pair().unwrap();
         let (receiver, sender) = UnixDatagram::pair().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let sleeper = || Command::new("sleep").arg("30").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let sleeper = || {
+            Command::new("sleep")
+                .arg("30")
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
         let waits: Vec<Box<dyn FnOnce() + Send>> = vec![
             Box::new(move || drop(TcpStream::connect(address))),
             Box::new(move || while (&one).write(&[0; 4096]).is_ok() {}),
@@ -130,7 +144,10 @@ fn every_wait_can_be_aborted() {
             let worker = light(wait);
             umcg::sleep(SHORT);
             worker.abort();
-            assert!(matches!(worker.join(), Err(JoinError::Cancelled)), "{index}");
+            assert!(
+                matches!(worker.join(), Err(JoinError::Cancelled)),
+                "{index}"
+            );
         }
         drop(receiver);
     });
@@ -167,8 +184,12 @@ fn a_socket_outlives_its_runtime() {
         let first = runtime(kind, 2);
         let make = || {
             let (one, other) = UnixStream::pair().unwrap();
-            one.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-            assert_eq!((&one).read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+            one.set_read_timeout(Some(Duration::from_millis(1)))
+                .unwrap();
+            assert_eq!(
+                (&one).read(&mut [0; 8]).unwrap_err().kind(),
+                ErrorKind::TimedOut
+            );
             one.set_read_timeout(None).unwrap();
             (one, other)
         };
@@ -199,7 +220,9 @@ fn a_fork_leaves_the_parents_sockets_alone() {
         // SAFETY: the child makes system calls and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let refused = (&*one).read(&mut [0; 8]).is_err_and(|error| error.kind() == ErrorKind::Unsupported);
+            let refused = (&*one)
+                .read(&mut [0; 8])
+                .is_err_and(|error| error.kind() == ErrorKind::Unsupported);
             // Deregisters nothing of the parent's.
             drop(Arc::try_unwrap(one));
             // SAFETY: ends the child without its parent's exit handlers.
@@ -221,7 +244,12 @@ fn echoes_under_preemption() {
     for kind in drivers() {
         for servers in [1, 2, 4] {
             let interval = Some(Duration::from_micros(500));
-            let runtime = Runtime::builder().servers(servers).driver(kind).preemption(interval).build().unwrap();
+            let runtime = Runtime::builder()
+                .servers(servers)
+                .driver(kind)
+                .preemption(interval)
+                .build()
+                .unwrap();
             on(&runtime, busy_and_talking).join().unwrap();
         }
     }
@@ -262,7 +290,9 @@ fn busy_and_talking() {
             })
         })
         .collect();
-    talking.into_iter().for_each(|worker| worker.join().unwrap());
+    talking
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
     stop.store(1, Relaxed);
     busy.into_iter().for_each(|worker| worker.join().unwrap());
 }
@@ -272,15 +302,26 @@ fn busy_and_talking() {
 fn is_child(name: &str) -> Option<DriverKind> {
     let asked = std::env::var("UMCG_NET_STREAMS").ok()?;
     let kind = asked.strip_prefix(name)?.trim();
-    Some(if kind == "epoll" { DriverKind::Epoll } else { DriverKind::IoUring })
+    Some(if kind == "epoll" {
+        DriverKind::Epoll
+    } else {
+        DriverKind::IoUring
+    })
 }
 
 /// A process that does what this test is about.
 fn child(name: &str, kind: DriverKind) -> std::process::Child {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]).env("UMCG_NET_STREAMS", format!("{name} {kind}"));
+    command
+        .args(["--exact", name, "--nocapture"])
+        .env("UMCG_NET_STREAMS", format!("{name} {kind}"));
     let (input, output) = (std::process::Stdio::piped(), std::process::Stdio::piped());
-    command.stdin(input).stdout(output).stderr(std::process::Stdio::null()).spawn().unwrap()
+    command
+        .stdin(input)
+        .stdout(output)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 /// Standard streams in a process of their own: copies its input to its output.
@@ -289,7 +330,8 @@ fn standard_streams() {
     const NAME: &str = "standard_streams";
     if let Some(kind) = is_child(NAME) {
         let copy = || {
-            let (mut buffer, mut input, mut output) = ([0; 64], umcg::io::stdin(), umcg::io::stdout());
+            let (mut buffer, mut input, mut output) =
+                ([0; 64], umcg::io::stdin(), umcg::io::stdout());
             loop {
                 match input.read(&mut buffer).unwrap() {
                     0 => break,
@@ -311,7 +353,11 @@ fn standard_streams() {
         drop(to);
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success());
-        assert!(String::from_utf8(output.stdout).unwrap().ends_with("line\nline\nline\n"));
+        assert!(
+            String::from_utf8(output.stdout)
+                .unwrap()
+                .ends_with("line\nline\nline\n")
+        );
     }
 }
 
@@ -319,7 +365,11 @@ fn standard_streams() {
 fn say_lines(kind: DriverKind) {
     /// After so many turns of the neighbour's the reader has got to its wait.
     const TURNS: usize = 3;
-    let say = |text: String| umcg::io::stdout().write_all(format!("\n{text}\n").as_bytes()).unwrap();
+    let say = |text: String| {
+        umcg::io::stdout()
+            .write_all(format!("\n{text}\n").as_bytes())
+            .unwrap()
+    };
     let (answers, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (answered, over) = (answers.clone(), is_over.clone());
     let runtime = runtime(kind, 1);
@@ -338,7 +388,10 @@ fn say_lines(kind: DriverKind) {
     let reads = move || {
         let mut lines = umcg::io::stdin().lines();
         for line in lines.by_ref() {
-            say(line.map_or_else(|error| format!("<{:?}>", error.kind()), |line| format!("<{line}>")));
+            say(line.map_or_else(
+                |error| format!("<{:?}>", error.kind()),
+                |line| format!("<{line}>"),
+            ));
             answers.fetch_add(1, Relaxed);
         }
         // The end stays the end.
@@ -350,8 +403,8 @@ fn say_lines(kind: DriverKind) {
     std::process::exit(0);
 }
 
-/// Each line comes as soon as it has ended, and others run while one waits for it: the next piece of
-/// input is written once they have.
+/// Each line comes as soon as it has ended, and others run while one waits for it: the next piece
+/// of input is written once they have.
 #[test]
 fn lines_of_standard_input() {
     const NAME: &str = "lines_of_standard_input";
@@ -363,10 +416,19 @@ fn lines_of_standard_input() {
         let mut to = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (pass_on, said) = std::sync::mpsc::channel();
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| pass_on.send(line)));
+        std::thread::spawn(move || {
+            output
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| pass_on.send(line))
+        });
         let expect = |text: &str| {
             // What the test runner says comes before.
-            while said.recv_timeout(IN_TIME).unwrap_or_else(|error| panic!("{kind}: no `{text}`: {error}")) != text {}
+            while said
+                .recv_timeout(IN_TIME)
+                .unwrap_or_else(|error| panic!("{kind}: no `{text}`: {error}"))
+                != text
+            {}
         };
         let pieces: [(&[u8], Option<&str>); 6] = [
             (b"one\n", Some("<one>")),

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use umcg::{Event, Ready, Server, WorkerId, uth};
 
-/// The idle lists belong to the process, so the tests take turns. None where workers cannot have storage of their own.
+/// The idle lists belong to the process, so the tests take turns. None where workers cannot have
+/// storage of their own.
 fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -16,7 +17,10 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 }
 
 fn spawn(index: u64, f: impl FnOnce() + Send + 'static) -> Ready {
-    umcg::light(WorkerId::from_index(index)).name("owning").spawn_owning(f).unwrap()
+    umcg::light(WorkerId::from_index(index))
+        .name("owning")
+        .spawn_owning(f)
+        .unwrap()
 }
 
 unsafe extern "C" {
@@ -66,7 +70,9 @@ fn serve_counting(servers: usize, workers: Vec<Ready>, preempted: &AtomicUsize) 
                         preempted.fetch_add(1, Relaxed);
                     }
                     match event {
-                        Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => queue.lock().unwrap().insert(0, ready),
+                        Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready) => {
+                            queue.lock().unwrap().insert(0, ready)
+                        }
                         Event::Exit(_) => drop(left.fetch_sub(1, Relaxed)),
                         Event::Block(_) | Event::Timeout(_) => {}
                     }
@@ -79,7 +85,10 @@ fn serve_counting(servers: usize, workers: Vec<Ready>, preempted: &AtomicUsize) 
 #[test]
 fn each_has_its_own_storage_wherever_it_runs() {
     let Some(_turn) = turn() else { return };
-    let (ended, ids) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(HashSet::new())));
+    let (ended, ids) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(Mutex::new(HashSet::new())),
+    );
     for round in 1..=2 {
         let body = |me: u64| {
             let (ended, ids) = (ended.clone(), ids.clone());
@@ -121,11 +130,19 @@ fn blocking_does_not_hold_the_server_up() {
         BLOCKED.fetch_add(1, Relaxed);
         let started = Instant::now();
         while BLOCKED.load(Relaxed) < 20 {
-            assert!(started.elapsed() < Duration::from_secs(30), "one waits for another");
+            assert!(
+                started.elapsed() < Duration::from_secs(30),
+                "one waits for another"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    serve(1, (0..20).map(|me| spawn(me, move || umcg::blocking(blocks))).collect());
+    serve(
+        1,
+        (0..20)
+            .map(|me| spawn(me, move || umcg::blocking(blocks)))
+            .collect(),
+    );
     assert_eq!(BLOCKED.load(Relaxed), 20);
 }
 
@@ -146,7 +163,11 @@ fn they_switch_to_each_other_and_to_other_kinds() {
             done.fetch_add(1, Relaxed);
         };
         // SAFETY: one that shares its storage touches no thread-local.
-        if owning { spawn(index, body) } else { unsafe { umcg::light(WorkerId::from_index(index)).spawn(body) }.unwrap() }
+        if owning {
+            spawn(index, body)
+        } else {
+            unsafe { umcg::light(WorkerId::from_index(index)).spawn(body) }.unwrap()
+        }
     };
     let pairs = (0..4).map(|kind| {
         let (first, second) = (kind & 1 == 1, kind & 2 == 2);
@@ -154,7 +175,11 @@ fn they_switch_to_each_other_and_to_other_kinds() {
         let body = move || assert!(umcg::switch_to(next).is_ok());
         let index = 200 + kind;
         // SAFETY: as above.
-        if first { spawn(index, body) } else { unsafe { umcg::light(WorkerId::from_index(index)).spawn(body) }.unwrap() }
+        if first {
+            spawn(index, body)
+        } else {
+            unsafe { umcg::light(WorkerId::from_index(index)).spawn(body) }.unwrap()
+        }
     });
     let pairs: Vec<Ready> = pairs.collect();
     let server = Server::register().unwrap();
@@ -198,7 +223,11 @@ fn preemption_keeps_storages_apart() {
             }
         }
     };
-    serve_counting(2, (0..8).map(|me| spawn(me, body(me))).collect(), &preempted);
+    serve_counting(
+        2,
+        (0..8).map(|me| spawn(me, body(me))).collect(),
+        &preempted,
+    );
     umcg::set_preemption(None).unwrap();
     assert!(preempted.load(Relaxed) > 0, "{preempted:?}");
 }
@@ -211,17 +240,23 @@ fn one_that_forks_goes_on_in_the_child() {
     }
     let body = || {
         NUMBER.set(12);
-        // SAFETY: the child does no more than a child of several threads may, and what these tests are about.
+        // SAFETY: the child does no more than a child of several threads may, and what these tests
+        // are about.
         let child = unsafe { fork() };
         if child == 0 {
             let thread = std::thread::spawn(|| NUMBER.get());
-            let right = thread.join().is_ok_and(|seven| seven == 7) && NUMBER.get() == 12 && umcg::wait().is_err();
+            let right = thread.join().is_ok_and(|seven| seven == 7)
+                && NUMBER.get() == 12
+                && umcg::wait().is_err();
             // SAFETY: ends the child.
             unsafe { _exit(if right { 42 } else { 1 }) };
         }
         let mut status = 0;
         // SAFETY: our own child.
-        assert_eq!(umcg::blocking(|| unsafe { waitpid(child, &mut status, 0) }), child);
+        assert_eq!(
+            umcg::blocking(|| unsafe { waitpid(child, &mut status, 0) }),
+            child
+        );
         assert_eq!(status, 42 << 8);
     };
     serve(1, vec![spawn(1, body)]);
@@ -233,7 +268,9 @@ fn one_that_was_forgotten_keeps_its_storage() {
     // Recycled storages must be clean even if workers before them were never run.
     drop(spawn(1, || ()));
     let server = Server::register().unwrap();
-    let Ok(Event::Wake(ready)) = server.wait() else { panic!("no WAKE of a dropped token") };
+    let Ok(Event::Wake(ready)) = server.wait() else {
+        panic!("no WAKE of a dropped token")
+    };
     assert!(matches!(server.switch_to(ready), Event::Exit(_)));
 }
 
@@ -245,7 +282,9 @@ fn overflow() {
         deeper(n + 1) + frame[63]
     }
     let body = || assert_eq!(std::hint::black_box(deeper(0)), 0);
-    let ready = umcg::light(WorkerId::from_index(1)).name("ophelia").spawn_owning(body);
+    let ready = umcg::light(WorkerId::from_index(1))
+        .name("ophelia")
+        .spawn_owning(body);
     let _ = Server::register().unwrap().switch_to(ready.unwrap());
 }
 
@@ -260,7 +299,14 @@ fn an_overflow_is_named() {
         return overflow();
     }
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-    let ended = again.args(["--exact", "an_overflow_is_named", "--nocapture"]).env(ASKED, "1").output().unwrap();
+    let ended = again
+        .args(["--exact", "an_overflow_is_named", "--nocapture"])
+        .env(ASKED, "1")
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(!ended.status.success() && said.contains("worker `ophelia` overflowed its 64 KiB stack"), "{ended:?}");
+    assert!(
+        !ended.status.success() && said.contains("worker `ophelia` overflowed its 64 KiB stack"),
+        "{ended:?}"
+    );
 }

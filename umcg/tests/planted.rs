@@ -1,5 +1,6 @@
-//! Planted bugs, one a checking tool, each made in workers of a runtime. `ci/sanitizers.sh` runs each under its tool before the tests of the runtime, and
-//! fails unless the tool finds it. Nothing else runs them.
+//! Planted bugs, one a checking tool, each made in workers of a runtime. `ci/sanitizers.sh` runs
+//! each under its tool before the tests of the runtime, and fails unless the tool finds it. Nothing
+//! else runs them.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -45,5 +46,7 @@ fn thread() {
     // SAFETY: the workers keep nothing of their kernel threads'.
     let spawn = |server| unsafe { runtime.build_light(&Builder::new().server(server), count) };
     let workers = [spawn(0), spawn(1)];
-    workers.into_iter().for_each(|worker| worker.expect("memory").join().expect("a worker"));
+    workers
+        .into_iter()
+        .for_each(|worker| worker.expect("memory").join().expect("a worker"));
 }

@@ -1,4 +1,5 @@
-//! What workers of a runtime cost in memory, and what happens when that ends. Each measurement is made in a process of its own.
+//! What workers of a runtime cost in memory, and what happens when that ends. Each measurement is
+//! made in a process of its own.
 //!
 //! `UMCG_MEMORY_WORKERS` is how many parked workers are measured; 50,000 where it is not set.
 
@@ -36,20 +37,40 @@ fn measurement() {
 
 fn measure(what: &str) {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "measurement", "--nocapture"]).env(MEASURE, what);
+    command
+        .args(["--kill-after=5", "300"])
+        .arg(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "measurement", "--nocapture"])
+        .env(MEASURE, what);
     // An arena of a thread that allocates late would take half of the addresses that are left.
     let output = command.env("MALLOC_ARENA_MAX", "1").output().unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{what}: {:?}\n{said}\n{complained}", output.status);
+    let (said, complained) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "{what}: {:?}\n{said}\n{complained}",
+        output.status
+    );
     print!("{said}");
 }
 
 /// A number of KiB in a file of /proc, as bytes.
 fn kib(file: &str, field: &str) -> usize {
     let text = std::fs::read_to_string(file).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
-    line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() << 10
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .unwrap();
+    line.trim_start_matches(':')
+        .trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<usize>()
+        .unwrap()
+        << 10
 }
 
 /// Resident memory and page tables of this process.
@@ -76,13 +97,16 @@ fn all_are_parked(count: usize) {
 fn end_all(workers: Vec<JoinHandle<()>>) {
     OVER.store(1, Relaxed);
     workers.iter().for_each(|worker| worker.handle().unpark());
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
     PARKED.store(0, Relaxed);
     OVER.store(0, Relaxed);
 }
 
 fn parked() {
-    let count = std::env::var("UMCG_MEMORY_WORKERS").map_or(50_000, |text| text.parse().expect("UMCG_MEMORY_WORKERS"));
+    let count = std::env::var("UMCG_MEMORY_WORKERS")
+        .map_or(50_000, |text| text.parse().expect("UMCG_MEMORY_WORKERS"));
     let runtime = Runtime::builder().servers(1).build().unwrap();
     let mut workers = Vec::with_capacity(count);
     workers.push(Kind::Light.spawn_on(&runtime, park_until_over));
@@ -92,7 +116,10 @@ fn parked() {
     all_are_parked(count);
     let bytes = (used() - before) / (count - 1);
     println!("{count} parked light workers: {bytes} bytes each");
-    assert!(cfg!(debug_assertions) || bytes <= BYTES_A_WORKER, "{bytes} bytes each");
+    assert!(
+        cfg!(debug_assertions) || bytes <= BYTES_A_WORKER,
+        "{bytes} bytes each"
+    );
     end_all(workers);
 }
 
@@ -102,7 +129,8 @@ fn a_parked_worker_costs_little() {
     measure("parked");
 }
 
-/// Spawns until there is no more memory, three times: an error, the same each time, after as many workers, and the others go on.
+/// Spawns until there is no more memory, three times: an error, the same each time, after as many
+/// workers, and the others go on.
 fn until_memory_ends(kind: Kind) {
     let runtime = Runtime::builder().servers(2).build().unwrap();
     let spawn = || kind.build_on(&runtime, &Builder::new(), park_until_over);
@@ -110,7 +138,14 @@ fn until_memory_ends(kind: Kind) {
     end_all((0..10).map(|_| spawn().unwrap()).collect());
     let mut workers = Vec::with_capacity(1_000_000);
     let limit = kib("/proc/self/status", "VmSize") as u64 + (128 << 20);
-    setrlimit(Resource::As, Rlimit { current: Some(limit), maximum: Some(limit) }).unwrap();
+    setrlimit(
+        Resource::As,
+        Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        },
+    )
+    .unwrap();
     let mut counts = Vec::new();
     for _ in 0..3 {
         let error = loop {
@@ -119,7 +154,10 @@ fn until_memory_ends(kind: Kind) {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, SpawnError::Stack(_) | SpawnError::Storage), "{error:?}");
+        assert!(
+            matches!(error, SpawnError::Stack(_) | SpawnError::Storage),
+            "{error:?}"
+        );
         assert!(spawn().is_err(), "it stays so");
         counts.push(workers.len());
         all_are_parked(workers.len());
@@ -132,7 +170,13 @@ fn until_memory_ends(kind: Kind) {
     }
     println!("{kind:?}, until memory ends: {counts:?}");
     // A few more or less: servers keep some for themselves.
-    assert!(counts[0] > 300 && counts.iter().all(|count| count.abs_diff(counts[0]) < counts[0] / 4), "{counts:?}");
+    assert!(
+        counts[0] > 300
+            && counts
+                .iter()
+                .all(|count| count.abs_diff(counts[0]) < counts[0] / 4),
+        "{counts:?}"
+    );
     drop(runtime);
 }
 
@@ -150,9 +194,16 @@ fn the_end_of_memory_is_an_error_for_full_workers() {
 fn churn() {
     let runtime = Runtime::builder().servers(2).build().unwrap();
     let once = || {
-        let light: Vec<_> = (0..500).map(|_| Kind::Light.spawn_on(&runtime, umcg::yield_now)).collect();
-        let full: Vec<_> = (0..500).map(|_| runtime.spawn(|| umcg::spawn(umcg::yield_now).join().unwrap())).collect();
-        light.into_iter().chain(full).for_each(|worker| worker.join().unwrap());
+        let light: Vec<_> = (0..500)
+            .map(|_| Kind::Light.spawn_on(&runtime, umcg::yield_now))
+            .collect();
+        let full: Vec<_> = (0..500)
+            .map(|_| runtime.spawn(|| umcg::spawn(umcg::yield_now).join().unwrap()))
+            .collect();
+        light
+            .into_iter()
+            .chain(full)
+            .for_each(|worker| worker.join().unwrap());
     };
     (0..20).for_each(|_| once());
     let before = used();
@@ -167,7 +218,8 @@ fn memory_is_used_again() {
     measure("churn");
 }
 
-/// Ends a burst of workers that have used some of their stacks, and says how much memory there is beyond that before it; and when they began to end.
+/// Ends a burst of workers that have used some of their stacks, and says how much memory there is
+/// beyond that before it; and when they began to end.
 fn after_burst() -> (impl Fn() -> usize, Instant) {
     const WORKERS: usize = 4000;
     fn deep(n: usize) -> usize {
@@ -192,7 +244,8 @@ fn after_burst() -> (impl Fn() -> usize, Instant) {
     (move || (used() - before) / WORKERS, began)
 }
 
-/// What stays of a worker that has ended: the page of its descriptor, its block of storage with what the C library keeps there, and page tables.
+/// What stays of a worker that has ended: the page of its descriptor, its block of storage with
+/// what the C library keeps there, and page tables.
 const BYTES_LEFT: usize = 16 << 10;
 
 fn memory_comes_back() {
@@ -201,7 +254,11 @@ fn memory_comes_back() {
     while left() > BYTES_LEFT && began.elapsed() < Duration::from_secs(100) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("{} bytes a worker are left, {:?} after the burst", left(), began.elapsed());
+    println!(
+        "{} bytes a worker are left, {:?} after the burst",
+        left(),
+        began.elapsed()
+    );
     assert!(left() <= BYTES_LEFT, "{} bytes a worker", left());
 }
 
@@ -217,8 +274,15 @@ fn memory_is_trimmed() {
     let (left, began) = after_burst();
     let stacks = umcg::rt::trim();
     let is_soon = began.elapsed() < SOON;
-    println!("{stacks} stacks were trimmed, and {} bytes a worker are left", left());
-    assert!((stacks >= 3900 || !is_soon) && left() <= BYTES_LEFT, "{stacks} stacks, {} bytes a worker", left());
+    println!(
+        "{stacks} stacks were trimmed, and {} bytes a worker are left",
+        left()
+    );
+    assert!(
+        (stacks >= 3900 || !is_soon) && left() <= BYTES_LEFT,
+        "{stacks} stacks, {} bytes a worker",
+        left()
+    );
 }
 
 #[test]
@@ -226,10 +290,20 @@ fn memory_comes_back_at_once_when_asked_for() {
     measure("trim");
 }
 
-/// After a shortage a thread gets workers again as soon as others have ended, though their stacks are their servers'.
+/// After a shortage a thread gets workers again as soon as others have ended, though their stacks
+/// are their servers'.
 fn after_shortage() {
     let runtime = Runtime::builder().servers(1).build().unwrap();
-    let limit = |bytes: Option<u64>| setrlimit(Resource::As, Rlimit { current: bytes, maximum: None }).unwrap();
+    let limit = |bytes: Option<u64>| {
+        setrlimit(
+            Resource::As,
+            Rlimit {
+                current: bytes,
+                maximum: None,
+            },
+        )
+        .unwrap()
+    };
     for kind in [Kind::Full, Kind::Light] {
         kind.run(&runtime, || ());
         limit(Some(kib("/proc/self/status", "VmSize") as u64 + (4 << 20)));
@@ -251,11 +325,17 @@ fn after_shortage() {
         }
         // Servers hand over what they keep when they come to it, which may be late on a busy
         // machine.
-        let again = || kind.build_on(&runtime, &Builder::new(), || ()).map(|worker| worker.join().unwrap());
+        let again = || {
+            kind.build_on(&runtime, &Builder::new(), || ())
+                .map(|worker| worker.join().unwrap())
+        };
         for _ in 0..20 {
             let began = Instant::now();
             while let Err(error) = again() {
-                assert!(began.elapsed() < Duration::from_secs(100), "{kind:?}, after {made}: {error}");
+                assert!(
+                    began.elapsed() < Duration::from_secs(100),
+                    "{kind:?}, after {made}: {error}"
+                );
                 std::thread::sleep(Duration::from_millis(5));
             }
         }

@@ -1,5 +1,5 @@
-//! What of synchronisation makes no system call: all that nobody else is at, and every attempt that does not wait. Counted by strace, between two writes to no
-//! file that mark each operation.
+//! What of synchronisation makes no system call: all that nobody else is at, and every attempt that
+//! does not wait. Counted by strace, between two writes to no file that mark each operation.
 //!
 //! Where there is no strace, or it may not trace, the test says so and passes.
 
@@ -17,7 +17,10 @@ use umcg::tube::{TrySendError, tube};
 const TRACED: &str = "UMCG_TEST_SYNC_TRACED";
 
 fn semaphores(who: &str) {
-    for (order, semaphore) in [("strong", Semaphore::new(2)), ("barging", Semaphore::barging(2))] {
+    for (order, semaphore) in [
+        ("strong", Semaphore::new(2)),
+        ("barging", Semaphore::barging(2)),
+    ] {
         measured(&format!("{who}: {order} semaphore"), || {
             semaphore.acquire_many(2).unwrap();
             assert!(semaphore.try_acquire().is_err());
@@ -33,7 +36,10 @@ fn semaphores(who: &str) {
 }
 
 fn locks(who: &str) {
-    for (order, mutex) in [("barging", Mutex::new(0)), ("fair", Mutex::from_raw(RawMutex::fair(), 0))] {
+    for (order, mutex) in [
+        ("barging", Mutex::new(0)),
+        ("fair", Mutex::from_raw(RawMutex::fair(), 0)),
+    ] {
         measured(&format!("{who}: {order} mutex"), || {
             let guard = mutex.lock();
             assert!(mutex.try_lock().is_none());
@@ -79,7 +85,9 @@ fn tubes(who: &str) {
         assert_eq!(both[1].outcome(), Ok(1));
         assert_eq!(Select::new().try_wait(&mut both), None);
     });
-    let mut set: Set<_> = [silent.receiving(), receiver.receiving()].into_iter().collect();
+    let mut set: Set<_> = [silent.receiving(), receiver.receiving()]
+        .into_iter()
+        .collect();
     measured(&format!("{who}: set"), || {
         sender.send(1).unwrap();
         assert_eq!(set.wait(), 1);
@@ -108,7 +116,10 @@ fn traced() {
 
 #[test]
 fn what_need_not_wait_makes_no_system_call() {
-    match Trace::of(["--exact", "traced", "--nocapture"], (TRACED, "1".to_owned())) {
+    match Trace::of(
+        ["--exact", "traced", "--nocapture"],
+        (TRACED, "1".to_owned()),
+    ) {
         Ok(trace) => trace.assert_none(24),
         Err(why) => drop(writeln!(std::io::stderr(), "{why}")),
     }

@@ -1,4 +1,5 @@
-//! The uncontended paths make no system call: counted by strace, between two writes to no file that mark each operation.
+//! The uncontended paths make no system call: counted by strace, between two writes to no file that
+//! mark each operation.
 //!
 //! Where there is no strace, or it may not trace, the test says so and passes.
 
@@ -17,7 +18,8 @@ use umcg::{Event, Ready, Server, Worker, WorkerId, uth};
 const TRACED: &str = "UMCG_TEST_TRACED";
 
 fn light(index: u64, f: impl FnOnce() + Send + 'static) -> Ready {
-    // SAFETY: of what is run so, nothing keeps a reference into thread-local storage, or what is not `Send`, across a call that switches.
+    // SAFETY: of what is run so, nothing keeps a reference into thread-local storage, or what is
+    // not `Send`, across a call that switches.
     unsafe { umcg::light(WorkerId::from_index(index)).spawn(f) }.unwrap()
 }
 
@@ -56,12 +58,16 @@ fn round_trips(server: &Server) {
     measured("light round trip, critical section", || {
         worker = Some(ready(server.switch_to(worker.take().unwrap())));
     });
-    let patient = light(2, || while umcg::wait_timeout(Duration::from_secs(3600)).is_ok() {});
+    let patient = light(2, || {
+        while umcg::wait_timeout(Duration::from_secs(3600)).is_ok() {}
+    });
     let mut patient = Some(patient);
     measured("light round trip with a deadline", || {
         patient = Some(ready(server.switch_to(patient.take().unwrap())));
     });
-    measured("try_wait with a deadline armed", || assert!(server.try_wait().is_none()));
+    measured("try_wait with a deadline armed", || {
+        assert!(server.try_wait().is_none())
+    });
     std::mem::forget((worker, patient));
 }
 
@@ -91,7 +97,8 @@ fn by_tid(_server: &Server) {
         while unsafe { umcg_ctl(0, command::WAIT, 0, 0, std::ptr::null_mut(), 0) }.is_ok() {}
     }
     // SAFETY: it only waits.
-    let tid = unsafe { umcg::ctl::light_create(4 << 5, wait, std::ptr::null_mut(), 0, "") }.unwrap();
+    let tid =
+        unsafe { umcg::ctl::light_create(4 << 5, wait, std::ptr::null_mut(), 0, "") }.unwrap();
     let mut events = [0; 4];
     // SAFETY: four words.
     unsafe { umcg_ctl(0, command::WAIT, 0, 0, events.as_mut_ptr(), 4) }.unwrap();
@@ -147,7 +154,10 @@ fn say(words: &str) {
 
 #[test]
 fn uncontended_operations_make_no_system_call() {
-    match Trace::of(["--exact", "traced", "--nocapture"], (TRACED, "1".to_owned())) {
+    match Trace::of(
+        ["--exact", "traced", "--nocapture"],
+        (TRACED, "1".to_owned()),
+    ) {
         Ok(trace) => trace.assert_none(if trace.has_mark("stays") { 8 } else { 9 }),
         Err(why) => say(&why),
     }

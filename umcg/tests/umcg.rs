@@ -18,8 +18,9 @@ fn id(index: u64) -> WorkerId {
 }
 
 fn light(index: u64, f: impl FnOnce() + Send + 'static) -> Ready {
-    // SAFETY: of what the tests have run so, nothing keeps a reference into thread-local storage, or what is not `Send`, across a call that switches; and what is preempted
-    // counts or spins, no more.
+    // SAFETY: of what the tests have run so, nothing keeps a reference into thread-local storage,
+    // or what is not `Send`, across a call that switches; and what is preempted counts or spins, no
+    // more.
     unsafe { umcg::light(id(index)).spawn(f) }.unwrap()
 }
 
@@ -38,7 +39,10 @@ fn woken(event: Event) -> Ready {
 }
 
 fn exited(event: Event, index: u64) {
-    assert!(matches!(event, Event::Exit(gone) if gone == id(index)), "{event:?}");
+    assert!(
+        matches!(event, Event::Exit(gone) if gone == id(index)),
+        "{event:?}"
+    );
 }
 
 /// A worker is not looked at as a uth: where it is suspended its record does not say.
@@ -84,7 +88,8 @@ fn stack_by_the_c_library() -> Option<std::ops::Range<usize>> {
     (!failed).then(|| low.addr()..low.addr() + size)
 }
 
-/// It finds a thread worker's own stack, wherever that runs: garbage collectors and the like ask so.
+/// It finds a thread worker's own stack, wherever that runs: garbage collectors and the like ask
+/// so.
 #[test]
 fn the_c_library_knows_the_stacks_of_thread_workers() {
     let _turn = turn();
@@ -94,7 +99,10 @@ fn the_c_library_knows_the_stacks_of_thread_workers() {
         let here = 0u8;
         let while_away = stack_by_the_c_library();
         drop(worker);
-        assert!(before.is_some() && before == while_away, "{before:?} {while_away:?}");
+        assert!(
+            before.is_some() && before == while_away,
+            "{before:?} {while_away:?}"
+        );
         assert!(before.unwrap().contains(&(&raw const here).addr()));
     });
     let server = Server::register().unwrap();
@@ -150,20 +158,28 @@ fn a_thread_worker_keeps_its_thread_locals() {
         assert_eq!(MINE.get(), 99);
     }
     drop(server);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
 }
 
 #[test]
 fn roles_exclude_each_other() {
     let _turn = turn();
     assert_eq!(umcg::wait(), Err(umcg::NotAWorker));
-    assert_eq!(umcg::wait_timeout(Duration::ZERO), Err(TimedOut::NotAWorker));
+    assert_eq!(
+        umcg::wait_timeout(Duration::ZERO),
+        Err(TimedOut::NotAWorker)
+    );
     assert_eq!(umcg::current_id(), None);
     assert_eq!(umcg::blocking(|| 7), 7);
     assert_eq!(umcg::critical(|| 8), 8);
     let server = Server::register().unwrap();
     assert_eq!(Server::register().unwrap_err(), umcg::Error::Registered);
-    assert_eq!(Worker::register(id(1)).unwrap_err(), umcg::Error::Registered);
+    assert_eq!(
+        Worker::register(id(1)).unwrap_err(),
+        umcg::Error::Registered
+    );
     assert_eq!(umcg::wait(), Err(umcg::NotAWorker));
     let ready = light(2, || {
         assert!(Server::register().is_err());
@@ -185,13 +201,22 @@ fn blocking_gives_block_then_wake() {
         let (value, at_home) = umcg::blocking(|| (receiver.recv().unwrap(), kernel_tid()));
         assert_eq!(value, 42);
         if std::env::var_os("UMCG_NO_FSGSBASE").is_none() {
-            assert_ne!(before, at_home, "blocks on its home thread, runs on the server's");
+            assert_ne!(
+                before, at_home,
+                "blocks on its home thread, runs on the server's"
+            );
         }
     });
     let ready = woken(server.wait().unwrap());
     let event = server.switch_to(ready);
-    assert!(matches!(event, Event::Block(blocked) if blocked == id(5)), "{event:?}");
-    assert_eq!(server.wait_timeout(Duration::from_millis(20)).unwrap_err(), WaitError::TimedOut);
+    assert!(
+        matches!(event, Event::Block(blocked) if blocked == id(5)),
+        "{event:?}"
+    );
+    assert_eq!(
+        server.wait_timeout(Duration::from_millis(20)).unwrap_err(),
+        WaitError::TimedOut
+    );
     sender.send(42).unwrap();
     let ready = woken(server.wait().unwrap());
     exited(server.switch_to(ready), 5);
@@ -219,7 +244,14 @@ fn a_light_worker_blocks_on_a_helper() {
 
 fn kernel_tid() -> u64 {
     // The kernel's answer, not the library's: which kernel thread runs this.
-    std::fs::read_link("/proc/thread-self").unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap()
+    std::fs::read_link("/proc/thread-self")
+        .unwrap()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -238,7 +270,10 @@ fn deadlines_give_wait_then_timeout() {
     });
     let ready = waited(server.switch_to(ready));
     let event = server.wait().unwrap();
-    assert!(matches!(event, Event::Timeout(late) if late == id(7)), "{event:?}");
+    assert!(
+        matches!(event, Event::Timeout(late) if late == id(7)),
+        "{event:?}"
+    );
     let ready = waited(server.switch_to(ready)); // the second wait: run before its deadline passes
     assert_eq!(TIMED_OUT.load(Relaxed), 1);
     let ready = waited(server.switch_to(ready)); // the third: already past
@@ -246,7 +281,10 @@ fn deadlines_give_wait_then_timeout() {
     assert!(matches!(server.wait().unwrap(), Event::Timeout(_)));
     let ready = waited(server.switch_to(ready));
     exited(server.switch_to(ready), 7);
-    assert!(server.try_wait().is_none(), "a cancelled timer leaves nothing behind");
+    assert!(
+        server.try_wait().is_none(),
+        "a cancelled timer leaves nothing behind"
+    );
 }
 
 #[test]
@@ -261,7 +299,8 @@ fn workers_switch_to_each_other() {
     let first = light(1, move || {
         umcg::switch_to(other).unwrap();
     });
-    // The light worker lets the thread worker run, which then waits: both become ready, one directly and one through the list.
+    // The light worker lets the thread worker run, which then waits: both become ready, one
+    // directly and one through the list.
     let second = waited(server.switch_to(first));
     assert_eq!(second.id(), id(2));
     let first = waited(server.wait().unwrap());
@@ -270,7 +309,9 @@ fn workers_switch_to_each_other() {
     exited(server.switch_to(second), 2);
     thread.join().unwrap();
     let ready = light(3, || ());
-    let Err(ready) = umcg::switch_to(ready) else { panic!("a server is no worker") };
+    let Err(ready) = umcg::switch_to(ready) else {
+        panic!("a server is no worker")
+    };
     exited(server.switch_to(ready), 3);
 }
 
@@ -344,9 +385,11 @@ fn preemption_takes_a_busy_worker_off() {
         }
     }
     stop.store(true, Relaxed);
-    ready.into_iter().for_each(|ready| assert!(matches!(server.switch_to(ready), Event::Exit(_))));
-    // The kernel's ticks hit those that run just then: among many threads this one may be missed for a
-    // while.
+    ready
+        .into_iter()
+        .for_each(|ready| assert!(matches!(server.switch_to(ready), Event::Exit(_))));
+    // The kernel's ticks hit those that run just then: among many threads this one may be missed
+    // for a while.
     for millis in [40, 400, 4000] {
         let stop = AtomicBool::new(false);
         let ready = light(3, move || {
@@ -396,14 +439,18 @@ fn preemption_that_is_turned_off_ends_at_once() {
     exited(server.switch_to(ready), 1);
 }
 
-/// A light worker that is preempted on one server and goes on on another has the other one's storage from there.
+/// A light worker that is preempted on one server and goes on on another has the other one's
+/// storage from there.
 #[test]
 fn a_preempted_worker_goes_on_with_the_storage_of_its_server() {
     let _turn = turn();
     // SAFETY: no preconditions. By the thread pointer, anew each time.
     let storage = || unsafe { libc::pthread_self() } as u64;
     umcg::set_preemption(Some(Duration::from_millis(4))).unwrap();
-    let (moved, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (moved, seen) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
     let (has_moved, tell) = (moved.clone(), seen.clone());
     let server = Server::register().unwrap();
     let mut ready = light(1, move || {
@@ -411,10 +458,14 @@ fn a_preempted_worker_goes_on_with_the_storage_of_its_server() {
         tell.store(storage(), Relaxed);
     });
     for _ in 0..4 {
-        let Event::Preempt(preempted) = server.switch_to(ready) else { panic!("not preempted") };
+        let Event::Preempt(preempted) = server.switch_to(ready) else {
+            panic!("not preempted")
+        };
         let other = std::thread::spawn(move || {
             let server = Server::register().unwrap();
-            let Event::Preempt(preempted) = server.switch_to(preempted) else { panic!("not preempted") };
+            let Event::Preempt(preempted) = server.switch_to(preempted) else {
+                panic!("not preempted")
+            };
             preempted
         });
         ready = other.join().unwrap();
@@ -426,7 +477,8 @@ fn a_preempted_worker_goes_on_with_the_storage_of_its_server() {
     umcg::set_preemption(None).unwrap();
 }
 
-/// Workers of both kinds that wait, switch, time out, block and exit, on several servers. Every event is accounted for.
+/// Workers of both kinds that wait, switch, time out, block and exit, on several servers. Every
+/// event is accounted for.
 #[test]
 fn nothing_is_lost_on_many_servers() {
     let _turn = turn();
@@ -451,7 +503,11 @@ fn body(index: u64, steps: u64) {
 fn storm(servers: usize, workers: u64, steps: u64) {
     STEPS.store(0, Relaxed);
     let left = AtomicUsize::new(2 * workers as usize);
-    let queue: Mutex<Vec<Ready>> = Mutex::new((0..workers).map(|index| light(index, move || body(index, steps))).collect());
+    let queue: Mutex<Vec<Ready>> = Mutex::new(
+        (0..workers)
+            .map(|index| light(index, move || body(index, steps)))
+            .collect(),
+    );
     let parked: Mutex<HashMap<WorkerId, Ready>> = Mutex::new(HashMap::new());
     let threads: Vec<_> = (workers..2 * workers)
         .map(|index| {
@@ -466,7 +522,9 @@ fn storm(servers: usize, workers: u64, steps: u64) {
             scope.spawn(|| serve(&left, &queue, &parked));
         }
     });
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     assert_eq!(STEPS.load(Relaxed), 2 * workers * steps);
     assert!(queue.lock().unwrap().is_empty() && parked.lock().unwrap().is_empty());
 }

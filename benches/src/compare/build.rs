@@ -53,43 +53,70 @@ impl Abilities {
             () if has("--only") => Only::Metrics,
             () => Only::Nothing,
         };
-        Self { only, ours: has("--ours"), rounds: has("--rounds") }
+        Self {
+            only,
+            ours: has("--ours"),
+            rounds: has("--rounds"),
+        }
     }
 
     /// What both can: the two are to do the same.
     pub(super) fn both([one, other]: [Self; 2]) -> Self {
-        Self { only: one.only.min(other.only), ours: one.ours && other.ours, rounds: one.rounds && other.rounds }
+        Self {
+            only: one.only.min(other.only),
+            ours: one.ours && other.ours,
+            rounds: one.rounds && other.rounds,
+        }
     }
 }
 
 impl Build {
     pub(super) fn new(letter: char, file: &Path, patience: Duration) -> Result<Self> {
-        let file = fs::canonicalize(file).with_context(|| format!("{letter}: {}", file.display()))?;
+        let file =
+            fs::canonicalize(file).with_context(|| format!("{letter}: {}", file.display()))?;
         let stamp = stamp(&file).with_context(|| letter.to_string())?;
-        Ok(Self { letter, file, stamp, patience })
+        Ok(Self {
+            letter,
+            file,
+            stamp,
+            patience,
+        })
     }
 
     /// By the help of the bench.
     pub(super) fn abilities(&self, bench: &str) -> Result<Abilities> {
         let help = self.output(&["bench".into(), bench.into(), "--help".into()]);
-        Ok(Abilities::of(&help.with_context(|| format!("{} has no help for bench {bench}", self.letter))?))
+        Ok(Abilities::of(&help.with_context(|| {
+            format!("{} has no help for bench {bench}", self.letter)
+        })?))
     }
 
     /// A run of a bench, with these arguments.
     pub(super) fn run(&self, bench: &str, arguments: &[OsString]) -> Result<Reading> {
-        let text = self.output(arguments).with_context(|| format!("{} failed", self.letter))?;
-        Reading::of(&text, bench).with_context(|| format!("{} printed no report of bench {bench}", self.letter))
+        let text = self
+            .output(arguments)
+            .with_context(|| format!("{} failed", self.letter))?;
+        Reading::of(&text, bench)
+            .with_context(|| format!("{} printed no report of bench {bench}", self.letter))
     }
 
     fn output(&self, arguments: &[OsString]) -> Result<String> {
-        let program = Program { file: self.file.clone(), arguments: arguments.to_vec() };
+        let program = Program {
+            file: self.file.clone(),
+            arguments: arguments.to_vec(),
+        };
         Child::spawn(&program, &cpu::allowed()?)?.output(self.patience)
     }
 
     /// Whether the file is still what it was.
     pub(super) fn check(&self) -> Result<()> {
         let same = stamp(&self.file)? == self.stamp;
-        ensure!(same, "{} was written to meanwhile: {}", self.letter, self.file.display());
+        ensure!(
+            same,
+            "{} was written to meanwhile: {}",
+            self.letter,
+            self.file.display()
+        );
         Ok(())
     }
 }
@@ -101,16 +128,44 @@ mod tests {
     #[test]
     fn options_are_found_in_the_help() {
         let old = Abilities::of("  --seconds <N>  Time\n  --only <METRIC>  Only this\n");
-        assert_eq!(old, Abilities { only: Only::Metrics, ours: false, rounds: false });
-        let new = Abilities::of("      --rounds <N>       Rounds\n      --only <ROW>   Only\n      --ours\n          Only\n");
-        assert_eq!(new, Abilities { only: Only::Rows, ours: true, rounds: true });
+        assert_eq!(
+            old,
+            Abilities {
+                only: Only::Metrics,
+                ours: false,
+                rounds: false
+            }
+        );
+        let new = Abilities::of(
+            "      --rounds <N>       Rounds\n      --only <ROW>   Only\n      --ours\n          Only\n",
+        );
+        assert_eq!(
+            new,
+            Abilities {
+                only: Only::Rows,
+                ours: true,
+                rounds: true
+            }
+        );
         assert_eq!(Abilities::both([old, new]), old);
-        assert_eq!(Abilities::of("--paper"), Abilities { only: Only::Nothing, ours: false, rounds: false });
+        assert_eq!(
+            Abilities::of("--paper"),
+            Abilities {
+                only: Only::Nothing,
+                ours: false,
+                rounds: false
+            }
+        );
     }
 
     #[test]
     fn a_build_is_a_file() {
-        let refused = |file: &str| format!("{:#}", Build::new('B', Path::new(file), Duration::ZERO).unwrap_err());
+        let refused = |file: &str| {
+            format!(
+                "{:#}",
+                Build::new('B', Path::new(file), Duration::ZERO).unwrap_err()
+            )
+        };
         assert!(refused("/no/such/file").starts_with("B: /no/such/file: No such file"));
         assert!(refused("/").contains("no program"));
     }

@@ -42,11 +42,18 @@ fn draw(root: &Area<'_>, comparison: &Comparison) -> Result<()> {
     let machine = &comparison.machine;
     let foot = [
         format!("A: {}    B: {}", a.display(), b.display()),
-        format!("{} pairs of runs; {}, {} CPUs, Linux {}", comparison.pairs, machine.cpu, machine.cpus, machine.kernel),
+        format!(
+            "{} pairs of runs; {}, {} CPUs, Linux {}",
+            comparison.pairs, machine.cpu, machine.cpus, machine.kernel
+        ),
     ];
     let top = root.dim_in_pixel().1 as i32 - 26;
     for (line, text) in foot.into_iter().enumerate() {
-        root.draw(&Text::new(text, (10, top + 16 * line as i32), label(HPos::Left, GREY)))?;
+        root.draw(&Text::new(
+            text,
+            (10, top + 16 * line as i32),
+            label(HPos::Left, GREY),
+        ))?;
     }
     root.present()?;
     Ok(())
@@ -55,8 +62,13 @@ fn draw(root: &Area<'_>, comparison: &Comparison) -> Result<()> {
 /// All intervals and the limits, and a little more.
 fn range(comparison: &Comparison) -> Range<f64> {
     let (above, below) = limits(comparison.tolerance.max(0.01));
-    let ends = comparison.rows.iter().map(|row| (row.cost.low, row.cost.high));
-    let (low, high) = ends.fold((below, above), |(low, high), row| (low.min(row.0), high.max(row.1)));
+    let ends = comparison
+        .rows
+        .iter()
+        .map(|row| (row.cost.low, row.cost.high));
+    let (low, high) = ends.fold((below, above), |(low, high), row| {
+        (low.min(row.0), high.max(row.1))
+    });
     let more = (high / low).powf(0.08);
     low / more..high * more
 }
@@ -66,20 +78,30 @@ fn ticks(range: &Range<f64>) -> Vec<f64> {
     let inside = |value: &f64| range.contains(value);
     if range.end / range.start > 3.0 {
         let decades = -6..=6;
-        let all = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10.0_f64.powi(decade)));
+        let all =
+            decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10.0_f64.powi(decade)));
         return all.filter(inside).collect();
     }
     let steps = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
-    let step = steps.into_iter().find(|step| (range.end - range.start) / step <= 7.0).unwrap_or(1.0);
+    let step = steps
+        .into_iter()
+        .find(|step| (range.end - range.start) / step <= 7.0)
+        .unwrap_or(1.0);
     let first = (range.start / step).ceil() as u32;
-    (first..first + 8).map(|place| f64::from(place) * step).filter(inside).collect()
+    (first..first + 8)
+        .map(|place| f64::from(place) * step)
+        .filter(inside)
+        .collect()
 }
 
 fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
     let range = range(comparison);
     let count = comparison.rows.len() as f64;
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("bench {}: what B costs in what A costs", comparison.bench), ("sans-serif", 18))
+        .caption(
+            format!("bench {}: what B costs in what A costs", comparison.bench),
+            ("sans-serif", 18),
+        )
         .margin_top(10)
         .margin_right(VERDICTS)
         .margin_bottom(30)
@@ -87,7 +109,10 @@ fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
         .y_label_area_size(NAMES)
         .build_cartesian_2d(range.clone().log_scale(), 0.0..count)?;
     let (above, below) = limits(comparison.tolerance);
-    chart.draw_series([Rectangle::new([(below, 0.0), (above, count)], BAND.filled())])?;
+    chart.draw_series([Rectangle::new(
+        [(below, 0.0), (above, count)],
+        BAND.filled(),
+    )])?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -100,10 +125,17 @@ fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
         .draw()?;
     for tick in ticks(&range) {
         let below = chart.backend_coord(&(tick, 0.0));
-        area.draw(&Text::new(tick_label(tick), at(area, (below.0, below.1 + 12), 0), label(HPos::Center, BLACK)))?;
+        area.draw(&Text::new(
+            tick_label(tick),
+            at(area, (below.0, below.1 + 12), 0),
+            label(HPos::Center, BLACK),
+        ))?;
     }
     for (limit, width) in [(below, 1), (1.0, 2), (above, 1)] {
-        chart.draw_series([PathElement::new(vec![(limit, 0.0), (limit, count)], GREY.stroke_width(width))])?;
+        chart.draw_series([PathElement::new(
+            vec![(limit, 0.0), (limit, count)],
+            GREY.stroke_width(width),
+        )])?;
     }
     for (index, row) in comparison.rows.iter().enumerate() {
         let y = count - index as f64 - 0.5;
@@ -111,10 +143,18 @@ fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
         chart.draw_series(marks(row, y, colour))?;
         chart.draw_series([Circle::new((row.cost.median, y), 4, colour.filled())])?;
         let left = chart.backend_coord(&(range.start, y));
-        area.draw(&Text::new(row.key.name(), at(area, left, -8), label(HPos::Right, BLACK)))?;
+        area.draw(&Text::new(
+            row.key.name(),
+            at(area, left, -8),
+            label(HPos::Right, BLACK),
+        ))?;
         let right = (WIDTH as i32 - VERDICTS as i32, left.1);
         let text = format!("{:.3}  {}", row.cost.median, verdict(row));
-        area.draw(&Text::new(text, at(area, right, 8), label(HPos::Left, colour)))?;
+        area.draw(&Text::new(
+            text,
+            at(area, right, 8),
+            label(HPos::Left, colour),
+        ))?;
     }
     Ok(())
 }
@@ -139,7 +179,13 @@ mod tests {
 
     #[test]
     fn the_axis_has_round_numbers() {
-        let labels = |range| ticks(&range).into_iter().map(tick_label).collect::<Vec<_>>().join(" ");
+        let labels = |range| {
+            ticks(&range)
+                .into_iter()
+                .map(tick_label)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         assert_eq!(labels(0.955..1.046), "0.96 0.98 1 1.02 1.04");
         assert_eq!(labels(0.7..1.6), "0.8 1 1.2 1.4");
         assert_eq!(labels(0.08..11.0), "0.1 0.2 0.5 1 2 5 10");
@@ -153,8 +199,17 @@ mod tests {
         for comparison in [sample(), few] {
             plot(&comparison, &file).unwrap();
             let text = std::fs::read_to_string(&file).unwrap();
-            assert!(comparison.rows.iter().all(|row| text.contains(&row.key.name())), "{text}");
-            assert!(text.contains("worse by 20.0 %") && text.contains("/new/umcg"), "{text}");
+            assert!(
+                comparison
+                    .rows
+                    .iter()
+                    .all(|row| text.contains(&row.key.name())),
+                "{text}"
+            );
+            assert!(
+                text.contains("worse by 20.0 %") && text.contains("/new/umcg"),
+                "{text}"
+            );
         }
         std::fs::remove_file(&file).unwrap();
         assert!(plot(&sample(), Path::new("/no/such/folder/x.svg")).is_err());

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! The largest k is taken that leaves at least 95 %; of 15 values it is 4, which gives 96.5 %.
-//! Fewer than six values have no such interval. The method is W. R. Thompson's (On confidence ranges for
-//! the median and other expectation distributions for populations of unknown distribution form,
-//! Annals of Mathematical Statistics 7, 1936); K. R. Nair printed the table (Sankhya 4, 1940); it
-//! stands in W. J. Conover, Practical Nonparametric Statistics, 1999, as the interval for a
-//! quantile.
+//! Fewer than six values have no such interval. The method is W. R. Thompson's (On confidence
+//! ranges for the median and other expectation distributions for populations of unknown
+//! distribution form, Annals of Mathematical Statistics 7, 1936); K. R. Nair printed the table
+//! (Sankhya 4, 1940); it stands in W. J. Conover, Practical Nonparametric Statistics, 1999, as the
+//! interval for a quantile.
 //!
 //! Not chosen: the interval of Hodges and Lehmann, by Wilcoxon's signed ranks. It is narrower, but
 //! asks for a symmetric distribution, and the times of a shared machine have a long tail on one
@@ -57,7 +57,13 @@ impl Interval {
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
         let median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
-        Some(Self { median, low: sorted[place - 1], high: sorted[count - place], confidence, count })
+        Some(Self {
+            median,
+            low: sorted[place - 1],
+            high: sorted[count - place],
+            confidence,
+            count,
+        })
     }
 }
 
@@ -85,11 +91,22 @@ mod tests {
     /// The values of the printed table.
     #[test]
     fn places_are_those_of_the_table() {
-        let table = [(6, 1, 96.9), (9, 2, 96.1), (15, 4, 96.5), (17, 5, 95.1), (20, 6, 95.9), (30, 10, 95.7), (50, 18, 96.7)];
+        let table = [
+            (6, 1, 96.9),
+            (9, 2, 96.1),
+            (15, 4, 96.5),
+            (17, 5, 95.1),
+            (20, 6, 95.9),
+            (30, 10, 95.7),
+            (50, 18, 96.7),
+        ];
         for (count, expected, percent) in table {
             let (place, confidence) = place(count).unwrap();
             assert_eq!(place, expected, "{count}");
-            assert!((confidence * 100.0 - percent).abs() < 0.06, "{count}: {confidence}");
+            assert!(
+                (confidence * 100.0 - percent).abs() < 0.06,
+                "{count}: {confidence}"
+            );
         }
         assert_eq!(place(FEWEST - 1), None, "1 - 2 / 32 is 93.75 %");
         assert_eq!(place(0), None);
@@ -99,9 +116,14 @@ mod tests {
     /// By hand: of 15 the fourth smallest and the fourth largest; outside are 2 * 576 of 32,768.
     #[test]
     fn an_interval_is_made_of_values() {
-        let values = [9.0, 1.0, 15.0, 3.0, 7.0, 11.0, 5.0, 13.0, 2.0, 14.0, 6.0, 10.0, 4.0, 12.0, 8.0];
+        let values = [
+            9.0, 1.0, 15.0, 3.0, 7.0, 11.0, 5.0, 13.0, 2.0, 14.0, 6.0, 10.0, 4.0, 12.0, 8.0,
+        ];
         let interval = Interval::of(&values).unwrap();
-        assert_eq!((interval.median, interval.low, interval.high, interval.count), (8.0, 4.0, 12.0, 15));
+        assert_eq!(
+            (interval.median, interval.low, interval.high, interval.count),
+            (8.0, 4.0, 12.0, 15)
+        );
         assert!((interval.confidence - (1.0 - 1152.0 / 32768.0)).abs() < 1e-12);
     }
 
@@ -109,7 +131,10 @@ mod tests {
     #[test]
     fn of_six_it_is_all() {
         let interval = Interval::of(&[6.0, 1.0, 5.0, 2.0, 4.0, 3.0]).unwrap();
-        assert_eq!((interval.median, interval.low, interval.high), (3.5, 1.0, 6.0));
+        assert_eq!(
+            (interval.median, interval.low, interval.high),
+            (3.5, 1.0, 6.0)
+        );
         assert_eq!(interval.confidence, 1.0 - 2.0 / 64.0);
         assert_eq!(Interval::of(&[1.0; 5]), None);
         assert_eq!(Interval::of(&[1.0, 1.0, 1.0, 1.0, 1.0, f64::NAN]), None);

@@ -19,7 +19,8 @@
 //! | `report`, `forest` | the table and the JSON, the picture |
 //!
 //! Both builds get the same arguments: the options that both have. An old one knows neither
-//! `--ours` nor rows, so both run more than is wanted, and what is not wanted is left out afterwards.
+//! `--ours` nor rows, so both run more than is wanted, and what is not wanted is left out
+//! afterwards.
 
 mod build;
 mod forest;
@@ -139,31 +140,69 @@ impl Comparison {
 
 /// Compares two builds of the command.
 pub fn compare(files: [&Path; 2], plan: &Plan) -> Result<Comparison> {
-    let builds = [Build::new('A', files[0], plan.patience)?, Build::new('B', files[1], plan.patience)?];
+    let builds = [
+        Build::new('A', files[0], plan.patience)?,
+        Build::new('B', files[1], plan.patience)?,
+    ];
     let bench = plan.bench.name;
     let abilities = Abilities::both([builds[0].abilities(bench)?, builds[1].abilities(bench)?]);
-    let mut runs = Runs { builds: &builds, plan, abilities, failures: Vec::new() };
+    let mut runs = Runs {
+        builds: &builds,
+        plan,
+        abilities,
+        failures: Vec::new(),
+    };
     let (keys, mut not_judged) = common(&runs.first()?, plan);
-    ensure!(!keys.is_empty(), "there is no row to compare{}", list(&not_judged));
+    ensure!(
+        !keys.is_empty(),
+        "there is no row to compare{}",
+        list(&not_judged)
+    );
     let patterns = runs.patterns();
     let rows = judged(&mut runs, keys, &patterns, &mut not_judged)?;
     let rows = confirmed(&mut runs, rows, &mut not_judged)?;
     let failures = runs.failures;
     let files = builds.map(|build| build.file);
-    let Plan { pairs, tolerance, figure, .. } = *plan;
-    Ok(Comparison { bench, machine: Machine::this(), builds: files, pairs, figure, tolerance, rows, not_judged, failures })
+    let Plan {
+        pairs,
+        tolerance,
+        figure,
+        ..
+    } = *plan;
+    Ok(Comparison {
+        bench,
+        machine: Machine::this(),
+        builds: files,
+        pairs,
+        figure,
+        tolerance,
+        rows,
+        not_judged,
+        failures,
+    })
 }
 
 fn list(not_judged: &[Unjudged]) -> String {
-    not_judged.iter().map(|row| format!("\n    {}: {}", row.key.name(), row.reason)).collect()
+    not_judged
+        .iter()
+        .map(|row| format!("\n    {}: {}", row.key.name(), row.reason))
+        .collect()
 }
 
 /// The rows that both have, with the direction of their metric, and those that one has.
 fn common([a, b]: &[reading::Reading; 2], plan: &Plan) -> (Vec<(Key, Better)>, Vec<Unjudged>) {
-    let choice = Choice { only: plan.only.clone(), cases: (!plan.peers).then_some(plan.bench.ours) };
+    let choice = Choice {
+        only: plan.only.clone(),
+        cases: (!plan.peers).then_some(plan.bench.ours),
+    };
     let wanted = |key: &&Key| choice.takes(&key.case, &key.params, &key.metric);
     let (mut both, mut others) = (Vec::new(), Vec::new());
-    let mut leave = |key: &Key, reason: &str| others.push(Unjudged { key: key.clone(), reason: reason.to_owned() });
+    let mut leave = |key: &Key, reason: &str| {
+        others.push(Unjudged {
+            key: key.clone(),
+            reason: reason.to_owned(),
+        })
+    };
     for key in a.keys().filter(wanted) {
         match better(plan, key) {
             _ if !b.has(key) => leave(key, "only A has it"),
@@ -171,23 +210,38 @@ fn common([a, b]: &[reading::Reading; 2], plan: &Plan) -> (Vec<(Key, Better)>, V
             None => leave(key, "a metric that this program does not know"),
         }
     }
-    b.keys().filter(wanted).filter(|key| !a.has(key)).for_each(|key| leave(key, "only B has it"));
+    b.keys()
+        .filter(wanted)
+        .filter(|key| !a.has(key))
+        .for_each(|key| leave(key, "only B has it"));
     (both, others)
 }
 
 fn better(plan: &Plan, key: &Key) -> Option<Better> {
-    plan.bench.metrics.iter().find(|metric| metric.name == key.metric).map(|metric| metric.better)
+    plan.bench
+        .metrics
+        .iter()
+        .find(|metric| metric.name == key.metric)
+        .map(|metric| metric.better)
 }
 
 /// Measures rows, and says what came of it.
-fn judged(runs: &mut Runs<'_>, keys: Vec<(Key, Better)>, patterns: &[String], others: &mut Vec<Unjudged>) -> Result<Vec<Row>> {
+fn judged(
+    runs: &mut Runs<'_>,
+    keys: Vec<(Key, Better)>,
+    patterns: &[String],
+    others: &mut Vec<Unjudged>,
+) -> Result<Vec<Row>> {
     let figures = runs.pairs(&keys, patterns)?;
     let mut rows = Vec::new();
     for ((key, better), pairs) in keys.into_iter().zip(figures) {
         match row(&key, better, &pairs, runs.plan.tolerance) {
             Some(row) => rows.push(row),
             None => {
-                let reason = format!("both have a figure above zero in too few of {} pairs", runs.plan.pairs);
+                let reason = format!(
+                    "both have a figure above zero in too few of {} pairs",
+                    runs.plan.pairs
+                );
                 others.push(Unjudged { key, reason });
             }
         }
@@ -196,26 +250,48 @@ fn judged(runs: &mut Runs<'_>, keys: Vec<(Key, Better)>, patterns: &[String], ot
 }
 
 fn row(key: &Key, better: Better, pairs: &[[f64; 2]], tolerance: f64) -> Option<Row> {
-    let good: Vec<([f64; 2], f64)> = pairs.iter().filter_map(|pair| Some((*pair, verdict::cost(*pair, better)?))).collect();
+    let good: Vec<([f64; 2], f64)> = pairs
+        .iter()
+        .filter_map(|pair| Some((*pair, verdict::cost(*pair, better)?)))
+        .collect();
     let interval = |values: Vec<f64>| Interval::of(&values);
     let cost = interval(good.iter().map(|(_, cost)| *cost).collect())?;
     let [a, b] = [0, 1].map(|side| interval(good.iter().map(|(pair, _)| pair[side]).collect()));
     let verdict = Verdict::of(&cost, tolerance);
-    Some(Row { key: key.clone(), better, a: a?.median, b: b?.median, cost, verdict, first: None })
+    Some(Row {
+        key: key.clone(),
+        better,
+        a: a?.median,
+        b: b?.median,
+        cost,
+        verdict,
+        first: None,
+    })
 }
 
 /// Measures again what looks worse.
 fn confirmed(runs: &mut Runs<'_>, rows: Vec<Row>, others: &mut Vec<Unjudged>) -> Result<Vec<Row>> {
     let is_worse = |row: &&Row| row.verdict == Verdict::Worse;
-    let worse: Vec<(Key, Better)> = rows.iter().filter(is_worse).map(|row| (row.key.clone(), row.better)).collect();
+    let worse: Vec<(Key, Better)> = rows
+        .iter()
+        .filter(is_worse)
+        .map(|row| (row.key.clone(), row.better))
+        .collect();
     if worse.is_empty() {
         return Ok(rows);
     }
-    eprintln!("{} of {} rows look worse: they are measured again", worse.len(), rows.len());
+    eprintln!(
+        "{} of {} rows look worse: they are measured again",
+        worse.len(),
+        rows.len()
+    );
     let patterns = runs.patterns_of(&worse);
     let again = judged(runs, worse, &patterns, others)?;
     let replaced = |row: Row| match row.verdict {
-        Verdict::Worse => again.iter().find(|new| new.key == row.key).map(|new| Row { first: Some(row.cost), ..new.clone() }),
+        Verdict::Worse => again.iter().find(|new| new.key == row.key).map(|new| Row {
+            first: Some(row.cost),
+            ..new.clone()
+        }),
         _ => Some(row),
     };
     Ok(rows.into_iter().filter_map(replaced).collect())

@@ -47,7 +47,9 @@ impl Runs<'_> {
         let mut done = 0;
         while done < self.plan.pairs {
             let order = if done % 2 == 0 { [0, 1] } else { [1, 0] };
-            let Some(readings) = self.pair(order, &arguments, &mut progress)? else { continue };
+            let Some(readings) = self.pair(order, &arguments, &mut progress)? else {
+                continue;
+            };
             for ((key, better), figures) in keys.iter().zip(&mut figures) {
                 let figure = |side: usize| readings[side].figure(key, self.plan.figure, *better);
                 if let (Some(a), Some(b)) = (figure(0), figure(1)) {
@@ -61,7 +63,12 @@ impl Runs<'_> {
     }
 
     /// None if one of the two failed: there has to be another pair.
-    fn pair(&mut self, order: [usize; 2], arguments: &[OsString], progress: &mut Progress) -> Result<Option<[Reading; 2]>> {
+    fn pair(
+        &mut self,
+        order: [usize; 2],
+        arguments: &[OsString],
+        progress: &mut Progress,
+    ) -> Result<Option<[Reading; 2]>> {
         let mut readings = [None, None];
         for side in order {
             let build = &self.builds[side];
@@ -79,10 +86,24 @@ impl Runs<'_> {
     }
 
     /// One run in many may fail and the others be worth having.
-    fn failed(&mut self, side: usize, error: &anyhow::Error, progress: &Progress) -> Result<Option<[Reading; 2]>> {
+    fn failed(
+        &mut self,
+        side: usize,
+        error: &anyhow::Error,
+        progress: &Progress,
+    ) -> Result<Option<[Reading; 2]>> {
         let build = self.builds[side].letter;
-        self.failures.push(Failure { build, reason: format!("{error:#}") });
-        if self.failures.iter().filter(|failure| failure.build == build).count() >= MOST_FAILURES {
+        self.failures.push(Failure {
+            build,
+            reason: format!("{error:#}"),
+        });
+        if self
+            .failures
+            .iter()
+            .filter(|failure| failure.build == build)
+            .count()
+            >= MOST_FAILURES
+        {
             bail!("{error:#}\n{build} has failed {MOST_FAILURES} times");
         }
         progress.say(&format!("{error:#}\nThis pair of runs is made again."));
@@ -97,14 +118,27 @@ impl Runs<'_> {
     pub(super) fn patterns(&self) -> Vec<String> {
         let only = &self.plan.only;
         match self.abilities.only {
-            Only::Rows => only.iter().map(|pattern| pattern.words().collect::<Vec<_>>().join(" ")).collect(),
-            Only::Metrics => only.iter().map(|pattern| self.metric_of(pattern)).collect::<Option<_>>().unwrap_or_default(),
+            Only::Rows => only
+                .iter()
+                .map(|pattern| pattern.words().collect::<Vec<_>>().join(" "))
+                .collect(),
+            Only::Metrics => only
+                .iter()
+                .map(|pattern| self.metric_of(pattern))
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
             Only::Nothing => Vec::new(),
         }
     }
 
     fn metric_of(&self, pattern: &Pattern) -> Option<String> {
-        let is_metric = |word: &&str| self.plan.bench.metrics.iter().any(|metric| metric.name == *word);
+        let is_metric = |word: &&str| {
+            self.plan
+                .bench
+                .metrics
+                .iter()
+                .any(|metric| metric.name == *word)
+        };
         pattern.words().find(is_metric).map(str::to_owned)
     }
 
@@ -120,7 +154,11 @@ impl Runs<'_> {
     /// The same for both builds.
     fn arguments(&self, patterns: &[String]) -> Vec<OsString> {
         let plan = self.plan;
-        let mut list = vec!["bench".to_owned(), plan.bench.name.to_owned(), "--json".to_owned()];
+        let mut list = vec![
+            "bench".to_owned(),
+            plan.bench.name.to_owned(),
+            "--json".to_owned(),
+        ];
         list.extend(["--seconds".to_owned(), plan.seconds.to_string()]);
         if self.abilities.rounds {
             list.extend(["--rounds".to_owned(), plan.rounds.to_string()]);

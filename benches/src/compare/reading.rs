@@ -56,7 +56,8 @@ pub(super) struct Reading(Vec<Line>);
 
 impl Reading {
     pub(super) fn of(text: &str, bench: &str) -> Result<Self> {
-        let printed: Printed = serde_json::from_str(text).context("not the JSON that was expected")?;
+        let printed: Printed =
+            serde_json::from_str(text).context("not the JSON that was expected")?;
         ensure!(printed.bench == bench, "it is of bench {}", printed.bench);
         Ok(Self(printed.rows))
     }
@@ -90,11 +91,25 @@ mod tests {
         let reading = Reading::of(text, "switch").unwrap();
         let key = reading.keys().next().unwrap().clone();
         let figure = |figure, better| reading.figure(&key, figure, better);
-        assert_eq!((key.name().as_str(), figure(Figure::Median, Better::Lower)), ("uth cpus=1 m", Some(4.5)));
+        assert_eq!(
+            (key.name().as_str(), figure(Figure::Median, Better::Lower)),
+            ("uth cpus=1 m", Some(4.5))
+        );
         assert_eq!(figure(Figure::Best, Better::Lower), Some(4.0));
         assert_eq!(figure(Figure::Best, Better::Higher), None, "it did not say");
-        assert!(reading.has(&key) && !reading.has(&Key { unit: "us".into(), ..key }));
-        assert!(Reading::of(text, "uth").unwrap_err().to_string().contains("bench switch"));
+        assert!(
+            reading.has(&key)
+                && !reading.has(&Key {
+                    unit: "us".into(),
+                    ..key
+                })
+        );
+        assert!(
+            Reading::of(text, "uth")
+                .unwrap_err()
+                .to_string()
+                .contains("bench switch")
+        );
         assert!(Reading::of("", "switch").is_err() && Reading::of("{}", "switch").is_err());
     }
 }

@@ -20,11 +20,19 @@ impl Comparison {
         text += &self.summary();
         if !self.not_judged.is_empty() {
             text += "\nNot judged:\n";
-            text.extend(self.not_judged.iter().map(|row| format!("  {}: {}\n", row.key.name(), row.reason)));
+            text.extend(
+                self.not_judged
+                    .iter()
+                    .map(|row| format!("  {}: {}\n", row.key.name(), row.reason)),
+            );
         }
         if !self.failures.is_empty() {
             text += "\nRuns that failed, and were made again:\n";
-            text.extend(self.failures.iter().map(|failure| format!("  {}\n", failure.reason)));
+            text.extend(
+                self.failures
+                    .iter()
+                    .map(|failure| format!("  {}\n", failure.reason)),
+            );
         }
         text
     }
@@ -52,11 +60,29 @@ impl Comparison {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header(["case", "parameters", "metric", "A", "B", "unit", "B costs", "from", "to", "verdict"]);
+        table.set_header([
+            "case",
+            "parameters",
+            "metric",
+            "A",
+            "B",
+            "unit",
+            "B costs",
+            "from",
+            "to",
+            "verdict",
+        ]);
         for row in &self.rows {
-            let figures = [row.cost.median, row.cost.low, row.cost.high].map(|ratio| format!("{ratio:.3}"));
+            let figures =
+                [row.cost.median, row.cost.low, row.cost.high].map(|ratio| format!("{ratio:.3}"));
             let key = &row.key;
-            let mut cells = vec![key.case.clone(), describe(&key.params), key.metric.clone(), number(row.a), number(row.b)];
+            let mut cells = vec![
+                key.case.clone(),
+                describe(&key.params),
+                key.metric.clone(),
+                number(row.a),
+                number(row.b),
+            ];
             cells.push(key.unit.clone());
             cells.extend(figures);
             cells.push(verdict(row));
@@ -72,12 +98,23 @@ impl Comparison {
 
     fn summary(&self) -> String {
         let count = |verdict| self.with(verdict).count();
-        let [worse, better, same, unclear] = [Verdict::Worse, Verdict::Better, Verdict::Same, Verdict::Unclear].map(count);
+        let [worse, better, same, unclear] = [
+            Verdict::Worse,
+            Verdict::Better,
+            Verdict::Same,
+            Verdict::Unclear,
+        ]
+        .map(count);
         let percent = number(self.tolerance * 100.0);
-        let mut text = format!("By more than {percent} %: {worse} worse, {better} better; {same} the same; {unclear} unclear.\n");
+        let mut text = format!(
+            "By more than {percent} %: {worse} worse, {better} better; {same} the same; {unclear} unclear.\n"
+        );
         if worse > 0 {
             text += "Those that are worse, to be measured by themselves:\n";
-            text.extend(self.with(Verdict::Worse).map(|row| format!("  --only \"{}\"\n", row.key.name())));
+            text.extend(
+                self.with(Verdict::Worse)
+                    .map(|row| format!("  --only \"{}\"\n", row.key.name())),
+            );
         }
         if unclear > 0 {
             text += "For those that are unclear there have to be more pairs, longer runs or a quieter machine.\n";
@@ -106,25 +143,59 @@ pub(super) mod tests {
 
     fn row(case: &str, low: f64, high: f64) -> Row {
         let params = [("cpus".to_owned(), 1.into())].into_iter().collect();
-        let key = Key { case: case.into(), params, metric: "hop".into(), unit: "ns".into() };
-        let cost = Interval { median: (low + high) / 2.0, low, high, confidence: 0.96, count: 15 };
-        Row { key, better: Better::Lower, a: 10.0, b: 12.5, cost, verdict: Verdict::of(&cost, 0.03), first: None }
+        let key = Key {
+            case: case.into(),
+            params,
+            metric: "hop".into(),
+            unit: "ns".into(),
+        };
+        let cost = Interval {
+            median: (low + high) / 2.0,
+            low,
+            high,
+            confidence: 0.96,
+            count: 15,
+        };
+        Row {
+            key,
+            better: Better::Lower,
+            a: 10.0,
+            b: 12.5,
+            cost,
+            verdict: Verdict::of(&cost, 0.03),
+            first: None,
+        }
     }
 
     pub(in super::super) fn sample() -> Comparison {
-        let mut rows = vec![row("slow", 1.1, 1.3), row("fast", 0.8, 0.9), row("even", 0.99, 1.01), row("noisy", 0.5, 2.0)];
+        let mut rows = vec![
+            row("slow", 1.1, 1.3),
+            row("fast", 0.8, 0.9),
+            row("even", 0.99, 1.01),
+            row("noisy", 0.5, 2.0),
+        ];
         rows[2].first = Some(rows[0].cost);
-        let gone = Unjudged { key: row("gone", 1.0, 1.0).key, reason: "only A has it".into() };
+        let gone = Unjudged {
+            key: row("gone", 1.0, 1.0).key,
+            reason: "only A has it".into(),
+        };
         Comparison {
             bench: "switch",
-            machine: Machine { cpus: 2, kernel: "6.1".into(), cpu: "A CPU".into() },
+            machine: Machine {
+                cpus: 2,
+                kernel: "6.1".into(),
+                cpu: "A CPU".into(),
+            },
             builds: ["/old/umcg".into(), "/new/umcg".into()],
             pairs: 15,
             figure: Figure::Best,
             tolerance: 0.03,
             rows,
             not_judged: vec![gone],
-            failures: vec![Failure { build: 'B', reason: "B failed: exit status: 3".into() }],
+            failures: vec![Failure {
+                build: 'B',
+                reason: "B failed: exit status: 3".into(),
+            }],
         }
     }
 
@@ -151,7 +222,10 @@ pub(super) mod tests {
     fn programs_read_json() {
         let json: serde_json::Value = serde_json::from_str(&sample().to_json().unwrap()).unwrap();
         assert_eq!(json["rows"][0]["verdict"], "worse");
-        assert_eq!((&json["rows"][0]["case"], &json["figure"]), (&"slow".into(), &"best".into()));
+        assert_eq!(
+            (&json["rows"][0]["case"], &json["figure"]),
+            (&"slow".into(), &"best".into())
+        );
         assert_eq!(json["rows"][0]["better"], "lower");
         assert_eq!(json["rows"][0]["cost"]["low"], 1.1);
         assert_eq!(json["rows"][2]["first"]["high"], 1.3);

@@ -61,13 +61,26 @@ mod tests {
     use super::*;
 
     fn verdict(low: f64, high: f64) -> Verdict {
-        Verdict::of(&Interval { median: (low + high) / 2.0, low, high, confidence: 0.96, count: 15 }, 0.03)
+        Verdict::of(
+            &Interval {
+                median: (low + high) / 2.0,
+                low,
+                high,
+                confidence: 0.96,
+                count: 15,
+            },
+            0.03,
+        )
     }
 
     #[test]
     fn the_whole_interval_has_to_be_beyond() {
         assert_eq!(verdict(1.031, 1.2), Verdict::Worse);
-        assert_eq!(verdict(1.029, 1.2), Verdict::Unclear, "it may be less than the tolerance");
+        assert_eq!(
+            verdict(1.029, 1.2),
+            Verdict::Unclear,
+            "it may be less than the tolerance"
+        );
         assert_eq!(verdict(0.99, 1.02), Verdict::Same);
         assert_eq!(verdict(0.8, 0.9), Verdict::Better);
         assert_eq!(verdict(0.8, 0.98), Verdict::Unclear);
@@ -105,7 +118,10 @@ mod tests {
         let ratios: Vec<f64> = (0..15)
             .map(|pair| {
                 let drift = 100.0 + 3.0 * f64::from(pair);
-                let figures = [drift * (1.0 + size * noise.next()), drift * factor * (1.0 + size * noise.next())];
+                let figures = [
+                    drift * (1.0 + size * noise.next()),
+                    drift * factor * (1.0 + size * noise.next()),
+                ];
                 cost(figures, Better::Lower).unwrap()
             })
             .collect();
@@ -115,16 +131,28 @@ mod tests {
     #[test]
     fn noise_gives_no_verdict_and_a_slower_build_is_found() {
         let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
-        let first: Vec<bool> = (0..2000).map(|_| judged(&mut noise, 0.2, 1.0) == Verdict::Worse).collect();
+        let first: Vec<bool> = (0..2000)
+            .map(|_| judged(&mut noise, 0.2, 1.0) == Verdict::Worse)
+            .collect();
         let flagged = first.iter().filter(|is_worse| **is_worse).count();
-        assert!(flagged <= 50, "the interval is wrong on that side 2.5 % of the time at most: {flagged}");
-        let confirmed = first.iter().filter(|is_worse| **is_worse && judged(&mut noise, 0.2, 1.0) == Verdict::Worse).count();
+        assert!(
+            flagged <= 50,
+            "the interval is wrong on that side 2.5 % of the time at most: {flagged}"
+        );
+        let confirmed = first
+            .iter()
+            .filter(|is_worse| **is_worse && judged(&mut noise, 0.2, 1.0) == Verdict::Worse)
+            .count();
         assert!(confirmed <= 1, "{confirmed}");
         // Where four of 15 pairs have an outlier on one side, the interval ends in one: of a
         // hundred comparisons in some four.
-        let found = (0..1000).filter(|_| judged(&mut noise, 0.02, 1.1) == Verdict::Worse).count();
+        let found = (0..1000)
+            .filter(|_| judged(&mut noise, 0.02, 1.1) == Verdict::Worse)
+            .count();
         assert!(found >= 930, "{found}");
-        let same = (0..1000).filter(|_| judged(&mut noise, 0.01, 1.0) == Verdict::Same).count();
+        let same = (0..1000)
+            .filter(|_| judged(&mut noise, 0.01, 1.0) == Verdict::Same)
+            .count();
         assert!(same >= 880, "{same}");
     }
 }

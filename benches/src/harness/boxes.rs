@@ -1,4 +1,5 @@
-//! Tukey diagrams: a panel for each combination of parameters but one, which is the axis from left to right, and at each of its values a box for each case.
+//! Tukey diagrams: a panel for each combination of parameters but one, which is the axis from left
+//! to right, and at each of its values a box for each case.
 
 use super::plot::{Area, GREY, WIDTH, at, cases, colour, label};
 use super::report::describe;
@@ -54,16 +55,27 @@ fn add<T: PartialEq>(list: &mut Vec<T>, value: T) {
 impl<'a> Figure<'a> {
     pub(super) fn new(report: &'a Report, graph: &'a Graph) -> Option<Self> {
         let (mut labels, mut panels) = (Vec::new(), Vec::<Panel<'_>>::new());
-        for row in report.rows.iter().filter(|row| row.metric == graph.metric && row.tukey.is_some()) {
+        for row in report
+            .rows
+            .iter()
+            .filter(|row| row.metric == graph.metric && row.tukey.is_some())
+        {
             add(&mut labels, row.label());
             let mut params = row.group();
             params.remove(graph.across);
             match panels.iter_mut().find(|panel| panel.params == params) {
                 Some(panel) => panel.rows.push(row),
-                None => panels.push(Panel { params, rows: vec![row] }),
+                None => panels.push(Panel {
+                    params,
+                    rows: vec![row],
+                }),
             }
         }
-        (!panels.is_empty()).then_some(Self { graph, labels, panels })
+        (!panels.is_empty()).then_some(Self {
+            graph,
+            labels,
+            panels,
+        })
     }
 
     fn head(&self) -> u32 {
@@ -85,19 +97,39 @@ impl<'a> Figure<'a> {
     pub(super) fn draw(&self, area: &Area<'_>, report: &Report) -> Result<()> {
         let (head, body) = area.split_vertically(self.head());
         let middle = (WIDTH as i32 / 2, 18);
-        let large = ("sans-serif", 18).into_font().color(&BLACK).pos(Pos::new(HPos::Center, VPos::Center));
+        let large = ("sans-serif", 18)
+            .into_font()
+            .color(&BLACK)
+            .pos(Pos::new(HPos::Center, VPos::Center));
         head.draw(&Text::new(self.graph.title, middle, large))?;
         for (index, name) in self.labels.iter().enumerate() {
             let left = 40 + (index % LEGENDS) as i32 * (WIDTH as i32 - 60) / LEGENDS as i32;
             let top = TITLE as i32 + (index / LEGENDS) as i32 * LEGEND as i32;
             let style = self.style(index, report);
-            head.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], style.mix(0.5).filled()))?;
-            head.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], style.stroke_width(1)))?;
-            head.draw(&Text::new(name.clone(), (left + 18, top + 6), label(HPos::Left, BLACK)))?;
+            head.draw(&Rectangle::new(
+                [(left, top), (left + 12, top + 12)],
+                style.mix(0.5).filled(),
+            ))?;
+            head.draw(&Rectangle::new(
+                [(left, top), (left + 12, top + 12)],
+                style.stroke_width(1),
+            ))?;
+            head.draw(&Text::new(
+                name.clone(),
+                (left + 18, top + 6),
+                label(HPos::Left, BLACK),
+            ))?;
         }
-        head.draw(&Text::new(KEY, (40, self.head() as i32 - LEGEND as i32 / 2), label(HPos::Left, GREY)))?;
+        head.draw(&Text::new(
+            KEY,
+            (40, self.head() as i32 - LEGEND as i32 / 2),
+            label(HPos::Left, GREY),
+        ))?;
         let areas = body.split_evenly((self.lines(), self.columns()));
-        self.panels.iter().zip(&areas).try_for_each(|(panel, area)| self.draw_panel(area, panel, report))
+        self.panels
+            .iter()
+            .zip(&areas)
+            .try_for_each(|(panel, area)| self.draw_panel(area, panel, report))
     }
 
     /// The colour of a case; its variants get lighter.
@@ -132,9 +164,20 @@ impl<'a> Figure<'a> {
         for (place, value) in values.iter().enumerate() {
             let below = chart.backend_coord(&(place as f64 + 0.5, low));
             let name = format!("{} {}", self.graph.across, super::table::text(value));
-            area.draw(&Text::new(name, at(area, (below.0, below.1 + 12), 0), label(HPos::Center, GREY)))?;
-            for row in panel.rows.iter().filter(|row| row.params.get(self.graph.across) == Some(value)) {
-                let (Some(tukey), Some(index)) = (&row.tukey, self.labels.iter().position(|name| *name == row.label())) else {
+            area.draw(&Text::new(
+                name,
+                at(area, (below.0, below.1 + 12), 0),
+                label(HPos::Center, GREY),
+            ))?;
+            for row in panel
+                .rows
+                .iter()
+                .filter(|row| row.params.get(self.graph.across) == Some(value))
+            {
+                let (Some(tukey), Some(index)) = (
+                    &row.tukey,
+                    self.labels.iter().position(|name| *name == row.label()),
+                ) else {
                     continue;
                 };
                 let middle = place as f64 + 0.1 + 0.8 * (index as f64 + 0.5) / count;
@@ -143,8 +186,12 @@ impl<'a> Figure<'a> {
                 chart.draw_series([Rectangle::new(corners, style.mix(0.5).filled())])?;
                 chart.draw_series(outline(tukey, middle, half, style))?;
                 chart.draw_series([Circle::new((middle, tukey.mean), 2, BLACK.filled())])?;
-                let far = [tukey.min, tukey.max].into_iter().filter(|value| *value < tukey.low || *value > tukey.high);
-                chart.draw_series(far.map(|value| Circle::new((middle, value), 2, style.stroke_width(1))))?;
+                let far = [tukey.min, tukey.max]
+                    .into_iter()
+                    .filter(|value| *value < tukey.low || *value > tukey.high);
+                chart.draw_series(
+                    far.map(|value| Circle::new((middle, value), 2, style.stroke_width(1))),
+                )?;
             }
         }
         Ok(())
@@ -155,29 +202,56 @@ impl Panel<'_> {
     /// Of the axis.
     fn values(&self, across: &str) -> Vec<Value> {
         let mut values = Vec::new();
-        self.rows.iter().filter_map(|row| row.params.get(across)).for_each(|value| add(&mut values, value.clone()));
+        self.rows
+            .iter()
+            .filter_map(|row| row.params.get(across))
+            .for_each(|value| add(&mut values, value.clone()));
         values
     }
 
     fn range(&self) -> std::ops::Range<f64> {
         let boxes = self.rows.iter().filter_map(|row| row.tukey);
-        let range = boxes.fold(f64::INFINITY..0.0, |range, tukey| range.start.min(tukey.min)..range.end.max(tukey.max));
+        let range = boxes.fold(f64::INFINITY..0.0, |range, tukey| {
+            range.start.min(tukey.min)..range.end.max(tukey.max)
+        });
         // On this axis there is no zero: the clock may not have moved.
         range.start.max(1.0) / 1.5..range.end.max(2.0) * 1.5
     }
 }
 
 /// Around the box, at the median, and the whiskers.
-fn outline(tukey: &Tukey, middle: f64, half: f64, colour: RGBAColor) -> Vec<PathElement<(f64, f64)>> {
-    let Tukey { low, q1, median, q3, high, .. } = *tukey;
-    let line = |points: Vec<(f64, f64)>, width: u32| PathElement::new(points, colour.stroke_width(width));
+fn outline(
+    tukey: &Tukey,
+    middle: f64,
+    half: f64,
+    colour: RGBAColor,
+) -> Vec<PathElement<(f64, f64)>> {
+    let Tukey {
+        low,
+        q1,
+        median,
+        q3,
+        high,
+        ..
+    } = *tukey;
+    let line =
+        |points: Vec<(f64, f64)>, width: u32| PathElement::new(points, colour.stroke_width(width));
     let (left, right) = (middle - half, middle + half);
     vec![
-        line(vec![(left, q1), (right, q1), (right, q3), (left, q3), (left, q1)], 1),
+        line(
+            vec![(left, q1), (right, q1), (right, q3), (left, q3), (left, q1)],
+            1,
+        ),
         line(vec![(left, median), (right, median)], 2),
         line(vec![(middle, q3), (middle, high)], 1),
         line(vec![(middle, q1), (middle, low)], 1),
-        line(vec![(middle - half / 2.0, high), (middle + half / 2.0, high)], 1),
-        line(vec![(middle - half / 2.0, low), (middle + half / 2.0, low)], 1),
+        line(
+            vec![(middle - half / 2.0, high), (middle + half / 2.0, high)],
+            1,
+        ),
+        line(
+            vec![(middle - half / 2.0, low), (middle + half / 2.0, low)],
+            1,
+        ),
     ]
 }

@@ -27,18 +27,27 @@ pub struct Metric {
 
 /// A cost.
 pub const fn lower(name: &'static str, unit: &'static str) -> Metric {
-    Metric { name, unit, better: Better::Lower }
+    Metric {
+        name,
+        unit,
+        better: Better::Lower,
+    }
 }
 
 /// A rate, or whatever else there should be much of.
 pub const fn higher(name: &'static str, unit: &'static str) -> Metric {
-    Metric { name, unit, better: Better::Higher }
+    Metric {
+        name,
+        unit,
+        better: Better::Higher,
+    }
 }
 
 /// The parameters of a case, by name.
 pub type Params = Map<String, Value>;
 
-/// One turn of a side: runs for about as long as it is told and returns one value for each of its metrics.
+/// One turn of a side: runs for about as long as it is told and returns one value for each of its
+/// metrics.
 pub type Turn = Box<dyn FnMut(Duration) -> anyhow::Result<Vec<f64>> + Send>;
 
 /// One side of a comparison.

@@ -1,4 +1,5 @@
-//! Child processes: a turn that is one has its memory and CPU time to itself, and nothing of it is left when others have their turns.
+//! Child processes: a turn that is one has its memory and CPU time to itself, and nothing of it is
+//! left when others have their turns.
 //!
 //! A child is told its task by its last argument and answers with lines, both JSON.
 
@@ -47,7 +48,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts one on these CPUs. The calling thread has to stay until the child is gone: they end together.
+    /// Starts one on these CPUs. The calling thread has to stay until the child is gone: they end
+    /// together.
     pub fn start(program: &Program, task: &impl Serialize, cpus: &[usize]) -> Result<Self> {
         let mut program = program.clone();
         program.arguments.push(serde_json::to_string(task)?.into());
@@ -59,9 +61,15 @@ impl Child {
         let errors = memory_file(c"stderr")?;
         let mut command = Command::new(&program.file);
         command.args(&program.arguments);
-        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
+        command
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors.try_clone()?);
         confine(&mut command, cpus);
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.file.display()))?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.file.display()))?;
         let out = child.stdout.take().context("no pipe")?;
         Ok(Self { child, out, errors })
     }
@@ -95,9 +103,15 @@ impl Child {
                 break;
             }
             let is_alive = heard.elapsed() < patience;
-            ensure!(is_alive, "it has said nothing for {patience:?}, so it was ended{}", self.tail());
+            ensure!(
+                is_alive,
+                "it has said nothing for {patience:?}, so it was ended{}",
+                self.tail()
+            );
         }
-        let status = self.wait(patience).with_context(|| format!("its output has ended{}", self.tail()))?;
+        let status = self
+            .wait(patience)
+            .with_context(|| format!("its output has ended{}", self.tail()))?;
         ensure!(status.success(), "{status}{}", self.tail());
         String::from_utf8(text).context("its output is no text")
     }
@@ -118,7 +132,11 @@ impl Child {
 
     /// Reads what is there, or what comes within a second or the given time. True if that was all.
     fn read(&mut self, text: &mut Vec<u8>, patience: Duration) -> Result<bool> {
-        let mut poll = libc::pollfd { fd: self.out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: self.out.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         // SAFETY: one entry, writable.
         let ready = unsafe { libc::poll(&mut poll, 1, patience.as_millis().min(1000) as i32 + 1) };
         if ready <= 0 {
@@ -152,20 +170,35 @@ impl Child {
         format!("{status}{}", self.last_words())
     }
 
-    /// The most telling line of what it wrote to standard error, after a colon: the first that has some length.
+    /// The most telling line of what it wrote to standard error, after a colon: the first that has
+    /// some length.
     pub fn last_words(&self) -> String {
         let text = self.errors_from(0);
-        let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !is_heading(line));
-        line.map_or_else(String::new, |line| format!(": {}", shortened(line.trim_start_matches("umcg: "))))
+        let line = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty() && !is_heading(line));
+        line.map_or_else(String::new, |line| {
+            format!(": {}", shortened(line.trim_start_matches("umcg: ")))
+        })
     }
 
     /// The end of what it wrote to standard error, a line each.
     fn tail(&self) -> String {
         let length = self.errors.metadata().map_or(0, |data| data.len());
         let text = self.errors_from(length.saturating_sub(MOST));
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines[lines.len().saturating_sub(TAIL)..].iter().map(|line| format!("\n    {}", shortened(line)));
-        if lines.is_empty() { String::new() } else { format!("; it said at last:{}", last.collect::<String>()) }
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let last = lines[lines.len().saturating_sub(TAIL)..]
+            .iter()
+            .map(|line| format!("\n    {}", shortened(line)));
+        if lines.is_empty() {
+            String::new()
+        } else {
+            format!("; it said at last:{}", last.collect::<String>())
+        }
     }
 
     /// Moves no offset: that is the child's too. What can be read is enough for a message.
@@ -193,7 +226,8 @@ impl Drop for Child {
     }
 }
 
-/// On these CPUs only, with as many descriptors as it may have, and not after the thread that started it has ended.
+/// On these CPUs only, with as many descriptors as it may have, and not after the thread that
+/// started it has ended.
 fn confine(command: &mut Command, cpus: &[usize]) {
     // SAFETY: a set of bits, for which all zeroes is a value.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
@@ -208,7 +242,10 @@ fn confine(command: &mut Command, cpus: &[usize]) {
         }
         // SAFETY: plain system call.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
         // SAFETY: the limit is writable.
         if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
             limit.rlim_cur = limit.rlim_max;
@@ -237,8 +274,16 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn shell(script: &str) -> Child {
-        let program = Program { file: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
-        Child::start(&program, &"task", &crate::harness::cpu::allowed().unwrap()[..1]).unwrap()
+        let program = Program {
+            file: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+        };
+        Child::start(
+            &program,
+            &"task",
+            &crate::harness::cpu::allowed().unwrap()[..1],
+        )
+        .unwrap()
     }
 
     #[test]
@@ -249,15 +294,26 @@ mod tests {
         let (start, place) = (Instant::now(), format!("/proc/{}", child.id()));
         drop(child);
         let is_there = std::path::Path::new(&place).exists();
-        assert!(!is_there && start.elapsed() < Duration::from_secs(500), "a child ends with its owner");
+        assert!(
+            !is_there && start.elapsed() < Duration::from_secs(500),
+            "a child ends with its owner"
+        );
     }
 
     #[test]
     fn failures_say_why() {
-        let reason = |script, patience| shell(script).answer::<Value>(patience).unwrap_err().to_string();
+        let reason = |script, patience| {
+            shell(script)
+                .answer::<Value>(patience)
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(reason("exit 3", PATIENCE), "exit status: 3");
         assert_eq!(
-            reason("echo \"thread 'x' panicked at y:\" >&2; echo because >&2; exit 1", PATIENCE),
+            reason(
+                "echo \"thread 'x' panicked at y:\" >&2; echo because >&2; exit 1",
+                PATIENCE
+            ),
             "exit status: 1: because"
         );
         assert!(reason("kill -9 $$", PATIENCE).contains("signal"));
@@ -265,22 +321,39 @@ mod tests {
         assert!(reason("exec sleep 1000", Duration::from_millis(20)).contains("no answer"));
         assert!(shell("exit 1").finish(PATIENCE).is_err());
         assert!(shell("exit 0").finish(PATIENCE).is_ok());
-        let missing = Program { file: "/no/such/program".into(), arguments: Vec::new() };
+        let missing = Program {
+            file: "/no/such/program".into(),
+            arguments: Vec::new(),
+        };
         assert!(Child::start(&missing, &"task", &[]).is_err());
     }
 
     #[test]
     fn output_is_all_that_it_wrote() {
-        let output = |script, millis| shell(script).output(Duration::from_millis(millis)).map_err(|error| format!("{error:#}"));
-        assert_eq!(output("echo a; sleep 0.01; echo b", 60_000).unwrap(), "a\nb\n");
+        let output = |script, millis| {
+            shell(script)
+                .output(Duration::from_millis(millis))
+                .map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(
+            output("echo a; sleep 0.01; echo b", 60_000).unwrap(),
+            "a\nb\n"
+        );
         let failed = output("seq 1 100 >&2; echo x; exit 3", 60_000).unwrap_err();
-        assert!(failed.starts_with("exit status: 3; it said at last:\n    91\n") && failed.ends_with("\n    100"), "{failed}");
+        assert!(
+            failed.starts_with("exit status: 3; it said at last:\n    91\n")
+                && failed.ends_with("\n    100"),
+            "{failed}"
+        );
         let hangs = shell("echo here >&2; exec sleep 1000");
         while hangs.errors.metadata().unwrap().len() < 5 {
             std::thread::sleep(Duration::from_millis(1));
         }
         let hung = format!("{:#}", hangs.output(Duration::from_millis(50)).unwrap_err());
-        assert!(hung.contains("said nothing for 50ms") && hung.ends_with("\n    here"), "{hung}");
+        assert!(
+            hung.contains("said nothing for 50ms") && hung.ends_with("\n    here"),
+            "{hung}"
+        );
     }
 
     #[test]
@@ -288,8 +361,11 @@ mod tests {
         // Its time is longer than the patience. Where the machine stalls for that long, all is
         // slower.
         let output = |pause: f64| {
-            let script = format!("for i in 1 2 3 4 5 6; do echo $i >&2; sleep {pause}; done; echo done");
-            shell(&script).output(Duration::from_secs_f64(5.0 * pause)).map_err(|error| format!("{error:#}"))
+            let script =
+                format!("for i in 1 2 3 4 5 6; do echo $i >&2; sleep {pause}; done; echo done");
+            shell(&script)
+                .output(Duration::from_secs_f64(5.0 * pause))
+                .map_err(|error| format!("{error:#}"))
         };
         let first = [0.5, 2.0, 8.0].into_iter().map(output).find(Result::is_ok);
         assert_eq!(first, Some(Ok("done\n".to_owned())));

@@ -26,8 +26,16 @@ impl FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<String> = text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        if words.is_empty() { Err("a row's words, as in \"umcg cpus=2\"".to_owned()) } else { Ok(Self(words)) }
+        let words: Vec<String> = text
+            .split([' ', ','])
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        if words.is_empty() {
+            Err("a row's words, as in \"umcg cpus=2\"".to_owned())
+        } else {
+            Ok(Self(words))
+        }
     }
 }
 
@@ -49,13 +57,21 @@ fn has(word: &str, case: &str, params: &Params, metric: &str) -> bool {
 
 fn is_value(word: &str, key: &str, value: &Value) -> bool {
     let named = word.split_once('=');
-    value.as_str() == Some(word) || named.is_some_and(|(name, written)| name == key && written == text(value))
+    value.as_str() == Some(word)
+        || named.is_some_and(|(name, written)| name == key && written == text(value))
 }
 
 /// A row's name, which is a [`Pattern`] that fits it.
 pub fn name(case: &str, params: &Params, metric: &str) -> String {
-    let params = params.iter().map(|(key, value)| format!("{key}={}", text(value)));
-    [case.to_owned()].into_iter().chain(params).chain([metric.to_owned()]).collect::<Vec<_>>().join(" ")
+    let params = params
+        .iter()
+        .map(|(key, value)| format!("{key}={}", text(value)));
+    [case.to_owned()]
+        .into_iter()
+        .chain(params)
+        .chain([metric.to_owned()])
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Which rows to measure: all by default.
@@ -70,7 +86,11 @@ pub struct Choice {
 impl Choice {
     /// Whether somebody wants to see this row.
     pub fn takes(&self, case: &str, params: &Params, metric: &str) -> bool {
-        let is_asked = self.only.is_empty() || self.only.iter().any(|pattern| pattern.fits(case, params, metric));
+        let is_asked = self.only.is_empty()
+            || self
+                .only
+                .iter()
+                .any(|pattern| pattern.fits(case, params, metric));
         is_asked && self.takes_case(case)
     }
 
@@ -81,7 +101,9 @@ impl Choice {
 
     /// Whether one of these metrics is wanted.
     pub fn takes_any(&self, case: &str, params: &Params, metrics: &[Metric]) -> bool {
-        metrics.iter().any(|metric| self.takes(case, params, metric.name))
+        metrics
+            .iter()
+            .any(|metric| self.takes(case, params, metric.name))
     }
 
     pub(super) fn takes_row(&self, row: &Row) -> bool {
@@ -91,7 +113,9 @@ impl Choice {
     /// Leaves out the cases of which nobody wants to see anything. Refuses a pattern that fits no
     /// row.
     pub(super) fn of(&self, mut groups: Vec<Vec<Case>>) -> Result<Vec<Vec<Case>>> {
-        self.only.iter().try_for_each(|pattern| check(pattern, groups.iter().flatten()))?;
+        self.only
+            .iter()
+            .try_for_each(|pattern| check(pattern, groups.iter().flatten()))?;
         for group in &mut groups {
             group.retain(|case| self.takes_any(case.name, &case.params, case.metrics));
         }
@@ -101,20 +125,30 @@ impl Choice {
 }
 
 fn check<'a>(pattern: &Pattern, cases: impl Iterator<Item = &'a Case> + Clone) -> Result<()> {
-    let fits =
-        |fit: &dyn Fn(&Case, &str) -> bool| cases.clone().any(|case| case.metrics.iter().any(|metric| fit(case, metric.name)));
+    let fits = |fit: &dyn Fn(&Case, &str) -> bool| {
+        cases
+            .clone()
+            .any(|case| case.metrics.iter().any(|metric| fit(case, metric.name)))
+    };
     if fits(&|case, metric| pattern.fits(case.name, &case.params, metric)) {
         return Ok(());
     }
-    let unknown = pattern.words().find(|word| !fits(&|case, metric| has(word, case.name, &case.params, metric)));
-    let Some(unknown) = unknown else { bail!("no row has all of \"{}\"", pattern.0.join(" ")) };
+    let unknown = pattern
+        .words()
+        .find(|word| !fits(&|case, metric| has(word, case.name, &case.params, metric)));
+    let Some(unknown) = unknown else {
+        bail!("no row has all of \"{}\"", pattern.0.join(" "))
+    };
     let mut metrics: Vec<&str> = Vec::new();
     for metric in cases.flat_map(|case| case.metrics) {
         if !metrics.contains(&metric.name) {
             metrics.push(metric.name);
         }
     }
-    bail!("no row has \"{unknown}\"; the metrics are {}", metrics.join(", "))
+    bail!(
+        "no row has \"{unknown}\"; the metrics are {}",
+        metrics.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -125,21 +159,41 @@ mod tests {
     const METRICS: &[Metric] = &[lower("slow", "ns"), lower("slower", "ns")];
 
     fn case(name: &'static str, cpus: u64, kind: &str) -> Case {
-        let params = [("cpus".to_owned(), cpus.into()), ("kind".to_owned(), kind.into())].into_iter().collect();
-        Case { name, params, metrics: METRICS, cpu: 0, turn: Box::new(|_| Ok(Vec::new())) }
+        let params = [
+            ("cpus".to_owned(), cpus.into()),
+            ("kind".to_owned(), kind.into()),
+        ]
+        .into_iter()
+        .collect();
+        Case {
+            name,
+            params,
+            metrics: METRICS,
+            cpu: 0,
+            turn: Box::new(|_| Ok(Vec::new())),
+        }
     }
 
     fn groups() -> Vec<Vec<Case>> {
-        vec![vec![case("ours", 1, "light"), case("theirs", 1, "full")], vec![case("ours", 2, "full")]]
+        vec![
+            vec![case("ours", 1, "light"), case("theirs", 1, "full")],
+            vec![case("ours", 2, "full")],
+        ]
     }
 
     fn choice(only: &[&str]) -> Choice {
-        Choice { only: only.iter().map(|text| text.parse().unwrap()).collect(), cases: None }
+        Choice {
+            only: only.iter().map(|text| text.parse().unwrap()).collect(),
+            cases: None,
+        }
     }
 
     fn left(choice: &Choice) -> Vec<String> {
         let left = choice.of(groups()).unwrap();
-        left.iter().flatten().map(|case| format!("{} {}", case.name, case.params["cpus"])).collect()
+        left.iter()
+            .flatten()
+            .map(|case| format!("{} {}", case.name, case.params["cpus"]))
+            .collect()
     }
 
     #[test]
@@ -148,11 +202,23 @@ mod tests {
         assert_eq!(left(&choice(&["slow"])), ["ours 1", "theirs 1", "ours 2"]);
         assert_eq!(left(&choice(&["ours"])), ["ours 1", "ours 2"]);
         assert_eq!(left(&choice(&["ours cpus=2"])), ["ours 2"]);
-        assert_eq!(left(&choice(&["ours,light", "theirs"])), ["ours 1", "theirs 1"]);
+        assert_eq!(
+            left(&choice(&["ours,light", "theirs"])),
+            ["ours 1", "theirs 1"]
+        );
         assert_eq!(left(&choice(&["kind=full"])), ["theirs 1", "ours 2"]);
-        assert_eq!(left(&Choice { cases: Some(&["ours"]), ..choice(&["full"]) }), ["ours 2"]);
+        assert_eq!(
+            left(&Choice {
+                cases: Some(&["ours"]),
+                ..choice(&["full"])
+            }),
+            ["ours 2"]
+        );
         let choice = choice(&["slower"]);
-        assert!(choice.takes("x", &Params::new(), "slower") && !choice.takes("x", &Params::new(), "slow"));
+        assert!(
+            choice.takes("x", &Params::new(), "slower")
+                && !choice.takes("x", &Params::new(), "slow")
+        );
     }
 
     #[test]
@@ -166,9 +232,18 @@ mod tests {
     #[test]
     fn what_fits_no_row_is_refused() {
         let error = |only: &[&str]| choice(only).of(groups()).err().unwrap().to_string();
-        assert_eq!(error(&["slow", "fast"]), "no row has \"fast\"; the metrics are slow, slower");
-        assert_eq!(error(&["theirs cpus=2"]), "no row has all of \"theirs cpus=2\"");
-        assert_eq!(error(&["cpus=1x"]), "no row has \"cpus=1x\"; the metrics are slow, slower");
+        assert_eq!(
+            error(&["slow", "fast"]),
+            "no row has \"fast\"; the metrics are slow, slower"
+        );
+        assert_eq!(
+            error(&["theirs cpus=2"]),
+            "no row has all of \"theirs cpus=2\""
+        );
+        assert_eq!(
+            error(&["cpus=1x"]),
+            "no row has \"cpus=1x\"; the metrics are slow, slower"
+        );
         assert!(" , ".parse::<Pattern>().is_err());
     }
 }

@@ -14,7 +14,9 @@ pub fn allowed() -> Result<Vec<usize>> {
         return Err(io::Error::last_os_error()).context("sched_getaffinity");
     }
     // SAFETY: every index is below the set's size.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+    Ok((0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect())
 }
 
 /// Binds the calling thread to `cpu`. Threads it creates afterwards start out bound to it too.
@@ -26,7 +28,8 @@ pub fn pin(cpu: usize) -> Result<()> {
     // SAFETY: the set is readable and its size is given.
     let rc = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &set) };
     if rc != 0 {
-        return Err(io::Error::last_os_error()).with_context(|| format!("cannot pin a thread to CPU {cpu}"));
+        return Err(io::Error::last_os_error())
+            .with_context(|| format!("cannot pin a thread to CPU {cpu}"));
     }
     Ok(())
 }
@@ -40,8 +43,15 @@ mod tests {
         let all = allowed().unwrap();
         assert!(!all.is_empty());
         let last = *all.last().unwrap();
-        let seen = std::thread::spawn(move || pin(last).and_then(|()| allowed())).join().unwrap().unwrap();
+        let seen = std::thread::spawn(move || pin(last).and_then(|()| allowed()))
+            .join()
+            .unwrap()
+            .unwrap();
         assert_eq!(seen, [last]);
-        assert_eq!(allowed().unwrap(), all, "pinning is the thread's own business");
+        assert_eq!(
+            allowed().unwrap(),
+            all,
+            "pinning is the thread's own business"
+        );
     }
 }

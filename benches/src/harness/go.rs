@@ -1,4 +1,5 @@
-//! Builds a side that is written in Go, and so is not in this program: it takes a moment, and happens once a run.
+//! Builds a side that is written in Go, and so is not in this program: it takes a moment, and
+//! happens once a run.
 
 use super::Program;
 use anyhow::{Context, Result, ensure};
@@ -10,7 +11,8 @@ use std::process::{Command, Stdio};
 
 const MODULE: &str = "module umcgbench\n\ngo 1.22\n";
 
-/// The program: an open file that has no name any more, so nothing is left behind however the bench ends.
+/// The program: an open file that has no name any more, so nothing is left behind however the bench
+/// ends.
 #[derive(Debug)]
 pub struct Go(File);
 
@@ -20,23 +22,44 @@ impl Go {
         // A new folder of ours alone: nobody else can have put a program there.
         let name = format!("umcg-bench-go-{}", std::process::id());
         let folder = Folder(std::env::temp_dir().join(name));
-        DirBuilder::new().mode(0o700).create(&folder.0).with_context(|| format!("cannot make {}", folder.0.display()))?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&folder.0)
+            .with_context(|| format!("cannot make {}", folder.0.display()))?;
         fs::write(folder.0.join("main.go"), main)?;
         fs::write(folder.0.join("go.mod"), MODULE)?;
         let mut command = Command::new("go");
-        command.args(["build", "-o", "side", "."]).current_dir(&folder.0).stdin(Stdio::null());
+        command
+            .args(["build", "-o", "side", "."])
+            .current_dir(&folder.0)
+            .stdin(Stdio::null());
         // Nothing from the network, and nothing of the caller's modules.
-        command.env("GOTOOLCHAIN", "local").env("GOWORK", "off").env("GOFLAGS", "").env("GOPROXY", "off");
+        command
+            .env("GOTOOLCHAIN", "local")
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "")
+            .env("GOPROXY", "off");
         let output = command.output().context("cannot run `go`")?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "go build: {}", errors.lines().nth(1).or(errors.lines().next()).unwrap_or("failed"));
+        ensure!(
+            output.status.success(),
+            "go build: {}",
+            errors
+                .lines()
+                .nth(1)
+                .or(errors.lines().next())
+                .unwrap_or("failed")
+        );
         Ok(Self(File::open(folder.0.join("side"))?))
     }
 
     /// What a child can be started from, as long as this lives.
     pub fn program(&self) -> Program {
         let file = format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into();
-        Program { file, arguments: Vec::new() }
+        Program {
+            file,
+            arguments: Vec::new(),
+        }
     }
 }
 

@@ -30,10 +30,12 @@ impl Machine {
 
 /// x86 calls it "model name", RISC-V "uarch"; arm64 only has numbers.
 fn cpu_name(info: &str) -> Option<&str> {
-    info.lines().filter_map(|line| line.split_once(':')).find_map(|(key, value)| match key.trim() {
-        "model name" | "uarch" => Some(value.trim()),
-        _ => None,
-    })
+    info.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find_map(|(key, value)| match key.trim() {
+            "model name" | "uarch" => Some(value.trim()),
+            _ => None,
+        })
 }
 
 #[cfg(test)]
@@ -42,8 +44,14 @@ mod tests {
 
     #[test]
     fn the_cpu_is_named() {
-        assert_eq!(cpu_name("processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\n"), Some("Some CPU @ 3 GHz"));
-        assert_eq!(cpu_name("processor\t: 0\nuarch\t\t: sifive,u74\n"), Some("sifive,u74"));
+        assert_eq!(
+            cpu_name("processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\n"),
+            Some("Some CPU @ 3 GHz")
+        );
+        assert_eq!(
+            cpu_name("processor\t: 0\nuarch\t\t: sifive,u74\n"),
+            Some("sifive,u74")
+        );
         assert_eq!(cpu_name("CPU implementer\t: 0x41\n"), None);
         assert!(!Machine::this().kernel.is_empty());
     }

@@ -2,9 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// What [`ticks`] counts. On x86-64 the time-stamp counter: cycles at the processor's nominal frequency, whatever it runs at. Elsewhere
-/// no counter that user mode may read counts cycles, so it is nanoseconds.
-pub const TICKS_UNIT: &str = if cfg!(target_arch = "x86_64") { "cycles" } else { "ns" };
+/// What [`ticks`] counts. On x86-64 the time-stamp counter: cycles at the processor's nominal
+/// frequency, whatever it runs at. Elsewhere no counter that user mode may read counts cycles, so
+/// it is nanoseconds.
+pub const TICKS_UNIT: &str = if cfg!(target_arch = "x86_64") {
+    "cycles"
+} else {
+    "ns"
+};
 
 /// The finest clock there is; see [`TICKS_UNIT`].
 #[inline(always)]
@@ -63,7 +68,11 @@ pub fn time(operations: u64, work: impl FnOnce()) -> Sample {
     let start = (Instant::now(), ticks());
     work();
     let ticks = ticks().wrapping_sub(start.1);
-    Sample { operations, elapsed: start.0.elapsed(), ticks }
+    Sample {
+        operations,
+        elapsed: start.0.elapsed(),
+        ticks,
+    }
 }
 
 /// A batch takes about this long, so that reading the clock between batches costs nothing.
@@ -72,7 +81,8 @@ const BATCH: Duration = Duration::from_micros(50);
 /// And is not larger than this.
 const MOST: u64 = 1 << 24;
 
-/// Says how many operations to do next, until the budget is over. How many make a batch is found by trying; what was tried is not counted.
+/// Says how many operations to do next, until the budget is over. How many make a batch is found by
+/// trying; what was tried is not counted.
 #[derive(Debug)]
 pub struct Pace {
     budget: Duration,
@@ -87,7 +97,13 @@ pub struct Pace {
 impl Pace {
     /// For so long.
     pub fn new(budget: Duration) -> Pace {
-        Pace { budget, size: 0, is_found: false, start: (Instant::now(), ticks()), sample: Sample::default() }
+        Pace {
+            budget,
+            size: 0,
+            is_found: false,
+            start: (Instant::now(), ticks()),
+            sample: Sample::default(),
+        }
     }
 
     /// What was done in how long, at the end.
@@ -104,7 +120,11 @@ impl Iterator for Pace {
         let elapsed = self.start.0.elapsed();
         if self.is_found {
             let operations = self.sample.operations + self.size;
-            self.sample = Sample { operations, elapsed, ticks: ticks().wrapping_sub(self.start.1) };
+            self.sample = Sample {
+                operations,
+                elapsed,
+                ticks: ticks().wrapping_sub(self.start.1),
+            };
             return (elapsed < self.budget).then_some(self.size);
         }
         self.is_found = self.size > 0 && (elapsed >= BATCH || self.size >= MOST);
@@ -143,7 +163,11 @@ mod tests {
 
     #[test]
     fn figures_an_operation() {
-        let mut sample = Sample { operations: 4, elapsed: Duration::from_nanos(80), ticks: 400 };
+        let mut sample = Sample {
+            operations: 4,
+            elapsed: Duration::from_nanos(80),
+            ticks: 400,
+        };
         assert!((sample.nanos() - 20.0).abs() < 1e-9);
         assert!((sample.ticks_each() - 100.0).abs() < 1e-9);
         assert!((sample.rate() - 5e7).abs() < 1e-3);

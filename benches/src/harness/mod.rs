@@ -1,10 +1,12 @@
 //! Runs the sides of a comparison so that the ratio of two of them is fair, and reports.
 //!
-//! - All sides run in one process. They alternate: a *round* gives each side its turn, and there are several rounds after one that
-//!   only warms up. The order of the sides is turned round in every other round, so that drift of the machine cancels out.
-//! - Each turn runs on a fresh kernel thread, pinned before it starts; nothing of one turn is left to the next but what
-//!   the libraries themselves keep.
-//! - A side reports one figure a turn for each of its metrics. The report has the median, minimum and maximum over the rounds.
+//! - All sides run in one process. They alternate: a *round* gives each side its turn, and there
+//!   are several rounds after one that only warms up. The order of the sides is turned round in
+//!   every other round, so that drift of the machine cancels out.
+//! - Each turn runs on a fresh kernel thread, pinned before it starts; nothing of one turn is left
+//!   to the next but what the libraries themselves keep.
+//! - A side reports one figure a turn for each of its metrics. The report has the median, minimum
+//!   and maximum over the rounds.
 
 mod boxes;
 mod case;

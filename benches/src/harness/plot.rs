@@ -1,4 +1,5 @@
-//! The picture: one panel a metric, one line a row, a dot at the median and whiskers from minimum to maximum. Rows that have a box are in Tukey diagrams instead.
+//! The picture: one panel a metric, one line a row, a dot at the median and whiskers from minimum
+//! to maximum. Rows that have a box are in Tukey diagrams instead.
 
 use super::boxes::Figure;
 use super::report::describe;
@@ -47,7 +48,8 @@ struct Panel<'a> {
 
 impl<'a> Panel<'a> {
     fn new(report: &'a Report, section: &'a Section) -> Option<Self> {
-        let fits = |row: &&Row| row.metric == section.metric && row.min > 0.0 && row.tukey.is_none();
+        let fits =
+            |row: &&Row| row.metric == section.metric && row.min > 0.0 && row.tukey.is_none();
         let rows: Vec<&Row> = report.rows.iter().filter(fits).collect();
         let mut groups: Vec<Params> = Vec::new();
         rows.iter().map(|row| row.group()).for_each(|group| {
@@ -58,7 +60,11 @@ impl<'a> Panel<'a> {
         let mut lines = Vec::new();
         for group in groups {
             lines.push(Line::Group(describe(&group)));
-            lines.extend(rows.iter().filter(|row| row.group() == group).map(|row| Line::Row(row)));
+            lines.extend(
+                rows.iter()
+                    .filter(|row| row.group() == group)
+                    .map(|row| Line::Row(row)),
+            );
         }
         (!lines.is_empty()).then_some(Self { section, lines })
     }
@@ -76,21 +82,40 @@ impl<'a> Panel<'a> {
 
     /// The smallest and the largest figure, whiskers included.
     fn range(&self) -> Range<f64> {
-        self.rows().fold(f64::INFINITY..0.0, |range, row| range.start.min(row.min)..range.end.max(row.max))
+        self.rows().fold(f64::INFINITY..0.0, |range, row| {
+            range.start.min(row.min)..range.end.max(row.max)
+        })
     }
 }
 
 /// Draws `sections` and `graphs` of `report` into an SVG file.
 pub fn plot(report: &Report, sections: &[Section], graphs: &[Graph], file: &Path) -> Result<()> {
-    let panels: Vec<Panel<'_>> = sections.iter().filter_map(|section| Panel::new(report, section)).collect();
-    let figures: Vec<Figure<'_>> = graphs.iter().filter_map(|graph| Figure::new(report, graph)).collect();
-    ensure!(!panels.is_empty() || !figures.is_empty(), "there is nothing to plot");
-    let height = panels.iter().map(Panel::height).sum::<u32>() + figures.iter().map(Figure::height).sum::<u32>() + LINE;
+    let panels: Vec<Panel<'_>> = sections
+        .iter()
+        .filter_map(|section| Panel::new(report, section))
+        .collect();
+    let figures: Vec<Figure<'_>> = graphs
+        .iter()
+        .filter_map(|graph| Figure::new(report, graph))
+        .collect();
+    ensure!(
+        !panels.is_empty() || !figures.is_empty(),
+        "there is nothing to plot"
+    );
+    let height = panels.iter().map(Panel::height).sum::<u32>()
+        + figures.iter().map(Figure::height).sum::<u32>()
+        + LINE;
     let root = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
-    draw(&root, report, &panels, &figures).map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
+    draw(&root, report, &panels, &figures)
+        .map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
 }
 
-fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>], figures: &[Figure<'_>]) -> Result<()> {
+fn draw(
+    root: &Area<'_>,
+    report: &Report,
+    panels: &[Panel<'_>],
+    figures: &[Figure<'_>],
+) -> Result<()> {
     root.fill(&WHITE)?;
     let mut rest = root.clone();
     for panel in panels {
@@ -99,7 +124,14 @@ fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>], figures: &[Figur
         let range = panel.range();
         if range.end / range.start > LINEAR {
             let logarithmic = range.start / 2.0..range.end * 2.0;
-            draw_panel(&area, report, panel, logarithmic.start, logarithmic.log_scale(), "logarithmic scale")?;
+            draw_panel(
+                &area,
+                report,
+                panel,
+                logarithmic.start,
+                logarithmic.log_scale(),
+                "logarithmic scale",
+            )?;
         } else {
             draw_panel(&area, report, panel, 0.0, 0.0..range.end * 1.05, "")?;
         }
@@ -110,13 +142,27 @@ fn draw(root: &Area<'_>, report: &Report, panels: &[Panel<'_>], figures: &[Figur
         figure.draw(&area, report)?;
     }
     let machine = &report.machine;
-    let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
-    rest.draw(&Text::new(machine, (NAMES as i32, 2), ("sans-serif", 12).into_font().color(&GREY)))?;
+    let machine = format!(
+        "{}, {} CPUs, Linux {}",
+        machine.cpu, machine.cpus, machine.kernel
+    );
+    rest.draw(&Text::new(
+        machine,
+        (NAMES as i32, 2),
+        ("sans-serif", 12).into_font().color(&GREY),
+    ))?;
     root.present()?;
     Ok(())
 }
 
-fn draw_panel<X>(area: &Area<'_>, report: &Report, panel: &Panel<'_>, floor: f64, axis: X, scale: &str) -> Result<()>
+fn draw_panel<X>(
+    area: &Area<'_>,
+    report: &Report,
+    panel: &Panel<'_>,
+    floor: f64,
+    axis: X,
+    scale: &str,
+) -> Result<()>
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
@@ -137,7 +183,14 @@ where
         .light_line_style(WHITE)
         .x_labels(8)
         .x_label_formatter(&|value| number(*value))
-        .x_desc([unit, scale].iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(", "))
+        .x_desc(
+            [unit, scale]
+                .iter()
+                .filter(|word| !word.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
         .draw()?;
     let cases = cases(report);
     for (index, line) in panel.lines.iter().enumerate() {
@@ -145,21 +198,41 @@ where
         let left = chart.backend_coord(&(floor, y));
         let row = match line {
             Line::Group(name) => {
-                area.draw(&Text::new(name.clone(), at(area, left, 6), label(HPos::Left, BLACK).transform(FontTransform::None)))?;
+                area.draw(&Text::new(
+                    name.clone(),
+                    at(area, left, 6),
+                    label(HPos::Left, BLACK).transform(FontTransform::None),
+                ))?;
                 continue;
             }
             Line::Row(row) => *row,
         };
         let colour = colour(&cases, row.case);
-        chart.draw_series([PathElement::new(vec![(floor, y), (row.median, y)], colour.mix(0.25).stroke_width(6))])?;
-        chart.draw_series([PathElement::new(vec![(row.min, y), (row.max, y)], colour.stroke_width(2))])?;
+        chart.draw_series([PathElement::new(
+            vec![(floor, y), (row.median, y)],
+            colour.mix(0.25).stroke_width(6),
+        )])?;
+        chart.draw_series([PathElement::new(
+            vec![(row.min, y), (row.max, y)],
+            colour.stroke_width(2),
+        )])?;
         chart.draw_series(
-            [row.min, row.max].map(|x| PathElement::new(vec![(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))),
+            [row.min, row.max].map(|x| {
+                PathElement::new(vec![(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))
+            }),
         )?;
         chart.draw_series([Circle::new((row.median, y), 4, colour.filled())])?;
-        area.draw(&Text::new(row.label(), at(area, left, -8), label(HPos::Right, BLACK)))?;
+        area.draw(&Text::new(
+            row.label(),
+            at(area, left, -8),
+            label(HPos::Right, BLACK),
+        ))?;
         let right = (WIDTH as i32 - VALUES as i32, left.1);
-        area.draw(&Text::new(figure(report, panel.section, row), at(area, right, 8), label(HPos::Left, GREY)))?;
+        area.draw(&Text::new(
+            figure(report, panel.section, row),
+            at(area, right, 8),
+            label(HPos::Left, GREY),
+        ))?;
     }
     Ok(())
 }
@@ -181,8 +254,14 @@ pub(super) fn colour(cases: &[&str], case: &str) -> RGBColor {
 
 /// The median, and how it compares with the first reference.
 fn figure(report: &Report, section: &Section, row: &Row) -> String {
-    let ratio = section.references.first().and_then(|reference| report.ratio(row, reference));
-    ratio.map_or_else(|| number(row.median), |ratio| format!("{} (x {})", number(row.median), number(ratio)))
+    let ratio = section
+        .references
+        .first()
+        .and_then(|reference| report.ratio(row, reference));
+    ratio.map_or_else(
+        || number(row.median),
+        |ratio| format!("{} (x {})", number(row.median), number(ratio)),
+    )
 }
 
 /// A point of the whole picture as a point of `area`, moved to the right.
@@ -192,5 +271,8 @@ pub(crate) fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
 }
 
 pub(crate) fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {
-    ("sans-serif", 13).into_font().color(&colour).pos(Pos::new(horizontal, VPos::Center))
+    ("sans-serif", 13)
+        .into_font()
+        .color(&colour)
+        .pos(Pos::new(horizontal, VPos::Center))
 }

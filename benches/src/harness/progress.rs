@@ -9,7 +9,14 @@ const QUIET: Duration = Duration::from_secs(5);
 
 pub(crate) enum Progress {
     Bar(ProgressBar),
-    Lines { what: String, unit: &'static str, done: usize, total: usize, start: Instant, last: Instant },
+    Lines {
+        what: String,
+        unit: &'static str,
+        done: usize,
+        total: usize,
+        start: Instant,
+        last: Instant,
+    },
 }
 
 impl Progress {
@@ -17,11 +24,24 @@ impl Progress {
     pub(crate) fn new(what: &str, total: usize, unit: &'static str) -> Self {
         if !stderr().is_terminal() {
             let now = Instant::now();
-            return Self::Lines { what: what.to_owned(), unit, done: 0, total, start: now, last: now };
+            return Self::Lines {
+                what: what.to_owned(),
+                unit,
+                done: 0,
+                total,
+                start: now,
+                last: now,
+            };
         }
-        let style = ProgressStyle::with_template("{prefix} [{bar:40}] {pos}/{len} {msg} (about {eta} left)")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self::Bar(ProgressBar::new(total as u64).with_style(style).with_prefix(what.to_owned()))
+        let style = ProgressStyle::with_template(
+            "{prefix} [{bar:40}] {pos}/{len} {msg} (about {eta} left)",
+        )
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self::Bar(
+            ProgressBar::new(total as u64)
+                .with_style(style)
+                .with_prefix(what.to_owned()),
+        )
     }
 
     /// A turn of `case` begins. Nothing is drawn while it runs: a drawing thread would disturb it.
@@ -35,11 +55,19 @@ impl Progress {
     pub(crate) fn end(&mut self) {
         match self {
             Self::Bar(bar) => bar.inc(1),
-            Self::Lines { what, unit, done, total, start, last } => {
+            Self::Lines {
+                what,
+                unit,
+                done,
+                total,
+                start,
+                last,
+            } => {
                 *done += 1;
                 if last.elapsed() >= QUIET {
                     *last = Instant::now();
-                    let left = start.elapsed().as_secs_f64() / *done as f64 * total.saturating_sub(*done) as f64;
+                    let left = start.elapsed().as_secs_f64() / *done as f64
+                        * total.saturating_sub(*done) as f64;
                     eprintln!("{what}: {done} of {total} {unit} done (about {left:.0} s left)");
                 }
             }

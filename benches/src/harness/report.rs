@@ -5,12 +5,16 @@ use super::{Better, Machine, Metric, Params, Summary, Tukey};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The parameters that tell variants of one case apart. Cases that have not all of them are compared with each variant.
+/// The parameters that tell variants of one case apart. Cases that have not all of them are
+/// compared with each variant.
 const VARIANTS: [&str; 3] = ["kind", "order", "object"];
 
 /// Parameters in words.
 pub(crate) fn describe(params: &Params) -> String {
-    let words: Vec<String> = params.iter().map(|(key, value)| format!("{key} {}", text(value))).collect();
+    let words: Vec<String> = params
+        .iter()
+        .map(|(key, value)| format!("{key} {}", text(value)))
+        .collect();
     words.join(", ")
 }
 
@@ -42,31 +46,66 @@ pub struct Row {
 }
 
 impl Row {
-    pub(super) fn new(case: &'static str, params: Params, metric: &Metric, summary: Summary) -> Self {
-        let Summary { median, min, max, runs } = summary;
+    pub(super) fn new(
+        case: &'static str,
+        params: Params,
+        metric: &Metric,
+        summary: Summary,
+    ) -> Self {
+        let Summary {
+            median,
+            min,
+            max,
+            runs,
+        } = summary;
         let Metric { name, unit, better } = *metric;
-        Self { case, params, metric: name, unit, median, min, max, runs, better, tukey: None }
+        Self {
+            case,
+            params,
+            metric: name,
+            unit,
+            median,
+            min,
+            max,
+            runs,
+            better,
+            tukey: None,
+        }
     }
 
     /// The parameters that make rows comparable: all but the variant.
     pub(super) fn group(&self) -> Params {
         let shared = |(key, _): &(&String, &Value)| !VARIANTS.contains(&key.as_str());
-        self.params.iter().filter(shared).map(|(key, value)| (key.clone(), value.clone())).collect()
+        self.params
+            .iter()
+            .filter(shared)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
     }
 
     fn variant(&self) -> impl Iterator<Item = (&str, &Value)> {
-        VARIANTS.iter().filter_map(|key| Some((*key, self.params.get(*key)?)))
+        VARIANTS
+            .iter()
+            .filter_map(|key| Some((*key, self.params.get(*key)?)))
     }
 
     /// The case and its variant.
     pub(super) fn label(&self) -> String {
         let words = self.variant().filter_map(|(_, value)| value.as_str());
-        [self.case].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+        [self.case]
+            .into_iter()
+            .chain(words)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// How far apart the rounds were, as a fraction of the median.
     pub fn spread(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median }
+        if self.median == 0.0 {
+            0.0
+        } else {
+            (self.max - self.min) / self.median
+        }
     }
 }
 
@@ -82,15 +121,21 @@ pub struct Report {
 }
 
 impl Report {
-    /// The row of another case or metric with the same parameters. A case without variants is beside all variants of another, and one
-    /// with some is beside those that are the same in these.
+    /// The row of another case or metric with the same parameters. A case without variants is
+    /// beside all variants of another, and one with some is beside those that are the same in
+    /// these.
     pub fn beside(&self, row: &Row, case: &str, metric: &str) -> Option<&Row> {
         let group = row.group();
         let fits = |other: &&Row| {
             let same = other.case == case && other.metric == metric && other.group() == group;
-            same && other.variant().all(|(key, value)| row.params.get(key) == Some(value))
+            same && other
+                .variant()
+                .all(|(key, value)| row.params.get(key) == Some(value))
         };
-        self.rows.iter().filter(fits).max_by_key(|other| other.params.len())
+        self.rows
+            .iter()
+            .filter(fits)
+            .max_by_key(|other| other.params.len())
     }
 
     /// How many times as fast as `reference` a row is, by the medians.
@@ -115,18 +160,42 @@ pub(super) mod tests {
     use serde_json::json;
 
     fn params(cpus: u64) -> Params {
-        [("cpus".to_owned(), Value::from(cpus))].into_iter().collect()
+        [("cpus".to_owned(), Value::from(cpus))]
+            .into_iter()
+            .collect()
     }
 
     pub(crate) fn sample() -> Report {
-        let trips = Metric { name: "round_trips", unit: "1/s", better: Better::Higher };
-        let cost = Metric { name: "cost", unit: "ns", better: Better::Lower };
+        let trips = Metric {
+            name: "round_trips",
+            unit: "1/s",
+            better: Better::Higher,
+        };
+        let cost = Metric {
+            name: "cost",
+            unit: "ns",
+            better: Better::Lower,
+        };
         let row = |case, cpus, metric: &Metric, median: f64| {
-            Row::new(case, params(cpus), metric, Summary { median, min: median * 0.9, max: median * 1.1, runs: 7 })
+            Row::new(
+                case,
+                params(cpus),
+                metric,
+                Summary {
+                    median,
+                    min: median * 0.9,
+                    max: median * 1.1,
+                    runs: 7,
+                },
+            )
         };
         Report {
             bench: "switch",
-            machine: Machine { cpus: 2, kernel: "6.1".into(), cpu: "A CPU".into() },
+            machine: Machine {
+                cpus: 2,
+                kernel: "6.1".into(),
+                cpu: "A CPU".into(),
+            },
             rows: vec![
                 row("futex", 1, &trips, 1000.0),
                 row("futex", 2, &trips, 500.0),
@@ -142,7 +211,10 @@ pub(super) mod tests {
         let report = sample();
         let parsed: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         assert_eq!(parsed["bench"], "switch");
-        assert_eq!(parsed["machine"], json!({"cpus": 2, "kernel": "6.1", "cpu": "A CPU"}));
+        assert_eq!(
+            parsed["machine"],
+            json!({"cpus": 2, "kernel": "6.1", "cpu": "A CPU"})
+        );
         assert_eq!(
             parsed["rows"][0],
             json!({"case": "futex", "params": {"cpus": 1}, "metric": "round_trips", "unit": "1/s",
@@ -153,31 +225,45 @@ pub(super) mod tests {
     #[test]
     fn variants_are_compared_with_cases_that_have_none() {
         let mut report = sample();
-        report.rows[2].params.insert("kind".to_owned(), "light".into());
+        report.rows[2]
+            .params
+            .insert("kind".to_owned(), "light".into());
         let variant = &report.rows[2];
         assert_eq!(report.ratio(variant, "futex"), Some(250.0));
         assert_eq!(report.ratio(&report.rows[0], "uth"), None, "which of them?");
-        assert_eq!((variant.label(), variant.group()), ("uth light".to_owned(), report.rows[0].params.clone()));
+        assert_eq!(
+            (variant.label(), variant.group()),
+            ("uth light".to_owned(), report.rows[0].params.clone())
+        );
         assert_eq!(describe(&variant.params), "cpus 1, kind light");
     }
 
     #[test]
     fn variants_are_compared_in_what_they_share() {
         let mut report = sample();
-        let mut set = |row: usize, key: &str, value: &str| report.rows[row].params.insert(key.to_owned(), value.into());
+        let mut set = |row: usize, key: &str, value: &str| {
+            report.rows[row].params.insert(key.to_owned(), value.into())
+        };
         set(0, "kind", "worker");
         set(2, "kind", "worker");
         set(2, "order", "strong");
         assert_eq!(report.ratio(&report.rows[2], "futex"), Some(250.0));
         assert_eq!(report.rows[2].label(), "uth worker strong");
-        report.rows[0].params.insert("kind".to_owned(), "thread".into());
-        assert_eq!(report.ratio(&report.rows[2], "futex"), None, "of another kind");
+        report.rows[0]
+            .params
+            .insert("kind".to_owned(), "thread".into());
+        assert_eq!(
+            report.ratio(&report.rows[2], "futex"),
+            None,
+            "of another kind"
+        );
     }
 
     #[test]
     fn boxes_are_there_where_there_are_some() {
         let mut report = sample();
-        report.rows[0].tukey = crate::harness::Spread::of(vec![1.0, 2.0]).and_then(|spread| Tukey::of(&[spread]));
+        report.rows[0].tukey =
+            crate::harness::Spread::of(vec![1.0, 2.0]).and_then(|spread| Tukey::of(&[spread]));
         let parsed: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         assert_eq!(parsed["rows"][0]["box"]["samples"], 2);
         assert!(parsed["rows"][1].get("box").is_none());
@@ -187,7 +273,11 @@ pub(super) mod tests {
     fn ratios_are_taken_between_rows_of_the_same_parameters() {
         let report = sample();
         assert_eq!(report.ratio(&report.rows[2], "futex"), Some(250.0));
-        assert_eq!(report.ratio(&report.rows[4], "futex"), Some(25.0), "a lower cost is a higher ratio");
+        assert_eq!(
+            report.ratio(&report.rows[4], "futex"),
+            Some(25.0),
+            "a lower cost is a higher ratio"
+        );
         assert_eq!(report.ratio(&report.rows[1], "uth"), None);
         assert!((report.rows[0].spread() - 0.2).abs() < 1e-9);
     }

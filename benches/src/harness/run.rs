@@ -18,7 +18,10 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { seconds: 1.0, rounds: 7 }
+        Self {
+            seconds: 1.0,
+            rounds: 7,
+        }
     }
 }
 
@@ -26,7 +29,8 @@ impl Plan {
     fn turn(&self) -> Result<Duration> {
         ensure!(self.rounds > 0, "a bench needs at least one round");
         let seconds = self.seconds / (self.rounds + 1) as f64;
-        Duration::try_from_secs_f64(seconds).map_err(|_| anyhow!("{} seconds is no duration", self.seconds))
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| anyhow!("{} seconds is no duration", self.seconds))
     }
 }
 
@@ -44,10 +48,19 @@ pub fn run(bench: &'static str, cases: Vec<Case>, plan: Plan, choice: &Choice) -
 }
 
 /// As [`run`], a group after the other: only the cases of a group alternate.
-pub fn run_groups(bench: &'static str, groups: Vec<Vec<Case>>, plan: Plan, choice: &Choice) -> Result<Report> {
+pub fn run_groups(
+    bench: &'static str,
+    groups: Vec<Vec<Case>>,
+    plan: Plan,
+    choice: &Choice,
+) -> Result<Report> {
     let budget = plan.turn()?;
     let groups = choice.of(groups)?;
-    let mut progress = Progress::new(bench, groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1), "turns");
+    let mut progress = Progress::new(
+        bench,
+        groups.iter().map(Vec::len).sum::<usize>() * (plan.rounds + 1),
+        "turns",
+    );
     let mut rows = Vec::new();
     for cases in groups {
         rows.extend(run_group(cases, plan.rounds, budget, &mut progress));
@@ -55,12 +68,27 @@ pub fn run_groups(bench: &'static str, groups: Vec<Vec<Case>>, plan: Plan, choic
     progress.finish();
     // A case may have metrics that nobody asked for.
     rows.retain(|row| choice.takes_row(row));
-    Ok(Report { bench, machine: Machine::this(), rows })
+    Ok(Report {
+        bench,
+        machine: Machine::this(),
+        rows,
+    })
 }
 
-fn run_group(cases: Vec<Case>, rounds: usize, budget: Duration, progress: &mut Progress) -> Vec<Row> {
-    let mut sides: Vec<Side> =
-        cases.into_iter().map(|case| Side { values: vec![Vec::new(); case.metrics.len()], case, failed: false }).collect();
+fn run_group(
+    cases: Vec<Case>,
+    rounds: usize,
+    budget: Duration,
+    progress: &mut Progress,
+) -> Vec<Row> {
+    let mut sides: Vec<Side> = cases
+        .into_iter()
+        .map(|case| Side {
+            values: vec![Vec::new(); case.metrics.len()],
+            case,
+            failed: false,
+        })
+        .collect();
     for round in 0..=rounds {
         let mut order: Vec<&mut Side> = sides.iter_mut().collect();
         if round % 2 == 1 {
@@ -83,38 +111,66 @@ impl Side {
         match on_own_thread(&mut self.case, budget) {
             Ok(values) if values.len() == self.values.len() => {
                 if counts {
-                    self.values.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
+                    self.values
+                        .iter_mut()
+                        .zip(values)
+                        .for_each(|(all, value)| all.push(value));
                 }
             }
-            Ok(values) => self.give_up(&anyhow!("{} values for {} metrics", values.len(), self.values.len()), progress),
+            Ok(values) => self.give_up(
+                &anyhow!("{} values for {} metrics", values.len(), self.values.len()),
+                progress,
+            ),
             Err(error) => self.give_up(&error, progress),
         }
     }
 
     fn give_up(&mut self, error: &anyhow::Error, progress: &Progress) {
         self.failed = true;
-        let Case { name, params, metrics, .. } = &self.case;
+        let Case {
+            name,
+            params,
+            metrics,
+            ..
+        } = &self.case;
         let metrics: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
-        progress.say(&format!("{name}: no row for {} ({}): {error:#}", metrics.join(", "), describe(params)));
+        progress.say(&format!(
+            "{name}: no row for {} ({}): {error:#}",
+            metrics.join(", "),
+            describe(params)
+        ));
     }
 
     fn rows(self) -> Vec<Row> {
         if self.failed {
             return Vec::new();
         }
-        let Case { name, params, metrics, .. } = self.case;
+        let Case {
+            name,
+            params,
+            metrics,
+            ..
+        } = self.case;
         let summaries = self.values.iter().map(|values| Summary::of(values));
-        metrics.iter().zip(summaries).filter_map(|(metric, all)| Some(Row::new(name, params.clone(), metric, all?))).collect()
+        metrics
+            .iter()
+            .zip(summaries)
+            .filter_map(|(metric, all)| Some(Row::new(name, params.clone(), metric, all?)))
+            .collect()
     }
 }
 
 /// A turn has a thread of its own, pinned: affinity, thread-locals and registrations end with it.
 fn on_own_thread(case: &mut Case, budget: Duration) -> Result<Vec<f64>> {
-    let Case { turn, cpu, name, .. } = case;
+    let Case {
+        turn, cpu, name, ..
+    } = case;
     let cpu = *cpu;
     thread::scope(|scope| {
         let body = move || cpu::pin(cpu).and_then(|()| turn(budget));
-        let thread = thread::Builder::new().name((*name).to_owned()).spawn_scoped(scope, body)?;
+        let thread = thread::Builder::new()
+            .name((*name).to_owned())
+            .spawn_scoped(scope, body)?;
         thread.join().map_err(|_| anyhow!("panicked"))?
     })
 }
@@ -125,11 +181,24 @@ mod tests {
     use crate::harness::{Better, Metric, Params};
     use std::sync::{Arc, Mutex};
 
-    const METRICS: &[Metric] = &[Metric { name: "m", unit: "ns", better: Better::Lower }];
+    const METRICS: &[Metric] = &[Metric {
+        name: "m",
+        unit: "ns",
+        better: Better::Lower,
+    }];
 
-    fn case(name: &'static str, turn: impl FnMut(Duration) -> Result<Vec<f64>> + Send + 'static) -> Case {
+    fn case(
+        name: &'static str,
+        turn: impl FnMut(Duration) -> Result<Vec<f64>> + Send + 'static,
+    ) -> Case {
         let cpu = cpu::allowed().unwrap()[0];
-        Case { name, params: Params::new(), metrics: METRICS, cpu, turn: Box::new(turn) }
+        Case {
+            name,
+            params: Params::new(),
+            metrics: METRICS,
+            cpu,
+            turn: Box::new(turn),
+        }
     }
 
     #[test]
@@ -143,10 +212,26 @@ mod tests {
                 Ok(vec![log.len() as f64])
             })
         };
-        let report = run("test", vec![side("a"), side("b")], Plan { seconds: 0.0, rounds: 2 }, &Choice::default()).unwrap();
+        let report = run(
+            "test",
+            vec![side("a"), side("b")],
+            Plan {
+                seconds: 0.0,
+                rounds: 2,
+            },
+            &Choice::default(),
+        )
+        .unwrap();
         assert_eq!(*log.lock().unwrap(), ["a", "b", "b", "a", "a", "b"]);
         assert_eq!(report.rows.len(), 2);
-        assert_eq!((report.rows[0].min, report.rows[0].median, report.rows[0].max), (4.0, 4.5, 5.0));
+        assert_eq!(
+            (
+                report.rows[0].min,
+                report.rows[0].median,
+                report.rows[0].max
+            ),
+            (4.0, 4.5, 5.0)
+        );
         assert_eq!(report.rows[1].runs, 2);
     }
 
@@ -158,8 +243,20 @@ mod tests {
             case("wrong", |_| Ok(Vec::new())),
             case("infinite", |_| Ok(vec![f64::INFINITY])),
         ];
-        let report = run("test", sides, Plan { seconds: 0.0, rounds: 3 }, &Choice::default()).unwrap();
-        assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["good"]);
+        let report = run(
+            "test",
+            sides,
+            Plan {
+                seconds: 0.0,
+                rounds: 3,
+            },
+            &Choice::default(),
+        )
+        .unwrap();
+        assert_eq!(
+            report.rows.iter().map(|row| row.case).collect::<Vec<_>>(),
+            ["good"]
+        );
     }
 
     #[test]
@@ -172,16 +269,65 @@ mod tests {
                 Ok(vec![1.0])
             })
         };
-        let groups = vec![vec![side("a"), side("b")], Vec::new(), vec![side("c"), side("d")]];
-        let report = run_groups("test", groups, Plan { seconds: 0.0, rounds: 1 }, &Choice::default()).unwrap();
+        let groups = vec![
+            vec![side("a"), side("b")],
+            Vec::new(),
+            vec![side("c"), side("d")],
+        ];
+        let report = run_groups(
+            "test",
+            groups,
+            Plan {
+                seconds: 0.0,
+                rounds: 1,
+            },
+            &Choice::default(),
+        )
+        .unwrap();
         assert_eq!(*log.lock().unwrap(), "abbacddc");
-        assert_eq!(report.rows.iter().map(|row| row.case).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+        assert_eq!(
+            report.rows.iter().map(|row| row.case).collect::<Vec<_>>(),
+            ["a", "b", "c", "d"]
+        );
     }
 
     #[test]
     fn impossible_plans_are_refused() {
-        assert!(run("test", Vec::new(), Plan { seconds: -1.0, rounds: 7 }, &Choice::default()).is_err());
-        assert!(run("test", Vec::new(), Plan { seconds: f64::NAN, rounds: 7 }, &Choice::default()).is_err());
-        assert!(run("test", Vec::new(), Plan { seconds: 1.0, rounds: 0 }, &Choice::default()).is_err());
+        assert!(
+            run(
+                "test",
+                Vec::new(),
+                Plan {
+                    seconds: -1.0,
+                    rounds: 7
+                },
+                &Choice::default()
+            )
+            .is_err()
+        );
+        assert!(
+            run(
+                "test",
+                Vec::new(),
+                Plan {
+                    seconds: f64::NAN,
+                    rounds: 7
+                },
+                &Choice::default()
+            )
+            .is_err()
+        );
+        assert!(
+            run(
+                "test",
+                Vec::new(),
+                Plan {
+                    seconds: 1.0,
+                    rounds: 0
+                },
+                &Choice::default()
+            )
+            .is_err()
+        );
     }
 }

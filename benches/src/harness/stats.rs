@@ -22,8 +22,17 @@ impl Summary {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
-        Some(Self { median, min: sorted[0], max: sorted[sorted.len() - 1], runs: sorted.len() })
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            (sorted[middle - 1] + sorted[middle]) / 2.0
+        };
+        Some(Self {
+            median,
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+            runs: sorted.len(),
+        })
     }
 }
 
@@ -33,9 +42,33 @@ mod tests {
 
     #[test]
     fn odd_and_even_counts() {
-        assert_eq!(Summary::of(&[3.0, 1.0, 2.0]), Some(Summary { median: 2.0, min: 1.0, max: 3.0, runs: 3 }));
-        assert_eq!(Summary::of(&[4.0, 1.0, 2.0, 3.0]), Some(Summary { median: 2.5, min: 1.0, max: 4.0, runs: 4 }));
-        assert_eq!(Summary::of(&[7.0]), Some(Summary { median: 7.0, min: 7.0, max: 7.0, runs: 1 }));
+        assert_eq!(
+            Summary::of(&[3.0, 1.0, 2.0]),
+            Some(Summary {
+                median: 2.0,
+                min: 1.0,
+                max: 3.0,
+                runs: 3
+            })
+        );
+        assert_eq!(
+            Summary::of(&[4.0, 1.0, 2.0, 3.0]),
+            Some(Summary {
+                median: 2.5,
+                min: 1.0,
+                max: 4.0,
+                runs: 4
+            })
+        );
+        assert_eq!(
+            Summary::of(&[7.0]),
+            Some(Summary {
+                median: 7.0,
+                min: 7.0,
+                max: 7.0,
+                runs: 1
+            })
+        );
     }
 
     #[test]

@@ -59,9 +59,19 @@ pub(super) fn text(value: &Value) -> String {
 
 /// Renders one section; `None` if the report has nothing for it.
 pub fn table(report: &Report, section: &Section) -> Option<String> {
-    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.metric == section.metric).collect();
+    let rows: Vec<&Row> = report
+        .rows
+        .iter()
+        .filter(|row| row.metric == section.metric)
+        .collect();
     // Cases of one table differ in their parameters only by the variant; the one with most has all.
-    let keys: Vec<&str> = rows.iter().max_by_key(|row| row.params.len())?.params.keys().map(String::as_str).collect();
+    let keys: Vec<&str> = rows
+        .iter()
+        .max_by_key(|row| row.params.len())?
+        .params
+        .keys()
+        .map(String::as_str)
+        .collect();
     let mut groups: Vec<Params> = Vec::new();
     rows.iter().map(|row| row.group()).for_each(|group| {
         if !groups.contains(&group) {
@@ -73,16 +83,34 @@ pub fn table(report: &Report, section: &Section) -> Option<String> {
     table.load_preset(UTF8_FULL_CONDENSED);
     let mut header = vec!["case".to_owned()];
     header.extend(keys.iter().map(|&key| key.to_owned()));
-    header.extend([section.heading.to_owned(), "min".into(), "max".into(), "spread".into()]);
-    header.extend(section.columns.iter().map(|(heading, _)| (*heading).to_owned()));
-    header.extend(section.references.iter().map(|reference| format!("x {reference}")));
+    header.extend([
+        section.heading.to_owned(),
+        "min".into(),
+        "max".into(),
+        "spread".into(),
+    ]);
+    header.extend(
+        section
+            .columns
+            .iter()
+            .map(|(heading, _)| (*heading).to_owned()),
+    );
+    header.extend(
+        section
+            .references
+            .iter()
+            .map(|reference| format!("x {reference}")),
+    );
     table.set_header(header);
     for group in groups {
         for row in rows.iter().filter(|row| row.group() == group) {
             table.add_row(cells(report, section, row, &keys));
         }
     }
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
+        .column_iter_mut()
+        .skip(1)
+        .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     Some(format!("{}\n{table}\n", section.title))
 }
 
@@ -91,8 +119,18 @@ fn cells(report: &Report, section: &Section, row: &Row, keys: &[&str]) -> Vec<St
     cells.extend(keys.iter().map(|key| param(&row.params, key)));
     cells.extend([row.median, row.min, row.max].map(number));
     cells.push(format!("{:.1}%", row.spread() * 100.0));
-    cells.extend(section.columns.iter().map(|(_, column)| column(report, row).unwrap_or_default()));
-    cells.extend(section.references.iter().map(|reference| report.ratio(row, reference).map(number).unwrap_or_default()));
+    cells.extend(
+        section
+            .columns
+            .iter()
+            .map(|(_, column)| column(report, row).unwrap_or_default()),
+    );
+    cells.extend(
+        section
+            .references
+            .iter()
+            .map(|reference| report.ratio(row, reference).map(number).unwrap_or_default()),
+    );
     cells
 }
 
@@ -129,14 +167,46 @@ mod tests {
             references: &["futex"],
         };
         let text = table(&sample(), &section).unwrap();
-        let lines: Vec<&str> = text.lines().filter(|line| line.contains("futex ") || line.contains("uth ")).collect();
-        let words =
-            |line: &str| line.split(['│', '┆', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("futex ") || line.contains("uth "))
+            .collect();
+        let words = |line: &str| {
+            line.split(['│', '┆', ' '])
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert!(text.starts_with("Title\n"));
-        assert_eq!(words(lines[1]), ["futex", "1", "1,000", "900", "1,100", "20.0%", "1,000,000", "1.00"]);
-        assert_eq!(words(lines[2])[..2], ["uth", "1"], "the rows of one CPU stand together");
+        assert_eq!(
+            words(lines[1]),
+            [
+                "futex",
+                "1",
+                "1,000",
+                "900",
+                "1,100",
+                "20.0%",
+                "1,000,000",
+                "1.00"
+            ]
+        );
+        assert_eq!(
+            words(lines[2])[..2],
+            ["uth", "1"],
+            "the rows of one CPU stand together"
+        );
         assert_eq!(words(lines[2]).last().unwrap(), "250");
         assert_eq!(words(lines[3])[..2], ["futex", "2"]);
-        assert!(table(&sample(), &Section { metric: "nothing", ..section }).is_none());
+        assert!(
+            table(
+                &sample(),
+                &Section {
+                    metric: "nothing",
+                    ..section
+                }
+            )
+            .is_none()
+        );
     }
 }

@@ -1,9 +1,12 @@
-//! The load generator: a process of one thread that sends messages to an echo server and takes down how long each answer took.
+//! The load generator: a process of one thread that sends messages to an echo server and takes down
+//! how long each answer took.
 //!
-//! Two ways. *Closed loop*: each connection has one message under way, always; this finds the rate that the server can do. *Open loop*:
-//! messages are sent at fixed times on connections in turn, however long the answers take, and a delay counts from when a message was due: a server that
-//! stalls cannot hide that by slowing the generator down. It measures how long an answer takes on a machine that is busy, so the generator puts itself
-//! in front of everybody else (SCHED_FIFO, or as nice as it may be): it is the server's delay that counts.
+//! Two ways. *Closed loop*: each connection has one message under way, always; this finds the rate
+//! that the server can do. *Open loop*: messages are sent at fixed times on connections in turn,
+//! however long the answers take, and a delay counts from when a message was due: a server that
+//! stalls cannot hide that by slowing the generator down. It measures how long an answer takes on a
+//! machine that is busy, so the generator puts itself in front of everybody else (SCHED_FIFO, or as
+//! nice as it may be): it is the server's delay that counts.
 //!
 //! The first quarter of the time warms up: its answers do not count.
 
@@ -19,7 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes a message.
 const MESSAGE: usize = 64;
-/// After so many new connections one message goes there and back: the server's queue of connections is short.
+/// After so many new connections one message goes there and back: the server's queue of connections
+/// is short.
 const CONNECT: usize = 32;
 /// How long the open loop waits for what is still under way, at its end.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 120 } else { 2 });
@@ -84,13 +88,21 @@ impl Client {
         let length = match self.stream.read(&mut buffer) {
             Ok(0) => bail!("the server closed a connection"),
             Ok(length) => length,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         self.received += length;
         while self.received >= MESSAGE {
             self.received -= MESSAGE;
-            answered(self.under_way.pop_front().context("an answer that nobody asked for")?);
+            answered(
+                self.under_way
+                    .pop_front()
+                    .context("an answer that nobody asked for")?,
+            );
         }
         Ok(())
     }
@@ -106,7 +118,8 @@ impl Clients {
         let poll = Poll::new()?;
         let mut all = Vec::new();
         for index in 0..load.connections {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, load.port)).context("cannot connect")?;
+            let mut stream =
+                TcpStream::connect((Ipv4Addr::LOCALHOST, load.port)).context("cannot connect")?;
             stream.set_nodelay(true)?;
             if load.every.is_none() && (index + 1) % CONNECT == 0 {
                 stream.write_all(&[b'x'; MESSAGE])?;
@@ -114,13 +127,19 @@ impl Clients {
             }
             stream.set_nonblocking(true)?;
             poll.watch(stream.as_raw_fd(), index as u64)?;
-            all.push(Client { stream, under_way: VecDeque::new(), received: 0 });
+            all.push(Client {
+                stream,
+                under_way: VecDeque::new(),
+                received: 0,
+            });
         }
         Ok(Self { all, poll })
     }
 
     fn under_way(&self) -> impl Iterator<Item = Instant> {
-        self.all.iter().flat_map(|client| client.under_way.iter().copied())
+        self.all
+            .iter()
+            .flat_map(|client| client.under_way.iter().copied())
     }
 }
 
@@ -161,7 +180,11 @@ fn closed(clients: &mut Clients, load: &Load, budget: Duration) -> Result<Outcom
         if let Some((start, cpu)) = counted_from {
             // At least one answer, however short the time.
             if now - began >= budget && !delays.is_empty() {
-                return outcome(&delays, now - start, cpu_time(load.server)?.saturating_sub(cpu));
+                return outcome(
+                    &delays,
+                    now - start,
+                    cpu_time(load.server)?.saturating_sub(cpu),
+                );
             }
         }
         let events = clients.poll.wait(DEAD)?;
@@ -216,7 +239,10 @@ fn open(clients: &mut Clients, budget: Duration, every: Duration) -> Result<Outc
     ensure!(!delays.is_empty(), "no answer came in {PATIENCE:?}");
     // What never came took at least as long as it has been due.
     let now = Instant::now();
-    clients.under_way().filter(|due| *due >= warm).for_each(|due| delays.saturating_record(since(due, now)));
+    clients
+        .under_way()
+        .filter(|due| *due >= warm)
+        .for_each(|due| delays.saturating_record(since(due, now)));
     outcome(&delays, Duration::ZERO, Duration::ZERO)
 }
 
@@ -230,7 +256,8 @@ fn go_first() {
     }
 }
 
-/// CPU time of a process, all its threads together. The clock of another process, unlike `/proc`, counts nanoseconds.
+/// CPU time of a process, all its threads together. The clock of another process, unlike `/proc`,
+/// counts nanoseconds.
 fn cpu_time(process: i32) -> Result<Duration> {
     let mut clock = 0;
     // SAFETY: the clock's id is writable.
@@ -238,23 +265,40 @@ fn cpu_time(process: i32) -> Result<Duration> {
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error)).context("the server has no clock");
     }
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the time is writable.
     if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
         return Err(io::Error::last_os_error()).context("the server's clock");
     }
-    Ok(Duration::new(time.tv_sec.try_into()?, time.tv_nsec.try_into()?))
+    Ok(Duration::new(
+        time.tv_sec.try_into()?,
+        time.tv_nsec.try_into()?,
+    ))
 }
 
 /// A descriptor that can be read every so often.
 fn timer(every: Duration) -> Result<OwnedFd> {
     // SAFETY: plain system call.
-    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
+    let fd = unsafe {
+        libc::timerfd_create(
+            libc::CLOCK_MONOTONIC,
+            libc::TFD_CLOEXEC | libc::TFD_NONBLOCK,
+        )
+    };
     ensure!(fd >= 0, "timerfd_create: {}", io::Error::last_os_error());
     // SAFETY: just opened, and nobody else's.
     let timer = unsafe { OwnedFd::from_raw_fd(fd) };
-    let every = libc::timespec { tv_sec: every.as_secs().try_into()?, tv_nsec: every.subsec_nanos().into() };
-    let times = libc::itimerspec { it_interval: every, it_value: every };
+    let every = libc::timespec {
+        tv_sec: every.as_secs().try_into()?,
+        tv_nsec: every.subsec_nanos().into(),
+    };
+    let times = libc::itimerspec {
+        it_interval: every,
+        it_value: every,
+    };
     // SAFETY: the times are readable, and the old ones are not asked for.
     let rc = unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &times, std::ptr::null_mut()) };
     ensure!(rc == 0, "timerfd_settime: {}", io::Error::last_os_error());
@@ -264,7 +308,13 @@ fn timer(every: Duration) -> Result<OwnedFd> {
 fn drain(timer: &OwnedFd) {
     let mut count = 0_u64;
     // SAFETY: the counter is writable and its size is given.
-    unsafe { libc::read(timer.as_raw_fd(), (&raw mut count).cast(), mem::size_of_val(&count)) };
+    unsafe {
+        libc::read(
+            timer.as_raw_fd(),
+            (&raw mut count).cast(),
+            mem::size_of_val(&count),
+        )
+    };
 }
 
 /// An epoll set.
@@ -280,9 +330,13 @@ impl Poll {
     }
 
     fn watch(&self, fd: i32, index: u64) -> Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: index };
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: index,
+        };
         // SAFETY: the event is readable.
-        let rc = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
+        let rc =
+            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
         ensure!(rc == 0, "epoll_ctl: {}", io::Error::last_os_error());
         Ok(())
     }
@@ -322,7 +376,14 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let (case, kind) = case.split_once(' ').unwrap_or((case, ""));
         let (case, kind) = (case.to_owned(), kind.to_owned());
-        let request = Request { case, kind, servers: 1, work: Work::Serve, size: batch, nanos: 0 };
+        let request = Request {
+            case,
+            kind,
+            servers: 1,
+            work: Work::Serve,
+            size: batch,
+            nanos: 0,
+        };
         thread::spawn(move || {
             let ready = Box::new(move |port| tell.send(port).unwrap());
             let failed = side(&request).and_then(|side| side.serve(request.size as usize, ready));
@@ -332,7 +393,13 @@ mod tests {
     }
 
     fn load(port: u16, connections: usize, every: Option<u64>) -> Load {
-        Load { port, server: std::process::id() as i32, connections, nanos: 20_000_000, every }
+        Load {
+            port,
+            server: std::process::id() as i32,
+            connections,
+            nanos: 20_000_000,
+            every,
+        }
     }
 
     #[test]
@@ -349,8 +416,14 @@ mod tests {
             let port = serve(case, 0);
             for connections in [1, 3, 70, 2] {
                 let outcome = run(&load(port, connections, None)).unwrap();
-                assert!(outcome.requests > 0 && outcome.nanos > 0 && outcome.cpu > 0, "{case}: {outcome:?}");
-                assert!(outcome.median > 0 && outcome.median <= outcome.p99, "{case}: {outcome:?}");
+                assert!(
+                    outcome.requests > 0 && outcome.nanos > 0 && outcome.cpu > 0,
+                    "{case}: {outcome:?}"
+                );
+                assert!(
+                    outcome.median > 0 && outcome.median <= outcome.p99,
+                    "{case}: {outcome:?}"
+                );
             }
         }
     }
@@ -359,7 +432,9 @@ mod tests {
     fn the_open_loop_sends_as_much_as_is_due() {
         let port = serve("threads", 0);
         // Its own thread: it puts itself in front of all others.
-        let outcome = thread::spawn(move || run(&load(port, 3, Some(100_000))).unwrap()).join().unwrap();
+        let outcome = thread::spawn(move || run(&load(port, 3, Some(100_000))).unwrap())
+            .join()
+            .unwrap();
         // Every 0.1 ms for 20 ms, but for the first quarter and what would be due at the end.
         assert_eq!(outcome.requests, 150, "{outcome:?}");
         assert!(outcome.median <= outcome.p99);
@@ -380,11 +455,16 @@ mod tests {
                 stream.write_all(&buffer[..length]).unwrap();
             }
         });
-        let outcome = thread::spawn(move || run(&load(port, 1, Some(1_000_000))).unwrap()).join().unwrap();
+        let outcome = thread::spawn(move || run(&load(port, 1, Some(1_000_000))).unwrap())
+            .join()
+            .unwrap();
         server.join().unwrap();
         // All were due in the first 20 ms, and the stall was over after 31 ms at the earliest.
         assert_eq!(outcome.requests, 15);
-        assert!(outcome.median >= Duration::from_millis(10).as_nanos() as u64, "{outcome:?}");
+        assert!(
+            outcome.median >= Duration::from_millis(10).as_nanos() as u64,
+            "{outcome:?}"
+        );
     }
 
     /// How many signals came.
@@ -427,7 +507,10 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         thread::spawn(move || drop(listener.accept()));
         let error = run(&load(port, 1, None)).unwrap_err();
-        assert!(format!("{error:#}").contains("closed") || format!("{error:#}").contains("reset"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("closed") || format!("{error:#}").contains("reset"),
+            "{error:#}"
+        );
         assert!(run(&load(port, 0, None)).is_err() && run(&load(port, 1, Some(0))).is_err());
     }
 

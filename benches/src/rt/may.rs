@@ -20,11 +20,14 @@ impl Stackful for May {
     type Handle = Coroutine;
 
     fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        Self::spawn(f).join().map_err(|_| anyhow!("a coroutine panicked"))
+        Self::spawn(f)
+            .join()
+            .map_err(|_| anyhow!("a coroutine panicked"))
     }
 
     fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        // SAFETY: what may asks for: nothing here keeps thread-local storage across a switch, and stacks are not used up.
+        // SAFETY: what may asks for: nothing here keeps thread-local storage across a switch, and
+        // stacks are not used up.
         unsafe { coroutine::spawn(f) }
     }
 

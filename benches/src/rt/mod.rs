@@ -1,11 +1,14 @@
 //! `umcg bench rt`: the runtime beside tokio, may, Go, kernel threads and a C server.
 //!
-//! Each turn of each side is a child process that does one piece of work and answers with one line (`request`, `process`): memory and CPU time are the
-//! side's own, and no idle threads of another runtime are about. A child gets as many CPUs as it has servers. Our workers, may's coroutines and kernel threads run the
-//! same lines (`stackful`); tokio and Go (`peers/main.go`) have their own, in the form that is fastest and still usual there. Servers under `load` are
-//! children too, and the load generator is a third.
+//! Each turn of each side is a child process that does one piece of work and answers with one line
+//! (`request`, `process`): memory and CPU time are the side's own, and no idle threads of another
+//! runtime are about. A child gets as many CPUs as it has servers. Our workers, may's coroutines
+//! and kernel threads run the same lines (`stackful`); tokio and Go (`peers/main.go`) have their
+//! own, in the form that is fastest and still usual there. Servers under `load` are children too,
+//! and the load generator is a third.
 //!
-//! The parameter `kind` tells two variants of one case apart, so rows that differ in nothing else are compared.
+//! The parameter `kind` tells two variants of one case apart, so rows that differ in nothing else
+//! are compared.
 
 #[cfg(epoll_c)]
 mod epoll;
@@ -19,7 +22,9 @@ mod stackful;
 mod threads;
 mod tokio;
 
-use crate::harness::{self, Case, Column, Go, Metric, Options, Params, Plan, Report, Section, higher, lower};
+use crate::harness::{
+    self, Case, Column, Go, Metric, Options, Params, Plan, Report, Section, higher, lower,
+};
 use anyhow::{Result, ensure};
 use load::Load;
 use process::Starter;
@@ -35,7 +40,11 @@ struct Bench {
 
 enum Kind {
     /// The child's own figures.
-    Work { work: Work, size: fn(Size) -> u64, values: fn(&Figures, &Request) -> Vec<f64> },
+    Work {
+        work: Work,
+        size: fn(Size) -> u64,
+        values: fn(&Figures, &Request) -> Vec<f64>,
+    },
     /// As many connections as can be.
     Echo,
     /// Beside batch load.
@@ -63,20 +72,36 @@ const BENCHES: &[Bench] = &[
     Bench {
         metrics: &[lower("yield", "ns")],
         // Of a server's time: they all are at it.
-        kind: Kind::Work { work: Work::Yield, size: |_| 16, values: |f, r| vec![each(f) * r.servers as f64] },
+        kind: Kind::Work {
+            work: Work::Yield,
+            size: |_| 16,
+            values: |f, r| vec![each(f) * r.servers as f64],
+        },
     },
     Bench {
         metrics: &[lower("hand_over", "ns")],
         // There and back are two hops.
-        kind: Kind::Work { work: Work::Ring, size: |_| 2, values: |f, _| vec![2.0 * each(f)] },
+        kind: Kind::Work {
+            work: Work::Ring,
+            size: |_| 2,
+            values: |f, _| vec![2.0 * each(f)],
+        },
     },
     Bench {
         metrics: &[lower("ring", "ns")],
-        kind: Kind::Work { work: Work::Ring, size: |size| size.pick(503, 53), values: |f, _| vec![each(f)] },
+        kind: Kind::Work {
+            work: Work::Ring,
+            size: |size| size.pick(503, 53),
+            values: |f, _| vec![each(f)],
+        },
     },
     Bench {
         metrics: &[lower("spawn_join", "ns")],
-        kind: Kind::Work { work: Work::SpawnJoin, size: |_| 1, values: |f, _| vec![each(f)] },
+        kind: Kind::Work {
+            work: Work::SpawnJoin,
+            size: |_| 1,
+            values: |f, _| vec![each(f)],
+        },
     },
     Bench {
         metrics: &[lower("skynet", "ms"), lower("skynet_memory", "MB")],
@@ -91,15 +116,34 @@ const BENCHES: &[Bench] = &[
         kind: Kind::Work {
             work: Work::Sleepers,
             size: |size| size.pick(1_000_000, 1000),
-            values: |f, r| vec![each(f) / 1e9, f.peak.saturating_sub(f.before) as f64 / r.size as f64],
+            values: |f, r| {
+                vec![
+                    each(f) / 1e9,
+                    f.peak.saturating_sub(f.before) as f64 / r.size as f64,
+                ]
+            },
         },
     },
     Bench {
         metrics: &[lower("fib", "ms")],
-        kind: Kind::Work { work: Work::Fib, size: |size| size.pick(27, 10), values: |f, _| vec![each(f) / 1e6] },
+        kind: Kind::Work {
+            work: Work::Fib,
+            size: |size| size.pick(27, 10),
+            values: |f, _| vec![each(f) / 1e6],
+        },
     },
-    Bench { metrics: &[lower("echo_cpu", "us"), higher("echo_rate", "1/s"), lower("echo_p99", "us")], kind: Kind::Echo },
-    Bench { metrics: &[lower("urgent_p99", "us")], kind: Kind::Urgent },
+    Bench {
+        metrics: &[
+            lower("echo_cpu", "us"),
+            higher("echo_rate", "1/s"),
+            lower("echo_p99", "us"),
+        ],
+        kind: Kind::Echo,
+    },
+    Bench {
+        metrics: &[lower("urgent_p99", "us")],
+        kind: Kind::Urgent,
+    },
 ];
 
 /// Connections on which urgent requests come, in turn.
@@ -108,10 +152,12 @@ const URGENT_CONNECTIONS: usize = 8;
 const URGENT_EVERY: u64 = 1_000_000;
 /// Workers of the batch load, for each server.
 const BATCH: u64 = 4;
-/// The 99th percentile of a few requests says nothing, so these turns take so many times as long as others.
+/// The 99th percentile of a few requests says nothing, so these turns take so many times as long as
+/// others.
 const URGENT_TURNS: u32 = 8;
 
-/// The kind of ours with the runtime's default of 256 KiB of stack, where new stacks count. All others have 64.
+/// The kind of ours with the runtime's default of 256 KiB of stack, where new stacks count. All
+/// others have 64.
 const DEFAULT_STACK: &str = "full-default-stack";
 
 const PEERS: &[&str] = &["tokio", "may", "go", "threads"];
@@ -123,24 +169,80 @@ const fn section(
     references: &'static [&'static str],
 ) -> Section {
     const NONE: &[(&str, Column)] = &[];
-    Section { title, metric, heading, columns: NONE, references }
+    Section {
+        title,
+        metric,
+        heading,
+        columns: NONE,
+        references,
+    }
 }
 
 /// How [`run`]'s report is shown.
 pub const SECTIONS: &[Section] = &[
-    section("Yield: 16 workers a server; of a server's time", "yield", "ns", PEERS),
-    section("Hand-over between two workers, there and back", "hand_over", "ns", PEERS),
+    section(
+        "Yield: 16 workers a server; of a server's time",
+        "yield",
+        "ns",
+        PEERS,
+    ),
+    section(
+        "Hand-over between two workers, there and back",
+        "hand_over",
+        "ns",
+        PEERS,
+    ),
     section("Ring of 503 workers, a hop", "ring", "ns", PEERS),
     section("Spawn and join", "spawn_join", "ns", PEERS),
     section("Skynet: a tree of 1,111,111 workers", "skynet", "ms", PEERS),
-    section("Skynet: the most memory that was resident", "skynet_memory", "MB", PEERS),
-    section("1,000,000 workers that sleep for a second, altogether", "sleepers", "s", PEERS),
-    section("Sleepers: memory resident for each", "sleepers_memory", "bytes", PEERS),
-    section("Fork and join: fib(27), a worker for every addition", "fib", "ms", PEERS),
-    section("Echo: CPU time of the server for a request", "echo_cpu", "us", &["epoll-c", "tokio", "go"]),
-    section("Echo: requests a second", "echo_rate", "1/s", &["epoll-c", "tokio", "go"]),
-    section("Echo: 99th percentile of the delay", "echo_p99", "us", &["epoll-c", "tokio", "go"]),
-    section("Urgent requests beside batch load: 99th percentile of the delay", "urgent_p99", "us", PEERS),
+    section(
+        "Skynet: the most memory that was resident",
+        "skynet_memory",
+        "MB",
+        PEERS,
+    ),
+    section(
+        "1,000,000 workers that sleep for a second, altogether",
+        "sleepers",
+        "s",
+        PEERS,
+    ),
+    section(
+        "Sleepers: memory resident for each",
+        "sleepers_memory",
+        "bytes",
+        PEERS,
+    ),
+    section(
+        "Fork and join: fib(27), a worker for every addition",
+        "fib",
+        "ms",
+        PEERS,
+    ),
+    section(
+        "Echo: CPU time of the server for a request",
+        "echo_cpu",
+        "us",
+        &["epoll-c", "tokio", "go"],
+    ),
+    section(
+        "Echo: requests a second",
+        "echo_rate",
+        "1/s",
+        &["epoll-c", "tokio", "go"],
+    ),
+    section(
+        "Echo: 99th percentile of the delay",
+        "echo_p99",
+        "us",
+        &["epoll-c", "tokio", "go"],
+    ),
+    section(
+        "Urgent requests beside batch load: 99th percentile of the delay",
+        "urgent_p99",
+        "us",
+        PEERS,
+    ),
 ];
 
 /// The cases that are ours.
@@ -162,24 +264,47 @@ struct Side {
 impl Side {
     fn can(&self, bench: &Bench) -> bool {
         if self.kind == Some(DEFAULT_STACK) {
-            return matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers, .. });
+            return matches!(
+                bench.kind,
+                Kind::Work {
+                    work: Work::Skynet | Work::Sleepers,
+                    ..
+                }
+            );
         }
         match self.case {
             "epoll-c" => matches!(bench.kind, Kind::Echo),
-            "threads" => !matches!(bench.kind, Kind::Work { work: Work::Skynet | Work::Sleepers | Work::Fib, .. }),
+            "threads" => !matches!(
+                bench.kind,
+                Kind::Work {
+                    work: Work::Skynet | Work::Sleepers | Work::Fib,
+                    ..
+                }
+            ),
             _ => true,
         }
     }
 
     fn request(&self, servers: usize, work: Work, size: u64, budget: Duration) -> Request {
         let kind = self.kind.unwrap_or_default().to_owned();
-        Request { case: self.case.to_owned(), kind, servers, work, size, nanos: budget.as_nanos() as u64 }
+        Request {
+            case: self.case.to_owned(),
+            kind,
+            servers,
+            work,
+            size,
+            nanos: budget.as_nanos() as u64,
+        }
     }
 
     fn params(&self, servers: usize, connections: Option<usize>) -> Params {
         let connections = connections.map(|count| ("connections".to_owned(), count.into()));
         let kind = self.kind.map(|kind| ("kind".to_owned(), kind.into()));
-        [("servers".to_owned(), servers.into())].into_iter().chain(connections).chain(kind).collect()
+        [("servers".to_owned(), servers.into())]
+            .into_iter()
+            .chain(connections)
+            .chain(kind)
+            .collect()
     }
 }
 
@@ -190,11 +315,22 @@ pub fn run(plan: Plan, options: &Options) -> Result<Report> {
     if cpus.len() < 2 {
         eprintln!("rt: only one CPU to run on: no rows for 2 servers");
     }
-    let size = if options.small { Size::Small } else { Size::Full };
-    let plans = Plans { options, cpus, size };
+    let size = if options.small {
+        Size::Small
+    } else {
+        Size::Full
+    };
+    let plans = Plans {
+        options,
+        cpus,
+        size,
+    };
     let go = plans.go();
     let sides = plans.sides(go.as_ref());
-    let groups = BENCHES.iter().flat_map(|bench| plans.groups(bench, &sides)).collect();
+    let groups = BENCHES
+        .iter()
+        .flat_map(|bench| plans.groups(bench, &sides))
+        .collect();
     harness::run_groups("rt", groups, plan, &options.choice)
 }
 
@@ -212,26 +348,46 @@ impl Plans<'_> {
         if !BENCHES.iter().any(|bench| self.is_asked(bench, &go)) {
             return None;
         }
-        Go::build(include_str!("peers/main.go")).map_err(|error| eprintln!("go: no rows: {error:#}")).ok()
+        Go::build(include_str!("peers/main.go"))
+            .map_err(|error| eprintln!("go: no rows: {error:#}"))
+            .ok()
     }
 
     fn own(&self, case: &'static str, kind: Option<&'static str>) -> Side {
-        Side { case, kind, starter: Starter::Own(self.options.own.clone()) }
+        Side {
+            case,
+            kind,
+            starter: Starter::Own(self.options.own.clone()),
+        }
     }
 
     fn sides(&self, go: Option<&Go>) -> Vec<Side> {
         let own = |case, kind| self.own(case, kind);
-        let mut sides = ["light", "full", DEFAULT_STACK].map(|kind| own("umcg", Some(kind))).to_vec();
+        let mut sides = ["light", "full", DEFAULT_STACK]
+            .map(|kind| own("umcg", Some(kind)))
+            .to_vec();
         sides.extend([own("tokio", None), own("may", None)]);
-        sides.extend(go.map(|go| Side { case: "go", kind: None, starter: Starter::Foreign(go.program()) }));
+        sides.extend(go.map(|go| Side {
+            case: "go",
+            kind: None,
+            starter: Starter::Foreign(go.program()),
+        }));
         let (threads, epoll) = (own("threads", None), own("epoll-c", None));
-        if BENCHES.iter().any(|bench| !threads.can(bench) && self.is_asked(bench, &threads)) {
-            eprintln!("threads: no rows for skynet, sleepers and fib: that would be too many kernel threads");
+        if BENCHES
+            .iter()
+            .any(|bench| !threads.can(bench) && self.is_asked(bench, &threads))
+        {
+            eprintln!(
+                "threads: no rows for skynet, sleepers and fib: that would be too many kernel threads"
+            );
         }
         sides.push(threads);
         if cfg!(epoll_c) {
             sides.push(epoll);
-        } else if BENCHES.iter().any(|bench| epoll.can(bench) && self.is_asked(bench, &epoll)) {
+        } else if BENCHES
+            .iter()
+            .any(|bench| epoll.can(bench) && self.is_asked(bench, &epoll))
+        {
             eprintln!("epoll-c: no rows: there was no C compiler when this was built");
         }
         sides
@@ -244,7 +400,11 @@ impl Plans<'_> {
             Kind::Work { .. } => (1..=most).map(|servers| (servers, None)).collect(),
             Kind::Echo => {
                 let connections = self.size.pick(&[1, 100, 1000][..], &[1, 40]);
-                (1..=most).flat_map(|servers| connections.iter().map(move |&count| (servers, Some(count)))).collect()
+                (1..=most)
+                    .flat_map(|servers| {
+                        connections.iter().map(move |&count| (servers, Some(count)))
+                    })
+                    .collect()
             }
             Kind::Urgent => vec![(most, None)],
         }
@@ -252,29 +412,60 @@ impl Plans<'_> {
 
     /// Whether somebody wants to see a row of this side, were there one.
     fn is_asked(&self, bench: &Bench, side: &Side) -> bool {
-        let takes = |params: &Params| self.options.choice.takes_any(side.case, params, bench.metrics);
-        self.sizes(bench).into_iter().any(|(servers, connections)| takes(&side.params(servers, connections)))
+        let takes = |params: &Params| {
+            self.options
+                .choice
+                .takes_any(side.case, params, bench.metrics)
+        };
+        self.sizes(bench)
+            .into_iter()
+            .any(|(servers, connections)| takes(&side.params(servers, connections)))
     }
 
     /// The cases that are compared with each other take turns; others come before or after.
     fn groups(&self, bench: &'static Bench, sides: &[Side]) -> Vec<Vec<Case>> {
-        let make = |side: &Side, (servers, connections): (usize, Option<usize>)| match (&bench.kind, connections) {
+        let make = |side: &Side, (servers, connections): (usize, Option<usize>)| match (
+            &bench.kind,
+            connections,
+        ) {
             (Kind::Echo, Some(connections)) => self.echo(bench, side, servers, connections),
             (Kind::Urgent, _) => self.urgent(bench, side, servers),
             _ => self.work(bench, side, servers),
         };
         let able: Vec<&Side> = sides.iter().filter(|side| side.can(bench)).collect();
-        self.sizes(bench).into_iter().map(|size| able.iter().map(|side| make(side, size)).collect()).collect()
+        self.sizes(bench)
+            .into_iter()
+            .map(|size| able.iter().map(|side| make(side, size)).collect())
+            .collect()
     }
 
-    fn case(&self, bench: &'static Bench, side: &Side, params: Params, turn: harness::Turn) -> Case {
-        Case { name: side.case, params, metrics: bench.metrics, cpu: self.cpus[0], turn }
+    fn case(
+        &self,
+        bench: &'static Bench,
+        side: &Side,
+        params: Params,
+        turn: harness::Turn,
+    ) -> Case {
+        Case {
+            name: side.case,
+            params,
+            metrics: bench.metrics,
+            cpu: self.cpus[0],
+            turn,
+        }
     }
 
     fn work(&self, bench: &'static Bench, side: &Side, servers: usize) -> Case {
         let (own, cpus, size) = (side.clone(), self.cpus[..servers].to_vec(), self.size);
         let turn = Box::new(move |budget: Duration| {
-            let Kind::Work { work, size: how_many, values } = bench.kind else { return Ok(Vec::new()) };
+            let Kind::Work {
+                work,
+                size: how_many,
+                values,
+            } = bench.kind
+            else {
+                return Ok(Vec::new());
+            };
             let nap = size.pick(Duration::from_secs(1), Duration::from_millis(10));
             let budget = if work == Work::Sleepers { nap } else { budget };
             let request = own.request(servers, work, how_many(size), budget);
@@ -288,11 +479,27 @@ impl Plans<'_> {
         let (own, cpus, program) = (side.clone(), self.cpus.clone(), self.options.own.clone());
         let turn = Box::new(move |budget: Duration| {
             let request = own.request(servers, Work::Serve, 0, budget);
-            let load = Load { port: 0, server: 0, connections, nanos: request.nanos, every: None };
-            let others = if cpus.len() > servers { &cpus[servers..] } else { &cpus[..] };
-            let outcome = own.starter.outcome(&program, &request, load, [&cpus[..servers], others])?;
+            let load = Load {
+                port: 0,
+                server: 0,
+                connections,
+                nanos: request.nanos,
+                every: None,
+            };
+            let others = if cpus.len() > servers {
+                &cpus[servers..]
+            } else {
+                &cpus[..]
+            };
+            let outcome =
+                own.starter
+                    .outcome(&program, &request, load, [&cpus[..servers], others])?;
             let requests = outcome.requests as f64;
-            Ok(vec![outcome.cpu as f64 / requests / 1e3, requests * 1e9 / outcome.nanos as f64, outcome.p99 as f64 / 1e3])
+            Ok(vec![
+                outcome.cpu as f64 / requests / 1e3,
+                requests * 1e9 / outcome.nanos as f64,
+                outcome.p99 as f64 / 1e3,
+            ])
         });
         self.case(bench, side, side.params(servers, Some(connections)), turn)
     }
@@ -300,10 +507,23 @@ impl Plans<'_> {
     fn urgent(&self, bench: &'static Bench, side: &Side, servers: usize) -> Case {
         let (own, cpus, program) = (side.clone(), self.cpus.clone(), self.options.own.clone());
         let turn = Box::new(move |budget: Duration| {
-            let request = own.request(servers, Work::Serve, BATCH * servers as u64, budget * URGENT_TURNS);
+            let request = own.request(
+                servers,
+                Work::Serve,
+                BATCH * servers as u64,
+                budget * URGENT_TURNS,
+            );
             let nanos = request.nanos.max(20 * URGENT_EVERY);
-            let load = Load { port: 0, server: 0, connections: URGENT_CONNECTIONS, nanos, every: Some(URGENT_EVERY) };
-            let outcome = own.starter.outcome(&program, &request, load, [&cpus[..servers], &cpus])?;
+            let load = Load {
+                port: 0,
+                server: 0,
+                connections: URGENT_CONNECTIONS,
+                nanos,
+                every: Some(URGENT_EVERY),
+            };
+            let outcome =
+                own.starter
+                    .outcome(&program, &request, load, [&cpus[..servers], &cpus])?;
             Ok(vec![outcome.p99 as f64 / 1e3])
         });
         self.case(bench, side, side.params(servers, None), turn)
@@ -317,6 +537,9 @@ mod tests {
     #[test]
     fn every_metric_has_a_section() {
         let shown: Vec<&str> = SECTIONS.iter().map(|section| section.metric).collect();
-        assert_eq!(metrics().map(|metric| metric.name).collect::<Vec<_>>(), shown);
+        assert_eq!(
+            metrics().map(|metric| metric.name).collect::<Vec<_>>(),
+            shown
+        );
     }
 }

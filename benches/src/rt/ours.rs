@@ -18,7 +18,12 @@ pub(super) struct Ours<const LIGHT: bool>(Runtime);
 
 impl<const LIGHT: bool> Ours<LIGHT> {
     pub(super) fn start(servers: usize) -> Result<Self> {
-        Ok(Self(Runtime::builder().servers(servers).stack_size(STACK).build()?))
+        Ok(Self(
+            Runtime::builder()
+                .servers(servers)
+                .stack_size(STACK)
+                .build()?,
+        ))
     }
 
     /// With the stacks that a program gets which says nothing of them.
@@ -28,13 +33,24 @@ impl<const LIGHT: bool> Ours<LIGHT> {
 
     /// For work that can wait beside work that cannot.
     pub(super) fn with_priorities(servers: usize) -> Result<Self> {
-        Ok(Self(Runtime::builder().servers(servers).stack_size(STACK).scheduler(Priority::new()).preemption(Some(TICK)).build()?))
+        Ok(Self(
+            Runtime::builder()
+                .servers(servers)
+                .stack_size(STACK)
+                .scheduler(Priority::new())
+                .preemption(Some(TICK))
+                .build()?,
+        ))
     }
 
     fn spawn_at(priority: u8, f: impl FnOnce() + Send + 'static) {
         let builder = Builder::new().priority(priority);
         // SAFETY: nothing here keeps anything of the thread's across a switch.
-        let spawned = if LIGHT { unsafe { builder.spawn_light(f) } } else { builder.spawn(f) };
+        let spawned = if LIGHT {
+            unsafe { builder.spawn_light(f) }
+        } else {
+            builder.spawn(f)
+        };
         drop(spawned.expect("no memory for a worker of the bench"));
     }
 }
@@ -46,7 +62,11 @@ impl<const LIGHT: bool> Stackful for Ours<LIGHT> {
 
     fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         // SAFETY: nothing here keeps anything of the thread's across a switch.
-        let worker = if LIGHT { unsafe { self.0.spawn_light(f) } } else { self.0.spawn(f) };
+        let worker = if LIGHT {
+            unsafe { self.0.spawn_light(f) }
+        } else {
+            self.0.spawn(f)
+        };
         worker.join().map_err(|error| anyhow!("{error}"))
     }
 

@@ -1,4 +1,5 @@
-//! The children of a side: one for what it does by itself, two for a server and the load against it.
+//! The children of a side: one for what it does by itself, two for a server and the load against
+//! it.
 
 use super::load::{Load, Outcome};
 use super::request::{Address, Figures, Request, Task};
@@ -27,15 +28,27 @@ impl Starter {
     }
 
     /// Runs a server, and the load against it.
-    pub(super) fn outcome(&self, own: &Program, request: &Request, load: Load, cpus: [&[usize]; 2]) -> Result<Outcome> {
+    pub(super) fn outcome(
+        &self,
+        own: &Program,
+        request: &Request,
+        load: Load,
+        cpus: [&[usize]; 2],
+    ) -> Result<Outcome> {
         let mut server = self.start(request, cpus[0])?;
         let Address { port } = server.answer(PATIENCE)?;
-        let load = Load { port, server: server.id() as i32, ..load };
+        let load = Load {
+            port,
+            server: server.id() as i32,
+            ..load
+        };
         let mut generator = Child::start(own, &Task::Load(load), cpus[1])?;
-        generator.answer(PATIENCE + 4 * Duration::from_nanos(load.nanos)).map_err(|error| match server.last_words() {
-            words if words.is_empty() => error,
-            words => error.context(format!("the server said{words}")),
-        })
+        generator
+            .answer(PATIENCE + 4 * Duration::from_nanos(load.nanos))
+            .map_err(|error| match server.last_words() {
+                words if words.is_empty() => error,
+                words => error.context(format!("the server said{words}")),
+            })
     }
 
     fn start(&self, request: &Request, cpus: &[usize]) -> Result<Child> {
@@ -55,11 +68,26 @@ mod tests {
     fn a_foreign_program_gets_the_bare_request() {
         // It answers with a request that has what figures have, too.
         let script = r#"echo "$0" | sed 's/}$/,"operations":7,"before":0,"peak":0}/'"#;
-        let shell = Program { file: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
-        let request = Request { case: "x".into(), kind: String::new(), servers: 1, work: Work::Fib, size: 1, nanos: 5 };
+        let shell = Program {
+            file: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+        };
+        let request = Request {
+            case: "x".into(),
+            kind: String::new(),
+            servers: 1,
+            work: Work::Fib,
+            size: 1,
+            nanos: 5,
+        };
         let cpus = &crate::harness::cpu::allowed().unwrap()[..1];
-        let figures = Starter::Foreign(shell.clone()).figures(&request, cpus).unwrap();
+        let figures = Starter::Foreign(shell.clone())
+            .figures(&request, cpus)
+            .unwrap();
         assert_eq!((figures.operations, figures.nanos), (7, 5));
-        assert!(Starter::Own(shell).figures(&request, cpus).is_err(), "a task is more than a request");
+        assert!(
+            Starter::Own(shell).figures(&request, cpus).is_err(),
+            "a task is more than a request"
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! What is asked of a child process, how often it does it, and what it answers. `peers/main.go` does the same for Go.
+//! What is asked of a child process, how often it does it, and what it answers. `peers/main.go`
+//! does the same for Go.
 //!
-//! A request is one argument and an answer is one line, both JSON. The child that serves answers with its port, and serves until it is killed.
+//! A request is one argument and an answer is one line, both JSON. The child that serves answers
+//! with its port, and serves until it is killed.
 
 #[cfg(epoll_c)]
 use super::epoll::Epoll;
@@ -90,19 +92,28 @@ fn work(request: &Request) -> Result<()> {
     }
     let before = status("VmRSS:")?;
     let (operations, took) = figures(&*side, request)?;
-    answer(&Figures { operations, nanos: took.as_nanos().try_into()?, before, peak: status("VmHWM:")? })
+    answer(&Figures {
+        operations,
+        nanos: took.as_nanos().try_into()?,
+        before,
+        peak: status("VmHWM:")?,
+    })
 }
 
 /// Starts the runtime.
 pub(super) fn side(request: &Request) -> Result<Box<dyn Side>> {
     Ok(match (&*request.case, &*request.kind) {
         ("umcg", kind @ ("light" | "full")) => ours(kind == "light", request)?,
-        ("umcg", "full-default-stack") => Box::new(Of(Ours::<false>::with_default_stacks(request.servers)?)),
+        ("umcg", "full-default-stack") => {
+            Box::new(Of(Ours::<false>::with_default_stacks(request.servers)?))
+        }
         ("threads", _) => Box::new(Of(Threads)),
         ("may", _) => Box::new(Of(May::start(request.servers))),
         ("tokio", _) => Box::new(Tokio::start(request.servers)?),
         #[cfg(epoll_c)]
-        ("epoll-c", _) => Box::new(Epoll { servers: request.servers }),
+        ("epoll-c", _) => Box::new(Epoll {
+            servers: request.servers,
+        }),
         (case, kind) => bail!("{case} {kind} is not in this program"),
     })
 }
@@ -110,12 +121,14 @@ pub(super) fn side(request: &Request) -> Result<Box<dyn Side>> {
 fn ours(light: bool, request: &Request) -> Result<Box<dyn Side>> {
     let servers = request.servers;
     // Only beside batch load is anything urgent.
-    Ok(match (light, request.work == Work::Serve && request.size > 0) {
-        (true, false) => Box::new(Of(Ours::<true>::start(servers)?)),
-        (true, true) => Box::new(Of(Ours::<true>::with_priorities(servers)?)),
-        (false, false) => Box::new(Of(Ours::<false>::start(servers)?)),
-        (false, true) => Box::new(Of(Ours::<false>::with_priorities(servers)?)),
-    })
+    Ok(
+        match (light, request.work == Work::Serve && request.size > 0) {
+            (true, false) => Box::new(Of(Ours::<true>::start(servers)?)),
+            (true, true) => Box::new(Of(Ours::<true>::with_priorities(servers)?)),
+            (false, false) => Box::new(Of(Ours::<false>::start(servers)?)),
+            (false, true) => Box::new(Of(Ours::<false>::with_priorities(servers)?)),
+        },
+    )
 }
 
 /// Does the work for about as long as the request says: operations, and the time they took.
@@ -125,7 +138,8 @@ pub(super) fn figures(side: &dyn Side, request: &Request) -> Result<(u64, Durati
     match request.work {
         Work::Yield => {
             let workers = size * request.servers as u64;
-            let (operations, took) = measured(budget, 1, |each| side.yields(workers as usize, each))?;
+            let (operations, took) =
+                measured(budget, 1, |each| side.yields(workers as usize, each))?;
             Ok((operations * workers, took))
         }
         Work::Ring => measured(budget, size, |hops| side.ring(size as usize, hops)),
@@ -137,8 +151,13 @@ pub(super) fn figures(side: &dyn Side, request: &Request) -> Result<(u64, Durati
     }
 }
 
-/// Calls `batch(n)`, which does `n` operations. Finding an `n` that takes a good part of the budget warms up and does not count.
-fn measured(budget: Duration, first: u64, mut batch: impl FnMut(u64) -> Result<Duration>) -> Result<(u64, Duration)> {
+/// Calls `batch(n)`, which does `n` operations. Finding an `n` that takes a good part of the budget
+/// warms up and does not count.
+fn measured(
+    budget: Duration,
+    first: u64,
+    mut batch: impl FnMut(u64) -> Result<Duration>,
+) -> Result<(u64, Duration)> {
     let mut size = first;
     while batch(size)? < budget / 8 {
         size *= 4;
@@ -152,7 +171,10 @@ fn measured(budget: Duration, first: u64, mut batch: impl FnMut(u64) -> Result<D
 }
 
 /// The same for what cannot be done in part.
-fn repeated(budget: Duration, mut once: impl FnMut() -> Result<Duration>) -> Result<(u64, Duration)> {
+fn repeated(
+    budget: Duration,
+    mut once: impl FnMut() -> Result<Duration>,
+) -> Result<(u64, Duration)> {
     once()?;
     let (mut times, mut took) = (0, Duration::ZERO);
     while times == 0 || took < budget / 2 {
@@ -165,7 +187,10 @@ fn repeated(budget: Duration, mut once: impl FnMut() -> Result<Duration>) -> Res
 /// A line of `/proc/self/status` that is in kB, in bytes.
 fn status(key: &str) -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key} in /proc/self/status"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .with_context(|| format!("no {key} in /proc/self/status"))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
 }
@@ -177,12 +202,20 @@ mod tests {
     /// The case may be followed by a kind.
     fn request(case: &str, work: Work, size: u64, servers: usize) -> Request {
         let (case, kind) = case.split_once(' ').unwrap_or((case, ""));
-        Request { case: case.to_owned(), kind: kind.to_owned(), servers, work, size, nanos: 2_000_000 }
+        Request {
+            case: case.to_owned(),
+            kind: kind.to_owned(),
+            servers,
+            work,
+            size,
+            nanos: 2_000_000,
+        }
     }
 
     #[test]
     fn every_side_does_all_its_work() {
-        // may has one runtime in a process, so its number of servers is that of whoever comes first.
+        // may has one runtime in a process, so its number of servers is that of whoever comes
+        // first.
         for (case, servers) in [
             ("umcg light", 1),
             ("umcg light", 2),
@@ -218,8 +251,14 @@ mod tests {
     fn requests_keep_their_shape() {
         let task = Task::Work(request("go", Work::SpawnJoin, 5, 2));
         let text = serde_json::to_string(&task).unwrap();
-        assert_eq!(text, r#"{"work":{"case":"go","kind":"","servers":2,"work":"spawn_join","size":5,"nanos":2000000}}"#);
-        assert!(matches!(serde_json::from_str(&text).unwrap(), Task::Work(Request { size: 5, .. })));
+        assert_eq!(
+            text,
+            r#"{"work":{"case":"go","kind":"","servers":2,"work":"spawn_join","size":5,"nanos":2000000}}"#
+        );
+        assert!(matches!(
+            serde_json::from_str(&text).unwrap(),
+            Task::Work(Request { size: 5, .. })
+        ));
     }
 
     #[test]
@@ -231,9 +270,19 @@ mod tests {
         })
         .unwrap();
         assert_eq!(largest, 192, "at least an eighth of the budget");
-        assert_eq!((operations, took), (576, Duration::from_micros(576)), "and for half the budget");
-        assert_eq!(repeated(Duration::from_secs(3), || Ok(Duration::from_secs(1))).unwrap(), (2, Duration::from_secs(2)));
-        assert_eq!(repeated(Duration::ZERO, || Ok(Duration::ZERO)).unwrap().0, 1);
+        assert_eq!(
+            (operations, took),
+            (576, Duration::from_micros(576)),
+            "and for half the budget"
+        );
+        assert_eq!(
+            repeated(Duration::from_secs(3), || Ok(Duration::from_secs(1))).unwrap(),
+            (2, Duration::from_secs(2))
+        );
+        assert_eq!(
+            repeated(Duration::ZERO, || Ok(Duration::ZERO)).unwrap().0,
+            1
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! What a runtime has to do in each of the benches. Every method does its work once and says how long that took; how often it is called is decided in
-//! one place for all of them ([`super::request`]), and what the work is stands in one place for all that have stacks ([`super::stackful`]).
+//! What a runtime has to do in each of the benches. Every method does its work once and says how
+//! long that took; how often it is called is decided in one place for all of them
+//! ([`super::request`]), and what the work is stands in one place for all that have stacks
+//! ([`super::stackful`]).
 
 use anyhow::Result;
 use std::hint::black_box;
@@ -10,7 +12,8 @@ pub(super) trait Side {
     /// So many workers, each of which yields so many times.
     fn yields(&self, workers: usize, each: u64) -> Result<Duration>;
 
-    /// A token goes round so many workers; each waits for it and hands it on. The time is that of the hops alone.
+    /// A token goes round so many workers; each waits for it and hands it on. The time is that of
+    /// the hops alone.
     fn ring(&self, workers: usize, hops: u64) -> Result<Duration>;
 
     /// One worker makes another, which does nothing, and joins it; again and again.
@@ -25,7 +28,8 @@ pub(super) trait Side {
     /// Fibonacci by fork and join: a worker for every addition, none is too small.
     fn fib(&self, n: u64) -> Result<Duration>;
 
-    /// Echoes what comes in on TCP, beside so many workers that do nothing but [`compute`]. Says the port, and returns only if it fails.
+    /// Echoes what comes in on TCP, beside so many workers that do nothing but [`compute`]. Says
+    /// the port, and returns only if it fails.
     fn serve(&self, batch: usize, ready: Ready) -> Result<()>;
 }
 
@@ -51,7 +55,10 @@ pub(super) const CHILDREN: usize = 10;
 impl Subtree {
     pub(super) fn child(self, index: usize) -> Self {
         let leaves = self.leaves / CHILDREN as u64;
-        Self { first: self.first + index as u64 * leaves, leaves }
+        Self {
+            first: self.first + index as u64 * leaves,
+            leaves,
+        }
     }
 
     /// What the whole tree must come to.

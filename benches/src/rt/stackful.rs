@@ -1,4 +1,5 @@
-//! The benches for every runtime whose workers are like threads: ours, may, and threads themselves run the same lines.
+//! The benches for every runtime whose workers are like threads: ours, may, and threads themselves
+//! run the same lines.
 
 use super::side::{BUFFER, CHILDREN, Ready, Side, Subtree, chunk, compute, fibonacci};
 use anyhow::{Result, ensure};
@@ -39,7 +40,8 @@ pub(super) trait Stackful: Sync + 'static {
     }
 }
 
-/// The part of [`Stackful`] that is there under std's names: in `$flow` those of `std::thread`, in `$net` those of `std::net`.
+/// The part of [`Stackful`] that is there under std's names: in `$flow` those of `std::thread`, in
+/// `$net` those of `std::net`.
 macro_rules! with_names_of_std {
     ($($flow:ident)::+, $($net:ident)::+) => {
         type Join<T: Send + 'static> = $($flow)::+::JoinHandle<T>;
@@ -118,7 +120,9 @@ impl<S: Stackful> Side for Of<S> {
     fn sleepers(&self, workers: u64, nap: Duration) -> Result<Duration> {
         self.0.enter(move || {
             let start = Instant::now();
-            let joins: Vec<_> = (0..workers).map(|_| S::spawn(move || S::sleep(nap))).collect();
+            let joins: Vec<_> = (0..workers)
+                .map(|_| S::spawn(move || S::sleep(nap)))
+                .collect();
             joins.into_iter().for_each(S::join);
             start.elapsed()
         })
@@ -165,14 +169,26 @@ struct Place<H> {
 }
 
 fn ring<S: Stackful>(workers: usize, hops: u64) -> Duration {
-    let ring: Arc<[Place<S::Handle>]> = (0..workers).map(|_| Place { token: AtomicU64::new(0), next: OnceLock::new() }).collect();
+    let ring: Arc<[Place<S::Handle>]> = (0..workers)
+        .map(|_| Place {
+            token: AtomicU64::new(0),
+            next: OnceLock::new(),
+        })
+        .collect();
     let took = Arc::new(AtomicU64::new(0));
     let start = Arc::new(OnceLock::new());
     let joins: Vec<_> = (0..workers)
         .map(|me| {
             let (ring, took, start) = (Arc::clone(&ring), Arc::clone(&took), Arc::clone(&start));
             S::spawn(move || {
-                let end = || took.store(start.get().map_or(0, |start: &Instant| start.elapsed().as_nanos() as u64), Relaxed);
+                let end = || {
+                    took.store(
+                        start
+                            .get()
+                            .map_or(0, |start: &Instant| start.elapsed().as_nanos() as u64),
+                        Relaxed,
+                    )
+                };
                 pass_on::<S>(&ring[me], &ring[(me + 1) % workers].token, end)
             })
         })
@@ -188,7 +204,8 @@ fn ring<S: Stackful>(workers: usize, hops: u64) -> Duration {
     Duration::from_nanos(took.load(Relaxed))
 }
 
-/// One worker of the ring. Whoever takes the last hop says so; then the token goes round once more, to end the others.
+/// One worker of the ring. Whoever takes the last hop says so; then the token goes round once more,
+/// to end the others.
 ///
 /// The token is all that is shared, and parking orders whatever else there is: Relaxed will do.
 fn pass_on<S: Stackful>(here: &Place<S::Handle>, there: &AtomicU64, end: impl Fn()) {
@@ -199,7 +216,9 @@ fn pass_on<S: Stackful>(here: &Place<S::Handle>, there: &AtomicU64, end: impl Fn
         }
     };
     let mut token = wait();
-    let Some(next) = here.next.get().cloned() else { return };
+    let Some(next) = here.next.get().cloned() else {
+        return;
+    };
     loop {
         here.token.store(0, Relaxed);
         if token == 2 {
@@ -218,7 +237,8 @@ fn skynet<S: Stackful>(tree: Subtree) -> u64 {
     if tree.leaves == 1 {
         return tree.first;
     }
-    let children: [_; CHILDREN] = array::from_fn(|index| S::spawn(move || skynet::<S>(tree.child(index))));
+    let children: [_; CHILDREN] =
+        array::from_fn(|index| S::spawn(move || skynet::<S>(tree.child(index))));
     children.into_iter().map(S::join).sum()
 }
 

@@ -1,4 +1,5 @@
-//! tokio's multi-threaded runtime. Workers are tasks; the batch load of `serve` is on its blocking threads, as its documentation asks for.
+//! tokio's multi-threaded runtime. Workers are tasks; the batch load of `serve` is on its blocking
+//! threads, as its documentation asks for.
 
 use super::side::{BUFFER, CHILDREN, Ready, Side, Subtree, chunk, compute, fibonacci};
 use anyhow::{Result, ensure};
@@ -20,11 +21,19 @@ pub(super) struct Tokio(Runtime);
 
 impl Tokio {
     pub(super) fn start(servers: usize) -> Result<Self> {
-        Ok(Self(Builder::new_multi_thread().worker_threads(servers).enable_all().build()?))
+        Ok(Self(
+            Builder::new_multi_thread()
+                .worker_threads(servers)
+                .enable_all()
+                .build()?,
+        ))
     }
 
     /// As a task: what `block_on` itself runs is not on a worker thread.
-    fn enter<T: Send + 'static>(&self, body: impl Future<Output = T> + Send + 'static) -> Result<T> {
+    fn enter<T: Send + 'static>(
+        &self,
+        body: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
         Ok(self.0.block_on(self.0.spawn(body))?)
     }
 }
@@ -70,7 +79,12 @@ impl Side for Tokio {
     fn sleepers(&self, workers: u64, nap: Duration) -> Result<Duration> {
         self.enter(async move {
             let start = Instant::now();
-            join_all((0..workers).map(|_| task::spawn(tokio::time::sleep(nap))).collect()).await;
+            join_all(
+                (0..workers)
+                    .map(|_| task::spawn(tokio::time::sleep(nap)))
+                    .collect(),
+            )
+            .await;
             start.elapsed()
         })
     }
@@ -115,7 +129,8 @@ async fn join_all(handles: Vec<task::JoinHandle<()>>) {
     }
 }
 
-/// As in [`super::stackful`]: the token is the number of hops that are left, and one; 0 is no token.
+/// As in [`super::stackful`]: the token is the number of hops that are left, and one; 0 is no
+/// token.
 #[derive(Default)]
 struct Place {
     token: AtomicU64,
@@ -129,7 +144,14 @@ async fn ring(workers: usize, hops: u64) -> Duration {
     let body = |me: usize| {
         let (ring, took, start) = (Arc::clone(&ring), Arc::clone(&took), Arc::clone(&start));
         async move {
-            let end = || took.store(start.get().map_or(0, |start: &Instant| start.elapsed().as_nanos() as u64), Relaxed);
+            let end = || {
+                took.store(
+                    start
+                        .get()
+                        .map_or(0, |start: &Instant| start.elapsed().as_nanos() as u64),
+                    Relaxed,
+                )
+            };
             pass_on(&ring[me], &ring[(me + 1) % ring.len()], end).await;
         }
     };
@@ -168,7 +190,8 @@ fn skynet(tree: Subtree) -> Boxed<u64> {
         if tree.leaves == 1 {
             return tree.first;
         }
-        let children: [_; CHILDREN] = std::array::from_fn(|index| task::spawn(skynet(tree.child(index))));
+        let children: [_; CHILDREN] =
+            std::array::from_fn(|index| task::spawn(skynet(tree.child(index))));
         let mut sum = 0;
         for child in children {
             sum += join(child).await;

@@ -43,12 +43,13 @@ impl HandOver for Condvar {
         })
     }
 
-    /// Signals after unlocking: a thread that is woken while the mutex is held may run only to wait for the mutex, which halved
-    /// the rate on one CPU.
+    /// Signals after unlocking: a thread that is woken while the mutex is held may run only to wait
+    /// for the mutex, which halved the rate on one CPU.
     #[inline(always)]
     fn give(&self, to: Party) {
         self.locked(|| self.turn.set(to));
-        // SAFETY: the condition variable is initialised and lives in `self`, which outlives both threads.
+        // SAFETY: the condition variable is initialised and lives in `self`, which outlives both
+        // threads.
         unsafe { libc::pthread_cond_signal(self.variable(to)) };
     }
 

@@ -1,5 +1,5 @@
-//! `umcg bench switch`: control goes from a main thread to a worker and back, as often as it can (seed of the whole project: the
-//! Nanos benchmark of condition variables, futexes and UMCG).
+//! `umcg bench switch`: control goes from a main thread to a worker and back, as often as it can
+//! (seed of the whole project: the Nanos benchmark of condition variables, futexes and UMCG).
 //!
 //! | case | one round trip |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | `umcg-light` | a server runs a light worker, which waits |
 //! | `uth` | two uths switch to each other |
 //!
-//! `cpus` is 1 (both kernel threads on one CPU) or 2 (one on each). Where one kernel thread does it all, 2 means that the home of
-//! the worker, if it has one, is on the other CPU. Nobody spins.
+//! `cpus` is 1 (both kernel threads on one CPU) or 2 (one on each). Where one kernel thread does it
+//! all, 2 means that the home of the worker, if it has one, is on the other CPU. Nobody spins.
 
 mod condvar;
 mod futex;
@@ -21,10 +21,15 @@ mod ours;
 mod pair;
 mod pipe;
 mod sem;
-#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod swapcontext;
 
-use crate::harness::{self, Case, Choice, Metric, Params, Plan, Report, Sample, Section, higher, number};
+use crate::harness::{
+    self, Case, Choice, Metric, Params, Plan, Report, Sample, Section, higher, number,
+};
 use crate::uth;
 use anyhow::Result;
 use std::time::Duration;
@@ -51,7 +56,10 @@ const SIDES: &[(&str, RoundTrips)] = &[
     ("futex", pair::round_trips::<futex::Futex>),
     ("pipe", pair::round_trips::<pipe::Pipe>),
     ("sem_t", pair::round_trips::<sem::Sem>),
-    #[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(all(
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
     ("swapcontext", swapcontext::round_trips),
     ("umcg-thread", ours::thread_worker),
     ("umcg-light", ours::light_worker),
@@ -70,7 +78,13 @@ pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
         for &(name, round_trips) in SIDES {
             let params: Params = [("cpus".to_owned(), count.into())].into_iter().collect();
             let turn = Box::new(move |budget| Ok(vec![round_trips(worker_cpu, budget)?.rate()]));
-            cases.push(Case { name, params, metrics: METRICS, cpu: cpus[0], turn });
+            cases.push(Case {
+                name,
+                params,
+                metrics: METRICS,
+                cpu: cpus[0],
+                turn,
+            });
         }
     }
     if choice.takes_case("swapcontext") && !SIDES.iter().any(|(name, _)| *name == "swapcontext") {

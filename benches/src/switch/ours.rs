@@ -46,17 +46,21 @@ pub(super) fn thread_worker(worker_cpu: usize, budget: Duration) -> Result<Sampl
     let server = Server::register()?;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let worker = thread::Builder::new().name("worker".into()).spawn_scoped(scope, || {
-            cpu::pin(worker_cpu)?;
-            let _worker = Worker::register(ID)?;
-            give_back(&stop);
-            anyhow::Ok(())
-        })?;
+        let worker = thread::Builder::new()
+            .name("worker".into())
+            .spawn_scoped(scope, || {
+                cpu::pin(worker_cpu)?;
+                let _worker = Worker::register(ID)?;
+                give_back(&stop);
+                anyhow::Ok(())
+            })?;
         let sample = match server.wait_timeout(PATIENCE) {
             Ok(Event::Wake(ready)) => serve(&server, ready, &stop, budget),
             other => Err(anyhow!("the worker did not register: {other:?}")),
         };
-        worker.join().map_err(|_| anyhow!("the worker panicked"))??;
+        worker
+            .join()
+            .map_err(|_| anyhow!("the worker panicked"))??;
         sample
     })
 }

@@ -45,20 +45,26 @@ pub(super) fn round_trips<H: HandOver>(worker_cpu: usize, budget: Duration) -> R
     let way = H::new()?;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let worker = thread::Builder::new().name("worker".into()).spawn_scoped(scope, || {
-            let pinned = cpu::pin(worker_cpu);
-            way.await_turn(Party::Worker);
-            // The hand-over itself orders this load after the store that precedes the last one.
-            while !stop.load(Relaxed) {
-                way.hand_over(Party::Main);
-            }
-            pinned
-        })?;
+        let worker = thread::Builder::new()
+            .name("worker".into())
+            .spawn_scoped(scope, || {
+                let pinned = cpu::pin(worker_cpu);
+                way.await_turn(Party::Worker);
+                // The hand-over itself orders this load after the store that precedes the last one.
+                while !stop.load(Relaxed) {
+                    way.hand_over(Party::Main);
+                }
+                pinned
+            })?;
         way.hand_over(Party::Worker);
-        let sample = measure(budget, |n| (0..n).for_each(|_| way.hand_over(Party::Worker)));
+        let sample = measure(budget, |n| {
+            (0..n).for_each(|_| way.hand_over(Party::Worker))
+        });
         stop.store(true, Relaxed);
         way.give(Party::Worker);
-        worker.join().map_err(|_| anyhow!("the worker panicked"))??;
+        worker
+            .join()
+            .map_err(|_| anyhow!("the worker panicked"))??;
         Ok(sample)
     })
 }
@@ -80,7 +86,11 @@ mod tests {
                 for turn in 0..TURNS {
                     assert_eq!(count.load(Relaxed), 2 * turn + 1);
                     count.store(2 * turn + 2, Relaxed);
-                    if turn + 1 == TURNS { way.give(Party::Main) } else { way.hand_over(Party::Main) }
+                    if turn + 1 == TURNS {
+                        way.give(Party::Main)
+                    } else {
+                        way.hand_over(Party::Main)
+                    }
                 }
             });
             for turn in 0..TURNS {

@@ -38,17 +38,24 @@ impl Pipe {
 
 impl HandOver for Pipe {
     fn new() -> Result<Self> {
-        Ok(Self { main: pipe()?, worker: pipe()? })
+        Ok(Self {
+            main: pipe()?,
+            worker: pipe()?,
+        })
     }
 
     #[inline(always)]
     fn give(&self, to: Party) {
         // Both ends are open as long as `self` is, and one byte always has room.
-        (&self.way(to).write).write_all(&[1]).expect("writing to an open pipe");
+        (&self.way(to).write)
+            .write_all(&[1])
+            .expect("writing to an open pipe");
     }
 
     #[inline(always)]
     fn await_turn(&self, me: Party) {
-        (&self.way(me).read).read_exact(&mut [0]).expect("reading from an open pipe");
+        (&self.way(me).read)
+            .read_exact(&mut [0])
+            .expect("reading from an open pipe");
     }
 }

@@ -35,7 +35,10 @@ impl Sem {
 
 impl HandOver for Sem {
     fn new() -> Result<Self> {
-        Ok(Self { main: semaphore()?, worker: semaphore()? })
+        Ok(Self {
+            main: semaphore()?,
+            worker: semaphore()?,
+        })
     }
 
     #[inline(always)]

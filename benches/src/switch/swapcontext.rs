@@ -39,17 +39,25 @@ extern "C" fn worker(high: u32, low: u32) {
 
 pub(super) fn round_trips(_worker_cpu: usize, budget: Duration) -> Result<Sample> {
     // A context points into itself, so it is made where it stays.
-    let two = Box::new(Two { main: UnsafeCell::new(MaybeUninit::uninit()), worker: UnsafeCell::new(MaybeUninit::uninit()) });
+    let two = Box::new(Two {
+        main: UnsafeCell::new(MaybeUninit::uninit()),
+        worker: UnsafeCell::new(MaybeUninit::uninit()),
+    });
     let mut stack = vec![0_u8; STACK];
     let context: *mut libc::ucontext_t = two.worker.get().cast();
     // SAFETY: room for a context, which this fills.
-    ensure!(unsafe { libc::getcontext(context) } == 0, "getcontext: {}", std::io::Error::last_os_error());
+    ensure!(
+        unsafe { libc::getcontext(context) } == 0,
+        "getcontext: {}",
+        std::io::Error::last_os_error()
+    );
     // SAFETY: filled by `getcontext`, and nobody else looks at it.
     let filled = unsafe { &mut *context };
     filled.uc_stack.ss_sp = stack.as_mut_ptr().cast();
     filled.uc_stack.ss_size = stack.len();
     let pointer = &raw const *two as u64;
-    // SAFETY: `makecontext` is declared with a function without parameters; it calls it with the two ints that follow.
+    // SAFETY: `makecontext` is declared with a function without parameters; it calls it with the
+    // two ints that follow.
     let entry = unsafe { mem::transmute::<extern "C" fn(u32, u32), extern "C" fn()>(worker) };
     // SAFETY: the context is filled and has a stack that outlives the last switch to it.
     unsafe { libc::makecontext(context, entry, 2, (pointer >> 32) as u32, pointer as u32) };

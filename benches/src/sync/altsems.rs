@@ -1,5 +1,6 @@
-//! `umcg bench altsems`: a wakeup from one of many semaphores. The paper's Experiment 2, beside the program that it has for semaphores that cannot do that; and what one
-//! costs that need not wait, and one that must.
+//! `umcg bench altsems`: a wakeup from one of many semaphores. The paper's Experiment 2, beside the
+//! program that it has for semaphores that cannot do that; and what one costs that need not wait,
+//! and one that must.
 
 use super::choice::{self, Many};
 use super::critical::{steps, waste};
@@ -16,35 +17,86 @@ use std::iter::repeat_with;
 use std::sync::Arc;
 use umcg::sync::acquire_any;
 
-pub(super) const BENCH: Bench = Bench { name: "altsems", sections: SECTIONS, graphs: GRAPHS, experiments: EXPERIMENTS, work };
+pub(super) const BENCH: Bench = Bench {
+    name: "altsems",
+    sections: SECTIONS,
+    graphs: GRAPHS,
+    experiments: EXPERIMENTS,
+    work,
+};
 
-const OURS: &[Side] =
-    &[Side::of("umcg", &[("kind", "worker"), ("order", "strong")]), Side::of("umcg", &[("kind", "thread"), ("order", "strong")])];
-const GAMMA: &[Side] = &[OURS[0], OURS[1], Side::new("sem_t"), Side::new("sysv"), Side::new("eventfd")];
+const OURS: &[Side] = &[
+    Side::of("umcg", &[("kind", "worker"), ("order", "strong")]),
+    Side::of("umcg", &[("kind", "thread"), ("order", "strong")]),
+];
+const GAMMA: &[Side] = &[
+    OURS[0],
+    OURS[1],
+    Side::new("sem_t"),
+    Side::new("sysv"),
+    Side::new("eventfd"),
+];
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment { metrics: &[lower("gamma", "ns")], sides: GAMMA, grid: gamma_grid, length: 1 },
-    Experiment { metrics: &[lower("ready", "ns")], sides: OURS, grid: select::ready_grid, length: 1 },
-    Experiment { metrics: &[lower("blocking", "ns")], sides: OURS, grid: select::blocking_grid, length: 1 },
+    Experiment {
+        metrics: &[lower("gamma", "ns")],
+        sides: GAMMA,
+        grid: gamma_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[lower("ready", "ns")],
+        sides: OURS,
+        grid: select::ready_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[lower("blocking", "ns")],
+        sides: OURS,
+        grid: select::blocking_grid,
+        length: 1,
+    },
 ];
 
 const SECTIONS: &[Section] = &[
-    boxes("Gamma, the paper's Experiment 2: to take one of some semaphores, do css steps, and give it back", "gamma"),
-    Section { title: "One of k semaphores has wakeups: to take one", references: &[], ..select::READY },
-    Section { title: "Two answer each other, each by one of k semaphores, there and back", references: &[], ..select::BLOCKING },
+    boxes(
+        "Gamma, the paper's Experiment 2: to take one of some semaphores, do css steps, and give it back",
+        "gamma",
+    ),
+    Section {
+        title: "One of k semaphores has wakeups: to take one",
+        references: &[],
+        ..select::READY
+    },
+    Section {
+        title: "Two answer each other, each by one of k semaphores, there and back",
+        references: &[],
+        ..select::BLOCKING
+    },
 ];
 
-const GRAPHS: &[Graph] = &[Graph { title: "Gamma graphs: one of some semaphores", metric: "gamma", across: "css" }];
+const GRAPHS: &[Graph] = &[Graph {
+    title: "Gamma graphs: one of some semaphores",
+    metric: "gamma",
+    across: "css",
+}];
 
 fn gamma_grid(grid: &Grid) -> Vec<Params> {
     let mut list = Vec::new();
     for &processes in grid.pick(&[10, 50][..], &[3]) {
         for &semaphores in grid.pick(&[2, 10][..], &[2]) {
             for &css in grid.pick(&[10, 100, 1000, 10000][..], &[10]) {
-                let shared = [("cpus", grid.most_cpus.into()), ("processes", processes.into())];
+                let shared = [
+                    ("cpus", grid.most_cpus.into()),
+                    ("processes", processes.into()),
+                ];
                 let all = params(shared).into_iter();
                 let nss = grid.pick(10000, 10);
-                let own = params([("semaphores", semaphores.into()), ("css", css.into()), ("nss", nss.into())]);
+                let own = params([
+                    ("semaphores", semaphores.into()),
+                    ("css", css.into()),
+                    ("nss", nss.into()),
+                ]);
                 list.push(all.chain(own).collect());
             }
         }
@@ -84,7 +136,9 @@ impl Locks for Altsems {
     type Own<'a> = Vec<&'a umcg::sync::Semaphore>;
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self((0..count).map(|_| umcg::sync::Semaphore::new(1)).collect()))
+        Ok(Self(
+            (0..count).map(|_| umcg::sync::Semaphore::new(1)).collect(),
+        ))
     }
 
     fn own(&self) -> Self::Own<'_> {
@@ -104,7 +158,9 @@ impl Many for Altsems {
     type Taker = Vec<&'static umcg::sync::Semaphore>;
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self((0..count).map(|_| umcg::sync::Semaphore::new(0)).collect()))
+        Ok(Self(
+            (0..count).map(|_| umcg::sync::Semaphore::new(0)).collect(),
+        ))
     }
 
     #[inline(always)]
@@ -122,7 +178,8 @@ impl Many for Altsems {
     }
 }
 
-/// As the paper does it with what has no altsems (its Figure 22): whoever has the main semaphore tries the others in turn, and keeps it until he is done.
+/// As the paper does it with what has no altsems (its Figure 22): whoever has the main semaphore
+/// tries the others in turn, and keeps it until he is done.
 struct OneByOne<S> {
     main: S,
     others: Vec<S>,
@@ -132,7 +189,10 @@ impl<S: Semaphore> Locks for OneByOne<S> {
     type Own<'a> = ();
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self { main: S::new(1)?, others: (0..count).map(|_| S::new(1)).collect::<Result<_>>()? })
+        Ok(Self {
+            main: S::new(1)?,
+            others: (0..count).map(|_| S::new(1)).collect::<Result<_>>()?,
+        })
     }
 
     fn own(&self) {}
@@ -140,7 +200,11 @@ impl<S: Semaphore> Locks for OneByOne<S> {
     #[inline(always)]
     fn with_one<R>(&self, (): &(), body: impl FnOnce(usize) -> R) -> R {
         self.main.down();
-        let index = self.others.iter().position(S::try_down).expect("nobody else has one");
+        let index = self
+            .others
+            .iter()
+            .position(S::try_down)
+            .expect("nobody else has one");
         let result = body(index);
         self.others[index].up();
         self.main.up();
@@ -151,7 +215,10 @@ impl<S: Semaphore> Locks for OneByOne<S> {
 fn gamma<F: Flow, L: Locks>(request: &Request) -> Result<Answer> {
     let ((css, nss), times) = (steps(request)?, request.times);
     let count = request.number("semaphores")?;
-    let shared = Arc::new((<L as Locks>::new(count)?, (0..count).map(|_| Counter::default()).collect::<Vec<_>>()));
+    let shared = Arc::new((
+        <L as Locks>::new(count)?,
+        (0..count).map(|_| Counter::default()).collect::<Vec<_>>(),
+    ));
     let inside = Arc::clone(&shared);
     let clock = Clock::start();
     let body = move |_| {
@@ -169,11 +236,17 @@ fn gamma<F: Flow, L: Locks>(request: &Request) -> Result<Answer> {
             waste(nss);
             took
         };
-        repeat_with(round).take(times as usize).collect::<Vec<u64>>()
+        repeat_with(round)
+            .take(times as usize)
+            .collect::<Vec<u64>>()
     };
     let processes = request.number("processes")?;
     let all = together::<F, _>(request, processes, body)?;
     let counted: u64 = shared.1.iter().map(Counter::get).sum();
-    ensure!(counted == processes as u64 * times, "increments were lost: {counted} of {}", processes as u64 * times);
+    ensure!(
+        counted == processes as u64 * times,
+        "increments were lost: {counted} of {}",
+        processes as u64 * times
+    );
     Answer::measured(clock.nanos(all.into_iter().flatten()))
 }

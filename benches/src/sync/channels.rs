@@ -84,11 +84,18 @@ impl<const W: usize> Channel<W> for Pipe {
         Ok((write, read))
     }
 
-    /// A message is not larger than what a pipe keeps together, so all of it is written, or read, at once.
+    /// A message is not larger than what a pipe keeps together, so all of it is written, or read,
+    /// at once.
     #[inline(always)]
     fn send(sender: &Self::Sender, message: Message<W>) {
         // SAFETY: readable, and of this size.
-        let sent = unsafe { libc::write(sender.as_raw_fd(), message.as_ptr().cast(), mem::size_of_val(&message)) };
+        let sent = unsafe {
+            libc::write(
+                sender.as_raw_fd(),
+                message.as_ptr().cast(),
+                mem::size_of_val(&message),
+            )
+        };
         assert_eq!(sent, mem::size_of_val(&message) as isize);
     }
 
@@ -96,7 +103,13 @@ impl<const W: usize> Channel<W> for Pipe {
     fn receive(receiver: &Self::Receiver) -> Message<W> {
         let mut message = [0; W];
         // SAFETY: writable, and of this size.
-        let got = unsafe { libc::read(receiver.as_raw_fd(), message.as_mut_ptr().cast(), mem::size_of_val(&message)) };
+        let got = unsafe {
+            libc::read(
+                receiver.as_raw_fd(),
+                message.as_mut_ptr().cast(),
+                mem::size_of_val(&message),
+            )
+        };
         assert_eq!(got, mem::size_of_val(&message) as isize);
         message
     }
@@ -111,7 +124,11 @@ const FEW: libc::c_long = 10;
 /// One that has no name any more.
 fn queue(capacity: libc::c_long, size: usize) -> Result<OwnedFd> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = CString::new(format!("/umcg-bench-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed)))?;
+    let name = CString::new(format!(
+        "/umcg-bench-{}-{}",
+        process::id(),
+        NEXT.fetch_add(1, Relaxed)
+    ))?;
     // SAFETY: plain numbers.
     let mut attributes: libc::mq_attr = unsafe { mem::zeroed() };
     (attributes.mq_maxmsg, attributes.mq_msgsize) = (capacity, size as libc::c_long);
@@ -139,7 +156,14 @@ impl<const W: usize> Channel<W> for Queue {
     #[inline(always)]
     fn send(sender: &Self::Sender, message: Message<W>) {
         // SAFETY: readable, and of this size.
-        let rc = unsafe { libc::mq_send(sender.as_raw_fd(), message.as_ptr().cast(), mem::size_of_val(&message), 0) };
+        let rc = unsafe {
+            libc::mq_send(
+                sender.as_raw_fd(),
+                message.as_ptr().cast(),
+                mem::size_of_val(&message),
+                0,
+            )
+        };
         assert_eq!(rc, 0);
     }
 
@@ -148,7 +172,8 @@ impl<const W: usize> Channel<W> for Queue {
         let mut message = [0; W];
         let (place, size) = (message.as_mut_ptr().cast(), mem::size_of_val(&message));
         // SAFETY: writable, and of this size.
-        let got = unsafe { libc::mq_receive(receiver.as_raw_fd(), place, size, std::ptr::null_mut()) };
+        let got =
+            unsafe { libc::mq_receive(receiver.as_raw_fd(), place, size, std::ptr::null_mut()) };
         assert_eq!(got, size as isize);
         message
     }

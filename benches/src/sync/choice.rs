@@ -1,4 +1,5 @@
-//! To take from whichever of many has something: altsems, and `select` over channels. Two figures of each: where one has something, and where the taker has to wait.
+//! To take from whichever of many has something: altsems, and `select` over channels. Two figures
+//! of each: where one has something, and where the taker has to wait.
 
 use super::flow::Flow;
 use super::request::{Answer, Clock, Request};
@@ -31,7 +32,10 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn of(count: usize) -> Order {
-        Order { state: 2_463_534_242, count }
+        Order {
+            state: 2_463_534_242,
+            count,
+        }
     }
 
     #[inline]
@@ -54,7 +58,9 @@ pub(super) fn ready<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
             let index = order.next();
             (0..BATCH).for_each(|_| many.put(index));
             let start = ticks();
-            let all_right = (0..BATCH).fold(true, |all_right, _| all_right & (M::take(&mut taker) == index));
+            let all_right = (0..BATCH).fold(true, |all_right, _| {
+                all_right & (M::take(&mut taker) == index)
+            });
             batches.add(ticks().wrapping_sub(start), all_right);
         }
         batches
@@ -62,7 +68,8 @@ pub(super) fn ready<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
     F::join(join)?.answer()
 }
 
-/// Batches of [`BATCH`] that are timed by ticks, as reading another clock would take as long as some of what is measured. The first eighth of the time warms up.
+/// Batches of [`BATCH`] that are timed by ticks, as reading another clock would take as long as
+/// some of what is measured. The first eighth of the time warms up.
 pub(super) struct Batches {
     clock: Clock,
     start: Instant,
@@ -76,7 +83,15 @@ pub(super) struct Batches {
 impl Batches {
     pub(super) fn new(budget: Duration) -> Batches {
         let (clock, start) = (Clock::start(), Instant::now());
-        Batches { clock, start, budget, count: 0, ticks: 0, is_warm: false, all_right: true }
+        Batches {
+            clock,
+            start,
+            budget,
+            count: 0,
+            ticks: 0,
+            is_warm: false,
+            all_right: true,
+        }
     }
 
     pub(super) fn go_on(&self) -> bool {
@@ -100,8 +115,13 @@ impl Batches {
 
 /// Two that answer each other, each by one of many: there and back.
 pub(super) fn blocking<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
-    let (flow, count, budget) = (F::new(request.cpus()?)?, request.number("k")?, request.budget());
-    let [here, there] = [M::new(count)?, M::new(count)?].map(|many| -> &'static M { Box::leak(Box::new(many)) });
+    let (flow, count, budget) = (
+        F::new(request.cpus()?)?,
+        request.number("k")?,
+        request.budget(),
+    );
+    let [here, there] =
+        [M::new(count)?, M::new(count)?].map(|many| -> &'static M { Box::leak(Box::new(many)) });
     let stop = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&stop);
     let answering = flow.start(move || {

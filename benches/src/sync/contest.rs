@@ -1,4 +1,5 @@
-//! Many that want the same thing at once, over and over: how long each time takes, and how even the shares are.
+//! Many that want the same thing at once, over and over: how long each time takes, and how even the
+//! shares are.
 
 use super::flow::{Flow, settle};
 use super::locks::{Counter, Lock};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Many that want the same thing at once, over and over, until the time is up. Who has it looks at the clock now and then: nobody else has to get a CPU for that.
+/// Many that want the same thing at once, over and over, until the time is up. Who has it looks at
+/// the clock now and then: nobody else has to get a CPU for that.
 pub(super) struct Contest {
     counter: Counter,
     there: AtomicUsize,
@@ -67,10 +69,18 @@ impl Contest {
     /// With how often each had it.
     pub(super) fn answer(&self, each: &[u64]) -> Result<Answer> {
         let all: u64 = each.iter().sum();
-        ensure!(self.counter.get() == all, "{} increments of {all}: two had it at once", self.counter.get());
+        ensure!(
+            self.counter.get() == all,
+            "{} increments of {all}: two had it at once",
+            self.counter.get()
+        );
         let (count, took) = self.end.get().context("it has no end")?;
-        let fairness = *each.iter().min().context("nobody")? as f64 / *each.iter().max().context("nobody")? as f64;
-        Ok(Answer { values: vec![took.as_secs_f64() * 1e9 / *count as f64, fairness], spread: None })
+        let fairness = *each.iter().min().context("nobody")? as f64
+            / *each.iter().max().context("nobody")? as f64;
+        Ok(Answer {
+            values: vec![took.as_secs_f64() * 1e9 / *count as f64, fairness],
+            spread: None,
+        })
     }
 }
 
@@ -95,7 +105,10 @@ pub(super) fn contended<F: Flow, L: Lock>(request: &Request) -> Result<Answer> {
         shared.1.begin(count);
         joins
     });
-    let each = joins.into_iter().map(F::join).collect::<Result<Vec<u64>>>()?;
+    let each = joins
+        .into_iter()
+        .map(F::join)
+        .collect::<Result<Vec<u64>>>()?;
     shared.1.answer(&each)
 }
 

@@ -1,4 +1,5 @@
-//! The semaphore paper's Experiment 1: critical sections of some size, and work of some size outside.
+//! The semaphore paper's Experiment 1: critical sections of some size, and work of some size
+//! outside.
 
 use super::flow::{Flow, together};
 use super::locks::{Counter, Lock};
@@ -25,7 +26,10 @@ pub(super) fn waste(steps: u64) {
 
 /// Steps within critical sections, and outside.
 pub(super) fn steps(request: &Request) -> Result<(u64, u64)> {
-    let ratio = request.params.get("ratio").and_then(serde_json::Value::as_f64);
+    let ratio = request
+        .params
+        .get("ratio")
+        .and_then(serde_json::Value::as_f64);
     Ok(match ratio {
         Some(ratio) => (BETA_SECTION, (BETA_SECTION as f64 / ratio) as u64),
         None => (request.number("css")? as u64, request.number("nss")? as u64),
@@ -33,7 +37,10 @@ pub(super) fn steps(request: &Request) -> Result<(u64, u64)> {
 }
 
 /// A down that does not wait and gets nothing is measured by itself.
-pub(super) fn critical_sections<F: Flow, L: Lock>(request: &Request, blocks: bool) -> Result<Answer> {
+pub(super) fn critical_sections<F: Flow, L: Lock>(
+    request: &Request,
+    blocks: bool,
+) -> Result<Answer> {
     let ((css, nss), times) = (steps(request)?, request.times);
     let shared = Arc::new((L::new()?, Counter::default()));
     let inside = Arc::clone(&shared);
@@ -61,7 +68,11 @@ pub(super) fn critical_sections<F: Flow, L: Lock>(request: &Request, blocks: boo
     };
     let all = together::<F, _>(request, request.number("processes")?, body)?;
     let entered: u64 = all.iter().map(|(_, entered)| entered).sum();
-    ensure!(shared.1.get() == entered, "{} increments of {entered}: two were in at once", shared.1.get());
+    ensure!(
+        shared.1.get() == entered,
+        "{} increments of {entered}: two were in at once",
+        shared.1.get()
+    );
     Answer::measured(clock.nanos(all.into_iter().flat_map(|(took, _)| took)))
 }
 
@@ -72,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_ratio_says_how_long_the_rest_is() {
-        let request = |ratio: f64| Request::new("sem", "beta", "umcg", params([("ratio", ratio.into())]));
+        let request =
+            |ratio: f64| Request::new("sem", "beta", "umcg", params([("ratio", ratio.into())]));
         assert_eq!(steps(&request(0.1)).unwrap(), (1000, 10000));
         assert_eq!(steps(&request(10.0)).unwrap(), (1000, 100));
     }

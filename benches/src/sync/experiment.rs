@@ -1,7 +1,10 @@
-//! From a list of experiments to cases: each side takes part in each combination of parameters, in children of its own.
+//! From a list of experiments to cases: each side takes part in each combination of parameters, in
+//! children of its own.
 
 use super::request::{Answer, Request};
-use crate::harness::{Case, Child, Choice, Go, Metric, Options, Params, Program, Report, Spread, Tukey};
+use crate::harness::{
+    Case, Child, Choice, Go, Metric, Options, Params, Program, Report, Spread, Tukey,
+};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +12,8 @@ use std::time::Duration;
 
 /// A child that has not answered so long after it had to is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The papers' rounds of each process: so often each does in a turn what is measured operation by operation, if a case gets a second.
+/// The papers' rounds of each process: so often each does in a turn what is measured operation by
+/// operation, if a case gets a second.
 const ROUNDS: f64 = 1000.0;
 const FEWEST: u64 = 10;
 /// A turn of the usual length, in seconds.
@@ -29,8 +33,14 @@ pub(super) struct Experiment {
 
 impl Experiment {
     /// Whether somebody wants to see a row of this side with some of these parameters.
-    fn is_asked<'a>(&self, side: &Side, all: impl IntoIterator<Item = &'a Params>, choice: &Choice) -> bool {
-        all.into_iter().any(|shared| choice.takes_any(side.case, &side.params(shared), self.metrics))
+    fn is_asked<'a>(
+        &self,
+        side: &Side,
+        all: impl IntoIterator<Item = &'a Params>,
+        choice: &Choice,
+    ) -> bool {
+        all.into_iter()
+            .any(|shared| choice.takes_any(side.case, &side.params(shared), self.metrics))
     }
 }
 
@@ -53,7 +63,9 @@ impl Grid {
 
 /// Parameters by name.
 pub(super) fn params<const N: usize>(list: [(&str, Value); N]) -> Params {
-    list.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    list.into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 /// Which parameters a side cannot do, and why.
@@ -70,26 +82,51 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) const fn new(case: &'static str) -> Side {
-        Side { case, variant: &[], cannot: None }
+        Side {
+            case,
+            variant: &[],
+            cannot: None,
+        }
     }
 
-    pub(super) const fn of(case: &'static str, variant: &'static [(&'static str, &'static str)]) -> Side {
-        Side { case, variant, cannot: None }
+    pub(super) const fn of(
+        case: &'static str,
+        variant: &'static [(&'static str, &'static str)],
+    ) -> Side {
+        Side {
+            case,
+            variant,
+            cannot: None,
+        }
     }
 
     pub(super) const fn cannot(self, what: fn(&Params) -> bool, why: &'static str) -> Side {
-        Side { cannot: Some((what, why)), ..self }
+        Side {
+            cannot: Some((what, why)),
+            ..self
+        }
     }
 
     /// The case, and what tells it from others of that name.
     fn label(&self) -> String {
         let words = self.variant.iter().map(|(_, word)| *word);
-        [self.case].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+        [self.case]
+            .into_iter()
+            .chain(words)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     pub(super) fn params(&self, shared: &Params) -> Params {
-        let own = self.variant.iter().map(|(key, value)| ((*key).to_owned(), (*value).into()));
-        shared.iter().map(|(key, value)| (key.clone(), value.clone())).chain(own).collect()
+        let own = self
+            .variant
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).into()));
+        shared
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .chain(own)
+            .collect()
     }
 }
 
@@ -127,56 +164,117 @@ impl<'a> Maker<'a> {
     ) -> Self {
         let is_asked = experiments.iter().any(|experiment| {
             let all = (experiment.grid)(grid);
-            experiment.sides.iter().any(|side| side.case == "go" && experiment.is_asked(side, &all, &options.choice))
+            experiment
+                .sides
+                .iter()
+                .any(|side| side.case == "go" && experiment.is_asked(side, &all, &options.choice))
         });
         let built = is_asked.then(|| Go::build(include_str!("peers/main.go")));
-        let go = built.and_then(|built| built.map_err(|error| eprintln!("go: no rows: {error:#}")).ok());
-        Self { bench, options, cpus, go, measured: Vec::new() }
+        let go = built.and_then(|built| {
+            built
+                .map_err(|error| eprintln!("go: no rows: {error:#}"))
+                .ok()
+        });
+        Self {
+            bench,
+            options,
+            cpus,
+            go,
+            measured: Vec::new(),
+        }
     }
 
     /// The cases that are compared with each other take turns; others come before or after.
-    pub(super) fn groups(&mut self, experiment: &'static Experiment, grid: &Grid) -> Vec<Vec<Case>> {
+    pub(super) fn groups(
+        &mut self,
+        experiment: &'static Experiment,
+        grid: &Grid,
+    ) -> Vec<Vec<Case>> {
         let all = (experiment.grid)(grid);
         for side in experiment.sides {
-            let Some((what, why)) = side.cannot else { continue };
+            let Some((what, why)) = side.cannot else {
+                continue;
+            };
             let missing = all.iter().filter(|params| what(params));
             if experiment.is_asked(side, missing, &self.options.choice) {
-                eprintln!("{}: not all rows of {}: {why}", side.label(), experiment.metrics[0].name);
+                eprintln!(
+                    "{}: not all rows of {}: {why}",
+                    side.label(),
+                    experiment.metrics[0].name
+                );
             }
         }
-        all.iter().map(|params| self.group(experiment, params)).collect()
+        all.iter()
+            .map(|params| self.group(experiment, params))
+            .collect()
     }
 
     fn group(&mut self, experiment: &'static Experiment, params: &Params) -> Vec<Case> {
         let can = |side: &&Side| side.cannot.is_none_or(|(what, _)| !what(params));
         let sides: Vec<&Side> = experiment.sides.iter().filter(can).collect();
-        sides.into_iter().filter_map(|side| self.case(experiment, side, side.params(params))).collect()
+        sides
+            .into_iter()
+            .filter_map(|side| self.case(experiment, side, side.params(params)))
+            .collect()
     }
 
     /// None if its program is missing.
-    fn case(&mut self, experiment: &'static Experiment, side: &Side, params: Params) -> Option<Case> {
-        let program = if side.case == "go" { self.go.as_ref()?.program() } else { self.options.own.clone() };
+    fn case(
+        &mut self,
+        experiment: &'static Experiment,
+        side: &Side,
+        params: Params,
+    ) -> Option<Case> {
+        let program = if side.case == "go" {
+            self.go.as_ref()?.program()
+        } else {
+            self.options.own.clone()
+        };
         let count = params.get("cpus").and_then(Value::as_u64).unwrap_or(1) as usize;
         let cpus = self.cpus[..count.min(self.cpus.len())].to_vec();
         let turns = Arc::<Mutex<Turns>>::default();
         let metric = experiment.metrics[experiment.metrics.len() - 1].name;
-        self.measured.push(Measured { case: side.case, params: params.clone(), metric, turns: Arc::clone(&turns) });
+        self.measured.push(Measured {
+            case: side.case,
+            params: params.clone(),
+            metric,
+            turns: Arc::clone(&turns),
+        });
         let (work, length) = (experiment.metrics[0].name, experiment.length);
         let request = Request::new(self.bench, work, side.case, params.clone());
         let turn = Box::new(move |budget: Duration| {
             let answer = ask(&program, &request.clone().sized(length, budget), &cpus)?;
-            turns.lock().unwrap_or_else(PoisonError::into_inner).add(answer.spread);
+            turns
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(answer.spread);
             Ok(answer.values)
         });
-        Some(Case { name: side.case, params, metrics: experiment.metrics, cpu: self.cpus[0], turn })
+        Some(Case {
+            name: side.case,
+            params,
+            metrics: experiment.metrics,
+            cpu: self.cpus[0],
+            turn,
+        })
     }
 
     /// What was measured operation by operation, to the rows that it belongs to.
     pub(super) fn put_boxes(&self, report: &mut Report) {
         for row in &mut report.rows {
-            let is_its = |other: &&Measured| other.case == row.case && other.metric == row.metric && other.params == row.params;
-            let Some(measured) = self.measured.iter().find(is_its) else { continue };
-            row.tukey = Tukey::of(&measured.turns.lock().unwrap_or_else(PoisonError::into_inner).spreads);
+            let is_its = |other: &&Measured| {
+                other.case == row.case && other.metric == row.metric && other.params == row.params
+            };
+            let Some(measured) = self.measured.iter().find(is_its) else {
+                continue;
+            };
+            row.tukey = Tukey::of(
+                &measured
+                    .turns
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .spreads,
+            );
         }
     }
 }

@@ -45,7 +45,11 @@ impl Flow for Threads {
 
     fn pass((is_open, changed): &Self::Gate) {
         let shut = is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(changed.wait_while(shut, |is_open| !*is_open).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            changed
+                .wait_while(shut, |is_open| !*is_open)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 
     fn open((is_open, changed): &Self::Gate, _: usize) {
@@ -65,7 +69,9 @@ impl Flow for Workers {
     type Gate = Semaphore;
 
     fn new(cpus: usize) -> Result<Self> {
-        Ok(Workers(Runtime::builder().servers(cpus).stack_size(STACK).build()?))
+        Ok(Workers(
+            Runtime::builder().servers(cpus).stack_size(STACK).build()?,
+        ))
     }
 
     fn start<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> Self::Join<T> {
@@ -126,7 +132,10 @@ mod tests {
 
     fn begin_together<F: Flow>(cpus: u64) {
         let request = Request::new("sem", "test", "umcg", params([("cpus", cpus.into())]));
-        let (seen, is_short) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (seen, is_short) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (seen_there, short) = (Arc::clone(&seen), Arc::clone(&is_short));
         let indices = together::<F, usize>(&request, 20, move |index| {
             // Whoever has passed the gate finds that all others are there.

@@ -1,4 +1,5 @@
-//! The increments of the semaphore paper's Figure 11: of a counter that many increment at once, in several ways.
+//! The increments of the semaphore paper's Figure 11: of a counter that many increment at once, in
+//! several ways.
 
 use super::flow::{Threads, together};
 use super::locks::{Counter, Lock, Spin};
@@ -54,7 +55,10 @@ impl Increment for CompareExchange {
     #[inline(always)]
     fn add(&self) {
         let mut value = self.0.load(Relaxed);
-        while let Err(other) = self.0.compare_exchange_weak(value, value + 1, Relaxed, Relaxed) {
+        while let Err(other) = self
+            .0
+            .compare_exchange_weak(value, value + 1, Relaxed, Relaxed)
+        {
             value = other;
         }
     }
@@ -95,6 +99,9 @@ fn increments<I: Increment>(request: &Request) -> Result<Answer> {
         repeat_with(one).take(times as usize).collect::<Vec<u64>>()
     };
     let all = together::<Threads, _>(request, count, body)?;
-    ensure!(counter.get() == count as u64 * times, "increments were lost");
+    ensure!(
+        counter.get() == count as u64 * times,
+        "increments were lost"
+    );
     Answer::measured(clock.nanos(all.into_iter().flatten()))
 }

@@ -43,7 +43,11 @@ pub(super) struct Mutexes<const FAIR: bool>(umcg::sync::Mutex<()>);
 impl<const FAIR: bool> Lock for Mutexes<FAIR> {
     fn new() -> Result<Self> {
         let fair = || umcg::sync::Mutex::from_raw(umcg::sync::RawMutex::fair(), ());
-        Ok(Self(if FAIR { fair() } else { umcg::sync::Mutex::new(()) }))
+        Ok(Self(if FAIR {
+            fair()
+        } else {
+            umcg::sync::Mutex::new(())
+        }))
     }
 
     #[inline(always)]
@@ -117,7 +121,9 @@ unsafe impl Sync for Pthread {}
 
 impl Lock for Pthread {
     fn new() -> Result<Self> {
-        Ok(Self(Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))))
+        Ok(Self(Box::new(UnsafeCell::new(
+            libc::PTHREAD_MUTEX_INITIALIZER,
+        ))))
     }
 
     #[inline(always)]
@@ -164,10 +170,15 @@ impl Lock for Spin {
     #[inline(always)]
     fn with<R>(&self, body: impl FnOnce() -> R) -> R {
         let mut looks = 0;
-        // ORDERING(bench-spin.1): Acquire, pairs with bench-spin.2: what the last holder did is seen.
+        // ORDERING(bench-spin.1): Acquire, pairs with bench-spin.2: what the last holder did is
+        // seen.
         while self.0.swap(true, Acquire) {
             looks += 1;
-            if looks % LOOKS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if looks % LOOKS == 0 {
+                std::thread::yield_now()
+            } else {
+                std::hint::spin_loop()
+            }
         }
         let result = body();
         // ORDERING(bench-spin.2): Release, pairs with bench-spin.1.

@@ -1,11 +1,15 @@
-//! `umcg bench sem | altsems | tube | select | waitv`: synchronisation beside that of the kernel, of libraries and of other runtimes.
+//! `umcg bench sem | altsems | tube | select | waitv`: synchronisation beside that of the kernel,
+//! of libraries and of other runtimes.
 //!
-//! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus` says, and answers with one line (`request`). What the
-//! sides of an experiment have in common stands once: what a lock, a semaphore, a channel, a choice is to be able to do are traits, who does it is one more
-//! (`flow`: kernel threads or workers of ours), and the loops that are measured are generic over both. Tasks of tokio cannot run the same lines, so
-//! they have their own (`tasks`); so has Go (`peers/main.go`).
+//! Each turn of each side is a child process that does one piece of work, on as many CPUs as `cpus`
+//! says, and answers with one line (`request`). What the sides of an experiment have in common
+//! stands once: what a lock, a semaphore, a channel, a choice is to be able to do are traits, who
+//! does it is one more (`flow`: kernel threads or workers of ours), and the loops that are measured
+//! are generic over both. Tasks of tokio cannot run the same lines, so they have their own
+//! (`tasks`); so has Go (`peers/main.go`).
 //!
-//! Where the papers measure every operation by itself, so do we: a child then answers with quantiles too, of which the boxes of Tukey diagrams are made.
+//! Where the papers measure every operation by itself, so do we: a child then answers with
+//! quantiles too, of which the boxes of Tukey diagrams are made.
 
 mod altsems;
 mod bars;
@@ -65,7 +69,9 @@ pub static WAITV: Bench = waitv::BENCH;
 impl Bench {
     /// The metrics.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &'static Metric> {
-        self.experiments.iter().flat_map(|experiment| experiment.metrics)
+        self.experiments
+            .iter()
+            .flat_map(|experiment| experiment.metrics)
     }
 
     /// Runs it, with children that run [`child`].
@@ -75,9 +81,16 @@ impl Bench {
         if cpus.len() < 2 {
             eprintln!("{}: only one CPU to run on: no rows for cpus 2", self.name);
         }
-        let grid = Grid { most_cpus: cpus.len().min(2), small: options.small };
+        let grid = Grid {
+            most_cpus: cpus.len().min(2),
+            small: options.small,
+        };
         let mut maker = Maker::new(self.name, options, cpus, self.experiments, &grid);
-        let groups = self.experiments.iter().flat_map(|experiment| maker.groups(experiment, &grid)).collect();
+        let groups = self
+            .experiments
+            .iter()
+            .flat_map(|experiment| maker.groups(experiment, &grid))
+            .collect();
         let mut report = harness::run_groups(self.name, groups, plan, &options.choice)?;
         maker.put_boxes(&mut report);
         Ok(report)
@@ -91,26 +104,62 @@ mod tests {
     #[test]
     fn every_metric_has_a_section_and_every_graph_rows() {
         for bench in BENCHES {
-            let shown: Vec<&str> = bench.sections.iter().map(|section| section.metric).collect();
-            assert_eq!(bench.metrics().map(|metric| metric.name).collect::<Vec<_>>(), shown, "{}", bench.name);
-            assert!(bench.graphs.iter().all(|graph| shown.contains(&graph.metric)), "{}", bench.name);
+            let shown: Vec<&str> = bench
+                .sections
+                .iter()
+                .map(|section| section.metric)
+                .collect();
+            assert_eq!(
+                bench
+                    .metrics()
+                    .map(|metric| metric.name)
+                    .collect::<Vec<_>>(),
+                shown,
+                "{}",
+                bench.name
+            );
+            assert!(
+                bench
+                    .graphs
+                    .iter()
+                    .all(|graph| shown.contains(&graph.metric)),
+                "{}",
+                bench.name
+            );
         }
     }
 
     /// All that are in this program; they check their own results.
     #[test]
     fn every_side_does_all_its_work() {
-        let grid = Grid { most_cpus: 2, small: true };
+        let grid = Grid {
+            most_cpus: 2,
+            small: true,
+        };
         for bench in BENCHES {
             for experiment in bench.experiments {
                 for shared in (experiment.grid)(&grid) {
-                    let can = |side: &&experiment::Side| side.case != "go" && side.cannot.is_none_or(|(what, _)| !what(&shared));
+                    let can = |side: &&experiment::Side| {
+                        side.case != "go" && side.cannot.is_none_or(|(what, _)| !what(&shared))
+                    };
                     for side in experiment.sides.iter().filter(can) {
-                        let mut request = Request::new(bench.name, experiment.metrics[0].name, side.case, side.params(&shared));
+                        let mut request = Request::new(
+                            bench.name,
+                            experiment.metrics[0].name,
+                            side.case,
+                            side.params(&shared),
+                        );
                         (request.nanos, request.times) = (2_000_000, 20);
-                        let answer = (bench.work)(&request).unwrap_or_else(|error| panic!("{request:?}: {error:#}"));
+                        let answer = (bench.work)(&request)
+                            .unwrap_or_else(|error| panic!("{request:?}: {error:#}"));
                         assert_eq!(answer.values.len(), experiment.metrics.len(), "{request:?}");
-                        assert!(answer.values.iter().all(|value| value.is_finite() && *value >= 0.0), "{request:?}: {answer:?}");
+                        assert!(
+                            answer
+                                .values
+                                .iter()
+                                .all(|value| value.is_finite() && *value >= 0.0),
+                            "{request:?}: {answer:?}"
+                        );
                     }
                 }
             }

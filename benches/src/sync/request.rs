@@ -32,7 +32,14 @@ pub(super) struct Answer {
 
 impl Request {
     pub(super) fn new(bench: &str, work: &str, case: &str, params: Params) -> Request {
-        Request { bench: bench.to_owned(), work: work.to_owned(), case: case.to_owned(), params, nanos: 0, times: 0 }
+        Request {
+            bench: bench.to_owned(),
+            work: work.to_owned(),
+            case: case.to_owned(),
+            params,
+            nanos: 0,
+            times: 0,
+        }
     }
 
     pub(super) fn budget(&self) -> Duration {
@@ -42,12 +49,17 @@ impl Request {
     /// A parameter that is a number.
     pub(super) fn number(&self, key: &str) -> Result<usize> {
         let number = self.params.get(key).and_then(Value::as_u64);
-        Ok(number.with_context(|| format!("{}: no {key}", self.work))?.try_into()?)
+        Ok(number
+            .with_context(|| format!("{}: no {key}", self.work))?
+            .try_into()?)
     }
 
     /// A parameter that tells variants apart; empty if there is none.
     pub(super) fn word(&self, key: &str) -> &str {
-        self.params.get(key).and_then(Value::as_str).unwrap_or_default()
+        self.params
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     pub(super) fn cpus(&self) -> Result<usize> {
@@ -56,26 +68,44 @@ impl Request {
 
     /// Which side it is for.
     pub(super) fn side(&self) -> (&str, &str, &str, &str) {
-        (&self.case, self.word("kind"), self.word("order"), self.word("object"))
+        (
+            &self.case,
+            self.word("kind"),
+            self.word("order"),
+            self.word("object"),
+        )
     }
 
     /// There is no such side here.
     pub(super) fn refuse<T>(&self) -> Result<T> {
         let (case, kind, order, object) = self.side();
-        let words: Vec<&str> = [case, kind, order, object].into_iter().filter(|word| !word.is_empty()).collect();
-        bail!("{} for {} is not in this program", self.work, words.join(" "))
+        let words: Vec<&str> = [case, kind, order, object]
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .collect();
+        bail!(
+            "{} for {} is not in this program",
+            self.work,
+            words.join(" ")
+        )
     }
 }
 
 impl Answer {
     pub(super) fn of(value: f64) -> Result<Answer> {
-        Ok(Answer { values: vec![value], spread: None })
+        Ok(Answer {
+            values: vec![value],
+            spread: None,
+        })
     }
 
     /// The median, and the boxes.
     pub(super) fn measured(nanos: Vec<f64>) -> Result<Answer> {
         let spread = Spread::of(nanos).context("nothing was measured")?;
-        Ok(Answer { values: vec![spread.median()], spread: Some(spread) })
+        Ok(Answer {
+            values: vec![spread.median()],
+            spread: Some(spread),
+        })
     }
 }
 
@@ -86,7 +116,9 @@ pub(super) struct Clock {
 
 impl Clock {
     pub(super) fn start() -> Clock {
-        Clock { start: Clock::read() }
+        Clock {
+            start: Clock::read(),
+        }
     }
 
     /// Both clocks at once: of some readings the one in which least time went by, since whatever
@@ -103,22 +135,31 @@ impl Clock {
     pub(super) fn nanos(&self, ticks_each: impl IntoIterator<Item = u64>) -> Vec<f64> {
         let (start, end) = (self.start, Clock::read());
         let each = (end.0 - start.0).as_nanos() as f64 / end.1.wrapping_sub(start.1).max(1) as f64;
-        ticks_each.into_iter().map(|ticks| ticks as f64 * each).collect()
+        ticks_each
+            .into_iter()
+            .map(|ticks| ticks as f64 * each)
+            .collect()
     }
 }
 
-/// What a child process does: `task` is what [`Bench::run`](super::Bench::run) gave it as an argument.
+/// What a child process does: `task` is what [`Bench::run`](super::Bench::run) gave it as an
+/// argument.
 pub fn child(task: &str) -> Result<()> {
-    let request: Request = serde_json::from_str(task).context("this command is for `umcg bench` itself")?;
+    let request: Request =
+        serde_json::from_str(task).context("this command is for `umcg bench` itself")?;
     if let "sysv" | "mqueue" = &*request.case {
         private_objects();
     }
-    let bench = BENCHES.iter().find(|bench| bench.name == request.bench).context("no such bench")?;
+    let bench = BENCHES
+        .iter()
+        .find(|bench| bench.name == request.bench)
+        .context("no such bench")?;
     answer(&(bench.work)(&request)?)
 }
 
-/// Has the kernel keep this process's objects of interprocess communication apart, so that none is left in the system however the process ends. Where that is not
-/// allowed they are removed by who made them, unless it is killed.
+/// Has the kernel keep this process's objects of interprocess communication apart, so that none is
+/// left in the system however the process ends. Where that is not allowed they are removed by who
+/// made them, unless it is killed.
 fn private_objects() {
     // SAFETY: plain system call.
     if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {
@@ -134,7 +175,12 @@ mod tests {
 
     #[test]
     fn requests_keep_their_shape() {
-        let mut request = Request::new("sem", "contended", "go", params([("cpus", 2.into()), ("kind", "worker".into())]));
+        let mut request = Request::new(
+            "sem",
+            "contended",
+            "go",
+            params([("cpus", 2.into()), ("kind", "worker".into())]),
+        );
         request.nanos = 5;
         let text = serde_json::to_string(&request).unwrap();
         assert_eq!(
@@ -142,9 +188,15 @@ mod tests {
             r#"{"bench":"sem","work":"contended","case":"go","params":{"cpus":2,"kind":"worker"},"nanos":5,"times":0}"#
         );
         let same: Request = serde_json::from_str(&text).unwrap();
-        assert_eq!((same.cpus().unwrap(), same.side()), (2, ("go", "worker", "", "")));
+        assert_eq!(
+            (same.cpus().unwrap(), same.side()),
+            (2, ("go", "worker", "", ""))
+        );
         assert!(same.number("size").is_err());
-        assert_eq!(same.refuse::<()>().unwrap_err().to_string(), "contended for go worker is not in this program");
+        assert_eq!(
+            same.refuse::<()>().unwrap_err().to_string(),
+            "contended for go worker is not in this program"
+        );
     }
 
     #[test]
@@ -162,6 +214,9 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let nanos = clock.nanos([ticks() - before]);
         let most = began.elapsed().as_nanos() as f64;
-        assert!((15e6..=most * 1.01).contains(&nanos[0]), "{nanos:?} of {most}");
+        assert!(
+            (15e6..=most * 1.01).contains(&nanos[0]),
+            "{nanos:?} of {most}"
+        );
     }
 }

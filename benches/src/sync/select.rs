@@ -13,7 +13,13 @@ use umcg::select::{Operation, Select, Set};
 use umcg::sync::{Acquiring, Semaphore};
 use umcg::tube::Receiving;
 
-pub(super) const BENCH: Bench = Bench { name: "select", sections: SECTIONS, graphs: &[], experiments: EXPERIMENTS, work };
+pub(super) const BENCH: Bench = Bench {
+    name: "select",
+    sections: SECTIONS,
+    graphs: &[],
+    experiments: EXPERIMENTS,
+    work,
+};
 
 const SIDES: &[Side] = &[
     Side::of("umcg", &[("kind", "worker")]),
@@ -37,20 +43,36 @@ fn is_most(params: &Params) -> bool {
 const WRITTEN_OUT: &str = "the arms of a macro are written out, ten at most";
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment { metrics: &[lower("ready", "ns")], sides: SIDES, grid: ready_grid, length: 1 },
-    Experiment { metrics: &[lower("blocking", "ns")], sides: SIDES, grid: blocking_grid, length: 1 },
+    Experiment {
+        metrics: &[lower("ready", "ns")],
+        sides: SIDES,
+        grid: ready_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[lower("blocking", "ns")],
+        sides: SIDES,
+        grid: blocking_grid,
+        length: 1,
+    },
 ];
 
 /// How many to choose from.
 const COUNTS: [u64; 3] = [2, 10, 128];
 
 pub(super) fn ready_grid(_: &Grid) -> Vec<Params> {
-    COUNTS.iter().map(|k| params([("k", (*k).into())])).collect()
+    COUNTS
+        .iter()
+        .map(|k| params([("k", (*k).into())]))
+        .collect()
 }
 
 pub(super) fn blocking_grid(grid: &Grid) -> Vec<Params> {
-    let all = grid.cpus().flat_map(|cpus| COUNTS.iter().map(move |k| (cpus, *k)));
-    all.map(|(cpus, k)| params([("cpus", cpus.into()), ("k", k.into())])).collect()
+    let all = grid
+        .cpus()
+        .flat_map(|cpus| COUNTS.iter().map(move |k| (cpus, *k)));
+    all.map(|(cpus, k)| params([("cpus", cpus.into()), ("k", k.into())]))
+        .collect()
 }
 
 const SECTIONS: &[Section] = &[READY, BLOCKING];
@@ -71,28 +93,62 @@ pub(super) const BLOCKING: Section = Section {
     references: &["crossbeam", "tokio", "go"],
 };
 
-const BLOCKING_COLUMNS: &[(&str, Column)] =
-    &[("ns an object", |report, row| each_object(report, row).map(number)), ("bar", blocking_bar)];
+const BLOCKING_COLUMNS: &[(&str, Column)] = &[
+    ("ns an object", |report, row| {
+        each_object(report, row).map(number)
+    }),
+    ("bar", blocking_bar),
+];
 
 /// What one more to wait for costs: to wait for it, twice in a round, and to leave it again.
 fn each_object(report: &Report, row: &Row) -> Option<f64> {
     let count = |row: &Row| row.params.get("k")?.as_u64();
     let is_fewest = |other: &&Row| {
-        let without =
-            |row: &Row| row.params.iter().filter(|(key, _)| *key != "k").map(|(_, value)| value.clone()).collect::<Vec<_>>();
-        other.case == row.case && other.metric == row.metric && count(other) == Some(COUNTS[0]) && without(other) == without(row)
+        let without = |row: &Row| {
+            row.params
+                .iter()
+                .filter(|(key, _)| *key != "k")
+                .map(|(_, value)| value.clone())
+                .collect::<Vec<_>>()
+        };
+        other.case == row.case
+            && other.metric == row.metric
+            && count(other) == Some(COUNTS[0])
+            && without(other) == without(row)
     };
     let fewest = report.rows.iter().find(is_fewest)?;
-    let more = count(row)?.checked_sub(COUNTS[0]).filter(|more| *more > 0)?;
+    let more = count(row)?
+        .checked_sub(COUNTS[0])
+        .filter(|more| *more > 0)?;
     Some((row.median - fewest.median) / (2 * more) as f64)
 }
 
 const BARS: &[Bar] = &[
-    Bar { metric: "ready", rows: &["k 2"], limit: AtMost(25.0) },
-    Bar { metric: "ready", rows: &["k 10"], limit: AtMost(60.0) },
-    Bar { metric: "ready", rows: &["k 128"], limit: AtMost(500.0) },
-    Bar { metric: "blocking", rows: &["worker", "k 2"], limit: AtMost(120.0) },
-    Bar { metric: "blocking", rows: &["worker", "k 10"], limit: AtMost(200.0) },
+    Bar {
+        metric: "ready",
+        rows: &["k 2"],
+        limit: AtMost(25.0),
+    },
+    Bar {
+        metric: "ready",
+        rows: &["k 10"],
+        limit: AtMost(60.0),
+    },
+    Bar {
+        metric: "ready",
+        rows: &["k 128"],
+        limit: AtMost(500.0),
+    },
+    Bar {
+        metric: "blocking",
+        rows: &["worker", "k 2"],
+        limit: AtMost(120.0),
+    },
+    Bar {
+        metric: "blocking",
+        rows: &["worker", "k 10"],
+        limit: AtMost(200.0),
+    },
 ];
 
 fn bar(report: &Report, row: &Row) -> Option<String> {
@@ -108,7 +164,8 @@ fn blocking_bar(report: &Report, row: &Row) -> Option<String> {
     let enters_all = report.bench == "altsems" || matches!(word("object"), Some("list" | "macro"));
     let is_asked = row.case == "umcg" && word("kind") == Some("worker") && enters_all;
     let registration = each_object(report, row).filter(|_| is_asked);
-    let registration = registration.map(|nanos| format!("an object {}", bars::at_most(REGISTRATION, nanos)));
+    let registration =
+        registration.map(|nanos| format!("an object {}", bars::at_most(REGISTRATION, nanos)));
     let all: Vec<String> = bar(report, row).into_iter().chain(registration).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
@@ -147,7 +204,11 @@ impl Many for Tubes {
     type Taker = Set<Receiving<'static, usize>>;
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self((0..count).map(|_| umcg::tube::tube(BATCH as usize)).collect()))
+        Ok(Self(
+            (0..count)
+                .map(|_| umcg::tube::tube(BATCH as usize))
+                .collect(),
+        ))
     }
 
     #[inline(always)]
@@ -156,7 +217,10 @@ impl Many for Tubes {
     }
 
     fn taker(&'static self) -> Self::Taker {
-        self.0.iter().map(|(_, receiver)| receiver.receiving()).collect()
+        self.0
+            .iter()
+            .map(|(_, receiver)| receiver.receiving())
+            .collect()
     }
 
     #[inline(always)]
@@ -182,7 +246,11 @@ impl Many for List {
     }
 
     fn taker(&'static self) -> Self::Taker {
-        self.0.0.iter().map(|(_, receiver)| receiver.receiving()).collect()
+        self.0
+            .0
+            .iter()
+            .map(|(_, receiver)| receiver.receiving())
+            .collect()
     }
 
     #[inline(always)]
@@ -256,18 +324,30 @@ impl Many for Semaphores {
 }
 
 /// The crate's `Select`, which is kept too.
-struct Crossbeam(Vec<(crossbeam_channel::Sender<u64>, crossbeam_channel::Receiver<u64>)>);
+struct Crossbeam(
+    Vec<(
+        crossbeam_channel::Sender<u64>,
+        crossbeam_channel::Receiver<u64>,
+    )>,
+);
 
 impl Many for Crossbeam {
     type Taker = (&'static Self, crossbeam_channel::Select<'static>);
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self((0..count).map(|_| crossbeam_channel::bounded(BATCH as usize)).collect()))
+        Ok(Self(
+            (0..count)
+                .map(|_| crossbeam_channel::bounded(BATCH as usize))
+                .collect(),
+        ))
     }
 
     #[inline(always)]
     fn put(&self, index: usize) {
-        self.0[index].0.send(index as u64).expect("both ends are there");
+        self.0[index]
+            .0
+            .send(index as u64)
+            .expect("both ends are there");
     }
 
     fn taker(&'static self) -> Self::Taker {
@@ -293,12 +373,17 @@ impl Many for Flume {
     type Taker = &'static Self;
 
     fn new(count: usize) -> Result<Self> {
-        Ok(Self((0..count).map(|_| flume::bounded(BATCH as usize)).collect()))
+        Ok(Self(
+            (0..count).map(|_| flume::bounded(BATCH as usize)).collect(),
+        ))
     }
 
     #[inline(always)]
     fn put(&self, index: usize) {
-        self.0[index].0.send(index as u64).expect("both ends are there");
+        self.0[index]
+            .0
+            .send(index as u64)
+            .expect("both ends are there");
     }
 
     fn taker(&'static self) -> Self::Taker {
@@ -308,7 +393,9 @@ impl Many for Flume {
     #[inline(always)]
     fn take(taker: &mut Self::Taker) -> usize {
         let all = taker.0.iter();
-        let selector = all.fold(flume::Selector::new(), |selector, (_, receiver)| selector.recv(receiver, |message| message));
+        let selector = all.fold(flume::Selector::new(), |selector, (_, receiver)| {
+            selector.recv(receiver, |message| message)
+        });
         selector.wait().expect("both ends are there") as usize
     }
 }
@@ -321,17 +408,54 @@ mod tests {
     #[test]
     fn what_one_more_costs_is_asked_of_who_enters_queues() {
         let row = |k: u64, object: &str, median: f64| {
-            let words = [("k", k.into()), ("kind", "worker".into()), ("object", object.into())];
+            let words = [
+                ("k", k.into()),
+                ("kind", "worker".into()),
+                ("object", object.into()),
+            ];
             let (params, better) = (params(words), Better::Lower);
-            Row { case: "umcg", params, metric: "blocking", unit: "ns", median, min: 1.0, max: 1e9, runs: 1, better, tukey: None }
+            Row {
+                case: "umcg",
+                params,
+                metric: "blocking",
+                unit: "ns",
+                median,
+                min: 1.0,
+                max: 1e9,
+                runs: 1,
+                better,
+                tukey: None,
+            }
         };
-        let rows = vec![row(2, "list", 100.0), row(10, "list", 340.0), row(2, "semaphore", 100.0), row(10, "semaphore", 356.0)];
-        let report = Report { bench: "select", machine: Machine::this(), rows };
+        let rows = vec![
+            row(2, "list", 100.0),
+            row(10, "list", 340.0),
+            row(2, "semaphore", 100.0),
+            row(10, "semaphore", 356.0),
+        ];
+        let report = Report {
+            bench: "select",
+            machine: Machine::this(),
+            rows,
+        };
         let said = |index: usize| blocking_bar(&report, &report.rows[index]);
         assert_eq!(said(0).unwrap(), "at most 120: met");
-        assert_eq!(said(1).unwrap(), "at most 200: missed; an object at most 15.0: met");
-        assert_eq!(said(3).unwrap(), "at most 200: missed", "a set stays in its queues");
-        let slower = Report { rows: vec![row(2, "macro", 100.0), row(10, "macro", 342.0)], ..report.clone() };
-        assert_eq!(blocking_bar(&slower, &slower.rows[1]).unwrap(), "at most 200: missed; an object at most 15.0: missed");
+        assert_eq!(
+            said(1).unwrap(),
+            "at most 200: missed; an object at most 15.0: met"
+        );
+        assert_eq!(
+            said(3).unwrap(),
+            "at most 200: missed",
+            "a set stays in its queues"
+        );
+        let slower = Report {
+            rows: vec![row(2, "macro", 100.0), row(10, "macro", 342.0)],
+            ..report.clone()
+        };
+        assert_eq!(
+            blocking_bar(&slower, &slower.rows[1]).unwrap(),
+            "at most 200: missed; an object at most 15.0: missed"
+        );
     }
 }

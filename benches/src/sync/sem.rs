@@ -1,5 +1,6 @@
-//! `umcg bench sem`: semaphores and mutexes. What one costs that nobody else wants, one that all want, one that is handed over; and the experiments of the semaphore
-//! paper with a simple mutex: its Experiment 1, and the increments of its Figure 11.
+//! `umcg bench sem`: semaphores and mutexes. What one costs that nobody else wants, one that all
+//! want, one that is handed over; and the experiments of the semaphore paper with a simple mutex:
+//! its Experiment 1, and the increments of its Figure 11.
 
 use super::bars::{self, Bar, Limit::*};
 use super::contest::contended;
@@ -16,7 +17,13 @@ use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-pub(super) const BENCH: Bench = Bench { name: "sem", sections: SECTIONS, graphs: GRAPHS, experiments: EXPERIMENTS, work };
+pub(super) const BENCH: Bench = Bench {
+    name: "sem",
+    sections: SECTIONS,
+    graphs: GRAPHS,
+    experiments: EXPERIMENTS,
+    work,
+};
 
 const WORKER: Side = Side::of("umcg", &[("kind", "worker"), ("order", "strong")]);
 const WORKER_BARGING: Side = Side::of("umcg", &[("kind", "worker"), ("order", "barging")]);
@@ -29,10 +36,30 @@ const LOCKS: &[Side] = &[
     WORKER_BARGING,
     THREAD,
     THREAD_BARGING,
-    Side::of("umcg", &[("kind", "worker"), ("order", "strong"), ("object", "mutex")]),
-    Side::of("umcg", &[("kind", "worker"), ("order", "barging"), ("object", "mutex")]),
-    Side::of("umcg", &[("kind", "thread"), ("order", "strong"), ("object", "mutex")]),
-    Side::of("umcg", &[("kind", "thread"), ("order", "barging"), ("object", "mutex")]),
+    Side::of(
+        "umcg",
+        &[("kind", "worker"), ("order", "strong"), ("object", "mutex")],
+    ),
+    Side::of(
+        "umcg",
+        &[
+            ("kind", "worker"),
+            ("order", "barging"),
+            ("object", "mutex"),
+        ],
+    ),
+    Side::of(
+        "umcg",
+        &[("kind", "thread"), ("order", "strong"), ("object", "mutex")],
+    ),
+    Side::of(
+        "umcg",
+        &[
+            ("kind", "thread"),
+            ("order", "barging"),
+            ("object", "mutex"),
+        ],
+    ),
     Side::new("sem_t"),
     Side::new("pthread"),
     Side::new("std"),
@@ -58,7 +85,14 @@ const SEMAPHORES: &[Side] = &[
 ];
 
 /// The paper's two, ours and standard, and what today's C library has.
-const PAPERS: &[Side] = &[WORKER, THREAD, THREAD_BARGING, Side::new("sem_t"), Side::new("sysv"), Side::new("eventfd")];
+const PAPERS: &[Side] = &[
+    WORKER,
+    THREAD,
+    THREAD_BARGING,
+    Side::new("sem_t"),
+    Side::new("sysv"),
+    Side::new("eventfd"),
+];
 
 const INCREMENTS: &[Side] = &[
     Side::new("atomic_add"),
@@ -68,7 +102,12 @@ const INCREMENTS: &[Side] = &[
 ];
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment { metrics: &[lower("uncontended", "ns")], sides: LOCKS, grid: |_| vec![Params::new()], length: 1 },
+    Experiment {
+        metrics: &[lower("uncontended", "ns")],
+        sides: LOCKS,
+        grid: |_| vec![Params::new()],
+        length: 1,
+    },
     Experiment {
         metrics: &[lower("contended", "ns"), higher("fairness", "min/max")],
         sides: LOCKS,
@@ -78,24 +117,57 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         metrics: &[lower("hand_over", "ns")],
         sides: SEMAPHORES,
-        grid: |grid| grid.cpus().map(|cpus| params([("cpus", cpus.into())])).collect(),
+        grid: |grid| {
+            grid.cpus()
+                .map(|cpus| params([("cpus", cpus.into())]))
+                .collect()
+        },
         length: 1,
     },
-    Experiment { metrics: &[lower("alpha", "ns")], sides: PAPERS, grid: alpha_grid, length: 1 },
-    Experiment { metrics: &[lower("alpha_nonblocking", "ns")], sides: PAPERS, grid: nonblocking_grid, length: 1 },
-    Experiment { metrics: &[lower("beta", "ns")], sides: PAPERS, grid: beta_grid, length: 1 },
-    Experiment { metrics: &[lower("increment", "ns")], sides: INCREMENTS, grid: increment_grid, length: 1 },
+    Experiment {
+        metrics: &[lower("alpha", "ns")],
+        sides: PAPERS,
+        grid: alpha_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[lower("alpha_nonblocking", "ns")],
+        sides: PAPERS,
+        grid: nonblocking_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[lower("beta", "ns")],
+        sides: PAPERS,
+        grid: beta_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[lower("increment", "ns")],
+        sides: INCREMENTS,
+        grid: increment_grid,
+        length: 1,
+    },
 ];
 
 fn contended_grid(grid: &Grid) -> Vec<Params> {
     let workers = grid.pick(&[2, 10, 100][..], &[3]);
-    let all = grid.cpus().flat_map(|cpus| workers.iter().map(move |workers| (cpus, *workers)));
-    all.map(|(cpus, workers)| params([("cpus", cpus.into()), ("workers", workers.into())])).collect()
+    let all = grid
+        .cpus()
+        .flat_map(|cpus| workers.iter().map(move |workers| (cpus, *workers)));
+    all.map(|(cpus, workers)| params([("cpus", cpus.into()), ("workers", workers.into())]))
+        .collect()
 }
 
 fn alpha_grid(grid: &Grid) -> Vec<Params> {
-    let all =
-        |nss, processes, css| params([("cpus", grid.most_cpus.into()), ("nss", nss), ("processes", processes), ("css", css)]);
+    let all = |nss, processes, css| {
+        params([
+            ("cpus", grid.most_cpus.into()),
+            ("nss", nss),
+            ("processes", processes),
+            ("css", css),
+        ])
+    };
     let mut list = Vec::new();
     for &nss in grid.pick(&[100, 1000, 10000][..], &[10]) {
         for &processes in grid.pick(&[5, 10, 20, 50, 100][..], &[3]) {
@@ -110,42 +182,99 @@ fn alpha_grid(grid: &Grid) -> Vec<Params> {
 /// The paper found the others much the same.
 fn nonblocking_grid(grid: &Grid) -> Vec<Params> {
     let largest = grid.pick(10000, 10);
-    alpha_grid(grid).into_iter().filter(|params| params["nss"] == largest).collect()
+    alpha_grid(grid)
+        .into_iter()
+        .filter(|params| params["nss"] == largest)
+        .collect()
 }
 
 fn beta_grid(grid: &Grid) -> Vec<Params> {
     let ratios = grid.pick(&[0.01, 0.1, 1.0, 10.0][..], &[10.0]);
     let processes = grid.pick(&[5, 20, 50, 100][..], &[3]);
-    let all = processes.iter().flat_map(|processes| ratios.iter().map(move |ratio| (*processes, *ratio)));
+    let all = processes
+        .iter()
+        .flat_map(|processes| ratios.iter().map(move |ratio| (*processes, *ratio)));
     let cpus = grid.most_cpus;
-    all.map(|(processes, ratio)| params([("cpus", cpus.into()), ("processes", processes.into()), ("ratio", ratio.into())]))
-        .collect()
+    all.map(|(processes, ratio)| {
+        params([
+            ("cpus", cpus.into()),
+            ("processes", processes.into()),
+            ("ratio", ratio.into()),
+        ])
+    })
+    .collect()
 }
 
 fn increment_grid(grid: &Grid) -> Vec<Params> {
     let processes = grid.pick(&[1, 2, 5, 10, 20, 50, 100][..], &[2]);
-    processes.iter().map(|count| params([("cpus", grid.most_cpus.into()), ("processes", (*count).into())])).collect()
+    processes
+        .iter()
+        .map(|count| {
+            params([
+                ("cpus", grid.most_cpus.into()),
+                ("processes", (*count).into()),
+            ])
+        })
+        .collect()
 }
 
 const SECTIONS: &[Section] = &[
-    section("Taken and given back where nobody else is", "uncontended", &["std", "parking_lot", "sem_t"]),
-    section("Wanted by all at once: for each time that one has it", "contended", &["go", "tokio", "parking_lot", "sysv"]),
+    section(
+        "Taken and given back where nobody else is",
+        "uncontended",
+        &["std", "parking_lot", "sem_t"],
+    ),
+    section(
+        "Wanted by all at once: for each time that one has it",
+        "contended",
+        &["go", "tokio", "parking_lot", "sysv"],
+    ),
     Section {
         heading: "min/max",
-        ..section("The same: how often the least favoured had it for each time of the most favoured", "fairness", &[])
+        ..section(
+            "The same: how often the least favoured had it for each time of the most favoured",
+            "fairness",
+            &[],
+        )
     },
-    section("Two semaphores hand over, there and back", "hand_over", &["tokio", "go", "sem_t"]),
-    boxes("Alpha, the paper's Experiment 1: to enter and leave a critical section of css steps, with nss steps outside", "alpha"),
-    boxes("Alpha for downs that do not wait: to try, and to leave if it went well", "alpha_nonblocking"),
-    boxes("Beta: the same by the ratio of css, which is 1,000, to nss", "beta"),
+    section(
+        "Two semaphores hand over, there and back",
+        "hand_over",
+        &["tokio", "go", "sem_t"],
+    ),
+    boxes(
+        "Alpha, the paper's Experiment 1: to enter and leave a critical section of css steps, with nss steps outside",
+        "alpha",
+    ),
+    boxes(
+        "Alpha for downs that do not wait: to try, and to leave if it went well",
+        "alpha_nonblocking",
+    ),
+    boxes(
+        "Beta: the same by the ratio of css, which is 1,000, to nss",
+        "beta",
+    ),
     Section {
         references: &["atomic_add"],
-        ..boxes("Figure 11: to increment a counter that all processes increment", "increment")
+        ..boxes(
+            "Figure 11: to increment a counter that all processes increment",
+            "increment",
+        )
     },
 ];
 
-const fn section(title: &'static str, metric: &'static str, references: &'static [&'static str]) -> Section {
-    Section { title, metric, heading: "ns", columns: &[("bar", bar)], references }
+const fn section(
+    title: &'static str,
+    metric: &'static str,
+    references: &'static [&'static str],
+) -> Section {
+    Section {
+        title,
+        metric,
+        heading: "ns",
+        columns: &[("bar", bar)],
+        references,
+    }
 }
 
 /// For what is measured operation by operation.
@@ -155,28 +284,91 @@ pub(super) const fn boxes(title: &'static str, metric: &'static str) -> Section 
         ("above", |_, row| Some(number(row.tukey?.q3))),
         ("mean", |_, row| Some(number(row.tukey?.mean))),
     ];
-    Section { title, metric, heading: "ns", columns: QUARTERS, references: &["sysv", "eventfd"] }
+    Section {
+        title,
+        metric,
+        heading: "ns",
+        columns: QUARTERS,
+        references: &["sysv", "eventfd"],
+    }
 }
 
 const GRAPHS: &[Graph] = &[
-    Graph { title: "Alpha graphs: to enter and leave a critical section", metric: "alpha", across: "css" },
-    Graph { title: "Alpha graphs for downs that do not wait", metric: "alpha_nonblocking", across: "css" },
-    Graph { title: "Beta graphs: by the ratio of critical to other work", metric: "beta", across: "ratio" },
-    Graph { title: "To increment a shared counter", metric: "increment", across: "processes" },
+    Graph {
+        title: "Alpha graphs: to enter and leave a critical section",
+        metric: "alpha",
+        across: "css",
+    },
+    Graph {
+        title: "Alpha graphs for downs that do not wait",
+        metric: "alpha_nonblocking",
+        across: "css",
+    },
+    Graph {
+        title: "Beta graphs: by the ratio of critical to other work",
+        metric: "beta",
+        across: "ratio",
+    },
+    Graph {
+        title: "To increment a shared counter",
+        metric: "increment",
+        across: "processes",
+    },
 ];
 
 const BARS: &[Bar] = &[
-    Bar { metric: "uncontended", rows: &[], limit: AtMostOrTimes(5.5, 1.1, &["std", "parking_lot", "sem_t"]) },
-    Bar { metric: "contended", rows: &["worker", "strong", "cpus 2", "workers 100"], limit: AtMost(100.0) },
-    Bar { metric: "contended", rows: &["worker", "strong", "cpus 2", "workers 100"], limit: Times(1.0 / 3.0, &["go"]) },
-    // A fair unlock is for those that sleep; with two threads the other one still looks whether the lock is free, and that is no queue.
-    Bar { metric: "contended", rows: &["thread", "strong", "workers 2"], limit: Times(1.0, &["sysv"]) },
-    Bar { metric: "contended", rows: &["thread", "strong", "workers 10"], limit: Times(1.0, &["parking_lot-fair", "sysv"]) },
-    Bar { metric: "contended", rows: &["thread", "strong", "workers 100"], limit: Times(1.0, &["parking_lot-fair", "sysv"]) },
-    Bar { metric: "contended", rows: &["thread", "barging"], limit: Times(1.0, &["parking_lot"]) },
-    Bar { metric: "fairness", rows: &["worker", "strong", "cpus 2", "workers 100"], limit: AtLeast(0.99) },
-    Bar { metric: "hand_over", rows: &["worker", "strong", "cpus 1"], limit: AtMost(60.0) },
-    Bar { metric: "hand_over", rows: &["worker", "strong", "cpus 2"], limit: AtMost(130.0) },
+    Bar {
+        metric: "uncontended",
+        rows: &[],
+        limit: AtMostOrTimes(5.5, 1.1, &["std", "parking_lot", "sem_t"]),
+    },
+    Bar {
+        metric: "contended",
+        rows: &["worker", "strong", "cpus 2", "workers 100"],
+        limit: AtMost(100.0),
+    },
+    Bar {
+        metric: "contended",
+        rows: &["worker", "strong", "cpus 2", "workers 100"],
+        limit: Times(1.0 / 3.0, &["go"]),
+    },
+    // A fair unlock is for those that sleep; with two threads the other one still looks whether the
+    // lock is free, and that is no queue.
+    Bar {
+        metric: "contended",
+        rows: &["thread", "strong", "workers 2"],
+        limit: Times(1.0, &["sysv"]),
+    },
+    Bar {
+        metric: "contended",
+        rows: &["thread", "strong", "workers 10"],
+        limit: Times(1.0, &["parking_lot-fair", "sysv"]),
+    },
+    Bar {
+        metric: "contended",
+        rows: &["thread", "strong", "workers 100"],
+        limit: Times(1.0, &["parking_lot-fair", "sysv"]),
+    },
+    Bar {
+        metric: "contended",
+        rows: &["thread", "barging"],
+        limit: Times(1.0, &["parking_lot"]),
+    },
+    Bar {
+        metric: "fairness",
+        rows: &["worker", "strong", "cpus 2", "workers 100"],
+        limit: AtLeast(0.99),
+    },
+    Bar {
+        metric: "hand_over",
+        rows: &["worker", "strong", "cpus 1"],
+        limit: AtMost(60.0),
+    },
+    Bar {
+        metric: "hand_over",
+        rows: &["worker", "strong", "cpus 2"],
+        limit: AtMost(130.0),
+    },
 ];
 
 fn bar(report: &Report, row: &Row) -> Option<String> {
@@ -251,7 +443,11 @@ fn hand_over<F: Flow, S: Semaphore>(request: &Request) -> Result<Answer> {
         stop: AtomicBool,
     }
     let (flow, budget) = (F::new(request.cpus()?)?, request.budget());
-    let two = Arc::new(Two { here: S::new(0)?, there: S::new(0)?, stop: AtomicBool::new(false) });
+    let two = Arc::new(Two {
+        here: S::new(0)?,
+        there: S::new(0)?,
+        stop: AtomicBool::new(false),
+    });
     let other = Arc::clone(&two);
     let answering = flow.start(move || {
         loop {
@@ -286,13 +482,24 @@ mod tests {
 
     #[test]
     fn the_papers_sizes_are_all_there() {
-        let grid = Grid { most_cpus: 2, small: false };
+        let grid = Grid {
+            most_cpus: 2,
+            small: false,
+        };
         let values = |list: &[Params], key: &str| {
-            list.iter().map(|params| params[key].to_string()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+            list.iter()
+                .map(|params| params[key].to_string())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(values(&alpha_grid(&grid), "processes"), "10 100 20 5 50");
         assert_eq!(values(&alpha_grid(&grid), "nss"), "100 1000 10000");
-        assert_eq!(values(&increment_grid(&grid), "processes"), "1 10 100 2 20 5 50");
+        assert_eq!(
+            values(&increment_grid(&grid), "processes"),
+            "1 10 100 2 20 5 50"
+        );
         assert_eq!(alpha_grid(&grid).len(), 60);
         assert_eq!(beta_grid(&grid).len(), 16);
     }

@@ -24,7 +24,11 @@ pub(super) struct Ours<const STRONG: bool>(umcg::sync::Semaphore);
 
 impl<const STRONG: bool> Semaphore for Ours<STRONG> {
     fn new(wakeups: u32) -> Result<Self> {
-        let new = if STRONG { umcg::sync::Semaphore::new } else { umcg::sync::Semaphore::barging };
+        let new = if STRONG {
+            umcg::sync::Semaphore::new
+        } else {
+            umcg::sync::Semaphore::barging
+        };
         Ok(Self(new(wakeups)))
     }
 
@@ -95,7 +99,11 @@ pub(super) struct SysV(libc::c_int);
 impl SysV {
     #[inline(always)]
     fn change(&self, by: libc::c_short, flags: libc::c_short) -> bool {
-        let mut operation = libc::sembuf { sem_num: 0, sem_op: by, sem_flg: flags };
+        let mut operation = libc::sembuf {
+            sem_num: 0,
+            sem_op: by,
+            sem_flg: flags,
+        };
         // SAFETY: one operation on a set of ours.
         unsafe { libc::semop(self.0, &mut operation, 1) == 0 }
     }
@@ -108,7 +116,11 @@ impl Semaphore for SysV {
         ensure!(set >= 0, "semget: {}", last());
         let semaphore = Self(set);
         // It begins with none.
-        ensure!(wakeups == 0 || semaphore.change(wakeups.try_into()?, 0), "semop: {}", last());
+        ensure!(
+            wakeups == 0 || semaphore.change(wakeups.try_into()?, 0),
+            "semop: {}",
+            last()
+        );
         Ok(semaphore)
     }
 
@@ -164,7 +176,10 @@ impl Semaphore for EventFd {
     #[inline(always)]
     fn try_down(&self) -> bool {
         let mut value = 0_u64;
-        let room = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: 8 };
+        let room = libc::iovec {
+            iov_base: (&raw mut value).cast(),
+            iov_len: 8,
+        };
         // SAFETY: room for eight bytes.
         unsafe { libc::preadv2(self.0.as_raw_fd(), &room, 1, -1, libc::RWF_NOWAIT) == 8 }
     }
@@ -202,7 +217,10 @@ mod tests {
                 answer.down();
             }
         });
-        assert!(!semaphore.try_down() && !answer.try_down(), "a wakeup was doubled");
+        assert!(
+            !semaphore.try_down() && !answer.try_down(),
+            "a wakeup was doubled"
+        );
     }
 
     #[test]

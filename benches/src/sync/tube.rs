@@ -1,7 +1,9 @@
-//! `umcg bench tube`: channels. The paper's Experiment 3, rounds of a pinger and pongers; and how many messages get through.
+//! `umcg bench tube`: channels. The paper's Experiment 3, rounds of a pinger and pongers; and how
+//! many messages get through.
 //!
-//! As many pings are under way as there are pongers: the pinger sends that many before the first round, which is then to receive a pong and to send the next
-//! ping. So the pong of a round need not be that of its ping, as in the paper, and more pongers mean fewer switches a round.
+//! As many pings are under way as there are pongers: the pinger sends that many before the first
+//! round, which is then to receive a pong and to send the next ping. So the pong of a round need
+//! not be that of its ping, as in the paper, and more pongers mean fewer switches a round.
 
 use super::bars::{self, Bar, Limit::*};
 use super::channels::{Channel, Crossbeam, Flume, Kanal, Message, Pipe, Queue, Tube};
@@ -9,14 +11,22 @@ use super::experiment::{Experiment, Grid, Side, params};
 use super::flow::{Flow, Threads, Workers, together};
 use super::request::{Answer, Clock, Request};
 use super::{Bench, sem, tasks};
-use crate::harness::{Graph, Params, Report, Row, Section, Spread, higher, lower, measure, number, ticks};
+use crate::harness::{
+    Graph, Params, Report, Row, Section, Spread, higher, lower, measure, number, ticks,
+};
 use anyhow::{Context, Result, ensure};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
-pub(super) const BENCH: Bench = Bench { name: "tube", sections: SECTIONS, graphs: GRAPHS, experiments: EXPERIMENTS, work };
+pub(super) const BENCH: Bench = Bench {
+    name: "tube",
+    sections: SECTIONS,
+    graphs: GRAPHS,
+    experiments: EXPERIMENTS,
+    work,
+};
 
 /// The paper's buffer.
 pub(super) const CAPACITY: usize = 32;
@@ -42,12 +52,24 @@ const SIDES: &[Side] = &[
 ];
 
 fn has_many_receivers(params: &Params) -> bool {
-    ["pongers", "consumers"].iter().any(|key| params.get(*key).is_some_and(|count| *count != 1))
+    ["pongers", "consumers"]
+        .iter()
+        .any(|key| params.get(*key).is_some_and(|count| *count != 1))
 }
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment { metrics: &[lower("round", "ns"), lower("epsilon", "ns")], sides: SIDES, grid: round_grid, length: 1 },
-    Experiment { metrics: &[higher("throughput", "1/s")], sides: SIDES, grid: throughput_grid, length: 1 },
+    Experiment {
+        metrics: &[lower("round", "ns"), lower("epsilon", "ns")],
+        sides: SIDES,
+        grid: round_grid,
+        length: 1,
+    },
+    Experiment {
+        metrics: &[higher("throughput", "1/s")],
+        sides: SIDES,
+        grid: throughput_grid,
+        length: 1,
+    },
 ];
 
 fn round_grid(grid: &Grid) -> Vec<Params> {
@@ -55,7 +77,11 @@ fn round_grid(grid: &Grid) -> Vec<Params> {
     for cpus in grid.cpus() {
         for &pongers in grid.pick(&PONGERS[..], &[1, 3]) {
             for &size in grid.pick(&SIZES[..], &[8, 4096]) {
-                list.push(params([("cpus", cpus.into()), ("pongers", pongers.into()), ("size", size.into())]));
+                list.push(params([
+                    ("cpus", cpus.into()),
+                    ("pongers", pongers.into()),
+                    ("size", size.into()),
+                ]));
             }
         }
     }
@@ -64,33 +90,87 @@ fn round_grid(grid: &Grid) -> Vec<Params> {
 
 fn throughput_grid(grid: &Grid) -> Vec<Params> {
     let all = grid.cpus().flat_map(|cpus| [1, 4].map(|each| (cpus, each)));
-    all.map(|(cpus, each)| params([("cpus", cpus.into()), ("producers", each.into()), ("consumers", each.into())])).collect()
+    all.map(|(cpus, each)| {
+        params([
+            ("cpus", cpus.into()),
+            ("producers", each.into()),
+            ("consumers", each.into()),
+        ])
+    })
+    .collect()
 }
 
 const REFERENCES: &[&str] = &["kanal", "flume", "crossbeam", "go", "pipe"];
 
 const SECTIONS: &[Section] = &[
-    Section { title: "A round of the pinger", metric: "round", heading: "ns", columns: &[("bar", bar)], references: REFERENCES },
-    Section { references: REFERENCES, ..sem::boxes("Epsilon: the same, each round measured by itself", "epsilon") },
+    Section {
+        title: "A round of the pinger",
+        metric: "round",
+        heading: "ns",
+        columns: &[("bar", bar)],
+        references: REFERENCES,
+    },
+    Section {
+        references: REFERENCES,
+        ..sem::boxes(
+            "Epsilon: the same, each round measured by itself",
+            "epsilon",
+        )
+    },
     Section {
         title: "Messages of 8 bytes from producers to consumers",
         metric: "throughput",
         heading: "1/s",
-        columns: &[("ns", |_, row| Some(number(1e9 / row.median))), ("bar", bar)],
+        columns: &[
+            ("ns", |_, row| Some(number(1e9 / row.median))),
+            ("bar", bar),
+        ],
         references: REFERENCES,
     },
 ];
 
-const GRAPHS: &[Graph] = &[Graph { title: "Epsilon graphs: a round of the pinger", metric: "epsilon", across: "size" }];
+const GRAPHS: &[Graph] = &[Graph {
+    title: "Epsilon graphs: a round of the pinger",
+    metric: "epsilon",
+    across: "size",
+}];
 
 const BARS: &[Bar] = &[
-    Bar { metric: "round", rows: &["worker", "pongers 1", "size 8"], limit: AtMost(70.0) },
-    Bar { metric: "round", rows: &["worker", "pongers 24", "size 8"], limit: AtMost(45.0) },
-    Bar { metric: "round", rows: &["worker", "size 4096"], limit: AtMost(400.0) },
-    Bar { metric: "round", rows: &["thread"], limit: Times(1.0, &["crossbeam", "kanal", "flume"]) },
-    Bar { metric: "throughput", rows: &["worker", "producers 1"], limit: AtLeast(60e6) },
-    Bar { metric: "throughput", rows: &["worker", "producers 4"], limit: AtLeast(50e6) },
-    Bar { metric: "throughput", rows: &["thread"], limit: Times(1.0, &["crossbeam", "kanal", "flume"]) },
+    Bar {
+        metric: "round",
+        rows: &["worker", "pongers 1", "size 8"],
+        limit: AtMost(70.0),
+    },
+    Bar {
+        metric: "round",
+        rows: &["worker", "pongers 24", "size 8"],
+        limit: AtMost(45.0),
+    },
+    Bar {
+        metric: "round",
+        rows: &["worker", "size 4096"],
+        limit: AtMost(400.0),
+    },
+    Bar {
+        metric: "round",
+        rows: &["thread"],
+        limit: Times(1.0, &["crossbeam", "kanal", "flume"]),
+    },
+    Bar {
+        metric: "throughput",
+        rows: &["worker", "producers 1"],
+        limit: AtLeast(60e6),
+    },
+    Bar {
+        metric: "throughput",
+        rows: &["worker", "producers 4"],
+        limit: AtLeast(50e6),
+    },
+    Bar {
+        metric: "throughput",
+        rows: &["thread"],
+        limit: Times(1.0, &["crossbeam", "kanal", "flume"]),
+    },
 ];
 
 fn bar(report: &Report, row: &Row) -> Option<String> {
@@ -170,7 +250,10 @@ impl Rounds {
     pub(super) fn answer(self) -> Result<Answer> {
         ensure!(self.is_even, "not what was sent came back");
         let spread = Spread::of(self.each).context("nothing was measured")?;
-        Ok(Answer { values: vec![self.nanos, spread.median()], spread: Some(spread) })
+        Ok(Answer {
+            values: vec![self.nanos, spread.median()],
+            spread: Some(spread),
+        })
     }
 }
 
@@ -225,7 +308,11 @@ fn pinger<C: Channel<W>, const W: usize>(
     for _ in 0..pongers {
         C::send(sender, [STOP; W]);
     }
-    Rounds { nanos: sample.nanos(), each, is_even: tally.is_even() }
+    Rounds {
+        nanos: sample.nanos(),
+        each,
+        is_even: tally.is_even(),
+    }
 }
 
 /// So many messages a producer sends before it looks at the clock.
@@ -241,12 +328,23 @@ pub(super) struct Share {
 /// From the shares of all, the consumers' behind the producers'.
 pub(super) fn rate(start: Instant, shares: &[Share], producers: usize) -> Result<Answer> {
     let total = |shares: &[Share]| {
-        let sum = shares.iter().fold(0_u64, |sum, share| sum.wrapping_add(share.sum));
+        let sum = shares
+            .iter()
+            .fold(0_u64, |sum, share| sum.wrapping_add(share.sum));
         (shares.iter().map(|share| share.count).sum::<u64>(), sum)
     };
     let (sent, received) = (total(&shares[..producers]), total(&shares[producers..]));
-    ensure!(sent == received, "{} messages of {} arrived", received.0, sent.0);
-    let end = shares.iter().map(|share| share.end).max().context("nobody")?;
+    ensure!(
+        sent == received,
+        "{} messages of {} arrived",
+        received.0,
+        sent.0
+    );
+    let end = shares
+        .iter()
+        .map(|share| share.end)
+        .max()
+        .context("nobody")?;
     Answer::of(received.0 as f64 / end.duration_since(start).as_secs_f64())
 }
 
@@ -268,7 +366,8 @@ fn throughput<F: Flow, C: Channel<W>, const W: usize>(request: &Request) -> Resu
                 sum = sum.wrapping_add(count);
                 C::send(sender, *black_box(&mut message));
             }
-            // ORDERING(bench-last.1): AcqRel, pairs with itself: the last one stops the consumers when all has been sent.
+            // ORDERING(bench-last.1): AcqRel, pairs with itself: the last one stops the consumers
+            // when all has been sent.
             if running.fetch_sub(1, AcqRel) == 1 {
                 (0..consumers).for_each(|_| C::send(sender, [STOP; W]));
             }
@@ -282,7 +381,11 @@ fn throughput<F: Flow, C: Channel<W>, const W: usize>(request: &Request) -> Resu
                 sum = sum.wrapping_add(message[0]);
             }
         }
-        Share { count, sum, end: Instant::now() }
+        Share {
+            count,
+            sum,
+            end: Instant::now(),
+        }
     };
     let shares = together::<F, _>(request, producers + consumers, body)?;
     rate(*first.get().unwrap_or(&origin), &shares, producers)
@@ -309,8 +412,17 @@ mod tests {
     #[test]
     fn a_rate_counts_what_arrived() {
         let start = Instant::now();
-        let share = |count, sum, seconds| Share { count, sum, end: start + Duration::from_secs(seconds) };
-        let answer = rate(start, &[share(4, 10, 1), share(1, 1, 1), share(5, 11, 2)], 2).unwrap();
+        let share = |count, sum, seconds| Share {
+            count,
+            sum,
+            end: start + Duration::from_secs(seconds),
+        };
+        let answer = rate(
+            start,
+            &[share(4, 10, 1), share(1, 1, 1), share(5, 11, 2)],
+            2,
+        )
+        .unwrap();
         assert_eq!(answer.values, [2.5]);
         assert!(rate(start, &[share(4, 10, 1), share(3, 10, 2)], 1).is_err());
         assert!(rate(start, &[share(4, 10, 1), share(4, 9, 2)], 1).is_err());

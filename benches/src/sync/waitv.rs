@@ -1,8 +1,10 @@
-//! `umcg bench waitv`: producers post to one of many objects, and each consumer waits for whichever comes first; the scenario of the patches that brought
-//! FUTEX_WAIT_MULTIPLE to Linux.
+//! `umcg bench waitv`: producers post to one of many objects, and each consumer waits for whichever
+//! comes first; the scenario of the patches that brought FUTEX_WAIT_MULTIPLE to Linux.
 //!
-//! Each object counts. A producer must have a credit for what it posts, and there are as many as producers: a consumer gives one back for what it has taken. So a cycle of one producer
-//! and one consumer is a hand-over there and back; and more of them contend for the objects, without running ahead of each other.
+//! Each object counts. A producer must have a credit for what it posts, and there are as many as
+//! producers: a consumer gives one back for what it has taken. So a cycle of one producer and one
+//! consumer is a hand-over there and back; and more of them contend for the objects, without
+//! running ahead of each other.
 
 use super::Bench;
 use super::bars::{self, Bar, Limit::*};
@@ -21,7 +23,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use umcg::futex::{ChangedAt, Wait, WaitSet, wait_multiple};
 
-pub(super) const BENCH: Bench = Bench { name: "waitv", sections: SECTIONS, graphs: &[], experiments: EXPERIMENTS, work };
+pub(super) const BENCH: Bench = Bench {
+    name: "waitv",
+    sections: SECTIONS,
+    graphs: &[],
+    experiments: EXPERIMENTS,
+    work,
+};
 
 const SIDES: &[Side] = &[
     Side::of("umcg", &[("kind", "worker")]),
@@ -33,7 +41,12 @@ const SIDES: &[Side] = &[
     Side::new("epoll"),
 ];
 
-const EXPERIMENTS: &[Experiment] = &[Experiment { metrics: &[lower("cycle", "ns")], sides: SIDES, grid: cycle_grid, length: 1 }];
+const EXPERIMENTS: &[Experiment] = &[Experiment {
+    metrics: &[lower("cycle", "ns")],
+    sides: SIDES,
+    grid: cycle_grid,
+    length: 1,
+}];
 
 /// Producers and consumers.
 const PARTIES: [(u64, u64); 4] = [(1, 1), (4, 4), (1, 4), (4, 1)];
@@ -46,9 +59,15 @@ fn cycle_grid(grid: &Grid) -> Vec<Params> {
             // Where one side has more, a few numbers show it.
             let few = grid.pick(&[1, 16, 128][..], &[8]);
             for &objects in if producers == consumers { all } else { few } {
-                let parties = [("producers", producers.into()), ("consumers", consumers.into())];
+                let parties = [
+                    ("producers", producers.into()),
+                    ("consumers", consumers.into()),
+                ];
                 list.push(
-                    params([("cpus", cpus.into()), ("objects", objects.into())]).into_iter().chain(params(parties)).collect(),
+                    params([("cpus", cpus.into()), ("objects", objects.into())])
+                        .into_iter()
+                        .chain(params(parties))
+                        .collect(),
                 );
             }
         }
@@ -65,10 +84,26 @@ const SECTIONS: &[Section] = &[Section {
 }];
 
 const BARS: &[Bar] = &[
-    Bar { metric: "cycle", rows: &["worker"], limit: Times(1.0 / 20.0, &["futex_waitv"]) },
-    Bar { metric: "cycle", rows: &["thread"], limit: Times(1.05, &["futex_waitv"]) },
-    Bar { metric: "cycle", rows: &["thread"], limit: Times(1.0 / 1.2, &["poll"]) },
-    Bar { metric: "cycle", rows: &["thread", "objects 128"], limit: Times(1.0 / 10.0, &["poll"]) },
+    Bar {
+        metric: "cycle",
+        rows: &["worker"],
+        limit: Times(1.0 / 20.0, &["futex_waitv"]),
+    },
+    Bar {
+        metric: "cycle",
+        rows: &["thread"],
+        limit: Times(1.05, &["futex_waitv"]),
+    },
+    Bar {
+        metric: "cycle",
+        rows: &["thread"],
+        limit: Times(1.0 / 1.2, &["poll"]),
+    },
+    Bar {
+        metric: "cycle",
+        rows: &["thread", "objects 128"],
+        limit: Times(1.0 / 10.0, &["poll"]),
+    },
 ];
 
 fn bar(report: &Report, row: &Row) -> Option<String> {
@@ -97,7 +132,8 @@ const CLOCK: u64 = 16;
 fn cycles<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
     let (producers, consumers) = (request.number("producers")?, request.number("consumers")?);
     let (objects, budget) = (request.number("objects")?, request.budget());
-    let [items, credits] = [M::new(objects)?, M::new(1)?].map(|many| -> &'static M { Box::leak(Box::new(many)) });
+    let [items, credits] =
+        [M::new(objects)?, M::new(1)?].map(|many| -> &'static M { Box::leak(Box::new(many)) });
     (0..producers).for_each(|_| credits.put(0));
     let (running, is_over) = (AtomicUsize::new(producers), AtomicBool::new(false));
     let first = Arc::new(OnceLock::new());
@@ -113,7 +149,8 @@ fn cycles<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
                 count += 1;
             }
             let took = start.elapsed();
-            // ORDERING(bench-posted.1): AcqRel, pairs with itself: the last one is behind all that was posted.
+            // ORDERING(bench-posted.1): AcqRel, pairs with itself: the last one is behind all that
+            // was posted.
             if running.fetch_sub(1, AcqRel) == 1 {
                 // All credits are back when everything was taken.
                 (0..producers).for_each(|_| assert_eq!(M::take(&mut taker), 0));
@@ -137,7 +174,11 @@ fn cycles<F: Flow, M: Many>(request: &Request) -> Result<Answer> {
     let sum = |part: &[(u64, _)]| part.iter().map(|(count, _)| count).sum::<u64>();
     let (posted, taken) = (sum(&all[..producers]), sum(&all[producers..]));
     ensure!(posted == taken, "{taken} of {posted} were taken");
-    let took = all[..producers].iter().map(|(_, took)| *took).max().context("nobody")?;
+    let took = all[..producers]
+        .iter()
+        .map(|(_, took)| *took)
+        .max()
+        .context("nobody")?;
     Answer::of(took.as_secs_f64() * 1e9 / posted as f64)
 }
 
@@ -153,7 +194,8 @@ impl Word {
 
     #[inline(always)]
     fn add(&self) {
-        // ORDERING(bench-item.1): Release, pairs with bench-item.2: who takes it sees what was done before.
+        // ORDERING(bench-item.1): Release, pairs with bench-item.2: who takes it sees what was done
+        // before.
         self.0.fetch_add(1, Release);
     }
 
@@ -162,7 +204,10 @@ impl Word {
         let mut value = self.0.load(Relaxed);
         while value > 0 {
             // ORDERING(bench-item.2): Acquire, pairs with bench-item.1.
-            match self.0.compare_exchange_weak(value, value - 1, Acquire, Relaxed) {
+            match self
+                .0
+                .compare_exchange_weak(value, value - 1, Acquire, Relaxed)
+            {
                 Ok(_) => return true,
                 Err(other) => value = other,
             }
@@ -258,8 +303,21 @@ impl Many for Kernels {
 
     fn new(count: usize) -> Result<Self> {
         // SAFETY: no word to wait for: it fails, in one way or another.
-        unsafe { libc::syscall(libc::SYS_futex_waitv, null::<Waitv>(), 0, 0, null::<libc::timespec>(), 0) };
-        ensure!(last().raw_os_error() != Some(libc::ENOSYS), "futex_waitv: {}", last());
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex_waitv,
+                null::<Waitv>(),
+                0,
+                0,
+                null::<libc::timespec>(),
+                0,
+            )
+        };
+        ensure!(
+            last().raw_os_error() != Some(libc::ENOSYS),
+            "futex_waitv: {}",
+            last()
+        );
         Ok(Self(Word::many(count)))
     }
 
@@ -268,11 +326,23 @@ impl Many for Kernels {
         let word = &self.0[index];
         word.add();
         // SAFETY: an aligned word of ours.
-        unsafe { libc::syscall(libc::SYS_futex, word.0.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.0.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            )
+        };
     }
 
     fn taker(&'static self) -> Self::Taker {
-        let entry = |word: &Word| Waitv { value: 0, address: word.0.as_ptr() as u64, flags: FLAGS, reserved: 0 };
+        let entry = |word: &Word| Waitv {
+            value: 0,
+            address: word.0.as_ptr() as u64,
+            flags: FLAGS,
+            reserved: 0,
+        };
         (self, self.0.iter().map(entry).collect())
     }
 
@@ -284,7 +354,16 @@ impl Many for Kernels {
                 return index;
             }
             // SAFETY: entries that say what words of ours to compare.
-            unsafe { libc::syscall(libc::SYS_futex_waitv, list.as_ptr(), list.len() as u32, 0, timeout, libc::CLOCK_MONOTONIC) };
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex_waitv,
+                    list.as_ptr(),
+                    list.len() as u32,
+                    0,
+                    timeout,
+                    libc::CLOCK_MONOTONIC,
+                )
+            };
         }
     }
 }
@@ -294,7 +373,11 @@ struct EventFds(Box<[OwnedFd]>);
 
 impl EventFds {
     fn new(count: usize) -> Result<EventFds> {
-        Ok(EventFds((0..count).map(|_| eventfd(0, libc::EFD_NONBLOCK)).collect::<Result<_>>()?))
+        Ok(EventFds(
+            (0..count)
+                .map(|_| eventfd(0, libc::EFD_NONBLOCK))
+                .collect::<Result<_>>()?,
+        ))
     }
 
     #[inline(always)]
@@ -328,7 +411,11 @@ impl Many for Polled {
     }
 
     fn taker(&'static self) -> Self::Taker {
-        let entry = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let entry = |fd: &OwnedFd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         (self, self.0.0.iter().map(entry).collect())
     }
 
@@ -337,7 +424,10 @@ impl Many for Polled {
         loop {
             // SAFETY: as many entries, writable.
             unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
-            let mut ready = list.iter().enumerate().filter(|(_, entry)| entry.revents != 0);
+            let mut ready = list
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| entry.revents != 0);
             if let Some((index, _)) = ready.find(|(index, _)| all.0.take(*index)) {
                 return index;
             }
@@ -367,9 +457,19 @@ impl Many for Epolled {
         // SAFETY: just opened, and nobody else's.
         let set = unsafe { OwnedFd::from_raw_fd(fd) };
         for (index, member) in self.0.0.iter().enumerate() {
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: index as u64 };
+            let mut event = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: index as u64,
+            };
             // SAFETY: an event, which is copied.
-            let rc = unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, member.as_raw_fd(), &mut event) };
+            let rc = unsafe {
+                libc::epoll_ctl(
+                    set.as_raw_fd(),
+                    libc::EPOLL_CTL_ADD,
+                    member.as_raw_fd(),
+                    &mut event,
+                )
+            };
             assert!(rc == 0, "epoll_ctl: {}", last());
         }
         (self, set)

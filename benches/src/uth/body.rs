@@ -1,4 +1,5 @@
-//! What every side runs: the same functions around a different switch, so that only the switch differs.
+//! What every side runs: the same functions around a different switch, so that only the switch
+//! differs.
 
 use super::{HUNDRED, Life};
 use crate::harness::{Sample, measure, time};
@@ -7,14 +8,16 @@ use std::time::{Duration, Instant};
 
 /// Calls `switch`, at the bottom of four calls if `DEEP`.
 ///
-/// The closures passed in hold their values, not references to them: each further load stands between the switch and the address that
-/// the first return behind it goes to, and would be measured with it.
+/// The closures passed in hold their values, not references to them: each further load stands
+/// between the switch and the address that the first return behind it goes to, and would be
+/// measured with it.
 #[inline(always)]
 pub(super) fn hop<const DEEP: bool>(switch: &mut impl FnMut()) {
     if DEEP { frame1(switch) } else { switch() }
 }
 
-/// A caller that has something to do after the call: else the call would be a jump, and there were no frame to return through.
+/// A caller that has something to do after the call: else the call would be a jump, and there were
+/// no frame to return through.
 macro_rules! frame {
     ($name:ident, $next:expr) => {
         #[inline(never)]
@@ -29,9 +32,14 @@ frame!(frame2, frame3);
 frame!(frame3, frame4);
 frame!(frame4, |switch: &mut F| switch());
 
-/// The main thread of the pattern that every side can do: `switch` goes to one of `others`, which comes straight back.
+/// The main thread of the pattern that every side can do: `switch` goes to one of `others`, which
+/// comes straight back.
 #[inline(always)]
-pub(super) fn rounds<T>(others: &mut [T], budget: Duration, mut switch: impl FnMut(&mut T)) -> Sample {
+pub(super) fn rounds<T>(
+    others: &mut [T],
+    budget: Duration,
+    mut switch: impl FnMut(&mut T),
+) -> Sample {
     let mut sample = measure(budget, |rounds| {
         for _ in 0..rounds {
             others.iter_mut().for_each(&mut switch);
@@ -64,7 +72,8 @@ pub(super) trait Lives {
 /// Going through creation so often in a turn gives a steady figure; more would only use up memory.
 const PASSES: usize = 4;
 
-/// Creates a hundred contexts, deletes them, creates a hundred again and re-initialises them; then makes and ends one after another.
+/// Creates a hundred contexts, deletes them, creates a hundred again and re-initialises them; then
+/// makes and ends one after another.
 pub(super) fn life<L: Lives>(lives: &mut L, budget: Duration) -> Life {
     let mut life = Life::default();
     let end = Instant::now() + budget / 2;
@@ -91,9 +100,15 @@ fn one_pass<L: Lives>(lives: &mut L, life: &mut Life) {
     let mut contexts = Vec::with_capacity(HUNDRED);
     let mut again = Vec::with_capacity(HUNDRED);
     let mut kept = Vec::with_capacity(HUNDRED);
-    life.create.add(time(count, || contexts.extend((0..HUNDRED).map(|_| lives.create()))));
+    life.create.add(time(count, || {
+        contexts.extend((0..HUNDRED).map(|_| lives.create()))
+    }));
     kept.extend(contexts.drain(..).map(|context| lives.delete(context)));
-    life.recycle.add(time(count, || contexts.extend(kept.drain(..).map(|kept| lives.recycle(kept)))));
-    life.reinit.add(time(count, || again.extend(contexts.drain(..).map(|context| lives.reinit(context)))));
+    life.recycle.add(time(count, || {
+        contexts.extend(kept.drain(..).map(|kept| lives.recycle(kept)))
+    }));
+    life.reinit.add(time(count, || {
+        again.extend(contexts.drain(..).map(|context| lives.reinit(context)))
+    }));
     lives.discard(again);
 }

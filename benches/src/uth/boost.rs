@@ -1,5 +1,5 @@
-//! The peer Boost.Context: its assembly below the C++ classes (`fcontext`), called as they call it. Stacks are made as its
-//! `protected_fixedsize_stack` makes them; there is no descriptor to set up.
+//! The peer Boost.Context: its assembly below the C++ classes (`fcontext`), called as they call it.
+//! Stacks are made as its `protected_fixedsize_stack` makes them; there is no descriptor to set up.
 
 use super::body::{self, Lives, hop, rounds};
 use super::{Life, STACK, SWITCH_STACK, Side};
@@ -46,8 +46,21 @@ impl Stack {
         const GUARD: usize = 4096;
         let (size, protection) = (size + GUARD, libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new mapping, at a place of the kernel's choice.
-        let base = unsafe { libc::mmap(ptr::null_mut(), size, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
-        ensure!(base != libc::MAP_FAILED, "memory for a stack: {}", io::Error::last_os_error());
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size,
+                protection,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        ensure!(
+            base != libc::MAP_FAILED,
+            "memory for a stack: {}",
+            io::Error::last_os_error()
+        );
         let stack = Self { base, size };
         // SAFETY: the lowest page of the mapping just made.
         let rc = unsafe { libc::mprotect(base, GUARD, libc::PROT_NONE) };
@@ -80,15 +93,21 @@ extern "C" fn back<const DEEP: bool>(transfer: Transfer) {
 }
 
 fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
-    let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
-    let mut others: Vec<FContext> = stacks.iter().map(|stack| stack.context(back::<DEEP>)).collect();
+    let stacks = (1..contexts)
+        .map(|_| Stack::new(SWITCH_STACK))
+        .collect::<Result<Vec<_>>>()?;
+    let mut others: Vec<FContext> = stacks
+        .iter()
+        .map(|stack| stack.context(back::<DEEP>))
+        .collect();
     Ok(rounds(&mut others, budget, |other| {
         // SAFETY: a context that is suspended, on a stack that is alive.
         *other = unsafe { jump_fcontext(*other, ptr::null_mut()) }.from;
     }))
 }
 
-/// One place of a ring: where its context is suspended, and who comes next. Who is switched to notes where the one before is.
+/// One place of a ring: where its context is suspended, and who comes next. Who is switched to
+/// notes where the one before is.
 struct Place {
     context: Cell<FContext>,
     next: Cell<*const Place>,
@@ -122,9 +141,16 @@ extern "C" fn walk<const DEEP: bool>(transfer: Transfer) {
 
 /// Context i switches to i+1, and the last to the main thread, whose place is the first.
 fn ring<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
-    let stacks = (1..contexts).map(|_| Stack::new(SWITCH_STACK)).collect::<Result<Vec<_>>>()?;
-    let starts = iter::once(ptr::null_mut()).chain(stacks.iter().map(|stack| stack.context(walk::<DEEP>)));
-    let start = |context| Place { context: Cell::new(context), next: Cell::new(ptr::null()), previous: Cell::new(ptr::null()) };
+    let stacks = (1..contexts)
+        .map(|_| Stack::new(SWITCH_STACK))
+        .collect::<Result<Vec<_>>>()?;
+    let starts =
+        iter::once(ptr::null_mut()).chain(stacks.iter().map(|stack| stack.context(walk::<DEEP>)));
+    let start = |context| Place {
+        context: Cell::new(context),
+        next: Cell::new(ptr::null()),
+        previous: Cell::new(ptr::null()),
+    };
     let places: Vec<Place> = starts.map(start).collect();
     for (index, place) in places.iter().enumerate() {
         let next = &places[(index + 1) % contexts];
@@ -132,7 +158,9 @@ fn ring<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
         next.previous.set(place);
     }
     let main = &places[0];
-    let mut sample = measure(budget, |laps| (0..laps).for_each(|_| hop::<DEEP>(&mut || main.to_next())));
+    let mut sample = measure(budget, |laps| {
+        (0..laps).for_each(|_| hop::<DEEP>(&mut || main.to_next()))
+    });
     sample.operations *= contexts as u64;
     Ok(sample)
 }

@@ -8,8 +8,14 @@ use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
 use std::time::Duration;
 
-pub(super) const SIDE: Side =
-    Side { name: "corosensei", shallow: switches::<false>, deep: switches::<true>, ring_shallow: None, ring_deep: None, life };
+pub(super) const SIDE: Side = Side {
+    name: "corosensei",
+    shallow: switches::<false>,
+    deep: switches::<true>,
+    ring_shallow: None,
+    ring_deep: None,
+    life,
+};
 
 type Context = Coroutine<(), (), ()>;
 
@@ -47,7 +53,8 @@ impl Coro {
     fn make(&mut self, stack: DefaultStack) -> Context {
         let runs = &raw mut self.runs as usize;
         Context::with_stack(stack, move |_, ()| {
-            // SAFETY: runs inside `create_run_delete`, while `self` is there and nobody else looks at it.
+            // SAFETY: runs inside `create_run_delete`, while `self` is there and nobody else looks
+            // at it.
             unsafe { *(runs as *mut u64) += 1 };
         })
     }

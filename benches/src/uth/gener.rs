@@ -1,5 +1,5 @@
-//! The peer generator: what `may` stands on. It has no pool of its own; a finished generator is given a new function, and that is
-//! both its recycling and its re-initialisation.
+//! The peer generator: what `may` stands on. It has no pool of its own; a finished generator is
+//! given a new function, and that is both its recycling and its re-initialisation.
 
 use super::body::{self, Lives, hop, rounds};
 use super::{Life, STACK, SWITCH_STACK, Side};
@@ -8,8 +8,14 @@ use anyhow::Result;
 use generator::{Gn, LocalGenerator};
 use std::time::Duration;
 
-pub(super) const SIDE: Side =
-    Side { name: "generator", shallow: switches::<false>, deep: switches::<true>, ring_shallow: None, ring_deep: None, life };
+pub(super) const SIDE: Side = Side {
+    name: "generator",
+    shallow: switches::<false>,
+    deep: switches::<true>,
+    ring_shallow: None,
+    ring_deep: None,
+    life,
+};
 
 type Context = LocalGenerator<'static, (), ()>;
 
@@ -19,11 +25,14 @@ const WORD: usize = size_of::<usize>();
 fn switches<const DEEP: bool>(contexts: usize, budget: Duration) -> Result<Sample> {
     let mut others: Vec<Context> = Vec::new();
     for _ in 1..contexts {
-        others.push(Gn::<()>::new_scoped_opt_local(SWITCH_STACK / WORD, |mut scope| {
-            loop {
-                hop::<DEEP>(&mut || scope.yield_with(()));
-            }
-        }));
+        others.push(Gn::<()>::new_scoped_opt_local(
+            SWITCH_STACK / WORD,
+            |mut scope| {
+                loop {
+                    hop::<DEEP>(&mut || scope.yield_with(()));
+                }
+            },
+        ));
     }
     Ok(rounds(&mut others, budget, |other| {
         other.resume();
@@ -50,7 +59,8 @@ impl Gener {
 }
 
 fn count(runs: usize) {
-    // SAFETY: runs inside `create_run_delete`, while the owner is there and nobody else looks at it.
+    // SAFETY: runs inside `create_run_delete`, while the owner is there and nobody else looks at
+    // it.
     unsafe { *(runs as *mut u64) += 1 };
 }
 

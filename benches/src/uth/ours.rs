@@ -1,4 +1,5 @@
-//! Ours, by each of its switch methods. The thread of a turn becomes a virtual processor of the method and ends with the turn.
+//! Ours, by each of its switch methods. The thread of a turn becomes a virtual processor of the
+//! method and ends with the turn.
 
 use super::body::{self, Lives, hop, rounds};
 use super::{Life, STACK, SWITCH_STACK, Side};
@@ -34,7 +35,10 @@ fn processor(method: usize) -> Result<Uth> {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
         // Somebody else in this process may have initialised the library: his stack size will do.
-        let _ = uth::init(Options { stack_size: STACK, ..Options::default() });
+        let _ = uth::init(Options {
+            stack_size: STACK,
+            ..Options::default()
+        });
     });
     uth::vp_init_with(None, METHODS[method])?;
     uth::current().context("a virtual processor runs something")
@@ -50,7 +54,8 @@ fn refused(error: uth::Error) -> ! {
 
 #[inline(always)]
 fn switch(from: Uth, to: Uth) {
-    // SAFETY: one virtual processor has all of these, and nothing here is bound to thread-local storage.
+    // SAFETY: one virtual processor has all of these, and nothing here is bound to thread-local
+    // storage.
     if let Err(error) = unsafe { uth::switch_to(Some(from), to) } {
         refused(error);
     }
@@ -80,7 +85,10 @@ extern "C-unwind" fn walk<const DEEP: bool>(path: *mut c_void) {
 
 /// Makes a uth for each path.
 fn uths<const DEEP: bool>(paths: &[Path]) -> Result<Vec<Uth>> {
-    let attr = Attr { stack_size: SWITCH_STACK, ..Attr::default() };
+    let attr = Attr {
+        stack_size: SWITCH_STACK,
+        ..Attr::default()
+    };
     let make = |path: &Path| {
         let uth = uth::create_with(&attr, walk::<DEEP>, ptr::from_ref(path).cast_mut().cast())?;
         path.own.set(Some(uth));
@@ -90,7 +98,12 @@ fn uths<const DEEP: bool>(paths: &[Path]) -> Result<Vec<Uth>> {
 }
 
 fn paths(contexts: usize) -> Vec<Path> {
-    (1..contexts).map(|_| Path { own: Cell::new(None), next: Cell::new(None) }).collect()
+    (1..contexts)
+        .map(|_| Path {
+            own: Cell::new(None),
+            next: Cell::new(None),
+        })
+        .collect()
 }
 
 fn end(uths: Vec<Uth>) -> Result<()> {
@@ -102,7 +115,10 @@ fn end(uths: Vec<Uth>) -> Result<()> {
     Ok(())
 }
 
-fn switches<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Duration) -> Result<Sample> {
+fn switches<const DEEP: bool, const METHOD: usize>(
+    contexts: usize,
+    budget: Duration,
+) -> Result<Sample> {
     let main = processor(METHOD)?;
     let paths = paths(contexts);
     let mut others = uths::<DEEP>(&paths)?;
@@ -113,14 +129,22 @@ fn switches<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Dura
 }
 
 /// Context i switches to i+1, and the last to the main thread.
-fn ring<const DEEP: bool, const METHOD: usize>(contexts: usize, budget: Duration) -> Result<Sample> {
+fn ring<const DEEP: bool, const METHOD: usize>(
+    contexts: usize,
+    budget: Duration,
+) -> Result<Sample> {
     let main = processor(METHOD)?;
     let paths = paths(contexts);
     let others = uths::<DEEP>(&paths)?;
     let nexts = others.iter().skip(1).chain([&main]);
-    paths.iter().zip(nexts).for_each(|(path, next)| path.next.set(Some(*next)));
+    paths
+        .iter()
+        .zip(nexts)
+        .for_each(|(path, next)| path.next.set(Some(*next)));
     let first = others[0];
-    let mut sample = measure(budget, |laps| (0..laps).for_each(|_| hop::<DEEP>(&mut move || switch(main, first))));
+    let mut sample = measure(budget, |laps| {
+        (0..laps).for_each(|_| hop::<DEEP>(&mut move || switch(main, first)))
+    });
     sample.operations *= contexts as u64;
     end(others)?;
     Ok(sample)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a message, a mutex, an event, a
- * time, the end of a worker.
+ * umcg/select.h - waiting for whichever of many things comes first: a wakeup from a semaphore, a
+ * message, a mutex, an event, a time, the end of a worker.
  *
  *     umcg_op_t ops[] = {UMCG_ACQUIRE(&letters), UMCG_ENDED(writer), UMCG_AT(tomorrow)};
  *     switch (umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT)) {
@@ -10,8 +10,8 @@
  *     case 2: ... it is tomorrow
  *     }
  *
- * Exactly one operation is done, and the others are as if nobody had asked. The words of umcg/rt.h and umcg/sem.h mean here what
- * they mean there.
+ * Exactly one operation is done, and the others are as if nobody had asked. The words of umcg/rt.h
+ * and umcg/sem.h mean here what they mean there.
  *
  * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
  * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
@@ -28,11 +28,17 @@ extern "C" {
 #endif
 
 enum umcg_op_kind {
-    UMCG_OP_NONE = 0,    /* is never done: for a place in the array that has nothing to wait for just now */
+    /* is never done: for a place in the array that has nothing to wait for just now */
+    UMCG_OP_NONE = 0,
     UMCG_OP_ACQUIRE = 1, /* takes a wakeup from the Sem object */
-    UMCG_OP_TIME = 2,    /* it is the time value, in nanoseconds of CLOCK_MONOTONIC, or later; 0: never, as with deadlines */
-    UMCG_OP_END = 3,     /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here */
-    UMCG_OP_READ = 8,    /* poll says POLLIN, POLLHUP or POLLERR of the descriptor value; nothing is read */
+    /* it is the time value, in nanoseconds of CLOCK_MONOTONIC, or later; 0: never, as with
+     * deadlines */
+    UMCG_OP_TIME = 2,
+    /* the umcg_worker_t object has ended; it is still to be joined or detached, by who waits here
+     */
+    UMCG_OP_END = 3,
+    /* poll says POLLIN, POLLHUP or POLLERR of the descriptor value; nothing is read */
+    UMCG_OP_READ = 8,
     UMCG_OP_WRITE = 9,   /* it says POLLOUT, POLLHUP or POLLERR; nothing is written */
     UMCG_OP_SEND = 4,    /* sends the message at the address value through the Tube object */
     UMCG_OP_RECEIVE = 5, /* receives a message of the Tube object into the address value */
@@ -43,7 +49,8 @@ enum umcg_op_kind {
 /* An operation: one of the macros below. It is not changed but for error, and may be used again. */
 typedef struct umcg_op {
     int kind;       /* an enum umcg_op_kind */
-    int error;      /* of the one that is done: 0, or ESHUTDOWN if the semaphore or tube was closed */
+    /* of the one that is done: 0, or ESHUTDOWN if the semaphore or tube was closed */
+    int error;
     void *object;   /* what it is done to */
     uint64_t value; /* what else it needs */
 } umcg_op_t;
@@ -61,21 +68,25 @@ typedef struct umcg_op {
 #define UMCG_WRITABLE(fd)    {UMCG_OP_WRITE, 0, NULL, (uint64_t)(fd)}
 /* clang-format on */
 
-/* Flag of umcg_select: they are looked at in their order, and the first that can be done is taken. Otherwise none is preferred. */
+/* Flag of umcg_select: they are looked at in their order, and the first that can be done is taken.
+ * Otherwise none is preferred. */
 #define UMCG_SELECT_BIASED 1
 
 /*
- * umcg_select - does one of n operations, and returns its index; waits until one can be done, until deadline_ns at most.
+ * umcg_select - does one of n operations, and returns its index; waits until one can be done, until
+ * deadline_ns at most.
  *
- * A semaphore, a tube, a mutex or an event may be there more than once. A time comes after what can be done at once.
+ * A semaphore, a tube, a mutex or an event may be there more than once. A time comes after what can
+ * be done at once.
  *
- * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a message is NULL, or a worker is
- * there twice; EDEADLK: the caller is among the workers.
+ * Fails with EINVAL: the array is NULL or empty, a kind or flag is not known, an object or a
+ * message is NULL, or a worker is there twice; EDEADLK: the caller is among the workers.
  *
- * A descriptor is ready if poll says so, which is asked first, and again when the runtime was told. That knows a duplicate of it,
- * as long as the call takes. The error of the operation is EBADF if it is not open, EMFILE, ENOMEM or ENOSPC if it cannot be
- * waited for, and on a plain thread EAGAIN or EIO if the global runtime, which is needed for that, has no threads or memory to
- * start; the call fails with EINVAL if it is negative.
+ * A descriptor is ready if poll says so, which is asked first, and again when the runtime was told.
+ * That knows a duplicate of it, as long as the call takes. The error of the operation is EBADF if
+ * it is not open, EMFILE, ENOMEM or ENOSPC if it cannot be waited for, and on a plain thread EAGAIN
+ * or EIO if the global runtime, which is needed for that, has no threads or memory to start; the
+ * call fails with EINVAL if it is negative.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -84,12 +95,14 @@ int umcg_select(umcg_op_t *ops, int n, int flags, uint64_t deadline_ns);
 /* ---- The same operations again and again ---- */
 
 /*
- * A *set* keeps operations for many waits. They stay in the queues of their objects from one wait to the next, so that a wait costs
- * the same for two as for a hundred; but with UMCG_ENDED, UMCG_READABLE or UMCG_WRITABLE among them it costs as much as umcg_select.
+ * A *set* keeps operations for many waits. They stay in the queues of their objects from one wait
+ * to the next, so that a wait costs the same for two as for a hundred; but with UMCG_ENDED,
+ * UMCG_READABLE or UMCG_WRITABLE among them it costs as much as umcg_select.
  *
- * One worker or thread at a time uses a set, which may be another each time. What its operations name is there, and their messages
- * are, until the set is destroyed or the operation changed: so a worker is joined after that. Messages are read and written while
- * somebody waits for the set, and not between. In the order of a queue the set stands where it was put in, which may be before the
+ * One worker or thread at a time uses a set, which may be another each time. What its operations
+ * name is there, and their messages are, until the set is destroyed or the operation changed: so a
+ * worker is joined after that. Messages are read and written while somebody waits for the set, and
+ * not between. In the order of a queue the set stands where it was put in, which may be before the
  * wait: so it may be served before one who came while nobody waited for it, once.
  */
 typedef struct umcg_select_set umcg_select_set_t;
@@ -104,8 +117,9 @@ typedef struct umcg_select_set umcg_select_set_t;
 umcg_select_set_t *umcg_select_set_create(const umcg_op_t *ops, int n, int flags);
 
 /*
- * umcg_select_set_wait, umcg_select_set_wait_until - does one of the operations, and returns its index; waits until one can be
- * done. What umcg_select says in the operation's member error is stored to *error, unless that is NULL.
+ * umcg_select_set_wait, umcg_select_set_wait_until - does one of the operations, and returns its
+ * index; waits until one can be done. What umcg_select says in the operation's member error is
+ * stored to *error, unless that is NULL.
  *
  * Fail with EINVAL: the set is NULL; EDEADLK: the caller is among the workers.
  *
@@ -115,18 +129,20 @@ int umcg_select_set_wait(umcg_select_set_t *set, int *error);
 int umcg_select_set_wait_until(umcg_select_set_t *set, uint64_t deadline_ns, int *error);
 
 /*
- * umcg_select_set_try_wait - the same if one can be done at once. Fails with EAGAIN: there was a moment at which none could, but
- * for descriptors, of which only the kernel knows; EINVAL: the set is NULL; EDEADLK: the caller is among the workers.
+ * umcg_select_set_try_wait - the same if one can be done at once. Fails with EAGAIN: there was a
+ * moment at which none could, but for descriptors, of which only the kernel knows; EINVAL: the set
+ * is NULL; EDEADLK: the caller is among the workers.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_select_set_try_wait(umcg_select_set_t *set, int *error);
 
 /*
- * umcg_select_set_change - puts another operation in the place of the one with this index, as when a time has come, or to take one
- * out: UMCG_NEVER.
+ * umcg_select_set_change - puts another operation in the place of the one with this index, as when
+ * a time has come, or to take one out: UMCG_NEVER.
  *
- * Fails with EINVAL: the set or op is NULL, there is none with this index, or as umcg_select; EDEADLK.
+ * Fails with EINVAL: the set or op is NULL, there is none with this index, or as umcg_select;
+ * EDEADLK.
  *
  * Called from anywhere. Does not switch.
  */
@@ -140,9 +156,11 @@ int umcg_select_set_change(umcg_select_set_t *set, int index, const umcg_op_t *o
 void umcg_select_set_destroy(umcg_select_set_t *set);
 
 #if defined(__cplusplus) && __cplusplus >= 201103L
-static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t), "umcg_op_t");
+static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t),
+              "umcg_op_t");
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-_Static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t), "umcg_op_t");
+_Static_assert(sizeof(umcg_op_t) == 2 * sizeof(int) + sizeof(void *) + sizeof(uint64_t),
+               "umcg_op_t");
 #endif
 
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
-//! Input and output on descriptors: POSIX's calls, made until they do not say "not now", waiting in between.
+//! Input and output on descriptors: POSIX's calls, made until they do not say "not now", waiting in
+//! between.
 //!
-//! What is cut short is unwound to here; nothing of C's lies between, and a descriptor's entry is held outside.
+//! What is cut short is unwound to here; nothing of C's lies between, and a descriptor's entry is
+//! held outside.
 
 use super::table::{self, Descriptor, Kind};
 use super::{deadline, errno_of, status, value};
@@ -52,7 +54,11 @@ unsafe fn receive(fd: RawFd, buffer: *mut c_void, size: usize, flags: c_int) -> 
     let call = |flags: c_int| unsafe { libc::recv(fd, buffer, size, flags | libc::MSG_DONTWAIT) };
     let descriptor = table::enter(fd)?;
     match descriptor.kind {
-        Kind::Stream if flags == 0 => waiting(|| descriptor.waited.stream(Way::In, &"read", size, |_| checked(call(0)))),
+        Kind::Stream if flags == 0 => waiting(|| {
+            descriptor
+                .waited
+                .stream(Way::In, &"read", size, |_| checked(call(0)))
+        }),
         Kind::Stream | Kind::Socket if flags & libc::MSG_DONTWAIT == 0 => {
             descriptor.call(Way::In, &"recv", |_| checked(call(flags)))
         }
@@ -70,9 +76,13 @@ unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
         // SAFETY: passed on.
         Kind::Stream | Kind::Socket => unsafe { receive(fd, buffer, size, 0) },
         // SAFETY: passed on.
-        Kind::Pipe => descriptor.call(Way::In, &"read", |_| checked(unsafe { libc::read(fd, buffer, size) })),
+        Kind::Pipe => descriptor.call(Way::In, &"read", |_| {
+            checked(unsafe { libc::read(fd, buffer, size) })
+        }),
         // SAFETY: passed on.
-        Kind::File if size == 0 || buffer.is_null() => once(|| unsafe { libc::read(fd, buffer, size) }),
+        Kind::File if size == 0 || buffer.is_null() => {
+            once(|| unsafe { libc::read(fd, buffer, size) })
+        }
         Kind::File => of_file(|fd| {
             // SAFETY: passed on; a C program may leave it uninitialised, and it is only written to.
             let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
@@ -82,9 +92,12 @@ unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
 }
 
 /// A call on a file, which is not cut short, but not made either by who was asked to end.
-fn of_file(call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>) -> impl FnOnce(RawFd) -> Result<usize> {
+fn of_file(
+    call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>,
+) -> impl FnOnce(RawFd) -> Result<usize> {
     move |fd| {
-        // SAFETY: looked at by `enter`; a program that closes it meanwhile gets what POSIX gives it.
+        // SAFETY: looked at by `enter`; a program that closes it meanwhile gets what POSIX gives
+        // it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         waiting(|| foreign::shielded(|| call(fd)))
     }
@@ -93,10 +106,15 @@ fn of_file(call: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<usize>) -> impl 
 /// No memory is larger than a signed number says, and no result could be: EINVAL, as the kernel
 /// says of files.
 fn sized(size: usize) -> Result<()> {
-    if isize::try_from(size).is_ok() { Ok(()) } else { Err(EINVAL) }
+    if isize::try_from(size).is_ok() {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
 }
 
-/// Repeats `part`, which gets how much is done, until all is done. An error after the first part is left to the next call.
+/// Repeats `part`, which gets how much is done, until all is done. An error after the first part is
+/// left to the next call.
 fn fully(size: usize, mut part: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
     let mut done = 0;
     loop {
@@ -128,7 +146,9 @@ unsafe fn send(fd: RawFd, buffer: *const c_void, size: usize, flags: c_int) -> R
     if flags & libc::MSG_DONTWAIT != 0 || !descriptor.kind.is_socket() {
         return once(|| rest(0));
     }
-    fully(size, |done| descriptor.call(Way::Out, &"write", |_| checked(rest(done))))
+    fully(size, |done| {
+        descriptor.call(Way::Out, &"write", |_| checked(rest(done)))
+    })
 }
 
 /// Gives all to anything.
@@ -150,7 +170,9 @@ unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> 
         let at = unsafe { buffer.byte_add(done) };
         if descriptor.kind == Kind::Pipe {
             // SAFETY: passed on.
-            return descriptor.call(Way::Out, &"write", |_| checked(unsafe { libc::write(fd, at, size - done) }));
+            return descriptor.call(Way::Out, &"write", |_| {
+                checked(unsafe { libc::write(fd, at, size - done) })
+            });
         }
         of_file(|fd| {
             // SAFETY: passed on.
@@ -162,10 +184,16 @@ unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> 
 
 /// # Safety
 /// As accept(2).
-unsafe fn accept(fd: RawFd, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> Result<c_int> {
+unsafe fn accept(
+    fd: RawFd,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> Result<c_int> {
     let descriptor = table::enter(fd)?;
     // SAFETY: passed on.
-    let call = || unsafe { libc::accept4(fd, address, length, flags | libc::SOCK_NONBLOCK) } as isize;
+    let call =
+        || unsafe { libc::accept4(fd, address, length, flags | libc::SOCK_NONBLOCK) } as isize;
     let mut unbroken = umcg::net::unbroken(|| checked(call()));
     let accepted = match descriptor.kind {
         Kind::Stream | Kind::Socket => descriptor.call(Way::In, &"accept", |_| unbroken())?,
@@ -188,13 +216,17 @@ unsafe fn connect(fd: RawFd, address: *const sockaddr, length: socklen_t) -> Res
             Ok(_) => return Ok(()),
             // One that a signal interrupts goes on by itself.
             Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => break,
-            // A Unix listener's queue is full. The kernel offers nothing to wait for, so look again, ever less often.
-            Err(Errno::AGAIN) => foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?,
+            // A Unix listener's queue is full. The kernel offers nothing to wait for, so look
+            // again, ever less often.
+            Err(Errno::AGAIN) => {
+                foreign::sleep_until(foreign::after(pause)).map_err(|Cancelled| ECANCELED)?
+            }
             Err(error) => return Err(error.raw_os_error()),
         }
         pause = (pause * 2).min(10_000_000);
     }
-    // The same call again says how it went, and only then is the socket connected in the kernel's eyes.
+    // The same call again says how it went, and only then is the socket connected in the kernel's
+    // eyes.
     descriptor.call(Way::Out, &"connect", |_| match call() {
         Ok(_) | Err(Errno::ISCONN) => Ok(()),
         Err(Errno::ALREADY | Errno::INPROGRESS) => Err(Errno::AGAIN),
@@ -211,7 +243,11 @@ fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
     };
     let descriptor = table::enter(fd)?;
     let look = |fd: BorrowedFd<'_>| {
-        let mut asked = libc::pollfd { fd: fd.as_raw_fd(), events: events as i16, revents: 0 };
+        let mut asked = libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: events as i16,
+            revents: 0,
+        };
         // SAFETY: reads and writes the structure.
         match checked(unsafe { libc::poll(&mut asked, 1, 0) } as isize)? {
             0 => Err(Errno::AGAIN),
@@ -219,7 +255,11 @@ fn poll(fd: RawFd, events: c_int, until: u64) -> Result<c_int> {
         }
     };
     let ready = waiting(|| descriptor.waited.call(way, &"poll", until, look))?;
-    if ready & libc::POLLNVAL as c_int != 0 { Err(EBADF) } else { Ok(ready) }
+    if ready & libc::POLLNVAL as c_int != 0 {
+        Err(EBADF)
+    } else {
+        Ok(ready)
+    }
 }
 
 /// Writes all of a text, from where blocking does no harm.
@@ -231,7 +271,11 @@ pub(super) fn write_fully(fd: RawFd, text: &[u8]) -> Result<()> {
             Ok(written) => rest = &rest[written..],
             Err(EINTR) => {}
             Err(EAGAIN) => {
-                let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                let mut asked = libc::pollfd {
+                    fd,
+                    events: libc::POLLOUT,
+                    revents: 0,
+                };
                 // SAFETY: reads and writes the structure.
                 unsafe { libc::poll(&mut asked, 1, -1) };
             }
@@ -248,7 +292,12 @@ fn count(result: Result<usize>) -> isize {
 /// # Safety
 /// As accept(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+unsafe extern "C" fn umcg_accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
     // SAFETY: passed on.
     value(unsafe { accept(fd, address, length, flags) }, -1)
 }
@@ -288,7 +337,12 @@ unsafe extern "C" fn umcg_write(fd: c_int, buffer: *const c_void, size: usize) -
 /// # Safety
 /// As send(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_send(fd: c_int, buffer: *const c_void, size: usize, flags: c_int) -> isize {
+unsafe extern "C" fn umcg_send(
+    fd: c_int,
+    buffer: *const c_void,
+    size: usize,
+    flags: c_int,
+) -> isize {
     // SAFETY: passed on.
     count(sized(size).and_then(|()| unsafe { send(fd, buffer, size, flags) }))
 }

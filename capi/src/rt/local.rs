@@ -1,7 +1,8 @@
 //! Worker-locals under keys that are made while the program runs.
 //!
-//! A worker has one worker-local of Rust's with all its values, a plain thread one pthread key with the same: which, unlike a
-//! `thread_local!`, can be used anew by the destructors that run at the thread's end.
+//! A worker has one worker-local of Rust's with all its values, a plain thread one pthread key with
+//! the same: which, unlike a `thread_local!`, can be used anew by the destructors that run at the
+//! thread's end.
 
 use super::worker::guarded;
 use crate::failed;
@@ -35,7 +36,10 @@ umcg::worker_local! {
 impl Values {
     fn get(&self, key: &'static Key) -> *mut c_void {
         let values = self.0.borrow();
-        values.iter().find(|value| std::ptr::eq(value.key, key)).map_or(null_mut(), |value| value.value)
+        values
+            .iter()
+            .find(|value| std::ptr::eq(value.key, key))
+            .map_or(null_mut(), |value| value.value)
     }
 
     /// None: no memory.
@@ -62,9 +66,14 @@ impl Drop for Values {
     }
 }
 
-/// Calls `f`, which does not switch, with the caller's values. None when there is no memory or pthread key for them.
+/// Calls `f`, which does not switch, with the caller's values. None when there is no memory or
+/// pthread key for them.
 fn with<R>(f: impl FnOnce(&Values) -> R) -> Option<R> {
-    if foreign::is_worker() { Some(VALUES.with(f)) } else { of_thread().map(f) }
+    if foreign::is_worker() {
+        Some(VALUES.with(f))
+    } else {
+        of_thread().map(f)
+    }
 }
 
 unsafe extern "C" fn drop_values(values: *mut c_void) {
@@ -110,7 +119,9 @@ extern "C" fn umcg_local_create(destructor: Option<Destructor>) -> *const Key {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_local_get(key: *const Key) -> *mut c_void {
     // SAFETY: passed on; keys are never freed.
-    let Some(key) = (unsafe { key.as_ref() }) else { return failed(EINVAL, null_mut()) };
+    let Some(key) = (unsafe { key.as_ref() }) else {
+        return failed(EINVAL, null_mut());
+    };
     with(|values| values.get(key)).unwrap_or(null_mut())
 }
 
@@ -119,7 +130,9 @@ unsafe extern "C" fn umcg_local_get(key: *const Key) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_local_set(key: *const Key, value: *mut c_void) -> c_int {
     // SAFETY: passed on; keys are never freed.
-    let Some(key) = (unsafe { key.as_ref() }) else { return failed(EINVAL, -1) };
+    let Some(key) = (unsafe { key.as_ref() }) else {
+        return failed(EINVAL, -1);
+    };
     match with(|values| values.set(key, value)) {
         Some(Some(())) => 0,
         _ => failed(ENOMEM, -1),

@@ -1,6 +1,7 @@
 //! `umcg/rt.h`: C's names for `umcg::rt`.
 //!
-//! What C cannot have is unwinding through its frames, so cancellation is told by `ECANCELED`: see `umcg::rt::foreign`.
+//! What C cannot have is unwinding through its frames, so cancellation is told by `ECANCELED`: see
+//! `umcg::rt::foreign`.
 
 mod io;
 mod local;
@@ -58,7 +59,11 @@ impl Options {
 
 /// A deadline of C's, as the runtime counts: there never is the greatest number.
 pub(crate) fn deadline(nanoseconds: u64) -> u64 {
-    if nanoseconds == NO_TIMEOUT { u64::MAX } else { nanoseconds }
+    if nanoseconds == NO_TIMEOUT {
+        u64::MAX
+    } else {
+        nanoseconds
+    }
 }
 
 pub(crate) fn status(result: Result<(), c_int>) -> c_int {
@@ -79,8 +84,8 @@ pub(crate) fn errno_of(error: std::io::Error) -> c_int {
     })
 }
 
-/// Copies what a caller set of a structure that begins with its own size, over `default`. What the caller does not know keeps its default; what
-/// this library does not know must be zero.
+/// Copies what a caller set of a structure that begins with its own size, over `default`. What the
+/// caller does not know keeps its default; what this library does not know must be zero.
 ///
 /// # Safety
 /// `given` is null, or points to a size and so many bytes. All bytes make a valid T.
@@ -101,21 +106,31 @@ pub(crate) unsafe fn versioned<T: Copy>(default: T, given: *const T) -> Result<T
     }
     let known = size.min(size_of::<T>());
     // SAFETY: both are so large.
-    unsafe { bytes.as_ptr().copy_to_nonoverlapping((&raw mut own).cast(), known) };
+    unsafe {
+        bytes
+            .as_ptr()
+            .copy_to_nonoverlapping((&raw mut own).cast(), known)
+    };
     Ok(own)
 }
 
 /// # Safety
 /// The name is null or a string.
 unsafe fn start(options: Options) -> Result<Runtime, c_int> {
-    let servers = usize::try_from(options.servers).ok().filter(|servers| *servers <= 1024).ok_or(EINVAL)?;
+    let servers = usize::try_from(options.servers)
+        .ok()
+        .filter(|servers| *servers <= 1024)
+        .ok_or(EINVAL)?;
     let driver = match options.driver {
         0 => DriverKind::Auto,
         1 => DriverKind::IoUring,
         2 => DriverKind::Epoll,
         _ => return Err(EINVAL),
     };
-    let mut builder = Runtime::builder().servers(servers).pin(options.pin != 0).driver(driver);
+    let mut builder = Runtime::builder()
+        .servers(servers)
+        .pin(options.pin != 0)
+        .driver(driver);
     builder = match options.scheduler {
         0 => builder,
         1 => builder.scheduler(Fifo::new()),
@@ -156,7 +171,10 @@ unsafe extern "C" fn umcg_rt_start(options: *const Options) -> *mut Runtime {
     let options = unsafe { versioned(Options::DEFAULT, options) };
     // SAFETY: passed on.
     let runtime = options.and_then(|options| unsafe { start(options) });
-    value(runtime.map(|runtime| Box::into_raw(Box::new(runtime))), null_mut())
+    value(
+        runtime.map(|runtime| Box::into_raw(Box::new(runtime))),
+        null_mut(),
+    )
 }
 
 /// # Safety
@@ -164,7 +182,9 @@ unsafe extern "C" fn umcg_rt_start(options: *const Options) -> *mut Runtime {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rt_stop(rt: *mut Runtime, timeout_ns: u64) -> c_int {
     // SAFETY: passed on.
-    let Some(runtime) = (unsafe { rt.as_ref() }) else { return failed(EINVAL, -1) };
+    let Some(runtime) = (unsafe { rt.as_ref() }) else {
+        return failed(EINVAL, -1);
+    };
     if foreign::is_left_behind(runtime) {
         return failed(EOPNOTSUPP, -1);
     }

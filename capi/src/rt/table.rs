@@ -1,16 +1,19 @@
 //! What the library knows about descriptors, by their numbers.
 //!
 //! ```text
-//!   number: root (4096) -> chunk (1024, made when needed, never freed) -> slot: lock + counted reference
+//!   number: root (4096) -> chunk (1024, made when needed, never freed) -> slot: lock + counted
+//!   reference
 //! ```
 //!
-//! - T1: a slot's lock is held to look, to put and to take, never across a call that waits. References are counted up under it only; so who holds it
-//!   and finds the slot's own reference alone knows that nobody is in a call on the descriptor.
-//! - T2: a descriptor's number is the program's: nothing here closes one, except `umcg_close`. An entry that is found stale is forgotten, and so is
-//!   what those still use who were in a call then: the number may be another descriptor's.
+//! - T1: a slot's lock is held to look, to put and to take, never across a call that waits.
+//!   References are counted up under it only; so who holds it and finds the slot's own reference
+//!   alone knows that nobody is in a call on the descriptor.
+//! - T2: a descriptor's number is the program's: nothing here closes one, except `umcg_close`. An
+//!   entry that is found stale is forgotten, and so is what those still use who were in a call
+//!   then: the number may be another descriptor's.
 //!
-//! Not chosen: handles of their own in place of numbers: programs need the number for all the other calls there are, and a handle that is closed
-//! while another worker waits on it would dangle.
+//! Not chosen: handles of their own in place of numbers: programs need the number for all the other
+//! calls there are, and a handle that is closed while another worker waits on it would dangle.
 
 use libc::{EBADF, EBUSY, EMFILE, c_int};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -22,7 +25,8 @@ use umcg_core::context::lock::HoldLock;
 /// How a descriptor is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A socket of a byte stream in which nothing but its end or urgent data makes a read short: not a Unix one, where descriptors that were sent along do.
+    /// A socket of a byte stream in which nothing but its end or urgent data makes a read short:
+    /// not a Unix one, where descriptors that were sent along do.
     Stream,
     /// Any other socket.
     Socket,
@@ -63,7 +67,9 @@ fn slot(fd: RawFd) -> Result<&'static Slot, c_int> {
     let slots = match chunk.get() {
         Some(slots) => slots,
         // Not preempted, for others on its server might wait for it in the kernel.
-        None => umcg::critical(|| chunk.get_or_init(|| (0..CHUNK).map(|_| HoldLock::new(None)).collect())),
+        None => umcg::critical(|| {
+            chunk.get_or_init(|| (0..CHUNK).map(|_| HoldLock::new(None)).collect())
+        }),
     };
     Ok(&slots[number % CHUNK])
 }
@@ -110,7 +116,10 @@ pub(super) fn remove(fd: RawFd) -> Result<(), c_int> {
 fn around(fd: RawFd, kind: Kind) -> Descriptor {
     // SAFETY: not negative; `Descriptor` keeps it from being closed.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-    Descriptor { kind, waited: ManuallyDrop::new(Waited::new(owned)) }
+    Descriptor {
+        kind,
+        waited: ManuallyDrop::new(Waited::new(owned)),
+    }
 }
 
 fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {
@@ -140,12 +149,23 @@ fn look_at(fd: RawFd) -> Result<Descriptor, c_int> {
 
 fn is_stream(fd: RawFd) -> bool {
     option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
-        && matches!(option(fd, libc::SO_DOMAIN), Some(libc::AF_INET | libc::AF_INET6))
+        && matches!(
+            option(fd, libc::SO_DOMAIN),
+            Some(libc::AF_INET | libc::AF_INET6)
+        )
 }
 
 fn option(fd: RawFd, name: c_int) -> Option<c_int> {
     let (mut value, mut size) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
     // SAFETY: writes the number.
-    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &mut size) };
+    let asked = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            name,
+            (&raw mut value).cast(),
+            &mut size,
+        )
+    };
     (asked == 0).then_some(value)
 }

@@ -38,7 +38,11 @@ extern "C" fn umcg_shield_begin() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_shield_end() -> c_int {
-    status(if foreign::end_shield() { Ok(()) } else { Err(EINVAL) })
+    status(if foreign::end_shield() {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -68,7 +72,9 @@ extern "C" fn umcg_at_realtime_ns(time_ns: u64) -> u64 {
         return NO_TIMEOUT;
     }
     let now = clock_gettime(ClockId::Realtime);
-    let now = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
+    let now = (now.tv_sec as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(now.tv_nsec as u64);
     // Looked at behind the other clock: so the deadline is not before the time.
     let monotonic = foreign::after(0);
     match time_ns.checked_sub(now) {
@@ -114,9 +120,13 @@ unsafe extern "C" fn umcg_hand_over(next: *mut c_void) -> c_int {
     status(next.and_then(|next| foreign::hand_over(next).map_err(|Cancelled| ECANCELED)))
 }
 
-/// Not `umcg::blocking`, which catches what leaves the function: an exception of another language cannot be caught here.
+/// Not `umcg::blocking`, which catches what leaves the function: an exception of another language
+/// cannot be caught here.
 #[unsafe(no_mangle)]
-extern "C-unwind" fn umcg_blocking(function: Option<worker::Function>, arg: *mut c_void) -> *mut c_void {
+extern "C-unwind" fn umcg_blocking(
+    function: Option<worker::Function>,
+    arg: *mut c_void,
+) -> *mut c_void {
     /// Ends the scope also when an exception leaves the function.
     struct Scope;
     impl Drop for Scope {
@@ -127,7 +137,9 @@ extern "C-unwind" fn umcg_blocking(function: Option<worker::Function>, arg: *mut
             set_errno(of_the_call);
         }
     }
-    let Some(function) = function else { return crate::failed(EINVAL, std::ptr::null_mut()) };
+    let Some(function) = function else {
+        return crate::failed(EINVAL, std::ptr::null_mut());
+    };
     ctl::blocking_begin();
     let _scope = Scope;
     function(arg)

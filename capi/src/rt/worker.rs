@@ -27,8 +27,15 @@ struct Attr {
 const _: () = assert!(size_of::<Attr>() == 4 * size_of::<usize>() + 4 * size_of::<c_int>());
 
 impl Attr {
-    const DEFAULT: Attr =
-        Attr { size: size_of::<Attr>(), stack_size: 0, name: null(), deadline_ns: 0, priority: 128, server: -1, own_tls: 1 };
+    const DEFAULT: Attr = Attr {
+        size: size_of::<Attr>(),
+        stack_size: 0,
+        name: null(),
+        deadline_ns: 0,
+        priority: 128,
+        server: -1,
+        own_tls: 1,
+    };
 }
 
 /// What C's functions get and return.
@@ -43,7 +50,8 @@ pub(super) type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// `umcg_worker_t`: only its address is used.
 pub(crate) enum Worker {}
 
-/// Calls `f`; an exception that would leave it, of whatever language, ends the process with the worker's name.
+/// Calls `f`; an exception that would leave it, of whatever language, ends the process with the
+/// worker's name.
 pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
     struct Panicked;
     impl Drop for Panicked {
@@ -53,8 +61,15 @@ pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
     }
     let panicked = Panicked;
     let result = boundary::call(f, |left| match left {
-        Left::Exception => umcg_core::say(format_args!("worker {} was left by an exception", its_name())),
-        Left::Forced => umcg_core::fatal(format_args!("worker {} was left by {}", its_name(), boundary::FORCED)),
+        Left::Exception => umcg_core::say(format_args!(
+            "worker {} was left by an exception",
+            its_name()
+        )),
+        Left::Forced => umcg_core::fatal(format_args!(
+            "worker {} was left by {}",
+            its_name(),
+            boundary::FORCED
+        )),
     });
     std::mem::forget(panicked);
     result
@@ -62,8 +77,14 @@ pub(super) fn guarded<R>(f: impl FnOnce() -> R) -> R {
 
 /// The caller's.
 fn its_name() -> String {
-    let name = umcg_core::raw::Worker::current().map(|worker| worker.name()).unwrap_or_default();
-    if name.is_empty() { "without a name".to_owned() } else { format!("`{name}`") }
+    let name = umcg_core::raw::Worker::current()
+        .map(|worker| worker.name())
+        .unwrap_or_default();
+    if name.is_empty() {
+        "without a name".to_owned()
+    } else {
+        format!("`{name}`")
+    }
 }
 
 /// The body of a worker.
@@ -82,7 +103,11 @@ fn builder<'a>(attr: &Attr, name: &'a str) -> Result<Builder<'a>, c_int> {
     if attr.deadline_ns != 0 {
         builder = builder.deadline(foreign::instant(attr.deadline_ns));
     }
-    if matches!(attr.own_tls, 0 | 1) { Ok(builder) } else { Err(EINVAL) }
+    if matches!(attr.own_tls, 0 | 1) {
+        Ok(builder)
+    } else {
+        Err(EINVAL)
+    }
 }
 
 fn reason(error: SpawnError) -> c_int {
@@ -113,22 +138,37 @@ unsafe fn make(
         Some(runtime) if is_light => unsafe { runtime.build_light(builder, body) },
         Some(runtime) => runtime.build(builder, body),
         None => {
-            foreign::start_global().map_err(|error| if errno_of(error) == EAGAIN { EAGAIN } else { ENOMEM })?;
+            foreign::start_global().map_err(|error| {
+                if errno_of(error) == EAGAIN {
+                    EAGAIN
+                } else {
+                    ENOMEM
+                }
+            })?;
             // SAFETY: passed on.
-            if is_light { unsafe { builder.spawn_light(body) } } else { builder.spawn(body) }
+            if is_light {
+                unsafe { builder.spawn_light(body) }
+            } else {
+                builder.spawn(body)
+            }
         }
     };
-    made.map(|worker| foreign::into_raw(worker).cast_mut().cast()).map_err(reason)
+    made.map(|worker| foreign::into_raw(worker).cast_mut().cast())
+        .map_err(reason)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn umcg_spawn(function: Option<Function>, arg: *mut c_void) -> *mut Worker {
     // SAFETY: it is no light worker.
-    value(unsafe { make(None, &const { Builder::new() }, false, function, arg) }, null_mut())
+    value(
+        unsafe { make(None, &const { Builder::new() }, false, function, arg) },
+        null_mut(),
+    )
 }
 
 /// # Safety
-/// `rt` is null or a runtime; `attr` is null or points to attributes, and `function` is what they say it may be.
+/// `rt` is null or a runtime; `attr` is null or points to attributes, and `function` is what they
+/// say it may be.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_spawn_attr(
     rt: *const Runtime,
@@ -146,7 +186,8 @@ unsafe extern "C" fn umcg_spawn_attr(
     // SAFETY: passed on.
     let runtime = unsafe { rt.as_ref() };
     // SAFETY: passed on.
-    let made = builder(&attr, &name).and_then(|builder| unsafe { make(runtime, &builder, attr.own_tls == 0, function, arg) });
+    let made = builder(&attr, &name)
+        .and_then(|builder| unsafe { make(runtime, &builder, attr.own_tls == 0, function, arg) });
     value(made, null_mut())
 }
 
@@ -159,24 +200,41 @@ unsafe fn named(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>
         return Err(EINVAL);
     }
     // SAFETY: `make` made it of a handle of this type, and who uses that up does not use it again.
-    Ok(ManuallyDrop::new(unsafe { foreign::from_raw(worker.cast_const().cast()) }))
+    Ok(ManuallyDrop::new(unsafe {
+        foreign::from_raw(worker.cast_const().cast())
+    }))
 }
 
 /// # Safety
 /// As `named`.
-pub(crate) unsafe fn named_other(worker: *mut Worker) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
+pub(crate) unsafe fn named_other(
+    worker: *mut Worker,
+) -> Result<ManuallyDrop<JoinHandle<Pointer>>, c_int> {
     // SAFETY: passed on.
     let worker = unsafe { named(worker) }?;
-    if worker.handle() == Handle::current() { Err(EDEADLK) } else { Ok(worker) }
+    if worker.handle() == Handle::current() {
+        Err(EDEADLK)
+    } else {
+        Ok(worker)
+    }
 }
 
 /// Takes what the worker returned.
 ///
 /// # Safety
 /// `result` is null or writable.
-unsafe fn take(worker: ManuallyDrop<JoinHandle<Pointer>>, result: *mut *mut c_void) -> Result<(), c_int> {
+unsafe fn take(
+    worker: ManuallyDrop<JoinHandle<Pointer>>,
+    result: *mut *mut c_void,
+) -> Result<(), c_int> {
     let joined = foreign::shielded(|| ManuallyDrop::into_inner(worker).join());
-    let returned = joined.map_err(|error| if matches!(error, JoinError::Abandoned) { ESHUTDOWN } else { ECANCELED })?;
+    let returned = joined.map_err(|error| {
+        if matches!(error, JoinError::Abandoned) {
+            ESHUTDOWN
+        } else {
+            ECANCELED
+        }
+    })?;
     if !result.is_null() {
         // SAFETY: passed on.
         unsafe { *result = returned.0 };
@@ -197,11 +255,16 @@ unsafe extern "C" fn umcg_join(worker: *mut Worker, result: *mut *mut c_void) ->
 /// # Safety
 /// As `named` and `take`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_join_until(worker: *mut Worker, result: *mut *mut c_void, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_join_until(
+    worker: *mut Worker,
+    result: *mut *mut c_void,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     let worker = unsafe { named_other(worker) };
     let ended = worker.and_then(|worker| {
-        let ended = worker.is_finished() || foreign::wait_for(&worker, deadline(deadline_ns)).map_err(|_| ECANCELED)?;
+        let ended = worker.is_finished()
+            || foreign::wait_for(&worker, deadline(deadline_ns)).map_err(|_| ECANCELED)?;
         if ended { Ok(worker) } else { Err(ETIMEDOUT) }
     });
     // SAFETY: passed on.
@@ -229,5 +292,8 @@ unsafe extern "C" fn umcg_abort(worker: *mut Worker) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_worker_handle(worker: *mut Worker) -> *mut c_void {
     // SAFETY: passed on.
-    value(unsafe { named(worker) }.map(|worker| worker.handle().into_raw().cast_mut().cast()), null_mut())
+    value(
+        unsafe { named(worker) }.map(|worker| worker.handle().into_raw().cast_mut().cast()),
+        null_mut(),
+    )
 }

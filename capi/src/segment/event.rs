@@ -14,7 +14,11 @@ fn try_wait(event: &Event) -> Result<(), c_int> {
 /// # Safety
 /// As `object`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_event(opening: *const Opening, name: *const c_char, flags: c_int) -> *mut Event {
+unsafe extern "C" fn umcg_segment_event(
+    opening: *const Opening,
+    name: *const c_char,
+    flags: c_int,
+) -> *mut Event {
     if flags & !(SET | MANUAL) != 0 {
         return boxed(Err(EINVAL));
     }
@@ -56,7 +60,11 @@ unsafe extern "C" fn umcg_segment_event_pulse(event: *const Event) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_event_reset(event: *const Event) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { named(event) }.and_then(|event| event.reset().map(c_int::from).map_err(errno_of_fault)), -1)
+    value(
+        unsafe { named(event) }
+            .and_then(|event| event.reset().map(c_int::from).map_err(errno_of_fault)),
+        -1,
+    )
 }
 
 /// # Safety
@@ -64,7 +72,10 @@ unsafe extern "C" fn umcg_segment_event_reset(event: *const Event) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_event_is_set(event: *const Event) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { named(event) }.map(|event| event.is_set().into()), -1)
+    value(
+        unsafe { named(event) }.map(|event| event.is_set().into()),
+        -1,
+    )
 }
 
 /// # Safety
@@ -98,11 +109,13 @@ unsafe extern "C" fn umcg_segment_event_wait(event: *const Event) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_event_wait_until(event: *const Event, deadline_ns: u64) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(event) }.and_then(|event| match try_wait(event) {
-        Err(EAGAIN) => wait(deadline_ns, |deadline| match deadline {
-            None => event.wait().map_err(errno_of_fault),
-            Some(at) => event.wait_deadline(at).map_err(errno_of_wait),
+    status(
+        unsafe { named(event) }.and_then(|event| match try_wait(event) {
+            Err(EAGAIN) => wait(deadline_ns, |deadline| match deadline {
+                None => event.wait().map_err(errno_of_fault),
+                Some(at) => event.wait_deadline(at).map_err(errno_of_wait),
+            }),
+            tried => tried,
         }),
-        tried => tried,
-    }))
+    )
 }

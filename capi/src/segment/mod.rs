@@ -1,14 +1,18 @@
 //! `umcg/segment.h`: C's names for `umcg::segment`.
 //!
-//! What C has of a segment or an object is the address of a box with a handle of the crate's, which keeps the segment mapped. A call first does what needs no waiting. Only if it has to wait is it a point of
-//! cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! What C has of a segment or an object is the address of a box with a handle of the crate's, which
+//! keeps the segment mapped. A call first does what needs no waiting. Only if it has to wait is it
+//! a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
 mod event;
 mod sem;
 mod tube;
 
 use crate::rt::{NO_TIMEOUT, errno_of, status, value, versioned};
-use libc::{EBADF, EBADMSG, EBUSY, ECANCELED, EEXIST, EINVAL, ENODATA, ENOSPC, EOWNERDEAD, EPROTONOSUPPORT, c_int};
+use libc::{
+    EBADF, EBADMSG, EBUSY, ECANCELED, EEXIST, EINVAL, ENODATA, ENOSPC, EOWNERDEAD, EPROTONOSUPPORT,
+    c_int,
+};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +45,14 @@ struct Options {
 const _: () = assert!(size_of::<Options>() == 32 && align_of::<Options>() == 8);
 
 impl Options {
-    const DEFAULT: Options = Options { size: size_of::<Options>(), bytes: 0, objects: 0, waiters: 0, processes: 0, flags: 0 };
+    const DEFAULT: Options = Options {
+        size: size_of::<Options>(),
+        bytes: 0,
+        objects: 0,
+        waiters: 0,
+        processes: 0,
+        flags: 0,
+    };
 
     /// Where there is 0, the crate's default stays.
     fn checked(self) -> Result<segment::Options, c_int> {
@@ -58,7 +69,11 @@ impl Options {
         if self.processes != 0 {
             options = options.processes(self.processes);
         }
-        if self.flags == 0 { Ok(options) } else { Err(EINVAL) }
+        if self.flags == 0 {
+            Ok(options)
+        } else {
+            Err(EINVAL)
+        }
     }
 }
 
@@ -147,7 +162,10 @@ unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path, c_int> {
 
 /// Waits, as a point of cancellation, until a deadline or as long as it takes.
 #[inline(never)]
-fn wait<R>(deadline_ns: u64, wait: impl FnOnce(Option<Instant>) -> Result<R, c_int>) -> Result<R, c_int> {
+fn wait<R>(
+    deadline_ns: u64,
+    wait: impl FnOnce(Option<Instant>) -> Result<R, c_int>,
+) -> Result<R, c_int> {
     let deadline = (deadline_ns != NO_TIMEOUT).then(|| foreign::instant(deadline_ns));
     foreign::interruptible(|| wait(deadline)).map_err(|Cancelled| ECANCELED)?
 }
@@ -156,7 +174,10 @@ fn wait<R>(deadline_ns: u64, wait: impl FnOnce(Option<Instant>) -> Result<R, c_i
 fn opened(open: impl FnOnce() -> Result<Segment, OpenError>) -> Result<Opening, c_int> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let segment = umcg::blocking(open).map_err(errno_of_open)?;
-    Ok(Opening { segment, number: NEXT.fetch_add(1, Relaxed) })
+    Ok(Opening {
+        segment,
+        number: NEXT.fetch_add(1, Relaxed),
+    })
 }
 
 /// # Safety
@@ -171,7 +192,10 @@ unsafe extern "C" fn umcg_segment_create(options: *const Options) -> *mut Openin
 /// # Safety
 /// As `umcg_segment_create`; `file` is null or a string.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_create_file(file: *const c_char, options: *const Options) -> *mut Opening {
+unsafe extern "C" fn umcg_segment_create_file(
+    file: *const c_char,
+    options: *const Options,
+) -> *mut Opening {
     // SAFETY: passed on; all bytes are valid in the fields.
     let options = unsafe { versioned(Options::DEFAULT, options) }.and_then(Options::checked);
     // SAFETY: passed on.
@@ -206,7 +230,10 @@ unsafe extern "C" fn umcg_segment_open_file(file: *const c_char) -> *mut Opening
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_segment_fd(opening: *const Opening) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { named(opening) }.map(|opening| opening.segment.as_fd().as_raw_fd()), -1)
+    value(
+        unsafe { named(opening) }.map(|opening| opening.segment.as_fd().as_raw_fd()),
+        -1,
+    )
 }
 
 /// # Safety
@@ -215,7 +242,11 @@ unsafe extern "C" fn umcg_segment_fd(opening: *const Opening) -> c_int {
 unsafe extern "C" fn umcg_segment_set_patience(opening: *const Opening, patience_ns: u64) -> c_int {
     // SAFETY: passed on.
     let opening = unsafe { named(opening) };
-    status(opening.map(|opening| opening.segment.set_patience(Duration::from_nanos(patience_ns))))
+    status(opening.map(|opening| {
+        opening
+            .segment
+            .set_patience(Duration::from_nanos(patience_ns))
+    }))
 }
 
 /// # Safety
@@ -226,7 +257,8 @@ unsafe extern "C" fn umcg_segment_forget(opening: *const Opening, name: *const c
     let opening = unsafe { named(opening) };
     // SAFETY: passed on.
     let name = unsafe { text(name) }.and_then(|name| name.to_str().map_err(|_| EINVAL));
-    let forgotten = opening.and_then(|opening| opening.segment.forget(name?).map_err(errno_of_name));
+    let forgotten =
+        opening.and_then(|opening| opening.segment.forget(name?).map_err(errno_of_name));
     value(forgotten.map(c_int::from), -1)
 }
 

@@ -33,28 +33,38 @@ fn errno_of_wait(error: TubeWaitError) -> c_int {
 ///
 /// # Safety
 /// As `named`; `message` is null, or there is a message.
-unsafe fn sending<'a>(tube: *const ByteTube, message: *const c_void) -> Result<(&'a ByteTube, &'a [u8]), c_int> {
+unsafe fn sending<'a>(
+    tube: *const ByteTube,
+    message: *const c_void,
+) -> Result<(&'a ByteTube, &'a [u8]), c_int> {
     // SAFETY: passed on.
     let tube = unsafe { named(tube) }?;
     if message.is_null() {
         return Err(EINVAL);
     }
     // SAFETY: so many bytes by the contract; in C they have some value.
-    Ok((tube, unsafe { std::slice::from_raw_parts(message.cast(), tube.message_size()) }))
+    Ok((tube, unsafe {
+        std::slice::from_raw_parts(message.cast(), tube.message_size())
+    }))
 }
 
 /// A tube, and the place for a message.
 ///
 /// # Safety
 /// As `named`; `message` is null, or a place for one that nobody else uses.
-unsafe fn receiving<'a>(tube: *const ByteTube, message: *mut c_void) -> Result<(&'a ByteTube, &'a mut [u8]), c_int> {
+unsafe fn receiving<'a>(
+    tube: *const ByteTube,
+    message: *mut c_void,
+) -> Result<(&'a ByteTube, &'a mut [u8]), c_int> {
     // SAFETY: passed on.
     let tube = unsafe { named(tube) }?;
     if message.is_null() {
         return Err(EINVAL);
     }
     // SAFETY: as in `sending`; it is only written to.
-    Ok((tube, unsafe { std::slice::from_raw_parts_mut(message.cast(), tube.message_size()) }))
+    Ok((tube, unsafe {
+        std::slice::from_raw_parts_mut(message.cast(), tube.message_size())
+    }))
 }
 
 fn send(tube: &ByteTube, message: &[u8], deadline_ns: u64) -> Result<(), c_int> {
@@ -87,7 +97,11 @@ unsafe extern "C" fn umcg_segment_tube(
     capacity: u32,
 ) -> *mut ByteTube {
     // SAFETY: passed on.
-    unsafe { object(opening, name, |opening, name| opening.segment.tube_bytes(name, size, capacity)) }
+    unsafe {
+        object(opening, name, |opening, name| {
+            opening.segment.tube_bytes(name, size, capacity)
+        })
+    }
 }
 
 /// # Safety
@@ -101,7 +115,10 @@ unsafe extern "C" fn umcg_segment_tube_free(tube: *mut ByteTube) {
 /// # Safety
 /// As `sending`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_send(tube: *const ByteTube, message: *const c_void) -> c_int {
+unsafe extern "C" fn umcg_segment_tube_send(
+    tube: *const ByteTube,
+    message: *const c_void,
+) -> c_int {
     // SAFETY: passed on.
     unsafe { umcg_segment_tube_send_until(tube, message, NO_TIMEOUT) }
 }
@@ -109,17 +126,30 @@ unsafe extern "C" fn umcg_segment_tube_send(tube: *const ByteTube, message: *con
 /// # Safety
 /// As `sending`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_send_until(tube: *const ByteTube, message: *const c_void, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_segment_tube_send_until(
+    tube: *const ByteTube,
+    message: *const c_void,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { sending(tube, message) }.and_then(|(tube, message)| send(tube, message, deadline_ns)))
+    status(
+        unsafe { sending(tube, message) }
+            .and_then(|(tube, message)| send(tube, message, deadline_ns)),
+    )
 }
 
 /// # Safety
 /// As `sending`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_try_send(tube: *const ByteTube, message: *const c_void) -> c_int {
+unsafe extern "C" fn umcg_segment_tube_try_send(
+    tube: *const ByteTube,
+    message: *const c_void,
+) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { sending(tube, message) }.and_then(|(tube, message)| tube.try_send(message).map_err(errno_of_try)))
+    status(
+        unsafe { sending(tube, message) }
+            .and_then(|(tube, message)| tube.try_send(message).map_err(errno_of_try)),
+    )
 }
 
 /// # Safety
@@ -133,17 +163,30 @@ unsafe extern "C" fn umcg_segment_tube_recv(tube: *const ByteTube, message: *mut
 /// # Safety
 /// As `receiving`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_recv_until(tube: *const ByteTube, message: *mut c_void, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_segment_tube_recv_until(
+    tube: *const ByteTube,
+    message: *mut c_void,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { receiving(tube, message) }.and_then(|(tube, message)| recv(tube, message, deadline_ns)))
+    status(
+        unsafe { receiving(tube, message) }
+            .and_then(|(tube, message)| recv(tube, message, deadline_ns)),
+    )
 }
 
 /// # Safety
 /// As `receiving`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_try_recv(tube: *const ByteTube, message: *mut c_void) -> c_int {
+unsafe extern "C" fn umcg_segment_tube_try_recv(
+    tube: *const ByteTube,
+    message: *mut c_void,
+) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { receiving(tube, message) }.and_then(|(tube, message)| tube.try_recv(message).map_err(errno_of_try)))
+    status(
+        unsafe { receiving(tube, message) }
+            .and_then(|(tube, message)| tube.try_recv(message).map_err(errno_of_try)),
+    )
 }
 
 /// # Safety
@@ -165,7 +208,11 @@ unsafe extern "C" fn umcg_segment_tube_length(tube: *const ByteTube) -> ssize_t 
 /// # Safety
 /// As `named`; `receivers` and `senders` are null, or may be written.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_segment_tube_waiters(tube: *const ByteTube, receivers: *mut usize, senders: *mut usize) -> c_int {
+unsafe extern "C" fn umcg_segment_tube_waiters(
+    tube: *const ByteTube,
+    receivers: *mut usize,
+    senders: *mut usize,
+) -> c_int {
     // SAFETY: passed on.
     let waiters = unsafe { named(tube) }.and_then(|tube| tube.waiters().map_err(errno_of_fault));
     status(waiters.map(|waiters| {

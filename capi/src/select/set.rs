@@ -23,7 +23,8 @@ struct OpSet {
 
 impl OpSet {
     /// # Safety
-    /// As `workers`; all that the operations name stays as long as the set, or until the operation is changed.
+    /// As `workers`; all that the operations name stays as long as the set, or until the operation
+    /// is changed.
     unsafe fn new(ops: &[Op], flags: c_int) -> Result<OpSet, c_int> {
         let is_biased = match flags {
             0 => false,
@@ -36,7 +37,12 @@ impl OpSet {
         let (kept, workers): (Vec<_>, Vec<_>) = ops.iter().map(|op| unsafe { keep(op) }).unzip();
         let set = Set::new(kept);
         let has_workers = has_any(&workers);
-        Ok(OpSet { set: if is_biased { set.biased() } else { set }, ops: ops.to_vec(), workers, has_workers })
+        Ok(OpSet {
+            set: if is_biased { set.biased() } else { set },
+            ops: ops.to_vec(),
+            workers,
+            has_workers,
+        })
     }
 
     /// # Safety
@@ -62,17 +68,34 @@ impl OpSet {
             return Ok(());
         }
         let me = Handle::current();
-        if self.workers.iter().flatten().any(|worker| worker.handle() == me) { Err(EDEADLK) } else { Ok(()) }
+        if self
+            .workers
+            .iter()
+            .flatten()
+            .any(|worker| worker.handle() == me)
+        {
+            Err(EDEADLK)
+        } else {
+            Ok(())
+        }
     }
 
     fn has_worker_elsewhere(&self, index: usize, op: Op) -> bool {
-        let is_same = |other: &Op| op.kind == END && (other.kind, other.object) == (op.kind, op.object);
-        self.ops.iter().enumerate().any(|(at, other)| at != index && is_same(other))
+        let is_same =
+            |other: &Op| op.kind == END && (other.kind, other.object) == (op.kind, op.object);
+        self.ops
+            .iter()
+            .enumerate()
+            .any(|(at, other)| at != index && is_same(other))
     }
 
     fn wait(&mut self, deadline_ns: u64) -> Result<usize, c_int> {
         // Which is no point of cancellation, and so comes before.
-        let at_once = if foreign::is_cancelled() { self.set.try_wait() } else { None };
+        let at_once = if foreign::is_cancelled() {
+            self.set.try_wait()
+        } else {
+            None
+        };
         if let Some(index) = at_once {
             return Ok(index);
         }
@@ -94,9 +117,13 @@ fn has_any(workers: &[Option<Box<Borrowed>>]) -> bool {
 /// As `OpSet::new`; `workers` has looked at the operation.
 unsafe fn keep(op: &Op) -> (Kept, Option<Box<Borrowed>>) {
     // SAFETY: passed on.
-    let mut worker = unsafe { workers(std::slice::from_ref(op)) }.ok().and_then(|mut workers| workers.pop()).map(Box::new);
+    let mut worker = unsafe { workers(std::slice::from_ref(op)) }
+        .ok()
+        .and_then(|mut workers| workers.pop())
+        .map(Box::new);
     let end = worker.as_deref_mut().map(std::ptr::from_mut);
-    // SAFETY: it is there as long as the operation, by the order in which `OpSet` drops and changes them, and nobody else uses it.
+    // SAFETY: it is there as long as the operation, by the order in which `OpSet` drops and changes
+    // them, and nobody else uses it.
     let mut ends = end.map(|end| unsafe { &mut *end }).into_iter();
     // SAFETY: passed on.
     let wait = unsafe { Wait::new(Some(op), foreign::instant(u64::MAX), &mut ends) };
@@ -123,7 +150,11 @@ unsafe fn named<'a>(set: *mut OpSet) -> Result<&'a mut OpSet, c_int> {
 
 /// # Safety
 /// As `named`; `error` is null, or room for a number.
-unsafe fn waited(set: *mut OpSet, error: *mut c_int, wait: impl FnOnce(&mut OpSet) -> Result<usize, c_int>) -> c_int {
+unsafe fn waited(
+    set: *mut OpSet,
+    error: *mut c_int,
+    wait: impl FnOnce(&mut OpSet) -> Result<usize, c_int>,
+) -> c_int {
     // SAFETY: passed on.
     let done = unsafe { named(set) }.and_then(|set| {
         set.look_for_caller()?;
@@ -186,7 +217,11 @@ unsafe extern "C" fn umcg_select_set_wait(set: *mut OpSet, error: *mut c_int) ->
 /// # Safety
 /// As `waited`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_select_set_wait_until(set: *mut OpSet, deadline_ns: u64, error: *mut c_int) -> c_int {
+unsafe extern "C" fn umcg_select_set_wait_until(
+    set: *mut OpSet,
+    deadline_ns: u64,
+    error: *mut c_int,
+) -> c_int {
     // SAFETY: passed on.
     unsafe { waited(set, error, |set| set.wait(deadline_ns)) }
 }

@@ -14,7 +14,16 @@ const _: () = assert!(foreign::BARRIER_PARTIES == 24);
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_barrier_init(barrier: *mut Barrier, parties: u32) -> c_int {
     // SAFETY: passed on.
-    unsafe { init(barrier, if parties == 0 { Err(EINVAL) } else { Ok(Barrier::new(parties)) }) }
+    unsafe {
+        init(
+            barrier,
+            if parties == 0 {
+                Err(EINVAL)
+            } else {
+                Ok(Barrier::new(parties))
+            },
+        )
+    }
 }
 
 /// # Safety
@@ -36,5 +45,12 @@ unsafe extern "C" fn umcg_barrier_wait_until(barrier: *const Barrier, deadline_n
             Some(deadline) => barrier.wait_deadline(deadline).ok(),
         })
     });
-    value(waited.as_ref().map(BarrierWaitResult::is_leader).map(c_int::from).map_err(|errno| *errno), -1)
+    value(
+        waited
+            .as_ref()
+            .map(BarrierWaitResult::is_leader)
+            .map(c_int::from)
+            .map_err(|errno| *errno),
+        -1,
+    )
 }

@@ -29,7 +29,11 @@ unsafe extern "C" fn umcg_cond_wait(cond: *const Condvar, mutex: *const RawMutex
 /// # Safety
 /// As `named`, for both; the caller has locked the mutex.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_cond_wait_until(cond: *const Condvar, mutex: *const RawMutex, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_cond_wait_until(
+    cond: *const Condvar,
+    mutex: *const RawMutex,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     let cond = unsafe { named(cond) };
     // SAFETY: passed on.
@@ -42,7 +46,11 @@ unsafe extern "C" fn umcg_cond_wait_until(cond: *const Condvar, mutex: *const Ra
         let deadline = (deadline_ns != NO_TIMEOUT).then_some(deadline_ns);
         // SAFETY: by the contract.
         let notified = foreign::interruptible(|| unsafe { raw::wait(cond, mutex, deadline) });
-        if notified.map_err(|Cancelled| ECANCELED)? { Ok(()) } else { Err(ETIMEDOUT) }
+        if notified.map_err(|Cancelled| ECANCELED)? {
+            Ok(())
+        } else {
+            Err(ETIMEDOUT)
+        }
     }))
 }
 

@@ -47,7 +47,10 @@ unsafe extern "C" fn umcg_event_pulse(event: *const Event) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_event_reset(event: *const Event) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { named(event) }.map(|event| event.reset().into()), -1)
+    value(
+        unsafe { named(event) }.map(|event| event.reset().into()),
+        -1,
+    )
 }
 
 /// # Safety
@@ -55,7 +58,10 @@ unsafe extern "C" fn umcg_event_reset(event: *const Event) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_event_is_set(event: *const Event) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { named(event) }.map(|event| event.is_set().into()), -1)
+    value(
+        unsafe { named(event) }.map(|event| event.is_set().into()),
+        -1,
+    )
 }
 
 /// # Safety
@@ -83,6 +89,10 @@ unsafe extern "C" fn umcg_event_wait_until(event: *const Event, deadline_ns: u64
         if event.try_wait() {
             return Ok(());
         }
-        wait_until(deadline_ns, || event.wait(), |deadline| event.wait_deadline(deadline))
+        wait_until(
+            deadline_ns,
+            || event.wait(),
+            |deadline| event.wait_deadline(deadline),
+        )
     }))
 }

@@ -1,7 +1,8 @@
 //! `umcg/sync.h`: C's names for what is in `umcg::sync` beside semaphores.
 //!
-//! Objects are parts of the caller's data; that zeros, and the header's initialisers, are objects is for the C tests to see. A call first does what needs no waiting. Only if it
-//! has to wait is it a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
+//! Objects are parts of the caller's data; that zeros, and the header's initialisers, are objects
+//! is for the C tests to see. A call first does what needs no waiting. Only if it has to wait is it
+//! a point of cancellation; the unwinding is caught here (`foreign::interruptible`).
 
 mod barrier;
 mod condvar;
@@ -42,11 +43,14 @@ unsafe fn init<T>(object: *mut T, made: Result<T, c_int>) -> c_int {
     }))
 }
 
-/// Waits, as a point of cancellation, until a deadline or as long as it takes; `wait` returns none when that has passed.
+/// Waits, as a point of cancellation, until a deadline or as long as it takes; `wait` returns none
+/// when that has passed.
 #[inline(never)]
 fn wait<R>(deadline_ns: u64, wait: impl FnOnce(Option<Instant>) -> Option<R>) -> Result<R, c_int> {
     let deadline = (deadline_ns != NO_TIMEOUT).then(|| foreign::instant(deadline_ns));
-    foreign::interruptible(|| wait(deadline)).map_err(|Cancelled| ECANCELED)?.ok_or(ETIMEDOUT)
+    foreign::interruptible(|| wait(deadline))
+        .map_err(|Cancelled| ECANCELED)?
+        .ok_or(ETIMEDOUT)
 }
 
 /// The same for waits of which nothing comes but that they are over.

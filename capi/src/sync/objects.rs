@@ -14,7 +14,11 @@ const FEW: usize = 16;
 ///
 /// # Safety
 /// `ops` is null, or points to `n` operations, each object of which is null or what its kind says.
-unsafe fn with_objects<R>(ops: *const Op, n: c_int, f: impl FnOnce(&[&dyn Object]) -> Result<R, c_int>) -> Result<R, c_int> {
+unsafe fn with_objects<R>(
+    ops: *const Op,
+    n: c_int,
+    f: impl FnOnce(&[&dyn Object]) -> Result<R, c_int>,
+) -> Result<R, c_int> {
     // SAFETY: passed on.
     let ops = unsafe { array(ops, n) }?;
     let len = ops.len();
@@ -25,7 +29,9 @@ unsafe fn with_objects<R>(ops: *const Op, n: c_int, f: impl FnOnce(&[&dyn Object
     }
     // SAFETY: passed on.
     let mut few = [unsafe { ops[0].object() }?; FEW];
-    few.iter_mut().zip(&mut objects).try_for_each(|(place, object)| object.map(|object| *place = object))?;
+    few.iter_mut()
+        .zip(&mut objects)
+        .try_for_each(|(place, object)| object.map(|object| *place = object))?;
     f(&few[..len])
 }
 
@@ -54,7 +60,11 @@ unsafe extern "C" fn umcg_wait_any(ops: *const Op, n: c_int, deadline_ns: u64) -
     let index = unsafe {
         with_objects(ops, n, |objects| {
             // To wait looks first, and that an abort does not prevent it from.
-            let tried = if foreign::is_cancelled() { sync::try_wait_any(objects) } else { Err(TryAcquireError::Empty) };
+            let tried = if foreign::is_cancelled() {
+                sync::try_wait_any(objects)
+            } else {
+                Err(TryAcquireError::Empty)
+            };
             first(tried, deadline_ns, |deadline_ns| match deadline_ns {
                 NO_TIMEOUT => sync::wait_any(objects).map_err(|Closed| AcquireError::Closed),
                 at => sync::wait_any_deadline(objects, foreign::instant(at)),
@@ -75,17 +85,24 @@ unsafe extern "C" fn umcg_wait_all(ops: *const Op, n: c_int, deadline_ns: u64) -
             if is_twice(objects) {
                 return Err(EINVAL);
             }
-            first(sync::try_wait_all(objects), deadline_ns, |deadline_ns| match deadline_ns {
-                NO_TIMEOUT => sync::wait_all(objects).map_err(|Closed| AcquireError::Closed),
-                at => sync::wait_all_deadline(objects, foreign::instant(at)),
-            })
+            first(
+                sync::try_wait_all(objects),
+                deadline_ns,
+                |deadline_ns| match deadline_ns {
+                    NO_TIMEOUT => sync::wait_all(objects).map_err(|Closed| AcquireError::Closed),
+                    at => sync::wait_all_deadline(objects, foreign::instant(at)),
+                },
+            )
         })
     })
 }
 
 /// Whether one of them is there twice.
 fn is_twice(objects: &[&dyn Object]) -> bool {
-    let mut addresses: Vec<_> = objects.iter().map(|object| std::ptr::from_ref(*object).cast::<()>()).collect();
+    let mut addresses: Vec<_> = objects
+        .iter()
+        .map(|object| std::ptr::from_ref(*object).cast::<()>())
+        .collect();
     addresses.sort_unstable();
     addresses.windows(2).any(|pair| pair[0] == pair[1])
 }

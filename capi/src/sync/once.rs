@@ -9,12 +9,16 @@ use umcg::sync::{Once, foreign as raw};
 // `umcg_once_t`.
 const _: () = assert!(size_of::<Once>() == 24 && align_of::<Once>() == 8);
 
-/// The function itself is called outside of `interruptible`: nothing unwinds its frames but an exception of its own, which leaves it not done.
+/// The function itself is called outside of `interruptible`: nothing unwinds its frames but an
+/// exception of its own, which leaves it not done.
 ///
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn umcg_once(once: *const Once, function: Option<extern "C-unwind" fn()>) -> c_int {
+unsafe extern "C-unwind" fn umcg_once(
+    once: *const Once,
+    function: Option<extern "C-unwind" fn()>,
+) -> c_int {
     // SAFETY: passed on.
     let named = unsafe { named(once) };
     let begun = named.and_then(|once| {
@@ -41,7 +45,10 @@ unsafe extern "C-unwind" fn umcg_once(once: *const Once, function: Option<extern
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_once_is_done(once: *const Once) -> c_int {
     // SAFETY: passed on.
-    value(unsafe { named(once) }.map(|once| once.is_completed().into()), -1)
+    value(
+        unsafe { named(once) }.map(|once| once.is_completed().into()),
+        -1,
+    )
 }
 
 /// # Safety
@@ -61,6 +68,10 @@ unsafe extern "C" fn umcg_once_wait_until(once: *const Once, deadline_ns: u64) -
         if once.is_completed() {
             return Ok(());
         }
-        wait_until(deadline_ns, || once.wait(), |deadline| once.wait_deadline(deadline))
+        wait_until(
+            deadline_ns,
+            || once.wait(),
+            |deadline| once.wait_deadline(deadline),
+        )
     }))
 }

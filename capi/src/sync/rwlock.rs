@@ -5,8 +5,8 @@ use crate::rt::status;
 use libc::{EBUSY, EPERM, c_int};
 use std::time::{Duration, Instant};
 use umcg::sync::foreign::lock_api::{
-    RawRwLock as _, RawRwLockDowngrade as _, RawRwLockTimed as _, RawRwLockUpgrade as _, RawRwLockUpgradeDowngrade as _,
-    RawRwLockUpgradeTimed as _,
+    RawRwLock as _, RawRwLockDowngrade as _, RawRwLockTimed as _, RawRwLockUpgrade as _,
+    RawRwLockUpgradeDowngrade as _, RawRwLockUpgradeTimed as _,
 };
 use umcg::sync::{RawRwLock, foreign};
 
@@ -66,10 +66,21 @@ unsafe extern "C" fn umcg_rwlock_tryrdlock(lock: *const RawRwLock) -> c_int {
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_rdlock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
-    let (for_so_long, until) = (RawRwLock::try_lock_shared_for, RawRwLock::try_lock_shared_until);
+    let (for_so_long, until) = (
+        RawRwLock::try_lock_shared_for,
+        RawRwLock::try_lock_shared_until,
+    );
     // SAFETY: passed on.
     let lock = unsafe { named(lock) };
-    status(lock.and_then(|lock| lock_until(lock, deadline_ns, RawRwLock::try_lock_shared, for_so_long, until)))
+    status(lock.and_then(|lock| {
+        lock_until(
+            lock,
+            deadline_ns,
+            RawRwLock::try_lock_shared,
+            for_so_long,
+            until,
+        )
+    }))
 }
 
 /// # Safety
@@ -92,10 +103,21 @@ unsafe extern "C" fn umcg_rwlock_trywrlock(lock: *const RawRwLock) -> c_int {
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_wrlock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
-    let (for_so_long, until) = (RawRwLock::try_lock_exclusive_for, RawRwLock::try_lock_exclusive_until);
+    let (for_so_long, until) = (
+        RawRwLock::try_lock_exclusive_for,
+        RawRwLock::try_lock_exclusive_until,
+    );
     // SAFETY: passed on.
     let lock = unsafe { named(lock) };
-    status(lock.and_then(|lock| lock_until(lock, deadline_ns, RawRwLock::try_lock_exclusive, for_so_long, until)))
+    status(lock.and_then(|lock| {
+        lock_until(
+            lock,
+            deadline_ns,
+            RawRwLock::try_lock_exclusive,
+            for_so_long,
+            until,
+        )
+    }))
 }
 
 /// Who writes is alone: so if somebody does, it is the caller.
@@ -123,7 +145,10 @@ unsafe extern "C" fn umcg_rwlock_unlock(lock: *const RawRwLock) -> c_int {
 ///
 /// # Safety
 /// As `named`.
-unsafe fn had<'a>(lock: *const RawRwLock, is_had: fn(&RawRwLock) -> bool) -> Result<&'a RawRwLock, c_int> {
+unsafe fn had<'a>(
+    lock: *const RawRwLock,
+    is_had: fn(&RawRwLock) -> bool,
+) -> Result<&'a RawRwLock, c_int> {
     // SAFETY: passed on.
     unsafe { named(lock) }.and_then(|lock| is_had(lock).then_some(lock).ok_or(EPERM))
 }
@@ -168,10 +193,21 @@ unsafe extern "C" fn umcg_rwlock_tryuplock(lock: *const RawRwLock) -> c_int {
 /// As `named`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_rwlock_uplock_until(lock: *const RawRwLock, deadline_ns: u64) -> c_int {
-    let (for_so_long, until) = (RawRwLock::try_lock_upgradable_for, RawRwLock::try_lock_upgradable_until);
+    let (for_so_long, until) = (
+        RawRwLock::try_lock_upgradable_for,
+        RawRwLock::try_lock_upgradable_until,
+    );
     // SAFETY: passed on.
     let lock = unsafe { named(lock) };
-    status(lock.and_then(|lock| lock_until(lock, deadline_ns, RawRwLock::try_lock_upgradable, for_so_long, until)))
+    status(lock.and_then(|lock| {
+        lock_until(
+            lock,
+            deadline_ns,
+            RawRwLock::try_lock_upgradable,
+            for_so_long,
+            until,
+        )
+    }))
 }
 
 /// # Safety

@@ -21,7 +21,10 @@ unsafe extern "C" fn umcg_wait_group_init(group: *mut WaitGroup) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_wait_group_add(group: *const WaitGroup, more: u32) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(group) }.and_then(|group| foreign::add(group, more).then_some(()).ok_or(EOVERFLOW)))
+    status(
+        unsafe { named(group) }
+            .and_then(|group| foreign::add(group, more).then_some(()).ok_or(EOVERFLOW)),
+    )
 }
 
 /// # Safety
@@ -29,7 +32,9 @@ unsafe extern "C" fn umcg_wait_group_add(group: *const WaitGroup, more: u32) -> 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_wait_group_done(group: *const WaitGroup) -> c_int {
     // SAFETY: passed on.
-    status(unsafe { named(group) }.and_then(|group| foreign::done(group).then_some(()).ok_or(EPERM)))
+    status(
+        unsafe { named(group) }.and_then(|group| foreign::done(group).then_some(()).ok_or(EPERM)),
+    )
 }
 
 /// # Safety
@@ -37,7 +42,10 @@ unsafe extern "C" fn umcg_wait_group_done(group: *const WaitGroup) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn umcg_wait_group_count(group: *const WaitGroup) -> i64 {
     // SAFETY: passed on.
-    value(unsafe { named(group) }.map(|group| group.count().into()), -1)
+    value(
+        unsafe { named(group) }.map(|group| group.count().into()),
+        -1,
+    )
 }
 
 /// # Safety
@@ -51,12 +59,19 @@ unsafe extern "C" fn umcg_wait_group_wait(group: *const WaitGroup) -> c_int {
 /// # Safety
 /// As `named`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn umcg_wait_group_wait_until(group: *const WaitGroup, deadline_ns: u64) -> c_int {
+unsafe extern "C" fn umcg_wait_group_wait_until(
+    group: *const WaitGroup,
+    deadline_ns: u64,
+) -> c_int {
     // SAFETY: passed on.
     status(unsafe { named(group) }.and_then(|group| {
         if foreign::is_done(group) {
             return Ok(());
         }
-        wait_until(deadline_ns, || group.wait(), |deadline| group.wait_deadline(deadline))
+        wait_until(
+            deadline_ns,
+            || group.wait(),
+            |deadline| group.wait_deadline(deadline),
+        )
     }))
 }

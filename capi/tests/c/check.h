@@ -21,33 +21,35 @@ static const char *volatile check_file = "";
 static volatile int check_line;
 #define CHECK_HERE() (check_file = __FILE__, (void)(check_line = __LINE__))
 
-/* A row of a table of checks: what is said, and whether it holds. The test goes on after a failure. */
+/* A row of a table of checks: what is said, and whether it holds. The test goes on after a failure.
+ */
 #define CHECK(what, holds) (CHECK_HERE(), check_row(__FILE__, __LINE__, what, (holds) ? 1 : 0))
 
 /* The call must return -1 with errno `expected`. */
-#define FAILS(what, expected, call)                                                                                                \
-    do {                                                                                                                           \
-        CHECK_HERE();                                                                                                              \
-        check_set_errno(0);                                                                                                        \
-        long fails_result = (long)(call);                                                                                          \
-        check_fails(__FILE__, __LINE__, what, expected, fails_result, check_errno());                                              \
+#define FAILS(what, expected, call)                                                   \
+    do {                                                                              \
+        CHECK_HERE();                                                                 \
+        check_set_errno(0);                                                           \
+        long fails_result = (long)(call);                                             \
+        check_fails(__FILE__, __LINE__, what, expected, fails_result, check_errno()); \
     } while (0)
 
 /* Nothing after this makes sense unless it holds. */
-#define MUST(holds)                                                                                                                \
-    do {                                                                                                                           \
-        CHECK_HERE();                                                                                                              \
-        if (!(holds))                                                                                                              \
-            check_die(__FILE__, __LINE__, #holds);                                                                                 \
+#define MUST(holds)                                \
+    do {                                           \
+        CHECK_HERE();                              \
+        if (!(holds))                              \
+            check_die(__FILE__, __LINE__, #holds); \
     } while (0)
 
-#define SKIP(why)                                                                                                                  \
-    do {                                                                                                                           \
-        printf("skipped: %s\n", why);                                                                                              \
-        exit(77);                                                                                                                  \
+#define SKIP(why)                     \
+    do {                              \
+        printf("skipped: %s\n", why); \
+        exit(77);                     \
     } while (0)
 
-/* A light worker may be on another kernel thread than before: the compiler must not keep the address of errno. */
+/* A light worker may be on another kernel thread than before: the compiler must not keep the
+ * address of errno. */
 __attribute__((noinline, unused)) static int check_errno(void)
 {
     __asm__ volatile("");
@@ -68,28 +70,33 @@ static inline void check_row(const char *file, int line, const char *what, int h
     __atomic_add_fetch(&check_failures, 1, __ATOMIC_RELAXED);
 }
 
-static inline void check_fails(const char *file, int line, const char *what, int expected, long result, int error)
+static inline void check_fails(const char *file, int line, const char *what, int expected,
+                               long result, int error)
 {
     if (result == -1 && error == expected)
         return;
     if (result == -1)
-        fprintf(stderr, "%s:%d: FAILED: %s: expected %s, got %s\n", file, line, what, strerror(expected), strerror(error));
+        fprintf(stderr, "%s:%d: FAILED: %s: expected %s, got %s\n", file, line, what,
+                strerror(expected), strerror(error));
     else
-        fprintf(stderr, "%s:%d: FAILED: %s: expected %s, got result %ld\n", file, line, what, strerror(expected), result);
+        fprintf(stderr, "%s:%d: FAILED: %s: expected %s, got result %ld\n", file, line, what,
+                strerror(expected), result);
     __atomic_add_fetch(&check_failures, 1, __ATOMIC_RELAXED);
 }
 
 static inline void check_die(const char *file, int line, const char *what)
 {
-    fprintf(stderr, "%s:%d: FAILED, giving up: %s (errno: %s)\n", file, line, what, strerror(errno));
+    fprintf(stderr, "%s:%d: FAILED, giving up: %s (errno: %s)\n", file, line, what,
+            strerror(errno));
     _exit(1);
 }
 
 static inline void check_on_alarm(int sig)
 {
     char text[256];
-    int size = snprintf(text, sizeof text, "FAILED: the test hung, ended by its watchdog; last seen at %s:%d\n", check_file,
-                        check_line);
+    int size = snprintf(text, sizeof text,
+                        "FAILED: the test hung, ended by its watchdog; last seen at %s:%d\n",
+                        check_file, check_line);
     (void)sig;
     if (write(2, text, (size_t)size) < 0)
         _exit(2);
@@ -147,7 +154,8 @@ static inline void check_spin_ms(unsigned long long ms)
         ;
 }
 
-/* Runs `body` in a child whose standard error is kept in `text`; returns the child's wait status. */
+/* Runs `body` in a child whose standard error is kept in `text`; returns the child's wait status.
+ */
 static inline int check_child(void (*body)(void), char *text, size_t size)
 {
     int ends[2], status = 0;
@@ -183,7 +191,8 @@ static inline void check_aborts(const char *what, void (*body)(void), const char
     int status = check_child(body, text, sizeof text);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(text, expected))
         return;
-    fprintf(stderr, "FAILED: %s: expected SIGABRT and \"%s\", got status %#x and \"%s\"\n", what, expected, status, text);
+    fprintf(stderr, "FAILED: %s: expected SIGABRT and \"%s\", got status %#x and \"%s\"\n", what,
+            expected, status, text);
     __atomic_add_fetch(&check_failures, 1, __ATOMIC_RELAXED);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Every way to call umcg_ctl wrongly, one row each; and after each table, that nothing has changed. */
+/* Every way to call umcg_ctl wrongly, one row each; and after each table, that nothing has changed.
+ */
 #include <limits.h>
 #include <semaphore.h>
 
@@ -18,7 +19,8 @@ static void flag_rows(void)
     FAILS("UNREGISTER: flag", EINVAL, umcg_ctl(1, UMCG_UNREGISTER, 0, 0, NULL, 0));
     FAILS("WAKE: flag", EINVAL, umcg_ctl(1, UMCG_WAKE, 0, 0, NULL, 0));
     FAILS("CTX_SWITCH: flag", EINVAL, umcg_ctl(1, UMCG_CTX_SWITCH, runnable.tid, 0, NULL, 0));
-    FAILS("CTX_SWITCH with events: flag", EINVAL, umcg_ctl(1, UMCG_CTX_SWITCH, runnable.tid, 0, events, 8));
+    FAILS("CTX_SWITCH with events: flag", EINVAL,
+          umcg_ctl(1, UMCG_CTX_SWITCH, runnable.tid, 0, events, 8));
     FAILS("WAIT: flag 2", EINVAL, umcg_ctl(2, UMCG_WAIT, 0, UMCG_POLL, events, 8));
     FAILS("WAIT: flag 3", EINVAL, umcg_ctl(3, UMCG_WAIT, 0, UMCG_POLL, events, 8));
     FAILS("WAIT: flag 1 << 31", EINVAL, umcg_ctl(1u << 31, UMCG_WAIT, 0, UMCG_POLL, events, 8));
@@ -39,9 +41,12 @@ static void unused_rows(void)
     FAILS("REGISTER_SERVER: abs_timeout", EINVAL, umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 1, NULL, 0));
     FAILS("REGISTER_SERVER: events", EINVAL, umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, events, 0));
     FAILS("REGISTER_SERVER: event_sz", EINVAL, umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 8));
-    FAILS("REGISTER_WORKER: next_tid", EINVAL, umcg_ctl(0, UMCG_REGISTER_WORKER, 1, ID(9), NULL, 0));
-    FAILS("REGISTER_WORKER: events", EINVAL, umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), events, 0));
-    FAILS("REGISTER_WORKER: event_sz", EINVAL, umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), NULL, 8));
+    FAILS("REGISTER_WORKER: next_tid", EINVAL,
+          umcg_ctl(0, UMCG_REGISTER_WORKER, 1, ID(9), NULL, 0));
+    FAILS("REGISTER_WORKER: events", EINVAL,
+          umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), events, 0));
+    FAILS("REGISTER_WORKER: event_sz", EINVAL,
+          umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), NULL, 8));
     FAILS("UNREGISTER: next_tid", EINVAL, umcg_ctl(0, UMCG_UNREGISTER, 1, 0, NULL, 0));
     FAILS("UNREGISTER: abs_timeout", EINVAL, umcg_ctl(0, UMCG_UNREGISTER, 0, 1, NULL, 0));
     FAILS("UNREGISTER: events", EINVAL, umcg_ctl(0, UMCG_UNREGISTER, 0, 0, events, 0));
@@ -57,7 +62,8 @@ static void worker_id_rows(void)
     for (uint64_t low = 1; low < 32; low++) {
         FAILS("REGISTER_WORKER: low bits of the worker id", EINVAL,
               umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9) | low, NULL, 0));
-        FAILS("umcg_light_create: low bits of the worker id", EINVAL, umcg_light_create(ID(9) | low, worker_light, NULL, NULL));
+        FAILS("umcg_light_create: low bits of the worker id", EINVAL,
+              umcg_light_create(ID(9) | low, worker_light, NULL, NULL));
     }
     FAILS("umcg_light_create: no function", EINVAL, umcg_light_create(ID(9), NULL, NULL, NULL));
 }
@@ -70,18 +76,26 @@ static void tid_rows(void)
     FAILS("CTX_SWITCH: INT_MIN", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, INT_MIN, 0, NULL, 0));
     FAILS("CTX_SWITCH: INT_MAX", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, INT_MAX, 0, NULL, 0));
     FAILS("CTX_SWITCH: no such thread", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, no_tid, 0, NULL, 0));
-    FAILS("CTX_SWITCH: a thread that has ended and was joined", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, ended_tid, 0, NULL, 0));
-    FAILS("CTX_SWITCH: a thread of another process", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, getppid(), 0, NULL, 0));
+    FAILS("CTX_SWITCH: a thread that has ended and was joined", ESRCH,
+          umcg_ctl(0, UMCG_CTX_SWITCH, ended_tid, 0, NULL, 0));
+    FAILS("CTX_SWITCH: a thread of another process", ESRCH,
+          umcg_ctl(0, UMCG_CTX_SWITCH, getppid(), 0, NULL, 0));
 }
 
 static void state_rows(uint64_t *list, int size)
 {
-    FAILS("CTX_SWITCH: a plain thread", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, plain_tid, 0, list, size));
-    FAILS("CTX_SWITCH: another server", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, other_server_tid, 0, list, size));
-    FAILS("CTX_SWITCH: the caller itself", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, umcg_gettid(), 0, list, size));
-    FAILS("CTX_SWITCH: a worker whose WAKE nobody took", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, idle.tid, 0, list, size));
-    FAILS("CTX_SWITCH: a BLOCKED worker", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, blocked.tid, 0, list, size));
-    FAILS("CTX_SWITCH: a worker that runs elsewhere", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, elsewhere.tid, 0, list, size));
+    FAILS("CTX_SWITCH: a plain thread", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, plain_tid, 0, list, size));
+    FAILS("CTX_SWITCH: another server", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, other_server_tid, 0, list, size));
+    FAILS("CTX_SWITCH: the caller itself", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, umcg_gettid(), 0, list, size));
+    FAILS("CTX_SWITCH: a worker whose WAKE nobody took", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, idle.tid, 0, list, size));
+    FAILS("CTX_SWITCH: a BLOCKED worker", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, blocked.tid, 0, list, size));
+    FAILS("CTX_SWITCH: a worker that runs elsewhere", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, elsewhere.tid, 0, list, size));
 }
 
 static void server_wait_rows(void)
@@ -91,29 +105,39 @@ static void server_wait_rows(void)
     FAILS("WAIT: event_sz -1", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, events, -1));
     FAILS("WAIT: event_sz INT_MIN", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, events, INT_MIN));
     FAILS("WAIT: as a worker would call it", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, 0, NULL, 0));
-    FAILS("WAIT for a worker: abs_timeout", EINVAL, umcg_ctl(0, UMCG_WAIT, runnable.tid, 1, NULL, 0));
+    FAILS("WAIT for a worker: abs_timeout", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, runnable.tid, 1, NULL, 0));
     FAILS("WAIT for a worker: events", EINVAL, umcg_ctl(0, UMCG_WAIT, runnable.tid, 0, events, 0));
     FAILS("WAIT for a worker: event_sz", EINVAL, umcg_ctl(0, UMCG_WAIT, runnable.tid, 0, NULL, 8));
-    FAILS("WAIT for no such thread: abs_timeout is looked at first", EINVAL, umcg_ctl(0, UMCG_WAIT, no_tid, 1, NULL, 0));
-    FAILS("WAIT for no such thread: events are looked at first", EINVAL, umcg_ctl(0, UMCG_WAIT, no_tid, 0, events, 0));
-    FAILS("WAIT for no such thread: event_sz is looked at first", EINVAL, umcg_ctl(0, UMCG_WAIT, no_tid, 0, NULL, 8));
+    FAILS("WAIT for no such thread: abs_timeout is looked at first", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, no_tid, 1, NULL, 0));
+    FAILS("WAIT for no such thread: events are looked at first", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, no_tid, 0, events, 0));
+    FAILS("WAIT for no such thread: event_sz is looked at first", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, no_tid, 0, NULL, 8));
     FAILS("WAIT for no such thread", ESRCH, umcg_ctl(0, UMCG_WAIT, no_tid, 0, NULL, 0));
     FAILS("WAIT for a negative tid", ESRCH, umcg_ctl(0, UMCG_WAIT, -1, 0, NULL, 0));
-    FAILS("WAIT for a thread that has ended and was joined", ESRCH, umcg_ctl(0, UMCG_WAIT, ended_tid, 0, NULL, 0));
-    FAILS("WAIT for a thread of another process", ESRCH, umcg_ctl(0, UMCG_WAIT, getppid(), 0, NULL, 0));
+    FAILS("WAIT for a thread that has ended and was joined", ESRCH,
+          umcg_ctl(0, UMCG_WAIT, ended_tid, 0, NULL, 0));
+    FAILS("WAIT for a thread of another process", ESRCH,
+          umcg_ctl(0, UMCG_WAIT, getppid(), 0, NULL, 0));
 }
 
 static void server_switch_rows(void)
 {
     tid_rows();
     state_rows(events, 8);
-    FAILS("CTX_SWITCH: the thread is looked at before event_sz", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, no_tid, 0, events, -1));
-    FAILS("CTX_SWITCH: the thread is looked at before abs_timeout", ESRCH, umcg_ctl(0, UMCG_CTX_SWITCH, no_tid, 5, events, 8));
+    FAILS("CTX_SWITCH: the thread is looked at before event_sz", ESRCH,
+          umcg_ctl(0, UMCG_CTX_SWITCH, no_tid, 0, events, -1));
+    FAILS("CTX_SWITCH: the thread is looked at before abs_timeout", ESRCH,
+          umcg_ctl(0, UMCG_CTX_SWITCH, no_tid, 5, events, 8));
     FAILS("CTX_SWITCH: event_sz 0", EINVAL, SWITCH(&runnable, events, 0));
     FAILS("CTX_SWITCH: event_sz 0 and events NULL", EINVAL, SWITCH(&runnable, NULL, 0));
     FAILS("CTX_SWITCH: event_sz -1", EINVAL, SWITCH(&runnable, events, -1));
-    FAILS("CTX_SWITCH: abs_timeout 1", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, runnable.tid, 1, events, 8));
-    FAILS("CTX_SWITCH: abs_timeout", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, runnable.tid, after_ms(9999), events, 8));
+    FAILS("CTX_SWITCH: abs_timeout 1", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, runnable.tid, 1, events, 8));
+    FAILS("CTX_SWITCH: abs_timeout", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, runnable.tid, after_ms(9999), events, 8));
 }
 
 static void worker_rows(struct worker *self)
@@ -122,18 +146,21 @@ static void worker_rows(struct worker *self)
     command_rows();
     unused_rows();
     worker_id_rows();
-    FAILS("REGISTER_WORKER by a worker", EINVAL, umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), NULL, 0));
+    FAILS("REGISTER_WORKER by a worker", EINVAL,
+          umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), NULL, 0));
     FAILS("REGISTER_SERVER by a worker", EINVAL, umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0));
     FAILS("WAKE with no idle server", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
     FAILS("WAIT by a worker: next_tid", EINVAL, umcg_ctl(0, UMCG_WAIT, runnable.tid, 0, NULL, 0));
     FAILS("WAIT by a worker: its own tid", EINVAL, umcg_ctl(0, UMCG_WAIT, self->tid, 0, NULL, 0));
-    FAILS("WAIT by a worker: next_tid of no thread", EINVAL, umcg_ctl(0, UMCG_WAIT, no_tid, 0, NULL, 0));
+    FAILS("WAIT by a worker: next_tid of no thread", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, no_tid, 0, NULL, 0));
     FAILS("WAIT by a worker: events", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, 0, events, 0));
     FAILS("WAIT by a worker: event_sz", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, 0, NULL, 8));
     FAILS("WAIT by a worker: both", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, 0, events, 8));
     tid_rows();
     state_rows(NULL, 0);
-    FAILS("CTX_SWITCH by a worker: its server", EINVAL, umcg_ctl(0, UMCG_CTX_SWITCH, server_tid, 0, NULL, 0));
+    FAILS("CTX_SWITCH by a worker: its server", EINVAL,
+          umcg_ctl(0, UMCG_CTX_SWITCH, server_tid, 0, NULL, 0));
     FAILS("CTX_SWITCH by a worker: events", EINVAL, SWITCH(&runnable, events, 0));
     FAILS("CTX_SWITCH by a worker: event_sz", EINVAL, SWITCH(&runnable, NULL, 8));
     FAILS("CTX_SWITCH by a worker: both", EINVAL, SWITCH(&runnable, events, 8));
@@ -151,8 +178,10 @@ static void plain_rows(void)
     unused_rows();
     worker_id_rows();
     FAILS("WAIT by a plain thread", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, 0, NULL, 0));
-    FAILS("WAIT for events by a plain thread", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, events, 8));
-    FAILS("WAIT for a worker by a plain thread", EINVAL, umcg_ctl(0, UMCG_WAIT, runnable.tid, 0, NULL, 0));
+    FAILS("WAIT for events by a plain thread", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, events, 8));
+    FAILS("WAIT for a worker by a plain thread", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, runnable.tid, 0, NULL, 0));
     FAILS("CTX_SWITCH by a plain thread", EINVAL, SWITCH(&runnable, events, 8));
     FAILS("CTX_SWITCH by a plain thread, without events", EINVAL, SWITCH(&runnable, NULL, 0));
     FAILS("WAKE with no idle server", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
@@ -166,7 +195,8 @@ static void server_rows(void)
     unused_rows();
     worker_id_rows();
     FAILS("REGISTER_SERVER by a server", EINVAL, umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0));
-    FAILS("REGISTER_WORKER by a server", EINVAL, umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), NULL, 0));
+    FAILS("REGISTER_WORKER by a server", EINVAL,
+          umcg_ctl(0, UMCG_REGISTER_WORKER, 0, ID(9), NULL, 0));
     FAILS("WAKE with no idle server", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
     server_wait_rows();
     server_switch_rows();
@@ -227,7 +257,8 @@ static void set_up(enum kind kind, pthread_t *other, pthread_t *plain)
     runnable.kind = idle.kind = blocked.kind = elsewhere.kind = kind;
     runnable.index = 1, idle.index = 2, blocked.index = 3, elsewhere.index = 4;
     runnable.body = idle.body = no_body, blocked.body = block_body, elsewhere.body = elsewhere_body;
-    MUST(pthread_create(&ending, NULL, ending_thread, NULL) == 0 && pthread_join(ending, NULL) == 0);
+    MUST(pthread_create(&ending, NULL, ending_thread, NULL) == 0 &&
+         pthread_join(ending, NULL) == 0);
     no_tid = 4194303; /* the highest tid that a 64-bit kernel can give */
     MUST(syscall(SYS_tkill, no_tid, 0) < 0);
 
@@ -256,7 +287,8 @@ static void round_of(enum kind kind)
     RUN("it can run", &idle, UMCG_WE_EXIT);
     join(&idle);
 
-    /* A second idle worker for the worker's rows: its WAKE must stay while the caller's is taken. */
+    /* A second idle worker for the worker's rows: its WAKE must stay while the caller's is taken.
+     */
     start_ready(&caller);
     memset(&idle, 0, sizeof idle);
     idle.kind = kind, idle.index = 2, idle.body = no_body;

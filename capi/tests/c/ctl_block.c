@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* umcg_blocking_begin and umcg_blocking_end: BLOCK at once, WAKE when it is over, the worker's own kernel identity between. */
+/* umcg_blocking_begin and umcg_blocking_end: BLOCK at once, WAKE when it is over, the worker's own
+ * kernel identity between. */
 #include <fcntl.h>
 
 #include "worker.h"
@@ -25,7 +26,8 @@ static void read_byte(struct worker *self)
     self->steps = 1;
     MUST(umcg_blocking_begin() == 0);
     kernel_tid = (pid_t)syscall(SYS_gettid);
-    CHECK("a thread worker blocks on its home thread", self->kind == LIGHT || kernel_tid == self->tid);
+    CHECK("a thread worker blocks on its home thread",
+          self->kind == LIGHT || kernel_tid == self->tid);
     CHECK("nothing blocks on the server", kernel_tid != server_tid);
     CHECK("gettid is the worker's own", umcg_gettid() == self->tid);
     self->steps = 2;
@@ -81,7 +83,8 @@ static void wait_for_worker(enum kind kind)
 
     reset(kind, read_byte);
     start_ready(&a);
-    CHECK("WAIT for a RUNNABLE worker returns at once", umcg_ctl(0, UMCG_WAIT, a.tid, 0, NULL, 0) == 0);
+    CHECK("WAIT for a RUNNABLE worker returns at once",
+          umcg_ctl(0, UMCG_WAIT, a.tid, 0, NULL, 0) == 0);
     RUN("BLOCK", &a, UMCG_WE_BLOCK);
     MUST(pthread_create(&writer, NULL, write_later, &steps_then) == 0);
     CHECK("WAIT for a BLOCKED worker", umcg_ctl(0, UMCG_WAIT, a.tid, 0, NULL, 0) == 0);
@@ -140,7 +143,8 @@ static void error_of_the_call(enum kind kind)
         EXPECT("WAKE", EV(&a, UMCG_WE_WAKE));
     }
     finish(&a);
-    CHECK("errno of the call can be read after the scope", a.result == -1 && a.error == EBADF && a.steps == EXDEV);
+    CHECK("errno of the call can be read after the scope",
+          a.result == -1 && a.error == EBADF && a.steps == EXDEV);
 }
 
 static void nests(struct worker *self)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Events that cannot be written: EFAULT and never a SIGSEGV; a switch has been made all the same. */
+/* Events that cannot be written: EFAULT and never a SIGSEGV; a switch has been made all the same.
+ */
 #include <sys/mman.h>
 
 #include "worker.h"
@@ -60,7 +61,8 @@ int main(void)
 
     check_start(30);
     page_size = sysconf(_SC_PAGESIZE);
-    pages = (char *)mmap(NULL, (size_t)page_size * 3, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pages = (char *)mmap(NULL, (size_t)page_size * 3, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MUST(pages != MAP_FAILED);
     MUST(mprotect(pages + page_size, (size_t)page_size, PROT_READ) == 0);
     MUST(mprotect(pages + 2 * page_size, (size_t)page_size, PROT_NONE) == 0);
@@ -76,8 +78,10 @@ int main(void)
         switch_to(kind, read_only, 1, "CTX_SWITCH: read-only events, one slot");
         switch_to(kind, read_only, 8, "CTX_SWITCH: read-only events, eight slots");
         switch_to(kind, none, 1, "CTX_SWITCH: inaccessible events");
-        switch_to(kind, (uint64_t *)UINTPTR_MAX - 1, 1, "CTX_SWITCH: events at the end of the address space");
-        switch_to(kind, (uint64_t *)(UINTPTR_MAX / 2 - 1023), 4, "CTX_SWITCH: events outside of user memory");
+        switch_to(kind, (uint64_t *)UINTPTR_MAX - 1, 1,
+                  "CTX_SWITCH: events at the end of the address space");
+        switch_to(kind, (uint64_t *)(UINTPTR_MAX / 2 - 1023), 4,
+                  "CTX_SWITCH: events outside of user memory");
         wait_for(kind, NULL, "WAIT: events NULL");
         wait_for(kind, read_only, "WAIT: read-only events");
         wait_for(kind, none, "WAIT: inaccessible events");

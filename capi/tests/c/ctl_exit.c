@@ -118,7 +118,8 @@ static void ends_in_a_scope(void)
     if (event == EV(&a, UMCG_WE_WAKE)) /* the library may call it back to a server first */
         RUN("EXIT of a worker that ended while blocking", &a, UMCG_WE_EXIT);
     else
-        check_event(__FILE__, __LINE__, "EXIT of a worker that ended while blocking", EV(&a, UMCG_WE_EXIT), event);
+        check_event(__FILE__, __LINE__, "EXIT of a worker that ended while blocking",
+                    EV(&a, UMCG_WE_EXIT), event);
     gone();
     CHECK("it ran", a.steps == 1);
 }

@@ -13,11 +13,14 @@ static void end_at_once(struct worker *self)
 static void be_a_child(void)
 {
     uint64_t list[2];
-    struct worker own[2] = {{.kind = THREAD, .index = 7, .body = end_at_once}, {.kind = LIGHT, .index = 8, .body = end_at_once}};
+    struct worker own[2] = {{.kind = THREAD, .index = 7, .body = end_at_once},
+                            {.kind = LIGHT, .index = 8, .body = end_at_once}};
 
     alarm(200);
-    CHECK("gettid is the child's", umcg_gettid() == getpid() && (pid_t)syscall(SYS_gettid) == getpid());
-    FAILS("the child is no server and no worker", EINVAL, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2));
+    CHECK("gettid is the child's",
+          umcg_gettid() == getpid() && (pid_t)syscall(SYS_gettid) == getpid());
+    FAILS("the child is no server and no worker", EINVAL,
+          umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2));
     CHECK("UNREGISTER of a plain thread", umcg_ctl(0, UMCG_UNREGISTER, 0, 0, NULL, 0) == 0);
     FAILS("there are no servers", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
     MUST(umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0) == 0);

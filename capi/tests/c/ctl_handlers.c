@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The program's own signal handlers, in workers that are preempted: one that runs is left alone, whatever it was installed with. */
+/* The program's own signal handlers, in workers that are preempted: one that runs is left alone,
+ * whatever it was installed with. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -63,7 +64,8 @@ static int commits_lazily(void)
     struct worker w[WORKERS];
     int left = WORKERS, is_over[WORKERS] = {0};
 
-    lazy = (char *)mmap(NULL, 2 * WORKERS * PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    lazy = (char *)mmap(NULL, 2 * WORKERS * PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
     MUST(lazy != MAP_FAILED);
     memset(&action, 0, sizeof action);
     action.sa_sigaction = commits;
@@ -87,7 +89,8 @@ static int commits_lazily(void)
         is_over[i] = event == EV(&w[i], UMCG_WE_EXIT);
         left -= is_over[i];
     }
-    CHECK("each page was committed by the handler, once", handled == WORKERS * PAGES * (nested ? 2 : 1));
+    CHECK("each page was committed by the handler, once",
+          handled == WORKERS * PAGES * (nested ? 2 : 1));
     CHECK("no handler's frames were overwritten", damaged == 0);
     CHECK("one handler at a time", most_active == (nested ? 2 : 1));
     CHECK("it blocks what it was installed with", unlike == 0);
@@ -187,7 +190,8 @@ static void run_named(void *arg)
     names_itself((struct worker *)arg);
 }
 
-/* Workers get such a stack when its thread has ended, and find nothing of that in their descriptors. */
+/* Workers get such a stack when its thread has ended, and find nothing of that in their
+ * descriptors. */
 static int stacks_of_handlers(void)
 {
     enum { COUNT = 8 };

@@ -28,9 +28,11 @@ static void attributes(void)
         CHECK("it ran once", w.steps == 1);
     }
     errno = 0;
-    CHECK("an impossible stack size", umcg_light_create(ID(1), worker_light, &w, &huge) == -1 && (errno == EINVAL || errno == ENOMEM));
+    CHECK("an impossible stack size", umcg_light_create(ID(1), worker_light, &w, &huge) == -1 &&
+                                          (errno == EINVAL || errno == ENOMEM));
     errno = 0;
-    CHECK("another", umcg_light_create(ID(1), worker_light, &w, &absurd) == -1 && (errno == EINVAL || errno == ENOMEM));
+    CHECK("another", umcg_light_create(ID(1), worker_light, &w, &absurd) == -1 &&
+                         (errno == EINVAL || errno == ENOMEM));
     FAILS("no function", EINVAL, umcg_light_create(ID(1), NULL, &w, NULL));
     FAILS("low bits in the id", EINVAL, umcg_light_create(ID(1) | 1, worker_light, &w, NULL));
     NO_EVENT("nothing of those that failed");
@@ -123,7 +125,8 @@ static void from_everywhere(void)
     pthread_t thread;
 
     child.kind = LIGHT, child.index = 2, child.body = end_at_once;
-    MUST(pthread_create(&thread, NULL, makes_from_a_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    MUST(pthread_create(&thread, NULL, makes_from_a_thread, NULL) == 0 &&
+         pthread_join(thread, NULL) == 0);
     EXPECT("WAKE", EV(&child, UMCG_WE_WAKE));
     finish(&child);
     for (int i = THREAD; i <= LIGHT; i++) {

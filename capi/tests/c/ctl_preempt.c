@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* PREEMPT: comes to a worker that runs too long, never inside a critical section, never when it is off. */
+/* PREEMPT: comes to a worker that runs too long, never inside a critical section, never when it is
+ * off. */
 #include "worker.h"
 
 static struct worker a, b;
@@ -81,7 +82,8 @@ static void critical(enum kind kind)
     reset(kind, spins_in_critical);
     start_ready(&a);
     RUN("PREEMPT", &a, UMCG_WE_PREEMPT);
-    CHECK("not before the end of the outermost critical section", __atomic_load_n(&left_critical, __ATOMIC_RELAXED));
+    CHECK("not before the end of the outermost critical section",
+          __atomic_load_n(&left_critical, __ATOMIC_RELAXED));
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     finish(&a);
     CHECK("it came to its end", a.steps == 3);
@@ -174,7 +176,8 @@ static void in_the_middle(enum kind kind)
     MUST(umcg_set_preemption(5000000) == 0);
 }
 
-/* A server that registered while preemption was off, and then it is turned on by its own thread or by another. */
+/* A server that registered while preemption was off, and then it is turned on by its own thread or
+ * by another. */
 static pthread_barrier_t registered, turned_on;
 
 static void *late_server(void *arg)
@@ -193,7 +196,8 @@ static void turned_on_later(enum kind kind)
 {
     pthread_t server;
 
-    MUST(pthread_barrier_init(&registered, NULL, 2) == 0 && pthread_barrier_init(&turned_on, NULL, 2) == 0);
+    MUST(pthread_barrier_init(&registered, NULL, 2) == 0 &&
+         pthread_barrier_init(&turned_on, NULL, 2) == 0);
     MUST(umcg_set_preemption(0) == 0);
     MUST(pthread_create(&server, NULL, late_server, (void *)(intptr_t)kind) == 0);
     pthread_barrier_wait(&registered);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Servers: registering, polling, WAKE of an idle one, WAIT for a worker, several servers at once. */
+/* Servers: registering, polling, WAKE of an idle one, WAIT for a worker, several servers at once.
+ */
 #include "worker.h"
 
 static int waiting, returned;
@@ -31,7 +32,8 @@ static void wake_rows(void)
         MUST(errno == EAGAIN && tries++ < 5000);
         check_sleep_ms(1);
     }
-    CHECK("WAKE finds a server only once it waits", __atomic_load_n(&waiting, __ATOMIC_ACQUIRE) == 1);
+    CHECK("WAKE finds a server only once it waits",
+          __atomic_load_n(&waiting, __ATOMIC_ACQUIRE) == 1);
     MUST(pthread_join(thread, NULL) == 0);
     CHECK("the woken server's WAIT gives 0", wait_result == 0);
     CHECK("with an empty list", seen[0] == 0);
@@ -45,7 +47,8 @@ static void register_rows(void)
     CHECK("UNREGISTER by a plain thread", umcg_ctl(0, UMCG_UNREGISTER, 0, 0, NULL, 0) == 0);
     FAILS("WAKE with no idle server", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
     CHECK("REGISTER_SERVER", umcg_ctl(0, UMCG_REGISTER_SERVER, 0, 0, NULL, 0) == 0);
-    FAILS("the WAKE before it was not remembered", ETIMEDOUT, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, events, 2));
+    FAILS("the WAKE before it was not remembered", ETIMEDOUT,
+          umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, events, 2));
     CHECK("a poll that finds nothing writes nothing", events[0] == 77 && events[1] == 77);
     FAILS("a running server is not idle", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
     CHECK("UNREGISTER", umcg_ctl(0, UMCG_UNREGISTER, 0, 0, NULL, 0) == 0);
@@ -60,7 +63,8 @@ static void end_at_once(struct worker *self)
     self->steps++;
 }
 
-/* A server that waits for events, runs each worker to its end, and ends when it is woken for nothing. */
+/* A server that waits for events, runs each worker to its end, and ends when it is woken for
+ * nothing. */
 static void *event_server(void *arg)
 {
     /* Events of idle workers may come behind a switch as well: leave no room for them. */
@@ -75,8 +79,10 @@ static void *event_server(void *arg)
             break;
         for (int i = 0; i < 8 && events[i]; i++) {
             struct worker *of = &w[UMCG_EVENT_WORKER(events[i]) >> UMCG_WORKER_ID_SHIFT];
-            check_event(__FILE__, __LINE__, "a new worker gives WAKE", EV(of, UMCG_WE_WAKE), events[i]);
-            while (__atomic_load_n(&of->tid, __ATOMIC_ACQUIRE) == 0) /* umcg_light_create has not returned yet */
+            check_event(__FILE__, __LINE__, "a new worker gives WAKE", EV(of, UMCG_WE_WAKE),
+                        events[i]);
+            /* umcg_light_create has not returned yet */
+            while (__atomic_load_n(&of->tid, __ATOMIC_ACQUIRE) == 0)
                 sched_yield();
             MUST(SWITCH(of, &one, 1) == 0);
             check_event(__FILE__, __LINE__, "it runs to its end", EV(of, UMCG_WE_EXIT), one);
@@ -149,7 +155,8 @@ static void *careless_server(void *arg)
 static void ended_server(void)
 {
     pthread_t thread;
-    MUST(pthread_create(&thread, NULL, careless_server, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    MUST(pthread_create(&thread, NULL, careless_server, NULL) == 0 &&
+         pthread_join(thread, NULL) == 0);
     FAILS("a server that ended is not idle", EAGAIN, umcg_ctl(0, UMCG_WAKE, 0, 0, NULL, 0));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Signals: EINTR out of a server's WAIT, repeated with UMCG_WAIT_FLAG_INTERRUPTED, and no event lost in between. */
+/* Signals: EINTR out of a server's WAIT, repeated with UMCG_WAIT_FLAG_INTERRUPTED, and no event
+ * lost in between. */
 #include "worker.h"
 
 static int handled, done;
@@ -49,7 +50,8 @@ static void interrupted(void)
     CHECK("the handler ran", __atomic_load_n(&handled, __ATOMIC_RELAXED) >= 3);
     FAILS("repeated with a deadline that passes", ETIMEDOUT,
           umcg_ctl(UMCG_WAIT_FLAG_INTERRUPTED, UMCG_WAIT, 0, after_ms(10), list, 2));
-    FAILS("repeated as a poll", ETIMEDOUT, umcg_ctl(UMCG_WAIT_FLAG_INTERRUPTED, UMCG_WAIT, 0, UMCG_POLL, list, 2));
+    FAILS("repeated as a poll", ETIMEDOUT,
+          umcg_ctl(UMCG_WAIT_FLAG_INTERRUPTED, UMCG_WAIT, 0, UMCG_POLL, list, 2));
 }
 
 static void blocks(struct worker *self)
@@ -104,7 +106,8 @@ static void nothing_lost(enum kind kind)
     }
 }
 
-/* A signal that arrives while a worker runs in the server's place is handled there, and is no event. */
+/* A signal that arrives while a worker runs in the server's place is handled there, and is no
+ * event. */
 static void handles(struct worker *self)
 {
     int before = __atomic_load_n(&handled, __ATOMIC_RELAXED);
@@ -133,7 +136,8 @@ static void on_own_signal(int sig)
     own_handled += (pid_t)syscall(SYS_gettid) != 0 && umcg_gettid() > 0;
 }
 
-/* A signal that a worker sends to itself by pthread_kill is handled, in a blocking scope at the latest. */
+/* A signal that a worker sends to itself by pthread_kill is handled, in a blocking scope at the
+ * latest. */
 static void to_itself(struct worker *self)
 {
     pthread_kill(self->thread, SIGUSR2);

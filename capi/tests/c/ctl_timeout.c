@@ -48,7 +48,8 @@ static void server_rows(enum kind kind)
 
     FAILS("a poll", ETIMEDOUT, umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2));
     FAILS("a deadline in 1970", ETIMEDOUT, umcg_ctl(0, UMCG_WAIT, 0, 2, list, 2));
-    FAILS("a deadline a minute ago", ETIMEDOUT, umcg_ctl(0, UMCG_WAIT, 0, before - 60000000000u, list, 2));
+    FAILS("a deadline a minute ago", ETIMEDOUT,
+          umcg_ctl(0, UMCG_WAIT, 0, before - 60000000000u, list, 2));
     CHECK("none of them waits", check_now(CLOCK_REALTIME) - before < 30000000000u);
     for (int i = 0; i < 3; i++) {
         deadline = after_ms(20);
@@ -71,7 +72,8 @@ static void server_rows(enum kind kind)
 
     reset(kind, end_at_once);
     start_idle(&a);
-    CHECK("a deadline far away, with an event there", umcg_ctl(0, UMCG_WAIT, 0, UINT64_MAX, list, 2) == 0);
+    CHECK("a deadline far away, with an event there",
+          umcg_ctl(0, UMCG_WAIT, 0, UINT64_MAX, list, 2) == 0);
     check_event(__FILE__, __LINE__, "a deadline far away", EV(&a, UMCG_WE_WAKE), list[0]);
     finish(&a);
 }
@@ -201,7 +203,8 @@ static void many_deadlines(enum kind kind)
             finish(&w[i]);
     }
     for (int rank = 0; rank < COUNT; rank++)
-        EXPECT("TIMEOUT in order", EV(&w[(rank * 3) % COUNT], UMCG_WE_TIMEOUT)); /* 3 is its own inverse mod 8 */
+        /* 3 is its own inverse mod 8 */
+        EXPECT("TIMEOUT in order", EV(&w[(rank * 3) % COUNT], UMCG_WE_TIMEOUT));
     NO_EVENT("once each");
     for (int i = 0; i < COUNT; i++) {
         finish(&w[i]);
@@ -296,7 +299,8 @@ static void switch_in_the_past(enum kind kind, uint64_t past)
     check_event(__FILE__, __LINE__, "b's WAIT", EV(&b, UMCG_WE_WAIT), list[0]);
     CHECK("WAIT with two slots", umcg_ctl(0, UMCG_WAIT, 0, UMCG_POLL, list, 2) == 0);
     check_event(__FILE__, __LINE__, "both together: WAIT", EV(&a, UMCG_WE_WAIT), list[0]);
-    check_event(__FILE__, __LINE__, "then TIMEOUT, without a terminating 0", EV(&a, UMCG_WE_TIMEOUT), list[1]);
+    check_event(__FILE__, __LINE__, "then TIMEOUT, without a terminating 0",
+                EV(&a, UMCG_WE_TIMEOUT), list[1]);
     CHECK("no third slot is written", list[2] == 77);
     NO_EVENT("once");
     finish(&a);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Workers: register, wait, switch to each other, unregister; which events come, where, and in which order. */
+/* Workers: register, wait, switch to each other, unregister; which events come, where, and in which
+ * order. */
 #include "worker.h"
 
 static struct worker a, b, c;
@@ -36,8 +37,10 @@ static void one_worker(enum kind kind)
     CHECK("nor when its WAKE was taken", a.steps == 0);
     for (int i = 1; i <= 3; i++) {
         CHECK("the switch succeeds", SWITCH(&a, list, 4) == 0);
-        check_event(__FILE__, __LINE__, "WAIT is the result of the switch", EV(&a, UMCG_WE_WAIT), list[0]);
-        CHECK("the list is ended, and no slot behind the end is written", list[1] == 0 && list[2] == 77 && list[3] == 77);
+        check_event(__FILE__, __LINE__, "WAIT is the result of the switch", EV(&a, UMCG_WE_WAIT),
+                    list[0]);
+        CHECK("the list is ended, and no slot behind the end is written",
+              list[1] == 0 && list[2] == 77 && list[3] == 77);
         CHECK("the worker ran until its WAIT", a.steps == i);
         NO_EVENT("WAIT comes once");
         list[1] = 77;
@@ -76,8 +79,10 @@ static void worker_to_worker(enum kind kind_a, enum kind kind_b)
     start_ready(&a);
     start_ready(&b);
     CHECK("switch to a", SWITCH(&a, list, 4) == 0);
-    check_event(__FILE__, __LINE__, "the event of the worker that ran last is first", EV(&b, UMCG_WE_WAIT), list[0]);
-    check_event(__FILE__, __LINE__, "then that of the worker that switched", EV(&a, UMCG_WE_WAIT), list[1]);
+    check_event(__FILE__, __LINE__, "the event of the worker that ran last is first",
+                EV(&b, UMCG_WE_WAIT), list[0]);
+    check_event(__FILE__, __LINE__, "then that of the worker that switched", EV(&a, UMCG_WE_WAIT),
+                list[1]);
     CHECK("then the end", list[2] == 0 && list[3] == 77);
     CHECK("both ran", a.steps == 1 && b.steps == 1);
     finish(&a);
@@ -128,7 +133,8 @@ static void switch_to_each_other(struct worker *self)
     }
 }
 
-/* A worker whose WAIT nobody took is not RUNNABLE, so a and b cannot play alone: b's switch back must fail. */
+/* A worker whose WAIT nobody took is not RUNNABLE, so a and b cannot play alone: b's switch back
+ * must fail. */
 static void no_switch_to_the_idle(enum kind kind)
 {
     reset(kind, switch_to_b, NULL);
@@ -144,7 +150,8 @@ static void no_switch_to_the_idle(enum kind kind)
 }
 
 /* Starts workers whose WAKE events come in their order, the first with this index. */
-static void start_in_order(struct worker *w, int count, enum kind kind, uint64_t index, void (*body)(struct worker *))
+static void start_in_order(struct worker *w, int count, enum kind kind, uint64_t index,
+                           void (*body)(struct worker *))
 {
     memset(w, 0, (size_t)count * sizeof *w);
     for (int i = 0; i < count; i++) {

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// C++ exceptions: inside a worker or a uth they work as anywhere; what leaves an entry function ends
-// the process by std::terminate, with its name.
+// SPDX-License-Identifier: MIT OR Apache-2.0 C++ exceptions: inside a worker or a uth they work as
+// anywhere; what leaves an entry function ends the process by std::terminate, with its name.
 #include <stdexcept>
 #include <string>
 
@@ -27,7 +26,8 @@ static void catches(struct worker *self)
                 self->result |= WAIT_IN_WORKER(0);
                 throw;
             } catch (const std::exception &again) {
-                self->error += std::string(again.what()) != "from below" || std::string(error.what()) != again.what();
+                self->error += std::string(again.what()) != "from below" ||
+                               std::string(error.what()) != again.what();
             }
         }
     }
@@ -42,7 +42,8 @@ static void inside(enum kind kind)
     a.body = b.body = catches;
     start_ready(&a);
     start_ready(&b);
-    if (kind == THREAD) { // each in its handler while the other throws: their exception state is their own
+    // each in its handler while the other throws: their exception state is their own
+    if (kind == THREAD) {
         for (int i = 0; i < 3; i++) {
             RUN("WAIT in a handler", &a, UMCG_WE_WAIT);
             RUN("WAIT in a handler", &b, UMCG_WE_WAIT);
@@ -151,11 +152,14 @@ static void inside_a_uth()
 int main()
 {
     check_start(60);
-    for (const char *said : {"emma", "was left by an exception", "runtime_error", "nobody catches this"})
+    for (const char *said :
+         {"emma", "was left by an exception", "runtime_error", "nobody catches this"})
         check_aborts("an exception that leaves a light worker", out_of_a_light_worker, said);
-    for (const char *said : {"olive", "was left by an exception", "runtime_error", "nobody catches this"})
+    for (const char *said :
+         {"olive", "was left by an exception", "runtime_error", "nobody catches this"})
         check_aborts("an exception that leaves a uth", out_of_a_uth, said);
-    check_aborts("an exception that leaves a thread worker", out_of_a_thread_worker, "nobody catches this");
+    check_aborts("an exception that leaves a thread worker", out_of_a_thread_worker,
+                 "nobody catches this");
     check_passes("an exception inside a uth", inside_a_uth);
     begin_server();
     inside(THREAD);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Asking workers to end: each cancellable call fails with ECANCELED, before it waits and out of its wait; others do not. */
+/* Asking workers to end: each cancellable call fails with ECANCELED, before it waits and out of its
+ * wait; others do not. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -13,7 +14,23 @@ struct call {
     umcg_worker_t *child;
 };
 
-enum { SLEEP, SLEEP_UNTIL, PARK, PARK_UNTIL, HAND_OVER, YIELD, JOIN_UNTIL, READ, RECV, WRITE, SEND, ACCEPT, POLL_EVER, POLL_TIMED, CALLS };
+enum {
+    SLEEP,
+    SLEEP_UNTIL,
+    PARK,
+    PARK_UNTIL,
+    HAND_OVER,
+    YIELD,
+    JOIN_UNTIL,
+    READ,
+    RECV,
+    WRITE,
+    SEND,
+    ACCEPT,
+    POLL_EVER,
+    POLL_TIMED,
+    CALLS
+};
 
 static char large[1 << 20];
 
@@ -71,7 +88,8 @@ static int listening(void)
     memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    MUST(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 8) == 0);
+    MUST(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+         listen(fd, 8) == 0);
     return fd;
 }
 
@@ -94,7 +112,8 @@ static void *each_call(void *arg)
             CHECK("abort", umcg_abort(worker) == 0);
             CHECK("it ends", joined(worker) == &call);
             CHECK("abort", umcg_abort(call.child) == 0 && joined(call.child) == NULL);
-            CHECK("close", umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0 && umcg_close(call.listener) == 0);
+            CHECK("close", umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0 &&
+                               umcg_close(call.listener) == 0);
         }
     }
     return NULL;
@@ -178,7 +197,8 @@ static void *others(void *arg)
     return NULL;
 }
 
-/* Sections that a plain thread has no use for: each begin and each end is all right, in any order and number. */
+/* Sections that a plain thread has no use for: each begin and each end is all right, in any order
+ * and number. */
 static void *plainly(void *arg)
 {
     static const struct section {

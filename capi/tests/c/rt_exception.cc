@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// C++ exceptions in workers of a runtime: inside they work as anywhere, also across calls that switch; what leaves a worker's
-// function ends the process by std::terminate, with the worker's name.
+// SPDX-License-Identifier: MIT OR Apache-2.0 C++ exceptions in workers of a runtime: inside they
+// work as anywhere, also across calls that switch; what leaves a worker's function ends the process
+// by std::terminate, with the worker's name.
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -25,7 +25,8 @@ static void thrower(int depth)
     thrower(depth - 1);
 }
 
-// Each worker switches between the throw and the end of its handler: their exception state is their own.
+// Each worker switches between the throw and the end of its handler: their exception state is their
+// own.
 static void *catches(void *)
 {
     int caught = 0;
@@ -38,7 +39,8 @@ static void *catches(void *)
                 umcg_sleep_ns(1000);
                 throw;
             } catch (const std::exception &again) {
-                caught += std::string(again.what()) == "from below" && std::string(error.what()) == again.what();
+                caught += std::string(again.what()) == "from below" &&
+                          std::string(error.what()) == again.what();
             }
         }
     }
@@ -184,7 +186,8 @@ static void *has_local(void *)
 static void local() { joined(umcg_spawn(has_local, nullptr)); }
 
 // The worker's name is said, the type of what was thrown, and what it says of itself.
-static void check_says(const char *what, void (*body)(void), const char *name, const char *type, const char *text)
+static void check_says(const char *what, void (*body)(void), const char *name, const char *type,
+                       const char *text)
 {
     check_aborts(what, body, name);
     check_aborts(what, body, "was left by an exception");
@@ -196,12 +199,16 @@ static void check_says(const char *what, void (*body)(void), const char *name, c
 int main()
 {
     check_start(60);
-    check_says("an exception that leaves a worker", own, "emma", "runtime_error", "nobody catches this");
-    check_says("an exception that leaves a light worker", light, "olive", "runtime_error", "nobody catches this");
+    check_says("an exception that leaves a worker", own, "emma", "runtime_error",
+               "nobody catches this");
+    check_says("an exception that leaves a light worker", light, "olive", "runtime_error",
+               "nobody catches this");
     check_says("a number that is thrown", number, "five", "int", nullptr);
     check_says("an exception_ptr's", again, "anna", "logic_error", "once more");
-    check_says("an exception that is thrown again", once_more, "otto", "runtime_error", "from below");
-    check_says("an exception that leaves a worker-local's destructor", local, "lotta", "runtime_error", "nobody catches this");
+    check_says("an exception that is thrown again", once_more, "otto", "runtime_error",
+               "from below");
+    check_says("an exception that leaves a worker-local's destructor", local, "lotta",
+               "runtime_error", "nobody catches this");
     check_aborts("the program's handler", own_handler, "nobody catches this: nothing was unwound");
     in_runtime(inside, nullptr);
     in_runtime(at_the_fourth_try, nullptr);

@@ -34,22 +34,28 @@ static void *each_call(void *arg)
 
     (void)arg;
     FAILS("another value", EAGAIN, umcg_futex_wait(&word, 2, 0, UMCG_NO_TIMEOUT));
-    FAILS("another value, in the kernel", EWOULDBLOCK, umcg_futex_wait(&word, 2, UMCG_FUTEX_SHARED, UMCG_NO_TIMEOUT));
+    FAILS("another value, in the kernel", EWOULDBLOCK,
+          umcg_futex_wait(&word, 2, UMCG_FUTEX_SHARED, UMCG_NO_TIMEOUT));
     FAILS("the past", ETIMEDOUT, umcg_futex_wait(&word, 3, 0, UMCG_POLL));
     FAILS("a while", ETIMEDOUT, umcg_futex_wait(&word, 3, 0, in_ms(1)));
-    FAILS("a while, in the kernel", ETIMEDOUT, umcg_futex_wait(&word, 3, UMCG_FUTEX_SHARED, in_ms(1)));
-    FAILS("a time of the other clock", ETIMEDOUT, umcg_futex_wait(&word, 3, 0, umcg_at_realtime_ns(check_now(CLOCK_REALTIME) + 1000000)));
+    FAILS("a while, in the kernel", ETIMEDOUT,
+          umcg_futex_wait(&word, 3, UMCG_FUTEX_SHARED, in_ms(1)));
+    FAILS("a time of the other clock", ETIMEDOUT,
+          umcg_futex_wait(&word, 3, 0, umcg_at_realtime_ns(check_now(CLOCK_REALTIME) + 1000000)));
     FAILS("no word", EINVAL, umcg_futex_wait(NULL, 3, 0, UMCG_POLL));
     FAILS("a crooked word", EINVAL, umcg_futex_wait(crooked, 3, 0, UMCG_POLL));
     FAILS("a flag that is not", EINVAL, umcg_futex_wait(&word, 3, 2, UMCG_POLL));
-    CHECK("nobody", umcg_futex_wake(&word, 9, 0) == 0 && umcg_futex_wake(&word, 9, UMCG_FUTEX_SHARED) == 0);
+    CHECK("nobody",
+          umcg_futex_wake(&word, 9, 0) == 0 && umcg_futex_wake(&word, 9, UMCG_FUTEX_SHARED) == 0);
     FAILS("wake no word", EINVAL, umcg_futex_wake(NULL, 1, 0));
     FAILS("wake fewer than none", EINVAL, umcg_futex_wake(&word, -1, 0));
     FAILS("wake with a flag that is not", EINVAL, umcg_futex_wake(&word, 1, 4));
     CHECK("move nobody", umcg_futex_requeue(&word, &other, 1, 1, 0) == 0);
-    CHECK("move nobody in the kernel", umcg_futex_cmp_requeue(&word, 3, &other, 1, 1, UMCG_FUTEX_SHARED) == 0);
+    CHECK("move nobody in the kernel",
+          umcg_futex_cmp_requeue(&word, 3, &other, 1, 1, UMCG_FUTEX_SHARED) == 0);
     FAILS("move if", EAGAIN, umcg_futex_cmp_requeue(&word, 4, &other, 1, 1, 0));
-    FAILS("move if, in the kernel", EAGAIN, umcg_futex_cmp_requeue(&word, 4, &other, 1, 1, UMCG_FUTEX_SHARED));
+    FAILS("move if, in the kernel", EAGAIN,
+          umcg_futex_cmp_requeue(&word, 4, &other, 1, 1, UMCG_FUTEX_SHARED));
     FAILS("move to nowhere", EINVAL, umcg_futex_requeue(&word, NULL, 1, 1, 0));
     FAILS("move fewer than none", EINVAL, umcg_futex_requeue(&word, &other, 1, -1, 0));
     return NULL;
@@ -71,7 +77,8 @@ static void *each_call_on_many(void *arg)
     list[WORDS - 1].expected = 4;
     FAILS("one of many", EAGAIN, umcg_futex_wait_multiple(list, WORDS, UMCG_NO_TIMEOUT, &changed));
     CHECK("which", changed == WORDS - 1);
-    FAILS("nobody asks which", EAGAIN, umcg_futex_wait_multiple(list, WORDS, UMCG_NO_TIMEOUT, NULL));
+    FAILS("nobody asks which", EAGAIN,
+          umcg_futex_wait_multiple(list, WORDS, UMCG_NO_TIMEOUT, NULL));
     list[1].word = NULL;
     FAILS("no word among few", EINVAL, umcg_futex_wait_multiple(list, 2, UMCG_POLL, NULL));
     FAILS("no word among many", EINVAL, umcg_futex_wait_multiple(list, WORDS, UMCG_POLL, NULL));
@@ -81,7 +88,8 @@ static void *each_call_on_many(void *arg)
 
     FAILS("an empty set", EINVAL, umcg_waitset_wait(set, UMCG_POLL, NULL));
     for (int i = 0; i < WORDS; i++)
-        CHECK("add", umcg_waitset_add(set, i % 2 ? &word : &other, i % 2 ? 3 : 4, i % 3 == 2 ? UMCG_FUTEX_SHARED : 0) == i);
+        CHECK("add", umcg_waitset_add(set, i % 2 ? &word : &other, i % 2 ? 3 : 4,
+                                      i % 3 == 2 ? UMCG_FUTEX_SHARED : 0) == i);
     FAILS("add no word", EINVAL, umcg_waitset_add(set, NULL, 0, 0));
     FAILS("add with a flag that is not", EINVAL, umcg_waitset_add(set, &word, 0, 2));
     FAILS("a set", ETIMEDOUT, umcg_waitset_wait(set, in_ms(1), &changed));
@@ -124,11 +132,14 @@ static void not_there(uint32_t *word)
         list[1] = word_of(word, 0, flags);
         FAILS("wait for few", EFAULT, umcg_futex_wait_multiple(list, 2, in_ms(1000), NULL));
         FAILS("wait for many", EFAULT, umcg_futex_wait_multiple(list, 40, in_ms(1000), NULL));
-        FAILS("wait for it first", EFAULT, umcg_futex_wait_multiple(list + 1, 2, in_ms(1000), NULL));
+        FAILS("wait for it first", EFAULT,
+              umcg_futex_wait_multiple(list + 1, 2, in_ms(1000), NULL));
         FAILS("a list that is neither there nor aligned", EINVAL,
-              umcg_futex_wait_multiple((const umcg_futex_word_t *)((uintptr_t)word + 4), 2, in_ms(1000), NULL));
+              umcg_futex_wait_multiple((const umcg_futex_word_t *)((uintptr_t)word + 4), 2,
+                                       in_ms(1000), NULL));
         FAILS("a list that is not there", EFAULT,
-              umcg_futex_wait_multiple((const umcg_futex_word_t *)(const void *)word, 2, in_ms(1000), NULL));
+              umcg_futex_wait_multiple((const umcg_futex_word_t *)(const void *)word, 2,
+                                       in_ms(1000), NULL));
     }
     FAILS("wake", EFAULT, umcg_futex_wake(word, 1, UMCG_FUTEX_SHARED));
     CHECK("wake in this process", umcg_futex_wake(word, 1, 0) == 0);
@@ -158,9 +169,11 @@ static void never_written(uint32_t *word)
 static void *bad_words(void *arg)
 {
     uint32_t *none = (uint32_t *)mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uint32_t *only_read = (uint32_t *)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint32_t *only_read =
+        (uint32_t *)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int empty = memfd_create("empty", MFD_CLOEXEC);
-    uint32_t *behind_the_end = (uint32_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, empty, 0);
+    uint32_t *behind_the_end =
+        (uint32_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, empty, 0);
 
     MUST(none != MAP_FAILED && only_read != MAP_FAILED && behind_the_end != MAP_FAILED);
     not_there(none);
@@ -168,7 +181,8 @@ static void *bad_words(void *arg)
     not_there((uint32_t *)((uintptr_t)1 << 63));
     not_there(behind_the_end);
     never_written(only_read);
-    MUST(munmap(none, 8192) == 0 && munmap(only_read, 4096) == 0 && munmap(behind_the_end, 4096) == 0 && close(empty) == 0);
+    MUST(munmap(none, 8192) == 0 && munmap(only_read, 4096) == 0 &&
+         munmap(behind_the_end, 4096) == 0 && close(empty) == 0);
     return arg;
 }
 
@@ -247,8 +261,10 @@ static void *takes(void *arg)
         MUST(umcg_waitset_add(set, list[i].word, 0, shop->flags) == i);
     }
     while (!load(&shop->over)) {
-        int changed = -1, index = shop->use_set ? umcg_waitset_wait(set, UMCG_NO_TIMEOUT, &changed)
-                                                : umcg_futex_wait_multiple(list, shop->kinds + 1, UMCG_NO_TIMEOUT, &changed);
+        int changed = -1, index = shop->use_set
+                                      ? umcg_waitset_wait(set, UMCG_NO_TIMEOUT, &changed)
+                                      : umcg_futex_wait_multiple(list, shop->kinds + 1,
+                                                                 UMCG_NO_TIMEOUT, &changed);
         if (index < 0) {
             MUST(check_errno() == EAGAIN);
             index = changed;
@@ -257,8 +273,8 @@ static void *takes(void *arg)
         if (index == shop->kinds)
             break;
         uint32_t there = load(&shop->goods[index]);
-        while (there && !__atomic_compare_exchange_n(&shop->goods[index], &there, there - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            ;
+        while (there && !__atomic_compare_exchange_n(&shop->goods[index], &there, there - 1, 1,
+                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
         if (there)
             add(&shop->taken);
     }
@@ -380,7 +396,8 @@ static void *is_cut(void *arg)
     MUST(umcg_waitset_add(set, word, 0, 0) == 0);
     FAILS("a set", ECANCELED, umcg_waitset_wait(set, UMCG_NO_TIMEOUT, NULL));
     FAILS("who need not wait is not cut", EAGAIN, umcg_futex_wait(word, 1, 0, UMCG_NO_TIMEOUT));
-    FAILS("nor for a set", EAGAIN, (umcg_waitset_expect(set, 0, 1), umcg_waitset_wait(set, UMCG_NO_TIMEOUT, NULL)));
+    FAILS("nor for a set", EAGAIN,
+          (umcg_waitset_expect(set, 0, 1), umcg_waitset_wait(set, UMCG_NO_TIMEOUT, NULL)));
     umcg_waitset_destroy(set);
     return NULL;
 }
@@ -415,7 +432,8 @@ static void *answers(void *arg)
 
 static void *between_processes(void *arg)
 {
-    uint32_t *word = (uint32_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint32_t *word =
+        (uint32_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int status = -1;
     pid_t child;
 

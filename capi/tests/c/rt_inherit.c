@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Priority-inheriting mutexes of the C library in workers with storage of their own, as docs/identity.md has it: one that
- * nobody contends for is a mutex. A contender that has no deadline never gets it, and from then on nobody does; whatever has
- * nothing to do with that mutex goes on. In children, as the contenders stay.
+ * Priority-inheriting mutexes of the C library in workers with storage of their own, as
+ * docs/identity.md has it: one that nobody contends for is a mutex. A contender that has no
+ * deadline never gets it, and from then on nobody does; whatever has nothing to do with that mutex
+ * goes on. In children, as the contenders stay.
  */
 #include "runtime.h"
 
@@ -94,7 +95,8 @@ static void goes_on_without_it(umcg_worker_t *holder)
     add(&stage);
     joined(holder);
     until_it_sleeps();
-    CHECK("nobody gets it any more", __atomic_load_n(&got, __ATOMIC_ACQUIRE) == 0 && pthread_mutex_trylock(&mutex) == EBUSY);
+    CHECK("nobody gets it any more",
+          __atomic_load_n(&got, __ATOMIC_ACQUIRE) == 0 && pthread_mutex_trylock(&mutex) == EBUSY);
     fflush(NULL);
     _exit(check_done());
 }
@@ -143,7 +145,8 @@ static void *looks(void *arg)
 #ifdef __GLIBC__
     make(PTHREAD_MUTEX_STALLED);
     MUST(pthread_mutex_lock(&mutex) == 0);
-    __atomic_store_n(&has_own_storage, mutex.__data.__owner != (int)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    __atomic_store_n(&has_own_storage, mutex.__data.__owner != (int)syscall(SYS_gettid),
+                     __ATOMIC_RELEASE);
     MUST(pthread_mutex_unlock(&mutex) == 0);
 #endif
     return arg;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Input and output that park the worker: sockets, pipes, files, readiness, and what may go wrong. */
+/* Input and output that park the worker: sockets, pipes, files, readiness, and what may go wrong.
+ */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -39,7 +40,8 @@ static void *accepts(void *arg)
     for (int i = 0; i < listener->count; i++) {
         struct sockaddr_in from;
         socklen_t length = sizeof from;
-        MUST((ends[i].fd = umcg_accept(listener->fd, (struct sockaddr *)&from, &length, SOCK_CLOEXEC)) >= 0);
+        MUST((ends[i].fd =
+                  umcg_accept(listener->fd, (struct sockaddr *)&from, &length, SOCK_CLOEXEC)) >= 0);
         CHECK("who it is", length == sizeof from && from.sin_family == AF_INET);
         CHECK("flags", fcntl(ends[i].fd, F_GETFD) == FD_CLOEXEC);
         workers[i] = spawn(echoes, &ends[i]);
@@ -79,21 +81,24 @@ static void tcp(void)
 {
     struct sockaddr_in address;
     socklen_t length = sizeof address;
-    struct end listener = {socket(AF_INET, SOCK_STREAM, 0), check_count("UMCG_TEST_WORKERS", 200) / 4 + 1};
+    struct end listener = {socket(AF_INET, SOCK_STREAM, 0),
+                           check_count("UMCG_TEST_WORKERS", 200) / 4 + 1};
     umcg_worker_t *server;
 
     memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     MUST(listener.fd >= 0 && bind(listener.fd, (struct sockaddr *)&address, sizeof address) == 0);
-    MUST(listen(listener.fd, 128) == 0 && getsockname(listener.fd, (struct sockaddr *)&address, &length) == 0);
+    MUST(listen(listener.fd, 128) == 0 &&
+         getsockname(listener.fd, (struct sockaddr *)&address, &length) == 0);
     server = spawn(accepts, &listener);
     for (int i = 0; i < listener.count; i++)
         umcg_detach(spawn(connects, &address));
     joined(server);
     MUST(umcg_close(listener.fd) == 0);
     listener.fd = socket(AF_INET, SOCK_STREAM, 0);
-    FAILS("nobody listens", ECONNREFUSED, umcg_connect(listener.fd, (struct sockaddr *)&address, sizeof address));
+    FAILS("nobody listens", ECONNREFUSED,
+          umcg_connect(listener.fd, (struct sockaddr *)&address, sizeof address));
     MUST(umcg_close(listener.fd) == 0);
 }
 
@@ -137,8 +142,8 @@ static void *reads_one(void *arg)
     return (void *)(intptr_t)umcg_read(end->fd, &byte, 1);
 }
 
-/* Until a dump of the runtime has these words; or for half a second, as workers that are threads are
-   not in it. */
+/* Until a dump of the runtime has these words; or for half a second, as workers that are threads
+   are not in it. */
 static void await_dump(const char *words)
 {
     static char text[1 << 16];
@@ -214,19 +219,22 @@ static void descriptors(void)
     MUST(umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
 }
 
-/* A descriptor that is closed by close(2) while a worker waits for it, which is wrong: yet who gets its number next keeps it. */
+/* A descriptor that is closed by close(2) while a worker waits for it, which is wrong: yet who gets
+ * its number next keeps it. */
 static void closed_by_others(void)
 {
     struct end end = {-1, 0};
     struct sockaddr_in address;
     socklen_t length = sizeof address;
-    int ends[2], listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), next;
+    int ends[2], listener = socket(AF_INET, SOCK_STREAM, 0),
+                 client = socket(AF_INET, SOCK_STREAM, 0), next;
     umcg_worker_t *reader;
 
     memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    MUST(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 1) == 0);
+    MUST(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+         listen(listener, 1) == 0);
     MUST(getsockname(listener, (struct sockaddr *)&address, &length) == 0);
     MUST(umcg_connect(client, (struct sockaddr *)&address, sizeof address) == 0);
     MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -239,7 +247,8 @@ static void closed_by_others(void)
     MUST(umcg_abort(reader) == 0);
     CHECK("it was cut short", joined(reader) == (void *)-1);
     CHECK("the number is its new owner's", next != ends[0] || fcntl(next, F_GETFD) >= 0);
-    MUST(umcg_close(next) == 0 && umcg_close(client) == 0 && umcg_close(listener) == 0 && umcg_close(ends[1]) == 0);
+    MUST(umcg_close(next) == 0 && umcg_close(client) == 0 && umcg_close(listener) == 0 &&
+         umcg_close(ends[1]) == 0);
 }
 
 static void *signals(void *arg)
@@ -269,7 +278,8 @@ static void readiness(void)
         umcg_worker_t *worker = spawn(signals, &event);
         CHECK("now", umcg_poll_fd(event.fd, POLLIN, UMCG_NO_TIMEOUT) == POLLIN);
         CHECK("still", umcg_poll_fd(event.fd, POLLIN, UMCG_POLL) == POLLIN);
-        CHECK("read by the program itself", read(event.fd, &value, sizeof value) == sizeof value && value == 1);
+        CHECK("read by the program itself",
+              read(event.fd, &value, sizeof value) == sizeof value && value == 1);
         joined(worker);
     }
     MUST(umcg_close(event.fd) == 0);
@@ -283,7 +293,8 @@ static void *reads_two(void *arg)
     struct end *end = (struct end *)arg;
     char buffer[8] = "";
     add(&end->count);
-    CHECK("the first stops where a descriptor was sent", umcg_read(end->fd, buffer, sizeof buffer) == 1 && buffer[0] == 'a');
+    CHECK("the first stops where a descriptor was sent",
+          umcg_read(end->fd, buffer, sizeof buffer) == 1 && buffer[0] == 'a');
     CHECK("more is there", umcg_read(end->fd, buffer, sizeof buffer) == 1 && buffer[0] == 'b');
     return NULL;
 }
@@ -328,7 +339,8 @@ static void files(void)
     int fd = mkstemp(name);
 
     MUST(fd >= 0 && unlink(name) == 0);
-    CHECK("write", umcg_write(fd, "hello", 5) == 5 && umcg_write(fd, "!", 1) == 1 && umcg_write(fd, NULL, 0) == 0);
+    CHECK("write", umcg_write(fd, "hello", 5) == 5 && umcg_write(fd, "!", 1) == 1 &&
+                       umcg_write(fd, NULL, 0) == 0);
     MUST(lseek(fd, 1, SEEK_SET) == 1);
     CHECK("read", umcg_read(fd, buffer, sizeof buffer) == 5 && memcmp(buffer, "ello!", 5) == 0);
     CHECK("the end", umcg_read(fd, buffer, sizeof buffer) == 0 && umcg_read(fd, buffer, 0) == 0);
@@ -347,7 +359,8 @@ static void datagrams(void)
     char buffer[8] = "";
     MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
     CHECK("send", umcg_send(ends[0], "one", 3, 0) == 3 && umcg_write(ends[0], "three", 5) == 5);
-    CHECK("recv", umcg_recv(ends[1], buffer, 8, 0) == 3 && umcg_recv(ends[1], buffer, 8, MSG_PEEK) == 5);
+    CHECK("recv",
+          umcg_recv(ends[1], buffer, 8, 0) == 3 && umcg_recv(ends[1], buffer, 8, MSG_PEEK) == 5);
     CHECK("read", umcg_read(ends[1], buffer, 8) == 5 && memcmp(buffer, "three", 5) == 0);
     MUST(umcg_close(ends[0]) == 0 && umcg_close(ends[1]) == 0);
 }

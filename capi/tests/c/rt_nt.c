@@ -23,17 +23,21 @@ static int waits_for(umcg_nt_t *object, uint64_t deadline_ns)
 
 static void events(void)
 {
-    umcg_nt_t *automatic = made(umcg_nt_event_create(0, 0)), *manual = made(umcg_nt_event_create(1, 1));
+    umcg_nt_t *automatic = made(umcg_nt_event_create(0, 0)),
+              *manual = made(umcg_nt_event_create(1, 1));
     int was = -1, is = -1;
 
-    CHECK("set", umcg_nt_event_set(automatic, &was) == 0 && was == 0 && umcg_nt_event_set(automatic, &was) == 0 && was == 1);
+    CHECK("set", umcg_nt_event_set(automatic, &was) == 0 && was == 0 &&
+                     umcg_nt_event_set(automatic, &was) == 0 && was == 1);
     CHECK("read", umcg_nt_event_read(automatic, &was, &is) == 0 && was == 1 && is == 0);
     CHECK("take", waits_for(automatic, UMCG_NO_TIMEOUT) == 0);
     FAILS("is reset", ETIMEDOUT, waits_for(automatic, UMCG_POLL));
     FAILS("for a while", ETIMEDOUT, waits_for(automatic, in_ms(1)));
     CHECK("stays", waits_for(manual, UMCG_POLL) == 0 && waits_for(manual, UMCG_POLL) == 0);
-    CHECK("reset", umcg_nt_event_reset(manual, &was) == 0 && was == 1 && umcg_nt_event_reset(manual, NULL) == 0);
-    CHECK("pulse", umcg_nt_event_pulse(manual, &was) == 0 && was == 0 && umcg_nt_event_read(manual, &is, NULL) == 0 && is == 0);
+    CHECK("reset", umcg_nt_event_reset(manual, &was) == 0 && was == 1 &&
+                       umcg_nt_event_reset(manual, NULL) == 0);
+    CHECK("pulse", umcg_nt_event_pulse(manual, &was) == 0 && was == 0 &&
+                       umcg_nt_event_read(manual, &is, NULL) == 0 && is == 0);
     FAILS("no semaphore", EINVAL, umcg_nt_sem_release(manual, 1, NULL));
     FAILS("no mutex", EINVAL, umcg_nt_mutex_release(manual, NULL));
     FAILS("no timer", EINVAL, umcg_nt_timer_cancel(manual));
@@ -61,7 +65,8 @@ static void semaphores(void)
 
 static void mutexes(void)
 {
-    umcg_nt_t *mutex = made(umcg_nt_mutex_create_as(7, 1)), *mine = made(umcg_nt_mutex_create(1)), *list[2];
+    umcg_nt_t *mutex = made(umcg_nt_mutex_create_as(7, 1)), *mine = made(umcg_nt_mutex_create(1)),
+              *list[2];
     uint32_t was = 9, owner = 9, index = 9;
 
     list[0] = mine;
@@ -72,18 +77,22 @@ static void mutexes(void)
     CHECK("read", umcg_nt_mutex_read(mutex, &owner, &was) == 0 && owner == 7 && was == 2);
     FAILS("unlock another's", EPERM, umcg_nt_mutex_unlock(mutex, 8, &was));
     FAILS("unlock nobody's", EINVAL, umcg_nt_mutex_unlock(mutex, 0, &was));
-    CHECK("unlock", umcg_nt_mutex_unlock(mutex, 7, &was) == 0 && was == 2 && umcg_nt_mutex_unlock(mutex, 7, NULL) == 0);
+    CHECK("unlock", umcg_nt_mutex_unlock(mutex, 7, &was) == 0 && was == 2 &&
+                        umcg_nt_mutex_unlock(mutex, 7, NULL) == 0);
     FAILS("once more", EPERM, umcg_nt_mutex_unlock(mutex, 7, NULL));
     CHECK("both", umcg_nt_wait(list, 2, 1, NULL, UMCG_POLL, &index) == 0 && index == 0);
-    CHECK("in my name", umcg_nt_mutex_read(mine, &owner, &was) == 0 && owner == umcg_nt_self() && was == 2);
-    CHECK("release", umcg_nt_mutex_release(mine, &was) == 0 && was == 2 && umcg_nt_mutex_release(mine, NULL) == 0);
+    CHECK("in my name",
+          umcg_nt_mutex_read(mine, &owner, &was) == 0 && owner == umcg_nt_self() && was == 2);
+    CHECK("release", umcg_nt_mutex_release(mine, &was) == 0 && was == 2 &&
+                         umcg_nt_mutex_release(mine, NULL) == 0);
     FAILS("once more", EPERM, umcg_nt_mutex_release(mine, NULL));
     FAILS("kill another", EPERM, umcg_nt_mutex_kill(mutex, 7));
     FAILS("kill nobody", EINVAL, umcg_nt_mutex_kill(mutex, 0));
     CHECK("kill", umcg_nt_mutex_kill(mutex, umcg_nt_self()) == 0);
     FAILS("is abandoned", EOWNERDEAD, umcg_nt_mutex_read(mutex, &owner, &was));
     CHECK("nobody's", owner == 0 && was == 0);
-    CHECK("mine is taken", waits_for(mine, UMCG_POLL) == 0 && umcg_nt_mutex_release(mine, NULL) == 0);
+    CHECK("mine is taken",
+          waits_for(mine, UMCG_POLL) == 0 && umcg_nt_mutex_release(mine, NULL) == 0);
     umcg_nt_event_set(list[0] = made(umcg_nt_event_create(1, 0)), NULL);
     umcg_nt_event_reset(list[0], NULL);
     FAILS("take", EOWNERDEAD, umcg_nt_wait(list, 2, 0, NULL, UMCG_NO_TIMEOUT, &index));
@@ -104,15 +113,19 @@ static void lists(void)
         list[i] = made(umcg_nt_sem_create(0, 9));
     twice[0] = twice[1] = list[0];
     FAILS("none", ETIMEDOUT, umcg_nt_wait(list, MANY, 0, NULL, UMCG_POLL, &index));
-    CHECK("the alert", umcg_nt_wait(list, MANY, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == MANY);
+    CHECK("the alert",
+          umcg_nt_wait(list, MANY, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == MANY);
     umcg_nt_event_set(alert, NULL);
     CHECK("alone", umcg_nt_wait(NULL, 0, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == 0);
     FAILS("nothing", ETIMEDOUT, umcg_nt_wait(NULL, 0, 0, alert, in_ms(1), NULL));
-    CHECK("all of nothing", umcg_nt_wait(NULL, 0, 1, NULL, UMCG_NO_TIMEOUT, &index) == 0 && index == 0);
+    CHECK("all of nothing",
+          umcg_nt_wait(NULL, 0, 1, NULL, UMCG_NO_TIMEOUT, &index) == 0 && index == 0);
     umcg_nt_sem_release(list[150], 1, NULL);
     umcg_nt_sem_release(list[170], 1, NULL);
-    CHECK("the first of those", umcg_nt_wait(list, MANY, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == 150);
-    CHECK("the other", umcg_nt_wait(list, MANY, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == 170);
+    CHECK("the first of those",
+          umcg_nt_wait(list, MANY, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == 150);
+    CHECK("the other",
+          umcg_nt_wait(list, MANY, 0, alert, UMCG_NO_TIMEOUT, &index) == 0 && index == 170);
     FAILS("all", ETIMEDOUT, umcg_nt_wait(list, MANY, 1, alert, in_ms(1), &index));
     for (int i = 0; i < MANY; i++)
         umcg_nt_sem_release(list[i], 1, NULL);
@@ -135,26 +148,33 @@ static void timers(void)
     uint64_t due = 9, soon = in_ms(3);
     int is = 9;
 
-    CHECK("not armed", umcg_nt_timer_read(timer, &is, &due) == 0 && is == 0 && due == 0 && umcg_nt_timer_cancel(timer) == 0);
-    CHECK("set", umcg_nt_timer_set(timer, soon + HOUR, 0) == 0 && umcg_nt_timer_read(timer, &is, &due) == 0);
+    CHECK("not armed", umcg_nt_timer_read(timer, &is, &due) == 0 && is == 0 && due == 0 &&
+                           umcg_nt_timer_cancel(timer) == 0);
+    CHECK("set", umcg_nt_timer_set(timer, soon + HOUR, 0) == 0 &&
+                     umcg_nt_timer_read(timer, &is, &due) == 0);
     CHECK("not yet", is == 0 && due == soon + HOUR);
     CHECK("set again", umcg_nt_timer_set(timer, soon, 0) == 0);
-    CHECK("wait", waits_for(timer, UMCG_NO_TIMEOUT) == 0 && check_now(CLOCK_MONOTONIC) >= soon && waits_for(timer, UMCG_POLL) == 0);
-    CHECK("cancel", umcg_nt_timer_set(timer, soon + HOUR, 0) == 0 && umcg_nt_timer_cancel(timer) == 1);
+    CHECK("wait", waits_for(timer, UMCG_NO_TIMEOUT) == 0 && check_now(CLOCK_MONOTONIC) >= soon &&
+                      waits_for(timer, UMCG_POLL) == 0);
+    CHECK("cancel",
+          umcg_nt_timer_set(timer, soon + HOUR, 0) == 0 && umcg_nt_timer_cancel(timer) == 1);
     FAILS("is not set", ETIMEDOUT, waits_for(timer, in_ms(1)));
     FAILS("never", EINVAL, umcg_nt_timer_set(timer, 0, 0));
     CHECK("ticks", umcg_nt_timer_set(ticks, UMCG_POLL, 1000000) == 0);
     for (int i = 0; i < 4; i++)
         CHECK("tick", waits_for(ticks, UMCG_NO_TIMEOUT) == 0);
     soon = in_ms(3);
-    CHECK("from now", umcg_nt_timer_set_100ns(ticks, -30000, 0) == 0 && waits_for(ticks, UMCG_NO_TIMEOUT) == 0);
+    CHECK("from now",
+          umcg_nt_timer_set_100ns(ticks, -30000, 0) == 0 && waits_for(ticks, UMCG_NO_TIMEOUT) == 0);
     CHECK("not before", check_now(CLOCK_MONOTONIC) >= soon);
     CHECK("once", umcg_nt_timer_cancel(ticks) == 0);
-    CHECK("long ago", umcg_nt_timer_set_100ns(ticks, 1, 0) == 0 && waits_for(ticks, UMCG_POLL) == 0);
+    CHECK("long ago",
+          umcg_nt_timer_set_100ns(ticks, 1, 0) == 0 && waits_for(ticks, UMCG_POLL) == 0);
     FAILS("backwards", EINVAL, umcg_nt_timer_set_100ns(ticks, -1, -1));
     /* In an hour, by the clock of the day. */
     due = 116444736000000000u + check_now(CLOCK_REALTIME) / 100 + HOUR / 100;
-    CHECK("tomorrow", umcg_nt_timer_set_100ns(ticks, (int64_t)due, 0) == 0 && umcg_nt_timer_read(ticks, NULL, &due) == 0);
+    CHECK("tomorrow", umcg_nt_timer_set_100ns(ticks, (int64_t)due, 0) == 0 &&
+                          umcg_nt_timer_read(ticks, NULL, &due) == 0);
     CHECK("that is when", due > in_ms(3000000) && due < in_ms(4200000));
     umcg_nt_close(timer);
     umcg_nt_close(ticks);
@@ -163,8 +183,10 @@ static void timers(void)
 /* By the names that Windows has for all this. */
 static void names(void)
 {
-    HANDLE event = made(CreateEvent(NULL, 0, 1, NULL)), sem = made(CreateSemaphore(NULL, 0, 2, NULL));
-    HANDLE mutex = made(CreateMutex(NULL, 1, NULL)), timer = made(CreateWaitableTimer(NULL, 0, NULL));
+    HANDLE event = made(CreateEvent(NULL, 0, 1, NULL)),
+           sem = made(CreateSemaphore(NULL, 0, 2, NULL));
+    HANDLE mutex = made(CreateMutex(NULL, 1, NULL)),
+           timer = made(CreateWaitableTimer(NULL, 0, NULL));
     HANDLE alert = made(CreateEvent(NULL, 0, 0, NULL));
     HANDLE all[3], many[MAXIMUM_WAIT_OBJECTS + 1];
     int64_t due = -10000;
@@ -175,29 +197,43 @@ static void names(void)
     all[2] = mutex;
     CHECK("any", WaitForMultipleObjects(3, all, 0, INFINITE) == WAIT_OBJECT_0 + 1);
     CHECK("all", WaitForMultipleObjects(3, all, 1, 1) == WAIT_TIMEOUT);
-    CHECK("none, or fewer", !ReleaseSemaphore(sem, 0, &was) && !ReleaseSemaphore(sem, -1, &was) && was == 9);
-    CHECK("nor can be made", !CreateSemaphore(NULL, -1, 2, NULL) && !CreateSemaphore(NULL, 0, 0, NULL) &&
+    CHECK("none, or fewer",
+          !ReleaseSemaphore(sem, 0, &was) && !ReleaseSemaphore(sem, -1, &was) && was == 9);
+    CHECK("nor can be made", !CreateSemaphore(NULL, -1, 2, NULL) &&
+                                 !CreateSemaphore(NULL, 0, 0, NULL) &&
                                  !CreateSemaphore(NULL, -1, -1, NULL) && check_errno() == EINVAL);
-    CHECK("at no time", !SetWaitableTimer(timer, NULL, 0, NULL, NULL, 0) && check_errno() == EINVAL);
-    CHECK("release", SetEvent(event) && ReleaseSemaphore(sem, 2, &was) && was == 0 && !ReleaseSemaphore(sem, 1, NULL));
+    CHECK("at no time",
+          !SetWaitableTimer(timer, NULL, 0, NULL, NULL, 0) && check_errno() == EINVAL);
+    CHECK("release", SetEvent(event) && ReleaseSemaphore(sem, 2, &was) && was == 0 &&
+                         !ReleaseSemaphore(sem, 1, NULL));
     CHECK("all", WaitForMultipleObjects(3, all, 1, 1000) == WAIT_OBJECT_0);
-    CHECK("one", WaitForSingleObject(sem, 0) == WAIT_OBJECT_0 && WaitForSingleObject(sem, 0) == WAIT_TIMEOUT);
-    CHECK("alert", SetEvent(alert) && WaitForSingleObjectEx(sem, INFINITE, alert) == WAIT_IO_COMPLETION);
+    CHECK("one", WaitForSingleObject(sem, 0) == WAIT_OBJECT_0 &&
+                     WaitForSingleObject(sem, 0) == WAIT_TIMEOUT);
+    CHECK("alert",
+          SetEvent(alert) && WaitForSingleObjectEx(sem, INFINITE, alert) == WAIT_IO_COMPLETION);
     CHECK("not set", WaitForMultipleObjectsEx(2, all, 0, 0, alert) == WAIT_TIMEOUT);
     CHECK("mutex", ReleaseMutex(mutex) && ReleaseMutex(mutex) && !ReleaseMutex(mutex));
-    CHECK("another's", WaitForSingleObject(mutex, 0) == WAIT_OBJECT_0 && umcg_nt_mutex_kill(mutex, umcg_nt_self()) == 0);
-    CHECK("abandoned", WaitForMultipleObjects(3, all, 0, INFINITE) == WAIT_ABANDONED_0 + 2 && ReleaseMutex(mutex));
-    CHECK("pulse", PulseEvent(event) && SetEvent(event) && ResetEvent(event) && WaitForSingleObject(event, 0) == WAIT_TIMEOUT);
-    CHECK("timer", SetWaitableTimer(timer, &due, 0, NULL, NULL, 0) && WaitForSingleObject(timer, INFINITE) == WAIT_OBJECT_0);
+    CHECK("another's", WaitForSingleObject(mutex, 0) == WAIT_OBJECT_0 &&
+                           umcg_nt_mutex_kill(mutex, umcg_nt_self()) == 0);
+    CHECK("abandoned", WaitForMultipleObjects(3, all, 0, INFINITE) == WAIT_ABANDONED_0 + 2 &&
+                           ReleaseMutex(mutex));
+    CHECK("pulse", PulseEvent(event) && SetEvent(event) && ResetEvent(event) &&
+                       WaitForSingleObject(event, 0) == WAIT_TIMEOUT);
+    CHECK("timer", SetWaitableTimer(timer, &due, 0, NULL, NULL, 0) &&
+                       WaitForSingleObject(timer, INFINITE) == WAIT_OBJECT_0);
     CHECK("cancel", CancelWaitableTimer(timer) && !CancelWaitableTimer(event));
     for (int i = 0; i <= MAXIMUM_WAIT_OBJECTS; i++)
         many[i] = event;
     SetEvent(event);
     check_set_errno(0);
-    CHECK("too many", WaitForMultipleObjects(MAXIMUM_WAIT_OBJECTS + 1, many, 0, 0) == WAIT_FAILED && check_errno() == EINVAL);
-    CHECK("as many as fit", WaitForMultipleObjects(MAXIMUM_WAIT_OBJECTS, many, 0, 0) == WAIT_OBJECT_0);
-    CHECK("none", WaitForMultipleObjects(0, many, 0, 0) == WAIT_FAILED && WaitForSingleObject(NULL, 0) == WAIT_FAILED);
-    CHECK("close", CloseHandle(event) && CloseHandle(sem) && CloseHandle(mutex) && CloseHandle(timer) && CloseHandle(alert));
+    CHECK("too many", WaitForMultipleObjects(MAXIMUM_WAIT_OBJECTS + 1, many, 0, 0) == WAIT_FAILED &&
+                          check_errno() == EINVAL);
+    CHECK("as many as fit",
+          WaitForMultipleObjects(MAXIMUM_WAIT_OBJECTS, many, 0, 0) == WAIT_OBJECT_0);
+    CHECK("none", WaitForMultipleObjects(0, many, 0, 0) == WAIT_FAILED &&
+                      WaitForSingleObject(NULL, 0) == WAIT_FAILED);
+    CHECK("close", CloseHandle(event) && CloseHandle(sem) && CloseHandle(mutex) &&
+                       CloseHandle(timer) && CloseHandle(alert));
 }
 
 static void *each_call(void *arg)
@@ -223,7 +259,8 @@ static void *waits(void *arg)
 {
     struct waiter *waiter = (struct waiter *)arg;
     add(&waiter->began);
-    if (umcg_nt_wait(waiter->list, waiter->count, waiter->all, waiter->alert, UMCG_NO_TIMEOUT, &waiter->index) != 0)
+    if (umcg_nt_wait(waiter->list, waiter->count, waiter->all, waiter->alert, UMCG_NO_TIMEOUT,
+                     &waiter->index) != 0)
         waiter->error = check_errno();
     return arg;
 }
@@ -252,7 +289,8 @@ static void finish(struct party party)
         MUST(pthread_join(party.thread, NULL) == 0);
 }
 
-/* Whether a worker of this runtime is seen to stand in queues of objects, soon. Under Valgrind dumps name no workers. */
+/* Whether a worker of this runtime is seen to stand in queues of objects, soon. Under Valgrind
+ * dumps name no workers. */
 static int is_seen_waiting(void)
 {
     char text[4096];
@@ -269,7 +307,8 @@ static int is_seen_waiting(void)
     return 0;
 }
 
-/* Who waits is served once all is there, a worker and a thread; the handles of what a worker waits for are closed meanwhile. */
+/* Who waits is served once all is there, a worker and a thread; the handles of what a worker waits
+ * for are closed meanwhile. */
 static void closed_meanwhile(int is_thread)
 {
     for (int all = 0; all < 2; all++) {
@@ -301,13 +340,15 @@ struct owner {
 static void *owns(void *arg)
 {
     struct owner *owner = (struct owner *)arg;
-    CHECK("lock", waits_for(owner->mutex, UMCG_NO_TIMEOUT) == 0 && waits_for(owner->mutex, UMCG_NO_TIMEOUT) == 0);
+    CHECK("lock", waits_for(owner->mutex, UMCG_NO_TIMEOUT) == 0 &&
+                      waits_for(owner->mutex, UMCG_NO_TIMEOUT) == 0);
     add(&owner->owns);
     CHECK("go", waits_for(owner->go, UMCG_NO_TIMEOUT) == 0);
     return arg;
 }
 
-/* The next that waits has what its owner had at its end, and is told; a worker's, and a thread's. */
+/* The next that waits has what its owner had at its end, and is told; a worker's, and a thread's.
+ */
 static void abandoned(int is_thread)
 {
     umcg_nt_t *mutex = made(umcg_nt_mutex_create(0)), *go = made(umcg_nt_event_create(0, 0));
@@ -339,7 +380,8 @@ static void *aborted(void *arg)
     umcg_nt_t **list = (umcg_nt_t **)arg;
     uint32_t index = 9;
     FAILS("cut short", ECANCELED, waits_for(list[0], UMCG_NO_TIMEOUT));
-    CHECK("what is there", umcg_nt_wait(list, 2, 0, NULL, UMCG_NO_TIMEOUT, &index) == 0 && index == 1);
+    CHECK("what is there",
+          umcg_nt_wait(list, 2, 0, NULL, UMCG_NO_TIMEOUT, &index) == 0 && index == 1);
     FAILS("what is not", ECANCELED, umcg_nt_wait(list, 2, 0, NULL, UMCG_NO_TIMEOUT, NULL));
     FAILS("nor all", ECANCELED, umcg_nt_wait(list, 2, 1, NULL, UMCG_NO_TIMEOUT, NULL));
     return arg;

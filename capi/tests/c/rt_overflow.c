@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Stacks that overflow, by C that has no stack probes: it ends in a guard, and the message names worker and function. */
+/* Stacks that overflow, by C that has no stack probes: it ends in a guard, and the message names
+ * worker and function. */
 #include "runtime.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -14,13 +15,12 @@ static char text[32768];
 static int frame; /* how large a frame the one that overflows has */
 
 /* Touches the low end of its frame only, as code without probes does. */
-#define CALLEE(bytes)                                                                                                              \
-    __attribute__((noinline)) static int callee_##bytes(int n)                                                                    \
-    {                                                                                                                              \
-        volatile char room[bytes];                                                                                                 \
-        for (int i = 0; i < 3000; i++)                                                                                             \
-            room[i] = 0x41;                                                                                                        \
-        return room[n];                                                                                                            \
+#define CALLEE(bytes)                                          \
+    __attribute__((noinline)) static int callee_##bytes(int n) \
+    {                                                          \
+        volatile char room[bytes];                             \
+        for (int i = 0; i < 3000; i++) room[i] = 0x41;         \
+        return room[n];                                        \
     }
 
 CALLEE(66000)
@@ -29,7 +29,8 @@ CALLEE(90000)
 CALLEE(105000)
 CALLEE(224000) /* over the guard, and the next stack, into the guard below that */
 
-static int (*const callees[])(int) = {callee_66000, callee_73000, callee_90000, callee_105000, callee_224000};
+static int (*const callees[])(int) = {callee_66000, callee_73000, callee_90000, callee_105000,
+                                      callee_224000};
 
 static void *victim(void *arg)
 {
@@ -73,7 +74,8 @@ static void among_others(void)
 
     MUST((rt = umcg_rt_start(&own)) != NULL);
     for (i = 0; i < WORKERS; i++)
-        workers[i] = i == WORKERS / 2 ? spawn_one(rt, overflows, "ophelia") : spawn_one(rt, victim, "victim");
+        workers[i] = i == WORKERS / 2 ? spawn_one(rt, overflows, "ophelia")
+                                      : spawn_one(rt, victim, "victim");
     for (i = 0; i < WORKERS; i++)
         MUST(umcg_join(workers[i], NULL) == 0);
     CHECK("nobody's words were changed", words_were_changed == 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Messages of tubes in place: written where they will lie, read where they lie; small ones and large ones. */
+/* Messages of tubes in place: written where they will lie, read where they lie; small ones and
+ * large ones. */
 #include "runtime.h"
 #include "umcg/tube.h"
 
@@ -20,7 +21,8 @@ static int is_filled(const void *place, size_t size, int number)
     return 1;
 }
 
-#define NULL_WITH(what, code, call) CHECK(what, (check_set_errno(0), (call) == NULL) && check_errno() == (code))
+#define NULL_WITH(what, code, call) \
+    CHECK(what, (check_set_errno(0), (call) == NULL) && check_errno() == (code))
 
 static void each_size(size_t size)
 {
@@ -40,7 +42,8 @@ static void each_size(size_t size)
     NULL_WITH("nor in time", ETIMEDOUT, umcg_tube_recv_ref_until(t, in_ms(1)));
     fill(one, size, 1);
     fill(other, size, 2);
-    CHECK("in the order in which they are sent", umcg_tube_commit(t, other) == 0 && umcg_tube_commit(t, one) == 0);
+    CHECK("in the order in which they are sent",
+          umcg_tube_commit(t, other) == 0 && umcg_tube_commit(t, one) == 0);
     CHECK("two", umcg_tube_length(t) == 2);
     one = umcg_tube_recv_ref(t);
     MUST(one != NULL && is_filled(one, size, 2));
@@ -66,7 +69,8 @@ static void each_size(size_t size)
     one = umcg_tube_reserve(t);
     MUST(one != NULL);
     fill(one, size, 4);
-    MUST(umcg_tube_commit(t, one) == 0 && (one = umcg_tube_reserve(t)) != NULL && umcg_tube_close(t) == 0);
+    MUST(umcg_tube_commit(t, one) == 0 && (one = umcg_tube_reserve(t)) != NULL &&
+         umcg_tube_close(t) == 0);
     FAILS("closed meanwhile", ESHUTDOWN, umcg_tube_commit(t, one));
     NULL_WITH("closed", ESHUTDOWN, umcg_tube_reserve(t));
     NULL_WITH("closed", ESHUTDOWN, umcg_tube_try_reserve(t));
@@ -137,7 +141,8 @@ static void *alone(void *arg)
     for (int i = 0; i < COUNT(sizes); i++)
         each_size(sizes[i]), twice(sizes[i]);
     place = umcg_tube_recv_ref(hand);
-    CHECK("from hand to hand", place != NULL && is_filled(place, 1100, 9) && umcg_tube_recv_done(hand, place) == 0);
+    CHECK("from hand to hand",
+          place != NULL && is_filled(place, 1100, 9) && umcg_tube_recv_done(hand, place) == 0);
     joined(worker);
     freetube(hand);
     NULL_WITH("no tube", EINVAL, umcg_tube_reserve(NULL));
@@ -160,7 +165,8 @@ static void *writes(void *arg)
 
     for (int i = 1; i <= all.rounds; i++) {
         void *place;
-        while ((place = i % 3 ? umcg_tube_reserve(all.tube) : umcg_tube_reserve_until(all.tube, in_ms(1))) == NULL)
+        while ((place = i % 3 ? umcg_tube_reserve(all.tube)
+                              : umcg_tube_reserve_until(all.tube, in_ms(1))) == NULL)
             CHECK("late", check_errno() == ETIMEDOUT);
         if (i % 5 == 0) {
             CHECK("nothing", umcg_tube_unreserve(all.tube, place) == 0);
@@ -251,10 +257,12 @@ static void *aborted(void *arg)
             fill(held, size, 5);
             CHECK("sent", umcg_tube_commit(call.tube, held) == 0);
             held = umcg_tube_try_recv_ref(call.tube);
-            CHECK("and there", held != NULL && is_filled(held, size, 5) && umcg_tube_recv_done(call.tube, held) == 0);
+            CHECK("and there", held != NULL && is_filled(held, size, 5) &&
+                                   umcg_tube_recv_done(call.tube, held) == 0);
         }
         held = umcg_tube_try_reserve(call.tube);
-        CHECK("nobody holds or wants the room", held != NULL && umcg_tube_unreserve(call.tube, held) == 0);
+        CHECK("nobody holds or wants the room",
+              held != NULL && umcg_tube_unreserve(call.tube, held) == 0);
         freetube(call.tube);
     }
     return arg;

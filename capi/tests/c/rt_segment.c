@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Semaphores, altsems, events and tubes between processes, each of which has workers and plain threads; some are killed while they wait, while they
- * have something, and within an inner lock.
+ * Semaphores, altsems, events and tubes between processes, each of which has workers and plain
+ * threads; some are killed while they wait, while they have something, and within an inner lock.
  *
  * Processes are forked by one that has no runtime yet, and use what they inherit, or open it anew.
  */
@@ -11,7 +11,8 @@
 #include "runtime.h"
 #include "umcg/segment.h"
 
-#define NONE(what, expected, call) CHECK(what, (check_set_errno(0), (call) == NULL) && check_errno() == (expected))
+#define NONE(what, expected, call) \
+    CHECK(what, (check_set_errno(0), (call) == NULL) && check_errno() == (expected))
 
 /* ---- Each call ---- */
 
@@ -79,9 +80,11 @@ static void naming(umcg_segment_t *segment)
     NONE("a long name", EINVAL, umcg_segment_sem(segment, name, 1));
     name[64] = 0;
     MUST((s = umcg_segment_sem(segment, name, 1)) && (other = umcg_segment_sem(segment, name, 7)));
-    CHECK("the same object", umcg_segment_sem_try_acquire(s) == 0 && umcg_segment_sem_available(other) == 0);
+    CHECK("the same object",
+          umcg_segment_sem_try_acquire(s) == 0 && umcg_segment_sem_available(other) == 0);
     umcg_segment_sem_free(s);
-    CHECK("stays", umcg_segment_sem_release(other, 2) == 0 && umcg_segment_sem_available(other) == 2);
+    CHECK("stays",
+          umcg_segment_sem_release(other, 2) == 0 && umcg_segment_sem_available(other) == 2);
     umcg_segment_sem_free(other);
     NONE("another kind", EEXIST, umcg_segment_event(segment, name, 0));
     NONE("a flag that is not", EINVAL, umcg_segment_event(segment, "e", 2));
@@ -105,16 +108,21 @@ static void naming(umcg_segment_t *segment)
 static void semaphores(umcg_segment_t *segment)
 {
     umcg_segment_t *again = umcg_segment_open_fd(umcg_segment_fd(segment));
-    umcg_segment_sem_t *s = umcg_segment_sem(segment, "s", 2), *empty = umcg_segment_sem(segment, "empty", 0);
-    umcg_segment_sem_t *full = umcg_segment_sem(segment, "full", UINT32_MAX - 1), *list[3] = {empty, s, empty}, *there;
+    umcg_segment_sem_t *s = umcg_segment_sem(segment, "s", 2),
+                       *empty = umcg_segment_sem(segment, "empty", 0);
+    umcg_segment_sem_t *full = umcg_segment_sem(segment, "full", UINT32_MAX - 1),
+                       *list[3] = {empty, s, empty}, *there;
 
     MUST(again && s && empty && full && (there = umcg_segment_sem(again, "s", 0)));
-    CHECK("acquire", umcg_segment_sem_acquire(s) == 0 && umcg_segment_sem_acquire_until(there, UMCG_POLL) == 0);
+    CHECK("acquire", umcg_segment_sem_acquire(s) == 0 &&
+                         umcg_segment_sem_acquire_until(there, UMCG_POLL) == 0);
     FAILS("try", EAGAIN, umcg_segment_sem_try_acquire(s));
     FAILS("until the past", ETIMEDOUT, umcg_segment_sem_acquire_until(s, UMCG_POLL));
     FAILS("for a while", ETIMEDOUT, umcg_segment_sem_acquire_until(there, in_ms(1)));
-    CHECK("many", umcg_segment_sem_release(there, 5) == 0 && umcg_segment_sem_acquire_many(s, 2, UMCG_NO_TIMEOUT) == 0);
-    CHECK("try many", umcg_segment_sem_try_acquire_many(s, 2) == 0 && umcg_segment_sem_available(s) == 1);
+    CHECK("many", umcg_segment_sem_release(there, 5) == 0 &&
+                      umcg_segment_sem_acquire_many(s, 2, UMCG_NO_TIMEOUT) == 0);
+    CHECK("try many",
+          umcg_segment_sem_try_acquire_many(s, 2) == 0 && umcg_segment_sem_available(s) == 1);
     FAILS("try too many", EAGAIN, umcg_segment_sem_try_acquire_many(s, 2));
     FAILS("too many", ETIMEDOUT, umcg_segment_sem_acquire_many(s, 2, in_ms(1)));
     CHECK("nobody waits", umcg_segment_sem_waiters(s) == 0);
@@ -153,9 +161,11 @@ static void events(umcg_segment_t *segment)
     CHECK("is set", umcg_segment_event_is_set(once) == 1 && umcg_segment_event_wait(once) == 0);
     FAILS("once", EAGAIN, umcg_segment_event_trywait(once));
     FAILS("no more", ETIMEDOUT, umcg_segment_event_wait_until(once, in_ms(1)));
-    CHECK("set", umcg_segment_event_set(manual) == 0 && umcg_segment_event_wait(manual) == 0 && umcg_segment_event_trywait(manual) == 0);
+    CHECK("set", umcg_segment_event_set(manual) == 0 && umcg_segment_event_wait(manual) == 0 &&
+                     umcg_segment_event_trywait(manual) == 0);
     CHECK("reset", umcg_segment_event_reset(manual) == 1 && umcg_segment_event_reset(manual) == 0);
-    CHECK("nobody waits", umcg_segment_event_pulse(manual) == 0 && umcg_segment_event_is_set(manual) == 0);
+    CHECK("nobody waits",
+          umcg_segment_event_pulse(manual) == 0 && umcg_segment_event_is_set(manual) == 0);
     CHECK("nobody", umcg_segment_event_waiters(manual) == 0);
     FAILS("no event", EINVAL, umcg_segment_event_set(NULL));
     FAILS("no event", EINVAL, umcg_segment_event_pulse(NULL));
@@ -185,7 +195,8 @@ static void tubes(umcg_segment_t *segment)
     FAILS("full", EAGAIN, umcg_segment_tube_try_send(tube, a));
     FAILS("full", ETIMEDOUT, umcg_segment_tube_send_until(tube, a, in_ms(1)));
     CHECK("the first", umcg_segment_tube_recv(tube, into) == 0 && memcmp(into, "one 1xy", 7) == 0);
-    CHECK("nobody", umcg_segment_tube_waiters(tube, &receivers, &senders) == 0 && receivers == 0 && senders == 0);
+    CHECK("nobody", umcg_segment_tube_waiters(tube, &receivers, &senders) == 0 && receivers == 0 &&
+                        senders == 0);
     CHECK("to look only", umcg_segment_tube_waiters(tube, NULL, NULL) == 0);
     FAILS("no tube", EINVAL, umcg_segment_tube_send(NULL, a));
     FAILS("no message", EINVAL, umcg_segment_tube_send(tube, NULL));
@@ -197,7 +208,8 @@ static void tubes(umcg_segment_t *segment)
     CHECK("close", umcg_segment_tube_close(tube) == 0);
     FAILS("no more", ESHUTDOWN, umcg_segment_tube_send(tube, a));
     FAILS("no more", ESHUTDOWN, umcg_segment_tube_try_send(tube, a));
-    CHECK("what was sent", umcg_segment_tube_recv(tube, into) == 0 && memcmp(into, "two 2xy", 7) == 0);
+    CHECK("what was sent",
+          umcg_segment_tube_recv(tube, into) == 0 && memcmp(into, "two 2xy", 7) == 0);
     FAILS("and no more", ESHUTDOWN, umcg_segment_tube_recv(tube, into));
     FAILS("and no more", ESHUTDOWN, umcg_segment_tube_recv_until(tube, into, in_ms(1)));
     FAILS("and no more", ESHUTDOWN, umcg_segment_tube_try_recv(tube, into));
@@ -365,7 +377,8 @@ static void *order(void *arg)
         }
         for (int i = 0; i < 3; i++) {
             give(&world, way);
-            CHECK("it is given away", wait_in(&world, way, UMCG_POLL) == -1 && check_errno() == ETIMEDOUT);
+            CHECK("it is given away",
+                  wait_in(&world, way, UMCG_POLL) == -1 && check_errno() == ETIMEDOUT);
             join_party(&parties[i]);
             CHECK("to the first", parties[i].result == 0 && waiters(&world, way) == 2 - i);
         }
@@ -417,7 +430,8 @@ static void *aborted(void *arg)
         CHECK("abort", umcg_abort(party.worker) == 0);
         join_party(&party);
         CHECK("cut short, or not", party.result == 0 || party.error == ECANCELED);
-        CHECK("none is lost, and none doubled", left(&world, way) == is_given - (party.result == 0));
+        CHECK("none is lost, and none doubled",
+              left(&world, way) == is_given - (party.result == 0));
         CHECK("nobody stands there", waiters(&world, way) == 0);
         free_world(&world);
         umcg_segment_close(segment);
@@ -459,10 +473,12 @@ static void kill_it(pid_t child)
 static void stop_it(pid_t child)
 {
     int status = 0;
-    MUST(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    MUST(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child &&
+         WIFSTOPPED(status));
 }
 
-/* Workers and threads of several processes take tokens, and change a number that only who has one of them may change. */
+/* Workers and threads of several processes take tokens, and change a number that only who has one
+ * of them may change. */
 enum { PROCESSES = 3, PARTIES = 4 };
 
 struct bank {
@@ -473,13 +489,15 @@ struct bank {
 static void *uses_tokens(void *arg)
 {
     struct bank *bank = (struct bank *)arg;
-    umcg_segment_sem_t *a = umcg_segment_sem(bank->segment, "a", 0), *b = umcg_segment_sem(bank->segment, "b", 0);
+    umcg_segment_sem_t *a = umcg_segment_sem(bank->segment, "a", 0),
+                       *b = umcg_segment_sem(bank->segment, "b", 0);
     umcg_segment_sem_t *guarded = umcg_segment_sem(bank->segment, "guarded", 0), *list[2] = {a, b};
     umcg_segment_tube_t *account = umcg_segment_tube(bank->segment, "account", sizeof(uint64_t), 1);
 
     MUST(a && b && guarded && account);
     for (int i = 0; i < bank->rounds; i++) {
-        int index = i % 3 == 0 ? umcg_segment_sem_acquire(a) : umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT);
+        int index = i % 3 == 0 ? umcg_segment_sem_acquire(a)
+                               : umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT);
         uint64_t value = 0;
         MUST(index == 0 || index == 1);
         while (umcg_segment_sem_acquire_until(guarded, in_ms(1)) != 0)
@@ -526,7 +544,8 @@ static void teller(void *arg)
 static void sums(void)
 {
     struct bank bank = {umcg_segment_create(NULL), check_count("UMCG_TEST_UTHS", 500) / 5};
-    umcg_segment_sem_t *a = umcg_segment_sem(bank.segment, "a", 2), *b = umcg_segment_sem(bank.segment, "b", 2);
+    umcg_segment_sem_t *a = umcg_segment_sem(bank.segment, "a", 2),
+                       *b = umcg_segment_sem(bank.segment, "b", 2);
     umcg_segment_sem_t *guarded = umcg_segment_sem(bank.segment, "guarded", 1);
     umcg_segment_tube_t *account = umcg_segment_tube(bank.segment, "account", sizeof(uint64_t), 1);
     pid_t others[PROCESSES - 1];
@@ -538,12 +557,14 @@ static void sums(void)
     in_runtime(use_tokens, &bank);
     for (int i = 0; i < PROCESSES - 1; i++)
         ends_well(others[i]);
-    CHECK("the number", umcg_segment_tube_recv(account, &value) == 0 && value == (uint64_t)(PROCESSES * PARTIES * bank.rounds));
+    CHECK("the number", umcg_segment_tube_recv(account, &value) == 0 &&
+                            value == (uint64_t)(PROCESSES * PARTIES * bank.rounds));
     CHECK("all tokens", umcg_segment_sem_available(a) + umcg_segment_sem_available(b) == 4);
     CHECK("nobody waits", umcg_segment_sem_waiters(a) == 0 && umcg_segment_sem_waiters(b) == 0);
 }
 
-/* Who is killed while it waits, or when it has been given something that it has not taken: that goes to who waits behind it. */
+/* Who is killed while it waits, or when it has been given something that it has not taken: that
+ * goes to who waits behind it. */
 enum { VICTIMS = 2 * WAYS };
 
 struct victim {
@@ -583,7 +604,8 @@ static void *inherits(void *arg)
         struct victim *victim = &victims[i];
         join_party(&victim->next);
         CHECK("the next has it", victim->next.result == 0);
-        CHECK("and nobody else", waiters(&victim->world, victim->way) == 0 && left(&victim->world, victim->way) == 0);
+        CHECK("and nobody else",
+              waiters(&victim->world, victim->way) == 0 && left(&victim->world, victim->way) == 0);
     }
     return arg;
 }
@@ -605,7 +627,8 @@ static void deaths(void)
 static void takes(void *arg)
 {
     struct world *world = (struct world *)arg;
-    CHECK("takes", umcg_segment_sem_acquire(world->a) == 0 && umcg_segment_event_set(world->event) == 0);
+    CHECK("takes",
+          umcg_segment_sem_acquire(world->a) == 0 && umcg_segment_event_set(world->event) == 0);
     for (;;)
         pause();
 }
@@ -702,7 +725,8 @@ static void dead_objects(void)
         if (!is_dead)
             umcg_segment_tube_close(tube);
         MUST(pthread_join(thread, NULL) == 0);
-        CHECK("who waits is told", told.result == -1 && told.error == (is_dead ? EOWNERDEAD : ESHUTDOWN));
+        CHECK("who waits is told",
+              told.result == -1 && told.error == (is_dead ? EOWNERDEAD : ESHUTDOWN));
         if (is_dead) {
             comes_later(tube);
             in_runtime(comes_later, tube);
@@ -750,7 +774,8 @@ static void *corrupt(void *arg)
     await_waiters(&world, ACQUIRE, 2);
     CHECK("a name of what is in order stays", umcg_segment_forget(segment, "a") == 0);
     /* The first of the queue is somebody who cannot be. */
-    MUST(pwrite(umcg_segment_fd(segment), &nobody, sizeof nobody, at + 32) == (ssize_t)sizeof nobody);
+    MUST(pwrite(umcg_segment_fd(segment), &nobody, sizeof nobody, at + 32) ==
+         (ssize_t)sizeof nobody);
     FAILS("release", EBADMSG, umcg_segment_sem_release(world.a, 1));
     for (int i = 0; i < 2; i++) {
         join_party(&parties[i]);
@@ -762,14 +787,16 @@ static void *corrupt(void *arg)
     FAILS("try", EBADMSG, umcg_segment_sem_try_acquire(world.a));
     FAILS("any", EBADMSG, umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT));
     FAILS("waiters", EBADMSG, umcg_segment_sem_waiters(world.a));
-    CHECK("its name is free again", umcg_segment_forget(segment, "a") == 1 && umcg_segment_forget(segment, "a") == 0);
+    CHECK("its name is free again",
+          umcg_segment_forget(segment, "a") == 1 && umcg_segment_forget(segment, "a") == 0);
     list[0] = umcg_segment_sem(segment, "a", 5);
     CHECK("for a new one", list[0] && umcg_segment_sem_available(list[0]) == 5);
     FAILS("the old one", EBADMSG, umcg_segment_sem_try_acquire(world.a));
     umcg_segment_sem_free(list[0]);
     list[0] = world.a;
     list[1] = world.b;
-    CHECK("another one", umcg_segment_sem_release(world.b, 1) == 0 && umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT) == 1);
+    CHECK("another one", umcg_segment_sem_release(world.b, 1) == 0 &&
+                             umcg_segment_sem_any(list, 2, UMCG_NO_TIMEOUT) == 1);
     return arg;
 }
 

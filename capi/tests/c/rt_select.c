@@ -45,7 +45,8 @@ static void *fair_or_not(void *arg)
         CHECK("one that is unlike", umcg_select(unlike, 2, 0, UMCG_POLL) == 0);
     }
     CHECK("none is preferred", counts[0] > 90 && counts[1] > 90);
-    CHECK("each was taken", umcg_sem_available(&s) == 400 - counts[0] && umcg_sem_available(&other) == 400 - counts[1]);
+    CHECK("each was taken", umcg_sem_available(&s) == 400 - counts[0] &&
+                                umcg_sem_available(&other) == 400 - counts[1]);
     for (int i = 0; i < 9; i++)
         CHECK("the first is", umcg_select(ops, 2, UMCG_SELECT_BIASED, UMCG_NO_TIMEOUT) == 0);
     return arg;
@@ -53,14 +54,18 @@ static void *fair_or_not(void *arg)
 
 static void *each_kind(void *arg)
 {
-    Sem s = UMCG_SEM_INIT(2), none = UMCG_SEM_INIT(0), go = UMCG_SEM_INIT(0), shut = UMCG_SEM_INIT(0);
+    Sem s = UMCG_SEM_INIT(2), none = UMCG_SEM_INIT(0), go = UMCG_SEM_INIT(0),
+        shut = UMCG_SEM_INIT(0);
     umcg_worker_t *worker = spawn(ends, &go), *other = spawn(ends, &go);
-    umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_ACQUIRE(&none), UMCG_AT(in_ms(5)), UMCG_NEVER, UMCG_ENDED(worker)};
+    umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_ACQUIRE(&none), UMCG_AT(in_ms(5)), UMCG_NEVER,
+                       UMCG_ENDED(worker)};
     umcg_op_t many[MANY], wrong = UMCG_NEVER, twice[2] = {UMCG_ENDED(worker), UMCG_ENDED(worker)};
 
     CHECK("a wakeup", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 0 && ops[0].error == 0);
-    CHECK("at once", umcg_select(ops, 5, UMCG_SELECT_BIASED, UMCG_POLL) == 0 && umcg_sem_available(&s) == 0);
-    CHECK("a time", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 2 && check_now(CLOCK_MONOTONIC) >= ops[2].value);
+    CHECK("at once",
+          umcg_select(ops, 5, UMCG_SELECT_BIASED, UMCG_POLL) == 0 && umcg_sem_available(&s) == 0);
+    CHECK("a time", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 2 &&
+                        check_now(CLOCK_MONOTONIC) >= ops[2].value);
     CHECK("it has passed", umcg_select(ops, 5, 0, UMCG_POLL) == 2);
     ops[2].kind = UMCG_OP_NONE;
     FAILS("a deadline", ETIMEDOUT, umcg_select(ops, 5, 0, in_ms(1)));
@@ -68,7 +73,8 @@ static void *each_kind(void *arg)
     FAILS("nothing at all", ETIMEDOUT, umcg_select(ops + 2, 2, 0, in_ms(1)));
     upsem(&go);
     upsem(&go);
-    CHECK("an end", umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 4 && umcg_select(ops, 5, 0, UMCG_POLL) == 4);
+    CHECK("an end",
+          umcg_select(ops, 5, 0, UMCG_NO_TIMEOUT) == 4 && umcg_select(ops, 5, 0, UMCG_POLL) == 4);
     CHECK("its result", umcg_join_until(worker, NULL, UMCG_POLL) == 0);
 
     for (int i = 0; i < MANY; i++) {
@@ -78,14 +84,17 @@ static void *each_kind(void *arg)
     FAILS("of many", ETIMEDOUT, umcg_select(many, MANY, 0, in_ms(1)));
     many[9].object = &s;
     upsem(&s);
-    CHECK("one of many", umcg_select(many, MANY, 0, UMCG_NO_TIMEOUT) == 9 && umcg_sem_available(&s) == 0);
+    CHECK("one of many",
+          umcg_select(many, MANY, 0, UMCG_NO_TIMEOUT) == 9 && umcg_sem_available(&s) == 0);
     many[10].kind = UMCG_OP_END;
     many[10].object = other;
-    CHECK("an end of many", umcg_select(many, MANY, 0, UMCG_NO_TIMEOUT) == 10 && joined(other) == &go);
+    CHECK("an end of many",
+          umcg_select(many, MANY, 0, UMCG_NO_TIMEOUT) == 10 && joined(other) == &go);
 
     CHECK("closed", umcg_sem_close(&shut) == 0);
     ops[0].object = &shut;
-    CHECK("said of the operation", umcg_select(ops, 1, 0, UMCG_NO_TIMEOUT) == 0 && ops[0].error == ESHUTDOWN);
+    CHECK("said of the operation",
+          umcg_select(ops, 1, 0, UMCG_NO_TIMEOUT) == 0 && ops[0].error == ESHUTDOWN);
     ops[0].object = NULL;
     FAILS("no semaphore", EINVAL, umcg_select(ops, 2, 0, UMCG_POLL));
     FAILS("no array", EINVAL, umcg_select(NULL, 1, 0, UMCG_POLL));
@@ -126,7 +135,8 @@ static void *descriptors(void *arg)
     MUST(pipe(ends) == 0);
     char bytes[4096] = {0};
     Sem none = UMCG_SEM_INIT(0);
-    umcg_op_t ops[] = {UMCG_ACQUIRE(&none), UMCG_READABLE(ends[0]), UMCG_READABLE(ends[0]), UMCG_WRITABLE(ends[1])};
+    umcg_op_t ops[] = {UMCG_ACQUIRE(&none), UMCG_READABLE(ends[0]), UMCG_READABLE(ends[0]),
+                       UMCG_WRITABLE(ends[1])};
     umcg_op_t wrong = UMCG_READABLE(-1);
     umcg_worker_t *worker;
 
@@ -134,10 +144,12 @@ static void *descriptors(void *arg)
     FAILS("nothing to read", ETIMEDOUT, umcg_select(ops, 3, 0, UMCG_POLL));
     FAILS("nor later", ETIMEDOUT, umcg_select(ops, 3, 0, in_ms(1)));
     worker = spawn(writes_later, ends);
-    CHECK("a byte", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && ops[1].error == 0 && read(ends[0], bytes, 2) == 1);
+    CHECK("a byte", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && ops[1].error == 0 &&
+                        read(ends[0], bytes, 2) == 1);
     CHECK("who wrote it", joined(worker) == ends);
     MUST(write(ends[1], "y", 1) == 1);
-    CHECK("either of both", umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT) > 0 && read(ends[0], bytes, 2) == 1);
+    CHECK("either of both",
+          umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT) > 0 && read(ends[0], bytes, 2) == 1);
 
     MUST(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
     while (write(ends[1], bytes, sizeof bytes) > 0)
@@ -146,7 +158,8 @@ static void *descriptors(void *arg)
     while (read(ends[0], bytes, sizeof bytes) > 0)
         ;
     worker = spawn(closes_later, ends);
-    CHECK("no writer", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && read(ends[0], bytes, 1) == 0);
+    CHECK("no writer",
+          umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && read(ends[0], bytes, 1) == 0);
     CHECK("who closed it", joined(worker) == ends && close(ends[0]) == 0);
     ops[1].value = INT_MAX;
     CHECK("not open", umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT) == 1 && ops[1].error == EBADF);
@@ -166,7 +179,8 @@ static void *waits_for_itself(void *arg)
     MUST(umcg_sem_acquire(&self->known) == 0);
     umcg_op_t op = UMCG_ENDED(self->worker);
     FAILS("its own end", EDEADLK, umcg_select(&op, 1, 0, UMCG_POLL));
-    CHECK("a set of its own end", umcg_select_set_create(&op, 1, 0) == NULL && check_errno() == EDEADLK);
+    CHECK("a set of its own end",
+          umcg_select_set_create(&op, 1, 0) == NULL && check_errno() == EDEADLK);
     FAILS("a set of another one's", EDEADLK, umcg_select_set_wait(self->set, NULL));
     FAILS("until a time", EDEADLK, umcg_select_set_wait_until(self->set, in_ms(1), NULL));
     FAILS("or at once", EDEADLK, umcg_select_set_try_wait(self->set, NULL));
@@ -203,7 +217,8 @@ static void *gives(void *arg)
     return arg;
 }
 
-/* Takes from all of them, each time in another order, with a time between that passes now and then; from half of them if there are few. */
+/* Takes from all of them, each time in another order, with a time between that passes now and then;
+ * from half of them if there are few. */
 static void *takes(void *arg)
 {
     static int next;
@@ -218,7 +233,8 @@ static void *takes(void *arg)
         }
         ops[2].kind = UMCG_OP_TIME;
         ops[2].value = in_ms(i % 3);
-        index = umcg_select(ops, size, i % 2 ? UMCG_SELECT_BIASED : 0, i % 4 ? UMCG_NO_TIMEOUT : in_ms(1));
+        index = umcg_select(ops, size, i % 2 ? UMCG_SELECT_BIASED : 0,
+                            i % 4 ? UMCG_NO_TIMEOUT : in_ms(1));
         if (index < 0)
             CHECK("late", check_errno() == ETIMEDOUT);
         if (index < 0 || index == 2)
@@ -249,7 +265,8 @@ static void *sums(void *arg)
         for (int i = 0; i < 4; i++)
             MUST(pthread_join(threads[i], NULL) == 0);
         for (int i = 0; i < MANY; i++)
-            CHECK("of each what was given", all.taken[i] == 5 * all.rounds / MANY && umcg_sem_available(&all.sems[i]) == 0);
+            CHECK("of each what was given",
+                  all.taken[i] == 5 * all.rounds / MANY && umcg_sem_available(&all.sems[i]) == 0);
     }
     return arg;
 }
@@ -315,7 +332,8 @@ static void *all_ends(void *arg)
             upsem(&go);
             index = umcg_select(ops, size, 0, UMCG_NO_TIMEOUT);
             MUST(index >= 0 && index < size);
-            CHECK("it does not wait", umcg_join_until((umcg_worker_t *)ops[index].object, NULL, UMCG_POLL) == 0);
+            CHECK("it does not wait",
+                  umcg_join_until((umcg_worker_t *)ops[index].object, NULL, UMCG_POLL) == 0);
             ops[index] = ops[size - 1];
         }
         CHECK("all", umcg_sem_available(&go) == 0);
@@ -332,7 +350,8 @@ static void *each_kind_of_set(void *arg)
     umcg_worker_t *worker = spawn(ends, &go);
     int number = 0, error = 99;
     umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_NEVER, UMCG_ACQUIRE(&none), UMCG_RECV(tube, &number)};
-    umcg_op_t end = UMCG_ENDED(worker), time = UMCG_AT(in_ms(1)), never = UMCG_NEVER, wrong = UMCG_ACQUIRE(NULL);
+    umcg_op_t end = UMCG_ENDED(worker), time = UMCG_AT(in_ms(1)), never = UMCG_NEVER,
+              wrong = UMCG_ACQUIRE(NULL);
     umcg_op_t again = UMCG_ACQUIRE(&s), send = UMCG_SEND(tube, &number);
     umcg_select_set_t *set = umcg_select_set_create(ops, 4, 0), *other;
     MUST(set != NULL);
@@ -348,15 +367,18 @@ static void *each_kind_of_set(void *arg)
     }
     MUST(umcg_tube_close(tube) == 0);
     CHECK("closed", umcg_select_set_wait(set, &error) == 3 && error == ESHUTDOWN);
-    CHECK("without it", umcg_select_set_change(set, 3, &never) == 0 && umcg_select_set_change(set, 1, &time) == 0);
-    CHECK("a time", umcg_select_set_wait(set, &error) == 1 && error == 0 && check_now(CLOCK_MONOTONIC) >= time.value);
+    CHECK("without it", umcg_select_set_change(set, 3, &never) == 0 &&
+                            umcg_select_set_change(set, 1, &time) == 0);
+    CHECK("a time", umcg_select_set_wait(set, &error) == 1 && error == 0 &&
+                        check_now(CLOCK_MONOTONIC) >= time.value);
     CHECK("it has passed", umcg_select_set_wait_until(set, UMCG_POLL, NULL) == 1);
     CHECK("a worker", umcg_select_set_change(set, 1, &end) == 0);
     FAILS("a worker twice", EINVAL, umcg_select_set_change(set, 0, &end));
     CHECK("nor itself", umcg_select_set_change(set, 1, &end) == 0);
     FAILS("it runs", ETIMEDOUT, umcg_select_set_wait_until(set, in_ms(1), &error));
     upsem(&go);
-    CHECK("its end", umcg_select_set_wait(set, &error) == 1 && umcg_select_set_wait(set, &error) == 1);
+    CHECK("its end",
+          umcg_select_set_wait(set, &error) == 1 && umcg_select_set_wait(set, &error) == 1);
     CHECK("taken out", umcg_select_set_change(set, 1, &again) == 0 && joined(worker) == &go);
     upsem(&s);
     CHECK("in either place", umcg_select_set_wait(set, &error) < 2 && umcg_sem_available(&s) == 0);
@@ -371,13 +393,15 @@ static void *each_kind_of_set(void *arg)
     CHECK("nobody stands there", umcg_sem_release(&s, 2) == 0 && downsem(&s, 0) == 1);
 
     other = umcg_select_set_create(&send, 1, UMCG_SELECT_BIASED);
-    CHECK("to send", other != NULL && umcg_select_set_wait(other, &error) == 0 && error == ESHUTDOWN);
+    CHECK("to send",
+          other != NULL && umcg_select_set_wait(other, &error) == 0 && error == ESHUTDOWN);
     umcg_select_set_destroy(other);
     umcg_select_set_destroy(NULL);
     errno = 0;
     CHECK("no operations", umcg_select_set_create(NULL, 1, 0) == NULL && check_errno() == EINVAL);
     CHECK("none of them", umcg_select_set_create(ops, 0, 0) == NULL && check_errno() == EINVAL);
-    CHECK("a flag that is not", umcg_select_set_create(ops, 1, 2) == NULL && check_errno() == EINVAL);
+    CHECK("a flag that is not",
+          umcg_select_set_create(ops, 1, 2) == NULL && check_errno() == EINVAL);
     CHECK("a wrong one", umcg_select_set_create(&wrong, 1, 0) == NULL && check_errno() == EINVAL);
     FAILS("no set", EINVAL, umcg_select_set_wait(NULL, &error));
     FAILS("nor to try", EINVAL, umcg_select_set_try_wait(NULL, &error));
@@ -399,7 +423,8 @@ static void *takes_by_set(void *arg)
     set = umcg_select_set_create(ops, MANY, arg ? UMCG_SELECT_BIASED : 0);
     MUST(set != NULL);
     for (int got = 0, i = 0; got < all.rounds; i++) {
-        int error = 0, index = umcg_select_set_wait_until(set, i % 4 ? UMCG_NO_TIMEOUT : in_ms(1), &error);
+        int error = 0,
+            index = umcg_select_set_wait_until(set, i % 4 ? UMCG_NO_TIMEOUT : in_ms(1), &error);
         if (index < 0)
             CHECK("late", check_errno() == ETIMEDOUT);
         if (index < 0)
@@ -430,7 +455,8 @@ static void *sums_by_sets(void *arg)
     for (int i = 0; i < 2; i++)
         MUST(pthread_join(threads[i], NULL) == 0);
     for (int i = 0; i < MANY; i++)
-        CHECK("of each what was given", all.taken[i] == 3 * all.rounds / MANY && umcg_sem_available(&all.sems[i]) == 0);
+        CHECK("of each what was given",
+              all.taken[i] == 3 * all.rounds / MANY && umcg_sem_available(&all.sems[i]) == 0);
     return arg;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Semaphores and altsems, between workers and plain threads: what is given is taken once, in order, and by who was there first. */
+/* Semaphores and altsems, between workers and plain threads: what is given is taken once, in order,
+ * and by who was there first. */
 #include "runtime.h"
 #include "umcg/sem.h"
 
@@ -27,18 +28,23 @@ static void *each_call(void *arg)
     FAILS("for a while", ETIMEDOUT, umcg_sem_acquire_until(&s, in_ms(1)));
 
     CHECK("release many", umcg_sem_release(&s, 5) == 0 && umcg_sem_available(&s) == 5);
-    CHECK("many", umcg_sem_try_acquire_many(&s, 2) == 0 && umcg_sem_acquire_many(&s, 2, UMCG_NO_TIMEOUT) == 0);
+    CHECK("many", umcg_sem_try_acquire_many(&s, 2) == 0 &&
+                      umcg_sem_acquire_many(&s, 2, UMCG_NO_TIMEOUT) == 0);
     FAILS("try many", EAGAIN, umcg_sem_try_acquire_many(&s, 2));
     FAILS("too many", ETIMEDOUT, umcg_sem_acquire_many(&s, 2, in_ms(1)));
     CHECK("what is left is there", umcg_sem_try_acquire(&s) == 0 && umcg_sem_available(&s) == 0);
-    CHECK("by the macro", umcg_sem_acquire_many(&three, 3, UMCG_POLL) == 0 && downsem(&three, 0) == 0);
+    CHECK("by the macro",
+          umcg_sem_acquire_many(&three, 3, UMCG_POLL) == 0 && downsem(&three, 0) == 0);
 
-    CHECK("as many as fit", umcg_sem_init(&full, UINT32_MAX - 1, 0) == 0 && umcg_sem_release(&full, 1) == 0);
+    CHECK("as many as fit",
+          umcg_sem_init(&full, UINT32_MAX - 1, 0) == 0 && umcg_sem_release(&full, 1) == 0);
     FAILS("one more", EOVERFLOW, umcg_sem_release(&full, 1));
     CHECK("none was added", umcg_sem_available(&full) == (int64_t)UINT32_MAX);
-    CHECK("all of them", umcg_sem_try_acquire_many(&full, UINT32_MAX) == 0 && umcg_sem_available(&full) == 0);
+    CHECK("all of them",
+          umcg_sem_try_acquire_many(&full, UINT32_MAX) == 0 && umcg_sem_available(&full) == 0);
 
-    CHECK("barging", umcg_sem_init(&s, 1, UMCG_SEM_BARGING) == 0 && umcg_sem_acquire(&s) == 0 && downsem(&s, 0) == 0);
+    CHECK("barging", umcg_sem_init(&s, 1, UMCG_SEM_BARGING) == 0 && umcg_sem_acquire(&s) == 0 &&
+                         downsem(&s, 0) == 0);
     FAILS("a flag that is not", EINVAL, umcg_sem_init(&s, 1, 2));
     FAILS("nothing to init", EINVAL, umcg_sem_init(NULL, 1, 0));
     FAILS("no semaphore", EINVAL, umcg_sem_acquire(NULL));
@@ -63,7 +69,8 @@ static void *each_call(void *arg)
     FAILS("no list", EINVAL, altsems(NULL, 1));
 
     list[1] = &s;
-    CHECK("close", umcg_sem_release(&s, 1) == 0 && umcg_sem_close(&s) == 0 && umcg_sem_available(&s) == 1);
+    CHECK("close",
+          umcg_sem_release(&s, 1) == 0 && umcg_sem_close(&s) == 0 && umcg_sem_available(&s) == 1);
     FAILS("acquire from a closed one", ESHUTDOWN, umcg_sem_acquire(&s));
     FAILS("try it", ESHUTDOWN, umcg_sem_try_acquire(&s));
     FAILS("as one of many", ESHUTDOWN, altsems(list, 2));
@@ -104,7 +111,8 @@ static int is_done(struct waiter *waiter)
     return __atomic_load_n(&waiter->done, __ATOMIC_ACQUIRE);
 }
 
-/* Returns when somebody stands in the queue of a strong semaphore that has a wakeup, or `waiter` has given up already. */
+/* Returns when somebody stands in the queue of a strong semaphore that has a wakeup, or `waiter`
+ * has given up already. */
 static void await_waiter(Sem *s, struct waiter *waiter)
 {
     while (!is_done(waiter) && umcg_sem_try_acquire(s) == 0) {
@@ -113,11 +121,13 @@ static void await_waiter(Sem *s, struct waiter *waiter)
     }
 }
 
-/* Who wants few does not overtake who wants many; what was given cannot be taken. `thread` says whether the first is a plain thread. */
+/* Who wants few does not overtake who wants many; what was given cannot be taken. `thread` says
+ * whether the first is a plain thread. */
 static void order(int thread)
 {
     Sem s = UMCG_SEM_INIT(1);
-    struct waiter large = {&s, 3, UMCG_NO_TIMEOUT, 0, 0}, small = {&s, 1, UMCG_NO_TIMEOUT, 0, 0}, late = {&s, 1, 0, 0, 0};
+    struct waiter large = {&s, 3, UMCG_NO_TIMEOUT, 0, 0}, small = {&s, 1, UMCG_NO_TIMEOUT, 0, 0},
+                  late = {&s, 1, 0, 0, 0};
     umcg_worker_t *worker = NULL, *second;
     pthread_t first;
 
@@ -128,9 +138,11 @@ static void order(int thread)
     await_waiter(&s, &large);
     late.deadline = in_ms(2);
     joined(spawn(waits, &late));
-    CHECK("the wakeup is kept for the first", late.error == ETIMEDOUT && umcg_sem_available(&s) == 1);
+    CHECK("the wakeup is kept for the first",
+          late.error == ETIMEDOUT && umcg_sem_available(&s) == 1);
     second = spawn(waits, &small);
-    CHECK("still", umcg_sem_release(&s, 1) == 0 && downsem(&s, 0) == 0 && umcg_sem_available(&s) == 2);
+    CHECK("still",
+          umcg_sem_release(&s, 1) == 0 && downsem(&s, 0) == 0 && umcg_sem_available(&s) == 2);
     CHECK("nobody was served", !is_done(&large) && !is_done(&small));
     upsem(&s);
     CHECK("it was given away", downsem(&s, 0) == 0);
@@ -145,7 +157,8 @@ static void order(int thread)
     joined(second);
     CHECK("none is left", small.error == 0 && umcg_sem_available(&s) == 0);
 
-    /* The first gives up, perhaps before it is seen to wait: the next is served by what it waited for. */
+    /* The first gives up, perhaps before it is seen to wait: the next is served by what it waited
+     * for. */
     upsem(&s);
     large.deadline = in_ms(20);
     large.done = small.done = 0;
@@ -209,7 +222,8 @@ static void *mutual_exclusion(void *arg)
         guarded.rounds = check_count("UMCG_TEST_UTHS", 3000) / 2;
         MUST(umcg_sem_init(&guarded.mutex, 1, flags) == 0);
         together(counts, 6, 3);
-        CHECK("the sum", guarded.sum == 9L * guarded.rounds && umcg_sem_available(&guarded.mutex) == 1);
+        CHECK("the sum",
+              guarded.sum == 9L * guarded.rounds && umcg_sem_available(&guarded.mutex) == 1);
     }
     return arg;
 }
@@ -273,8 +287,9 @@ static void *gives(void *arg)
     return arg;
 }
 
-/* Takes as many as one gives, each time from another part of the semaphores, and some of them are there twice: from few; from more than stand on
-   the caller's stack; from one, without altsems. Only a part waits with a deadline, as what it needs may be taken by others. */
+/* Takes as many as one gives, each time from another part of the semaphores, and some of them are
+   there twice: from few; from more than stand on the caller's stack; from one, without altsems.
+   Only a part waits with a deadline, as what it needs may be taken by others. */
 static void *takes(void *arg)
 {
     static int next;
@@ -319,7 +334,8 @@ static void *altsems_sums(void *arg)
             MUST(umcg_sem_init(&alt.sems[i], 0, flags) == 0);
         together(gives_and_takes, 6, 6);
         for (int i = 0; i < MANY; i++)
-            CHECK("exactly one each time", alt.given[i] == alt.taken[i] && umcg_sem_available(&alt.sems[i]) == 0);
+            CHECK("exactly one each time",
+                  alt.given[i] == alt.taken[i] && umcg_sem_available(&alt.sems[i]) == 0);
     }
     return arg;
 }
@@ -342,8 +358,10 @@ static void *altsems_twice_the_same(void *arg)
         umcg_sleep_ns(i % 2 * 200000); /* it waits already, or not */
         CHECK("two", umcg_sem_release(&a, 2) == 0);
         joined(worker);
-        CHECK("takes one, and stands nowhere", umcg_sem_available(&a) == 1 && downsem(&a, 0) == 1 && downsem(&a, 0) == 0);
-        CHECK("nor there", umcg_sem_available(&b) == 0 && umcg_sem_release(&b, 1) == 0 && downsem(&b, 0) == 1);
+        CHECK("takes one, and stands nowhere",
+              umcg_sem_available(&a) == 1 && downsem(&a, 0) == 1 && downsem(&a, 0) == 0);
+        CHECK("nor there",
+              umcg_sem_available(&b) == 0 && umcg_sem_release(&b, 1) == 0 && downsem(&b, 0) == 1);
     }
     MUST(umcg_sem_release(&a, 600) == 0 && umcg_sem_release(&b, 600) == 0);
     for (int i = 0; i < 600; i++)
@@ -431,7 +449,8 @@ static void *shielded(void *arg)
     FAILS("and no more", ECANCELED, umcg_sem_acquire(&own));
     FAILS("and no more", ECANCELED, altsems(list, 1));
     check_set_errno(0);
-    CHECK("down", downsem(&own, 1) == 0 && check_errno() == ECANCELED && downsem(&own, 0) == 0 && check_errno() == EAGAIN);
+    CHECK("down", downsem(&own, 1) == 0 && check_errno() == ECANCELED && downsem(&own, 0) == 0 &&
+                      check_errno() == EAGAIN);
     return arg;
 }
 

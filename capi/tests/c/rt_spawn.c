@@ -29,8 +29,9 @@ static void options_are_checked(void)
     umcg_rt_options_t bad;
     umcg_rt_t *rt;
 
-#define REFUSES(what, expected, member, value)                                                                                     \
-    (bad = options(), bad.member = (value), errno = 0, CHECK(what, umcg_rt_start(&bad) == NULL && errno == (expected)))
+#define REFUSES(what, expected, member, value)         \
+    (bad = options(), bad.member = (value), errno = 0, \
+     CHECK(what, umcg_rt_start(&bad) == NULL && errno == (expected)))
     REFUSES("negative servers", EINVAL, servers, -1);
     REFUSES("too many servers", EINVAL, servers, 1025);
     REFUSES("no such scheduler", EINVAL, scheduler, 4);
@@ -101,8 +102,8 @@ static void attributes_are_checked(umcg_rt_t *rt)
 {
     umcg_spawn_attr_t bad;
 
-#define REFUSES(what, expected, member, value)                                                                                     \
-    (bad = good, bad.member = (value), check_set_errno(0),                                                      \
+#define REFUSES(what, expected, member, value)             \
+    (bad = good, bad.member = (value), check_set_errno(0), \
      CHECK(what, umcg_spawn_attr(rt, &bad, itself, NULL) == NULL && check_errno() == (expected)))
     umcg_spawn_attr_t good = UMCG_SPAWN_ATTR_INIT;
     REFUSES("priority below", EINVAL, priority, -1);
@@ -225,7 +226,8 @@ static void dump(umcg_rt_t *rt)
     close(ends[1]);
 }
 
-/* The global runtime cannot be started: what needs it says so and changes nothing, all else works. */
+/* The global runtime cannot be started: what needs it says so and changes nothing, all else works.
+ */
 static void no_global(void)
 {
     umcg_spawn_attr_t attr = UMCG_SPAWN_ATTR_INIT;
@@ -236,7 +238,8 @@ static void no_global(void)
         check_set_errno(0);
         CHECK("no runtime", umcg_spawn(counts, &done) == NULL && check_errno() == ENOMEM);
         check_set_errno(0);
-        CHECK("no runtime", umcg_spawn_attr(NULL, &attr, counts, &done) == NULL && check_errno() == ENOMEM);
+        CHECK("no runtime",
+              umcg_spawn_attr(NULL, &attr, counts, &done) == NULL && check_errno() == ENOMEM);
         CHECK("plain threads wait", umcg_sleep_ns(1000) == 0 && umcg_yield() == 0);
         FAILS("and have deadlines", ETIMEDOUT, umcg_park_until(in_ms(1)));
         CHECK("and block", umcg_blocking(itself, &done) == &done);
@@ -263,9 +266,11 @@ static void child_has_no_runtime(void)
         alarm(200);
         light.own_tls = 0;
         errno = 0;
-        CHECK("spawn in a child", umcg_spawn_attr(rt, NULL, itself, NULL) == NULL && errno == EOPNOTSUPP);
+        CHECK("spawn in a child",
+              umcg_spawn_attr(rt, NULL, itself, NULL) == NULL && errno == EOPNOTSUPP);
         errno = 0;
-        CHECK("a light worker in a child", umcg_spawn_attr(rt, &light, itself, NULL) == NULL && errno == EOPNOTSUPP);
+        CHECK("a light worker in a child",
+              umcg_spawn_attr(rt, &light, itself, NULL) == NULL && errno == EOPNOTSUPP);
         FAILS("stop in a child", EOPNOTSUPP, umcg_rt_stop(rt, 1000000));
         FAILS("stop in a child, without a timeout", EOPNOTSUPP, umcg_rt_stop(rt, UMCG_NO_TIMEOUT));
         CHECK("a dump in a child", umcg_rt_dump(rt, STDERR_FILENO) == 0);
@@ -274,7 +279,8 @@ static void child_has_no_runtime(void)
     MUST(waitpid(child, &status, 0) == child);
     CHECK("the child", status == 0);
     add(&over);
-    CHECK("in the parent nothing has changed", joined(worker) == &over && joined(spawn_in(rt, itself, &over)) == &over);
+    CHECK("in the parent nothing has changed",
+          joined(worker) == &over && joined(spawn_in(rt, itself, &over)) == &over);
     CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
 }
 
@@ -314,7 +320,8 @@ int main(void)
     joined(spawn_in(rt, many, NULL));
     joined(spawn_in(rt, stops_its_own, &rt));
     MUST((other = umcg_rt_start(&own)) != NULL);
-    CHECK("a worker of one runtime stops another", joined(spawn_in(rt, stops_another, other)) == NULL);
+    CHECK("a worker of one runtime stops another",
+          joined(spawn_in(rt, stops_another, other)) == NULL);
     dump(rt);
     CHECK("stop", umcg_rt_stop(rt, UMCG_NO_TIMEOUT) == 0);
     stop_gives_up();

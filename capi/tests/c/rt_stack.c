@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the C library says of a worker's stack and processors. With the shared library that holds in workers with storage of their own, too. */
+/* What the C library says of a worker's stack and processors. With the shared library that holds in
+ * workers with storage of their own, too. */
 #include <dlfcn.h>
 #include <sched.h>
 
@@ -28,9 +29,11 @@ static void knows_its_stack(const char *what)
     CHECK(what, pthread_attr_getstack(&attr, (void **)&low, &size) == 0);
     CHECK(what, &here >= low && &here < low + size);
     CHECK(what, pthread_attr_getguardsize(&attr, &guard) == 0 && guard > 0);
-    CHECK(what, pthread_attr_getaffinity_np(&attr, sizeof cpus, &cpus) == 0 && CPU_EQUAL(&cpus, &allowed));
+    CHECK(what, pthread_attr_getaffinity_np(&attr, sizeof cpus, &cpus) == 0 &&
+                    CPU_EQUAL(&cpus, &allowed));
     CPU_ZERO(&cpus);
-    CHECK(what, pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0 && CPU_EQUAL(&cpus, &allowed));
+    CHECK(what, pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) == 0 &&
+                    CPU_EQUAL(&cpus, &allowed));
     pthread_attr_destroy(&attr);
 }
 

@@ -12,7 +12,8 @@ static umcg_cond_t cond = UMCG_COND_INIT, zero_cond;
 static umcg_once_t once = UMCG_ONCE_INIT, zero_once;
 static umcg_barrier_t barrier = UMCG_BARRIER_INIT(2 * MANY);
 static umcg_wait_group_t group = UMCG_WAIT_GROUP_INIT, zero_group;
-static umcg_event_t manual = UMCG_EVENT_INIT(UMCG_EVENT_MANUAL), set = UMCG_EVENT_INIT(UMCG_EVENT_SET), zero_event;
+static umcg_event_t manual = UMCG_EVENT_INIT(UMCG_EVENT_MANUAL),
+                    set = UMCG_EVENT_INIT(UMCG_EVENT_SET), zero_event;
 
 static int times;
 
@@ -28,7 +29,8 @@ static void mutexes(void)
     umcg_mutex_t made, *all[] = {&mutex, &fair, &zero_mutex, &made};
 
     CHECK("init", umcg_mutex_init(&made, UMCG_MUTEX_FAIR) == 0);
-    CHECK("as its initialiser", made.word == fair.word && made.is_fair == fair.is_fair && made.is_fair != mutex.is_fair);
+    CHECK("as its initialiser",
+          made.word == fair.word && made.is_fair == fair.is_fair && made.is_fair != mutex.is_fair);
     for (int i = 0; i < 4; i++) {
         umcg_mutex_t *m = all[i];
         FAILS("unlock a free one", EPERM, umcg_mutex_unlock(m));
@@ -36,7 +38,8 @@ static void mutexes(void)
         FAILS("busy", EBUSY, umcg_mutex_trylock(m));
         FAILS("busy until", ETIMEDOUT, umcg_mutex_lock_until(m, in_ms(1)));
         FAILS("busy now", ETIMEDOUT, umcg_mutex_lock_until(m, UMCG_POLL));
-        CHECK("unlock", umcg_mutex_unlock(m) == 0 && umcg_mutex_trylock(m) == 0 && umcg_mutex_unlock(m) == 0);
+        CHECK("unlock",
+              umcg_mutex_unlock(m) == 0 && umcg_mutex_trylock(m) == 0 && umcg_mutex_unlock(m) == 0);
         CHECK("until", umcg_mutex_lock_until(m, UMCG_NO_TIMEOUT) == 0 && umcg_mutex_unlock(m) == 0);
     }
     FAILS("a flag that is not", EINVAL, umcg_mutex_init(&made, 2));
@@ -58,18 +61,21 @@ static void rwlocks(void)
         FAILS("none writes", EBUSY, umcg_rwlock_trywrlock(l));
         FAILS("nor in time", ETIMEDOUT, umcg_rwlock_wrlock_until(l, in_ms(1)));
         FAILS("no writer", EPERM, umcg_rwlock_downgrade(l));
-        CHECK("unlock", umcg_rwlock_unlock(l) == 0 && umcg_rwlock_unlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
+        CHECK("unlock", umcg_rwlock_unlock(l) == 0 && umcg_rwlock_unlock(l) == 0 &&
+                            umcg_rwlock_unlock(l) == 0);
         CHECK("write", umcg_rwlock_wrlock(l) == 0);
         FAILS("alone", EBUSY, umcg_rwlock_tryrdlock(l));
         FAILS("alone", EBUSY, umcg_rwlock_trywrlock(l));
         FAILS("in time", ETIMEDOUT, umcg_rwlock_rdlock_until(l, in_ms(1)));
         CHECK("downgrade", umcg_rwlock_downgrade(l) == 0 && umcg_rwlock_tryrdlock(l) == 0);
         CHECK("unlock", umcg_rwlock_unlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
-        CHECK("write until", umcg_rwlock_wrlock_until(l, UMCG_NO_TIMEOUT) == 0 && umcg_rwlock_unlock(l) == 0);
+        CHECK("write until",
+              umcg_rwlock_wrlock_until(l, UMCG_NO_TIMEOUT) == 0 && umcg_rwlock_unlock(l) == 0);
 
         FAILS("nothing to upgrade", EPERM, umcg_rwlock_upgrade(l));
         FAILS("nor to unlock", EPERM, umcg_rwlock_upunlock(l));
-        CHECK("to upgrade, beside a reader", umcg_rwlock_uplock(l) == 0 && umcg_rwlock_rdlock(l) == 0);
+        CHECK("to upgrade, beside a reader",
+              umcg_rwlock_uplock(l) == 0 && umcg_rwlock_rdlock(l) == 0);
         FAILS("one only", EBUSY, umcg_rwlock_tryuplock(l));
         FAILS("nor in time", ETIMEDOUT, umcg_rwlock_uplock_until(l, in_ms(1)));
         FAILS("no writer", EBUSY, umcg_rwlock_trywrlock(l));
@@ -82,12 +88,15 @@ static void rwlocks(void)
         FAILS("alone", EBUSY, umcg_rwlock_tryrdlock(l));
         FAILS("no more to upgrade", EPERM, umcg_rwlock_tryupgrade(l));
         FAILS("nor so", EPERM, umcg_rwlock_upgrade_until(l, UMCG_POLL));
-        CHECK("back, and again", umcg_rwlock_downgrade_up(l) == 0 && umcg_rwlock_upgrade(l) == 0 && umcg_rwlock_unlock(l) == 0);
-        CHECK("in time", umcg_rwlock_uplock_until(l, UMCG_POLL) == 0 && umcg_rwlock_upgrade_until(l, UMCG_POLL) == 0);
+        CHECK("back, and again", umcg_rwlock_downgrade_up(l) == 0 && umcg_rwlock_upgrade(l) == 0 &&
+                                     umcg_rwlock_unlock(l) == 0);
+        CHECK("in time", umcg_rwlock_uplock_until(l, UMCG_POLL) == 0 &&
+                             umcg_rwlock_upgrade_until(l, UMCG_POLL) == 0);
         CHECK("given up", umcg_rwlock_downgrade_up(l) == 0 && umcg_rwlock_upunlock(l) == 0);
         CHECK("a plain one", umcg_rwlock_tryuplock(l) == 0 && umcg_rwlock_updowngrade(l) == 0);
         FAILS("no more than that", EPERM, umcg_rwlock_updowngrade(l));
-        CHECK("beside another", umcg_rwlock_tryuplock(l) == 0 && umcg_rwlock_upunlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
+        CHECK("beside another", umcg_rwlock_tryuplock(l) == 0 && umcg_rwlock_upunlock(l) == 0 &&
+                                    umcg_rwlock_unlock(l) == 0);
         CHECK("free", umcg_rwlock_trywrlock(l) == 0 && umcg_rwlock_unlock(l) == 0);
     }
     FAILS("no lock", EINVAL, umcg_rwlock_rdlock(NULL));
@@ -116,7 +125,8 @@ static void conds_and_once(void)
     times = 0;
     FAILS("not done", ETIMEDOUT, umcg_once_wait_until(&own, in_ms(1)));
     CHECK("not done", umcg_once_is_done(&own) == 0 && times == 0);
-    CHECK("once", umcg_once(&own, counts_once) == 0 && umcg_once(&own, counts_once) == 0 && times == 1);
+    CHECK("once",
+          umcg_once(&own, counts_once) == 0 && umcg_once(&own, counts_once) == 0 && times == 1);
     CHECK("done", umcg_once_is_done(&own) == 1 && umcg_once_wait(&own) == 0);
     FAILS("no function", EINVAL, umcg_once(&own, NULL));
     FAILS("nothing", EINVAL, umcg_once(NULL, counts_once));
@@ -127,7 +137,8 @@ static void barriers_and_groups(void)
     umcg_barrier_t one, two = UMCG_BARRIER_INIT(2);
     umcg_wait_group_t made, *all[] = {&group, &zero_group, &made};
 
-    CHECK("alone", umcg_barrier_init(&one, 1) == 0 && umcg_barrier_wait(&one) == 1 && umcg_barrier_wait(&one) == 1);
+    CHECK("alone", umcg_barrier_init(&one, 1) == 0 && umcg_barrier_wait(&one) == 1 &&
+                       umcg_barrier_wait(&one) == 1);
     FAILS("not all", ETIMEDOUT, umcg_barrier_wait_until(&two, in_ms(1)));
     FAILS("who was late has not come", ETIMEDOUT, umcg_barrier_wait_until(&two, UMCG_POLL));
     FAILS("for none", EINVAL, umcg_barrier_init(&one, 0));
@@ -140,7 +151,8 @@ static void barriers_and_groups(void)
         FAILS("nothing was done", EPERM, umcg_wait_group_done(g));
         CHECK("add", umcg_wait_group_add(g, UINT32_MAX - 1) == 0 && umcg_wait_group_add(g, 1) == 0);
         FAILS("too much", EOVERFLOW, umcg_wait_group_add(g, 1));
-        CHECK("count", umcg_wait_group_count(g) == (int64_t)UINT32_MAX && umcg_wait_group_done(g) == 0);
+        CHECK("count",
+              umcg_wait_group_count(g) == (int64_t)UINT32_MAX && umcg_wait_group_done(g) == 0);
         FAILS("not done", ETIMEDOUT, umcg_wait_group_wait_until(g, in_ms(1)));
         MUST(umcg_wait_group_init(g) == 0);
     }
@@ -153,8 +165,10 @@ static void events(void)
 
     MUST(umcg_event_init(&made, UMCG_EVENT_SET | UMCG_EVENT_MANUAL) == 0);
     MUST(umcg_event_reset(&manual) == 0 && umcg_event_set(&set) == 0);
-    CHECK("by hand", umcg_event_wait(&made) == 0 && umcg_event_trywait(&made) == 0 && umcg_event_is_set(&made) == 1);
-    CHECK("it was", umcg_event_reset(&made) == 1 && umcg_event_reset(&made) == 0 && umcg_event_is_set(&made) == 0);
+    CHECK("by hand", umcg_event_wait(&made) == 0 && umcg_event_trywait(&made) == 0 &&
+                         umcg_event_is_set(&made) == 1);
+    CHECK("it was", umcg_event_reset(&made) == 1 && umcg_event_reset(&made) == 0 &&
+                        umcg_event_is_set(&made) == 0);
     FAILS("not set", EAGAIN, umcg_event_trywait(&made));
     FAILS("late", ETIMEDOUT, umcg_event_wait_until(&manual, in_ms(1)));
     CHECK("for one", umcg_event_trywait(&set) == 0);
@@ -162,7 +176,8 @@ static void events(void)
     CHECK("twice is once", umcg_event_set(&zero_event) == 0 && umcg_event_set(&zero_event) == 0);
     CHECK("once", umcg_event_wait_until(&zero_event, UMCG_POLL) == 0);
     FAILS("not twice", ETIMEDOUT, umcg_event_wait_until(&zero_event, UMCG_POLL));
-    CHECK("pulse for nobody", umcg_event_pulse(&zero_event) == 0 && umcg_event_is_set(&zero_event) == 0);
+    CHECK("pulse for nobody",
+          umcg_event_pulse(&zero_event) == 0 && umcg_event_is_set(&zero_event) == 0);
     FAILS("a flag that is not", EINVAL, umcg_event_init(&made, 2));
     FAILS("no event", EINVAL, umcg_event_set(NULL));
 }
@@ -174,11 +189,13 @@ static void any_and_all(void)
     Sem s = UMCG_SEM_INIT(1), shut = UMCG_SEM_INIT(0);
     umcg_op_t ops[20] = {UMCG_HAPPENED(&ready), UMCG_ACQUIRE(&s), UMCG_LOCK(&m), UMCG_NEVER};
 
-    CHECK("the lowest", umcg_wait_any(ops, 3, UMCG_NO_TIMEOUT) == 1 && umcg_wait_any(ops, 3, UMCG_POLL) == 2);
+    CHECK("the lowest",
+          umcg_wait_any(ops, 3, UMCG_NO_TIMEOUT) == 1 && umcg_wait_any(ops, 3, UMCG_POLL) == 2);
     FAILS("none", ETIMEDOUT, umcg_wait_any(ops, 3, in_ms(1)));
     upsem(&s);
     FAILS("not all", ETIMEDOUT, umcg_wait_all(ops, 3, in_ms(1)));
-    CHECK("nothing was taken", umcg_sem_available(&s) == 1 && umcg_event_set(&ready) == 0 && umcg_mutex_unlock(&m) == 0);
+    CHECK("nothing was taken",
+          umcg_sem_available(&s) == 1 && umcg_event_set(&ready) == 0 && umcg_mutex_unlock(&m) == 0);
     CHECK("all", umcg_wait_all(ops, 3, UMCG_NO_TIMEOUT) == 0 && umcg_sem_available(&s) == 0);
     CHECK("taken", umcg_event_is_set(&ready) == 0 && umcg_mutex_trylock(&m) == -1);
     CHECK("select", umcg_mutex_unlock(&m) == 0 && umcg_select(ops, 3, 0, UMCG_NO_TIMEOUT) == 2);
@@ -187,7 +204,8 @@ static void any_and_all(void)
     for (int i = 3; i < 20; i++)
         ops[i] = ops[0];
     FAILS("twice", EINVAL, umcg_wait_all(ops, 4, UMCG_POLL));
-    CHECK("of many", umcg_mutex_lock(&m) == 0 && umcg_event_set(&ready) == 0 && umcg_wait_any(ops + 2, 18, UMCG_POLL) == 1);
+    CHECK("of many", umcg_mutex_lock(&m) == 0 && umcg_event_set(&ready) == 0 &&
+                         umcg_wait_any(ops + 2, 18, UMCG_POLL) == 1);
     ops[0].object = &shut;
     ops[0].kind = UMCG_OP_ACQUIRE;
     MUST(umcg_sem_close(&shut) == 0);
@@ -236,7 +254,8 @@ static void together(function *fn)
     umcg_blocking_end();
 }
 
-/* Whoever polls lets the others have the processor, as there are more kernel threads than processors. */
+/* Whoever polls lets the others have the processor, as there are more kernel threads than
+ * processors. */
 static void late(void)
 {
     CHECK("late", check_errno() == ETIMEDOUT);
@@ -279,12 +298,15 @@ static void *reads_and_writes(void *arg)
                 CHECK("late", check_errno() == ETIMEDOUT && umcg_rwlock_upgrade(&rwlock) == 0);
             CHECK("nobody wrote in between", sum == all.sum);
         } else if (i % 2)
-            CHECK("lock", (writes ? umcg_rwlock_wrlock(&rwlock) : umcg_rwlock_rdlock(&rwlock)) == 0);
+            CHECK("lock",
+                  (writes ? umcg_rwlock_wrlock(&rwlock) : umcg_rwlock_rdlock(&rwlock)) == 0);
         else
-            while ((writes ? umcg_rwlock_wrlock_until : umcg_rwlock_rdlock_until)(&rwlock, in_ms(i % 3)) != 0)
+            while ((writes ? umcg_rwlock_wrlock_until
+                           : umcg_rwlock_rdlock_until)(&rwlock, in_ms(i % 3)) != 0)
                 late();
         if (writes) {
-            CHECK("alone", __atomic_load_n(&all.readers, __ATOMIC_RELAXED) == 0 && all.writers++ == 0);
+            CHECK("alone",
+                  __atomic_load_n(&all.readers, __ATOMIC_RELAXED) == 0 && all.writers++ == 0);
             all.sum++;
             all.writers--;
             if (i % 2) {
@@ -314,7 +336,8 @@ static void *takes_turns(void *arg)
             if (i % 2)
                 CHECK("wait", umcg_cond_wait(&cond, &mutex) == 0);
             else
-                CHECK("wait", umcg_cond_wait_until(&cond, &mutex, in_ms(1)) == 0 || check_errno() == ETIMEDOUT);
+                CHECK("wait", umcg_cond_wait_until(&cond, &mutex, in_ms(1)) == 0 ||
+                                  check_errno() == ETIMEDOUT);
         }
         all.turn++;
         CHECK("wake", umcg_cond_broadcast(&cond) == 0 && umcg_mutex_unlock(&mutex) == 0);
@@ -326,10 +349,12 @@ static void *phases(void *arg)
 {
     for (int i = 0; i < all.rounds / 8; i++) {
         int led;
-        CHECK("done here, or by another", umcg_once(all.kind ? &once : &zero_once, counts_once) == 0 && times == 1);
+        CHECK("done here, or by another",
+              umcg_once(all.kind ? &once : &zero_once, counts_once) == 0 && times == 1);
         add(&all.turn);
         led = umcg_barrier_wait(&barrier);
-        CHECK("all have come", led >= 0 && __atomic_load_n(&all.turn, __ATOMIC_RELAXED) == 2 * MANY * (i + 1));
+        CHECK("all have come",
+              led >= 0 && __atomic_load_n(&all.turn, __ATOMIC_RELAXED) == 2 * MANY * (i + 1));
         __atomic_add_fetch(&all.led, led, __ATOMIC_RELAXED);
         CHECK("again", umcg_barrier_wait(&barrier) >= 0);
     }
@@ -337,7 +362,8 @@ static void *phases(void *arg)
     return arg;
 }
 
-/* What is set is taken by one: an event that is not reset by hand keeps one token, which goes round. */
+/* What is set is taken by one: an event that is not reset by hand keeps one token, which goes
+ * round. */
 static void *one_token(void *arg)
 {
     umcg_op_t ops[2] = {UMCG_HAPPENED(&manual), UMCG_HAPPENED(&zero_event)};
@@ -366,7 +392,8 @@ static void *sums(void *arg)
     }
     all.sum = 0;
     together(reads_and_writes);
-    CHECK("each write", all.sum == 2L * MANY * ((all.rounds + 2) / 3) && umcg_rwlock_trywrlock(&rwlock) == 0);
+    CHECK("each write",
+          all.sum == 2L * MANY * ((all.rounds + 2) / 3) && umcg_rwlock_trywrlock(&rwlock) == 0);
     CHECK("unlock", umcg_rwlock_unlock(&rwlock) == 0);
     together(takes_turns);
     CHECK("each turn", all.turn == 2 * MANY * (all.rounds / 20));
@@ -440,7 +467,8 @@ static void *is_cut_short(void *arg)
 static void *aborted(void *arg)
 {
     memset(&asked, 0, sizeof asked);
-    MUST(umcg_mutex_lock(&asked.m) == 0 && umcg_rwlock_wrlock(&asked.l) == 0 && umcg_barrier_init(&asked.b, 2) == 0);
+    MUST(umcg_mutex_lock(&asked.m) == 0 && umcg_rwlock_wrlock(&asked.l) == 0 &&
+         umcg_barrier_init(&asked.b, 2) == 0);
     MUST(umcg_rwlock_rdlock(&asked.shared) == 0);
     MUST(umcg_wait_group_add(&asked.g, 1) == 0);
     for (int round = 0; round < 8 * 14; round++) {
@@ -454,9 +482,11 @@ static void *aborted(void *arg)
         CHECK("abort", umcg_abort(worker) == 0);
         joined(worker);
     }
-    CHECK("nobody stands there", umcg_mutex_unlock(&asked.m) == 0 && umcg_mutex_trylock(&asked.m) == 0);
+    CHECK("nobody stands there",
+          umcg_mutex_unlock(&asked.m) == 0 && umcg_mutex_trylock(&asked.m) == 0);
     CHECK("nor there", umcg_rwlock_unlock(&asked.l) == 0 && umcg_rwlock_trywrlock(&asked.l) == 0);
-    CHECK("nor there", umcg_rwlock_unlock(&asked.shared) == 0 && umcg_rwlock_trywrlock(&asked.shared) == 0);
+    CHECK("nor there",
+          umcg_rwlock_unlock(&asked.shared) == 0 && umcg_rwlock_trywrlock(&asked.shared) == 0);
     CHECK("nor there", umcg_event_set(&asked.e) == 0 && umcg_event_trywait(&asked.e) == 0);
     FAILS("nor has come", ETIMEDOUT, umcg_barrier_wait_until(&asked.b, UMCG_POLL));
     return arg;

@@ -49,7 +49,8 @@ static void sizes_and_rooms(void)
                     CHECK("send", umcg_tube_send_until(t, message, UMCG_POLL) == 0);
             }
             FAILS("full", EAGAIN, nbtsend(t, message));
-            FAILS("full for a while", ETIMEDOUT, umcg_tube_send_until(t, message, in_ms(round == 0)));
+            FAILS("full for a while", ETIMEDOUT,
+                  umcg_tube_send_until(t, message, in_ms(round == 0)));
             CHECK("three", umcg_tube_length(t) == 3);
             for (int k = 0; k < 3; k++) {
                 memset(message, 0, size);
@@ -61,7 +62,8 @@ static void sizes_and_rooms(void)
                     CHECK("receive", umcg_tube_recv(t, message) == 0);
                 CHECK("what was sent", is_filled(message, size, 3 * round + k));
             }
-            FAILS("empty for a while", ETIMEDOUT, umcg_tube_recv_until(t, message, in_ms(round == 0)));
+            FAILS("empty for a while", ETIMEDOUT,
+                  umcg_tube_recv_until(t, message, in_ms(round == 0)));
         }
         for (int k = 0; k < 5; k++)
             fill(message + (size_t)k * size, size, k);
@@ -72,7 +74,8 @@ static void sizes_and_rooms(void)
         memset(message, 0, 5 * size);
         CHECK("two", umcg_tube_try_recv_many(t, message, 2) == 2);
         CHECK("what was sent", is_filled(message, size, 0) && is_filled(message + size, size, 1));
-        CHECK("the rest", umcg_tube_recv_many(t, message, 5, UMCG_NO_TIMEOUT) == 1 && is_filled(message, size, 2));
+        CHECK("the rest", umcg_tube_recv_many(t, message, 5, UMCG_NO_TIMEOUT) == 1 &&
+                              is_filled(message, size, 2));
         FAILS("none", EAGAIN, umcg_tube_try_recv_many(t, message, 5));
         FAILS("none in time", ETIMEDOUT, umcg_tube_recv_many(t, message, 5, in_ms(1)));
         CHECK("none of none", umcg_tube_recv_many(t, message, 0, UMCG_NO_TIMEOUT) == 0);
@@ -85,7 +88,8 @@ static void sizes_and_rooms(void)
 static void closed_and_wrong(void)
 {
     uint64_t message = 1;
-    Tube *t = newtube(sizeof message, 2), *hand = newtube(sizeof message, 0), *nothing = newtube(0, 1);
+    Tube *t = newtube(sizeof message, 2), *hand = newtube(sizeof message, 0),
+         *nothing = newtube(0, 1);
     Talt alts[2] = {{t, &message, TALT_SEND}, {t, &message, 0}};
 
     MUST(t && hand && nothing);
@@ -96,7 +100,8 @@ static void closed_and_wrong(void)
     FAILS("one of nothing", EAGAIN, nbtsend(nothing, NULL));
     CHECK("it is there", umcg_tube_recv(nothing, NULL) == 0 && umcg_tube_length(nothing) == 0);
 
-    CHECK("close", umcg_tube_send(t, &message) == 0 && umcg_tube_close(t) == 0 && umcg_tube_close(t) == 0);
+    CHECK("close",
+          umcg_tube_send(t, &message) == 0 && umcg_tube_close(t) == 0 && umcg_tube_close(t) == 0);
     FAILS("send", ESHUTDOWN, umcg_tube_send(t, &message));
     FAILS("try", ESHUTDOWN, nbtsend(t, &message));
     FAILS("many", ESHUTDOWN, umcg_tube_send_many(t, &message, 1, UMCG_NO_TIMEOUT));
@@ -147,7 +152,8 @@ static void send_closed(void)
     tsend(t, &check_failures);
 }
 
-/* ---- Order: on one server, where a worker that has begun and runs no more stands in a queue ---- */
+/* ---- Order: on one server, where a worker that has begun and runs no more stands in a queue ----
+ */
 
 struct waiter {
     Tube *tube;
@@ -273,7 +279,8 @@ static void write_message(struct message *message, int sender, int number)
 static void see(const struct message *message, int seen[MANY])
 {
     MUST(message->sender < MANY);
-    CHECK("whole", is_filled(message->filler, all.size - offsetof(struct message, filler), message->sender + message->number));
+    CHECK("whole", is_filled(message->filler, all.size - offsetof(struct message, filler),
+                             message->sender + message->number));
     CHECK("in order", message->number >= seen[message->sender]);
     seen[message->sender] = message->number + 1;
     add(&all.received[message->sender]);
@@ -293,7 +300,8 @@ static void *sends_all(void *arg)
                 write_message(&many[k], sender, sent + k);
                 memcpy(packed + (size_t)k * all.size, &many[k], all.size);
             }
-            some = umcg_tube_send_many(all.tube, packed, count, sent % 2 ? UMCG_NO_TIMEOUT : in_ms(1));
+            some =
+                umcg_tube_send_many(all.tube, packed, count, sent % 2 ? UMCG_NO_TIMEOUT : in_ms(1));
             CHECK("in time", some > 0 || check_errno() == ETIMEDOUT);
             sent += some > 0 ? (int)some : 0;
             continue;
@@ -363,7 +371,8 @@ static void *sums(void *arg)
     static const size_t some[] = {offsetof(struct message, filler), 40, sizeof(struct message)};
 
     for (int i = 0; i < 3 * COUNT(rooms); i++) {
-        begin(some[i / COUNT(rooms)], rooms[i % COUNT(rooms)], check_count("UMCG_TEST_UTHS", 3000) / 15 * 3);
+        begin(some[i / COUNT(rooms)], rooms[i % COUNT(rooms)],
+              check_count("UMCG_TEST_UTHS", 3000) / 15 * 3);
         together(sends_all, receives_all);
         for (int sender = 0; sender < 6; sender++)
             CHECK("each message once", all.received[sender] == all.rounds);
@@ -375,7 +384,8 @@ static void *sums(void *arg)
 
 static void *talt_alone(void *arg)
 {
-    Tube *full = newtube(sizeof(int), 1), *empty = newtube(sizeof(int), 50), *hand = newtube(sizeof(int), 0);
+    Tube *full = newtube(sizeof(int), 1), *empty = newtube(sizeof(int), 50),
+         *hand = newtube(sizeof(int), 0);
     int numbers[MANY];
     Talt alts[MANY];
 
@@ -394,10 +404,12 @@ static void *talt_alone(void *arg)
     trecv(full, &numbers[0]);
     for (int i = 0; i < 8; i++) {
         tsend(empty, &numbers[5]); /* so 2 can be done, which would wait */
-        CHECK("those that do not wait come first", talt(alts + 1, 3) == 0 && umcg_tube_length(full) == 1);
+        CHECK("those that do not wait come first",
+              talt(alts + 1, 3) == 0 && umcg_tube_length(full) == 1);
         CHECK("what was sent", nbtrecv(full, &numbers[0]) == 0 && numbers[0] == 1);
     }
-    CHECK("then the others", talt(alts + 2, 1) == 0 && numbers[2] == 5 && umcg_tube_length(empty) == 7);
+    CHECK("then the others",
+          talt(alts + 2, 1) == 0 && numbers[2] == 5 && umcg_tube_length(empty) == 7);
     alts[8].t = alts[9].t = hand;
     alts[8].op = TALT_SEND;
     alts[9].op = TALT_RECEIVE;
@@ -420,20 +432,25 @@ static void *select_alone(void *arg)
         tsend(empty, &i);
         index = umcg_select(ops, 2, 0, UMCG_NO_TIMEOUT);
         MUST(index == 0 || index == 1);
-        CHECK("done", ops[index].error == 0 && (index == 0 ? nbtrecv(full, &received) == 0 : received == counts[1]));
+        CHECK("done", ops[index].error == 0 &&
+                          (index == 0 ? nbtrecv(full, &received) == 0 : received == counts[1]));
         counts[index]++;
     }
     CHECK("none is preferred", counts[0] > 50 && counts[1] > 50);
-    CHECK("each was done once", umcg_tube_length(empty) == counts[0] && umcg_tube_length(full) == 0);
-    CHECK("the first is", umcg_select(ops, 2, UMCG_SELECT_BIASED, UMCG_POLL) == 0 && umcg_tube_length(full) == 1);
+    CHECK("each was done once",
+          umcg_tube_length(empty) == counts[0] && umcg_tube_length(full) == 0);
+    CHECK("the first is",
+          umcg_select(ops, 2, UMCG_SELECT_BIASED, UMCG_POLL) == 0 && umcg_tube_length(full) == 1);
     CHECK("then the next", umcg_select(ops, 3, UMCG_SELECT_BIASED, UMCG_POLL) == 1);
     MUST(umcg_tube_close(empty) == 0);
     while (nbtrecv(empty, &received) == 0)
         ;
     ops[2].kind = UMCG_OP_ACQUIRE;
     ops[2].object = &s;
-    CHECK("closed", umcg_select(ops, 3, UMCG_SELECT_BIASED, UMCG_POLL) == 1 && ops[1].error == ESHUTDOWN);
-    CHECK("beside others", umcg_select(ops + 2, 1, 0, UMCG_POLL) == 0 && umcg_sem_available(&s) == 0);
+    CHECK("closed",
+          umcg_select(ops, 3, UMCG_SELECT_BIASED, UMCG_POLL) == 1 && ops[1].error == ESHUTDOWN);
+    CHECK("beside others",
+          umcg_select(ops + 2, 1, 0, UMCG_POLL) == 0 && umcg_sem_available(&s) == 0);
     ops[0].value = 0;
     FAILS("no message", EINVAL, umcg_select(ops, 1, 0, UMCG_POLL));
     ops[0].object = NULL;
@@ -508,7 +525,8 @@ static void *talt_sums(void *arg)
             thread_joined(threads[k]);
         }
         for (int k = 0; k < alt.count; k++) {
-            CHECK("what was sent was received", alt.sent[k] == alt.received[k] && umcg_tube_length(alt.tubes[k]) == 0);
+            CHECK("what was sent was received",
+                  alt.sent[k] == alt.received[k] && umcg_tube_length(alt.tubes[k]) == 0);
             freetube(alt.tubes[k]);
         }
     }
@@ -574,7 +592,8 @@ static void *receives_on(void *arg)
         CHECK("in order", number == call->done);
         call->done++;
     }
-    CHECK("cut short", check_errno() == ECANCELED && umcg_cancelled() == 1 && (call->done == 0 || number == call->done - 1));
+    CHECK("cut short", check_errno() == ECANCELED && umcg_cancelled() == 1 &&
+                           (call->done == 0 || number == call->done - 1));
     return arg;
 }
 
@@ -582,8 +601,10 @@ static void *aborted(void *arg)
 {
     for (int round = 0; round < 24 * CALLS; round++) {
         size_t room = round / CALLS % 3;
-        Tube *t = newtube(sizeof(int), room), *full = newtube(sizeof(int), 1), *empty = newtube(sizeof(int), 1);
-        struct call sender = {t, full, round % CALLS, 0, 0}, receiver = {t, empty, round % CALLS, 0, 0};
+        Tube *t = newtube(sizeof(int), room), *full = newtube(sizeof(int), 1),
+             *empty = newtube(sizeof(int), 1);
+        struct call sender = {t, full, round % CALLS, 0, 0},
+                    receiver = {t, empty, round % CALLS, 0, 0};
         umcg_worker_t *one, *other;
         int number = 0, left = 0;
 
@@ -601,8 +622,10 @@ static void *aborted(void *arg)
         while (nbtrecv(t, &number) == 0)
             CHECK("in order", number == receiver.done + left++);
         CHECK("none is lost, and none doubled", sender.done == receiver.done + left);
-        CHECK("nobody stands there", nbtsend(t, &number) == (room ? 0 : -1) && (!room || umcg_tube_length(t) == 1));
-        CHECK("nor there", nbtrecv(full, &number) == 0 && nbtrecv(full, &number) == -1 && umcg_tube_length(empty) == 0);
+        CHECK("nobody stands there",
+              nbtsend(t, &number) == (room ? 0 : -1) && (!room || umcg_tube_length(t) == 1));
+        CHECK("nor there", nbtrecv(full, &number) == 0 && nbtrecv(full, &number) == -1 &&
+                               umcg_tube_length(empty) == 0);
         freetube(t);
         freetube(full);
         freetube(empty);
@@ -610,7 +633,8 @@ static void *aborted(void *arg)
     return arg;
 }
 
-/* An aborted worker does what need not wait; tsend and trecv wait on, and so does who is in a shield. */
+/* An aborted worker does what need not wait; tsend and trecv wait on, and so does who is in a
+ * shield. */
 static void *waits_on(void *arg)
 {
     struct call *call = (struct call *)arg;
@@ -625,7 +649,8 @@ static void *waits_on(void *arg)
     FAILS("no more", ECANCELED, umcg_tube_send(own, &number));
     CHECK("shield", umcg_shield_begin() == 0);
     FAILS("in time", ETIMEDOUT, umcg_tube_send_until(own, &number, in_ms(1)));
-    CHECK("waits on", umcg_tube_recv(call->tube, &number) == 0 && number == 8 && umcg_shield_end() == 0);
+    CHECK("waits on",
+          umcg_tube_recv(call->tube, &number) == 0 && number == 8 && umcg_shield_end() == 0);
     freetube(own);
     return arg;
 }

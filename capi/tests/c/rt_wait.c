@@ -49,7 +49,8 @@ static void realtime(void)
     CHECK("a time to come", deadline > before && deadline <= umcg_after_ns(3000000));
     CHECK("is waited for", umcg_sleep_until_ns(deadline) == 0 && check_now(CLOCK_REALTIME) >= then);
     deadline = umcg_at_realtime_ns(now - 5000000000u);
-    CHECK("a time that has passed", deadline != UMCG_NO_TIMEOUT && deadline < umcg_after_ns(0) - 4000000000u);
+    CHECK("a time that has passed",
+          deadline != UMCG_NO_TIMEOUT && deadline < umcg_after_ns(0) - 4000000000u);
     CHECK("the first of all", umcg_at_realtime_ns(1) == 1);
     CHECK("never", umcg_at_realtime_ns(UMCG_NO_TIMEOUT) == UMCG_NO_TIMEOUT);
     CHECK("late", umcg_at_realtime_ns(UINT64_MAX) > umcg_after_ns(1000000000000000000u));
@@ -63,7 +64,8 @@ static void times(void)
     then = in_ms(1);
     CHECK("sleep", umcg_sleep_ns(1000000) == 0 && check_now(CLOCK_MONOTONIC) >= then);
     then = check_now(CLOCK_MONOTONIC);
-    CHECK("after", umcg_after_ns(5000000) >= then + 5000000 && umcg_after_ns(0) <= check_now(CLOCK_MONOTONIC));
+    CHECK("after", umcg_after_ns(5000000) >= then + 5000000 &&
+                       umcg_after_ns(0) <= check_now(CLOCK_MONOTONIC));
     CHECK("long after", umcg_after_ns(UINT64_MAX) == UINT64_MAX && umcg_after_ns(0) >= then);
     CHECK("sleep until the past", umcg_sleep_until_ns(0) == 0 && umcg_sleep_until_ns(1) == 0);
     CHECK("yield", umcg_yield() == 0);
@@ -187,7 +189,8 @@ int main(void)
     in_runtime(waiting, NULL);
     in_runtime(names_worker, NULL);
     times(); /* as a plain thread */
-    MUST((first = umcg_local_create(on_first)) && (second = umcg_local_create(on_second)) && (plain = umcg_local_create(NULL)));
+    MUST((first = umcg_local_create(on_first)) && (second = umcg_local_create(on_second)) &&
+         (plain = umcg_local_create(NULL)));
     check_set_errno(0);
     CHECK("no key", umcg_local_get(NULL) == NULL && check_errno() == EINVAL);
     FAILS("no key", EINVAL, umcg_local_set(NULL, &first));

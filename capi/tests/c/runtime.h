@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A runtime for the tests of umcg/rt.h, for C and C++. The environment says with how many servers (UMCG_TEST_SERVERS), and
- * whether workers are light (UMCG_TEST_LIGHT).
+ * A runtime for the tests of umcg/rt.h, for C and C++. The environment says with how many servers
+ * (UMCG_TEST_SERVERS), and whether workers are light (UMCG_TEST_LIGHT).
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// What is a thread's own stays a thread worker's own while it moves between servers: thread_local objects, errno, an
-// exception that is being handled, malloc, stdio and locale state, pthread_self.
+// SPDX-License-Identifier: MIT OR Apache-2.0 What is a thread's own stays a thread worker's own
+// while it moves between servers: thread_local objects, errno, an exception that is being handled,
+// malloc, stdio and locale state, pthread_self.
 #include <atomic>
 #include <semaphore.h>
 #include <stdexcept>
@@ -37,7 +37,8 @@ void in_handler(struct worker *self, int i)
         try {
             throw; // the exception that this worker is handling, and not that of another
         } catch (const std::runtime_error &error) {
-            CHECK("its own exception", std::stoull(error.what()) == self->index * 1000 + static_cast<uint64_t>(i));
+            CHECK("its own exception",
+                  std::stoull(error.what()) == self->index * 1000 + static_cast<uint64_t>(i));
         }
     }
 }
@@ -58,7 +59,8 @@ void body(struct worker *self)
         CHECK("errno", errno == static_cast<int>(self->index) + i);
         CHECK("the address of a thread_local", &number == address);
         CHECK("its value", number == static_cast<int>(self->index));
-        CHECK("an object with a constructor", counted.values.size() == static_cast<size_t>(i) + 1 && counted.values.back() == i);
+        CHECK("an object with a constructor",
+              counted.values.size() == static_cast<size_t>(i) + 1 && counted.values.back() == i);
         CHECK("pthread_self", pthread_equal(pthread_self(), me));
         free(text);
         in_handler(self, i);
@@ -115,7 +117,8 @@ int main()
     for (auto &turn : turns)
         MUST(sem_init(&turn, 0, 0) == 0);
     for (int i = 0; i < SERVERS; i++)
-        MUST(pthread_create(&threads[i], nullptr, server, reinterpret_cast<void *>(static_cast<intptr_t>(i))) == 0);
+        MUST(pthread_create(&threads[i], nullptr, server,
+                            reinterpret_cast<void *>(static_cast<intptr_t>(i))) == 0);
     sem_post(&turns[0]);
     for (auto thread : threads)
         MUST(pthread_join(thread, nullptr) == 0);
@@ -123,7 +126,8 @@ int main()
         join(&w);
         CHECK("each came to its end", w.steps == 1 && w.result == 0);
     }
-    CHECK("each thread's object was made once and destroyed once", constructed == WORKERS && destroyed == WORKERS);
+    CHECK("each thread's object was made once and destroyed once",
+          constructed == WORKERS && destroyed == WORKERS);
     if (!getenv("UMCG_NO_FSGSBASE"))
         CHECK("the workers did move", moved > TURNS);
     return check_done();

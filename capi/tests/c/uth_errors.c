@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Misuse of uths that can be noticed, and is: each abort in a child of its own, with the name of the call. */
+/* Misuse of uths that can be noticed, and is: each abort in a child of its own, with the name of
+ * the call. */
 #include <pthread.h>
 
 #include "check.h"
@@ -81,7 +82,8 @@ static void switch_to_itself(void *arg)
 
 static void delete_running(void) { set_up(), uth_switchto(self, uth_create(delete_itself, NULL)); }
 static void reinit_running(void) { set_up(), uth_switchto(self, uth_create(reinit_itself, NULL)); }
-static void switch_to_running(void) { set_up(), uth_switchto(self, uth_create(switch_to_itself, NULL)); }
+static void switch_to_running(void)
+{ set_up(), uth_switchto(self, uth_create(switch_to_itself, NULL)); }
 static void delete_own_thread(void) { set_up(), uth_delete(self); }
 static void reinit_own_thread(void) { set_up(), uth_reinit(self, nothing, NULL); }
 static void switch_to_nothing(void) { set_up(), uth_switchto(self, NULL); }
@@ -146,7 +148,8 @@ static void switch_from_a_plain_thread(void)
 {
     pthread_t thread;
     set_up();
-    MUST(pthread_create(&thread, NULL, switches_for_another, other) == 0 && pthread_join(thread, NULL) == 0);
+    MUST(pthread_create(&thread, NULL, switches_for_another, other) == 0 &&
+         pthread_join(thread, NULL) == 0);
 }
 
 static uth_t running_elsewhere(void)
@@ -168,7 +171,8 @@ static void delete_running_elsewhere(void) { uth_delete(running_elsewhere()); }
 static void reinit_running_elsewhere(void) { uth_reinit(running_elsewhere(), nothing, NULL); }
 static void switch_on_other_vp(void) { running_elsewhere(), uth_switchto2(1, self, other); }
 
-/* The other processor's own thread has switched away, but it can go on on its own kernel thread only. */
+/* The other processor's own thread has switched away, but it can go on on its own kernel thread
+ * only. */
 static void switch_to_own_thread_elsewhere(void)
 {
     running_elsewhere();
@@ -199,7 +203,8 @@ static void ranks(void)
     FAILS("a VP already", EALREADY, uth_vp_init(0));
     FAILS("a VP already, another rank", EALREADY, uth_vp_init(1));
     MUST(pthread_create(&thread, NULL, rank_taken, NULL) == 0 && pthread_join(thread, NULL) == 0);
-    MUST(pthread_create(&thread, NULL, rank_taken, NULL) == 0 && pthread_join(thread, NULL) == 0); /* 3 is free again */
+    /* 3 is free again */
+    MUST(pthread_create(&thread, NULL, rank_taken, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 static void options(void)
@@ -227,8 +232,10 @@ static void arguments(void)
     set_up();
     uth = uth_create(nothing, &value);
     CHECK("the argument", uth_getarg(uth) == &value);
-    CHECK("setarg gives the one before", uth_setarg(uth, &ran) == &value && uth_getarg(uth) == &ran);
-    CHECK("of the VP's own thread", uth_getarg(self) == NULL && uth_setarg(self, &value) == NULL && uth_getarg(self) == &value);
+    CHECK("setarg gives the one before",
+          uth_setarg(uth, &ran) == &value && uth_getarg(uth) == &ran);
+    CHECK("of the VP's own thread", uth_getarg(self) == NULL && uth_setarg(self, &value) == NULL &&
+                                        uth_getarg(self) == &value);
     CHECK("what runs", uth_self2(0) == self && uth_self() == self);
     FAILS("no name", EINVAL, uth_set_name(uth, NULL));
     CHECK("a name", uth_set_name(uth, "name") == 0 && uth_set_name(self, "main") == 0);
@@ -318,12 +325,19 @@ int main(void)
     check_aborts("uth_switchto2 on a negative VP", switch_on_negative_vp, "umcg: uth_switchto2: ");
     check_aborts("uth_switchto2 on another VP", switch_on_other_vp, "umcg: uth_switchto2: ");
     check_aborts("uth_switchto a finished uth", switch_to_finished, "umcg: uth_switchto: ");
-    check_aborts("uth_switchto a uth that was not saved", switch_to_unsaved, "umcg: uth_switchto: ");
-    check_aborts("uth_switchto a uth that runs elsewhere", switch_to_running_elsewhere, "umcg: uth_switchto: ");
-    check_aborts("uth_delete of a uth that runs elsewhere", delete_running_elsewhere, "umcg: uth_delete: ");
-    check_aborts("uth_reinit of a uth that runs elsewhere", reinit_running_elsewhere, "umcg: uth_reinit: ");
-    check_aborts("uth_switchto that saves what runs elsewhere", switch_from_a_plain_thread, "umcg: uth_switchto: ");
-    check_aborts("uth_switchto the own thread of another VP", switch_to_own_thread_elsewhere, "umcg: uth_switchto: ");
-    check_aborts("uth_switchto the thread that calls", switch_to_the_caller, "umcg: uth_switchto: ");
+    check_aborts("uth_switchto a uth that was not saved", switch_to_unsaved,
+                 "umcg: uth_switchto: ");
+    check_aborts("uth_switchto a uth that runs elsewhere", switch_to_running_elsewhere,
+                 "umcg: uth_switchto: ");
+    check_aborts("uth_delete of a uth that runs elsewhere", delete_running_elsewhere,
+                 "umcg: uth_delete: ");
+    check_aborts("uth_reinit of a uth that runs elsewhere", reinit_running_elsewhere,
+                 "umcg: uth_reinit: ");
+    check_aborts("uth_switchto that saves what runs elsewhere", switch_from_a_plain_thread,
+                 "umcg: uth_switchto: ");
+    check_aborts("uth_switchto the own thread of another VP", switch_to_own_thread_elsewhere,
+                 "umcg: uth_switchto: ");
+    check_aborts("uth_switchto the thread that calls", switch_to_the_caller,
+                 "umcg: uth_switchto: ");
     return check_done();
 }

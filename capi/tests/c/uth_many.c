@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* 200,000 uths at once, with vm.max_map_count at its default: each runs, waits in the middle, and ends. */
+/* 200,000 uths at once, with vm.max_map_count at its default: each runs, waits in the middle, and
+ * ends. */
 #include <stdint.h>
 
 #include "check.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Every method with every way to recycle, each in a child of its own: create, switch, re-initialise, delete. */
+/* Every method with every way to recycle, each in a child of its own: create, switch,
+ * re-initialise, delete. */
 #include <stdint.h>
 
 #include "check.h"
@@ -82,7 +83,8 @@ static void all(void)
 
 int main(void)
 {
-    static const char *const methods[] = {"asm", "sjlj", "mcsc"}, *const recycles[] = {"per VP", "global", "off"};
+    static const char *const methods[] = {"asm", "sjlj", "mcsc"}, *const recycles[] = {
+                                                                      "per VP", "global", "off"};
     static char text[8192];
     int skipped = 0;
 
@@ -97,8 +99,8 @@ int main(void)
             skipped += WIFEXITED(status) && WEXITSTATUS(status) == 77;
             if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77))
                 continue;
-            fprintf(stderr, "FAILED: method %s, recycling %s: status %#x, said:\n%s\n", methods[method], recycles[recycle],
-                    status, text);
+            fprintf(stderr, "FAILED: method %s, recycling %s: status %#x, said:\n%s\n",
+                    methods[method], recycles[recycle], status, text);
             check_failures++;
         }
     }

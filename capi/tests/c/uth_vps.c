@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* More than eight virtual processors; uths that go on on another one; deletion elsewhere than where they were made. */
+/* More than eight virtual processors; uths that go on on another one; deletion elsewhere than where
+ * they were made. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -114,7 +115,8 @@ int main(void)
     check_start(60);
     uth_init(0);
     for (int i = 0; i < VPS; i++) /* one after the other: their ranks end with them */
-        MUST(pthread_create(&threads[i], NULL, processor, (void *)(intptr_t)i) == 0 && pthread_join(threads[i], NULL) == 0);
+        MUST(pthread_create(&threads[i], NULL, processor, (void *)(intptr_t)i) == 0 &&
+             pthread_join(threads[i], NULL) == 0);
     MUST(pthread_barrier_init(&barrier, NULL, VPS) == 0);
     for (int i = 0; i < VPS; i++)
         MUST(pthread_create(&threads[i], NULL, passes_on, (void *)(intptr_t)i) == 0);

@@ -55,7 +55,8 @@ static inline void worker_light(void *arg)
 static inline void start(struct worker *w)
 {
     if (w->kind == LIGHT) {
-        __atomic_store_n(&w->tid, umcg_light_create(ID(w->index), worker_light, w, NULL), __ATOMIC_RELEASE);
+        __atomic_store_n(&w->tid, umcg_light_create(ID(w->index), worker_light, w, NULL),
+                         __ATOMIC_RELEASE);
         MUST(w->tid > 0);
         return;
     }
@@ -107,7 +108,8 @@ static inline uint64_t next_event(void)
     return inbox_take();
 }
 
-/* Switches to a worker and returns its event, or 0 with errno; the events behind it stay for next_event. */
+/* Switches to a worker and returns its event, or 0 with errno; the events behind it stay for
+ * next_event. */
 static inline uint64_t run(struct worker *w)
 {
     uint64_t events[8];
@@ -124,20 +126,24 @@ static inline const char *event_name(uint64_t event)
     return event == 0 ? "none" : type <= UMCG_WE_PREEMPT ? names[type] : "?";
 }
 
-static inline void check_event(const char *file, int line, const char *what, uint64_t expected, uint64_t got)
+static inline void check_event(const char *file, int line, const char *what, uint64_t expected,
+                               uint64_t got)
 {
     if (expected == got)
         return;
-    fprintf(stderr, "%s:%d: FAILED: %s: expected event %s of %" PRIu64 ", got %s of %" PRIu64 "\n", file, line, what,
-            event_name(expected), expected >> UMCG_WORKER_ID_SHIFT, event_name(got), got >> UMCG_WORKER_ID_SHIFT);
+    fprintf(stderr, "%s:%d: FAILED: %s: expected event %s of %" PRIu64 ", got %s of %" PRIu64 "\n",
+            file, line, what, event_name(expected), expected >> UMCG_WORKER_ID_SHIFT,
+            event_name(got), got >> UMCG_WORKER_ID_SHIFT);
     __atomic_add_fetch(&check_failures, 1, __ATOMIC_RELAXED);
 }
 
 /* The next event of an idle worker must be this one. */
-#define EXPECT(what, event) (CHECK_HERE(), check_event(__FILE__, __LINE__, what, event, next_event()))
+#define EXPECT(what, event) \
+    (CHECK_HERE(), check_event(__FILE__, __LINE__, what, event, next_event()))
 
 /* The result of a switch to the worker must be this event. */
-#define RUN(what, w, type) (CHECK_HERE(), check_event(__FILE__, __LINE__, what, EV(w, type), run(w)))
+#define RUN(what, w, type) \
+    (CHECK_HERE(), check_event(__FILE__, __LINE__, what, EV(w, type), run(w)))
 
 /* There must be no event. */
 #define NO_EVENT(what) (CHECK_HERE(), check_event(__FILE__, __LINE__, what, 0, poll_event()))
@@ -164,7 +170,8 @@ static inline void finish(struct worker *w)
     join(w);
 }
 
-/* Preemption would add events that depend on how fast the machine is; the tests of it turn it on again. */
+/* Preemption would add events that depend on how fast the machine is; the tests of it turn it on
+ * again. */
 static inline void begin_server(void)
 {
     MUST(umcg_set_preemption(0) == 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Sequences of calls of every header but umcg_ctl's, with good and bad arguments, by a worker of either
- * kind or a plain thread. No call may end the process or go on for ever, but where its header says so:
- * those are made by a child of a fork, which has to say why it aborts. A worker that waits for long is
- * aborted.
+ * Sequences of calls of every header but umcg_ctl's, with good and bad arguments, by a worker of
+ * either kind or a plain thread. No call may end the process or go on for ever, but where its
+ * header says so: those are made by a child of a fork, which has to say why it aborts. A worker
+ * that waits for long is aborted.
  *
- * What is given back is not used any more, objects are not initialised anew while a set may know them,
- * and memory is as large as the call needs: all else is undefined in C.
+ * What is given back is not used any more, objects are not initialised anew while a set may know
+ * them, and memory is as large as the call needs: all else is undefined in C.
  */
 #define _GNU_SOURCE
 #define FUZZ_HAS_NAMES
@@ -65,33 +65,30 @@ static int pipes[2] = {-1, -1}, sockets[2] = {-1, -1};
 #define OBJECT(array) ({ unsigned at = pick(in, ROOM + 1); at < ROOM ? &(array)[at] : NULL; })
 
 /* Things that calls make and give back. The first LASTING stay: those that a set may know. */
-#define POOL(type, name, plural)                                                                          \
-    static type *plural[ROOM];                                                                            \
-    static inline type *a_##name(struct input *in)                                                        \
-    {                                                                                                     \
-        return plural[pick(in, ROOM)];                                                                    \
-    }                                                                                                     \
-    static inline type *gone_##name(struct input *in)                                                     \
-    {                                                                                                     \
-        unsigned at = LASTING + pick(in, ROOM - LASTING);                                                 \
-        type *gone = plural[at];                                                                          \
-        plural[at] = NULL;                                                                                \
-        return gone;                                                                                      \
-    }                                                                                                     \
-    static inline int keep_in_##name(type *made)                                                          \
-    {                                                                                                     \
-        for (int i = 0; made && i < ROOM; i++)                                                            \
-            if (!plural[i])                                                                               \
-                return plural[i] = made, 1;                                                               \
-        return made == NULL;                                                                              \
+#define POOL(type, name, plural)                                                      \
+    static type *plural[ROOM];                                                        \
+    static inline type *a_##name(struct input *in) { return plural[pick(in, ROOM)]; } \
+    static inline type *gone_##name(struct input *in)                                 \
+    {                                                                                 \
+        unsigned at = LASTING + pick(in, ROOM - LASTING);                             \
+        type *gone = plural[at];                                                      \
+        plural[at] = NULL;                                                            \
+        return gone;                                                                  \
+    }                                                                                 \
+    static inline int keep_in_##name(type *made)                                      \
+    {                                                                                 \
+        for (int i = 0; made && i < ROOM; i++)                                        \
+            if (!plural[i])                                                           \
+                return plural[i] = made, 1;                                           \
+        return made == NULL;                                                          \
     }
 /* Those for which there is no room are given back at once. */
-#define KEPT(type, name, plural, gone)                                                                    \
-    POOL(type, name, plural)                                                                              \
-    static inline void keep_##name(type *made)                                                            \
-    {                                                                                                     \
-        if (!keep_in_##name(made))                                                                        \
-            gone(made);                                                                                   \
+#define KEPT(type, name, plural, gone)         \
+    POOL(type, name, plural)                   \
+    static inline void keep_##name(type *made) \
+    {                                          \
+        if (!keep_in_##name(made))             \
+            gone(made);                        \
     }
 
 POOL(Tube, tube, tubes)
@@ -148,7 +145,8 @@ static inline void joined(umcg_worker_t *worker, int result)
 
 static inline uint64_t a_number(struct input *in)
 {
-    static const uint64_t odd[] = {0, 1, 2, 3, 7, 64, 255, INT_MAX, (uint64_t)INT_MIN, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
+    static const uint64_t odd[] = {
+        0, 1, 2, 3, 7, 64, 255, INT_MAX, (uint64_t)INT_MIN, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
     unsigned which = pick(in, 24);
     return which < 12 ? odd[which] : which < 20 ? byte(in) : (uint64_t)byte(in) << pick(in, 57);
 }
@@ -182,7 +180,8 @@ static inline int a_count_of(struct input *in)
 
 static inline size_t a_size(struct input *in)
 {
-    static const size_t sizes[] = {0, 1, 4, 8, 24, 1024, 1025, LARGEST, SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 40};
+    static const size_t sizes[] = {
+        0, 1, 4, 8, 24, 1024, 1025, LARGEST, SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 40};
     size_t size = sizes[pick(in, 11)];
     segment_tube_size = size;
     return size;
@@ -307,7 +306,11 @@ static umcg_op_t lasting_op(struct input *in)
     case UMCG_OP_LOCK: op.object = &mutexes[pick(in, ROOM)]; break;
     case UMCG_OP_EVENT: op.object = &events[pick(in, ROOM)]; break;
     case UMCG_OP_READ:
-    case UMCG_OP_WRITE: op.value = (uint64_t)(int64_t)(pick(in, 3) ? sockets[pick(in, 2)] : pick(in, 2) ? -1 : 999999); break;
+    case UMCG_OP_WRITE:
+        op.value = (uint64_t)(int64_t)(pick(in, 3)   ? sockets[pick(in, 2)]
+                                       : pick(in, 2) ? -1
+                                                     : 999999);
+        break;
     default: break;
     }
     return op;
@@ -358,14 +361,17 @@ static inline int a_descriptor_to_close(struct input *in)
 
 static inline const char *a_path(struct input *in)
 {
-    static const char *const paths[] = {NULL, "", "/no/such/file", "/dev/null", "/proc/self/exe", "/"};
+    static const char *const paths[] = {NULL, "", "/no/such/file", "/dev/null", "/proc/self/exe",
+                                        "/"};
     return paths[pick(in, 6)];
 }
 
 static inline const char *a_name(struct input *in)
 {
-    static const char long_name[] = "0123456789012345678901234567890123456789012345678901234567890123456789";
-    static const char *const names[] = {NULL, "", "a", "b", "c", "\xff\xfe", long_name, long_name + 6};
+    static const char long_name[] =
+        "0123456789012345678901234567890123456789012345678901234567890123456789";
+    static const char *const names[] = {NULL, "",         "a",       "b",
+                                        "c",  "\xff\xfe", long_name, long_name + 6};
     return names[pick(in, 8)];
 }
 
@@ -522,18 +528,19 @@ static int forked_returned(struct forked child, const char *name, int may_wait)
         return is_over;
     snprintf(expected, sizeof expected, "umcg: %s: ", name);
     PROMISED(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    PROMISED(strncmp(text, expected, strlen(expected)) == 0 && strchr(text, '\n') == text + length - 1);
+    PROMISED(strncmp(text, expected, strlen(expected)) == 0 &&
+             strchr(text, '\n') == text + length - 1);
     return 0;
 }
 
-#define RETURNS(name, may_wait, call)                                                                     \
-    ({                                                                                                    \
-        struct forked child = forked_begin();                                                             \
-        if (child.pid == 0) {                                                                             \
-            call;                                                                                         \
-            _exit(0);                                                                                     \
-        }                                                                                                 \
-        forked_returned(child, name, may_wait);                                                           \
+#define RETURNS(name, may_wait, call)           \
+    ({                                          \
+        struct forked child = forked_begin();   \
+        if (child.pid == 0) {                   \
+            call;                               \
+            _exit(0);                           \
+        }                                       \
+        forked_returned(child, name, may_wait); \
     })
 
 #include "calls.inc"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * umcg_ctl with any commands from any roles: a server and some other threads and light workers, each of
- * which does steps of its own. In the end the server runs whoever can be run, until all have come to
- * their ends: nothing that was done before may keep them from that.
+ * umcg_ctl with any commands from any roles: a server and some other threads and light workers,
+ * each of which does steps of its own. In the end the server runs whoever can be run, until all
+ * have come to their ends: nothing that was done before may keep them from that.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -37,7 +37,9 @@ static pid_t some_tid(struct input *in)
     unsigned which = pick(in, PARTIES + 8);
     if (which < PARTIES)
         return __atomic_load_n(&parties[which].tid, __ATOMIC_ACQUIRE);
-    return which == PARTIES ? server_tid : which == PARTIES + 1 ? umcg_gettid() : wrong[which - PARTIES - 2];
+    return which == PARTIES       ? server_tid
+           : which == PARTIES + 1 ? umcg_gettid()
+                                  : wrong[which - PARTIES - 2];
 }
 
 /* Near, or past; for ever only where the end of the test ends it. */
@@ -62,7 +64,8 @@ static void looks_like_events(const uint64_t *events, int size)
     }
 }
 
-/* A call with any arguments. Who is a server never waits for ever, as it is to run the others in the end. */
+/* A call with any arguments. Who is a server never waits for ever, as it is to run the others in
+ * the end. */
 static void any_call(struct input *in, int is_worker)
 {
     uint64_t events[8] = {0}, *list = events;
@@ -93,9 +96,11 @@ static void any_call(struct input *in, int is_worker)
     /* A list of a few words is not written beyond. */
     if (is_worker && pick(in, 3))
         list = NULL, size = 0;
-    trace("%d: umcg_ctl(%u, %u, %d, %" PRIu64 ", %p, %d)", umcg_gettid(), flags, command, tid, time, (void *)list, size);
+    trace("%d: umcg_ctl(%u, %u, %d, %" PRIu64 ", %p, %d)", umcg_gettid(), flags, command, tid, time,
+          (void *)list, size);
     result = umcg_ctl(flags, command, tid, time, list, size);
-    if (result == 0 && !is_worker && list == events && (command == UMCG_WAIT || command == UMCG_CTX_SWITCH))
+    if (result == 0 && !is_worker && list == events &&
+        (command == UMCG_WAIT || command == UMCG_CTX_SWITCH))
         looks_like_events(events, size);
     PROMISED(result == 0 || result == -1);
 }
@@ -145,7 +150,8 @@ static void *thread(void *arg)
     int index = (int)(p - parties), is_worker = index % 2 == 0;
     __atomic_store_n(&p->tid, umcg_gettid(), __ATOMIC_RELEASE);
     if (is_worker)
-        PROMISED(umcg_ctl(0, UMCG_REGISTER_WORKER, 0, (uint64_t)(index + 1) << UMCG_WORKER_ID_SHIFT, NULL, 0) == 0);
+        PROMISED(umcg_ctl(0, UMCG_REGISTER_WORKER, 0, (uint64_t)(index + 1) << UMCG_WORKER_ID_SHIFT,
+                          NULL, 0) == 0);
     all_steps(p, is_worker);
     tidy_up();
     umcg_ctl(0, UMCG_UNREGISTER, 0, 0, NULL, 0);
@@ -187,7 +193,8 @@ static void start_all(void)
     for (int i = 0; i < PARTIES; i++) {
         struct party *p = &parties[i];
         if (p->is_light) {
-            pid_t tid = umcg_light_create((uint64_t)(i + 1) << UMCG_WORKER_ID_SHIFT, light, p, NULL);
+            pid_t tid =
+                umcg_light_create((uint64_t)(i + 1) << UMCG_WORKER_ID_SHIFT, light, p, NULL);
             PROMISED(tid > 0);
             __atomic_store_n(&p->tid, tid, __ATOMIC_RELEASE);
         } else {
@@ -214,7 +221,8 @@ void fuzz_end(void)
             if (is_done(&parties[i]))
                 continue;
             left++;
-            if (umcg_ctl(0, UMCG_CTX_SWITCH, __atomic_load_n(&parties[i].tid, __ATOMIC_ACQUIRE), 0, events, 8) == 0)
+            if (umcg_ctl(0, UMCG_CTX_SWITCH, __atomic_load_n(&parties[i].tid, __ATOMIC_ACQUIRE), 0,
+                         events, 8) == 0)
                 looks_like_events(events, 8);
         }
         if (umcg_ctl(0, UMCG_WAIT, 0, fuzz_now(CLOCK_REALTIME) + 300000, events, 8) == 0)

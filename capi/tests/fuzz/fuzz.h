@@ -12,16 +12,16 @@
  *
  *   TARGET [-s SECONDS] [-r SEED] [-l LIMIT] [-o FILE] [-k FILE] [-f] [CORPUS...]
  *
- * First come the inputs of the corpus, a line each: a step is a word of hexadecimal digits, and # begins
- * a comment. Then come random ones. A failing input goes to the file of -o as a line that a corpus can
- * have. With -f it is not made smaller, nor tried again.
+ * First come the inputs of the corpus, a line each: a step is a word of hexadecimal digits, and #
+ * begins a comment. Then come random ones. A failing input goes to the file of -o as a line that a
+ * corpus can have. With -f it is not made smaller, nor tried again.
  *
- * If the library counts where it goes (ci/fuzz.sh builds it so), an input that goes somewhere new is
- * kept, and half of the random ones are made of those by changes. With -k each of them is also made
- * smaller, as long as it goes there, and added to that file: so a corpus grows.
+ * If the library counts where it goes (ci/fuzz.sh builds it so), an input that goes somewhere new
+ * is kept, and half of the random ones are made of those by changes. With -k each of them is also
+ * made smaller, as long as it goes there, and added to that file: so a corpus grows.
  *
- * Where steps have names (FUZZ_HAS_NAMES), a step of the corpus but the first is NAME:DIGITS, of which
- * the name stands for the first two bytes. A target then has two functions more:
+ * Where steps have names (FUZZ_HAS_NAMES), a step of the corpus but the first is NAME:DIGITS, of
+ * which the name stands for the first two bytes. A target then has two functions more:
  *
  *   fuzz_name    the name of a step
  *   fuzz_named   sets the two bytes of a step; 0 if there is no such name
@@ -102,15 +102,16 @@ static inline void trace(const char *format, ...)
 
 static inline void fuzz_broken(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "%s:%d: does not hold: %s (errno: %s)\n", file, line, condition, strerror(errno));
+    fprintf(stderr, "%s:%d: does not hold: %s (errno: %s)\n", file, line, condition,
+            strerror(errno));
     _exit(3);
 }
 
 /* ---- Where the library goes ---- */
 
 /*
- * A counter of the library's for each edge between its blocks, in pages that are shared with the process
- * of an input: what is in a page with other variables is left out.
+ * A counter of the library's for each edge between its blocks, in pages that are shared with the
+ * process of an input: what is in a page with other variables is left out.
  */
 static uint8_t *fuzz_counters;
 static size_t fuzz_edges, fuzz_seen_edges;
@@ -122,10 +123,12 @@ void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *stop);
 void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *stop)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = ((uintptr_t)start + page - 1) & ~(page - 1), to = (uintptr_t)stop & ~(page - 1);
+    uintptr_t from = ((uintptr_t)start + page - 1) & ~(page - 1),
+              to = (uintptr_t)stop & ~(page - 1);
     if (fuzz_counters || from >= to)
         return;
-    if (mmap((void *)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (mmap((void *)from, to - from, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
         return;
     fuzz_counters = (uint8_t *)from;
     fuzz_edges = to - from;
@@ -209,7 +212,8 @@ static void fuzz_print(FILE *file, const uint8_t *bytes, int steps)
     }
 }
 
-/* Leaves out steps as long as the rest is as good: ends with this status, or goes where the input went. */
+/* Leaves out steps as long as the rest is as good: ends with this status, or goes where the input
+ * went. */
 static int fuzz_shrink(uint8_t *bytes, int steps, int status, int seconds)
 {
     uint64_t until = fuzz_now(CLOCK_MONOTONIC) + (uint64_t)seconds * 1000000000u;
@@ -219,7 +223,8 @@ static int fuzz_shrink(uint8_t *bytes, int steps, int status, int seconds)
             if (fuzz_now(CLOCK_MONOTONIC) > until)
                 return steps;
             memcpy(fewer, bytes, (size_t)at * STEP);
-            memcpy(fewer + at * STEP, bytes + (at + size) * STEP, (size_t)(steps - at - size) * STEP);
+            memcpy(fewer + at * STEP, bytes + (at + size) * STEP,
+                   (size_t)(steps - at - size) * STEP);
             if (fuzz_try(fewer, steps - size) == status && (status != 0 || fuzz_is_as_new())) {
                 steps -= size;
                 memcpy(bytes, fewer, (size_t)steps * STEP);
@@ -241,7 +246,8 @@ static void fuzz_failed(uint8_t *bytes, int steps, int status, const char *to)
     if (status == -1)
         fprintf(stderr, "fuzz: FAILED: %d steps do not come to an end:\n", steps);
     else if (WIFSIGNALED(status))
-        fprintf(stderr, "fuzz: FAILED: %d steps end by signal %d (%s):\n", steps, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fprintf(stderr, "fuzz: FAILED: %d steps end by signal %d (%s):\n", steps, WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
     else
         fprintf(stderr, "fuzz: FAILED: %d steps end with status %d:\n", steps, WEXITSTATUS(status));
     fuzz_print(stderr, bytes, steps);
@@ -334,10 +340,13 @@ static int fuzz_change(uint8_t *bytes, uint64_t *state)
         switch (fuzz_below(state, 5)) {
         case 0: fuzz_fill(bytes + at * STEP, 1, state); break;
         case 1:
-        case 2: bytes[at * STEP + (int)fuzz_below(state, STEP)] = (uint8_t)(fuzz_random(state) >> 56); break;
+        case 2:
+            bytes[at * STEP + (int)fuzz_below(state, STEP)] = (uint8_t)(fuzz_random(state) >> 56);
+            break;
         case 3:
             if (at > 0 && steps > 2) {
-                memmove(bytes + at * STEP, bytes + (at + 1) * STEP, (size_t)(steps - at - 1) * STEP);
+                memmove(bytes + at * STEP, bytes + (at + 1) * STEP,
+                        (size_t)(steps - at - 1) * STEP);
                 steps--;
             }
             break;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Contents of segments: operations of two openings, between which bytes of the file are overwritten;
- * and files of any contents that are opened. Every call ends, with a result or an error.
+ * Contents of segments: operations of two openings, between which bytes of the file are
+ * overwritten; and files of any contents that are opened. Every call ends, with a result or an
+ * error.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -99,7 +100,8 @@ static void overwrite(struct input *in, int fd, off_t size)
         value ^= 1u << pick(in, 8);
         break;
     case 4:
-        value = (uint64_t)some_bytes(in, 2) << 48, value |= some_bytes(in, 1), count = 8, at &= ~(off_t)7;
+        value = (uint64_t)some_bytes(in, 2) << 48, value |= some_bytes(in, 1), count = 8,
+        at &= ~(off_t)7;
         break;
     default:
         value = 1u << pick(in, 31), count = 4, at &= ~(off_t)3;
@@ -142,7 +144,8 @@ void fuzz_step(struct input *in)
     static const char *const names[] = {"a", "b", "e", "m", "t", "new", "", NULL};
     unsigned what = byte(in);
     struct opening *o = &openings[pick(in, OPENINGS)];
-    umcg_segment_sem_t *list[3] = {o->sems[pick(in, 2)], o->sems[pick(in, 2)], openings[pick(in, OPENINGS)].sems[0]};
+    umcg_segment_sem_t *list[3] = {o->sems[pick(in, 2)], o->sems[pick(in, 2)],
+                                   openings[pick(in, OPENINGS)].sems[0]};
     umcg_segment_sem_t *sem = list[0];
     umcg_segment_event_t *event = o->events[pick(in, 2)];
     uint64_t soon = pick(in, 4) ? umcg_after_ns(100000) : UMCG_POLL;
@@ -154,7 +157,8 @@ void fuzz_step(struct input *in)
         overwrite(in, file, length < 8192 || pick(in, 4) ? length : 8192);
         return;
     }
-    trace("operation %u of opening %d (%s)", what, (int)(o - openings), before ? "open" : "not open");
+    trace("operation %u of opening %d (%s)", what, (int)(o - openings),
+          before ? "open" : "not open");
     switch (what % 23) {
     case 0: umcg_segment_sem_acquire_until(sem, soon); break;
     case 1: umcg_segment_sem_acquire_many(sem, byte(in), soon); break;
@@ -162,23 +166,39 @@ void fuzz_step(struct input *in)
     case 3: umcg_segment_sem_try_acquire_many(sem, byte(in) << pick(in, 25)); break;
     case 4: umcg_segment_sem_release(sem, byte(in) << pick(in, 25)); break;
     case 5: umcg_segment_sem_available(sem), umcg_segment_sem_waiters(sem); break;
-    case 6: umcg_segment_sem_any(list, (int)pick(in, 5) - 1 > 3 ? 3 : (int)pick(in, 4), soon); break;
+    case 6:
+        umcg_segment_sem_any(list, (int)pick(in, 5) - 1 > 3 ? 3 : (int)pick(in, 4), soon);
+        break;
     case 7: umcg_segment_event_set(event); break;
     case 8: umcg_segment_event_pulse(event), umcg_segment_event_reset(event); break;
     case 9: umcg_segment_event_wait_until(event, soon); break;
-    case 10: umcg_segment_event_trywait(event), umcg_segment_event_is_set(event), umcg_segment_event_waiters(event); break;
+    case 10:
+        umcg_segment_event_trywait(event), umcg_segment_event_is_set(event),
+            umcg_segment_event_waiters(event);
+        break;
     case 11: umcg_segment_tube_send_until(o->tube, message, soon); break;
     case 12: umcg_segment_tube_recv_until(o->tube, message, soon); break;
     case 13: umcg_segment_tube_try_send(o->tube, message); break;
     case 14: umcg_segment_tube_try_recv(o->tube, message); break;
-    case 15: umcg_segment_tube_length(o->tube), umcg_segment_tube_waiters(o->tube, &counts[0], &counts[1]); break;
+    case 15:
+        umcg_segment_tube_length(o->tube),
+            umcg_segment_tube_waiters(o->tube, &counts[0], &counts[1]);
+        break;
     case 16: pick(in, 4) ? 0 : umcg_segment_tube_close(o->tube); break;
     case 17: umcg_segment_forget(o->segment, names[pick(in, 8)]); break;
     case 18: open_again(&openings[1], file); break;
     case 19: open_any(in); break;
-    case 20: umcg_segment_sem_free(umcg_segment_sem(o->segment, names[pick(in, 8)], byte(in))); break;
-    case 21: umcg_segment_event_free(umcg_segment_event(o->segment, names[pick(in, 8)], (int)byte(in) - 2)); break;
-    default: umcg_segment_tube_free(umcg_segment_tube(o->segment, names[pick(in, 8)], byte(in), pick(in, 5))); break;
+    case 20:
+        umcg_segment_sem_free(umcg_segment_sem(o->segment, names[pick(in, 8)], byte(in)));
+        break;
+    case 21:
+        umcg_segment_event_free(
+            umcg_segment_event(o->segment, names[pick(in, 8)], (int)byte(in) - 2));
+        break;
+    default:
+        umcg_segment_tube_free(
+            umcg_segment_tube(o->segment, names[pick(in, 8)], byte(in), pick(in, 5)));
+        break;
     }
 }
 

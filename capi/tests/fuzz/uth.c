@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * uth.h: the flows of two virtual processors make uths and delete them, switch to each other and end, one
- * step after the other, as a small model of them says. A call that the header forbids is made in the child
- * of a fork, which has to abort; or it returns an error, and that is compared.
+ * uth.h: the flows of two virtual processors make uths and delete them, switch to each other and
+ * end, one step after the other, as a small model of them says. A call that the header forbids is
+ * made in the child of a fork, which has to abort; or it returns an error, and that is compared.
  *
- * A flow may go on on the other processor after a switch: so no function here looks at errno that also
- * switches. What is left out is what the header does not promise to notice: uths that were deleted.
+ * A flow may go on on the other processor after a switch: so no function here looks at errno that
+ * also switches. What is left out is what the header does not promise to notice: uths that were
+ * deleted.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -124,7 +125,8 @@ static uth_t handle_of(int flow)
 /* It may be deleted, or begin anew. */
 static int is_idle(int flow)
 {
-    return flow >= VPS && flow < FLOWS && (flows[flow].state == READY || flows[flow].state == ENDED);
+    return flow >= VPS && flow < FLOWS &&
+           (flows[flow].state == READY || flows[flow].state == ENDED);
 }
 
 static void *an_argument(struct input *in)
@@ -183,7 +185,8 @@ __attribute__((noinline)) static void switches(struct input *in, int vp, int sel
     int from = pick(in, 4) ? self : pick(in, 2) ? a_flow(in) : FLOWS, to = a_target(in);
     int two = (int)pick(in, 2), number = pick(in, 6) ? ranks[vp] : (int)pick(in, 5) - 2;
     int is_good = to < FLOWS && flows[to].state == READY && (to >= VPS || to == vp);
-    /* A processor's own flow that is not saved would leave the process with nothing to run in the end. */
+    /* A processor's own flow that is not saved would leave the process with nothing to run in the
+     * end. */
     if (from == FLOWS && self < VPS)
         from = self;
     /* What is not there is NULL, and then the caller is not saved. */
@@ -192,7 +195,10 @@ __attribute__((noinline)) static void switches(struct input *in, int vp, int sel
     is_good &= (from == self || from == FLOWS) && (!two || number == ranks[vp]);
     trace("%d on %d: uth_switchto%s(%d, %d)", self, vp, two ? "2" : "", from, to);
     if (!is_good) {
-        aborts((struct misuse){.call = two ? does_switch2 : does_switch, .from = handle_of(from), .to = handle_of(to), .number = number});
+        aborts((struct misuse){.call = two ? does_switch2 : does_switch,
+                               .from = handle_of(from),
+                               .to = handle_of(to),
+                               .number = number});
         return;
     }
     flows[self].state = from == FLOWS ? ENDED : READY;
@@ -236,7 +242,9 @@ CHECKS arguments(struct input *in)
 
 CHECKS names(struct input *in)
 {
-    static const char *const texts[] = {NULL, "", "a", "\xff\xfe\xc3", "a name that is far too long to be kept as it is \xc3\xa4\xc3\xa4"};
+    static const char *const texts[] = {
+        NULL, "", "a", "\xff\xfe\xc3",
+        "a name that is far too long to be kept as it is \xc3\xa4\xc3\xa4"};
     uth_t handle = handle_of(a_flow(in));
     const char *name = texts[pick(in, 5)];
     int expected = handle && name ? 0 : -1;
@@ -249,7 +257,9 @@ CHECKS initialises_again(struct input *in)
 {
     uth_options_t options = {0, 0, 0};
     switch (pick(in, 6)) {
-    case 0: aborts((struct misuse){.call = does_init, .number = pick(in, 2) ? 0 : -(int)byte(in)}); break;
+    case 0:
+        aborts((struct misuse){.call = does_init, .number = pick(in, 2) ? 0 : -(int)byte(in)});
+        break;
     case 1:
         errno = 0;
         PROMISED(uth_init_options(pick(in, 2) ? &options : NULL) == -1 && errno == EALREADY);
@@ -349,7 +359,8 @@ static void turns(int mark)
         marks[i] = mark + i;
     for (;;) {
         int vp = here(), ends;
-        while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE) && __atomic_load_n(&turn, __ATOMIC_ACQUIRE) != vp)
+        while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE) &&
+               __atomic_load_n(&turn, __ATOMIC_ACQUIRE) != vp)
             sched_yield();
         if (__atomic_load_n(&over, __ATOMIC_ACQUIRE))
             return;
@@ -369,7 +380,8 @@ static void turns(int mark)
 static void is_here(int flow)
 {
     int vp = here();
-    PROMISED(current[vp] == flow && flows[flow].state == RUNS && flows[flow].vp == vp && uth_self() == flows[flow].handle);
+    PROMISED(current[vp] == flow && flows[flow].state == RUNS && flows[flow].vp == vp &&
+             uth_self() == flows[flow].handle);
 }
 
 /* The function of all uths. */

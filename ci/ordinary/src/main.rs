@@ -1,9 +1,12 @@
-//! What ordinary crates do, in workers with the default stack, or one of so many KiB: `ordinary [KiB]`. An overflow ends the process with a message.
+//! What ordinary crates do, in workers with the default stack, or one of so many KiB:
+//! `ordinary [KiB]`. An overflow ends the process with a message.
 //!
 //! Built without optimisation, where frames are largest.
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+};
 use std::error::Error;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as Socket;
@@ -22,9 +25,13 @@ fn regex() -> Result<()> {
     let word = regex::Regex::new(
         r"(?i)^(?P<name>[\p{L}\d._%+-]+)@(?:(?P<host>[\w-]+)\.)+(?P<top>\p{L}{2,24})(?:\s*,\s*(?:[^,;]{1,64}|\([^)]*\)))*$",
     )?;
-    let found = word.captures("ophelia@water.example.org, (drowned)").ok_or("no match")?;
+    let found = word
+        .captures("ophelia@water.example.org, (drowned)")
+        .ok_or("no match")?;
     assert_eq!(&found["top"], "org");
-    assert!(regex::RegexSet::new([r"\bw+\b", r"(a|b|(c|d)+)*e{3,9}", r"[^\s]+$"])?.is_match("water"));
+    assert!(
+        regex::RegexSet::new([r"\bw+\b", r"(a|b|(c|d)+)*e{3,9}", r"[^\s]+$"])?.is_match("water")
+    );
     Ok(())
 }
 
@@ -48,14 +55,21 @@ fn greet(mut stream: impl Read + Write, words: &[u8; 5]) -> Result<()> {
 
 fn server(socket: Socket) -> Result<()> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)?;
-    greet(StreamOwned::new(ServerConnection::new(Arc::new(config))?, Blocking(socket)), b"hello")
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key)?;
+    greet(
+        StreamOwned::new(ServerConnection::new(Arc::new(config))?, Blocking(socket)),
+        b"hello",
+    )
 }
 
 fn client(socket: Socket, version: &'static rustls::SupportedProtocolVersion) -> Result<()> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE))?;
-    let config = ClientConfig::builder_with_protocol_versions(&[version]).with_root_certificates(roots).with_no_client_auth();
+    let config = ClientConfig::builder_with_protocol_versions(&[version])
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
     greet(StreamOwned::new(connection, Blocking(socket)), b"hello")
 }
@@ -79,12 +93,23 @@ impl Write for Blocking {
     }
 }
 
-fn worker(name: &str, stack_size: usize, f: impl FnOnce() -> Result<()> + Send + 'static) -> umcg::JoinHandle<Result<()>> {
-    umcg::Builder::new().name(name).stack_size(stack_size).spawn(f).unwrap()
+fn worker(
+    name: &str,
+    stack_size: usize,
+    f: impl FnOnce() -> Result<()> + Send + 'static,
+) -> umcg::JoinHandle<Result<()>> {
+    umcg::Builder::new()
+        .name(name)
+        .stack_size(stack_size)
+        .spawn(f)
+        .unwrap()
 }
 
 fn main() -> Result<()> {
-    let stack_size = std::env::args().nth(1).map_or(Ok(0), |kib| kib.parse::<usize>())? << 10;
+    let stack_size = std::env::args()
+        .nth(1)
+        .map_or(Ok(0), |kib| kib.parse::<usize>())?
+        << 10;
     let only = std::env::args().nth(2);
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     if wanted("regex") {
@@ -97,7 +122,9 @@ fn main() -> Result<()> {
         if wanted("tls") {
             let (ours, theirs) = Socket::pair()?;
             let server = worker("tls server", stack_size, || server(ours));
-            worker("tls client", stack_size, || client(theirs, version)).join().unwrap()?;
+            worker("tls client", stack_size, || client(theirs, version))
+                .join()
+                .unwrap()?;
             server.join().unwrap()?;
         }
     }

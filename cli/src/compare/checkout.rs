@@ -12,11 +12,32 @@ pub(super) fn build(checkout: &Path) -> Result<PathBuf> {
     eprintln!("building {}", checkout.display());
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--bin", "umcg", "--message-format", "json-render-diagnostics"]);
-    command.arg("--target-dir").arg(checkout.join("target")).current_dir(&checkout);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
-    ensure!(output.status.success(), "cargo could not build {}: {}", checkout.display(), output.status);
-    let found = String::from_utf8_lossy(&output.stdout).lines().find_map(program);
+    command.args([
+        "build",
+        "--release",
+        "--bin",
+        "umcg",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
+    command
+        .arg("--target-dir")
+        .arg(checkout.join("target"))
+        .current_dir(&checkout);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo could not build {}: {}",
+        checkout.display(),
+        output.status
+    );
+    let found = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .find_map(program);
     found.with_context(|| format!("{} has no program umcg", checkout.display()))
 }
 
@@ -24,7 +45,9 @@ pub(super) fn build(checkout: &Path) -> Result<PathBuf> {
 fn program(line: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == "umcg";
-    is_it.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
+    is_it
+        .then(|| message["executable"].as_str().map(PathBuf::from))
+        .flatten()
 }
 
 #[cfg(test)]
@@ -34,9 +57,14 @@ mod tests {
     #[test]
     fn the_program_is_found_among_the_messages() {
         let line = |name: &str, executable: &str| {
-            format!(r#"{{"reason": "compiler-artifact", "target": {{"name": "{name}"}}, "executable": {executable}}}"#)
+            format!(
+                r#"{{"reason": "compiler-artifact", "target": {{"name": "{name}"}}, "executable": {executable}}}"#
+            )
         };
-        assert_eq!(program(&line("umcg", "\"/x/umcg\"")), Some("/x/umcg".into()));
+        assert_eq!(
+            program(&line("umcg", "\"/x/umcg\"")),
+            Some("/x/umcg".into())
+        );
         assert_eq!(program(&line("umcg", "null")), None, "the library");
         assert_eq!(program(&line("other", "\"/x/other\"")), None);
         assert_eq!(program("no JSON"), None);

@@ -48,12 +48,19 @@ struct Diagnosis {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let features = all();
-    let diagnosis = Diagnosis { doctor: env!("CARGO_PKG_VERSION"), machine: Machine::this(), features };
+    let diagnosis = Diagnosis {
+        doctor: env!("CARGO_PKG_VERSION"),
+        machine: Machine::this(),
+        features,
+    };
     if args.json {
         return output::print((serde_json::to_string_pretty(&diagnosis)? + "\n").as_bytes());
     }
     let Machine { cpu, cpus, kernel } = &diagnosis.machine;
-    let text = format!("{cpu}, {cpus} CPUs, Linux {kernel}\n{}\n", table(&diagnosis.features));
+    let text = format!(
+        "{cpu}, {cpus} CPUs, Linux {kernel}\n{}\n",
+        table(&diagnosis.features)
+    );
     output::print(text.as_bytes())
 }
 
@@ -65,12 +72,20 @@ fn all() -> Vec<Finding> {
 
 fn table(features: &[Finding]) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+        .load_preset(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic);
     if table.width().is_none() {
         table.set_width(140);
     }
     table.set_header(["feature", "state", "found", "what umcg does"]);
-    for Finding { feature, state, detail, effect } in features {
+    for Finding {
+        feature,
+        state,
+        detail,
+        effect,
+    } in features
+    {
         let state = format!("{state:?}").to_lowercase();
         table.add_row([*feature, state.trim_start_matches("info"), detail, effect]);
     }
@@ -89,9 +104,17 @@ mod tests {
             assert!(all.iter().any(|finding| finding.feature == name), "{name}");
         }
         for finding in &all {
-            assert!(!finding.feature.is_empty() && !finding.detail.is_empty() && !finding.effect.is_empty(), "{finding:?}");
+            assert!(
+                !finding.feature.is_empty()
+                    && !finding.detail.is_empty()
+                    && !finding.effect.is_empty(),
+                "{finding:?}"
+            );
         }
         let text = table(&all).to_string();
-        assert!(all.iter().all(|finding| text.contains(finding.feature.split(' ').next().unwrap())));
+        assert!(
+            all.iter()
+                .all(|finding| text.contains(finding.feature.split(' ').next().unwrap()))
+        );
     }
 }

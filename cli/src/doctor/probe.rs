@@ -1,4 +1,5 @@
-//! Tries each feature, harmlessly: what a kernel says about itself and what it lets this process do are two things.
+//! Tries each feature, harmlessly: what a kernel says about itself and what it lets this process do
+//! are two things.
 
 use super::{Finding, State};
 use std::fs;
@@ -33,13 +34,25 @@ pub(super) fn all() -> Vec<Finding> {
     ]
 }
 
-pub(super) fn finding(feature: &'static str, state: State, detail: impl Into<String>, effect: &'static str) -> Finding {
-    Finding { feature, state, detail: detail.into(), effect }
+pub(super) fn finding(
+    feature: &'static str,
+    state: State,
+    detail: impl Into<String>,
+    effect: &'static str,
+) -> Finding {
+    Finding {
+        feature,
+        state,
+        detail: detail.into(),
+        effect,
+    }
 }
 
 /// A file of one line, or what stands in for it.
 fn line(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
 }
 
 fn status(key: &str) -> Option<String> {
@@ -48,7 +61,12 @@ fn status(key: &str) -> Option<String> {
 
 /// The value in a line `key: value`.
 fn field(text: &str, key: &str) -> Option<String> {
-    let value = |line: &str| line.strip_prefix(key)?.trim_start().strip_prefix(':').map(|value| value.trim().to_owned());
+    let value = |line: &str| {
+        line.strip_prefix(key)?
+            .trim_start()
+            .strip_prefix(':')
+            .map(|value| value.trim().to_owned())
+    };
     text.lines().find_map(value)
 }
 
@@ -76,7 +94,12 @@ fn thread_pointer() -> Finding {
     const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;
     // SAFETY: reads the auxiliary vector.
     if unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0 {
-        return finding(name, State::Yes, "AT_HWCAP2 says so", "thread workers move between servers in user mode");
+        return finding(
+            name,
+            State::Yes,
+            "AT_HWCAP2 says so",
+            "thread workers move between servers in user mode",
+        );
     }
     finding(
         name,
@@ -91,7 +114,16 @@ fn guard_markers() -> Finding {
     const LENGTH: usize = 1 << 16;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping, at a place of the kernel's choice.
-    let map = unsafe { libc::mmap(ptr::null_mut(), LENGTH, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+    let map = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            LENGTH,
+            protection,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
     let mut error = io::Error::last_os_error();
     let mut works = false;
     if map != libc::MAP_FAILED {
@@ -103,10 +135,20 @@ fn guard_markers() -> Finding {
     }
     let name = "MADV_GUARD_INSTALL";
     if works {
-        return finding(name, State::Yes, "tried", "a guard below each stack that costs no mapping: any number of stacks");
+        return finding(
+            name,
+            State::Yes,
+            "tried",
+            "a guard below each stack that costs no mapping: any number of stacks",
+        );
     }
     let effect = "guards without markers, two mappings a stack: the number of stacks is bounded by a quarter of vm.max_map_count";
-    finding(name, State::No, errno(&error) + "; it came with Linux 6.13", effect)
+    finding(
+        name,
+        State::No,
+        errno(&error) + "; it came with Linux 6.13",
+        effect,
+    )
 }
 
 fn max_map_count() -> Finding {
@@ -120,11 +162,13 @@ fn max_map_count() -> Finding {
 }
 
 fn overcommit() -> Finding {
-    let (name, free) = ("vm.overcommit_memory", "stacks are reserved whole and cost what they touch");
+    let (name, free) = (
+        "vm.overcommit_memory",
+        "stacks are reserved whole and cost what they touch",
+    );
     match line("/proc/sys/vm/overcommit_memory").as_deref() {
         Some("2") => {
-            let effect =
-                "every stack counts with its full size against the commit limit: give smaller stacks where there are many";
+            let effect = "every stack counts with its full size against the commit limit: give smaller stacks where there are many";
             finding(name, State::Limited, "2 (strict)", effect)
         }
         Some("1") => finding(name, State::Yes, "1 (always)", free),
@@ -134,7 +178,8 @@ fn overcommit() -> Finding {
 }
 
 fn huge_pages() -> Finding {
-    let modes = line("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_else(|| "not in this kernel".into());
+    let modes = line("/sys/kernel/mm/transparent_hugepage/enabled")
+        .unwrap_or_else(|| "not in this kernel".into());
     let effect = "stack slabs opt out (MADV_NOHUGEPAGE), or one touched stack would cost 2 MiB";
     finding("transparent huge pages", State::Info, modes, effect)
 }
@@ -143,7 +188,11 @@ fn signal_frame() -> Finding {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: reads the auxiliary vector.
     let size = unsafe { libc::getauxval(AT_MINSIGSTKSZ) };
-    let detail = if size == 0 { "unknown to this kernel".to_owned() } else { format!("{size} bytes (AT_MINSIGSTKSZ)") };
+    let detail = if size == 0 {
+        "unknown to this kernel".to_owned()
+    } else {
+        format!("{size} bytes (AT_MINSIGSTKSZ)")
+    };
     let effect = "preemption takes this much of the worker's own stack, vector registers included, and as much or 8 KiB beneath; overflow is told from an alternate stack";
     finding("signal frame", State::Info, detail, effect)
 }
@@ -151,21 +200,44 @@ fn signal_frame() -> Finding {
 fn shadow_stack() -> Finding {
     let name = "shadow stack";
     let features = status("x86_Thread_features").unwrap_or_default();
-    if features.split_whitespace().any(|feature| feature == "shstk") {
+    if features
+        .split_whitespace()
+        .any(|feature| feature == "shstk")
+    {
         let effect = "switches do not carry it: run with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off";
         return finding(name, State::Limited, "on for this process", effect);
     }
-    finding(name, State::Info, "off for this process", "nothing to do: a switch need not carry one")
+    finding(
+        name,
+        State::Info,
+        "off for this process",
+        "nothing to do: a switch need not carry one",
+    )
 }
 
 fn futex_waitv() -> Finding {
     const SYS_FUTEX_WAITV: libc::c_long = 449;
-    // SAFETY: waits for nothing; the kernel refuses that with EINVAL before it looks at the pointers.
-    unsafe { libc::syscall(SYS_FUTEX_WAITV, ptr::null::<u8>(), 0, 0, ptr::null::<u8>(), 0) };
+    // SAFETY: waits for nothing; the kernel refuses that with EINVAL before it looks at the
+    // pointers.
+    unsafe {
+        libc::syscall(
+            SYS_FUTEX_WAITV,
+            ptr::null::<u8>(),
+            0,
+            0,
+            ptr::null::<u8>(),
+            0,
+        )
+    };
     let error = io::Error::last_os_error();
     let name = "futex_waitv";
     if error.raw_os_error() == Some(libc::EINVAL) {
-        return finding(name, State::Yes, "tried", "waits for several words that processes share sleep in the kernel");
+        return finding(
+            name,
+            State::Yes,
+            "tried",
+            "waits for several words that processes share sleep in the kernel",
+        );
     }
     finding(
         name,
@@ -189,7 +261,12 @@ fn syscall_user_dispatch() -> Finding {
         );
     }
     let detail = errno(&io::Error::last_os_error()) + "; it came with Linux 5.11";
-    finding(name, State::No, detail, "nothing is lost: blocking calls are announced by the program (umcg_blocking_begin)")
+    finding(
+        name,
+        State::No,
+        detail,
+        "nothing is lost: blocking calls are announced by the program (umcg_blocking_begin)",
+    )
 }
 
 /// The first 112 bytes of `struct perf_event_attr`.
@@ -215,8 +292,15 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 
 fn perf_event(config: u64, flags: u64) -> io::Result<()> {
     let size = mem::size_of::<PerfAttr>() as u32;
-    let attr = PerfAttr { kind: PERF_TYPE_SOFTWARE, size, config, flags: flags | DISABLED, ..PerfAttr::default() };
-    // SAFETY: the structure is readable and says its size; an event of this thread, on any CPU, in no group.
+    let attr = PerfAttr {
+        kind: PERF_TYPE_SOFTWARE,
+        size,
+        config,
+        flags: flags | DISABLED,
+        ..PerfAttr::default()
+    };
+    // SAFETY: the structure is readable and says its size; an event of this thread, on any CPU, in
+    // no group.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, 0, -1, -1, 8) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -227,22 +311,53 @@ fn perf_event(config: u64, flags: u64) -> io::Result<()> {
 }
 
 fn perf_events() -> Finding {
-    let (name, effect) = ("perf_event_open", "nothing yet: that a worker blocked unannounced goes unnoticed");
+    let (name, effect) = (
+        "perf_event_open",
+        "nothing yet: that a worker blocked unannounced goes unnoticed",
+    );
     let paranoid = line("/proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".into());
     let switches = perf_event(PERF_COUNT_SW_CONTEXT_SWITCHES, 0);
     let records = perf_event(PERF_COUNT_SW_DUMMY, EXCLUDE_KERNEL | CONTEXT_SWITCH);
     match (switches, records) {
-        (Ok(()), Ok(())) => finding(name, State::Yes, format!("switch events and records (paranoid level {paranoid})"), effect),
-        (Err(_), Ok(())) => finding(name, State::Limited, format!("switch records only (paranoid level {paranoid})"), effect),
-        (Ok(()), Err(_)) => finding(name, State::Limited, format!("switch events only (paranoid level {paranoid})"), effect),
-        (Err(error), Err(_)) => finding(name, State::No, format!("{} (paranoid level {paranoid})", errno(&error)), effect),
+        (Ok(()), Ok(())) => finding(
+            name,
+            State::Yes,
+            format!("switch events and records (paranoid level {paranoid})"),
+            effect,
+        ),
+        (Err(_), Ok(())) => finding(
+            name,
+            State::Limited,
+            format!("switch records only (paranoid level {paranoid})"),
+            effect,
+        ),
+        (Ok(()), Err(_)) => finding(
+            name,
+            State::Limited,
+            format!("switch events only (paranoid level {paranoid})"),
+            effect,
+        ),
+        (Err(error), Err(_)) => finding(
+            name,
+            State::No,
+            format!("{} (paranoid level {paranoid})", errno(&error)),
+            effect,
+        ),
     }
 }
 
 fn io_uring() -> Finding {
-    let (name, effect) = ("io_uring", "nothing is lost: files are read and written on helper threads");
+    let (name, effect) = (
+        "io_uring",
+        "nothing is lost: files are read and written on helper threads",
+    );
     match enter_a_ring() {
-        Err((call, error)) => finding(name, State::No, format!("{call}: {}", errno(&error)), effect),
+        Err((call, error)) => finding(
+            name,
+            State::No,
+            format!("{call}: {}", errno(&error)),
+            effect,
+        ),
         Ok(()) => finding(
             name,
             State::Yes,
@@ -252,7 +367,8 @@ fn io_uring() -> Finding {
     }
 }
 
-/// Makes a ring and enters the kernel with it: a filter may allow the one and not the other. Says which call was refused.
+/// Makes a ring and enters the kernel with it: a filter may allow the one and not the other. Says
+/// which call was refused.
 fn enter_a_ring() -> Result<(), (&'static str, io::Error)> {
     let mut params = [0_u64; 15];
     // SAFETY: one entry, and room for the 120 bytes of `struct io_uring_params`, zeroed.
@@ -263,30 +379,68 @@ fn enter_a_ring() -> Result<(), (&'static str, io::Error)> {
     // SAFETY: just made, and nobody else's.
     let ring = unsafe { OwnedFd::from_raw_fd(ring as libc::c_int) };
     // SAFETY: hands over nothing and waits for nothing.
-    let entered = unsafe { libc::syscall(libc::SYS_io_uring_enter, ring.as_raw_fd(), 0, 0, 0, ptr::null::<u8>(), 0) };
-    if entered < 0 { Err(("io_uring_enter", io::Error::last_os_error())) } else { Ok(()) }
+    let entered = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_enter,
+            ring.as_raw_fd(),
+            0,
+            0,
+            0,
+            ptr::null::<u8>(),
+            0,
+        )
+    };
+    if entered < 0 {
+        Err(("io_uring_enter", io::Error::last_os_error()))
+    } else {
+        Ok(())
+    }
 }
 
 fn fine_waits() -> Finding {
-    let (name, fine) = ("epoll_pwait2", "deadlines are kept to the microsecond also by servers that wait for I/O");
+    let (name, fine) = (
+        "epoll_pwait2",
+        "deadlines are kept to the microsecond also by servers that wait for I/O",
+    );
     // SAFETY: no precondition.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     if set < 0 {
-        return finding(name, State::No, errno(&io::Error::last_os_error()), "there is no runtime without epoll");
+        return finding(
+            name,
+            State::No,
+            errno(&io::Error::last_os_error()),
+            "there is no runtime without epoll",
+        );
     }
     // SAFETY: just made, and nobody else's.
     let set = unsafe { OwnedFd::from_raw_fd(set) };
     let mut event = libc::epoll_event { events: 0, u64: 0 };
-    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: room for an event; the set is empty, and nothing is waited for.
     let reported = unsafe {
-        libc::syscall(libc::SYS_epoll_pwait2, set.as_raw_fd(), &raw mut event, 1, &raw const at_once, ptr::null::<u8>(), 0)
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            set.as_raw_fd(),
+            &raw mut event,
+            1,
+            &raw const at_once,
+            ptr::null::<u8>(),
+            0,
+        )
     };
     if reported == 0 {
         return finding(name, State::Yes, "tried", fine);
     }
     let detail = errno(&io::Error::last_os_error()) + "; it came with Linux 5.11";
-    finding(name, State::No, detail, "epoll_wait instead: servers that wait for I/O round deadlines up to a millisecond")
+    finding(
+        name,
+        State::No,
+        detail,
+        "epoll_wait instead: servers that wait for I/O round deadlines up to a millisecond",
+    )
 }
 
 fn pidfds() -> Finding {
@@ -295,11 +449,21 @@ fn pidfds() -> Finding {
     let name = "pidfd_open";
     if fd < 0 {
         let detail = errno(&io::Error::last_os_error()) + "; it came with Linux 5.3";
-        return finding(name, State::No, detail, "children are looked for at intervals of up to 20 ms");
+        return finding(
+            name,
+            State::No,
+            detail,
+            "children are looked for at intervals of up to 20 ms",
+        );
     }
     // SAFETY: just made, and nobody else's.
     drop(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) });
-    finding(name, State::Yes, "tried", "the end of a child is waited for as input is")
+    finding(
+        name,
+        State::Yes,
+        "tried",
+        "the end of a child is waited for as input is",
+    )
 }
 
 fn thread_timers() -> Finding {
@@ -309,12 +473,19 @@ fn thread_timers() -> Finding {
     let mut event: libc::sigevent = unsafe { mem::zeroed() };
     event.sigev_notify = libc::SIGEV_NONE;
     // SAFETY: both are valid for the call.
-    let made = unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) } == 0;
+    let made =
+        unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) } == 0;
     let mut error = io::Error::last_os_error();
     let mut works = made;
     if made {
-        let hour = libc::timespec { tv_sec: 3600, tv_nsec: 0 };
-        let setting = libc::itimerspec { it_interval: hour, it_value: hour };
+        let hour = libc::timespec {
+            tv_sec: 3600,
+            tv_nsec: 0,
+        };
+        let setting = libc::itimerspec {
+            it_interval: hour,
+            it_value: hour,
+        };
         // SAFETY: a timer of ours.
         works = unsafe { libc::timer_settime(timer, 0, &setting, ptr::null_mut()) } == 0;
         error = io::Error::last_os_error();
@@ -322,13 +493,26 @@ fn thread_timers() -> Finding {
         unsafe { libc::timer_delete(timer) };
     }
     if works {
-        return finding(name, State::Yes, "tried", "workers that compute for too long can be preempted");
+        return finding(
+            name,
+            State::Yes,
+            "tried",
+            "workers that compute for too long can be preempted",
+        );
     }
-    finding(name, State::No, errno(&error), "a runtime with preemption cannot be made")
+    finding(
+        name,
+        State::No,
+        errno(&error),
+        "a runtime with preemption cannot be made",
+    )
 }
 
 fn seccomp() -> Finding {
-    let (name, effect) = ("seccomp", "system calls that a filter forbids show above as forbidden, with their fallback");
+    let (name, effect) = (
+        "seccomp",
+        "system calls that a filter forbids show above as forbidden, with their fallback",
+    );
     match status("Seccomp").as_deref() {
         Some("0") => finding(name, State::Info, "no filter", effect),
         Some("2") => finding(name, State::Limited, "a filter is installed", effect),
@@ -341,8 +525,16 @@ fn clock_source() -> Finding {
     let name = "clock source";
     let effect = "deadlines read the clock without a system call";
     match line("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
-        Some(source) if ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"].contains(&source.as_str()) => {
-            finding(name, State::Limited, source, "every reading of the clock is a system call: deadlines cost more")
+        Some(source)
+            if ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"]
+                .contains(&source.as_str()) =>
+        {
+            finding(
+                name,
+                State::Limited,
+                source,
+                "every reading of the clock is a system call: deadlines cost more",
+            )
         }
         Some(source) => finding(name, State::Yes, source, effect),
         None => finding(name, State::Info, "unknown", effect),
@@ -354,7 +546,12 @@ fn cpus() -> Finding {
     match cpu::allowed() {
         Ok(cpus) => {
             let online = line("/sys/devices/system/cpu/online").unwrap_or_else(|| "unknown".into());
-            finding("CPUs", State::Info, format!("{} for this process (online: {online})", cpus.len()), effect)
+            finding(
+                "CPUs",
+                State::Info,
+                format!("{} for this process (online: {online})", cpus.len()),
+                effect,
+            )
         }
         Err(error) => finding("CPUs", State::Info, error.to_string(), effect),
     }
@@ -363,7 +560,11 @@ fn cpus() -> Finding {
 /// A soft limit of this process, by the name it has in `/proc/self/limits`.
 fn limit(name: &str) -> String {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    limits.lines().find_map(|line| soft_limit(line, name)).unwrap_or("unknown").to_owned()
+    limits
+        .lines()
+        .find_map(|line| soft_limit(line, name))
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 fn soft_limit<'a>(line: &'a str, name: &str) -> Option<&'a str> {
@@ -376,10 +577,18 @@ fn stack_limit() -> Finding {
 }
 
 fn threads() -> Finding {
-    let [pid_max, threads_max] =
-        ["pid_max", "threads-max"].map(|name| line(&format!("/proc/sys/kernel/{name}")).unwrap_or("unknown".into()));
-    let detail = format!("RLIMIT_NPROC {}, pid_max {pid_max}, threads-max {threads_max}", limit("Max processes"));
-    finding("kernel threads", State::Info, detail, "a thread worker takes one, a light worker none")
+    let [pid_max, threads_max] = ["pid_max", "threads-max"]
+        .map(|name| line(&format!("/proc/sys/kernel/{name}")).unwrap_or("unknown".into()));
+    let detail = format!(
+        "RLIMIT_NPROC {}, pid_max {pid_max}, threads-max {threads_max}",
+        limit("Max processes")
+    );
+    finding(
+        "kernel threads",
+        State::Info,
+        detail,
+        "a thread worker takes one, a light worker none",
+    )
 }
 
 #[cfg(target_env = "gnu")]
@@ -389,12 +598,22 @@ fn c_library() -> Finding {
     // SAFETY: as above; it lives as long as the program.
     let version = unsafe { std::ffi::CStr::from_ptr(version) };
     let effect = "all switch methods, for sjlj and mcsc its own setjmp and makecontext";
-    finding("C library", State::Yes, format!("glibc {}", version.to_string_lossy()), effect)
+    finding(
+        "C library",
+        State::Yes,
+        format!("glibc {}", version.to_string_lossy()),
+        effect,
+    )
 }
 
 #[cfg(not(target_env = "gnu"))]
 fn c_library() -> Finding {
-    finding("C library", State::Limited, "not glibc", "the assembly method only, where it has no makecontext")
+    finding(
+        "C library",
+        State::Limited,
+        "not glibc",
+        "the assembly method only, where it has no makecontext",
+    )
 }
 
 #[cfg(test)]

@@ -15,30 +15,55 @@ fn forbidden(variable: &str) -> bool {
 
 fn membarrier() -> Finding {
     let name = "membarrier";
-    let instead = "a full fence at each use of a server's own queue: switches of the runtime cost more";
+    let instead =
+        "a full fence at each use of a server's own queue: switches of the runtime cost more";
     if umcg::asymmetric::init() {
         let effect = "a server touches its own queue without a fence; whoever steals from it pays a system call";
         return finding(name, State::Yes, "tried", effect);
     }
     let detail = match forbidden("UMCG_NO_MEMBARRIER") {
         true => "forbidden by UMCG_NO_MEMBARRIER",
-        false => "the kernel, or a filter, does not let us register for private expedited ones (Linux 4.14)",
+        false => {
+            "the kernel, or a filter, does not let us register for private expedited ones (Linux 4.14)"
+        }
     };
     finding(name, State::No, detail, instead)
 }
 
 fn driver() -> Finding {
     let name = "I/O of the runtime";
-    let asked = std::env::var("UMCG_DRIVER").map(|kind| format!(", as UMCG_DRIVER={kind} says")).unwrap_or_default();
+    let asked = std::env::var("UMCG_DRIVER")
+        .map(|kind| format!(", as UMCG_DRIVER={kind} says"))
+        .unwrap_or_default();
     let kind = match Runtime::builder().servers(1).name("doctor").build() {
         Ok(runtime) => runtime.driver(),
-        Err(error) => return finding(name, State::No, format!("{error}{asked}"), "there is no runtime: `umcg::spawn` panics"),
+        Err(error) => {
+            return finding(
+                name,
+                State::No,
+                format!("{error}{asked}"),
+                "there is no runtime: `umcg::spawn` panics",
+            );
+        }
     };
     let effect = match kind {
-        DriverKind::IoUring => "sockets wait in epoll, files are read and written by io_uring: both park their worker only",
-        _ => "sockets wait in epoll; reads and writes of files that are not in the page cache block helper threads",
+        DriverKind::IoUring => {
+            "sockets wait in epoll, files are read and written by io_uring: both park their worker only"
+        }
+        _ => {
+            "sockets wait in epoll; reads and writes of files that are not in the page cache block helper threads"
+        }
     };
-    finding(name, if kind == DriverKind::IoUring { State::Yes } else { State::Limited }, format!("{kind}{asked}"), effect)
+    finding(
+        name,
+        if kind == DriverKind::IoUring {
+            State::Yes
+        } else {
+            State::Limited
+        },
+        format!("{kind}{asked}"),
+        effect,
+    )
 }
 
 fn own_storage() -> Finding {
@@ -46,10 +71,18 @@ fn own_storage() -> Finding {
     match umcg::storage::available() {
         Ok(()) => {
             let detail = format!("tried; {} bytes a worker", umcg::storage::bytes_a_block());
-            finding(name, State::Yes, detail, "`umcg::spawn` gives each worker thread-local storage made by the C library")
+            finding(
+                name,
+                State::Yes,
+                detail,
+                "`umcg::spawn` gives each worker thread-local storage made by the C library",
+            )
         }
-        Err(reason) => {
-            finding(name, State::No, reason, "`umcg::spawn` makes each worker a kernel thread; light workers need none")
-        }
+        Err(reason) => finding(
+            name,
+            State::No,
+            reason,
+            "`umcg::spawn` makes each worker a kernel thread; light workers need none",
+        ),
     }
 }

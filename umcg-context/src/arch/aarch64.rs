@@ -9,16 +9,19 @@
 //!                      +24   bp   x19, LLVM's base pointer, likewise
 //! ```
 //!
-//! All other registers are declared clobbered, x30 and the whole of v8 to v15 among them, so the compiler saves those that hold
-//! something, and no more. x18 belongs to the platform: never touched. Nothing is pushed, so the unwind tables of the function
-//! around the switch hold inside it too: only between the write of `sp` and the branch are they wrong for an instruction.
+//! All other registers are declared clobbered, x30 and the whole of v8 to v15 among them, so the
+//! compiler saves those that hold something, and no more. x18 belongs to the platform: never
+//! touched. Nothing is pushed, so the unwind tables of the function around the switch hold inside
+//! it too: only between the write of `sp` and the branch are they wrong for an instruction.
 //!
-//! Why `br x16` and not `ret`: there is no call whose return address a `ret` would be the pair of, so the return-stack predictor
-//! stays in step with the calls around. And a branch by x16 or x17 may land on `bti c` as well as on `bti j`, so contexts run in
-//! pages that are guarded by BTI. The landing pads are hints: no operation on a CPU without it.
+//! Why `br x16` and not `ret`: there is no call whose return address a `ret` would be the pair of,
+//! so the return-stack predictor stays in step with the calls around. And a branch by x16 or x17
+//! may land on `bti c` as well as on `bti j`, so contexts run in pages that are guarded by BTI. The
+//! landing pads are hints: no operation on a CPU without it.
 //!
-//! Pointer authentication needs nothing here: return addresses are signed with the `sp` of their frame, and a context never moves
-//! to another stack. `pc` is not signed, for it lives no less safely than the `sp` beside it.
+//! Pointer authentication needs nothing here: return addresses are signed with the `sp` of their
+//! frame, and a context never moves to another stack. `pc` is not signed, for it lives no less
+//! safely than the `sp` beside it.
 
 use crate::{Context, Entry};
 use core::arch::{asm, global_asm};
@@ -29,9 +32,10 @@ const _: () = assert!(offset_of!(Context, sp) == 8);
 const _: () = assert!(offset_of!(Context, fp) == 16);
 const _: () = assert!(offset_of!(Context, bp) == 24);
 
-// The first frame of every context. An undefined return address is how the unwind tables say "nothing above".
-// `prepare` put the entry function in x19 and its argument in x29. The `nop` is where an unwinder looks, one byte before the return
-// address, when a function was injected before the first instruction ran.
+// The first frame of every context. An undefined return address is how the unwind tables say
+// "nothing above". `prepare` put the entry function in x19 and its argument in x29. The `nop` is
+// where an unwinder looks, one byte before the return address, when a function was injected before
+// the first instruction ran.
 global_asm!(
     ".pushsection .text.umcg_context_first_frame,\"ax\",%progbits",
     ".p2align 4",
@@ -52,7 +56,8 @@ global_asm!(
     ".popsection",
 );
 
-// The thread-local words of `crate::local`, in the initial-exec form: a few instructions from any object, and never cached.
+// The thread-local words of `crate::local`, in the initial-exec form: a few instructions from any
+// object, and never cached.
 global_asm!(
     ".pushsection .tbss.umcg_local,\"awT\",%nobits",
     ".p2align 3",
@@ -81,7 +86,8 @@ pub(crate) fn prepare(context: &mut Context, top: usize, entry: Entry, arg: *mut
 /// As [`crate::switch`].
 #[inline(always)]
 pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
-    // SAFETY: the caller vouches for both contexts; every register that the other side may change is saved or clobbered.
+    // SAFETY: the caller vouches for both contexts; every register that the other side may change
+    // is saved or clobbered.
     unsafe {
         asm!(
             "adr x9, 2f",
@@ -106,8 +112,14 @@ pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
 /// # Safety
 /// As [`crate::switch_with`].
 #[inline(always)]
-pub(crate) unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-    // SAFETY: as `switch`; `f` runs on the stack of `to`, below everything that is live there, and x19 keeps `to` meanwhile.
+pub(crate) unsafe fn switch_with(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
+    // SAFETY: as `switch`; `f` runs on the stack of `to`, below everything that is live there, and
+    // x19 keeps `to` meanwhile.
     unsafe {
         asm!(
             "adr x9, 2f",
@@ -136,9 +148,15 @@ pub(crate) unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsa
 /// # Safety
 /// As [`crate::inject`].
 #[inline(always)]
-pub(crate) unsafe fn inject(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-    // SAFETY: as `switch`; `f` is entered as if `to` had called it at the place where it was suspended: x30, which every suspended
-    // flow counts as clobbered, holds that place as the return address.
+pub(crate) unsafe fn inject(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
+    // SAFETY: as `switch`; `f` is entered as if `to` had called it at the place where it was
+    // suspended: x30, which every suspended flow counts as clobbered, holds that place as the
+    // return address.
     unsafe {
         asm!(
             "adr x9, 2f",
@@ -183,7 +201,8 @@ pub(crate) unsafe fn resume(to: *const Context) -> ! {
 #[inline(always)]
 pub(crate) fn local_get<const I: usize>() -> *mut () {
     let value;
-    // SAFETY: reads an aligned word of this thread's TLS block. Not `pure`: the compiler must read it anew after every switch.
+    // SAFETY: reads an aligned word of this thread's TLS block. Not `pure`: the compiler must read
+    // it anew after every switch.
     unsafe {
         asm!(
             "adrp {t}, :gottprel:umcg_local",
@@ -219,7 +238,9 @@ pub(crate) fn local_set<const I: usize>(value: *mut ()) {
 pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
     /// `mrs x0, tpidr_el0`; the register is in the low bits.
     const MRS: u32 = 0xd53b_d040;
-    [4, 8].into_iter().any(|back| load(pc.wrapping_sub(back)).is_some_and(|code| code & !31 == MRS))
+    [4, 8]
+        .into_iter()
+        .any(|back| load(pc.wrapping_sub(back)).is_some_and(|code| code & !31 == MRS))
 }
 
 /// From the thread pointer to the local words.
@@ -238,7 +259,8 @@ pub(crate) fn local_offset() -> isize {
     offset
 }
 
-/// Whether user code may read and write the thread pointer itself: always, `tpidr_el0` is a user register.
+/// Whether user code may read and write the thread pointer itself: always, `tpidr_el0` is a user
+/// register.
 pub(crate) fn thread_pointer_writable() -> bool {
     true
 }

@@ -9,12 +9,15 @@
 //!                      +24   bp   s1, LLVM's base pointer, likewise
 //! ```
 //!
-//! All other registers are declared clobbered, ra and fs0 to fs11 among them, so the compiler saves those that hold something, and
-//! no more. gp is the same in the whole process; tp is moved by `set_thread_pointer` alone. Nothing is pushed, so the unwind tables
-//! of the function around the switch hold inside it too: only between the load of `sp` and the jump are they wrong for an instruction.
+//! All other registers are declared clobbered, ra and fs0 to fs11 among them, so the compiler saves
+//! those that hold something, and no more. gp is the same in the whole process; tp is moved by
+//! `set_thread_pointer` alone. Nothing is pushed, so the unwind tables of the function around the
+//! switch hold inside it too: only between the load of `sp` and the jump are they wrong for an
+//! instruction.
 //!
-//! Why the jump goes by t2: a jump by ra or t0 would pop the return-stack predictor, though there was no call that it is the pair of;
-//! and of the others t2 is the one that control-flow integrity (Zicfilp) lets jump to a place without a landing pad.
+//! Why the jump goes by t2: a jump by ra or t0 would pop the return-stack predictor, though there
+//! was no call that it is the pair of; and of the others t2 is the one that control-flow integrity
+//! (Zicfilp) lets jump to a place without a landing pad.
 
 use crate::{Context, Entry};
 use core::arch::{asm, global_asm};
@@ -25,9 +28,10 @@ const _: () = assert!(offset_of!(Context, sp) == 8);
 const _: () = assert!(offset_of!(Context, fp) == 16);
 const _: () = assert!(offset_of!(Context, bp) == 24);
 
-// The first frame of every context. An undefined return address is how the unwind tables say "nothing above".
-// `prepare` put the entry function in s1 and its argument in s0. The `nop` is where an unwinder looks, one byte before the return
-// address, when a function was injected before the first instruction ran.
+// The first frame of every context. An undefined return address is how the unwind tables say
+// "nothing above". `prepare` put the entry function in s1 and its argument in s0. The `nop` is
+// where an unwinder looks, one byte before the return address, when a function was injected before
+// the first instruction ran.
 global_asm!(
     ".pushsection .text.umcg_context_first_frame,\"ax\",@progbits",
     ".p2align 4",
@@ -47,7 +51,8 @@ global_asm!(
     ".popsection",
 );
 
-// The thread-local words of `crate::local`, in the initial-exec form: a few instructions from any object, and never cached.
+// The thread-local words of `crate::local`, in the initial-exec form: a few instructions from any
+// object, and never cached.
 global_asm!(
     ".pushsection .tbss.umcg_local,\"awT\",@nobits",
     ".p2align 3",
@@ -76,7 +81,8 @@ pub(crate) fn prepare(context: &mut Context, top: usize, entry: Entry, arg: *mut
 /// As [`crate::switch`].
 #[inline(always)]
 pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
-    // SAFETY: the caller vouches for both contexts; every register that the other side may change is saved or clobbered.
+    // SAFETY: the caller vouches for both contexts; every register that the other side may change
+    // is saved or clobbered.
     unsafe {
         asm!(
             "lla t0, 2f",
@@ -104,8 +110,14 @@ pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
 /// # Safety
 /// As [`crate::switch_with`].
 #[inline(always)]
-pub(crate) unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-    // SAFETY: as `switch`; `f` runs on the stack of `to`, below everything that is live there, and s1 keeps `to` meanwhile.
+pub(crate) unsafe fn switch_with(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
+    // SAFETY: as `switch`; `f` runs on the stack of `to`, below everything that is live there, and
+    // s1 keeps `to` meanwhile.
     unsafe {
         asm!(
             "lla t0, 2f",
@@ -136,9 +148,15 @@ pub(crate) unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsa
 /// # Safety
 /// As [`crate::inject`].
 #[inline(always)]
-pub(crate) unsafe fn inject(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-    // SAFETY: as `switch`; `f` is entered as if `to` had called it at the place where it was suspended: ra, which every suspended
-    // flow counts as clobbered, holds that place as the return address.
+pub(crate) unsafe fn inject(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
+    // SAFETY: as `switch`; `f` is entered as if `to` had called it at the place where it was
+    // suspended: ra, which every suspended flow counts as clobbered, holds that place as the return
+    // address.
     unsafe {
         asm!(
             "lla t0, 2f",
@@ -186,7 +204,8 @@ pub(crate) unsafe fn resume(to: *const Context) -> ! {
 #[inline(always)]
 pub(crate) fn local_get<const I: usize>() -> *mut () {
     let value;
-    // SAFETY: reads an aligned word of this thread's TLS block. Not `pure`: the compiler must read it anew after every switch.
+    // SAFETY: reads an aligned word of this thread's TLS block. Not `pure`: the compiler must read
+    // it anew after every switch.
     unsafe {
         asm!(
             "la.tls.ie {v}, umcg_local",
@@ -222,7 +241,8 @@ pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) ->
     /// `c.add x0, tp` likewise.
     const SHORT: u32 = 0x9012;
     const SHORT_MASK: u32 = 0xf07f;
-    load(pc.wrapping_sub(4)).is_some_and(|code| code & ADD_MASK == ADD || code >> 16 & SHORT_MASK == SHORT)
+    load(pc.wrapping_sub(4))
+        .is_some_and(|code| code & ADD_MASK == ADD || code >> 16 & SHORT_MASK == SHORT)
 }
 
 /// From the thread pointer to the local words.
@@ -230,11 +250,14 @@ pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) ->
 pub(crate) fn local_offset() -> isize {
     let offset;
     // SAFETY: reads a constant that the linker wrote.
-    unsafe { asm!("la.tls.ie {}, umcg_local", out(reg) offset, options(nostack, preserves_flags, readonly)) };
+    unsafe {
+        asm!("la.tls.ie {}, umcg_local", out(reg) offset, options(nostack, preserves_flags, readonly))
+    };
     offset
 }
 
-/// Whether user code may read and write the thread pointer itself: always, `tp` is a general register.
+/// Whether user code may read and write the thread pointer itself: always, `tp` is a general
+/// register.
 pub(crate) fn thread_pointer_writable() -> bool {
     true
 }

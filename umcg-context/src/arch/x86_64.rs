@@ -9,12 +9,14 @@
 //!                      +24   bp   rbx, LLVM's base pointer, likewise
 //! ```
 //!
-//! All other registers are declared clobbered, so the compiler saves those that hold something, and no more: a switch in a
-//! plain loop saves none. Nothing is pushed, so the unwind tables of the function around the switch hold inside it too: only
-//! between the loads of `rsp` and the jump are they wrong for an instruction or two.
+//! All other registers are declared clobbered, so the compiler saves those that hold something, and
+//! no more: a switch in a plain loop saves none. Nothing is pushed, so the unwind tables of the
+//! function around the switch hold inside it too: only between the loads of `rsp` and the jump are
+//! they wrong for an instruction or two.
 //!
-//! Why a jump and not a `ret`: the asm is inlined, so there is no call whose return address a `ret` would be the pair of. The
-//! return-stack predictor therefore stays in step with the calls around. A `call` that `switch_with` makes returns by its own `ret`.
+//! Why a jump and not a `ret`: the asm is inlined, so there is no call whose return address a `ret`
+//! would be the pair of. The return-stack predictor therefore stays in step with the calls around.
+//! A `call` that `switch_with` makes returns by its own `ret`.
 
 use crate::{Context, Entry};
 use core::arch::{asm, global_asm};
@@ -25,8 +27,8 @@ const _: () = assert!(offset_of!(Context, sp) == 8);
 const _: () = assert!(offset_of!(Context, fp) == 16);
 const _: () = assert!(offset_of!(Context, bp) == 24);
 
-// The first frame of every context. An undefined return address is how the unwind tables say "nothing above".
-// `prepare` put the entry function in rbx and its argument in rbp.
+// The first frame of every context. An undefined return address is how the unwind tables say
+// "nothing above". `prepare` put the entry function in rbx and its argument in rbp.
 global_asm!(
     ".pushsection .text.umcg_context_first_frame,\"ax\",@progbits",
     ".p2align 4",
@@ -38,7 +40,8 @@ global_asm!(
     ".cfi_undefined rip",
     "mov rdi, rbp",
     "xor ebp, ebp", // ends the frame-pointer chain
-    // A call, but for the return-stack predictor: an Entry does not return, and each such call would put the returns of whoever runs next out of step.
+    // A call, but for the return-stack predictor: an Entry does not return, and each such call
+    // would put the returns of whoever runs next out of step.
     "lea rax, [rip + 1f]",
     "push rax",
     "jmp rbx",
@@ -49,7 +52,8 @@ global_asm!(
     ".popsection",
 );
 
-// The thread-local words of `crate::local`, in the initial-exec form: two instructions from any object, and never cached.
+// The thread-local words of `crate::local`, in the initial-exec form: two instructions from any
+// object, and never cached.
 global_asm!(
     ".pushsection .tbss.umcg_local,\"awT\",@nobits",
     ".p2align 3",
@@ -78,7 +82,8 @@ pub(crate) fn prepare(context: &mut Context, top: usize, entry: Entry, arg: *mut
 /// As [`crate::switch`].
 #[inline(always)]
 pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
-    // SAFETY: the caller vouches for both contexts; every register that the other side may change is saved or clobbered.
+    // SAFETY: the caller vouches for both contexts; every register that the other side may change
+    // is saved or clobbered.
     unsafe {
         asm!(
             "lea rax, [rip + 2f]",
@@ -101,8 +106,14 @@ pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
 /// # Safety
 /// As [`crate::switch_with`].
 #[inline(always)]
-pub(crate) unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-    // SAFETY: as `switch`; `f` runs on the stack of `to`, below everything that is live there, and rbx keeps `to` meanwhile.
+pub(crate) unsafe fn switch_with(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
+    // SAFETY: as `switch`; `f` runs on the stack of `to`, below everything that is live there, and
+    // rbx keeps `to` meanwhile.
     unsafe {
         asm!(
             "lea rax, [rip + 2f]",
@@ -129,8 +140,14 @@ pub(crate) unsafe fn switch_with(from: *mut Context, to: *const Context, f: unsa
 /// # Safety
 /// As [`crate::inject`].
 #[inline(always)]
-pub(crate) unsafe fn inject(from: *mut Context, to: *const Context, f: unsafe extern "C" fn(*mut ()), arg: *mut ()) {
-    // SAFETY: as `switch`; `f` is entered as if `to` had called it at the place where it was suspended.
+pub(crate) unsafe fn inject(
+    from: *mut Context,
+    to: *const Context,
+    f: unsafe extern "C" fn(*mut ()),
+    arg: *mut (),
+) {
+    // SAFETY: as `switch`; `f` is entered as if `to` had called it at the place where it was
+    // suspended.
     unsafe {
         asm!(
             "lea rax, [rip + 2f]",
@@ -173,7 +190,8 @@ pub(crate) unsafe fn resume(to: *const Context) -> ! {
 #[inline(always)]
 pub(crate) fn local_get<const I: usize>() -> *mut () {
     let value;
-    // SAFETY: reads an aligned word of this thread's TLS block. Not `pure`: the compiler must read it anew after every switch.
+    // SAFETY: reads an aligned word of this thread's TLS block. Not `pure`: the compiler must read
+    // it anew after every switch.
     unsafe {
         asm!(
             "mov {v}, qword ptr [rip + umcg_local@gottpoff]",
@@ -227,7 +245,9 @@ pub(crate) fn thread_pointer_writable() -> bool {
 pub(crate) fn thread_pointer() -> usize {
     let tp;
     // SAFETY: the word at fs:0 points to itself on every x86-64 thread (ELF TLS, variant II).
-    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) tp, options(nostack, preserves_flags, readonly)) };
+    unsafe {
+        asm!("mov {}, qword ptr fs:[0]", out(reg) tp, options(nostack, preserves_flags, readonly))
+    };
     tp
 }
 

@@ -1,5 +1,9 @@
 //! A coroutine made of one context and a plain mapped stack: what the tests switch to and from.
-#![allow(dead_code, unreachable_pub, reason = "every test program has its own copy and uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test program has its own copy and uses a part of it"
+)]
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null_mut;
@@ -26,7 +30,11 @@ impl Mapped {
         // SAFETY: the lowest pages of our mapping.
         assert_eq!(unsafe { libc::mprotect(start, GUARD, libc::PROT_NONE) }, 0);
         let base = start as usize + GUARD;
-        Mapped { start: start.cast(), size, id: annotate::stack_allocated(base, base + size) }
+        Mapped {
+            start: start.cast(),
+            size,
+            id: annotate::stack_allocated(base, base + size),
+        }
     }
 
     pub fn base(&self) -> *mut u8 {
@@ -57,7 +65,8 @@ impl Drop for Mapped {
 /// Lets a value go to another thread because the test says so.
 pub struct Sendable<T>(pub T);
 
-// SAFETY: the tests hand over with a join or a channel, and do not use the value on two threads at a time.
+// SAFETY: the tests hand over with a join or a channel, and do not use the value on two threads at
+// a time.
 unsafe impl<T> Send for Sendable<T> {}
 
 impl<T> Sendable<T> {
@@ -68,7 +77,8 @@ impl<T> Sendable<T> {
 
 type Body = Box<dyn FnOnce(&Coroutine)>;
 
-/// Runs a closure on its own stack, from one `resume` to the next `suspend`. Resumed by threads, not by other coroutines.
+/// Runs a closure on its own stack, from one `resume` to the next `suspend`. Resumed by threads,
+/// not by other coroutines.
 pub struct Coroutine {
     pub context: UnsafeCell<Context>,
     pub resumer: UnsafeCell<Context>,
@@ -102,10 +112,16 @@ impl Coroutine {
     pub fn restart(&mut self, body: impl FnOnce(&Coroutine) + 'static) {
         self.body.set(Some(Box::new(body)));
         self.finished.set(false);
-        self.flow.get_mut().start(self.stack.base() as usize, self.stack.top() as usize);
+        self.flow
+            .get_mut()
+            .start(self.stack.base() as usize, self.stack.top() as usize);
         let this = &raw mut *self;
         // SAFETY: the stack is its own, and the box keeps `this` in place.
-        unsafe { self.context.get_mut().prepare(self.stack.top(), entry, this.cast()) };
+        unsafe {
+            self.context
+                .get_mut()
+                .prepare(self.stack.top(), entry, this.cast())
+        };
     }
 
     pub fn finished(&self) -> bool {
@@ -223,7 +239,11 @@ pub fn kernel_thread() -> i64 {
 
 /// Blocks or unblocks a signal for the calling kernel thread.
 pub fn block_signal(signal: i32, block: bool) {
-    let how = if block { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    let how = if block {
+        libc::SIG_BLOCK
+    } else {
+        libc::SIG_UNBLOCK
+    };
     // SAFETY: an all-zero set is the empty set.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: our own set.
@@ -237,7 +257,10 @@ pub fn signal_blocked(signal: i32) -> bool {
     // SAFETY: an all-zero set is the empty set.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: only reads the mask.
-    assert_eq!(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set) }, 0);
+    assert_eq!(
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set) },
+        0
+    );
     // SAFETY: filled by the call above.
     unsafe { libc::sigismember(&set, signal) == 1 }
 }
@@ -247,14 +270,20 @@ pub fn affinity() -> libc::cpu_set_t {
     // SAFETY: all-zero is the empty set.
     let mut set = unsafe { std::mem::zeroed() };
     // SAFETY: room for a set.
-    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) }, 0);
+    assert_eq!(
+        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) },
+        0
+    );
     set
 }
 
 /// Says on which CPUs the calling kernel thread may run.
 pub fn set_affinity(set: &libc::cpu_set_t) {
     // SAFETY: a valid set.
-    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) }, 0);
+    assert_eq!(
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) },
+        0
+    );
 }
 
 /// The set of one CPU.
@@ -269,5 +298,7 @@ pub fn only(cpu: usize) -> libc::cpu_set_t {
 /// The CPUs in a set.
 pub fn cpus(set: &libc::cpu_set_t) -> Vec<usize> {
     // SAFETY: below the size of a set.
-    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, set) }).collect()
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, set) })
+        .collect()
 }

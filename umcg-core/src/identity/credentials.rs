@@ -68,7 +68,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 pub(crate) type Away = fn() -> Option<(u32, &'static Takeover)>;
 
 /// What a home thread is to become, and how far that is.
-#[cfg_attr(not(target_env = "gnu"), allow(dead_code, reason = "for glibc's way only"))]
+#[cfg_attr(
+    not(target_env = "gnu"),
+    allow(dead_code, reason = "for glibc's way only")
+)]
 pub(crate) struct Takeover {
     /// A set of credentials on the stack of the one that waits; null for none.
     wanted: AtomicPtr<()>,
@@ -80,6 +83,10 @@ pub(crate) struct Takeover {
 
 impl Takeover {
     pub(crate) const fn new() -> Takeover {
-        Takeover { wanted: AtomicPtr::new(std::ptr::null_mut()), done: AtomicU32::new(0), commands: AtomicU32::new(0) }
+        Takeover {
+            wanted: AtomicPtr::new(std::ptr::null_mut()),
+            done: AtomicU32::new(0),
+            commands: AtomicU32::new(0),
+        }
     }
 }

@@ -62,7 +62,12 @@ impl Carrying {
         let _ = credentials::install();
         rseq::look_up();
         let (tid, tp) = (tid(), umcg_context::thread_pointer());
-        let free = |entry: &&Carrying| entry.tid.compare_exchange(NOBODY, BEGINS, Relaxed, Relaxed).is_ok();
+        let free = |entry: &&Carrying| {
+            entry
+                .tid
+                .compare_exchange(NOBODY, BEGINS, Relaxed, Relaxed)
+                .is_ok()
+        };
         if let Some(entry) = entries().find(free) {
             entry.tp.store(tp, Relaxed);
             // A signal handler of this kernel thread that finds its tid finds its thread pointer.
@@ -71,14 +76,23 @@ impl Carrying {
             return entry;
         }
         let (tid, tp) = (AtomicU32::new(tid), AtomicUsize::new(tp));
-        let entry: &'static Carrying = Box::leak(Box::new(Carrying { tid, tp, next: Link::none() }));
+        let entry: &'static Carrying = Box::leak(Box::new(Carrying {
+            tid,
+            tp,
+            next: Link::none(),
+        }));
         let mut first = ALL.load(Relaxed);
         loop {
             // SAFETY: as in `entries`.
             entry.next.set(unsafe { first.as_ref() });
             // ORDERING(carrying.1): Release, pairs with carrying.2: who finds the entry sees what
             // is in it.
-            match ALL.compare_exchange(first, (entry as *const Carrying).cast_mut(), Release, Relaxed) {
+            match ALL.compare_exchange(
+                first,
+                (entry as *const Carrying).cast_mut(),
+                Release,
+                Relaxed,
+            ) {
                 Ok(_) => return entry,
                 Err(now) => first = now,
             }
@@ -97,7 +111,9 @@ impl Carrying {
 /// needed.
 pub(crate) fn own_thread_pointer() -> usize {
     let tid = tid();
-    let own = entries().find(|entry| entry.tid.load(Relaxed) == tid).map(|entry| entry.tp.load(Relaxed));
+    let own = entries()
+        .find(|entry| entry.tid.load(Relaxed) == tid)
+        .map(|entry| entry.tp.load(Relaxed));
     own.unwrap_or_else(umcg_context::thread_pointer)
 }
 

@@ -18,7 +18,10 @@ pub(crate) fn follow() {
         }
     }
     follow_class(process.as_raw_nonzero().get());
-    if let (Ok(theirs), Ok(own)) = (getpriority_process(Some(process)), getpriority_process(None)) {
+    if let (Ok(theirs), Ok(own)) = (
+        getpriority_process(Some(process)),
+        getpriority_process(None),
+    ) {
         if theirs != own {
             let _ = setpriority_process(None, theirs);
         }
@@ -62,8 +65,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// While the main thread goes from processor to processor for a fence, a thread that is made as the
-    /// process is does not stay where that one is just then.
+    /// While the main thread goes from processor to processor for a fence, a thread that is made as
+    /// the process is does not stay where that one is just then.
     #[test]
     #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
     fn a_round_of_the_main_thread_pins_no_helper() {

@@ -58,8 +58,8 @@ fn symbols() -> Option<[*const c_void; 2]> {
     }
 }
 
-/// As the linker knows them: a program that is linked statically has no dynamic symbols. Weak, as an
-/// older glibc has neither.
+/// As the linker knows them: a program that is linked statically has no dynamic symbols. Weak, as
+/// an older glibc has neither.
 fn linked() -> Option<[*const c_void; 2]> {
     let (bytes, offset): (*const c_void, *const c_void);
     cfg_if::cfg_if! {
@@ -104,7 +104,12 @@ fn sizes() -> [usize; 2] {
     // SAFETY: reads a vector that the kernel gave the process.
     let tell = |what| unsafe { libc::getauxval(what) } as usize;
     let align = tell(AT_RSEQ_ALIGN).max(INITIAL_BYTES);
-    [INITIAL_BYTES, tell(AT_RSEQ_FEATURE_SIZE).max(INITIAL_BYTES).next_multiple_of(align)]
+    [
+        INITIAL_BYTES,
+        tell(AT_RSEQ_FEATURE_SIZE)
+            .max(INITIAL_BYTES)
+            .next_multiple_of(align),
+    ]
 }
 
 fn rseq(tp: usize, bytes: usize, flags: c_int) -> bool {
@@ -118,7 +123,12 @@ fn rseq(tp: usize, bytes: usize, flags: c_int) -> bool {
 /// The kernel does not look at the area of this storage any more, which is registered for the
 /// calling kernel thread. How many bytes of it were; 0 if it was not.
 pub(crate) fn unregister(tp: usize) -> usize {
-    keep_errno(|| sizes().into_iter().find(|bytes| rseq(tp, *bytes, UNREGISTER)).unwrap_or(0))
+    keep_errno(|| {
+        sizes()
+            .into_iter()
+            .find(|bytes| rseq(tp, *bytes, UNREGISTER))
+            .unwrap_or(0)
+    })
 }
 
 /// The kernel looks at the area of this storage again, at as many bytes as before, for the calling

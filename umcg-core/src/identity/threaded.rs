@@ -11,7 +11,9 @@ static THREADED: AtomicBool = AtomicBool::new(false);
 /// Sees to it that it knows. False where the system gives no thread.
 pub(crate) fn ensure() -> bool {
     if !THREADED.load(Relaxed) {
-        let Ok(thread) = std::thread::Builder::new().spawn(|| ()) else { return false };
+        let Ok(thread) = std::thread::Builder::new().spawn(|| ()) else {
+            return false;
+        };
         let _ = thread.join();
         THREADED.store(true, Relaxed);
     }
@@ -19,7 +21,10 @@ pub(crate) fn ensure() -> bool {
 }
 
 /// A thread was made.
-#[allow(dead_code, reason = "it is by the probe of blocks, which is not everywhere")]
+#[allow(
+    dead_code,
+    reason = "it is by the probe of blocks, which is not everywhere"
+)]
 pub(crate) fn note() {
     THREADED.store(true, Relaxed);
 }

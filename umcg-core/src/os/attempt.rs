@@ -99,7 +99,11 @@ cfg_if::cfg_if! {
 }
 
 unsafe extern "C" {
-    fn umcg_attempt(f: extern "C" fn(*mut c_void), argument: *mut c_void, place: *mut usize) -> usize;
+    fn umcg_attempt(
+        f: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        place: *mut usize,
+    ) -> usize;
     fn umcg_attempt_failed();
 }
 
@@ -131,7 +135,9 @@ pub(crate) fn give_up(frame: &mut Frame) -> bool {
     /// No attempt needs as much stack.
     const MOST: usize = 64 << 10;
     // SAFETY: null, or the place of a call that has not returned.
-    let Some(saved) = (unsafe { local::attempt().cast::<usize>().as_ref() }) else { return false };
+    let Some(saved) = (unsafe { local::attempt().cast::<usize>().as_ref() }) else {
+        return false;
+    };
     let is_within = saved.wrapping_sub(frame.stack_pointer()) < MOST;
     if is_within {
         annotate::frames_given_up(frame.stack_pointer(), *saved);
@@ -173,7 +179,14 @@ mod tests {
         let word = 7u64;
         let there = (&raw const word).expose_provenance();
         // What the caller keeps in registers it has afterwards.
-        let mut sum = [black_box(1usize), black_box(2), black_box(3), black_box(4), black_box(5), black_box(6)];
+        let mut sum = [
+            black_box(1usize),
+            black_box(2),
+            black_box(3),
+            black_box(4),
+            black_box(5),
+            black_box(6),
+        ];
         let mut real = [black_box(0.5f64), black_box(1.5)];
         for round in 0..100 {
             // SAFETY: they own nothing.
@@ -185,7 +198,10 @@ mod tests {
             sum.iter_mut().for_each(|sum| *sum += round);
             real.iter_mut().for_each(|real| *real += 1.0);
         }
-        assert_eq!((sum, real), ([4951, 4952, 4953, 4954, 4955, 4956], [100.5, 101.5]));
+        assert_eq!(
+            (sum, real),
+            ([4951, 4952, 4953, 4954, 4955, 4956], [100.5, 101.5])
+        );
         assert!(local::attempt().is_null());
     }
 

@@ -1,4 +1,5 @@
-//! The unwinder that Rust's own library is linked with, as a loop over the callers of the calling flow.
+//! The unwinder that Rust's own library is linked with, as a loop over the callers of the calling
+//! flow.
 //!
 //! It allocates nothing. It takes no lock where the C library has `_dl_find_object` (glibc 2.35);
 //! elsewhere the loader's ([`takes_no_lock`]). Code that has registered its tables by itself
@@ -6,9 +7,9 @@
 //! libgcc before that of GCC 13.
 //!
 //! On aarch64, where the C library leaves a handler's return to code of the kernel's, libgcc knows
-//! that code by its instructions if there are no tables for it, as under an emulator. It
-//! misreads the frame of a handler that another signal has interrupted right there, and may look for its
-//! end for ever. So the callers end at such a frame.
+//! that code by its instructions if there are no tables for it, as under an emulator. It misreads
+//! the frame of a handler that another signal has interrupted right there, and may look for its end
+//! for ever. So the callers end at such a frame.
 
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
@@ -26,18 +27,23 @@ pub(crate) struct Caller {
 type Step<'a> = &'a mut dyn FnMut(Caller) -> ControlFlow<()>;
 
 unsafe extern "C" {
-    fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
+    fn _Unwind_Backtrace(
+        step: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
     safe fn _Unwind_GetIP(context: *mut c_void) -> usize;
     safe fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
 
-/// Whether [`each_caller`] takes no lock of the loader's: with a C library from 2.35 on, and an unwinder
-/// that was built to use what that has (a libgcc of GCC 12 or later; whether it does cannot be asked).
-/// The first call of this must not be in a signal handler.
+/// Whether [`each_caller`] takes no lock of the loader's: with a C library from 2.35 on, and an
+/// unwinder that was built to use what that has (a libgcc of GCC 12 or later; whether it does
+/// cannot be asked). The first call of this must not be in a signal handler.
 pub(crate) fn takes_no_lock() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     // SAFETY: asks for an address, by a string that ends.
-    *KNOWN.get_or_init(|| !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null())
+    *KNOWN.get_or_init(|| {
+        !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null()
+    })
 }
 
 /// Whether it is where a handler returns to, and its signal came when another one was just there.
@@ -56,7 +62,11 @@ unsafe fn is_return_to_return(caller: Caller) -> bool {
         pc % align_of::<u32>() == 0 && unsafe { code.read_volatile() } == [0xd280_1168, 0xd400_0001]
     };
     // SAFETY: that is what lies there.
-    let interrupted = || unsafe { Frame::of(std::ptr::with_exposed_provenance_mut(caller.stack_pointer + INFORMATION)) };
+    let interrupted = || unsafe {
+        Frame::of(std::ptr::with_exposed_provenance_mut(
+            caller.stack_pointer + INFORMATION,
+        ))
+    };
     caller.pc != 0 && is_return(caller.pc) && is_return(interrupted().program_counter())
 }
 
@@ -66,12 +76,17 @@ unsafe fn is_return_to_return(_: Caller) -> bool {
     false
 }
 
-/// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none that the unwinder knows. `step` does not unwind.
+/// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none
+/// that the unwinder knows. `step` does not unwind.
 pub(crate) fn each_caller(step: Step<'_>) {
     each(&mut |caller| {
         step(caller)?;
         // SAFETY: just found.
-        if unsafe { is_return_to_return(caller) } { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if unsafe { is_return_to_return(caller) } {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
 }
 
@@ -81,7 +96,10 @@ fn each(mut step: Step<'_>) {
     extern "C" fn call(context: *mut c_void, step: *mut c_void) -> c_int {
         // SAFETY: passed below.
         let step = unsafe { &mut *step.cast::<Step<'_>>() };
-        let caller = Caller { pc: _Unwind_GetIP(context), stack_pointer: _Unwind_GetCFA(context) };
+        let caller = Caller {
+            pc: _Unwind_GetIP(context),
+            stack_pointer: _Unwind_GetCFA(context),
+        };
         if step(caller).is_break() { STOP } else { GO_ON }
     }
     // SAFETY: `call` takes what this passes, and does not unwind.

@@ -1,5 +1,6 @@
-//! Blocks by glibc. On x86-64 the thread control block lies at the thread pointer and the static storage below it; on aarch64 the control block ends at
-//! the thread pointer and the static storage is above it.
+//! Blocks by glibc. On x86-64 the thread control block lies at the thread pointer and the static
+//! storage below it; on aarch64 the control block ends at the thread pointer and the static storage
+//! is above it.
 //!
 //! What is written into a block, and why:
 //!
@@ -15,7 +16,8 @@
 //! | `rseq.cpu_id` | "uninitialized" | `sched_getcpu` would say 0: the kernel writes to the kernel thread's area, never to this |
 //! | `__resp` | a resolver state of its own | all workers would share that of the first thread |
 //!
-//! Where these lie is what glibc tells libthread_db (`_thread_db_*`), the kernel (`get_robust_list`), or the program (`__rseq_offset`).
+//! Where these lie is what glibc tells libthread_db (`_thread_db_*`), the kernel
+//! (`get_robust_list`), or the program (`__rseq_offset`).
 
 use super::modules::{self, Plan, Scratch};
 use super::probe::{self, Why};
@@ -97,7 +99,8 @@ pub(super) struct Symbols {
     pub(super) specific: usize,
     /// From the thread pointer; none if this glibc knows no rseq.
     pub(super) rseq: Option<isize>,
-    /// The address of the probing thread's `__resp`; its place from the thread pointer is the same in all threads.
+    /// The address of the probing thread's `__resp`; its place from the thread pointer is the same
+    /// in all threads.
     pub(super) resp: isize,
     /// Addresses in the two libraries.
     pub(super) libc: usize,
@@ -176,7 +179,11 @@ impl Symbols {
 
     /// From the beginning of a block to its thread pointer.
     fn below(&self) -> usize {
-        let bytes = if abi::BELOW { self.tcb } else { self.storage - self.tcb };
+        let bytes = if abi::BELOW {
+            self.tcb
+        } else {
+            self.storage - self.tcb
+        };
         bytes.next_multiple_of(self.alignment())
     }
 
@@ -193,7 +200,11 @@ impl Symbols {
 
     /// Whether so many bytes at this distance from the thread pointer are within a block.
     pub(super) fn holds(&self, offset: isize, bytes: usize) -> bool {
-        let (start, end) = if abi::BELOW { (self.tcb, self.storage) } else { (self.storage - self.tcb, self.tcb) };
+        let (start, end) = if abi::BELOW {
+            (self.tcb, self.storage)
+        } else {
+            (self.storage - self.tcb, self.tcb)
+        };
         offset >= -(start as isize) && offset + bytes as isize <= end as isize
     }
 
@@ -201,10 +212,12 @@ impl Symbols {
         (self.below() + self.above() + size_of::<Header>()).next_multiple_of(self.alignment())
     }
 
-    /// Has glibc set up the storage in this place, and tells its thread pointer. None without memory.
+    /// Has glibc set up the storage in this place, and tells its thread pointer. None without
+    /// memory.
     ///
     /// # Safety
-    /// The place is zero, aligned to a page, or is the next after such a one, and has as many bytes as the stride says.
+    /// The place is zero, aligned to a page, or is the next after such a one, and has as many bytes
+    /// as the stride says.
     pub(super) unsafe fn allocate_in(&self, place: *mut u8) -> Option<usize> {
         let tp = place.wrapping_add(self.below());
         // SAFETY: the static storage below, and the control block at it, are zero and ours.
@@ -229,9 +242,13 @@ impl Symbols {
             (tp.wrapping_add_signed(self.resp), control + thread.resolver),
         ];
         let selves = abi::SELVES.iter().map(|offset| (control + offset, tp));
-        let shared = abi::SHARED.iter().zip(thread.shared).map(|(offset, value)| (control + offset, value));
+        let shared = abi::SHARED
+            .iter()
+            .zip(thread.shared)
+            .map(|(offset, value)| (control + offset, value));
         for (address, value) in words.into_iter().chain(selves).chain(shared) {
-            // SAFETY: a word of the block: the probe compared each place with the size of the block.
+            // SAFETY: a word of the block: the probe compared each place with the size of the
+            // block.
             unsafe { put(address, value) };
         }
         // SAFETY: as above, half a word.
@@ -239,7 +256,8 @@ impl Symbols {
         // SAFETY: as above.
         unsafe { put(control + self.tid, tid) };
         if let Some(rseq) = self.rseq {
-            // SAFETY: as above. The second half-word is `cpu_id`, and -1 is RSEQ_CPU_ID_UNINITIALIZED.
+            // SAFETY: as above. The second half-word is `cpu_id`, and -1 is
+            // RSEQ_CPU_ID_UNINITIALIZED.
             unsafe { put(tp.wrapping_add_signed(rseq) + 4, u32::MAX) };
         }
     }
@@ -253,7 +271,11 @@ impl Glibc {
 
     /// Sees to it that glibc takes its locks. A forked child has one thread again.
     pub(super) fn ensure_threaded(&self) -> Result<(), Error> {
-        if threaded::ensure() { Ok(()) } else { Err(Error::OutOfMemory) }
+        if threaded::ensure() {
+            Ok(())
+        } else {
+            Err(Error::OutOfMemory)
+        }
     }
 
     /// Makes a block; null without memory.
@@ -262,12 +284,22 @@ impl Glibc {
     /// As `Symbols::allocate_in`.
     pub(super) unsafe fn make(&self, place: *mut u8, tid: u32) -> *mut Header {
         // SAFETY: passed on.
-        let Some(tp) = (unsafe { self.symbols.allocate_in(place) }) else { return null_mut() };
+        let Some(tp) = (unsafe { self.symbols.allocate_in(place) }) else {
+            return null_mut();
+        };
         // SAFETY: made just now.
         unsafe { self.symbols.furnish(&self.thread, tp, tid) };
         let header = at::<Header>(tp + self.symbols.above());
         // SAFETY: behind the storage, within the stride.
-        unsafe { header.write(Header { next: null_mut(), tp, tid, dirty: false, stamp: (0, 0) }) };
+        unsafe {
+            header.write(Header {
+                next: null_mut(),
+                tp,
+                tid,
+                dirty: false,
+                stamp: (0, 0),
+            })
+        };
         header
     }
 
@@ -277,7 +309,8 @@ impl Glibc {
     pub(super) unsafe fn begin(&self, header: NonNull<Header>) {
         // SAFETY: passed on.
         unsafe { self.plan.catch_up(header, self) };
-        // SAFETY: sets this storage's tables of character classes; somebody may have called `setlocale` since.
+        // SAFETY: sets this storage's tables of character classes; somebody may have called
+        // `setlocale` since.
         unsafe { (self.symbols.ctype_init)() };
     }
 
@@ -352,7 +385,12 @@ impl Glibc {
             // SAFETY: as above.
             unsafe { (*place).data = null_mut() };
             // SAFETY: glibc's table of all keys.
-            let key = unsafe { self.symbols.keys.wrapping_add(first_key + index).read_volatile() };
+            let key = unsafe {
+                self.symbols
+                    .keys
+                    .wrapping_add(first_key + index)
+                    .read_volatile()
+            };
             if let (Some(destructor), true) = (key.destructor, key.sequence == sequence) {
                 some = true;
                 // SAFETY: the key is in use, and this is its value.
@@ -370,7 +408,9 @@ impl Scratch for Glibc {
     fn get(&self) -> Option<usize> {
         let mut place = SCRATCH.lock();
         if place.is_none() {
-            *place = super::map(self.stride()).ok().map(|start| start.expose_provenance());
+            *place = super::map(self.stride())
+                .ok()
+                .map(|start| start.expose_provenance());
         }
         // SAFETY: it was zero, or was given back.
         let tp = unsafe { self.symbols.allocate_in(at((*place)?)) }?;

@@ -1,8 +1,9 @@
 //! Thread-local storage for flows that have no kernel thread.
 //!
-//! A [`Block`] is what glibc gives a new thread besides its stack: the thread control block and the static thread-local storage. A worker that
-//! runs with the thread pointer of its own block has its own `thread_local!`s, errno, malloc cache, C++ exception state and `pthread_self`,
-//! whichever kernel thread carries it, so it may be spawned by safe code.
+//! A [`Block`] is what glibc gives a new thread besides its stack: the thread control block and the
+//! static thread-local storage. A worker that runs with the thread pointer of its own block has its
+//! own `thread_local!`s, errno, malloc cache, C++ exception state and `pthread_self`, whichever
+//! kernel thread carries it, so it may be spawned by safe code.
 //!
 //! ```text
 //!   base          thread pointer          + size of struct pthread
@@ -17,27 +18,36 @@
 //! | is [finished](Block::finish) by the worker: its thread-local destructors run, then the storage is as new | a worker |
 //! | rests in a [`Pool`], or on the shared shelf | until the next worker |
 //!
-//! The C library's own part of the storage (malloc's cache, the locale tables, the resolver) is not made anew: it goes from worker to worker
-//! as it does from job to job in a pool of threads, so malloc's cache is neither lost nor filled again. Values of `pthread_key_create` are
-//! destroyed as at a thread's end. What holds of `pthread_self()` in a worker: it is an identity, not something to join, cancel or signal.
+//! The C library's own part of the storage (malloc's cache, the locale tables, the resolver) is not
+//! made anew: it goes from worker to worker as it does from job to job in a pool of threads, so
+//! malloc's cache is neither lost nor filled again. Values of `pthread_key_create` are destroyed as
+//! at a thread's end. What holds of `pthread_self()` in a worker: it is an identity, not something
+//! to join, cancel or signal.
 //!
-//! Nothing of glibc is taken on trust: [`available`] looks at each thing once, tries a block, and says no when anything is not as expected.
+//! Nothing of glibc is taken on trust: [`available`] looks at each thing once, tries a block, and
+//! says no when anything is not as expected.
 //!
 //! # Limits
 //!
-//! - What the kernel keeps for a thread (signal mask, affinity, `gettid`) is that of the kernel thread
-//!   that carries the worker: `docs/identity.md`.
-//! - A priority-inheriting mutex hands its word to the kernel, which knows no thread by the block's tid: not for workers with blocks.
-//! - A robust mutex is not marked when a worker ends with it locked; it stays locked, as any other mutex.
-//! - A library loaded by `dlopen` whose storage is static *and* has initial values other than zero does not get those into the blocks of workers
-//!   that are alive then. (glibc finds the threads to tell by a list of its own, under a lock of its own.) Workers begun later have them.
+//! - What the kernel keeps for a thread (signal mask, affinity, `gettid`) is that of the kernel
+//!   thread that carries the worker: `docs/identity.md`.
+//! - A priority-inheriting mutex hands its word to the kernel, which knows no thread by the block's
+//!   tid: not for workers with blocks.
+//! - A robust mutex is not marked when a worker ends with it locked; it stays locked, as any other
+//!   mutex.
+//! - A library loaded by `dlopen` whose storage is static *and* has initial values other than zero
+//!   does not get those into the blocks of workers that are alive then. (glibc finds the threads to
+//!   tell by a list of its own, under a lock of its own.) Workers begun later have them.
 //! - Libraries in other link namespaces (`dlmopen`) are not reset between workers.
-//! - For the dynamic linker a worker in the midst of binding a symbol lazily does not hold up a `dlclose` elsewhere.
+//! - For the dynamic linker a worker in the midst of binding a symbol lazily does not hold up a
+//!   `dlclose` elsewhere.
 //!
 //! # Not chosen
 //!
-//! - *`_dl_allocate_tls(NULL)`*, which takes the memory from malloc: it leaves the room for libraries to come as it was, not zero.
-//! - *Freeing blocks.* glibc's clean-up of a thread's malloc cache is not exported; a block that is kept needs none.
+//! - *`_dl_allocate_tls(NULL)`*, which takes the memory from malloc: it leaves the room for
+//!   libraries to come as it was, not zero.
+//! - *Freeing blocks.* glibc's clean-up of a thread's malloc cache is not exported; a block that is
+//!   kept needs none.
 //! - *Joining glibc's lists of threads*, so that `dlopen` sees blocks: their lock is not reachable.
 
 cfg_if::cfg_if! {
@@ -62,7 +72,8 @@ use umcg_context::lock::HoldLock;
 
 /// How many free blocks a pool keeps to itself.
 const KEEP: usize = 256;
-/// Tids of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex word of glibc's has for one.
+/// Tids of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex word of
+/// glibc's has for one.
 const FIRST_TID: u32 = 1 << 29;
 const LAST_TID: u32 = (1 << 30) - 3;
 /// How many blocks are mapped at a time.
@@ -73,7 +84,8 @@ const BLOCKS_A_SLAB: usize = 64;
 pub enum Error {
     /// Not with this C library, this processor, or this environment; the reason.
     Unavailable(&'static str),
-    /// The system refuses what it takes to find out whether there can be any; the reason. It may pass.
+    /// The system refuses what it takes to find out whether there can be any; the reason. It may
+    /// pass.
     Refused(&'static str),
     /// The system has no memory left for one.
     OutOfMemory,
@@ -91,9 +103,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Whether blocks can be made here, or why not. Looks by a thread of its own, once a process, unless the
-/// system gives no thread or memory for that: then again the next time. `UMCG_NO_OWN_STORAGE` in the
-/// environment forbids it.
+/// Whether blocks can be made here, or why not. Looks by a thread of its own, once a process,
+/// unless the system gives no thread or memory for that: then again the next time.
+/// `UMCG_NO_OWN_STORAGE` in the environment forbids it.
 ///
 /// # Errors
 /// The reason.
@@ -125,7 +137,8 @@ struct Header {
     tid: u32,
     /// A worker has begun on it, and has not finished it.
     dirty: bool,
-    /// Which libraries were loaded when the storage was made as new; only kept up where libraries come and go.
+    /// Which libraries were loaded when the storage was made as new; only kept up where libraries
+    /// come and go.
     stamp: Stamp,
 }
 
@@ -144,7 +157,8 @@ impl Block {
     /// The thread pointer to run its worker with.
     #[inline]
     pub fn thread_pointer(&self) -> usize {
-        // SAFETY: the header of a block is written before the block exists, and this field never again.
+        // SAFETY: the header of a block is written before the block exists, and this field never
+        // again.
         unsafe { (*self.0.as_ptr()).tp }
     }
 
@@ -168,7 +182,8 @@ impl Block {
         }
     }
 
-    /// What a worker does last on its block: runs the destructors of its thread-locals, and makes the storage as new.
+    /// What a worker does last on its block: runs the destructors of its thread-locals, and makes
+    /// the storage as new.
     ///
     /// # Safety
     /// The thread pointer is this block's, and the worker uses no thread-local afterwards.
@@ -182,7 +197,8 @@ impl Block {
         unsafe { (*self.0.as_ptr()).dirty = false };
     }
 
-    /// Whether a worker has begun on it that has not finished it: what its thread-locals own is still there.
+    /// Whether a worker has begun on it that has not finished it: what its thread-locals own is
+    /// still there.
     #[inline]
     fn is_dirty(&self) -> bool {
         // SAFETY: as in `begin`.
@@ -203,7 +219,8 @@ impl Block {
     }
 }
 
-/// Free blocks, last in first out, for one virtual processor: without a lock as long as it is neither empty nor full.
+/// Free blocks, last in first out, for one virtual processor: without a lock as long as it is
+/// neither empty nor full.
 #[derive(Debug)]
 pub struct Pool {
     head: *mut Header,
@@ -219,7 +236,10 @@ impl Default for Pool {
 impl Pool {
     /// An empty pool.
     pub const fn new() -> Self {
-        Self { head: null_mut(), len: 0 }
+        Self {
+            head: null_mut(),
+            len: 0,
+        }
     }
 
     /// The last block given back, or one from the shared shelf, or a new one.
@@ -247,8 +267,9 @@ impl Pool {
         self.pop().map_or_else(|| make(glibc), Ok)
     }
 
-    /// Takes a block back. One whose worker has begun and not finished, because it was forgotten with all that it owns, is never used again:
-    /// somebody may still point to its thread-locals, and their destructors have not run.
+    /// Takes a block back. One whose worker has begun and not finished, because it was forgotten
+    /// with all that it owns, is never used again: somebody may still point to its thread-locals,
+    /// and their destructors have not run.
     #[inline]
     pub fn give(&mut self, block: Block) {
         if block.is_dirty() {
@@ -322,8 +343,12 @@ struct Shelf {
 // SAFETY: the pointers are to memory that the shelf owns.
 unsafe impl Send for Shelf {}
 
-static SHELF: HoldLock<Shelf> =
-    HoldLock::new(Shelf { free: Pool::new(), uncut: null_mut(), uncut_blocks: 0, next_tid: FIRST_TID });
+static SHELF: HoldLock<Shelf> = HoldLock::new(Shelf {
+    free: Pool::new(),
+    uncut: null_mut(),
+    uncut_blocks: 0,
+    next_tid: FIRST_TID,
+});
 
 #[cold]
 fn make(glibc: &glibc::Glibc) -> Result<Block, Error> {
@@ -342,7 +367,8 @@ fn make(glibc: &glibc::Glibc) -> Result<Block, Error> {
     drop(shelf);
     // SAFETY: the place is new, zero, and as large as a block.
     let header = unsafe { glibc.make(place, tid) };
-    // Without memory for the dynamic linker's table the place is lost: 4 KiB of a process that has none left.
+    // Without memory for the dynamic linker's table the place is lost: 4 KiB of a process that has
+    // none left.
     NonNull::new(header).map(Block).ok_or(Error::OutOfMemory)
 }
 
@@ -351,7 +377,11 @@ fn map(bytes: usize) -> Result<*mut u8, Error> {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice.
     let start = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
-    if start == libc::MAP_FAILED { Err(Error::OutOfMemory) } else { Ok(start.cast()) }
+    if start == libc::MAP_FAILED {
+        Err(Error::OutOfMemory)
+    } else {
+        Ok(start.cast())
+    }
 }
 
 /// Takes all locks of this module, so that a fork finds them in order.

@@ -1,10 +1,13 @@
 //! The libraries that have thread-local storage, and how a block's is made as new.
 //!
-//! What has to be written is known beforehand as long as the libraries are those that the probe saw: it pinned those with thread-local storage, so
-//! their images stay where they are, and the last entry of the loader's list, so that a look at that entry's successor tells, without a lock,
-//! whether a library has come since. While there is one, each reset asks the loader (`dl_iterate_phdr`), under its lock.
+//! What has to be written is known beforehand as long as the libraries are those that the probe
+//! saw: it pinned those with thread-local storage, so their images stay where they are, and the
+//! last entry of the loader's list, so that a look at that entry's successor tells, without a lock,
+//! whether a library has come since. While there is one, each reset asks the loader
+//! (`dl_iterate_phdr`), under its lock.
 //!
-//! Left as they are: the storage of libc and of the dynamic linker, and the words of [`umcg_context::local`], which say whose storage it is.
+//! Left as they are: the storage of libc and of the dynamic linker, and the words of
+//! [`umcg_context::local`], which say whose storage it is.
 
 use super::{Header, Stamp};
 use crate::identity::with_thread_pointer;
@@ -43,8 +46,15 @@ struct Module {
 /// A part of a block that is made as new.
 #[derive(Debug)]
 enum Step {
-    Copy { to: isize, from: *const u8, bytes: usize },
-    Zero { at: isize, bytes: usize },
+    Copy {
+        to: isize,
+        from: *const u8,
+        bytes: usize,
+    },
+    Zero {
+        at: isize,
+        bytes: usize,
+    },
 }
 
 /// How the blocks of this process are reset.
@@ -62,7 +72,8 @@ pub(super) struct Plan {
 #[derive(Debug)]
 struct Survey {
     stamp: Stamp,
-    /// Where a library is loaded, and the place of its storage from the thread pointer, for those whose storage is static.
+    /// Where a library is loaded, and the place of its storage from the thread pointer, for those
+    /// whose storage is static.
     statics: Vec<(usize, isize)>,
     modules: Vec<Module>,
     complete: bool,
@@ -111,7 +122,9 @@ fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
 
 /// The thread-local storage of a library, if it has any.
 fn module(info: &libc::dl_phdr_info) -> Option<Module> {
-    let header = headers(info).iter().find(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0)?;
+    let header = headers(info)
+        .iter()
+        .find(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0)?;
     let address = info.dlpi_addr as usize;
     Some(Module {
         address,
@@ -125,8 +138,12 @@ fn module(info: &libc::dl_phdr_info) -> Option<Module> {
 /// Whether the library holds this address.
 fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
     let offset = address.wrapping_sub(info.dlpi_addr as usize);
-    let within = |header: &libc::Elf64_Phdr| offset.wrapping_sub(header.p_vaddr as usize) < header.p_memsz as usize;
-    headers(info).iter().any(|header| header.p_type == libc::PT_LOAD && within(header))
+    let within = |header: &libc::Elf64_Phdr| {
+        offset.wrapping_sub(header.p_vaddr as usize) < header.p_memsz as usize
+    };
+    headers(info)
+        .iter()
+        .any(|header| header.p_type == libc::PT_LOAD && within(header))
 }
 
 /// Calls `f` while the thread pointer is `tp`. `f` uses nothing that a fresh block has not.
@@ -150,10 +167,12 @@ impl Survey {
         let mut look = || {
             each_library(|info| {
                 stamp = (info.dlpi_adds, info.dlpi_subs);
-                if let Some(module) = module(info).filter(|module| !skip.contains(&module.address)) {
+                if let Some(module) = module(info).filter(|module| !skip.contains(&module.address))
+                {
                     complete &= modules.len() < ROOM;
                     if complete {
-                        modules.push(module); // within its capacity: malloc is not called with this storage
+                        // within its capacity: malloc is not called with this storage
+                        modules.push(module);
                     }
                 }
                 true
@@ -161,14 +180,29 @@ impl Survey {
         };
         // SAFETY: passed on.
         unsafe { on_storage(tp, &mut look) };
-        let place = |module: &Module| (module.address, (module.data.addr().wrapping_sub(tp)) as isize);
-        let statics = modules.iter().filter(|module| !module.data.is_null()).map(place).collect();
-        Survey { stamp, statics, modules, complete }
+        let place = |module: &Module| {
+            (
+                module.address,
+                (module.data.addr().wrapping_sub(tp)) as isize,
+            )
+        };
+        let statics = modules
+            .iter()
+            .filter(|module| !module.data.is_null())
+            .map(place)
+            .collect();
+        Survey {
+            stamp,
+            statics,
+            modules,
+            complete,
+        }
     }
 }
 
 impl Plan {
-    /// Learns from the storage at `tp`, fresh from glibc. `libc` and `linker` are addresses in those two.
+    /// Learns from the storage at `tp`, fresh from glibc. `libc` and `linker` are addresses in
+    /// those two.
     ///
     /// # Safety
     /// As [`on_storage`].
@@ -188,12 +222,24 @@ impl Plan {
         // SAFETY: passed on.
         let survey = unsafe { Survey::take(tp, skip) };
         let words = tp.wrapping_add_signed(local::offset());
-        let ours = |module: &&Module| words.wrapping_sub(module.data.addr()) < module.bytes && !module.data.is_null();
+        let ours = |module: &&Module| {
+            words.wrapping_sub(module.data.addr()) < module.bytes && !module.data.is_null()
+        };
         if !survey.complete || survey.modules.iter().filter(ours).count() != 1 {
             return Err("the storage of this library is not where it should be");
         }
-        let steps = survey.modules.iter().filter(|module| !module.data.is_null()).flat_map(|module| steps(module, tp)).collect();
-        Ok(Plan { tail: null(), steps, skip, survey })
+        let steps = survey
+            .modules
+            .iter()
+            .filter(|module| !module.data.is_null())
+            .flat_map(|module| steps(module, tp))
+            .collect();
+        Ok(Plan {
+            tail: null(),
+            steps,
+            skip,
+            survey,
+        })
     }
 
     /// Finds and pins what the short way relies on. By a thread that may load libraries.
@@ -203,7 +249,9 @@ impl Plan {
         let program = unsafe { libc::dlopen(null(), libc::RTLD_LAZY) };
         let mut map: *mut LinkMap = null_mut();
         // SAFETY: the handle is checked by the callee; it writes a pointer.
-        if program.is_null() || unsafe { libc::dlinfo(program, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) } != 0 {
+        if program.is_null()
+            || unsafe { libc::dlinfo(program, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) } != 0
+        {
             return;
         }
         let (mut names, mut stamp, mut tail) = (Vec::new(), (0, 0), null::<LinkMap>());
@@ -215,12 +263,24 @@ impl Plan {
             }
             if module(info).is_some_and(|module| !skip.contains(&module.address)) {
                 // SAFETY: null or the library's name.
-                names.push(if info.dlpi_name.is_null() { CString::default() } else { unsafe { owned(info.dlpi_name) } });
+                names.push(if info.dlpi_name.is_null() {
+                    CString::default()
+                } else {
+                    unsafe { owned(info.dlpi_name) }
+                });
             }
             true
         });
-        let dynamic = self.survey.modules.iter().any(|module| module.data.is_null());
-        if !dynamic && names.iter().all(|name| pinned(name)) && stamp == self.survey.stamp && stamp == stamp_now() {
+        let dynamic = self
+            .survey
+            .modules
+            .iter()
+            .any(|module| module.data.is_null());
+        if !dynamic
+            && names.iter().all(|name| pinned(name))
+            && stamp == self.survey.stamp
+            && stamp == stamp_now()
+        {
             self.tail = tail;
         }
     }
@@ -258,7 +318,8 @@ impl Plan {
         // SAFETY: passed on.
         let tp = unsafe { (*header.as_ptr()).tp };
         for step in &self.steps {
-            // SAFETY: the step stays within a library's part of each block, and its image is pinned.
+            // SAFETY: the step stays within a library's part of each block, and its image is
+            // pinned.
             unsafe { step.perform(tp) };
         }
         // SAFETY: passed on.
@@ -275,24 +336,34 @@ impl Plan {
         loop {
             let stamp = stamp_now();
             if late.as_ref().is_none_or(|survey| survey.stamp != stamp) {
-                // Without memory for it, static storage of the libraries that came last is not reset; no block was made since.
+                // Without memory for it, static storage of the libraries that came last is not
+                // reset; no block was made since.
                 if let Some(fresh) = scratch.get() {
                     // SAFETY: the scratch block is used under this lock only.
                     *late = Some(unsafe { Survey::take(fresh, self.skip) });
                     scratch.put();
                 }
             }
-            let statics = late.as_ref().map_or(&self.survey.statics, |survey| &survey.statics);
+            let statics = late
+                .as_ref()
+                .map_or(&self.survey.statics, |survey| &survey.statics);
             let mut moved = false;
             each_library(|info| {
                 moved |= (info.dlpi_adds, info.dlpi_subs) != stamp;
-                if let Some(mut module) = module(info).filter(|module| !moved && !self.skip.contains(&module.address)) {
-                    if let Some((_, place)) = statics.iter().find(|(address, _)| *address == module.address) {
-                        module.data = std::ptr::with_exposed_provenance_mut(tp.wrapping_add_signed(*place));
+                if let Some(mut module) =
+                    module(info).filter(|module| !moved && !self.skip.contains(&module.address))
+                {
+                    if let Some((_, place)) = statics
+                        .iter()
+                        .find(|(address, _)| *address == module.address)
+                    {
+                        module.data =
+                            std::ptr::with_exposed_provenance_mut(tp.wrapping_add_signed(*place));
                     }
                     if !module.data.is_null() {
                         for step in steps(&module, tp) {
-                            // SAFETY: the loader says where the library's storage and image are, and keeps them under the lock.
+                            // SAFETY: the loader says where the library's storage and image are,
+                            // and keeps them under the lock.
                             unsafe { step.perform(tp) };
                         }
                     }
@@ -318,31 +389,44 @@ pub(super) trait Scratch {
 /// The last survey that was needed after the probe's.
 static LATE: HoldLock<Option<Survey>> = HoldLock::new(None);
 
-// SAFETY: the pointers are to images and storage that are looked at by value, or under the loader's lock.
+// SAFETY: the pointers are to images and storage that are looked at by value, or under the loader's
+// lock.
 unsafe impl Send for Survey {}
 // SAFETY: a plan is written before it is shared; its pointers are to what was pinned.
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 unsafe impl Sync for Plan {}
 
-/// The steps that make the storage of a library as new: its image, then zeros, our own words left out.
+/// The steps that make the storage of a library as new: its image, then zeros, our own words left
+/// out.
 fn steps(module: &Module, tp: usize) -> impl Iterator<Item = Step> + use<> {
     let start = module.data.addr().wrapping_sub(tp) as isize;
-    let (middle, end) = (start + module.image_bytes as isize, start + module.bytes as isize);
+    let (middle, end) = (
+        start + module.image_bytes as isize,
+        start + module.bytes as isize,
+    );
     let (words, words_end) = (local::offset(), local::offset() + local::BYTES as isize);
     let image = module.image;
     let around = move |from: isize, to: isize| [(from, to.min(words)), (from.max(words_end), to)];
     let parts = move |from: isize, to: isize| {
         let apart = words < to && from < words_end;
-        around(from, to).into_iter().skip(usize::from(!apart)).map(move |part| if apart { part } else { (from, to) })
+        around(from, to)
+            .into_iter()
+            .skip(usize::from(!apart))
+            .map(move |part| if apart { part } else { (from, to) })
     };
-    let copies = parts(start, middle).filter(|(from, to)| from < to).map(move |(from, to)| Step::Copy {
-        to: from,
-        from: image.wrapping_offset(from - start),
-        bytes: (to - from) as usize,
-    });
+    let copies = parts(start, middle)
+        .filter(|(from, to)| from < to)
+        .map(move |(from, to)| Step::Copy {
+            to: from,
+            from: image.wrapping_offset(from - start),
+            bytes: (to - from) as usize,
+        });
     let zeros = parts(middle, end).filter(|(from, to)| from < to);
-    copies.chain(zeros.map(|(from, to)| Step::Zero { at: from, bytes: (to - from) as usize }))
+    copies.chain(zeros.map(|(from, to)| Step::Zero {
+        at: from,
+        bytes: (to - from) as usize,
+    }))
 }
 
 impl Step {
@@ -350,10 +434,13 @@ impl Step {
     /// The step stays within the storage that `tp` names, and the image is there.
     #[inline(always)]
     unsafe fn perform(&self, tp: usize) {
-        let place = |at: isize| std::ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(at));
+        let place =
+            |at: isize| std::ptr::with_exposed_provenance_mut::<u8>(tp.wrapping_add_signed(at));
         match *self {
             // SAFETY: passed on; an image and a storage do not overlap.
-            Step::Copy { to, from, bytes } => unsafe { place(to).copy_from_nonoverlapping(from, bytes) },
+            Step::Copy { to, from, bytes } => unsafe {
+                place(to).copy_from_nonoverlapping(from, bytes)
+            },
             // SAFETY: passed on.
             Step::Zero { at, bytes } => unsafe { place(at).write_bytes(0, bytes) },
         }
@@ -374,7 +461,11 @@ fn name_of(map: *const LinkMap) -> CString {
     // SAFETY: an entry of the loader's list, whose lock is held.
     let name = unsafe { (*map).name };
     // SAFETY: the loader's name of it.
-    if name.is_null() { CString::default() } else { unsafe { owned(name) } }
+    if name.is_null() {
+        CString::default()
+    } else {
+        unsafe { owned(name) }
+    }
 }
 
 /// # Safety
@@ -390,7 +481,13 @@ fn pinned(name: &CStr) -> bool {
         return true; // the program itself, and what the kernel gave it
     }
     // SAFETY: a C string; a library that is not loaded is not loaded by this.
-    !unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) }.is_null()
+    !unsafe {
+        libc::dlopen(
+            name.as_ptr(),
+            libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+        )
+    }
+    .is_null()
 }
 
 pub(super) fn before_fork() {
@@ -481,7 +578,8 @@ mod tests {
 
         /// A block whose worker ends, after libraries have come.
         fn survey(&self, glibc: &Glibc, header: NonNull<Header>) {
-            self.surveyor.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+            self.surveyor
+                .store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
             // SAFETY: nobody else uses the block.
             let tp = unsafe { (*header.as_ptr()).tp };
             *LATE.lock() = None;
@@ -505,11 +603,16 @@ mod tests {
     /// The loader's lock is one that its owner may take again, and knows its owner by the tid.
     #[test]
     fn a_survey_waits_for_whichever_block_is_in_the_loader() {
-        let Ok(glibc) = glibc::get() else { return println!("no blocks here") };
+        let Ok(glibc) = glibc::get() else {
+            return println!("no blocks here");
+        };
         for tid in [FIRST_TID, LAST_TID, PROBE_TID] {
             let (scene, ends) = (Scene::default(), block(glibc, FIRST_TID + 1));
             let stands = block(glibc, tid);
-            let (stands, ends) = (stands.as_ptr().expose_provenance(), ends.as_ptr().expose_provenance());
+            let (stands, ends) = (
+                stands.as_ptr().expose_provenance(),
+                ends.as_ptr().expose_provenance(),
+            );
             let header = |address: usize| NonNull::new(glibc::at::<Header>(address)).unwrap();
             let waits = std::thread::scope(|scope| {
                 scope.spawn(|| scene.stand_in_the_lock(header(stands)));
@@ -518,7 +621,10 @@ mod tests {
                 scene.may_leave.store(true, Relaxed);
                 waits
             });
-            assert!(waits, "the survey is taken for the owner {tid:#x} of the loader's lock");
+            assert!(
+                waits,
+                "the survey is taken for the owner {tid:#x} of the loader's lock"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! No blocks here: another C library, another architecture, or a sanitizer that keeps state of its own a thread.
+//! No blocks here: another C library, another architecture, or a sanitizer that keeps state of its
+//! own a thread.
 
 use super::{Error, Header};
 use std::convert::Infallible;

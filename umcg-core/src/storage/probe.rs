@@ -1,7 +1,8 @@
 //! Looks whether glibc is as `glibc` takes it to be, and tries a block.
 //!
-//! The symbols are looked up by the caller: a library's constructor may call this with the loader's lock held. All that is read of a running thread
-//! is read of one made for the purpose, which owns nothing and has nothing to lose. Each step checks what the next relies on, and none writes
+//! The symbols are looked up by the caller: a library's constructor may call this with the loader's
+//! lock held. All that is read of a running thread is read of one made for the purpose, which owns
+//! nothing and has nothing to lose. Each step checks what the next relies on, and none writes
 //! outside memory of ours.
 
 use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
@@ -45,14 +46,20 @@ pub(super) fn look() -> Result<Glibc, Why> {
         return Err("the program was built with a sanitizer, which knows threads only".into());
     }
     let symbols = Symbols::look_up()?;
-    let probe = std::thread::Builder::new().name("umcg-probe".into()).spawn(|| {
-        let look = move || -> Result<Glibc, Why> {
-            let thread = Thread::look(&symbols)?;
-            let plan = try_block(&symbols, &thread)?;
-            Ok(Glibc { symbols, thread, plan })
-        };
-        (identity::tid(), look())
-    });
+    let probe = std::thread::Builder::new()
+        .name("umcg-probe".into())
+        .spawn(|| {
+            let look = move || -> Result<Glibc, Why> {
+                let thread = Thread::look(&symbols)?;
+                let plan = try_block(&symbols, &thread)?;
+                Ok(Glibc {
+                    symbols,
+                    thread,
+                    plan,
+                })
+            };
+            (identity::tid(), look())
+        });
     let probe = probe.map_err(|_| Why::NotNow("the system gives no thread to try it with"))?;
     let (tid, result) = probe.join().map_err(|_| Why::Never("the trial failed"))?;
     await_end(tid);
@@ -65,7 +72,8 @@ pub(super) fn look() -> Result<Glibc, Why> {
     Ok(glibc)
 }
 
-/// The kernel counts a thread for a while after it was joined, and a limit may leave no room for the next.
+/// The kernel counts a thread for a while after it was joined, and a limit may leave no room for
+/// the next.
 fn await_end(tid: u32) {
     const LOOKS: usize = 1000;
     let process = std::process::id();
@@ -88,8 +96,12 @@ fn symbol(name: &CStr) -> Option<usize> {
 fn field(name: &CStr, bits: u32, elements: u32, within: usize) -> Option<usize> {
     // SAFETY: such a symbol is three 32-bit numbers.
     let said: [u32; 3] = unsafe { get_at(symbol(name)?) };
-    let (offset, end) = (said[2] as usize, said[2] as usize + (bits / 8 * elements) as usize);
-    (said[0] == bits && (said[1] == elements || elements == 1) && end <= within && offset % 4 == 0).then_some(offset)
+    let (offset, end) = (
+        said[2] as usize,
+        said[2] as usize + (bits / 8 * elements) as usize,
+    );
+    (said[0] == bits && (said[1] == elements || elements == 1) && end <= within && offset % 4 == 0)
+        .then_some(offset)
 }
 
 impl Symbols {
@@ -103,29 +115,47 @@ impl Symbols {
         let ctype_init = symbol(c"__ctype_init").ok_or(hidden)?;
         let keys = symbol(c"__pthread_keys").ok_or(hidden)?;
         // SAFETY: such a symbol is a 32-bit number.
-        let tcb = unsafe { get_at::<u32>(symbol(c"_thread_db_sizeof_pthread").ok_or(hidden)?) } as usize;
+        let tcb =
+            unsafe { get_at::<u32>(symbol(c"_thread_db_sizeof_pthread").ok_or(hidden)?) } as usize;
         let (mut storage, mut align) = (0usize, 0usize);
         // SAFETY: glibc's function of this name has this type.
-        let tell = unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut usize, *mut usize)>(static_info) };
+        let tell = unsafe {
+            std::mem::transmute::<usize, unsafe extern "C" fn(*mut usize, *mut usize)>(static_info)
+        };
         // SAFETY: it writes two numbers.
         unsafe { tell(&mut storage, &mut align) };
-        let sane = (1024..=LARGEST).contains(&tcb) && tcb % 8 == 0 && (storage > tcb || abi::BELOW) && storage <= LARGEST_STORAGE;
+        let sane = (1024..=LARGEST).contains(&tcb)
+            && tcb % 8 == 0
+            && (storage > tcb || abi::BELOW)
+            && storage <= LARGEST_STORAGE;
         if !sane || !align.is_power_of_two() || align > 4096 {
             return Err("the sizes of glibc's storage are not as expected".into());
         }
         let rseq = symbol(c"__rseq_offset");
         // SAFETY: such a symbol is a `ptrdiff_t`.
-        let rseq = rseq.map(|address| unsafe { get_at::<isize>(address) }).filter(|offset| *offset != 0);
+        let rseq = rseq
+            .map(|address| unsafe { get_at::<isize>(address) })
+            .filter(|offset| *offset != 0);
         // The symbol is a thread-local's: its address is that of the caller's.
-        let resp = symbol(c"__resp").ok_or(hidden)?.wrapping_sub(umcg_context::thread_pointer()) as isize;
+        let resp = symbol(c"__resp")
+            .ok_or(hidden)?
+            .wrapping_sub(umcg_context::thread_pointer()) as isize;
         let fields = "the fields of glibc's threads are not as expected";
         let symbols = Symbols {
             // SAFETY: glibc's function of this name has this type.
-            allocate: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(allocate) },
+            allocate: unsafe {
+                std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(
+                    allocate,
+                )
+            },
             // SAFETY: as above.
-            deallocate: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void, bool)>(deallocate) },
+            deallocate: unsafe {
+                std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void, bool)>(deallocate)
+            },
             // SAFETY: as above.
-            call_tls_dtors: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn()>(call_tls_dtors) },
+            call_tls_dtors: unsafe {
+                std::mem::transmute::<usize, unsafe extern "C" fn()>(call_tls_dtors)
+            },
             // SAFETY: as above.
             ctype_init: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn()>(ctype_init) },
             keys: glibc::at(keys),
@@ -134,7 +164,9 @@ impl Symbols {
             align,
             tid: field(c"_thread_db_pthread_tid", 32, 1, tcb).ok_or(fields)?,
             list: field(c"_thread_db_pthread_list", 128, 1, tcb).ok_or(fields)?,
-            specific: field(c"_thread_db_pthread_specific", 64, 32, tcb).or_else(|| specific(tcb)).ok_or(fields)?,
+            specific: field(c"_thread_db_pthread_specific", 64, 32, tcb)
+                .or_else(|| specific(tcb))
+                .ok_or(fields)?,
             rseq,
             resp,
             libc,
@@ -193,8 +225,14 @@ impl Thread {
         if word(symbols.list) == 0 || word(symbols.list + 8) == 0 {
             return Err("a thread is not in the list of threads".into());
         }
-        let first_values = distance(control, word(symbols.specific), symbols.tcb, 32 * size_of::<Value>());
-        let first_values = first_values.ok_or("a thread's key values are not where they should be")?;
+        let first_values = distance(
+            control,
+            word(symbols.specific),
+            symbols.tcb,
+            32 * size_of::<Value>(),
+        );
+        let first_values =
+            first_values.ok_or("a thread's key values are not where they should be")?;
         check_keys(symbols, control + first_values)?;
         let (robust, futex_offset) = robust_list(control, symbols.tcb)?;
         unsafe extern "C" {
@@ -202,17 +240,25 @@ impl Thread {
         }
         // SAFETY: no precondition.
         let state = unsafe { __res_state() }.addr();
-        let resolver = distance(control, state, symbols.tcb, RESOLVER).ok_or("a thread's resolver is not where it should be")?;
+        let resolver = distance(control, state, symbols.tcb, RESOLVER)
+            .ok_or("a thread's resolver is not where it should be")?;
         // SAFETY: within the static storage, as `Symbols` checked.
         if unsafe { get_at::<usize>(tp.wrapping_add_signed(symbols.resp)) } != state {
             return Err("a thread's resolver is not where it should be".into());
         }
-        Ok(Thread { shared: abi::SHARED.map(word), first_values, robust, resolver, futex_offset })
+        Ok(Thread {
+            shared: abi::SHARED.map(word),
+            first_values,
+            robust,
+            resolver,
+            futex_offset,
+        })
     }
 }
 
-/// Where the kernel was told to find the list of robust mutexes. Where it does not tell (qemu, some sandboxes): the only empty list in the control
-/// block, which is two words that point to the second.
+/// Where the kernel was told to find the list of robust mutexes. Where it does not tell (qemu, some
+/// sandboxes): the only empty list in the control block, which is two words that point to the
+/// second.
 fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
     let odd = "a thread's list of robust mutexes is not as expected";
     let (mut head, mut bytes) = (0usize, 0usize);
@@ -221,7 +267,9 @@ fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
     // SAFETY: within the control block of this thread.
     let word = |offset: usize| unsafe { get_at::<usize>(control + offset) };
     let robust = if failed {
-        let mut empty = (8..tcb - 16).step_by(8).filter(|at| word(*at) == control + at && word(at - 8) == control + at);
+        let mut empty = (8..tcb - 16)
+            .step_by(8)
+            .filter(|at| word(*at) == control + at && word(at - 8) == control + at);
         empty.next().filter(|_| empty.next().is_none())
     } else {
         distance(control, head, tcb, 24).filter(|at| *at >= 8 && bytes == 24)
@@ -241,7 +289,9 @@ fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
     let mut key = 0;
     // SAFETY: writes a key.
     if unsafe { libc::pthread_key_create(&mut key, Some(no_destructor)) } != 0 {
-        return Err(Why::NotNow("the system has no thread key left to try it with"));
+        return Err(Why::NotNow(
+            "the system has no thread key left to try it with",
+        ));
     }
     let marker = without_provenance_mut::<c_void>(0x5eed);
     // SAFETY: the key was created.
@@ -250,18 +300,30 @@ fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
     let mut right = set;
     if set && index < 32 {
         // SAFETY: one of the values in the control block of this thread.
-        let value = unsafe { glibc::at::<Value>(values).wrapping_add(index).read_volatile() };
+        let value = unsafe {
+            glibc::at::<Value>(values)
+                .wrapping_add(index)
+                .read_volatile()
+        };
         // SAFETY: glibc's table has a place for each key.
         let entry = unsafe { symbols.keys.wrapping_add(index).read_volatile() };
-        let Key { sequence, destructor } = entry;
-        let ours = destructor.is_some_and(|destructor| destructor as usize == no_destructor as *const () as usize);
+        let Key {
+            sequence,
+            destructor,
+        } = entry;
+        let ours = destructor
+            .is_some_and(|destructor| destructor as usize == no_destructor as *const () as usize);
         right = ours && sequence % 2 == 1 && value.sequence == sequence && value.data == marker;
     }
     // SAFETY: the key was created.
     unsafe { libc::pthread_setspecific(key, null_mut()) };
     // SAFETY: as above, and nobody else knows it.
     unsafe { libc::pthread_key_delete(key) };
-    if right { Ok(()) } else { Err("a thread's key values are not where they should be".into()) }
+    if right {
+        Ok(())
+    } else {
+        Err("a thread's key values are not where they should be".into())
+    }
 }
 
 thread_local! {
@@ -294,7 +356,8 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     let init = symbols.ctype_init;
     // SAFETY: nobody uses the block.
     unsafe { on_storage(tp, &mut || see(init, &mut seen)) };
-    let same_place = errno_here.wrapping_sub(umcg_context::thread_pointer()) == seen.errno.wrapping_sub(tp);
+    let same_place =
+        errno_here.wrapping_sub(umcg_context::thread_pointer()) == seen.errno.wrapping_sub(tp);
     if seen.pthread != symbols.control(tp) || !same_place || seen.locale != usize::MAX {
         return Err("a trial block was not found by the C library".into());
     }

@@ -1,9 +1,11 @@
 //! The scope in which a worker may block in the kernel.
 //!
-//! Its server gets BLOCK and runs on; the worker's own flow goes on where blocking harms nobody: a thread worker on its home thread, a light
-//! worker on a helper thread. When the scope ends the worker reports WAKE and waits for a server.
+//! Its server gets BLOCK and runs on; the worker's own flow goes on where blocking harms nobody: a
+//! thread worker on its home thread, a light worker on a helper thread. When the scope ends the
+//! worker reports WAKE and waits for a server.
 //!
-//! This is the seam for automatic blocking: whatever notices that a worker is about to block, or has just blocked, calls `begin` and `end`.
+//! This is the seam for automatic blocking: whatever notices that a worker is about to block, or
+//! has just blocked, calls `begin` and `end`.
 
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Inside, Worker};
@@ -11,15 +13,19 @@ use super::{Caller, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
-/// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server instead.
+/// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server
+/// instead.
 pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
     worker.blocking.store(depth + 1, Relaxed);
-    let Caller::Worker(inside, server) = caller() else { return };
+    let Caller::Worker(inside, server) = caller() else {
+        return;
+    };
     if depth > 0 || (worker.is_uth() && !helper::POOL.reserve()) {
         return;
     }
-    // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes back here.
+    // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes
+    // back here.
     unsafe { worker.leave(server, Kind::Block, None) };
     thread::came_home(worker);
     drop(inside);
@@ -36,13 +42,15 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
         let _inside = Inside::enter(worker);
         match worker.helper.take().or_else(helper_of_storage) {
             Some(helper) if worker.carrier() == Carrier::Owning => {
-                // SAFETY: the helper is suspended in its loop, on this kernel thread; nothing touches its storage before the switch.
+                // SAFETY: the helper is suspended in its loop, on this kernel thread; nothing
+                // touches its storage before the switch.
                 unsafe { umcg_context::set_thread_pointer(helper.tp) };
                 // SAFETY: as above; it posts WAKE.
                 unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) };
             }
             Some(helper) => {
-                // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts WAKE.
+                // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts
+                // WAKE.
                 unsafe { Flow::leave(worker.flow(), helper.flow.get()) };
                 // SAFETY: as above.
                 unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) };

@@ -1,7 +1,8 @@
 //! Groups: servers, and the workers whose events they collect.
 //!
-//! A worker belongs to one group all its life, a server while it is registered; an event of a worker goes to a server of its group. So two
-//! schedulers in one process (two runtimes, or a runtime and a program's own servers) never get each other's workers. `umcg_ctl` knows one group
+//! A worker belongs to one group all its life, a server while it is registered; an event of a
+//! worker goes to a server of its group. So two schedulers in one process (two runtimes, or a
+//! runtime and a program's own servers) never get each other's workers. `umcg_ctl` knows one group
 //! a process, the first one; that is here where nothing else is said.
 //!
 //! Descriptors are recycled and never freed, like all others.
@@ -14,7 +15,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use umcg_context::lock::HoldLock;
 
-/// Is told that an event was posted. On any kernel thread, a home thread included: so it touches no thread-local storage.
+/// Is told that an event was posted. On any kernel thread, a home thread included: so it touches no
+/// thread-local storage.
 pub(crate) type Hook = fn(usize);
 
 pub(crate) struct Group {
@@ -22,7 +24,8 @@ pub(crate) struct Group {
     /// A [`Hook`], or null.
     hook: AtomicPtr<()>,
     hook_argument: AtomicUsize,
-    /// How many are using what belongs to the group's owner, and have to be waited for before that ends: see [`Group::visit`].
+    /// How many are using what belongs to the group's owner, and have to be waited for before that
+    /// ends: see [`Group::visit`].
     visitors: AtomicUsize,
     next: Link<Group>,
 }
@@ -58,7 +61,8 @@ impl Group {
         group
     }
 
-    /// Keeps the group from being given back. The caller has a worker of it that does not end meanwhile; for the time after that, this is what it needs.
+    /// Keeps the group from being given back. The caller has a worker of it that does not end
+    /// meanwhile; for the time after that, this is what it needs.
     pub(crate) fn visit(&'static self) -> Visit {
         self.visitors.fetch_add(1, Relaxed);
         Visit(self)
@@ -71,7 +75,8 @@ impl Group {
 
     /// Lets it be made again, once nobody visits it. It has no servers and no workers.
     pub(crate) fn unmake(&'static self) {
-        // ORDERING(visitors.1): Acquire, pairs with visitors.2: what visitors did is over. Who came did so while there were workers.
+        // ORDERING(visitors.1): Acquire, pairs with visitors.2: what visitors did is over. Who came
+        // did so while there were workers.
         while self.visitors.load(Acquire) != 0 {
             umcg_context::way::give_way();
         }
@@ -83,7 +88,8 @@ impl Group {
     pub(crate) fn set_hook(&self, hook: Option<Hook>, argument: usize) {
         self.hook_argument.store(argument, Relaxed);
         // ORDERING(hook.1): Release, pairs with hook.2: who sees the hook sees its argument.
-        self.hook.store(hook.map_or(null_mut(), |hook| hook as *mut ()), Release);
+        self.hook
+            .store(hook.map_or(null_mut(), |hook| hook as *mut ()), Release);
     }
 
     /// Posts an event of a worker of this group, and tells the hook.

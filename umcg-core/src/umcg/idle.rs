@@ -12,28 +12,37 @@
 //!      `-> GONE by EXIT
 //! ```
 //!
-//! - `RUNNABLE`: anyone may claim it by its tid: one compare-and-swap decides between servers ([`Node::claim`]).
-//! - `HELD`: a token for it exists, or somebody runs it by its token (the safe Rust form). The token's owner alone may run it, so that takes
-//!   no locked operation ([`Lists::take`]), and the state need not change when it runs and waits.
-//! - `RUNNABLE_TIMED`, `HELD_TIMED`: the same with an armed timer, or with an uncollected TIMEOUT. Both are left only under the lock.
+//! - `RUNNABLE`: anyone may claim it by its tid: one compare-and-swap decides between servers
+//!   ([`Node::claim`]).
+//! - `HELD`: a token for it exists, or somebody runs it by its token (the safe Rust form). The
+//!   token's owner alone may run it, so that takes no locked operation ([`Lists::take`]), and the
+//!   state need not change when it runs and waits.
+//! - `RUNNABLE_TIMED`, `HELD_TIMED`: the same with an armed timer, or with an uncollected TIMEOUT.
+//!   Both are left only under the lock.
 //!
 //! # Invariants
 //!
-//! - I1: a node is in the queue exactly while its `events` are not zero, and in the timer heap exactly while `armed`.
-//! - I2: an event is posted after the worker's context was saved, by whoever runs next on that kernel thread. So who sees the event,
-//!   or the state that collecting it sets, may resume the worker.
-//! - I3: a seat is in the list of idle servers exactly while its word is `SEATED`. Who takes it out writes the word, under the
-//!   lock, and then wakes. A server looks into the queue under the lock before it sits down. So an event never waits while a server sleeps
-//!   that sat down after it came; and each post wakes one server, if one sits.
-//! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline; and while one is idle, the queue
-//!   is empty or one has been called. Whoever may have broken either calls the first in the list ([`Lists::call_if_needed`]).
+//! - I1: a node is in the queue exactly while its `events` are not zero, and in the timer heap
+//!   exactly while `armed`.
+//! - I2: an event is posted after the worker's context was saved, by whoever runs next on that
+//!   kernel thread. So who sees the event, or the state that collecting it sets, may resume the
+//!   worker.
+//! - I3: a seat is in the list of idle servers exactly while its word is `SEATED`. Who takes it out
+//!   writes the word, under the lock, and then wakes. A server looks into the queue under the lock
+//!   before it sits down. So an event never waits while a server sleeps that sat down after it
+//!   came; and each post wakes one server, if one sits.
+//! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline;
+//!   and while one is idle, the queue is empty or one has been called. Whoever may have broken
+//!   either calls the first in the list ([`Lists::call_if_needed`]).
 //!
-//! The lock is a bare one: who posts itself from its home thread may be running elsewhere, with its thread-local storage, as soon as the lock is
-//! free. So callers that could be preempted hold that off themselves (`Inside`, `Hold`).
+//! The lock is a bare one: who posts itself from its home thread may be running elsewhere, with its
+//! thread-local storage, as soon as the lock is free. So callers that could be preempted hold that
+//! off themselves (`Inside`, `Hold`).
 //!
-//! What was not chosen: a lock-free queue. A post is needed only when a worker comes back from the kernel or switches to another
-//! one; the round trip of a server and a worker touches none of this. One short lock keeps the order of events total,
-//! which the interface promises, and makes WAIT followed by TIMEOUT one decision.
+//! What was not chosen: a lock-free queue. A post is needed only when a worker comes back from the
+//! kernel or switches to another one; the round trip of a server and a worker touches none of this.
+//! One short lock keeps the order of events total, which the interface promises, and makes WAIT
+//! followed by TIMEOUT one decision.
 //!
 //! Modelled in `umcg-core/tests/model` (shuttle), which compiles this very file.
 
@@ -114,14 +123,16 @@ impl Hand {
 /// A worker's place in the lists. First field of the worker, so that one pointer names both.
 pub(crate) struct Node {
     state: AtomicU64,
-    /// What the high half of `state` repeats. Reading it here keeps a store to `state` from waiting for the one before.
+    /// What the high half of `state` repeats. Reading it here keeps a store to `state` from waiting
+    /// for the one before.
     tid: AtomicU32,
     id: AtomicU64,
     /// Under the lock: the events not yet collected, a bit a kind.
     events: AtomicU8,
     /// Under the lock: the timer is in the heap.
     armed: AtomicBool,
-    /// Under the lock, read by the worker once it runs: the deadline passed before it was switched to.
+    /// Under the lock, read by the worker once it runs: the deadline passed before it was switched
+    /// to.
     timed_out: AtomicBool,
     /// How often it has stopped being BLOCKED: what servers that wait for that sleep on.
     unblocked: AtomicU32,
@@ -179,10 +190,12 @@ impl Node {
         self.state.load(Relaxed) as u32
     }
 
-    /// Only by who has the right to the worker just now: who runs it, holds it, or the lock for a queued one.
+    /// Only by who has the right to the worker just now: who runs it, holds it, or the lock for a
+    /// queued one.
     #[inline]
     pub(crate) fn set_state(&self, to: u32) {
-        // ORDERING(worker.1): Release, pairs with worker.2: who claims the worker sees all that it did, its context included.
+        // ORDERING(worker.1): Release, pairs with worker.2: who claims the worker sees all that it
+        // did, its context included.
         self.state.store(word(self.tid(), to), Release);
     }
 
@@ -199,12 +212,16 @@ impl Node {
         self.timed_out.load(Relaxed) && self.timed_out.swap(false, Relaxed)
     }
 
-    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. One of many servers succeeds.
+    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. One of many servers
+    /// succeeds.
     #[inline]
     pub(crate) fn claim(&'static self, tid: u32, lists: &Lists) -> bool {
         // ORDERING(worker.2): Acquire, pairs with worker.1.
         let (from, to) = (word(tid, state::RUNNABLE), word(tid, state::RUNNING));
-        self.state.compare_exchange(from, to, Acquire, Relaxed).is_ok() || self.claim_timed(tid, lists)
+        self.state
+            .compare_exchange(from, to, Acquire, Relaxed)
+            .is_ok()
+            || self.claim_timed(tid, lists)
     }
 
     #[cold]
@@ -248,7 +265,11 @@ const WOKEN: u32 = 3;
 
 impl Seat {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU32::new(STANDING), until: AtomicU64::new(u64::MAX), next: Link::none() }
+        Self {
+            word: AtomicU32::new(STANDING),
+            until: AtomicU64::new(u64::MAX),
+            next: Link::none(),
+        }
     }
 }
 
@@ -267,7 +288,8 @@ pub(crate) enum Waited {
     Refused,
 }
 
-/// Is told of each event that is collected. False if it cannot take it: then the event stays where it is.
+/// Is told of each event that is collected. False if it cannot take it: then the event stays where
+/// it is.
 pub(crate) type Give<'a> = &'a mut dyn FnMut(&'static Node, Kind) -> bool;
 
 struct Inner {
@@ -293,7 +315,12 @@ pub(crate) struct Lists {
 impl Lists {
     pub(crate) const fn new(clock: fn() -> u64, gone: fn(&'static Node)) -> Self {
         Self {
-            inner: Lock::new(Inner { first: Link::none(), last: Link::none(), idle: Link::none(), timers: Heap::new() }),
+            inner: Lock::new(Inner {
+                first: Link::none(),
+                last: Link::none(),
+                idle: Link::none(),
+                timers: Heap::new(),
+            }),
             queued: AtomicUsize::new(0),
             next_deadline: AtomicU64::new(u64::MAX),
             clock,
@@ -305,14 +332,15 @@ impl Lists {
         self.inner.lock()
     }
 
-    /// Whether a look into the queue is worth the lock. A hint: an event that is just coming may be missed.
+    /// Whether a look into the queue is worth the lock. A hint: an event that is just coming may be
+    /// missed.
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
         self.queued.load(Relaxed) != 0 || self.next_deadline.load(Relaxed) != u64::MAX
     }
 
-    /// Queues an event of a worker that runs no more (I2), and calls an idle server for it. With a deadline, WAIT is followed by
-    /// TIMEOUT once that has passed.
+    /// Queues an event of a worker that runs no more (I2), and calls an idle server for it. With a
+    /// deadline, WAIT is followed by TIMEOUT once that has passed.
     pub(crate) fn post(&self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
         let inner = self.lock();
         let was_blocked = node.state() == state::BLOCKED;
@@ -336,7 +364,8 @@ impl Lists {
         }
     }
 
-    /// A worker that runs by its token gave its server WAIT directly, without a deadline: the server has the token again.
+    /// A worker that runs by its token gave its server WAIT directly, without a deadline: the
+    /// server has the token again.
     #[inline]
     pub(crate) fn hold(&self, node: &'static Node) {
         if node.state() != state::HELD {
@@ -406,7 +435,13 @@ impl Lists {
         any
     }
 
-    fn collect_locked(&self, inner: &Guard<'_, Inner>, hand: Hand, room: &mut usize, give: Give<'_>) -> bool {
+    fn collect_locked(
+        &self,
+        inner: &Guard<'_, Inner>,
+        hand: Hand,
+        room: &mut usize,
+        give: Give<'_>,
+    ) -> bool {
         let mut any = false;
         while *room >= hand.least_room() {
             let Some(node) = inner.first.get() else { break };
@@ -421,7 +456,14 @@ impl Lists {
     }
 
     /// Hands over the events of the first in the queue, as many as there is room for.
-    fn hand_over_queued(&self, inner: &Guard<'_, Inner>, node: &'static Node, hand: Hand, room: &mut usize, give: Give<'_>) {
+    fn hand_over_queued(
+        &self,
+        inner: &Guard<'_, Inner>,
+        node: &'static Node,
+        hand: Hand,
+        room: &mut usize,
+        give: Give<'_>,
+    ) {
         let events = node.events.load(Relaxed);
         let mut left = events;
         self.dequeue(inner, node);
@@ -434,7 +476,8 @@ impl Lists {
             let timed = node.armed.load(Relaxed) || left & Kind::Timeout.bit() != 0;
             node.set_state(match kind {
                 Kind::Exit => state::GONE,
-                // TIMEOUT never changes who may run the worker: that was settled when its WAIT was collected.
+                // TIMEOUT never changes who may run the worker: that was settled when its WAIT was
+                // collected.
                 Kind::Timeout if node.state() == state::HELD_TIMED => state::HELD,
                 Kind::Timeout => state::RUNNABLE,
                 _ => hand.state(timed),
@@ -474,7 +517,9 @@ impl Lists {
             if interrupted {
                 break (Waited::Interrupted, self.call_if_needed(&inner));
             }
-            let until = deadline.unwrap_or(u64::MAX).min(inner.timers.next_deadline());
+            let until = deadline
+                .unwrap_or(u64::MAX)
+                .min(inner.timers.next_deadline());
             sit_down(&inner, seat, until);
             drop(inner);
             let result = futex_wait(&seat.word, SEATED, until);
@@ -499,20 +544,30 @@ impl Lists {
     }
 
     /// Waits until `node` is BLOCKED no more. False when a signal handler ran.
-    pub(crate) fn wait_unblocked(&self, node: &'static Node, tid: u32, spurious: &dyn Fn() -> bool) -> bool {
-        // ORDERING(unblocked.2): SeqCst, with unblocked.1: either we see the new count or state, or the poster sees us.
+    pub(crate) fn wait_unblocked(
+        &self,
+        node: &'static Node,
+        tid: u32,
+        spurious: &dyn Fn() -> bool,
+    ) -> bool {
+        // ORDERING(unblocked.2): SeqCst, with unblocked.1: either we see the new count or state, or
+        // the poster sees us.
         node.watchers.fetch_add(1, SeqCst);
         let before = node.unblocked.load(SeqCst);
         let mut interrupted = false;
-        while !interrupted && node.unblocked.load(Acquire) == before && node.state.load(SeqCst) == word(tid, state::BLOCKED) {
-            interrupted = futex_wait(&node.unblocked, before, u64::MAX) == Err(Errno::INTR) && !spurious();
+        while !interrupted
+            && node.unblocked.load(Acquire) == before
+            && node.state.load(SeqCst) == word(tid, state::BLOCKED)
+        {
+            interrupted =
+                futex_wait(&node.unblocked, before, u64::MAX) == Err(Errno::INTR) && !spurious();
         }
         node.watchers.fetch_sub(1, Relaxed);
         !interrupted
     }
 
-    /// Keeps the lists still while the process forks; `forked` ends it, and forgets everything in the child, whose only thread has no
-    /// servers and no workers.
+    /// Keeps the lists still while the process forks; `forked` ends it, and forgets everything in
+    /// the child, whose only thread has no servers and no workers.
     pub(crate) fn before_fork(&self) {
         std::mem::forget(self.lock());
     }
@@ -577,16 +632,19 @@ impl Lists {
     fn arm(&self, inner: &Guard<'_, Inner>, node: &'static Node, deadline: u64) {
         inner.timers.insert(node, deadline);
         node.armed.store(true, Relaxed);
-        self.next_deadline.store(inner.timers.next_deadline(), Relaxed);
+        self.next_deadline
+            .store(inner.timers.next_deadline(), Relaxed);
     }
 
     fn disarm(&self, inner: &Guard<'_, Inner>, node: &'static Node) {
         inner.timers.remove(node);
         node.armed.store(false, Relaxed);
-        self.next_deadline.store(inner.timers.next_deadline(), Relaxed);
+        self.next_deadline
+            .store(inner.timers.next_deadline(), Relaxed);
     }
 
-    /// Queues TIMEOUT for every deadline that has passed. Reads the clock only if there are deadlines.
+    /// Queues TIMEOUT for every deadline that has passed. Reads the clock only if there are
+    /// deadlines.
     fn expire(&self, inner: &Guard<'_, Inner>) {
         if self.next_deadline.load(Relaxed) == u64::MAX {
             return;
@@ -600,17 +658,24 @@ impl Lists {
             }
             self.enqueue(inner, node, Kind::Timeout);
         }
-        self.next_deadline.store(inner.timers.next_deadline(), Relaxed);
+        self.next_deadline
+            .store(inner.timers.next_deadline(), Relaxed);
     }
 
-    /// Calls an idle server if there is an event for it, or a deadline that none of them may be awake for (I4).
+    /// Calls an idle server if there is an event for it, or a deadline that none of them may be
+    /// awake for (I4).
     fn call_if_needed(&self, inner: &Guard<'_, Inner>) -> Option<&'static Seat> {
         let until = inner.idle.get()?.until.load(Relaxed);
         let needed = inner.first.get().is_some() || inner.timers.next_deadline() < until;
-        if needed { self.call_one(inner, CALLED) } else { None }
+        if needed {
+            self.call_one(inner, CALLED)
+        } else {
+            None
+        }
     }
 
-    /// Takes an idle server out of the list and tells it why. The caller wakes it once the lock is free.
+    /// Takes an idle server out of the list and tells it why. The caller wakes it once the lock is
+    /// free.
     fn call_one(&self, inner: &Guard<'_, Inner>, why: u32) -> Option<&'static Seat> {
         let seat = inner.idle.get()?;
         inner.idle.set(seat.next.take());

@@ -1,6 +1,7 @@
 //! Workers that are uths: a pooled stack and no kernel thread.
 //!
-//! An owning one has a [block](crate::storage) of thread-local storage besides, from the same processor's pool; a light one shares its server's.
+//! An owning one has a [block](crate::storage) of thread-local storage besides, from the same
+//! processor's pool; a light one shares its server's.
 //!
 //! ```text
 //!   … frames | the function's captures | Worker | upper part | Record | top of the stack
@@ -32,8 +33,11 @@ use umcg_context::stack::Class;
 pub const UPPER_BYTES: usize = 192;
 const UPPER_OFFSET: usize = EXTENSION_BYTES - UPPER_BYTES;
 
-const _: () =
-    assert!(size_of::<Worker>() <= UPPER_OFFSET && EXTENSION_BYTES % align_of::<Worker>() == 0 && UPPER_OFFSET % 64 == 0);
+const _: () = assert!(
+    size_of::<Worker>() <= UPPER_OFFSET
+        && EXTENSION_BYTES % align_of::<Worker>() == 0
+        && UPPER_OFFSET % 64 == 0
+);
 
 /// Captures larger than this are moved to the heap, to leave the stack to the frames.
 const CAPTURES_IN_PLACE: usize = 512;
@@ -58,12 +62,16 @@ pub(crate) struct Plan<'a> {
     pub(crate) carrier: Carrier,
 }
 
-/// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts it.
+/// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts
+/// it.
 ///
 /// # Safety
-/// What `f` does is sound though it may go on on another kernel thread, with another thread-local storage, after any call that
-/// switches or blocks.
-pub(crate) unsafe fn create<F: FnOnce() + 'static>(plan: Plan<'_>, f: F) -> Result<&'static Worker, uth::Error> {
+/// What `f` does is sound though it may go on on another kernel thread, with another thread-local
+/// storage, after any call that switches or blocks.
+pub(crate) unsafe fn create<F: FnOnce() + 'static>(
+    plan: Plan<'_>,
+    f: F,
+) -> Result<&'static Worker, uth::Error> {
     if size_of::<F>() > CAPTURES_IN_PLACE {
         let boxed: Box<dyn FnOnce()> = Box::new(f);
         // SAFETY: passed on.
@@ -76,17 +84,26 @@ pub(crate) unsafe fn create<F: FnOnce() + 'static>(plan: Plan<'_>, f: F) -> Resu
 /// # Safety
 /// As `create`.
 #[inline]
-unsafe fn create_in_place<F: FnOnce() + 'static>(plan: Plan<'_>, f: F) -> Result<&'static Worker, uth::Error> {
+unsafe fn create_in_place<F: FnOnce() + 'static>(
+    plan: Plan<'_>,
+    f: F,
+) -> Result<&'static Worker, uth::Error> {
     let worker = carve(plan, Layout::new::<F>(), first_frame::<F>)?;
     // SAFETY: the place is below the worker, aligned for F, and the stack is new.
     unsafe { reserved(worker, Layout::new::<F>()).cast::<F>().write(f) };
     Ok(worker)
 }
 
-/// Makes a light worker that will run `entry(worker)`, with so much room for the caller in [`reserved`], below which the frames begin.
+/// Makes a light worker that will run `entry(worker)`, with so much room for the caller in
+/// [`reserved`], below which the frames begin.
 #[inline]
-pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) -> Result<&'static Worker, uth::Error> {
-    let hold = Hold::begin(); // the processor is the caller's until stack and storage are out of its pools
+pub(crate) fn carve(
+    plan: Plan<'_>,
+    room: Layout,
+    entry: umcg_context::Entry,
+) -> Result<&'static Worker, uth::Error> {
+    // the processor is the caller's until stack and storage are out of its pools
+    let hold = Hold::begin();
     let vp = Vp::here();
     let record = uth::make(vp, plan.class, Method::Asm)?;
     let block = match plan.carrier {
@@ -98,11 +115,19 @@ pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) ->
         record.set_name(plan.name);
     }
     let place = record.extension_place();
-    // SAFETY: the extension holds nothing but workers ever, and zeros are a valid one without a home.
+    // SAFETY: the extension holds nothing but workers ever, and zeros are a valid one without a
+    // home.
     let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
     let id = plan.id.unwrap_or_else(|| upper(worker).addr() as u64);
     let tp = block.as_ref().map_or(0, Block::thread_pointer);
-    worker.reset(plan.group, plan.carrier, plan.tid, id, tp, (record as *const Record).cast_mut());
+    worker.reset(
+        plan.group,
+        plan.carrier,
+        plan.tid,
+        id,
+        tp,
+        (record as *const Record).cast_mut(),
+    );
     if let Some(block) = block {
         worker.own(block);
     }
@@ -113,14 +138,22 @@ pub(crate) fn carve(plan: Plan<'_>, room: Layout, entry: umcg_context::Entry) ->
     // SAFETY: the context of a new worker is its maker's.
     let context = unsafe { &mut *worker.context.get() };
     // SAFETY: the stack below that place is the worker's own.
-    unsafe { context.prepare(reserved(worker, room), entry, (worker as *const Worker).cast_mut().cast()) };
+    unsafe {
+        context.prepare(
+            reserved(worker, room),
+            entry,
+            (worker as *const Worker).cast_mut().cast(),
+        )
+    };
     Ok(worker)
 }
 
-/// Makes a carved worker that is over begin anew, with another function: cheaper than to discard it and carve one.
+/// Makes a carved worker that is over begin anew, with another function: cheaper than to discard it
+/// and carve one.
 ///
 /// # Safety
-/// The caller has the right to run it; what its frames own is forgotten. An owning worker's storage was run down.
+/// The caller has the right to run it; what its frames own is forgotten. An owning worker's storage
+/// was run down.
 #[inline]
 pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_context::Entry) {
     // SAFETY: a light worker has a record.
@@ -130,16 +163,23 @@ pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_co
     // SAFETY: by the contract the context is the caller's.
     let context = unsafe { &mut *worker.context.get() };
     // SAFETY: the stack below that place is the worker's own.
-    unsafe { context.prepare(reserved(worker, room), entry, (worker as *const Worker).cast_mut().cast()) };
+    unsafe {
+        context.prepare(
+            reserved(worker, room),
+            entry,
+            (worker as *const Worker).cast_mut().cast(),
+        )
+    };
 }
 
 /// Storage for a worker on this record, which is given back where there is none. The caller holds.
 fn take_block(vp: Option<&'static Vp>, record: &'static Record) -> Result<Block, uth::Error> {
-    vp.map_or_else(storage::take, Vp::take_block).map_err(|error| {
-        // SAFETY: nothing has run on the new stack.
-        unsafe { uth::discard(vp, record) };
-        error.into()
-    })
+    vp.map_or_else(storage::take, Vp::take_block)
+        .map_err(|error| {
+            // SAFETY: nothing has run on the new stack.
+            unsafe { uth::discard(vp, record) };
+            error.into()
+        })
 }
 
 impl Worker {
@@ -168,17 +208,22 @@ impl Worker {
     }
 }
 
-/// The part of a light worker's descriptor that is the upper layer's: [`UPPER_BYTES`], 64-aligned. It holds the same type for ever, as the
-/// descriptor does, and zeros on a stack that is new.
+/// The part of a light worker's descriptor that is the upper layer's: [`UPPER_BYTES`], 64-aligned.
+/// It holds the same type for ever, as the descriptor does, and zeros on a stack that is new.
 #[inline(always)]
 pub(crate) fn upper(worker: &Worker) -> *mut u8 {
-    (worker as *const Worker).cast::<u8>().cast_mut().wrapping_add(UPPER_OFFSET)
+    (worker as *const Worker)
+        .cast::<u8>()
+        .cast_mut()
+        .wrapping_add(UPPER_OFFSET)
 }
 
 /// The room below a light worker that was made with so much of it.
 #[inline(always)]
 pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {
-    let below = (worker as *const Worker).cast::<u8>().wrapping_sub(room.size());
+    let below = (worker as *const Worker)
+        .cast::<u8>()
+        .wrapping_sub(room.size());
     let padding = below.addr() % room.align().max(16);
     below.wrapping_sub(padding).cast_mut()
 }
@@ -187,9 +232,21 @@ pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {
 ///
 /// # Safety
 /// As `create`.
-pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(class: Class, name: &str, id: u64, f: F) -> Result<u32, Errno> {
+pub(crate) unsafe fn create_named<F: FnOnce() + 'static>(
+    class: Class,
+    name: &str,
+    id: u64,
+    f: F,
+) -> Result<u32, Errno> {
     let tid = take_tid().ok_or(Errno::AGAIN)?;
-    let plan = Plan { group: &group::FIRST, class, name, id: Some(id), tid, carrier: Carrier::Light };
+    let plan = Plan {
+        group: &group::FIRST,
+        class,
+        name,
+        id: Some(id),
+        tid,
+        carrier: Carrier::Light,
+    };
     // SAFETY: passed on.
     let Ok(worker) = (unsafe { create(plan, f) }) else {
         TIDS.lock().0.push(tid);
@@ -246,8 +303,9 @@ pub(crate) unsafe fn arrive(worker: *mut ()) -> &'static Worker {
     worker
 }
 
-/// Calls `f`, the function of the calling worker, which may be preempted from here on. A panic that leaves it ends the process. If the storage is the worker's
-/// own, it ends with that: destructors of thread-locals run, and the worker uses none afterwards.
+/// Calls `f`, the function of the calling worker, which may be preempted from here on. A panic that
+/// leaves it ends the process. If the storage is the worker's own, it ends with that: destructors
+/// of thread-locals run, and the worker uses none afterwards.
 pub(crate) fn run(worker: &'static Worker, f: impl FnOnce()) {
     drop(Inside(worker));
     // SAFETY: a light worker has a record.
@@ -266,7 +324,8 @@ fn end(worker: &'static Worker) -> ! {
         std::process::exit(0)
     };
     std::mem::forget(inside);
-    // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this never returns.
+    // SAFETY: the caller is the worker, running, inside. Its server recycles the stack, so this
+    // never returns.
     unsafe { worker.leave(server, Kind::Exit, None) };
     std::process::abort()
 }
@@ -277,7 +336,8 @@ pub(crate) fn settle_exit(worker: &'static Worker) {
     discard(worker);
 }
 
-/// Recycles the stack and descriptor of a worker that runs no more; what its frames own is forgotten.
+/// Recycles the stack and descriptor of a worker that runs no more; what its frames own is
+/// forgotten.
 pub(crate) fn discard(worker: &Worker) {
     let tid = worker.node.tid();
     if tid != 0 {
@@ -304,7 +364,9 @@ pub(crate) fn each(f: &mut dyn FnMut(&'static Worker)) {
     umcg_context::stack::each(&mut |top| {
         // SAFETY: the tops of stacks are for records, or zeros, and are never unmapped.
         let record = unsafe { Record::at_top(top) };
-        if record.state.load(Relaxed) != uth::record::state::WORKER || record.extension.load(Relaxed).is_null() {
+        if record.state.load(Relaxed) != uth::record::state::WORKER
+            || record.extension.load(Relaxed).is_null()
+        {
             return;
         }
         // SAFETY: the extension of such a record is a worker.
@@ -316,11 +378,16 @@ pub(crate) fn each(f: &mut dyn FnMut(&'static Worker)) {
 }
 
 /// Calls `f` with the addresses at which a suspended worker's functions go on, from the innermost
-/// outwards, until it breaks. Not where there is no room for the look on its stack, nor under sanitizers.
+/// outwards, until it breaks. Not where there is no room for the look on its stack, nor under
+/// sanitizers.
 ///
 /// # Safety
 /// The worker is suspended and nobody runs it; `f` does not unwind.
-pub(crate) unsafe fn callers(worker: &'static Worker, room: usize, f: &mut dyn FnMut(usize) -> ControlFlow<()>) {
+pub(crate) unsafe fn callers(
+    worker: &'static Worker,
+    room: usize,
+    f: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) {
     struct Call<'a> {
         f: &'a mut dyn FnMut(usize) -> ControlFlow<()>,
         /// The frames below are those of the look.
@@ -333,7 +400,11 @@ pub(crate) unsafe fn callers(worker: &'static Worker, room: usize, f: &mut dyn F
         let call = unsafe { &mut *argument.cast::<Call<'_>>() };
         each_caller(&mut |caller| {
             let is_workers = caller.stack_pointer >= call.low && caller.pc != 0;
-            if is_workers { (call.f)(caller.pc) } else { ControlFlow::Continue(()) }
+            if is_workers {
+                (call.f)(caller.pc)
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         let (copy, back) = (call.copy, call.back);
         // SAFETY: `callers` waits in `back`; what is saved here is resumed by nobody.
@@ -348,8 +419,14 @@ pub(crate) unsafe fn callers(worker: &'static Worker, room: usize, f: &mut dyn F
         return;
     }
     let (mut back, mut unused) = (Context::empty(), Context::empty());
-    let mut argument = Call { f, low, back: &raw const back, copy: &raw mut unused };
-    // SAFETY: the worker's context stays as it is: `call` runs below its frames, and leaves by `back`.
+    let mut argument = Call {
+        f,
+        low,
+        back: &raw const back,
+        copy: &raw mut unused,
+    };
+    // SAFETY: the worker's context stays as it is: `call` runs below its frames, and leaves by
+    // `back`.
     unsafe { umcg_context::inject(&raw mut back, context, call, (&raw mut argument).cast()) };
 }
 

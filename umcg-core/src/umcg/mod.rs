@@ -58,15 +58,16 @@ const HELPER: usize = 3;
 const APART: usize = 4;
 const TAG: usize = 7;
 
-/// The caller's role. The worker in it is the caller whatever happens; its server may be another one as soon as this has returned, by
-/// preemption: who needs the server asks [`caller`].
+/// The caller's role. The worker in it is the caller whatever happens; its server may be another
+/// one as soon as this has returned, by preemption: who needs the server asks [`caller`].
 #[inline(always)]
 pub(crate) fn role() -> Role {
     let _hold = Hold::begin();
     role_held()
 }
 
-/// Like [`Role`]; a running worker is inside the library from here on, so it stays with this server until it leaves.
+/// Like [`Role`]; a running worker is inside the library from here on, so it stays with this server
+/// until it leaves.
 pub(crate) enum Caller {
     Server(&'static Server),
     Worker(Inside, &'static Server),
@@ -88,11 +89,11 @@ pub(crate) fn caller() -> Caller {
     }
 }
 
-/// The caller's role, from the word of the thread-local storage it runs with. Preemption in the midst of this would mix two servers, so the
-/// caller holds, or is a signal handler.
+/// The caller's role, from the word of the thread-local storage it runs with. Preemption in the
+/// midst of this would mix two servers, so the caller holds, or is a signal handler.
 ///
-/// A light worker's server comes from that word, not from the worker: so the way back to the server depends on nothing that the server wrote
-/// just before, and the processor need not wait for it.
+/// A light worker's server comes from that word, not from the worker: so the way back to the server
+/// depends on nothing that the server wrote just before, and the processor need not wait for it.
 #[inline(always)]
 pub(crate) fn role_held() -> Role {
     role_of(local::task() as usize)
@@ -109,7 +110,10 @@ fn role_of(word: usize) -> Role {
     if word & TAG == SERVER {
         // SAFETY: `set_role` stored a server; descriptors are never freed.
         let server: &'static Server = unsafe { &*(address as *const Server) };
-        server.current.get().map_or(Role::Server(server), |worker| Role::Worker(worker, server))
+        server
+            .current
+            .get()
+            .map_or(Role::Server(server), |worker| Role::Worker(worker, server))
     } else if word & TAG == WORKER {
         // SAFETY: likewise, a worker.
         let worker: &'static Worker = unsafe { &*(address as *const Worker) };
@@ -118,11 +122,14 @@ fn role_of(word: usize) -> Role {
             _ => Role::Blocked(worker),
         }
     } else {
-        helper_of(word).and_then(|helper| helper.current.get()).map_or(Role::Plain, Role::Blocked)
+        helper_of(word)
+            .and_then(|helper| helper.current.get())
+            .map_or(Role::Plain, Role::Blocked)
     }
 }
 
-/// Calls `f` *apart*: to all of the library the calling flow is a plain thread meanwhile. So nothing in `f` switches, and preemption leaves it alone. `f` does not unwind.
+/// Calls `f` *apart*: to all of the library the calling flow is a plain thread meanwhile. So
+/// nothing in `f` switches, and preemption leaves it alone. `f` does not unwind.
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     let hold = Hold::begin();
     let (word, holds) = (local::task(), local::holds());
@@ -154,12 +161,16 @@ pub(crate) fn is_storage_of(worker: &Worker) -> bool {
     local::task() as usize & !APART == (worker as *const Worker).addr() | WORKER
 }
 
-/// If the caller runs with the storage of a thread worker that can be away from home: the tid of its home, and what the home is to take over.
+/// If the caller runs with the storage of a thread worker that can be away from home: the tid of
+/// its home, and what the home is to take over.
 pub(crate) fn home_of_storage() -> Option<(u32, &'static Takeover)> {
     let word = local::task() as usize;
     // SAFETY: as in `role`.
     let worker = (word & TAG == WORKER).then(|| unsafe { &*((word & !TAG) as *const Worker) })?;
-    let home = worker.home.as_ref().filter(|_| worker.carrier() == worker::Carrier::Moving)?;
+    let home = worker
+        .home
+        .as_ref()
+        .filter(|_| worker.carrier() == worker::Carrier::Moving)?;
     Some((worker.node.tid(), &home.takeover))
 }
 

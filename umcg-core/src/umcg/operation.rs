@@ -10,8 +10,12 @@ use rustix::io::Errno;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use umcg_context::local;
 
-/// Makes the caller a server. `interval` is that of the preemption tick where the program has set none.
-pub(crate) fn register_server(group: &'static Group, interval: u64) -> Result<&'static Server, Errno> {
+/// Makes the caller a server. `interval` is that of the preemption tick where the program has set
+/// none.
+pub(crate) fn register_server(
+    group: &'static Group,
+    interval: u64,
+) -> Result<&'static Server, Errno> {
     if !matches!(role(), Role::Plain) || is_apart() {
         return Err(Errno::INVAL);
     }
@@ -45,36 +49,58 @@ pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: 
         Kind::Block => blocking::settle(worker),
         Kind::Exit if worker.is_uth() => light::settle_exit(worker),
         Kind::Exit => thread::settle_exit(worker),
-        Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => worker.lists().hand_over(&worker.node, hand, deadline),
+        Kind::Wait | Kind::Preempt | Kind::Wake | Kind::Timeout => {
+            worker.lists().hand_over(&worker.node, hand, deadline)
+        }
     }
 }
 
 /// Waits as an idle server.
-pub(crate) fn wait(server: &'static Server, deadline: Option<u64>, hand: Hand, room: usize, give: Give<'_>) -> Waited {
+pub(crate) fn wait(
+    server: &'static Server,
+    deadline: Option<u64>,
+    hand: Hand,
+    room: usize,
+    give: Give<'_>,
+) -> Waited {
     // What came while the server did something else interrupts nothing now.
     server.tick.take_interrupted();
-    server.group().lists.wait(&server.seat, deadline, hand, room, give, &|| server.tick.take_interrupted())
+    server
+        .group()
+        .lists
+        .wait(&server.seat, deadline, hand, room, give, &|| {
+            server.tick.take_interrupted()
+        })
 }
 
-/// Waits as a server until `worker`, found by this tid, is BLOCKED no more or another's. False when a signal handler ran.
+/// Waits as a server until `worker`, found by this tid, is BLOCKED no more or another's. False when
+/// a signal handler ran.
 pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker, tid: u32) -> bool {
     server.tick.take_interrupted();
-    worker.lists().wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
+    worker
+        .lists()
+        .wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
 }
 
-/// The calling worker, which `server` runs, gives the processor back. False when its deadline passed before a server ran it again.
+/// The calling worker, which `server` runs, gives the processor back. False when its deadline
+/// passed before a server ran it again.
 ///
 /// # Safety
 /// Both come from the same [`caller`](super::caller).
 #[inline]
-pub(crate) unsafe fn worker_wait(inside: Inside, server: &'static Server, deadline: Option<u64>) -> bool {
+pub(crate) unsafe fn worker_wait(
+    inside: Inside,
+    server: &'static Server,
+    deadline: Option<u64>,
+) -> bool {
     let worker = inside.0;
     // SAFETY: the caller is the worker, running, inside.
     unsafe { worker.leave(server, Kind::Wait, deadline) };
     !worker.node.take_timed_out()
 }
 
-/// The calling worker, which `server` runs, gives the processor to `next`. False as in `worker_wait`.
+/// The calling worker, which `server` runs, gives the processor to `next`. False as in
+/// `worker_wait`.
 ///
 /// # Safety
 /// As `worker_wait`; `next` is another worker, which the caller has claimed or taken.
@@ -93,7 +119,9 @@ pub(crate) unsafe fn worker_switch(
 
 /// Begins a critical section of the calling worker.
 pub(crate) fn critical_begin(worker: &'static Worker) {
-    worker.critical.store(worker.critical.load(Relaxed) + 1, Relaxed);
+    worker
+        .critical
+        .store(worker.critical.load(Relaxed) + 1, Relaxed);
     compiler_fence(SeqCst);
 }
 

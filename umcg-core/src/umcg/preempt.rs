@@ -1,23 +1,29 @@
 //! Preemption: a worker that runs too long is taken off its server.
 //!
-//! Each kernel thread that runs workers has a timer on its CPU clock, so one that sleeps is never disturbed: each server's, and that of each
-//! worker that stays on its own (`Carrier::Staying`). The timer ticks twice in an
-//! interval and signals that very thread; if the same turn (`Server::turns`) has been running for two ticks, the handler switches away *inside
-//! the handler*, on the worker's stack. When a server runs the worker again the handler returns, and the kernel restores every
-//! register from the signal frame. So a preempted worker has run for between one interval and one and a half, rounded up to the kernel's own ticks:
-//! a CPU clock's timer fires at those only, so with 250 ticks a second the least is 12 ms. A monotonic clock would be finer, but would
-//! also signal a thread that sleeps in a system call, which some calls answer with EINTR.
+//! Each kernel thread that runs workers has a timer on its CPU clock, so one that sleeps is never
+//! disturbed: each server's, and that of each worker that stays on its own (`Carrier::Staying`).
+//! The timer ticks twice in an interval and signals that very thread; if the same turn
+//! (`Server::turns`) has been running for two ticks, the handler switches away *inside the
+//! handler*, on the worker's stack. When a server runs the worker again the handler returns, and
+//! the kernel restores every register from the signal frame. So a preempted worker has run for
+//! between one interval and one and a half, rounded up to the kernel's own ticks: a CPU clock's
+//! timer fires at those only, so with 250 ticks a second the least is 12 ms. A monotonic clock
+//! would be finer, but would also signal a thread that sleeps in a system call, which some calls
+//! answer with EINTR.
 //!
 //! No preemption, but another look at the next tick:
-//! - in the library, or in a critical section (`Worker::critical`, [`Hold`](umcg_context::local::Hold)); a critical section
-//!   gives way itself when it ends;
-//! - while signals are blocked that were not when the thread registered: that is, in a handler, which would leave them blocked on this kernel
-//!   thread; or in a worker that has blocked them itself;
+//! - in the library, or in a critical section (`Worker::critical`,
+//!   [`Hold`](umcg_context::local::Hold)); a critical section gives way itself when it ends;
+//! - while signals are blocked that were not when the thread registered: that is, in a handler,
+//!   which would leave them blocked on this kernel thread; or in a worker that has blocked them
+//!   itself;
 //! - on an alternate signal stack: a handler there would lose its frames to the next one;
-//! - in libc, the dynamic loader or the language runtimes, or in what those have called: the worker may hold a lock of theirs, malloc's above all, which the next
-//!   worker on this kernel thread would wait for in vain ([`callers`]). All handlers are left out by that. Neither does a critical section give way beneath
-//!   such code;
-//! - on aarch64 and riscv64, between the instructions that compute the address of a word of thread-local storage of the library's and use it;
+//! - in libc, the dynamic loader or the language runtimes, or in what those have called: the worker
+//!   may hold a lock of theirs, malloc's above all, which the next worker on this kernel thread
+//!   would wait for in vain ([`callers`]). All handlers are left out by that. Neither does a
+//!   critical section give way beneath such code;
+//! - on aarch64 and riscv64, between the instructions that compute the address of a word of
+//!   thread-local storage of the library's and use it;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
 //! A worker that is mostly in the C library would be met outside seldom by ticks that are far
@@ -34,8 +40,8 @@
 //! for as for anything, and lets the worker go on, still in the handler. If it has changed, the
 //! worker looks at its callers once more, and only then leaves with PREEMPT.
 //!
-//! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread pointer) is rewritten on the way back if the worker
-//! came to another one.
+//! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread
+//! pointer) is rewritten on the way back if the worker came to another one.
 
 use super::idle::Kind;
 use super::server::Server;
@@ -138,9 +144,11 @@ pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives the calling kernel thread its tick. `unset` is the interval where the program has set none.
+/// Gives the calling kernel thread its tick. `unset` is the interval where the program has set
+/// none.
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
-    tick.tid.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
+    tick.tid
+        .store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
     tick.mask.store(signal::mask(), Relaxed);
     tick.asked.store(false, Relaxed);
     let ticks = TICKS.lock();
@@ -203,7 +211,8 @@ pub(crate) unsafe fn forked(in_child: bool) {
     }
 }
 
-/// Lets the timer tick for this interval; makes it first if there is none and one is asked for. With the lock of TICKS.
+/// Lets the timer tick for this interval; makes it first if there is none and one is asked for.
+/// With the lock of TICKS.
 fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
     if !tick.armed.load(Relaxed) {
         if interval == 0 {
@@ -213,7 +222,10 @@ fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
     }
     let half = (interval / 2).max(u64::from(interval != 0));
     let period = interval_of(half);
-    let setting = libc::itimerspec { it_interval: period, it_value: period };
+    let setting = libc::itimerspec {
+        it_interval: period,
+        it_value: period,
+    };
     // SAFETY: the timer exists while `armed`, and the lock keeps `stop` out.
     match unsafe { libc::timer_settime(tick.timer.load(Relaxed), 0, &setting, null_mut()) } {
         0 => Ok(()),
@@ -260,7 +272,11 @@ fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer
 /// thread slept, which that would only disturb. `began`: when this look did.
 fn look_again(tick: &Tick, turn: u64, frame: &Frame, began: u64) {
     if !frame.has_cut_a_call_short(guarded::load) {
-        look_in(tick, turn, now().saturating_sub(began).saturating_mul(AGAIN_TIMES));
+        look_in(
+            tick,
+            turn,
+            now().saturating_sub(began).saturating_mul(AGAIN_TIMES),
+        );
     }
 }
 
@@ -272,8 +288,13 @@ fn look_in(tick: &Tick, turn: u64, pause: u64) {
         return;
     }
     let pause = pause.max(AGAIN);
-    let pause = pause.saturating_mul(1 << doublings(tick, turn)).min(between_ticks().max(pause));
-    let setting = libc::itimerspec { it_interval: interval_of(0), it_value: interval_of(pause) };
+    let pause = pause
+        .saturating_mul(1 << doublings(tick, turn))
+        .min(between_ticks().max(pause));
+    let setting = libc::itimerspec {
+        it_interval: interval_of(0),
+        it_value: interval_of(pause),
+    };
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     // SAFETY: the timer exists while `looks_again`, which this very thread takes back.
@@ -310,18 +331,24 @@ fn now() -> u64 {
 }
 
 fn interval_of(nanoseconds: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (nanoseconds / 1_000_000_000) as _, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
+    libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as _,
+        tv_nsec: (nanoseconds % 1_000_000_000) as _,
+    }
 }
 
 fn last_error() -> Errno {
-    std::io::Error::last_os_error().raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)
+    std::io::Error::last_os_error()
+        .raw_os_error()
+        .map_or(Errno::INVAL, Errno::from_raw_os_error)
 }
 
 fn install_handler() -> Result<(), Errno> {
     static INSTALLED: Granted<()> = Granted::new();
     let install = || {
         callers::prepare();
-        // On the worker's own stack, where it can stay. It blocks itself (no SA_NODEFER): see `preempt`.
+        // On the worker's own stack, where it can stay. It blocks itself (no SA_NODEFER): see
+        // `preempt`.
         // SAFETY: the handler is async-signal-safe.
         unsafe { signal::install(SIGNAL, on_tick, libc::SA_RESTART, 0) }
     };
@@ -341,7 +368,8 @@ pub(crate) fn ask(server: &'static Server) {
     }
     let tid = tick.tid.load(Relaxed);
     let process = std::process::id();
-    // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error that changes nothing.
+    // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error
+    // that changes nothing.
     let is_sent = unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) } == 0;
     if !is_sent {
         // None is on its way: the next one that asks tries again.
@@ -354,10 +382,13 @@ pub(crate) fn carrying_thread(server: &'static Server) -> c_int {
     tick_now(server).tid.load(Relaxed)
 }
 
-/// The calling worker, inside no critical section any more, was to be preempted while it was in one.
+/// The calling worker, inside no critical section any more, was to be preempted while it was in
+/// one.
 #[cold]
 pub(crate) fn give_way() {
-    let Caller::Worker(inside, server) = caller() else { return };
+    let Caller::Worker(inside, server) = caller() else {
+        return;
+    };
     inside.0.critical.store(0, Relaxed);
     // Not if that was an earlier turn, or the tick has taken it off meanwhile.
     let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
@@ -366,7 +397,8 @@ pub(crate) fn give_way() {
     }
     // The section may be in what a runtime has called, or in a signal handler: as for a tick.
     let blocks = signal::mask() & !tick.mask.load(Relaxed) != 0;
-    let is_beneath = || callers::is_beneath_runtime(stack_of(inside.0), has_room_for_look(inside.0));
+    let is_beneath =
+        || callers::is_beneath_runtime(stack_of(inside.0), has_room_for_look(inside.0));
     let known = callers::known();
     if blocks || is_beneath() || (finds_runtimes(&inside, server, known) && is_beneath()) {
         return look_in(tick, server.turns.load(Relaxed), 0);
@@ -400,8 +432,13 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let held = local::holds() != 0 || is_apart();
     let hold = Hold::begin();
     let (worker, server) = match role_beneath() {
-        // A staying worker runs elsewhere while its server's thread, whose tick this may be, sleeps.
-        Role::Worker(worker, _) if worker.carrier() == Carrier::Staying && !is_storage_of(worker) => return,
+        // A staying worker runs elsewhere while its server's thread, whose tick this may be,
+        // sleeps.
+        Role::Worker(worker, _)
+            if worker.carrier() == Carrier::Staying && !is_storage_of(worker) =>
+        {
+            return;
+        }
         Role::Worker(worker, server) => (worker, server),
         Role::Server(server) => {
             server.tick.asked.store(false, Relaxed);
@@ -422,7 +459,9 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         // A late one. There is no preemption any more, but on request.
         _ if INTERVAL.load(Relaxed) == 0 => false,
         // SAFETY: a timer's signal has a value.
-        libc::SI_TIMER if unsafe { information.si_value() }.sival_ptr.addr() != AGAIN_VALUE => is_due(tick, turn),
+        libc::SI_TIMER if unsafe { information.si_value() }.sival_ptr.addr() != AGAIN_VALUE => {
+            is_due(tick, turn)
+        }
         libc::SI_TIMER => was_due(tick, turn),
         _ => false,
     };
@@ -432,7 +471,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let began = now();
     let critical = worker.critical.load(Relaxed);
     if critical != 0 {
-        // The section that was interrupted may just be counting, and overwrite this: then the next tick says it again.
+        // The section that was interrupted may just be counting, and overwrite this: then the next
+        // tick says it again.
         return worker.critical.store(critical | PREEMPT_WANTED, Relaxed);
     }
     // SAFETY: the kernel passes it, and this is the handler.
@@ -452,11 +492,14 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     look_again(tick, server.turns.load(Relaxed), frame, began);
 }
 
-/// Whether there is room on the worker's stack for what may come upon the frames of this handler: a look at its callers, and the frame of a second
-/// tick, which comes between the worker's return and the block on that. A thread's stack is taken to have it.
+/// Whether there is room on the worker's stack for what may come upon the frames of this handler: a
+/// look at its callers, and the frame of a second tick, which comes between the worker's return and
+/// the block on that. A thread's stack is taken to have it.
 fn has_room(worker: &Worker, frame: &Frame) -> bool {
     // SAFETY: null or a record, which is readable for ever.
-    let Some(record) = (unsafe { worker.record.load(Relaxed).as_ref() }) else { return true };
+    let Some(record) = (unsafe { worker.record.load(Relaxed).as_ref() }) else {
+        return true;
+    };
     let here = (&raw const record).addr();
     let one = frame.stack_pointer().saturating_sub(here);
     here.saturating_sub(record.stack_base().addr()) >= one.max(callers::ROOM)
@@ -472,7 +515,10 @@ fn has_room_for_look(worker: &Worker) -> bool {
 /// Where the worker's frames lie.
 fn stack_of(worker: &Worker) -> Range<usize> {
     // SAFETY: null or a record, which is readable for ever.
-    match (unsafe { worker.record.load(Relaxed).as_ref() }, &worker.home) {
+    match (
+        unsafe { worker.record.load(Relaxed).as_ref() },
+        &worker.home,
+    ) {
         (Some(record), _) => record.stack_base().addr()..record.stack_top().addr(),
         (None, Some(home)) => home.low.load(Relaxed)..home.base.load(Relaxed),
         (None, None) => 0..0,
@@ -489,7 +535,10 @@ fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
 
 /// The tick of the kernel thread that carries what runs on a server now, as others see it.
 fn tick_now(server: &'static Server) -> &'static Tick {
-    server.current.see().map_or(&server.tick, |worker| tick_of(worker, server))
+    server
+        .current
+        .see()
+        .map_or(&server.tick, |worker| tick_of(worker, server))
 }
 
 /// Whether this turn has been running for two ticks.
@@ -509,11 +558,11 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
 /// out to be in a runtime, and goes on. `known`: which runtimes it was found to be in none of.
 ///
 /// The signal is blocked in its own handler. So no second tick interrupts the first before that
-/// holds, and one frame of a handler at a time is on the worker's stack. (Where such a tick came all
-/// the same, its look at the callers would find the trampoline under the first handler, which is
-/// the C library's or the kernel's, and refuse.) Whatever the kernel thread does next must not have
-/// the signal blocked: it is unblocked here, where a tick finds the hold, and blocked again before
-/// the hold ends.
+/// holds, and one frame of a handler at a time is on the worker's stack. (Where such a tick came
+/// all the same, its look at the callers would find the trampoline under the first handler, which
+/// is the C library's or the kernel's, and refuse.) Whatever the kernel thread does next must not
+/// have the signal blocked: it is unblocked here, where a tick finds the hold, and blocked again
+/// before the hold ends.
 fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: usize) -> bool {
     let worker = inside.0;
     // A light worker shares errno with all that run on the server meanwhile.
@@ -521,7 +570,8 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
     signal::set_mask(frame.mask());
-    let leaves = !finds_runtimes(&inside, server, known) || !callers::is_in_runtime(frame, stack_of(worker));
+    let leaves =
+        !finds_runtimes(&inside, server, known) || !callers::is_in_runtime(frame, stack_of(worker));
     if leaves {
         // SAFETY: the caller is the worker, running, inside.
         unsafe { worker.leave(server, Kind::Preempt, None) };
@@ -529,7 +579,8 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
     let mask = signal::block(signal::only(SIGNAL));
     // SAFETY: as above, perhaps of another storage.
     unsafe { *errno_place() = errno };
-    let moved = !matches!(role_held(), Role::Worker(_, server) if server.tick.tid.load(Relaxed) == tid);
+    let moved =
+        !matches!(role_held(), Role::Worker(_, server) if server.tick.tid.load(Relaxed) == tid);
     if moved && worker.carrier() != Carrier::Staying {
         frame.adopt_thread(mask);
     }

@@ -5,9 +5,10 @@
 //!   RUNNING --wait---------> IDLE     --an event, WAKE-----> RUNNING
 //! ```
 //!
-//! While ATTACHED the server's own flow is suspended in `context`, on its kernel thread's stack, and the mail box says how the
-//! worker left. The box has one letter: who writes it is the worker that runs on this very server, and who reads it is the server
-//! once it goes on, so a carried worker needs no atomic operation for it. A `Staying` worker runs on its own kernel thread; for
+//! While ATTACHED the server's own flow is suspended in `context`, on its kernel thread's stack,
+//! and the mail box says how the worker left. The box has one letter: who writes it is the worker
+//! that runs on this very server, and who reads it is the server once it goes on, so a carried
+//! worker needs no atomic operation for it. A `Staying` worker runs on its own kernel thread; for
 //! that one the box has a futex.
 
 use super::group::{self, Group};
@@ -20,7 +21,9 @@ use crate::link::Link;
 use crate::sync::{futex_wait, futex_wake};
 use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use umcg_context::Context;
 use umcg_context::annotate::Flow;
 use umcg_context::lock::HoldLock;
@@ -69,7 +72,11 @@ impl Mail {
     /// The caller is the box's server, in its own flow.
     unsafe fn take_switch(&self) -> Option<Switch> {
         // SAFETY: who wrote it has left.
-        if self.kind.load(Relaxed) == SWITCH { unsafe { (*self.switch.get()).take() } } else { None }
+        if self.kind.load(Relaxed) == SWITCH {
+            unsafe { (*self.switch.get()).take() }
+        } else {
+            None
+        }
     }
 
     /// From another kernel thread.
@@ -88,7 +95,8 @@ impl Mail {
 
     /// What happened, and for WAIT the deadline. Not for SWITCH.
     pub(crate) fn read(&self) -> (Kind, Option<u64>) {
-        let deadline = || Some(self.deadline.load(Relaxed)).filter(|deadline| *deadline != u64::MAX);
+        let deadline =
+            || Some(self.deadline.load(Relaxed)).filter(|deadline| *deadline != u64::MAX);
         match self.kind.load(Relaxed) {
             1 => (Kind::Block, None),
             3 => (Kind::Wait, deadline()),
@@ -112,7 +120,8 @@ pub(crate) struct Server {
     /// What the layer above keeps with the server.
     pub(crate) upper: AtomicUsize,
     pub(crate) mail: Mail,
-    /// How many times a worker has begun to run here: how the preemption tick sees that it still is the same one.
+    /// How many times a worker has begun to run here: how the preemption tick sees that it still is
+    /// the same one.
     pub(crate) turns: AtomicU64,
     pub(crate) seat: Seat,
     pub(crate) tick: preempt::Tick,
@@ -127,7 +136,8 @@ impl std::fmt::Debug for Server {
     }
 }
 
-// SAFETY: the context is touched by the server's kernel thread only, a letter by its writer and then by its reader; everything else is atomics.
+// SAFETY: the context is touched by the server's kernel thread only, a letter by its writer and
+// then by its reader; everything else is atomics.
 unsafe impl Sync for Server {}
 
 /// Descriptors that no one uses.
@@ -157,7 +167,8 @@ impl Server {
         }
     }
 
-    /// A server of this group for the calling kernel thread, which is made a virtual processor if it is none.
+    /// A server of this group for the calling kernel thread, which is made a virtual processor if
+    /// it is none.
     pub(crate) fn make(group: &'static Group) -> Result<&'static Server, uth::Error> {
         let (vp, owns) = match Vp::here() {
             Some(vp) => (vp, false),
@@ -169,7 +180,8 @@ impl Server {
         let spare = SPARE.lock().pop();
         let server = spare.unwrap_or_else(|| apart::leak_at(apart::SERVER, Server::new()));
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
-        // SAFETY: the descriptor is ours alone; the last server of that name may have been another kernel thread's.
+        // SAFETY: the descriptor is ours alone; the last server of that name may have been another
+        // kernel thread's.
         unsafe { server.flow.get().write(Flow::of_this_thread()) };
         server.carrying.set(Some(Carrying::begin(home_of_storage)));
         server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
@@ -215,7 +227,9 @@ impl Server {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
         if matches!(carrier, Carrier::Light | Carrier::Owning) {
             // It is the uth that runs on the server's virtual processor.
-            self.vp().current.store(worker.record.load(Relaxed), Relaxed);
+            self.vp()
+                .current
+                .store(worker.record.load(Relaxed), Relaxed);
         }
         if carrier == Carrier::Owning {
             // SAFETY: it is, and the caller is about to run it.
@@ -223,11 +237,12 @@ impl Server {
         }
     }
 
-    /// Runs `worker` in the server's place, until it, or another that it switched to, leaves. Returns which one did, and whether its letter
-    /// is a [`PLAIN_WAIT`]; if not, `mail` has it.
+    /// Runs `worker` in the server's place, until it, or another that it switched to, leaves.
+    /// Returns which one did, and whether its letter is a [`PLAIN_WAIT`]; if not, `mail` has it.
     ///
     /// # Safety
-    /// The caller is the server's own flow; `worker` is the caller's to run, by claim or token, and suspended.
+    /// The caller is the server's own flow; `worker` is the caller's to run, by claim or token, and
+    /// suspended.
     #[inline(always)]
     pub(crate) unsafe fn run(&'static self, worker: &'static Worker) -> (&'static Worker, bool) {
         let me = self.vp().current.load(Relaxed);
@@ -277,7 +292,8 @@ impl Server {
         }
     }
 
-    /// The worker that left did so for another: does what it asked for, and runs the other, as often as that happens.
+    /// The worker that left did so for another: does what it asked for, and runs the other, as
+    /// often as that happens.
     ///
     /// # Safety
     /// As [`Server::run`]; the letter is SWITCH.
@@ -287,9 +303,11 @@ impl Server {
         while let Some(Switch { next, f, argument }) = unsafe { self.mail.take_switch() } {
             // The one that left may run elsewhere as soon as `f` is called.
             self.current.publish(next);
-            // SAFETY: the worker that left is wholly suspended, which is what `f` was to be called for.
+            // SAFETY: the worker that left is wholly suspended, which is what `f` was to be called
+            // for.
             unsafe { f(argument) };
-            // SAFETY: passed on; the worker that left had the right to run `next`, and gave it to us.
+            // SAFETY: passed on; the worker that left had the right to run `next`, and gave it to
+            // us.
             unsafe { self.attach(next) };
         }
     }

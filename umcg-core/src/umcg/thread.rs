@@ -11,9 +11,10 @@
 //!   exits: saved, server settles             `go`: loads the context, for good
 //! ```
 //!
-//! The home thread keeps the worker's thread pointer all the time, so while the worker is away the loop must not touch
-//! thread-local storage: it would be shared. It makes raw system calls only, and all signals are blocked but the one
-//! that glibc's `setuid` waits for. A signal sent to the worker's tid therefore waits until the worker is at home.
+//! The home thread keeps the worker's thread pointer all the time, so while the worker is away the
+//! loop must not touch thread-local storage: it would be shared. It makes raw system calls only,
+//! and all signals are blocked but the one that glibc's `setuid` waits for. A signal sent to the
+//! worker's tid therefore waits until the worker is at home.
 
 use super::group::Group;
 use super::idle::{Kind, state};
@@ -32,23 +33,32 @@ use umcg_context::stack::{self, Class, Stack};
 
 /// Bytes of stack for the loop at home, and for signal handlers that glibc runs there.
 const HOME_STACK: usize = 32 << 10;
-/// The signal by which glibc changes credentials in all threads at once. Its sender waits for every thread.
+/// The signal by which glibc changes credentials in all threads at once. Its sender waits for every
+/// thread.
 const SIGSETXID: i32 = 33;
 
 /// Descriptors that no one uses.
 pub(crate) static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
 
-/// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment forbids it.
+/// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment
+/// forbids it.
 pub(crate) fn carrier() -> Carrier {
     static CARRIER: OnceLock<Carrier> = OnceLock::new();
     *CARRIER.get_or_init(|| {
-        let forbidden = std::env::var_os("UMCG_NO_FSGSBASE").is_some() || sanitizer::find() == Some(Sanitizer::Thread);
-        let can_move = !forbidden && umcg_context::thread_pointer_writable() && credentials::install().is_ok();
-        if can_move { Carrier::Moving } else { Carrier::Staying }
+        let forbidden = std::env::var_os("UMCG_NO_FSGSBASE").is_some()
+            || sanitizer::find() == Some(Sanitizer::Thread);
+        let can_move =
+            !forbidden && umcg_context::thread_pointer_writable() && credentials::install().is_ok();
+        if can_move {
+            Carrier::Moving
+        } else {
+            Carrier::Staying
+        }
     })
 }
 
-/// What a thread needs to become a worker, made before there is the thread: so who makes one for that knows whether it can.
+/// What a thread needs to become a worker, made before there is the thread: so who makes one for
+/// that knows whether it can.
 pub(crate) struct Reserved {
     worker: Option<&'static Worker>,
     /// For its loop at home, where it has one.
@@ -61,12 +71,19 @@ impl Reserved {
         fork::install()?;
         fault::install();
         let stack = match carrier() {
-            Carrier::Moving => Some(stack::allocate(const { Class::for_size(HOME_STACK).unwrap() }).map_err(|_| Errno::NOMEM)?),
+            Carrier::Moving => Some(
+                stack::allocate(const { Class::for_size(HOME_STACK).unwrap() })
+                    .map_err(|_| Errno::NOMEM)?,
+            ),
             _ => None,
         };
         let spare = SPARE.lock().pop();
-        let worker = spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
-        Ok(Reserved { worker: Some(worker), stack })
+        let worker =
+            spare.unwrap_or_else(|| apart::leak_at(apart::thread_worker(), Worker::with_home()));
+        Ok(Reserved {
+            worker: Some(worker),
+            stack,
+        })
     }
 }
 
@@ -81,8 +98,13 @@ impl Drop for Reserved {
     }
 }
 
-/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the preemption tick where the program has set none.
-pub(crate) fn register(group: &'static Group, id: u64, interval: u64) -> Result<&'static Worker, Errno> {
+/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the
+/// preemption tick where the program has set none.
+pub(crate) fn register(
+    group: &'static Group,
+    id: u64,
+    interval: u64,
+) -> Result<&'static Worker, Errno> {
     register_with(Reserved::new()?, group, id, interval)
 }
 
@@ -96,10 +118,21 @@ pub(crate) fn register_with(
     if !thread_end::watch() {
         return Err(Errno::AGAIN);
     }
-    let Some(worker) = reserved.worker.take() else { return Err(Errno::INVAL) };
+    let Some(worker) = reserved.worker.take() else {
+        return Err(Errno::INVAL);
+    };
     let tid = identity::tid();
-    worker.reset(group, carrier(), tid, id, umcg_context::thread_pointer(), std::ptr::null_mut());
-    let Some(home) = &worker.home else { return Err(Errno::INVAL) };
+    worker.reset(
+        group,
+        carrier(),
+        tid,
+        id,
+        umcg_context::thread_pointer(),
+        std::ptr::null_mut(),
+    );
+    let Some(home) = &worker.home else {
+        return Err(Errno::INVAL);
+    };
     home.name.lock().clear();
     let frames = signal::callers::stack();
     home.low.store(frames.start, Relaxed);
@@ -109,13 +142,18 @@ pub(crate) fn register_with(
         let context = unsafe { &mut *home.context.get() };
         // SAFETY: the stack is new.
         unsafe {
-            context.prepare(crate::uth::record::frames_begin(&stack), home_loop, (worker as *const Worker).cast_mut().cast())
+            context.prepare(
+                crate::uth::record::frames_begin(&stack),
+                home_loop,
+                (worker as *const Worker).cast_mut().cast(),
+            )
         };
         // SAFETY: nobody else looks at the stack.
         unsafe { home.stack.get().write(Some(stack)) };
         // SAFETY: as above.
         unsafe { home.stack_id.get().write(annotate::thread_started()) };
-        home.rseq_bytes.store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
+        home.rseq_bytes
+            .store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
     }
     // Until its WAKE is posted: a server that waits for it by its tid finds that event afterwards.
     worker.node.set_state(state::BLOCKED);
@@ -142,7 +180,10 @@ fn start_ticks(home: &'static Home, interval: u64) -> Result<(), Errno> {
 /// The thread is no worker, or none any more: gives back what it had as one.
 fn leave_home(home: &'static Home) {
     preempt::stop(&home.tick);
-    rseq::register(umcg_context::thread_pointer(), home.rseq_bytes.swap(0, Relaxed));
+    rseq::register(
+        umcg_context::thread_pointer(),
+        home.rseq_bytes.swap(0, Relaxed),
+    );
     // SAFETY: the worker is at home, so the loop is suspended for ever, or was never begun.
     let stack = unsafe { &mut *home.stack.get() };
     // SAFETY: as above.
@@ -177,7 +218,9 @@ pub(crate) fn came_home(worker: &Worker) {
 unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
     // SAFETY: `register` passed the worker; descriptors are never freed.
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
-    let Some(home) = &worker.home else { std::process::abort() };
+    let Some(home) = &worker.home else {
+        std::process::abort()
+    };
     loop {
         worker.post(Kind::Wake, None);
         worker.await_go();
@@ -187,7 +230,8 @@ unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
 }
 
 fn block_signals(home: &Home) {
-    home.mask.store(signal::set_mask(!signal::only(SIGSETXID)), Relaxed);
+    home.mask
+        .store(signal::set_mask(!signal::only(SIGSETXID)), Relaxed);
 }
 
 /// The running or blocked caller is a plain pthread again, on its own kernel thread.
@@ -209,11 +253,17 @@ pub(crate) fn unregister(worker: &'static Worker) {
     release(worker);
 }
 
-/// The child of a fork by a worker has a plain thread: its storage is its kernel thread's own again.
+/// The child of a fork by a worker has a plain thread: its storage is its kernel thread's own
+/// again.
 pub(crate) fn forked_in_child() {
-    let (Role::Worker(worker, _) | Role::Blocked(worker)) = role() else { return };
+    let (Role::Worker(worker, _) | Role::Blocked(worker)) = role() else {
+        return;
+    };
     if let Some(home) = &worker.home {
-        rseq::register(umcg_context::thread_pointer(), home.rseq_bytes.swap(0, Relaxed));
+        rseq::register(
+            umcg_context::thread_pointer(),
+            home.rseq_bytes.swap(0, Relaxed),
+        );
     }
 }
 

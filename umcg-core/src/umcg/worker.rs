@@ -9,16 +9,20 @@
 //! | `Moving` | a pthread's, which moves to the server's kernel thread | its own, which moves along | on its home thread |
 //! | `Staying` | a pthread's, which stays where it is | its own | where it is |
 //!
-//! `Staying` is the fallback where the thread pointer cannot be written in user mode: a switch is then a futex hand-over.
+//! `Staying` is the fallback where the thread pointer cannot be written in user mode: a switch is
+//! then a futex hand-over.
 //!
 //! # Who may touch which field when
 //!
-//! - `context`, `record`: the worker when it leaves, then whoever runs it. I2 of `idle` orders the two.
+//! - `context`, `record`: the worker when it leaves, then whoever runs it. I2 of `idle` orders the
+//!   two.
 //! - `server`: whoever runs the worker, before it runs.
 //! - `critical`: the worker, and the preemption handler on the same kernel thread.
-//! - `go`: posted by the server that settles BLOCK or EXIT, and by one that runs a `Staying` worker; awaited by the home thread.
+//! - `go`: posted by the server that settles BLOCK or EXIT, and by one that runs a `Staying`
+//!   worker; awaited by the home thread.
 //!
-//! Descriptors are recycled and never freed: a stale pointer finds the state word of whatever worker uses the memory now.
+//! Descriptors are recycled and never freed: a stale pointer finds the state word of whatever
+//! worker uses the memory now.
 
 use super::group::Group;
 use super::helper::Helper;
@@ -86,7 +90,8 @@ pub(crate) struct Worker {
     pub(crate) record: AtomicPtr<Record>,
     /// The storage that an owning worker runs with.
     pub(crate) block: AtomicPtr<()>,
-    /// The helper that an owning worker blocks on. (A light one finds it in the storage that they share.)
+    /// The helper that an owning worker blocks on. (A light one finds it in the storage that they
+    /// share.)
     pub(crate) helper: Link<Helper>,
     /// How many critical sections of its own it is in. Plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
@@ -150,7 +155,15 @@ impl Worker {
 
     /// Makes the descriptor that of a new worker. By atomics only: somebody may be looking at it
     /// by a tid that is no more.
-    pub(crate) fn reset(&self, group: &'static Group, carrier: Carrier, tid: u32, id: u64, tp: usize, record: *mut Record) {
+    pub(crate) fn reset(
+        &self,
+        group: &'static Group,
+        carrier: Carrier,
+        tid: u32,
+        id: u64,
+        tp: usize,
+        record: *mut Record,
+    ) {
         self.group.set(Some(group));
         self.server.set(None);
         self.tp.store(tp, Relaxed);
@@ -215,8 +228,11 @@ impl Worker {
     /// It is one, and the caller's to run.
     #[inline(always)]
     pub(crate) unsafe fn set_vp(&self, vp: Option<&'static Vp>) {
-        let vp = vp.map_or(std::ptr::null_mut(), |vp| (vp as *const Vp).cast_mut().cast());
-        // SAFETY: an owning worker's thread pointer is that of its block, which goes with the right to run it.
+        let vp = vp.map_or(std::ptr::null_mut(), |vp| {
+            (vp as *const Vp).cast_mut().cast()
+        });
+        // SAFETY: an owning worker's thread pointer is that of its block, which goes with the right
+        // to run it.
         unsafe { local::Words::of(self.tp.load(Relaxed)) }.set_vp(vp);
     }
 
@@ -237,7 +253,9 @@ impl Worker {
             let (name, len) = record.name();
             return String::from_utf8_lossy(&name[..len]).into_owned();
         }
-        self.home.as_ref().map_or_else(String::new, |home| home.name.lock().clone())
+        self.home
+            .as_ref()
+            .map_or_else(String::new, |home| home.name.lock().clone())
     }
 
     /// Lets the home thread, or a staying worker, go on.
@@ -255,12 +273,18 @@ impl Worker {
         }
     }
 
-    /// Gives the kernel thread back to the server that runs this worker, which is the caller. Returns when the worker runs again.
+    /// Gives the kernel thread back to the server that runs this worker, which is the caller.
+    /// Returns when the worker runs again.
     ///
     /// # Safety
     /// The caller is this worker, RUNNING on `server`, inside the library ([`Inside`]).
     #[inline(always)]
-    pub(crate) unsafe fn leave(&'static self, server: &'static Server, kind: Kind, deadline: Option<u64>) {
+    pub(crate) unsafe fn leave(
+        &'static self,
+        server: &'static Server,
+        kind: Kind,
+        deadline: Option<u64>,
+    ) {
         server.mail.set(kind, deadline);
         // SAFETY: passed on.
         unsafe { self.leave_with_letter(server) };
@@ -272,7 +296,8 @@ impl Worker {
     unsafe fn leave_with_letter(&'static self, server: &'static Server) {
         match self.carrier() {
             Carrier::Light => {
-                // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for this.
+                // SAFETY: the server is suspended in `run`, on this kernel thread, and waits for
+                // this.
                 unsafe { Flow::leave(self.flow(), server.flow.get()) };
                 // SAFETY: as above.
                 unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
@@ -281,7 +306,8 @@ impl Worker {
             }
             // A sanitizer that would have to know of an owning worker's flow has none.
             Carrier::Moving | Carrier::Owning => {
-                // SAFETY: the server's storage is in nobody's use while it is suspended; nothing touches any before the switch.
+                // SAFETY: the server's storage is in nobody's use while it is suspended; nothing
+                // touches any before the switch.
                 unsafe { umcg_context::set_thread_pointer(server.tp()) };
                 // SAFETY: as above.
                 unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
@@ -293,19 +319,26 @@ impl Worker {
         }
     }
 
-    /// Runs `next` with the caller's server, and leaves the caller to whichever server asks first, with WAIT.
+    /// Runs `next` with the caller's server, and leaves the caller to whichever server asks first,
+    /// with WAIT.
     ///
     /// # Safety
     /// As [`Worker::leave`]; `next` is another worker, which the caller has claimed or taken.
-    pub(crate) unsafe fn leave_to(&'static self, server: &'static Server, next: &'static Worker, deadline: Option<u64>) {
+    pub(crate) unsafe fn leave_to(
+        &'static self,
+        server: &'static Server,
+        next: &'static Worker,
+        deadline: Option<u64>,
+    ) {
         self.deadline.store(deadline.unwrap_or(u64::MAX), Relaxed);
         let this = (self as *const Worker).cast_mut().cast::<()>();
         // SAFETY: passed on.
         unsafe { self.leave_with(server, next, publish, this) };
     }
 
-    /// Runs `next` with the caller's server, and calls `f(argument)` once the caller is wholly suspended: on the stack of `next`, or on the server's where one of
-    /// the two stays on its own kernel thread.
+    /// Runs `next` with the caller's server, and calls `f(argument)` once the caller is wholly
+    /// suspended: on the stack of `next`, or on the server's where one of the two stays on its own
+    /// kernel thread.
     ///
     /// # Safety
     /// As [`Worker::leave_to`]. `f` makes sure that somebody has the right to run the caller.
@@ -334,7 +367,8 @@ impl Worker {
                     next.tp.load(Relaxed)
                 }
             };
-            // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the switch.
+            // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the
+            // switch.
             unsafe { umcg_context::set_thread_pointer(tp) };
         }
         if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
@@ -349,8 +383,9 @@ impl Worker {
         }
     }
 
-    /// The same by way of the server, which alone can hand its turn to another kernel thread, or take it back from there. `next` may be the
-    /// caller itself: then the server calls `f` in its own flow, and lets it go on.
+    /// The same by way of the server, which alone can hand its turn to another kernel thread, or
+    /// take it back from there. `next` may be the caller itself: then the server calls `f` in its
+    /// own flow, and lets it go on.
     ///
     /// # Safety
     /// As [`Worker::leave_with`].
@@ -380,9 +415,10 @@ unsafe extern "C" fn publish(worker: *mut ()) {
 
 /// A worker's time inside the library: it is not preempted.
 ///
-/// What says so is the hold count of the storage that the worker runs with, which is 0 in a worker's own code. A worker that leaves sets it, and
-/// whoever goes on with that storage finds it set: a server, for which it is always set, or a worker, which clears it. So a switch is held on both
-/// sides, and costs two stores for it.
+/// What says so is the hold count of the storage that the worker runs with, which is 0 in a
+/// worker's own code. A worker that leaves sets it, and whoever goes on with that storage finds it
+/// set: a server, for which it is always set, or a worker, which clears it. So a switch is held on
+/// both sides, and costs two stores for it.
 pub(crate) struct Inside(pub(crate) &'static Worker);
 
 impl Inside {

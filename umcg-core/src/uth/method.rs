@@ -1,7 +1,8 @@
 //! The switch methods behind one face: what a record needs for each, and the dispatch.
 //!
-//! The assembly keeps a suspended flow in the record itself. The portable methods need some hundred bytes more: just below the record for a
-//! uth, in a block of its own for a kernel thread's flow. Where the portable methods are left out of the build, no dispatch is left either.
+//! The assembly keeps a suspended flow in the record itself. The portable methods need some hundred
+//! bytes more: just below the record for a uth, in a block of its own for a kernel thread's flow.
+//! Where the portable methods are left out of the build, no dispatch is left either.
 
 use super::Error;
 use super::record::{Record, state};
@@ -17,7 +18,8 @@ pub enum Method {
     Asm,
     /// `_setjmp` and `_longjmp` (the paper's SJLJ). Feature `portable`.
     Sjlj,
-    /// `makecontext` and `swapcontext` (the paper's MCSC): also saves the signal mask, by a system call. Feature `portable`.
+    /// `makecontext` and `swapcontext` (the paper's MCSC): also saves the signal mask, by a system
+    /// call. Feature `portable`.
     Mcsc,
 }
 
@@ -31,7 +33,11 @@ impl Method {
     }
 
     pub(crate) fn check(self) -> Result<(), Error> {
-        if self == Method::Asm || cfg!(feature = "portable") { Ok(()) } else { Err(Error::MethodMissing) }
+        if self == Method::Asm || cfg!(feature = "portable") {
+            Ok(())
+        } else {
+            Err(Error::MethodMissing)
+        }
     }
 }
 
@@ -78,7 +84,8 @@ pub(crate) unsafe fn prepare(record: &Record, driver: umcg_context::Entry) {
     unsafe { context.prepare(record.stack_top(), driver, arg) };
 }
 
-/// Suspends `old`, which is the caller, and goes on with `new`; both are of the method that `ready` names.
+/// Suspends `old`, which is the caller, and goes on with `new`; both are of the method that `ready`
+/// names.
 ///
 /// # Safety
 /// As `umcg_context::switch` for the contexts of both.
@@ -101,7 +108,8 @@ pub(crate) unsafe fn switch(ready: u8, old: &Record, new: &Record) {
 /// Goes on with `new` and forgets the caller, which is `old`.
 ///
 /// # Safety
-/// As `umcg_context::resume`; `old` is the record of the caller, whose stack stays until the switch is done.
+/// As `umcg_context::resume`; `old` is the record of the caller, whose stack stays until the switch
+/// is done.
 pub(crate) unsafe fn resume(old: &Record, new: &Record) -> ! {
     #[cfg(feature = "portable")]
     if new.method.load(Relaxed) != Method::Asm as u8 {
@@ -134,16 +142,29 @@ pub(crate) unsafe fn inspect(me: &Record, uth: &Record, f: &mut dyn FnMut()) {
         (call.f)();
         // SAFETY: the inspector is suspended.
         unsafe { Flow::leave(call.flows.1, call.flows.0) };
-        // Goes back, and leaves this frame suspended on the uth's stack: it is simply forgotten, as nothing ever resumes it.
+        // Goes back, and leaves this frame suspended on the uth's stack: it is simply forgotten, as
+        // nothing ever resumes it.
         // SAFETY: `back` holds the inspector, which waits.
         unsafe { umcg_context::switch(&raw mut call.there, call.back) };
     }
     let mut back = Context::empty();
-    let mut call = Call { f, flows: (me.flow.get(), uth.flow.get()), back: &raw const back, there: Context::empty() };
+    let mut call = Call {
+        f,
+        flows: (me.flow.get(), uth.flow.get()),
+        back: &raw const back,
+        there: Context::empty(),
+    };
     // SAFETY: the uth is suspended.
     unsafe { Flow::leave(me.flow.get(), uth.flow.get()) };
     // SAFETY: passed on; the uth's own context is only read, so it goes on later from where it was.
-    unsafe { umcg_context::inject(&raw mut back, uth.context.get(), run, (&raw mut call).cast()) };
+    unsafe {
+        umcg_context::inject(
+            &raw mut back,
+            uth.context.get(),
+            run,
+            (&raw mut call).cast(),
+        )
+    };
     // SAFETY: back on the inspector's stack.
     unsafe { Flow::arrive(me.flow.get()) };
 }
@@ -161,18 +182,25 @@ mod portable {
     }
 
     pub(super) fn allocate(record: &Record) {
-        record.portable.store(Box::into_raw(Box::new(PortableContext::empty())).cast(), Relaxed);
+        record.portable.store(
+            Box::into_raw(Box::new(PortableContext::empty())).cast(),
+            Relaxed,
+        );
     }
 
     pub(super) fn free(record: &Record) {
-        let context = record.portable.swap(null_mut(), Relaxed).cast::<PortableContext>();
+        let context = record
+            .portable
+            .swap(null_mut(), Relaxed)
+            .cast::<PortableContext>();
         if !context.is_null() {
             // SAFETY: came from `allocate`, and the swap lets only one caller have it.
             drop(unsafe { Box::from_raw(context) });
         }
     }
 
-    /// Finds room below the record. A recycled stack whose last uth had the same method keeps what that one left there.
+    /// Finds room below the record. A recycled stack whose last uth had the same method keeps what
+    /// that one left there.
     pub(super) fn place(record: &Record) {
         if record.method.load(Relaxed) == Method::Asm as u8 {
             return;
@@ -189,9 +217,11 @@ mod portable {
         let method = record.method.load(Relaxed);
         let used = record.boot_frame.swap((method == SJLJ).into(), Relaxed) == 1;
         match (method, used) {
-            // SAFETY: passed on; the context lies below the record and above the stack, at the same place for this stack's life.
+            // SAFETY: passed on; the context lies below the record and above the stack, at the same
+            // place for this stack's life.
             (SJLJ, false) => unsafe { Sjlj::prepare(context(record), base, size, driver, arg) },
-            // SAFETY: as above; `boot_frame` says that this stack was prepared by the same method last.
+            // SAFETY: as above; `boot_frame` says that this stack was prepared by the same method
+            // last.
             (SJLJ, true) => unsafe { Sjlj::reprepare(context(record), base, size, driver, arg) },
             // SAFETY: as above.
             _ => unsafe { Mcsc::prepare(context(record), base, size, driver, arg) },

@@ -1,13 +1,16 @@
 //! Underlying threads: the operations of UthLib, on any number of virtual processors.
 //!
-//! A *uth* is a context with an entry function and a stack, and no scheduler: the program says which uth runs next
-//! ([`switch_to`]). A *virtual processor* is a kernel thread that runs uths ([`vp_init`]); a uth may go on on another one each time.
-//! Source: P. Hadjidoukas, "UthLib: a portable thread package core", whose six proposed optimisations are all here: constant-time
-//! self-identification (one thread-local word), recycling without a mutex (a pool a processor), a driver that gets its descriptor as
-//! its argument, and an assembly switch, beside the paper's two portable ones.
+//! A *uth* is a context with an entry function and a stack, and no scheduler: the program says
+//! which uth runs next ([`switch_to`]). A *virtual processor* is a kernel thread that runs uths
+//! ([`vp_init`]); a uth may go on on another one each time. Source: P. Hadjidoukas, "UthLib: a
+//! portable thread package core", whose six proposed optimisations are all here: constant-time
+//! self-identification (one thread-local word), recycling without a mutex (a pool a processor), a
+//! driver that gets its descriptor as its argument, and an assembly switch, beside the paper's two
+//! portable ones.
 //!
-//! Who switches to a uth must know that it is suspended. That it is running, finished or deleted is noticed and refused; that another
-//! virtual processor is just about to run it cannot be noticed at this speed, and is the caller's to rule out.
+//! Who switches to a uth must know that it is suspended. That it is running, finished or deleted is
+//! noticed and refused; that another virtual processor is just about to run it cannot be noticed at
+//! this speed, and is the caller's to rule out.
 
 mod error;
 pub(crate) mod method;
@@ -28,7 +31,8 @@ use umcg_context::local::Hold;
 use umcg_context::stack::{self, Class, StackError};
 use vp::Vp;
 
-/// The function of a uth. When it returns, the uth is finished and its virtual processor's own flow goes on.
+/// The function of a uth. When it returns, the uth is finished and its virtual processor's own flow
+/// goes on.
 pub type Entry = extern "C-unwind" fn(*mut c_void);
 
 /// The stack size of uths where none was given, in bytes.
@@ -61,7 +65,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { stack_size: DEFAULT_STACK_SIZE, recycle: Recycle::PerVp, method: Method::Asm }
+        Self {
+            stack_size: DEFAULT_STACK_SIZE,
+            recycle: Recycle::PerVp,
+            method: Method::Asm,
+        }
     }
 }
 
@@ -70,11 +78,12 @@ static STACK_SIZE: AtomicUsize = AtomicUsize::new(DEFAULT_STACK_SIZE);
 static RECYCLE: AtomicU8 = AtomicU8::new(Recycle::PerVp as u8);
 static METHOD: AtomicU8 = AtomicU8::new(Method::Asm as u8);
 
-/// Sets the options. Called at most once, before the first virtual processor; a thread that becomes one earlier sets the defaults
-/// with 128 KiB stacks.
+/// Sets the options. Called at most once, before the first virtual processor; a thread that becomes
+/// one earlier sets the defaults with 128 KiB stacks.
 ///
 /// # Errors
-/// [`Error::AlreadyInitialised`]; [`Error::Stack`] for an impossible stack size; [`Error::MethodMissing`].
+/// [`Error::AlreadyInitialised`]; [`Error::Stack`] for an impossible stack size;
+/// [`Error::MethodMissing`].
 pub fn init(options: Options) -> Result<(), Error> {
     let class = Class::for_size(options.stack_size).ok_or(StackError::TooLarge)?;
     options.method.check()?;
@@ -93,7 +102,8 @@ fn default_class() -> Class {
     Class::for_size(STACK_SIZE.load(Relaxed)).unwrap_or(DEFAULT)
 }
 
-/// Makes the calling kernel thread the virtual processor of this rank, or of the lowest free one. Returns the rank.
+/// Makes the calling kernel thread the virtual processor of this rank, or of the lowest free one.
+/// Returns the rank.
 ///
 /// # Errors
 /// [`Error::AlreadyVp`], [`Error::RankTaken`], [`Error::OutOfMemory`].
@@ -101,7 +111,8 @@ pub fn vp_init(rank: Option<u32>) -> Result<u32, Error> {
     vp_init_with(rank, Method::from_u8(METHOD.load(Relaxed)))
 }
 
-/// Like [`vp_init`], for a virtual processor that switches by `method`. It can run the uths of that method only.
+/// Like [`vp_init`], for a virtual processor that switches by `method`. It can run the uths of that
+/// method only.
 ///
 /// # Errors
 /// As [`vp_init`]; [`Error::MethodMissing`].
@@ -109,7 +120,10 @@ pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
     method.check()?;
     if !INITIALISED.load(Relaxed) {
         // Lost races are fine: somebody has initialised the library then.
-        let _ = init(Options { stack_size: IMPLICIT_STACK_SIZE, ..Options::default() });
+        let _ = init(Options {
+            stack_size: IMPLICIT_STACK_SIZE,
+            ..Options::default()
+        });
     }
     Vp::init(rank, method).map(Vp::rank)
 }
@@ -130,8 +144,8 @@ pub fn vpid() -> Result<u32, Error> {
     Vp::here().map(Vp::rank).ok_or(Error::NoVp)
 }
 
-/// A uth: a name for it, not the right to it. Any copy may outlive the uth; using such a copy gets an error, or the uth that lives
-/// in the same place by then.
+/// A uth: a name for it, not the right to it. Any copy may outlive the uth; using such a copy gets
+/// an error, or the uth that lives in the same place by then.
 #[derive(Clone, Copy)]
 pub struct Uth(pub(crate) &'static Record);
 
@@ -155,7 +169,8 @@ impl Uth {
         self.0.arg.load(Relaxed)
     }
 
-    /// Changes the argument; returns the one before. A function that has begun keeps what it was given.
+    /// Changes the argument; returns the one before. A function that has begun keeps what it was
+    /// given.
     pub fn set_arg(self, arg: *mut c_void) -> *mut c_void {
         self.0.arg.swap(arg, Relaxed)
     }
@@ -202,7 +217,8 @@ pub struct Attr<'a> {
     pub name: &'a str,
 }
 
-/// Makes a uth that will call `entry(arg)` when it is first switched to. It is made for the switch method of the caller's virtual processor.
+/// Makes a uth that will call `entry(arg)` when it is first switched to. It is made for the switch
+/// method of the caller's virtual processor.
 ///
 /// # Errors
 /// [`Error::NoVp`]; [`Error::Stack`] when there is no memory for the stack.
@@ -243,7 +259,11 @@ pub(crate) fn class_for(stack_size: usize) -> Result<Class, Error> {
 
 /// A record on a stack of its own, not yet able to run.
 #[inline]
-pub(crate) fn make(vp: Option<&Vp>, class: Class, method: Method) -> Result<&'static Record, Error> {
+pub(crate) fn make(
+    vp: Option<&Vp>,
+    class: Class,
+    method: Method,
+) -> Result<&'static Record, Error> {
     let stack = match (vp, RECYCLE.load(Relaxed)) {
         (Some(vp), r) if r == Recycle::PerVp as u8 => vp.take_stack(class)?,
         _ => stack::allocate(class)?,
@@ -261,7 +281,10 @@ pub(crate) fn make(vp: Option<&Vp>, class: Class, method: Method) -> Result<&'st
 pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context::Entry) {
     // SAFETY: passed on.
     unsafe { method::prepare(record, driver) };
-    record.state.store(state::READY + record.method.load(Relaxed), Relaxed); // who hands the uth on synchronises
+    record
+        .state
+        // who hands the uth on synchronises
+        .store(state::READY + record.method.load(Relaxed), Relaxed);
     // SAFETY: null or a processor's descriptor, which is never freed.
     if let Some(vp) = unsafe { record.vp.load(Relaxed).as_ref() } {
         record.belongs_to(vp);
@@ -310,7 +333,9 @@ pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
     // SAFETY: passed on: nobody else has it.
     unsafe { &mut *record.flow.get() }.end();
     // SAFETY: passed on; a record is deleted once, by its state.
-    let Some(stack) = (unsafe { record.take_stack() }) else { return };
+    let Some(stack) = (unsafe { record.take_stack() }) else {
+        return;
+    };
     match (vp, RECYCLE.load(Relaxed)) {
         (Some(vp), r) if r == Recycle::PerVp as u8 => vp.give_stack(stack),
         (_, r) if r == Recycle::Off as u8 => stack::release_memory(stack),
@@ -337,33 +362,38 @@ pub fn current() -> Option<Uth> {
     unsafe { Vp::here()?.current.load(Relaxed).as_ref() }.map(Uth)
 }
 
-/// The uth that runs on the virtual processor of this rank just now; none if there is no such processor.
+/// The uth that runs on the virtual processor of this rank just now; none if there is no such
+/// processor.
 #[inline]
 pub fn current_on(rank: u32) -> Option<Uth> {
     // SAFETY: as `current`.
     unsafe { Vp::of_rank(rank)?.current.load(Relaxed).as_ref() }.map(Uth)
 }
 
-/// Saves the caller as `old`, which it must be, and goes on with `new`. Returns when something switches to `old`, perhaps on
-/// another virtual processor. Without `old` the caller is not saved, and the call returns only with an error.
+/// Saves the caller as `old`, which it must be, and goes on with `new`. Returns when something
+/// switches to `old`, perhaps on another virtual processor. Without `old` the caller is not saved,
+/// and the call returns only with an error.
 ///
 /// # Errors
-/// [`Error::NoVp`], [`Error::NotCurrent`]; [`Error::Running`] (also for `new` = `old`), [`Error::Finished`],
-/// [`Error::Discarded`], [`Error::Deleted`], [`Error::MethodMismatch`], [`Error::Native`] for a `new` that cannot run here;
-/// [`Error::Worker`] when either is a light worker's.
+/// [`Error::NoVp`], [`Error::NotCurrent`]; [`Error::Running`] (also for `new` = `old`),
+/// [`Error::Finished`], [`Error::Discarded`], [`Error::Deleted`], [`Error::MethodMismatch`],
+/// [`Error::Native`] for a `new` that cannot run here; [`Error::Worker`] when either is a light
+/// worker's.
 ///
 /// # Safety
-/// `old` does not run on another virtual processor just now: that is [`Error::NotCurrent`] with debug assertions, and not noticed without, as to look would
-/// make each switch 5 % slower. No other virtual processor switches to `new` at the same time. The caller holds no reference into thread-local storage across the
-/// call if the uth may go on on another virtual processor. Without `old`, what the caller's frames own is leaked.
+/// `old` does not run on another virtual processor just now: that is [`Error::NotCurrent`] with
+/// debug assertions, and not noticed without, as to look would make each switch 5 % slower. No
+/// other virtual processor switches to `new` at the same time. The caller holds no reference into
+/// thread-local storage across the call if the uth may go on on another virtual processor. Without
+/// `old`, what the caller's frames own is leaked.
 #[inline]
 pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
     let Some(old) = old else {
         // SAFETY: passed on.
         return unsafe { switch_checked(None, new) };
     };
-    // The processor is known from the uth that runs on it, and what can be wrong shows in four comparisons. Each leaves for the long way by itself,
-    // which keeps the short one straight.
+    // The processor is known from the uth that runs on it, and what can be wrong shows in four
+    // comparisons. Each leaves for the long way by itself, which keeps the short one straight.
     let vp = old.0.short_way.load(Relaxed);
     // SAFETY: null or a processor's descriptor, which is never freed.
     let Some(here) = (unsafe { vp.as_ref() }) else {
@@ -378,8 +408,10 @@ pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
         // SAFETY: passed on.
         return unsafe { switch_checked(Some(old), new) };
     }
-    here.current.store((new.0 as *const Record).cast_mut(), Relaxed);
-    // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
+    here.current
+        .store((new.0 as *const Record).cast_mut(), Relaxed);
+    // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the
+    // caller, so its context is its own.
     unsafe { Flow::leave(old.0.flow.get(), new.0.flow.get()) };
     // SAFETY: as above.
     unsafe { umcg_context::switch(old.0.context.get(), new.0.context.get()) };
@@ -411,7 +443,8 @@ unsafe fn switch_checked(old: Option<Uth>, new: Uth) -> Result<(), Error> {
     unsafe { switch_on(Vp::here(), old, new) }
 }
 
-/// A switch that is not by the short way: the first on a processor, one by a portable method, or a wrong one.
+/// A switch that is not by the short way: the first on a processor, one by a portable method, or a
+/// wrong one.
 ///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
@@ -422,8 +455,10 @@ unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Resu
         return Err(unsafe { abandon(vp, new) });
     };
     check_switch(vp, old.0, new.0)?;
-    vp.current.store((new.0 as *const Record).cast_mut(), Relaxed);
-    // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the caller, so its context is its own.
+    vp.current
+        .store((new.0 as *const Record).cast_mut(), Relaxed);
+    // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the
+    // caller, so its context is its own.
     unsafe { method::switch(vp.ready.load(Relaxed), old.0, new.0) };
     Ok(())
 }
@@ -440,7 +475,8 @@ unsafe fn abandon(vp: &'static Vp, new: Uth) -> Error {
         return error;
     }
     caller.retire(state::DISCARDED);
-    vp.current.store((new.0 as *const Record).cast_mut(), Relaxed);
+    vp.current
+        .store((new.0 as *const Record).cast_mut(), Relaxed);
     // SAFETY: `new` is suspended, which was checked and the caller vouches for.
     unsafe { method::resume(caller, new.0) }
 }
@@ -467,7 +503,8 @@ fn check_switch(vp: &'static Vp, old: &Record, new: &Record) -> Result<(), Error
     Ok(())
 }
 
-/// Calls `f` on the stack of a suspended uth, as if the uth had called it where it was suspended: a backtrace that `f` takes shows what the uth is doing.
+/// Calls `f` on the stack of a suspended uth, as if the uth had called it where it was suspended: a
+/// backtrace that `f` takes shows what the uth is doing.
 ///
 /// # Errors
 /// As [`switch_to`].
@@ -508,7 +545,10 @@ unsafe extern "C" fn driver(record: *mut ()) -> ! {
 /// Calls `f`; an exception that would leave it ends the process with the name of the uth.
 pub(crate) fn bounded(record: &Record, f: impl FnOnce()) {
     boundary::call(f, |left| match left {
-        Left::Exception => crate::say(format_args!("{}", about(record, "was left by an exception of another language"))),
+        Left::Exception => crate::say(format_args!(
+            "{}",
+            about(record, "was left by an exception of another language")
+        )),
         Left::Forced => die(record, &format!("was left by {}", boundary::FORCED)),
     });
 }
@@ -539,7 +579,10 @@ fn finish(record: &Record) -> ! {
     // SAFETY: set when the uth was switched to; descriptors are never freed.
     let vp = unsafe { &*record.vp.load(Relaxed) };
     if vp.native.state.load(Relaxed) != vp.ready.load(Relaxed) {
-        die(record, "returned, and its virtual processor's own flow was not saved, so nothing is left to run");
+        die(
+            record,
+            "returned, and its virtual processor's own flow was not saved, so nothing is left to run",
+        );
     }
     record.retire(state::FINISHED);
     vp.current.store((&raw const vp.native).cast_mut(), Relaxed);

@@ -4,9 +4,11 @@
 //!   … frames | portable context, if the method needs one | extension | Record (two cache lines) | top
 //! ```
 //!
-//! Stacks are never unmapped, so a record is readable for ever: a stale [`Uth`] finds the state of whatever lives
-//! there now, and a call on it gets an error instead of a fault. The extension is room for what the layer above keeps with a uth (a
-//! worker); it holds nothing else ever, so a stale pointer to a worker is as safe. All fields are atomics for that reason only; who may *change* what:
+//! Stacks are never unmapped, so a record is readable for ever: a stale [`Uth`] finds the state of
+//! whatever lives there now, and a call on it gets an error instead of a fault. The extension is
+//! room for what the layer above keeps with a uth (a worker); it holds nothing else ever, so a
+//! stale pointer to a worker is as safe. All fields are atomics for that reason only; who may
+//! *change* what:
 //!
 //! | field | written by |
 //! |---|---|
@@ -24,10 +26,11 @@ use umcg_context::Context;
 use umcg_context::annotate::Flow;
 use umcg_context::stack::{Class, Stack};
 
-/// Whether a uth has a flow that can run. A zeroed record is `DELETED`; the `READY` states tell the method too, so that one comparison
-/// checks both.
+/// Whether a uth has a flow that can run. A zeroed record is `DELETED`; the `READY` states tell the
+/// method too, so that one comparison checks both.
 ///
-/// Whether a `READY` uth runs just now is not said here but by its processor: `vp.current`. So a switch changes no state.
+/// Whether a `READY` uth runs just now is not said here but by its processor: `vp.current`. So a
+/// switch changes no state.
 pub(crate) mod state {
     pub(crate) const DELETED: u8 = 0;
     pub(crate) const FINISHED: u8 = 1;
@@ -43,20 +46,26 @@ pub const NAME_BYTES: usize = 23;
 /// Bytes between the frames and the record that are left to the layer above.
 pub(crate) const EXTENSION_BYTES: usize = 512;
 
-/// Below which address frames begin, on a stack without a record: above may lie, later or before, descriptors that hold the same type for ever. What a uth
-/// left below, the method's boot frame, is no more.
+/// Below which address frames begin, on a stack without a record: above may lie, later or before,
+/// descriptors that hold the same type for ever. What a uth left below, the method's boot frame, is
+/// no more.
 pub(crate) fn frames_begin(stack: &Stack) -> *mut u8 {
     // SAFETY: the top of a stack.
-    unsafe { Record::at_top(stack.top()) }.boot_frame.store(0, Relaxed);
-    stack.top().wrapping_sub(size_of::<Record>() + EXTENSION_BYTES)
+    unsafe { Record::at_top(stack.top()) }
+        .boot_frame
+        .store(0, Relaxed);
+    stack
+        .top()
+        .wrapping_sub(size_of::<Record>() + EXTENSION_BYTES)
 }
 
 /// The descriptor.
 #[repr(C, align(64))]
 pub(crate) struct Record {
     pub(crate) context: UnsafeCell<Context>,
-    /// The processor that may run it by the short way: that which ran it last, while the uth is `READY` and both switch by the
-    /// assembly; else null. One comparison with the caller's processor then says all that a switch has to know.
+    /// The processor that may run it by the short way: that which ran it last, while the uth is
+    /// `READY` and both switch by the assembly; else null. One comparison with the caller's
+    /// processor then says all that a switch has to know.
     pub(crate) short_way: AtomicPtr<Vp>,
     pub(crate) entry: AtomicUsize,
     pub(crate) arg: AtomicPtr<c_void>,
@@ -82,7 +91,8 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 128 || cfg!(any(umcg_asan, umcg_tsan)));
 
-// SAFETY: all fields but the context and the flow are atomics, and those are touched only by who runs or resumes the uth.
+// SAFETY: all fields but the context and the flow are atomics, and those are touched only by who
+// runs or resumes the uth.
 unsafe impl Sync for Record {}
 
 impl Record {
@@ -111,10 +121,14 @@ impl Record {
 
     /// Turns the top of a stack into a record and gives it the stack.
     pub(crate) fn place(stack: Stack, method: Method) -> &'static Record {
-        let place = stack.top().wrapping_sub(size_of::<Record>()).cast::<Record>();
+        let place = stack
+            .top()
+            .wrapping_sub(size_of::<Record>())
+            .cast::<Record>();
         let (base, class) = stack.into_parts();
-        // SAFETY: the top of a stack is mapped for ever and 64-aligned, its contents are valid for a Record whatever they are
-        // (atomics and integers), and only atomics are written while others may hold a reference.
+        // SAFETY: the top of a stack is mapped for ever and 64-aligned, its contents are valid for
+        // a Record whatever they are (atomics and integers), and only atomics are written while
+        // others may hold a reference.
         let record = unsafe { &*place };
         record.base.store(base.as_ptr(), Relaxed);
         record.class.store(class.index() as u8, Relaxed);
@@ -159,12 +173,17 @@ impl Record {
     #[inline(always)]
     pub(crate) unsafe fn start_flow(&self) {
         // SAFETY: nobody runs the uth, so its flow is the caller's to write.
-        unsafe { &mut *self.flow.get() }.start(self.stack_base() as usize, self.stack_top() as usize);
+        unsafe { &mut *self.flow.get() }
+            .start(self.stack_base() as usize, self.stack_top() as usize);
     }
 
     /// What messages call it.
     pub(crate) fn kind(&self) -> &'static str {
-        if self.extension.load(Relaxed).is_null() { "uth" } else { "worker" }
+        if self.extension.load(Relaxed).is_null() {
+            "uth"
+        } else {
+            "worker"
+        }
     }
 
     /// Whether it runs on some virtual processor just now.
@@ -179,7 +198,8 @@ impl Record {
         let vp = (vp as *const Vp).cast_mut();
         self.vp.store(vp, Relaxed);
         let short = self.state.load(Relaxed) == state::READY + Method::Asm as u8;
-        self.short_way.store(if short { vp } else { null_mut() }, Relaxed);
+        self.short_way
+            .store(if short { vp } else { null_mut() }, Relaxed);
     }
 
     /// It has no flow that can run any more, or not one that a switch may choose.
@@ -196,13 +216,20 @@ impl Record {
     #[inline]
     pub(crate) fn stack_top(&self) -> *mut u8 {
         let portable = self.portable.load(Relaxed);
-        if portable.is_null() { self.extension_place() } else { portable }
+        if portable.is_null() {
+            self.extension_place()
+        } else {
+            portable
+        }
     }
 
     /// Where the extension lies, in a record on a stack.
     #[inline]
     pub(crate) fn extension_place(&self) -> *mut u8 {
-        (self as *const Record).cast_mut().cast::<u8>().wrapping_sub(EXTENSION_BYTES)
+        (self as *const Record)
+            .cast_mut()
+            .cast::<u8>()
+            .wrapping_sub(EXTENSION_BYTES)
     }
 
     pub(crate) fn stack_base(&self) -> *mut u8 {
@@ -235,10 +262,16 @@ impl Record {
         for (to, from) in bytes.iter_mut().zip(&self.name) {
             *to = from.load(Relaxed);
         }
-        (bytes, usize::from(self.name_len.load(Relaxed)).min(NAME_BYTES))
+        (
+            bytes,
+            usize::from(self.name_len.load(Relaxed)).min(NAME_BYTES),
+        )
     }
 }
 
 fn floor_char_boundary(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }

@@ -1,8 +1,9 @@
 //! Virtual processors: kernel threads that run uths.
 //!
-//! A virtual processor belongs to a thread-local storage, by the word [`local::vp`]: that of the kernel thread, or of the thread worker,
-//! that called `vp_init`. Descriptors are recycled and never freed, so that `current_on` may read that of another thread.
-//! Only the thread itself changes its virtual processor.
+//! A virtual processor belongs to a thread-local storage, by the word [`local::vp`]: that of the
+//! kernel thread, or of the thread worker, that called `vp_init`. Descriptors are recycled and
+//! never freed, so that `current_on` may read that of another thread. Only the thread itself
+//! changes its virtual processor.
 
 use super::record::{Record, state};
 use super::{Error, Method};
@@ -32,7 +33,8 @@ pub(crate) struct Vp {
     stack_id: UnsafeCell<Option<StackId>>,
 }
 
-// SAFETY: `pool`, `blocks` and `stack_id` are touched by the processor's own thread only (`with_pool` is given by `here`); the rest are atomics.
+// SAFETY: `pool`, `blocks` and `stack_id` are touched by the processor's own thread only
+// (`with_pool` is given by `here`); the rest are atomics.
 unsafe impl Sync for Vp {}
 
 static RANKS: Table<Vp> = Table::new();
@@ -84,7 +86,8 @@ impl Vp {
             return Err(error);
         }
         vp.ready.store(state::READY + method as u8, Relaxed);
-        // SAFETY: the processor is ours alone; the last one of that name may have been another kernel thread.
+        // SAFETY: the processor is ours alone; the last one of that name may have been another
+        // kernel thread.
         unsafe { vp.native.flow.get().write(Flow::of_this_thread()) };
         vp.native.state.store(state::READY + method as u8, Relaxed);
         vp.native.belongs_to(vp);
@@ -112,7 +115,11 @@ impl Vp {
     fn claim_rank(&'static self, rank: Option<u32>) -> Result<(), Error> {
         if let Some(rank) = rank {
             self.rank.store(rank, Relaxed);
-            return if RANKS.claim(rank, self) { Ok(()) } else { Err(Error::RankTaken) };
+            return if RANKS.claim(rank, self) {
+                Ok(())
+            } else {
+                Err(Error::RankTaken)
+            };
         }
         // The lowest free rank, as the kernel does with descriptors.
         for rank in 0..u32::MAX {

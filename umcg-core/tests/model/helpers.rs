@@ -24,7 +24,11 @@ pub(crate) mod worker {
 
     impl Worker {
         pub(crate) fn new(waits_for: Option<&'static Worker>) -> &'static Worker {
-            Box::leak(Box::new(Worker { next_job: Link::none(), waits_for, is_back: AtomicU32::new(0) }))
+            Box::leak(Box::new(Worker {
+                next_job: Link::none(),
+                waits_for,
+                is_back: AtomicU32::new(0),
+            }))
         }
 
         /// What its helper does, or its server where it has none.
@@ -85,7 +89,10 @@ fn make_helper(pool: &'static Pool) -> bool {
         return false;
     }
     let helpers = WORLD.helpers.fetch_add(1, Relaxed) + 1;
-    assert!(helpers <= bound() + WORLD.moments.load(Relaxed), "too many helpers");
+    assert!(
+        helpers <= bound() + WORLD.moments.load(Relaxed),
+        "too many helpers"
+    );
     drop(thread::spawn(move || {
         while let Some(worker) = pool.next_job() {
             worker.block();
@@ -102,7 +109,12 @@ fn notice(helpers: usize, waiting: usize) {
 
 fn pool(bound: usize) -> &'static Pool {
     WORLD.bound.store(bound, Relaxed);
-    Box::leak(Box::new(Pool::new(Outside { most: self::bound, make_maker, make_helper, notice })))
+    Box::leak(Box::new(Pool::new(Outside {
+        most: self::bound,
+        make_maker,
+        make_helper,
+        notice,
+    })))
 }
 
 /// A server that sees this worker block. Its join says whether the worker had a helper.
@@ -146,7 +158,12 @@ fn each_worker_has_a_helper() {
         let pool = pool(2);
         let workers = [(); 4].map(|()| Worker::new(None));
         let servers = workers.map(|worker| serve(pool, worker));
-        assert!(servers.map(|server| server.join().unwrap()).iter().all(|had| *had));
+        assert!(
+            servers
+                .map(|server| server.join().unwrap())
+                .iter()
+                .all(|had| *had)
+        );
         workers.iter().for_each(|worker| worker.wait());
         end(pool);
     });
@@ -162,7 +179,12 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
         let workers = [Worker::new(Some(second)), second, last];
         let servers = workers.map(|worker| serve(pool, worker));
         pass_time_for(&workers);
-        assert!(servers.map(|server| server.join().unwrap()).iter().all(|had| *had));
+        assert!(
+            servers
+                .map(|server| server.join().unwrap())
+                .iter()
+                .all(|had| *had)
+        );
         end(pool);
     });
 }
@@ -177,7 +199,9 @@ fn refusals_lose_no_claim() {
         let workers = [Worker::new(Some(first)), first, Worker::new(None)];
         let servers = workers.map(|worker| serve(pool, worker));
         pass_time_for(&workers);
-        servers.into_iter().for_each(|server| _ = server.join().unwrap());
+        servers
+            .into_iter()
+            .for_each(|server| _ = server.join().unwrap());
         end(pool);
     });
 }

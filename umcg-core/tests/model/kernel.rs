@@ -1,5 +1,5 @@
-//! What the kernel does for the protocols: sleeping on a word, and the time. Here the time stands still until somebody lets it go on, so a
-//! deadline that nobody is awake for shows as a deadlock.
+//! What the kernel does for the protocols: sleeping on a word, and the time. Here the time stands
+//! still until somebody lets it go on, so a deadline that nobody is awake for shows as a deadlock.
 
 use rustix::io::Errno;
 use shuttle::lazy_static;
@@ -28,7 +28,11 @@ lazy_static! {
 impl Table {
     /// Ends the sleep of up to `most` of those that `who` chooses. Says whether there was one.
     fn end(&mut self, most: u32, end: Result<(), Errno>, who: impl Fn(&Sleeper) -> bool) -> bool {
-        let chosen = self.sleepers.iter_mut().filter(|sleeper| sleeper.end.is_none() && who(sleeper)).take(most as usize);
+        let chosen = self
+            .sleepers
+            .iter_mut()
+            .filter(|sleeper| sleeper.end.is_none() && who(sleeper))
+            .take(most as usize);
         let count = chosen.map(|sleeper| sleeper.end = Some(end)).count();
         CHANGED.notify_all();
         count > 0
@@ -45,10 +49,19 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<()
     }
     table.count += 1;
     let number = table.count;
-    table.sleepers.push(Sleeper { number, address: std::ptr::from_ref(word).addr(), deadline, end: None });
+    table.sleepers.push(Sleeper {
+        number,
+        address: std::ptr::from_ref(word).addr(),
+        deadline,
+        end: None,
+    });
     loop {
         table = CHANGED.wait(table).unwrap();
-        let at = table.sleepers.iter().position(|sleeper| sleeper.number == number).unwrap();
+        let at = table
+            .sleepers
+            .iter()
+            .position(|sleeper| sleeper.number == number)
+            .unwrap();
         if let Some(end) = table.sleepers[at].end {
             table.sleepers.swap_remove(at);
             return end;
@@ -58,7 +71,10 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: u64) -> Result<()
 
 pub(crate) fn wake(word: *const AtomicU32, count: u32) {
     let address = word.addr();
-    TABLE.lock().unwrap().end(count, Ok(()), |sleeper| sleeper.address == address);
+    TABLE
+        .lock()
+        .unwrap()
+        .end(count, Ok(()), |sleeper| sleeper.address == address);
 }
 
 /// A signal handler runs on some sleeper's thread. False when nobody sleeps.
@@ -76,7 +92,9 @@ pub(crate) fn advance(to: u64) {
     // Never back, whoever else lets it go on.
     let to = table.now.max(to);
     table.now = to;
-    table.end(u32::MAX, Err(Errno::TIMEDOUT), |sleeper| sleeper.deadline <= to);
+    table.end(u32::MAX, Err(Errno::TIMEDOUT), |sleeper| {
+        sleeper.deadline <= to
+    });
 }
 
 /// With `UMCG_MODEL_STOP` set.
@@ -86,7 +104,10 @@ pub(crate) fn stop_at_the_first_failure() {
         ONCE.call_once(|| {
             std::panic::set_hook(Box::new(|panic| {
                 // Past the test runner, which would keep the words to itself.
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{panic}\n").as_bytes());
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    format!("{panic}\n").as_bytes(),
+                );
                 std::process::exit(101);
             }));
         });

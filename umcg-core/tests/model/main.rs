@@ -1,7 +1,8 @@
 //! Models of the protocols, under shuttle: the real sources of the idle lists and of the pool of
 //! helpers, on locks, atomics, futexes and a clock of the checker's.
 //!
-//! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: each has to be found. By hand:
+//! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: each has to be
+//! found. By hand:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p umcg-core --test model
@@ -13,7 +14,8 @@
 //! | `UMCG_MODEL_SEED` | the seed of the schedules, as a failure prints it |
 //! | `UMCG_MODEL_STOP` | if set, the first failure ends the process, and no other model goes on |
 //!
-//! What they are blind to: shuttle treats every atomic operation as sequentially consistent, so no ordering is checked here.
+//! What they are blind to: shuttle treats every atomic operation as sequentially consistent, so no
+//! ordering is checked here.
 
 #![cfg(shuttle)]
 #![allow(
@@ -47,12 +49,18 @@ use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen preemptions (PCT).
+/// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen
+/// preemptions (PCT).
 fn check(test: fn()) {
     kernel::stop_at_the_first_failure();
-    let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let setting = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect(name))
+    };
     let runs = setting("UMCG_MODEL_RUNS").unwrap_or(500) as usize;
-    let seed = setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    let seed =
+        setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
     eprintln!("UMCG_MODEL_SEED={seed}");
     let mut config = Config::new();
     config.max_steps = shuttle::MaxSteps::FailAfter(100_000);
@@ -106,7 +114,10 @@ impl<T: Send + 'static> Servers<T> {
     }
 
     fn join(self) -> Vec<T> {
-        self.threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        self.threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     }
 }
 

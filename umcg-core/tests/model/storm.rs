@@ -1,7 +1,8 @@
-//! Servers and workers that do everything: whatever the lists tell has happened, once, and whatever happened is told.
+//! Servers and workers that do everything: whatever the lists tell has happened, once, and whatever
+//! happened is told.
 //!
-//! A worker is a script. Who runs it does its next step, and is for that while the worker's kernel thread; a worker that left has its context
-//! saved, and who runs it checks that (I2).
+//! A worker is a script. Who runs it does its next step, and is for that while the worker's kernel
+//! thread; a worker that left has its context saved, and who runs it checks that (I2).
 
 use crate::idle::{Hand, Kind, Lists, Node, Seat, state};
 use crate::{Servers, check, kernel, lists, node, seat};
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 const STEPS: u32 = 3;
 const LAST_DEADLINE: u64 = 40;
 
-/// A worker: its node, and what it did and what was told of it. Plain counters: the checker switches at the operations of the lists only.
+/// A worker: its node, and what it did and what was told of it. Plain counters: the checker
+/// switches at the operations of the lists only.
 struct Worker {
     node: &'static Node,
     saved: AtomicBool,
@@ -24,7 +26,8 @@ struct Worker {
     has_deadline: AtomicBool,
     late: AtomicU32,
     told: [AtomicU32; 7],
-    /// In a wait with a deadline, for which a server keeps the token until TIMEOUT; or TIMEOUT that came before.
+    /// In a wait with a deadline, for which a server keeps the token until TIMEOUT; or TIMEOUT that
+    /// came before.
     parked: Mutex<(bool, bool)>,
 }
 
@@ -72,10 +75,15 @@ impl World {
 
     /// The worker's flow goes on in the caller.
     fn enter(&self, worker: &Worker) {
-        assert!(worker.saved.swap(false, Relaxed), "resumed before its context was saved, or twice");
+        assert!(
+            worker.saved.swap(false, Relaxed),
+            "resumed before its context was saved, or twice"
+        );
         worker.has_deadline.store(false, Relaxed);
         thread::yield_now();
-        worker.late.fetch_add(u32::from(worker.node.take_timed_out()), Relaxed);
+        worker
+            .late
+            .fetch_add(u32::from(worker.node.take_timed_out()), Relaxed);
     }
 
     fn leave(&self, worker: &Worker) {
@@ -92,7 +100,9 @@ impl World {
             self.end_of_a_worker();
             return Next::Nothing;
         }
-        let deadline = thread_rng().gen_bool(0.5).then(|| thread_rng().gen_range(1..=LAST_DEADLINE));
+        let deadline = thread_rng()
+            .gen_bool(0.5)
+            .then(|| thread_rng().gen_range(1..=LAST_DEADLINE));
         match thread_rng().gen_range(0..4) {
             0 => self.block(at),
             1 | 2 => match self.choose(mine, at) {
@@ -176,15 +186,20 @@ impl World {
         let mut give = |node: &'static Node, kind| {
             let at = node.tid() as usize - 1;
             // Told under the lock, which a worker with a deadline has to take before it runs.
-            assert!(kind != Kind::Timeout || self.workers[at].has_deadline.load(Relaxed), "TIMEOUT after the wait");
+            assert!(
+                kind != Kind::Timeout || self.workers[at].has_deadline.load(Relaxed),
+                "TIMEOUT after the wait"
+            );
             events.push((at, kind));
             true
         };
         if wait {
             let room = if self.hand == Hand::Held { 1 } else { 2 };
-            self.lists.wait(seat, None, self.hand, room, &mut give, &|| false);
+            self.lists
+                .wait(seat, None, self.hand, room, &mut give, &|| false);
         } else if self.lists.has_events() {
-            self.lists.collect(self.hand, thread_rng().gen_range(1..4), &mut give);
+            self.lists
+                .collect(self.hand, thread_rng().gen_range(1..4), &mut give);
         }
         events
     }
@@ -218,9 +233,17 @@ impl World {
         let mut mine: Vec<usize> = Vec::new();
         while self.left.load(Relaxed) > 0 {
             let told = self.events(seat, mine.is_empty());
-            mine.extend(told.into_iter().filter(|&(at, kind)| self.note(at, kind)).map(|(at, _)| at));
+            mine.extend(
+                told.into_iter()
+                    .filter(|&(at, kind)| self.note(at, kind))
+                    .map(|(at, _)| at),
+            );
             let Some(at) = mine.pop() else { continue };
-            let mut next = if self.gets(at) { Next::Run(at) } else { Next::Nothing };
+            let mut next = if self.gets(at) {
+                Next::Run(at)
+            } else {
+                Next::Nothing
+            };
             while let Next::Run(at) = next {
                 next = self.run(at, &mut mine);
             }
@@ -240,7 +263,10 @@ impl World {
             // By tid a worker runs only after its TIMEOUT was told, if that is due.
             assert!(self.hand == Hand::Held || told(Kind::Timeout) == late);
         }
-        assert!(!self.lists.collect(self.hand, 2, &mut |_, _| true), "an event is left over");
+        assert!(
+            !self.lists.collect(self.hand, 2, &mut |_, _| true),
+            "an event is left over"
+        );
     }
 }
 
@@ -248,7 +274,8 @@ fn storm(hand: Hand, early: bool) {
     let world = World::new(hand, 3, early);
     let serving = world.clone();
     let servers = Servers::spawn(2, move || serving.serve(seat()));
-    let clock = thread::spawn(|| (1..=4).for_each(|part| kernel::advance(part * LAST_DEADLINE / 4)));
+    let clock =
+        thread::spawn(|| (1..=4).for_each(|part| kernel::advance(part * LAST_DEADLINE / 4)));
     let signals = thread::spawn(|| [(); 2].map(|()| kernel::interrupt()));
     for worker in &world.workers {
         world.lists.post(worker.node, Kind::Wake, None);

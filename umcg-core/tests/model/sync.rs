@@ -12,7 +12,11 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
 }
 
 /// There is one clock.
-pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
+pub(crate) fn futex_wait_until(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: u64,
+) -> Result<(), Errno> {
     crate::kernel::sleep(word, expected, deadline)
 }
 
@@ -44,7 +48,11 @@ pub(crate) struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self { held: Mutex::new(false), freed: Condvar::new(), value: UnsafeCell::new(value) }
+        Self {
+            held: Mutex::new(false),
+            freed: Condvar::new(),
+            value: UnsafeCell::new(value),
+        }
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {

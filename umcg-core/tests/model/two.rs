@@ -12,15 +12,22 @@ fn every_server_that_waits_is_called() {
         let nodes = [node(1, state::BLOCKED), node(2, state::BLOCKED)];
         let servers = Servers::spawn(2, move || next_event(lists, seat(), None, Hand::Held));
         let posters = nodes.map(|node| thread::spawn(move || lists.post(node, Kind::Wake, None)));
-        posters.into_iter().for_each(|poster| poster.join().unwrap());
-        let mut tids: Vec<u32> = servers.join().into_iter().map(|(_, events)| events[0].0).collect();
+        posters
+            .into_iter()
+            .for_each(|poster| poster.join().unwrap());
+        let mut tids: Vec<u32> = servers
+            .join()
+            .into_iter()
+            .map(|(_, events)| events[0].0)
+            .collect();
         tids.sort_unstable();
         assert_eq!(tids, [1, 2]);
         assert!(!lists.collect(Hand::Held, 1, &mut |_, _| true));
     });
 }
 
-/// The command WAKE ends one wait, or says that there is none; a signal does so too; an event that comes meanwhile is not lost.
+/// The command WAKE ends one wait, or says that there is none; a signal does so too; an event that
+/// comes meanwhile is not lost.
 #[test]
 fn wake_and_signals_lose_no_event() {
     check(|| {
@@ -33,8 +40,13 @@ fn wake_and_signals_lose_no_event() {
         poster.join().unwrap();
         waker.join().unwrap();
         signal.join().unwrap();
-        // The event may have come to one that was woken as well: then the other is still to be ended.
-        let mut events: Vec<_> = servers.end(lists).into_iter().flat_map(|(_, events)| events).collect();
+        // The event may have come to one that was woken as well: then the other is still to be
+        // ended.
+        let mut events: Vec<_> = servers
+            .end(lists)
+            .into_iter()
+            .flat_map(|(_, events)| events)
+            .collect();
         lists.collect(Hand::Open, 2, &mut |node, kind| {
             events.push((node.tid(), kind));
             true
@@ -43,7 +55,8 @@ fn wake_and_signals_lose_no_event() {
     });
 }
 
-/// I4: a deadline that is armed while servers sleep for longer, one of them with a deadline of its own, wakes one of them in time.
+/// I4: a deadline that is armed while servers sleep for longer, one of them with a deadline of its
+/// own, wakes one of them in time.
 #[test]
 fn somebody_is_awake_for_a_deadline() {
     check(|| {
@@ -57,12 +70,16 @@ fn somebody_is_awake_for_a_deadline() {
         clock.join().unwrap();
         assert_eq!(hasty.join().unwrap(), (Waited::TimedOut, vec![]));
         kernel::advance(20);
-        assert_eq!(patient.join().unwrap(), (Waited::Collected, vec![(1, Kind::Timeout)]));
+        assert_eq!(
+            patient.join().unwrap(),
+            (Waited::Collected, vec![(1, Kind::Timeout)])
+        );
         assert!(late.take_timed_out());
     });
 }
 
-/// A wait that timed out before anybody collected it gives WAIT and TIMEOUT, in this order, to whoever asks.
+/// A wait that timed out before anybody collected it gives WAIT and TIMEOUT, in this order, to
+/// whoever asks.
 #[test]
 fn timeout_follows_wait() {
     check(|| {
@@ -92,11 +109,18 @@ fn one_claim_succeeds() {
         let lists = lists();
         let worker = node(1, state::RUNNABLE);
         let servers = [0, 1, 2].map(|_| claims(lists, worker));
-        assert_eq!(servers.map(|server| server.join().unwrap()).iter().sum::<u32>(), 1);
+        assert_eq!(
+            servers
+                .map(|server| server.join().unwrap())
+                .iter()
+                .sum::<u32>(),
+            1
+        );
     });
 }
 
-/// A claim and a deadline: either the worker runs and its deadline is forgotten, or TIMEOUT comes, and the worker can be claimed once it has.
+/// A claim and a deadline: either the worker runs and its deadline is forgotten, or TIMEOUT comes,
+/// and the worker can be claimed once it has.
 #[test]
 fn a_claim_or_a_timeout() {
     check(|| {
@@ -144,11 +168,16 @@ fn a_token_and_a_timeout() {
             lists.hand_over(worker, Hand::Held, None);
             timed_out
         });
-        let collector = thread::spawn(move || lists.collect(Hand::Held, 1, &mut |_, kind| kind == Kind::Timeout));
+        let collector = thread::spawn(move || {
+            lists.collect(Hand::Held, 1, &mut |_, kind| kind == Kind::Timeout)
+        });
         clock.join().unwrap();
         let (timed_out, told) = (holder.join().unwrap(), collector.join().unwrap());
         assert!(timed_out || !told);
-        assert!(!lists.collect(Hand::Held, 1, &mut |_, _| true), "left behind");
+        assert!(
+            !lists.collect(Hand::Held, 1, &mut |_, _| true),
+            "left behind"
+        );
         assert!(!worker.take_timed_out());
     });
 }
@@ -159,15 +188,21 @@ fn waiting_for_a_blocked_worker_ends() {
     check(|| {
         let lists = lists();
         let worker = node(1, state::BLOCKED);
-        let watchers = [0, 1].map(|_| thread::spawn(move || assert!(lists.wait_unblocked(worker, 1, &|| false))));
+        let watchers = [0, 1]
+            .map(|_| thread::spawn(move || assert!(lists.wait_unblocked(worker, 1, &|| false))));
         lists.post(worker, Kind::Wake, None);
         let server = seat();
-        assert_eq!(next_event(lists, server, None, Hand::Open).1, [(1, Kind::Wake)]);
+        assert_eq!(
+            next_event(lists, server, None, Hand::Open).1,
+            [(1, Kind::Wake)]
+        );
         assert!(worker.claim(1, lists));
         worker.set_state(state::BLOCKED);
         // A watcher that comes only now waits for the second time.
         let home = thread::spawn(move || lists.post(worker, Kind::Wake, None));
-        watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
+        watchers
+            .into_iter()
+            .for_each(|watcher| watcher.join().unwrap());
         home.join().unwrap();
     });
 }

@@ -26,7 +26,8 @@ pub(crate) fn load(index: u64, sleep_until: fn(Instant), give_way: fn()) {
             sleep_until(due);
             let latency = due.elapsed();
             compute();
-            // If it were preempted with the lock, the next urgent worker would block the very server that has to run this one.
+            // If it were preempted with the lock, the next urgent worker would block the very
+            // server that has to run this one.
             umcg::critical(|| LATENCIES.lock().unwrap().push(latency));
         } else {
             compute();
@@ -41,13 +42,20 @@ pub(crate) fn load(index: u64, sleep_until: fn(Instant), give_way: fn()) {
     }
 }
 
-/// Has so many threads run `body` for so long, and says how it went. Returns the 99th percentile of the latencies in seconds.
-pub(crate) fn measure(name: &str, length: Duration, threads: u64, body: impl Fn(u64) + Sync) -> f64 {
+/// Has so many threads run `body` for so long, and says how it went. Returns the 99th percentile of
+/// the latencies in seconds.
+pub(crate) fn measure(
+    name: &str,
+    length: Duration,
+    threads: u64,
+    body: impl Fn(u64) + Sync,
+) -> f64 {
     STOP.store(false, Relaxed);
     let body = &body;
     thread::scope(|scope| {
         (0..threads).for_each(|index| drop(scope.spawn(move || body(index))));
-        thread::sleep(length / 5); // not measured: the kernel spreads the threads over the processors
+        // not measured: the kernel spreads the threads over the processors
+        thread::sleep(length / 5);
         LATENCIES.lock().unwrap().clear();
         CHUNKS.store(0, Relaxed);
         thread::sleep(length);
@@ -56,6 +64,9 @@ pub(crate) fn measure(name: &str, length: Duration, threads: u64, body: impl Fn(
     let mut sorted = std::mem::take(&mut *LATENCIES.lock().unwrap());
     sorted.sort();
     let [p50, p99, max] = [50, 99, 100].map(|percent| sorted[(sorted.len() - 1) * percent / 100]);
-    println!("{name:18} p50 {p50:9.1?}  p99 {p99:9.1?}  max {max:9.1?}  {:>6} chunks of batch work", CHUNKS.load(Relaxed));
+    println!(
+        "{name:18} p50 {p50:9.1?}  p99 {p99:9.1?}  max {max:9.1?}  {:>6} chunks of batch work",
+        CHUNKS.load(Relaxed)
+    );
     p99.as_secs_f64()
 }

@@ -107,13 +107,17 @@ impl OpenOptions {
     }
 
     fn creation(&self) -> io::Result<i32> {
-        let unwritable = !self.write && !self.append && (self.truncate || self.create || self.create_new);
+        let unwritable =
+            !self.write && !self.append && (self.truncate || self.create || self.create_new);
         if unwritable || (self.append && self.truncate && !self.create_new) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(match (self.create, self.truncate, self.create_new) {
             (_, _, true) => libc::O_CREAT | libc::O_EXCL,
-            (create, truncate, false) => (if create { libc::O_CREAT } else { 0 }) | (if truncate { libc::O_TRUNC } else { 0 }),
+            (create, truncate, false) => {
+                (if create { libc::O_CREAT } else { 0 })
+                    | (if truncate { libc::O_TRUNC } else { 0 })
+            }
         })
     }
 }
@@ -132,7 +136,11 @@ impl File {
     /// # Errors
     /// The kernel's.
     pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
     }
 
     /// Makes a file to be read and written, which must not be there yet.
@@ -140,7 +148,11 @@ impl File {
     /// # Errors
     /// The kernel's.
     pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
     }
 
     /// Choices of how to open one.
@@ -255,7 +267,9 @@ impl File {
     /// # Errors
     /// No descriptors left.
     pub fn try_clone(&self) -> io::Result<File> {
-        Ok(File { inner: self.inner.try_clone()? })
+        Ok(File {
+            inner: self.inner.try_clone()?,
+        })
     }
 }
 
@@ -291,7 +305,8 @@ impl Write for &File {
     }
 }
 
-// The position is a number in the kernel; only its end is asked of the file system, which does not block for it.
+// The position is a number in the kernel; only its end is asked of the file system, which does not
+// block for it.
 impl Seek for File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.inner.seek(to)

@@ -1,9 +1,11 @@
 //! Files whose slow operations park their worker.
 //!
-//! Opening, reading, writing and syncing go by io_uring where there is one; a read first looks whether the page cache has it. Everything else, and
-//! all of it without io_uring, runs in a [`crate::blocking`] scope. The functions and types are std's where there is no difference.
+//! Opening, reading, writing and syncing go by io_uring where there is one; a read first looks
+//! whether the page cache has it. Everything else, and all of it without io_uring, runs in a
+//! [`crate::blocking`] scope. The functions and types are std's where there is no difference.
 //!
-//! An aborted worker ends once its operation has: the kernel is asked to cancel it, which it may or may not do.
+//! An aborted worker ends once its operation has: the kernel is asked to cancel it, which it may or
+//! may not do.
 
 mod file;
 
@@ -128,7 +130,11 @@ pub struct ReadDir(vec::IntoIter<io::Result<DirEntry>>);
 /// As std's.
 pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     // All at once: a hop to a helper thread for each entry would cost more than the entry.
-    blocking(|| Ok(ReadDir(std::fs::read_dir(path)?.collect::<Vec<_>>().into_iter())))
+    blocking(|| {
+        Ok(ReadDir(
+            std::fs::read_dir(path)?.collect::<Vec<_>>().into_iter(),
+        ))
+    })
 }
 
 impl Iterator for ReadDir {

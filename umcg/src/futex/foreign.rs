@@ -40,6 +40,11 @@ pub fn wake_shared(word: &AtomicU32, count: usize) -> Result<usize, Errno> {
 ///
 /// # Errors
 /// The kernel's: EAGAIN where the word has another value.
-pub fn requeue_shared(from: (&AtomicU32, Option<u32>), to: &AtomicU32, wake: usize, others: usize) -> Result<Requeued, Errno> {
+pub fn requeue_shared(
+    from: (&AtomicU32, Option<u32>),
+    to: &AtomicU32,
+    wake: usize,
+    others: usize,
+) -> Result<Requeued, Errno> {
     shared::requeue_in_kernel(from, to, wake, others)
 }

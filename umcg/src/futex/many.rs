@@ -8,12 +8,17 @@
 //!     `------------------------- revoked ------------'
 //! ```
 //!
-//! Its places stay in the table from one wait to the next, so that a wait costs no lock a word: it arms, looks at the words, and stops. Who wakes one of the words claims it under that word's lock
-//! by one compare-and-swap of the word here; while it is IDLE or CLAIMED its places are passed over.
+//! Its places stay in the table from one wait to the next, so that a wait costs no lock a word: it
+//! arms, looks at the words, and stops. Who wakes one of the words claims it under that word's lock
+//! by one compare-and-swap of the word here; while it is IDLE or CLAIMED its places are passed
+//! over.
 //!
-//! - M1: who changes STANDING has the waiter's place, and nobody else: that is the lock of the queue of one in which it waits. SITTING: the waiter itself has it, for some instructions.
-//! - M2: no wake-up is missed. The waiter arms by a read-modify-write of this word, and looks at all words then. Who wakes has changed a word before, and makes a read-modify-write here, even if it
-//!   changes nothing. One of the two is first: either it finds this armed, or the waiter, which reads what it left here (`armed.1`, `armed.2`), finds the word changed.
+//! - M1: who changes STANDING has the waiter's place, and nobody else: that is the lock of the
+//!   queue of one in which it waits. SITTING: the waiter itself has it, for some instructions.
+//! - M2: no wake-up is missed. The waiter arms by a read-modify-write of this word, and looks at
+//!   all words then. Who wakes has changed a word before, and makes a read-modify-write here, even
+//!   if it changes nothing. One of the two is first: either it finds this armed, or the waiter,
+//!   which reads what it left here (`armed.1`, `armed.2`), finds the word changed.
 
 use crate::rt::spin::look_again;
 use crate::rt::sync::{AtomicU32, Ordering::*};
@@ -61,7 +66,10 @@ pub enum End {
 
 impl Many {
     pub(crate) const fn new() -> Many {
-        Many { word: AtomicU32::new(IDLE), places: Places::new() }
+        Many {
+            word: AtomicU32::new(IDLE),
+            places: Places::new(),
+        }
     }
 
     /// Claims it for the word with this index. By who has that word's lock.
@@ -78,10 +86,15 @@ impl Many {
                 // Written as it is (M2).
                 other => other,
             };
-            // ORDERING(armed.1): Release, pairs with armed.2: what the caller did before is seen by who arms later.
+            // ORDERING(armed.1): Release, pairs with armed.2: what the caller did before is seen by
+            // who arms later.
             // ORDERING(claimed.1): likewise, pairs with claimed.2: and by who was claimed.
             // ORDERING(standing.2): Acquire, pairs with standing.1: the place is seen.
-            if self.word.compare_exchange_weak(word, to, AcqRel, Relaxed).is_err() {
+            if self
+                .word
+                .compare_exchange_weak(word, to, AcqRel, Relaxed)
+                .is_err()
+            {
                 continue;
             }
             return match word {
@@ -112,12 +125,14 @@ impl Many {
 
     /// The index for which it was claimed, if the step fails for that.
     fn step(&self, from: u32, to: u32) -> Result<(), usize> {
-        // ORDERING(claimed.2): Acquire, pairs with claimed.1: what was done before the wake-up is seen.
+        // ORDERING(claimed.2): Acquire, pairs with claimed.1: what was done before the wake-up is
+        // seen.
         let stepped = self.word.compare_exchange(from, to, Acquire, Acquire);
         stepped.map(drop).map_err(|word| (word - CLAIMED) as usize)
     }
 
-    /// Stops the caller, who has armed it, until it is claimed: returns the index. None when the deadline has passed first.
+    /// Stops the caller, who has armed it, until it is claimed: returns the index. None when the
+    /// deadline has passed first.
     pub(crate) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Option<usize> {
         wait::one(self, reason, deadline, |single, _| self.stand(single))
     }
@@ -139,7 +154,10 @@ impl Many {
 unsafe impl Queued for Many {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         // ORDERING(standing.2): as above.
-        let is_mine = self.word.compare_exchange(STANDING, IDLE, Acquire, Relaxed).is_ok();
+        let is_mine = self
+            .word
+            .compare_exchange(STANDING, IDLE, Acquire, Relaxed)
+            .is_ok();
         is_mine && self.places.remove(place)
     }
 

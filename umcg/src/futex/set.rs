@@ -58,12 +58,20 @@ impl std::error::Error for WaitMultipleError {}
 impl<'a> Wait<'a> {
     /// A word of this process.
     pub const fn new(word: &'a AtomicU32, expected: u32) -> Wait<'a> {
-        Wait { word, expected, is_shared: false }
+        Wait {
+            word,
+            expected,
+            is_shared: false,
+        }
     }
 
     /// A word that processes share, or that others wake by FUTEX_WAKE: see [`shared`].
     pub const fn shared(word: &'a AtomicU32, expected: u32) -> Wait<'a> {
-        Wait { word, expected, is_shared: true }
+        Wait {
+            word,
+            expected,
+            is_shared: true,
+        }
     }
 
     /// Whether the word has the value that it is expected to have.
@@ -73,10 +81,12 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Waits until somebody wakes one of the words, and returns its index, if all have the values that they are expected to have. A word may be in the list more than once. A point of cancellation if it has
-/// to wait; a wait that is cancelled has taken no wake-up. Switches.
+/// Waits until somebody wakes one of the words, and returns its index, if all have the values that
+/// they are expected to have. A word may be in the list more than once. A point of cancellation if
+/// it has to wait; a wait that is cancelled has taken no wake-up. Switches.
 ///
-/// The caller stands in the queue of each word, and leaves all of them when it was woken: who waits for the same words often has less to do with a [`WaitSet`].
+/// The caller stands in the queue of each word, and leaves all of them when it was woken: who waits
+/// for the same words often has less to do with a [`WaitSet`].
 ///
 /// # Errors
 /// [`ChangedAt`].
@@ -95,7 +105,10 @@ pub fn wait_multiple(words: &[Wait<'_>]) -> Result<usize, ChangedAt> {
 ///
 /// # Panics
 /// As [`wait_multiple`].
-pub fn wait_multiple_deadline(words: &[Wait<'_>], deadline: Instant) -> Result<usize, WaitMultipleError> {
+pub fn wait_multiple_deadline(
+    words: &[Wait<'_>],
+    deadline: Instant,
+) -> Result<usize, WaitMultipleError> {
     wait_multiple_until(words, time::nanos(deadline))
 }
 
@@ -106,7 +119,10 @@ pub fn wait_multiple_deadline(words: &[Wait<'_>], deadline: Instant) -> Result<u
 ///
 /// # Panics
 /// As [`wait_multiple`].
-pub fn wait_multiple_timeout(words: &[Wait<'_>], timeout: Duration) -> Result<usize, WaitMultipleError> {
+pub fn wait_multiple_timeout(
+    words: &[Wait<'_>],
+    timeout: Duration,
+) -> Result<usize, WaitMultipleError> {
     wait_multiple_until(words, time::after(timeout))
 }
 
@@ -131,7 +147,10 @@ impl From<End> for Result<usize, WaitMultipleError> {
 }
 
 /// [`wait_multiple_deadline`] in nanoseconds.
-pub(crate) fn wait_multiple_until(words: &[Wait<'_>], deadline: u64) -> Result<usize, WaitMultipleError> {
+pub(crate) fn wait_multiple_until(
+    words: &[Wait<'_>],
+    deadline: u64,
+) -> Result<usize, WaitMultipleError> {
     wait_for_any(words, deadline).into()
 }
 
@@ -139,7 +158,14 @@ pub(crate) fn wait_multiple_until(words: &[Wait<'_>], deadline: u64) -> Result<u
 #[inline]
 pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> End {
     assert!(!words.is_empty(), "wait_multiple: an empty list");
-    if let [Wait { word, expected, is_shared: false }] = words {
+    if let [
+        Wait {
+            word,
+            expected,
+            is_shared: false,
+        },
+    ] = words
+    {
         return match wait_until(word, *expected, deadline) {
             Ok(()) => End::Woken(0),
             Err(word::WaitError::Changed) => End::Changed(0),
@@ -150,7 +176,10 @@ pub(crate) fn wait_for_any(words: &[Wait<'_>], deadline: u64) -> End {
         return End::Changed(index);
     }
     let many = Many::new();
-    let entries = words.iter().enumerate().map(|(index, word)| Entry::new(word, &many, index));
+    let entries = words
+        .iter()
+        .enumerate()
+        .map(|(index, word)| Entry::new(word, &many, index));
     if words.len() > FEW {
         return wait_once(&many, words, &entries.collect::<Vec<_>>(), deadline);
     }
@@ -175,7 +204,12 @@ fn wait_once(many: &Many, words: &[Wait<'_>], entries: &[Entry], deadline: u64) 
     let _leave = Leave(words, entries);
     // SAFETY: they stay in this frame until they have left.
     unsafe { enter(words, entries) };
-    wait_for(many, words, words.iter().any(|wait| wait.is_shared), deadline)
+    wait_for(
+        many,
+        words,
+        words.iter().any(|wait| wait.is_shared),
+        deadline,
+    )
 }
 
 /// What is kept of one word: its place in the table.
@@ -187,14 +221,20 @@ struct Entry {
 
 impl Entry {
     fn new(wait: &Wait<'_>, many: *const Many, index: usize) -> Entry {
-        Entry { place: Place::new(), stand: Stand::of_many(address(wait.word), many, index) }
+        Entry {
+            place: Place::new(),
+            stand: Stand::of_many(address(wait.word), many, index),
+        }
     }
 }
 
 /// # Safety
 /// The entries stay where they are until they have left.
 unsafe fn enter(words: &[Wait<'_>], entries: &[Entry]) {
-    let own = words.iter().zip(entries).filter(|(wait, _)| !wait.is_shared);
+    let own = words
+        .iter()
+        .zip(entries)
+        .filter(|(wait, _)| !wait.is_shared);
     wait::undisturbed(|_| {
         // SAFETY: passed on.
         own.for_each(|(_, entry)| unsafe { table().enter(&entry.stand, &entry.place) });
@@ -202,7 +242,10 @@ unsafe fn enter(words: &[Wait<'_>], entries: &[Entry]) {
 }
 
 fn leave(words: &[Wait<'_>], entries: &[Entry]) {
-    let own = words.iter().zip(entries).filter(|(wait, _)| !wait.is_shared);
+    let own = words
+        .iter()
+        .zip(entries)
+        .filter(|(wait, _)| !wait.is_shared);
     wait::undisturbed(|_| {
         own.for_each(|(_, entry)| {
             table().leave(&entry.stand, &entry.place);
@@ -241,9 +284,11 @@ pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> End 
 
 /// Words that are waited for again and again.
 ///
-/// A set keeps its memory, and its places in the queues, from one wait to the next: a wait compares the words, and stops; it costs the same few locked operations for one word and for
-/// a thousand. In a word's queue it stands from its first wait on, and goes to the end when it is woken there. So it may be woken before one that has waited for longer without a break, but only once;
-/// then it is that one's turn.
+/// A set keeps its memory, and its places in the queues, from one wait to the next: a wait compares
+/// the words, and stops; it costs the same few locked operations for one word and for a thousand.
+/// In a word's queue it stands from its first wait on, and goes to the end when it is woken there.
+/// So it may be woken before one that has waited for longer without a break, but only once; then it
+/// is that one's turn.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -265,7 +310,8 @@ pub(super) fn wait_armed(many: &Many, words: &[Wait<'_>], deadline: u64) -> End 
 /// ```
 pub struct WaitSet<'a> {
     words: Vec<Wait<'a>>,
-    /// Of the same length. By shared references only, as others may be looking at them; memory that is never freed while one of them stands in the table, also if the set is forgotten.
+    /// Of the same length. By shared references only, as others may be looking at them; memory that
+    /// is never freed while one of them stands in the table, also if the set is forgotten.
     entries: Vec<Entry>,
     /// So many of them have entered.
     entered: usize,
@@ -287,7 +333,13 @@ impl<'a> WaitSet<'a> {
         let (words, entries) = (Vec::with_capacity(words), Vec::with_capacity(words));
         // Last, as too large a capacity panics.
         let many = NonNull::from(Box::leak(Box::new(Many::new())));
-        WaitSet { words, entries, entered: 0, any_shared: false, many }
+        WaitSet {
+            words,
+            entries,
+            entered: 0,
+            any_shared: false,
+            many,
+        }
     }
 
     fn many(&self) -> &Many {
@@ -306,7 +358,8 @@ impl<'a> WaitSet<'a> {
             // They will move.
             self.leave();
         }
-        self.entries.push(Entry::new(&word, self.many.as_ptr(), index));
+        self.entries
+            .push(Entry::new(&word, self.many.as_ptr(), index));
         self.any_shared |= word.is_shared;
         self.words.push(word);
         index
@@ -349,7 +402,8 @@ impl<'a> WaitSet<'a> {
         self.entered = 0;
     }
 
-    /// As [`wait_multiple`], for the words in the set. A point of cancellation if it has to wait. Switches.
+    /// As [`wait_multiple`], for the words in the set. A point of cancellation if it has to wait.
+    /// Switches.
     ///
     /// # Errors
     /// [`ChangedAt`].
@@ -438,6 +492,8 @@ impl Default for WaitSet<'_> {
 
 impl fmt::Debug for WaitSet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitSet").field("words", &self.words).finish_non_exhaustive()
+        f.debug_struct("WaitSet")
+            .field("words", &self.words)
+            .finish_non_exhaustive()
     }
 }

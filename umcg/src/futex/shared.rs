@@ -1,11 +1,18 @@
-//! Words in memory that processes share, and words that code without this library waits for or wakes: waiting in the kernel.
+//! Words in memory that processes share, and words that code without this library waits for or
+//! wakes: waiting in the kernel.
 //!
-//! The functions mean what those of [`futex`](super) mean, but go to the kernel (futex(2) without FUTEX_PRIVATE_FLAG, futex_waitv(2)): they meet everybody else who does, in whichever process. A wake-up is a system
-//! call. A kernel thread waits there itself. A worker gives its server to others meanwhile: a light worker of the library's waits for it, in a blocking scope; so it can be cancelled, and wait for words of
-//! both kinds at once ([`wait_multiple`](super::wait_multiple) with [`Wait::shared`](super::Wait::shared)).
+//! The functions mean what those of [`futex`](super) mean, but go to the kernel (futex(2) without
+//! FUTEX_PRIVATE_FLAG, futex_waitv(2)): they meet everybody else who does, in whichever process. A
+//! wake-up is a system call. A kernel thread waits there itself. A worker gives its server to
+//! others meanwhile: a light worker of the library's waits for it, in a blocking scope; so it can
+//! be cancelled, and wait for words of both kinds at once ([`wait_multiple`](super::wait_multiple)
+//! with [`Wait::shared`](super::Wait::shared)).
 //!
-//! futex_waitv, which waits for up to 128 words, is there since Linux 5.16; more words are waited for by several. Where it is missing (or `UMCG_NO_FUTEX_WAITV` is in the environment) who waits for several words, and any worker, looks at
-//! them from time to time, every millisecond at last: it sees that a word has changed, but not that one was woken without a change, and does not count among those that a wake-up has woken.
+//! futex_waitv, which waits for up to 128 words, is there since Linux 5.16; more words are waited
+//! for by several. Where it is missing (or `UMCG_NO_FUTEX_WAITV` is in the environment) who waits
+//! for several words, and any worker, looks at them from time to time, every millisecond at last:
+//! it sees that a word has changed, but not that one was woken without a change, and does not count
+//! among those that a wake-up has woken.
 //!
 //! The kernel knows a shared word by the page that it lies in. Memory that is private to the
 //! process, that it may only read, and that was never written has no page of its own: there the
@@ -33,7 +40,8 @@ const MOST: usize = 128;
 const SHORT: u64 = 50_000;
 const LONG: u64 = 1_000_000;
 
-/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to wait. Switches.
+/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to
+/// wait. Switches.
 ///
 /// # Errors
 /// [`Changed`].
@@ -69,10 +77,12 @@ pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Resul
 
 /// [`wait_deadline`] in nanoseconds.
 pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), WaitError> {
-    set::wait_multiple_until(&[Wait::shared(word, expected)], deadline).map(drop).map_err(|error| match error {
-        WaitMultipleError::Changed(_) => WaitError::Changed,
-        WaitMultipleError::TimedOut => WaitError::TimedOut,
-    })
+    set::wait_multiple_until(&[Wait::shared(word, expected)], deadline)
+        .map(drop)
+        .map_err(|error| match error {
+            WaitMultipleError::Changed(_) => WaitError::Changed,
+            WaitMultipleError::TimedOut => WaitError::TimedOut,
+        })
 }
 
 /// Wakes up to `count` of those that wait for the word. Returns how many. Does not switch.
@@ -83,14 +93,19 @@ pub fn wake(word: &AtomicU32, count: usize) -> usize {
 
 pub(super) fn wake_in_kernel(word: &AtomicU32, count: usize) -> Result<usize, Errno> {
     // The kernel takes 0 for 1.
-    if count == 0 { Ok(0) } else { futex::wake(word, Flags::empty(), most(count)) }
+    if count == 0 {
+        Ok(0)
+    } else {
+        futex::wake(word, Flags::empty(), most(count))
+    }
 }
 
-/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more wait for the word `to` instead. Does not switch.
+/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more wait for
+/// the word `to` instead. Does not switch.
 ///
-/// Where a process is stopped and goes on (SIGSTOP, a debugger, a frozen container), the kernel begins
-/// its waits anew: those that were moved wait for the word `from` again if it still has the value that
-/// they expect. So change that word before you move its waiters.
+/// Where a process is stopped and goes on (SIGSTOP, a debugger, a frozen container), the kernel
+/// begins its waits anew: those that were moved wait for the word `from` again if it still has the
+/// value that they expect. So change that word before you move its waiters.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
     requeue_in_kernel((from, None), to, wake, others).unwrap_or_default()
 }
@@ -99,7 +114,13 @@ pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> 
 ///
 /// # Errors
 /// [`Changed`]: nothing was done.
-pub fn cmp_requeue(from: &AtomicU32, expected: u32, to: &AtomicU32, wake: usize, others: usize) -> Result<Requeued, Changed> {
+pub fn cmp_requeue(
+    from: &AtomicU32,
+    expected: u32,
+    to: &AtomicU32,
+    wake: usize,
+    others: usize,
+) -> Result<Requeued, Changed> {
     match requeue_in_kernel((from, Some(expected)), to, wake, others) {
         Err(Errno::AGAIN) => Err(Changed),
         done => Ok(done.unwrap_or_default()),
@@ -128,14 +149,21 @@ fn most(count: usize) -> u32 {
 impl Requeued {
     /// The kernel says how many there were in all; it wakes before it moves.
     fn of(all: usize, wake: usize) -> Requeued {
-        Requeued { woken: all.min(wake), moved: all.saturating_sub(wake) }
+        Requeued {
+            woken: all.min(wake),
+            moved: all.saturating_sub(wake),
+        }
     }
 }
 
 /// Waits for words some of which are shared; the others stand in the table.
 pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     let is_thread = server::current_task().is_none();
-    if is_thread && words.len() <= MOST && (words.len() == 1 || has_waitv()) && words.iter().all(|wait| wait.is_shared) {
+    if is_thread
+        && words.len() <= MOST
+        && (words.len() == 1 || has_waitv())
+        && words.iter().all(|wait| wait.is_shared)
+    {
         match sleep(words, None, deadline) {
             Slept::Woken(index) => return End::Woken(index),
             Slept::Changed(index) => return End::Changed(index),
@@ -144,7 +172,11 @@ pub(super) fn wait_for(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
             Slept::Stopped | Slept::Failed => {}
         }
     }
-    if has_waitv() { wait_by_others(many, words, deadline) } else { look_now_and_then(many, words, deadline) }
+    if has_waitv() {
+        wait_by_others(many, words, deadline)
+    } else {
+        look_now_and_then(many, words, deadline)
+    }
 }
 
 /// Has others wait for the shared words, and waits for them, and for the rest.
@@ -152,11 +184,21 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     many.arm();
     let mut sleepers = Vec::new();
     let started = foreign::start_global().is_ok() && Sleeper::start_all(many, words, &mut sleepers);
-    // Whoever is cut short leaves no sleeper behind that knows these words; and who unwinds must not wait for one.
-    let end = started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
+    // Whoever is cut short leaves no sleeper behind that knows these words; and who unwinds must
+    // not wait for one.
+    let end =
+        started.then(|| catch_unwind(AssertUnwindSafe(|| set::wait_armed(many, words, deadline))));
     let mut untold = Vec::new();
-    foreign::shielded(|| sleepers.into_iter().for_each(|sleeper| untold.extend(sleeper.stop())));
-    let end = end.unwrap_or_else(|| Ok(many.disarm().map_or(End::Woken(failed(words.len())), End::Woken)));
+    foreign::shielded(|| {
+        sleepers
+            .into_iter()
+            .for_each(|sleeper| untold.extend(sleeper.stop()))
+    });
+    let end = end.unwrap_or_else(|| {
+        Ok(many
+            .disarm()
+            .map_or(End::Woken(failed(words.len())), End::Woken))
+    });
     let is_woken = matches!(end, Ok(End::Woken(told)) if told < words.len());
     // A sleeper was woken as the wait ended. It is the waiter's wake-up, since it came to where the
     // waiter stood, wherever others had moved it. A waiter that was asked to end hears of it in its
@@ -165,7 +207,9 @@ fn wait_by_others(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     pass_on(words, &untold);
     match end {
         _ if own.is_some() => End::Woken(own.unwrap_or_default()),
-        Ok(End::Woken(told)) if told == failed(words.len()) => look_now_and_then(many, words, deadline),
+        Ok(End::Woken(told)) if told == failed(words.len()) => {
+            look_now_and_then(many, words, deadline)
+        }
         Ok(End::Woken(told)) if told == faulted(words.len()) => End::Fault,
         Ok(End::Woken(told)) if told >= words.len() => End::Changed(told - words.len()),
         Ok(end) => end,
@@ -180,7 +224,8 @@ fn pass_on(words: &[Wait<'_>], woken: &[usize]) {
     }
 }
 
-/// What a sleeper tells for so many words: the index of one that was woken; behind those, that of one that has changed; behind those, that it could not sleep.
+/// What a sleeper tells for so many words: the index of one that was woken; behind those, that of
+/// one that has changed; behind those, that it could not sleep.
 const fn failed(words: usize) -> usize {
     2 * words
 }
@@ -207,7 +252,8 @@ struct Job {
     all: usize,
 }
 
-// SAFETY: what it points to outlives the worker, which `stop` waits for, and is made for many threads.
+// SAFETY: what it points to outlives the worker, which `stop` waits for, and is made for many
+// threads.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
@@ -215,10 +261,14 @@ unsafe impl Sync for Job {}
 impl Sleeper {
     /// As many as it takes. False when there is no memory or thread for one.
     fn start_all(many: &Many, words: &[Wait<'_>], sleepers: &mut Vec<Sleeper>) -> bool {
-        let indices: Vec<usize> = (0..words.len()).filter(|index| words[*index].is_shared).collect();
+        let indices: Vec<usize> = (0..words.len())
+            .filter(|index| words[*index].is_shared)
+            .collect();
         indices.chunks(MOST - 1).all(|indices| {
             // SAFETY: only the lifetime changes; they are there until `stop` returns.
-            let word = |index: &usize| unsafe { std::mem::transmute::<Wait<'_>, Wait<'static>>(words[*index]) };
+            let word = |index: &usize| unsafe {
+                std::mem::transmute::<Wait<'_>, Wait<'static>>(words[*index])
+            };
             let job = Arc::new(Job {
                 stop: AtomicU32::new(0),
                 words: indices.iter().map(word).collect(),
@@ -228,8 +278,14 @@ impl Sleeper {
             });
             let own = job.clone();
             // SAFETY: it has no thread-locals.
-            let worker = unsafe { Builder::new().name("futex").spawn_light(move || crate::blocking(|| own.run())) };
-            worker.map(|worker| sleepers.push(Sleeper { job, worker })).is_ok()
+            let worker = unsafe {
+                Builder::new()
+                    .name("futex")
+                    .spawn_light(move || crate::blocking(|| own.run()))
+            };
+            worker
+                .map(|worker| sleepers.push(Sleeper { job, worker }))
+                .is_ok()
         })
     }
 
@@ -281,21 +337,45 @@ enum Slept {
     Fault,
 }
 
-/// The calling kernel thread sleeps until a word is woken, or `stop`, a private one, has another value than 0.
+/// The calling kernel thread sleeps until a word is woken, or `stop`, a private one, has another
+/// value than 0.
 fn sleep(words: &[Wait<'_>], stop: Option<&AtomicU32>, deadline: u64) -> Slept {
     let until = time::timespec(deadline);
-    // Of several that were woken Linux tells the last: so that comes first by which no wake-up is lost.
-    let stops = stop.into_iter().map(|stop| in_kernel(stop, 0, WaitFlags::PRIVATE));
-    let list: Vec<_> = stops.chain(words.iter().map(|wait| in_kernel(wait.word, wait.expected, WaitFlags::empty()))).collect();
+    // Of several that were woken Linux tells the last: so that comes first by which no wake-up is
+    // lost.
+    let stops = stop
+        .into_iter()
+        .map(|stop| in_kernel(stop, 0, WaitFlags::PRIVATE));
+    let list: Vec<_> = stops
+        .chain(
+            words
+                .iter()
+                .map(|wait| in_kernel(wait.word, wait.expected, WaitFlags::empty())),
+        )
+        .collect();
     loop {
         let slept = match words {
-            [wait] if stop.is_none() => {
-                futex::wait_bitset(wait.word, Flags::empty(), wait.expected, until.as_ref(), NonZeroU32::MAX).map(|()| 0)
-            }
-            _ => futex::waitv(&list, WaitvFlags::empty(), until.as_ref(), ClockId::Monotonic),
+            [wait] if stop.is_none() => futex::wait_bitset(
+                wait.word,
+                Flags::empty(),
+                wait.expected,
+                until.as_ref(),
+                NonZeroU32::MAX,
+            )
+            .map(|()| 0),
+            _ => futex::waitv(
+                &list,
+                WaitvFlags::empty(),
+                until.as_ref(),
+                ClockId::Monotonic,
+            ),
         };
         match slept {
-            Ok(index) => return index.checked_sub(usize::from(stop.is_some())).map_or(Slept::Stopped, Slept::Woken),
+            Ok(index) => {
+                return index
+                    .checked_sub(usize::from(stop.is_some()))
+                    .map_or(Slept::Stopped, Slept::Woken);
+            }
             Err(Errno::TIMEDOUT) => return Slept::Late,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
@@ -334,7 +414,8 @@ fn has_waitv() -> bool {
 /// of nobody to the same word.
 fn look_now_and_then(many: &Many, words: &[Wait<'_>], deadline: u64) -> End {
     let mut shared = words.iter().filter(|wait| wait.is_shared);
-    if shared.any(|wait| requeue_in_kernel((wait.word, None), wait.word, 0, 0) == Err(Errno::FAULT)) {
+    if shared.any(|wait| requeue_in_kernel((wait.word, None), wait.word, 0, 0) == Err(Errno::FAULT))
+    {
         return End::Fault;
     }
     let mut pause = SHORT;

@@ -6,15 +6,21 @@
 //!                                            stand    stand                      which address it is; and whose the place is, if it is one of many
 //! ```
 //!
-//! - F1: the word is compared under the lock of its bucket, or after a kept place is armed (see [`Many`]). Who changes the word does so before it takes the lock to wake: so either the
-//!   waiter is found, or it finds the change.
-//! - F2: workers and kernel threads stand in one queue, and those of one address are served in its order.
-//! - F3: of a place that waits alone (`stand.many` is null) the waiter is claimed as any in a queue. A place of many belongs to a [`Many`], and may stand there while nobody waits: then it is passed over.
-//!   When its `Many` is claimed it goes to the end of the queue, at once.
-//! - F4: `requeue` takes two locks, the bucket with the lower index first; nothing else takes two. What a place's address is may so change under the locks of both: who wants to take it out looks again once it has the lock.
+//! - F1: the word is compared under the lock of its bucket, or after a kept place is armed (see
+//!   [`Many`]). Who changes the word does so before it takes the lock to wake: so either the waiter
+//!   is found, or it finds the change.
+//! - F2: workers and kernel threads stand in one queue, and those of one address are served in its
+//!   order.
+//! - F3: of a place that waits alone (`stand.many` is null) the waiter is claimed as any in a
+//!   queue. A place of many belongs to a [`Many`], and may stand there while nobody waits: then it
+//!   is passed over. When its `Many` is claimed it goes to the end of the queue, at once.
+//! - F4: `requeue` takes two locks, the bucket with the lower index first; nothing else takes two.
+//!   What a place's address is may so change under the locks of both: who wants to take it out
+//!   looks again once it has the lock.
 //!
-//! The table does not grow: a bucket that two addresses share costs the steps over the other's places, and no more. Rejected: a queue for each address, in memory of its waiters (the head moves when its waiter
-//! goes, and a wait for many words would have to bring memory for each).
+//! The table does not grow: a bucket that two addresses share costs the steps over the other's
+//! places, and no more. Rejected: a queue for each address, in memory of its waiters (the head
+//! moves when its waiter goes, and a wait for many words would have to bring memory for each).
 
 use super::many::{Claim, Many};
 use crate::rt::spin::{Spin, SpinGuard};
@@ -48,11 +54,19 @@ pub struct Requeued {
 
 impl Stand {
     pub(crate) fn alone(address: usize) -> Stand {
-        Stand { address: AtomicUsize::new(address), many: null(), index: 0 }
+        Stand {
+            address: AtomicUsize::new(address),
+            many: null(),
+            index: 0,
+        }
     }
 
     pub(crate) fn of_many(address: usize, many: *const Many, index: usize) -> Stand {
-        Stand { address: AtomicUsize::new(address), many, index: index as u32 }
+        Stand {
+            address: AtomicUsize::new(address),
+            many,
+            index: index as u32,
+        }
     }
 
     fn note(&self) -> usize {
@@ -86,7 +100,8 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         self.0[Self::index(address)].0.lock()
     }
 
-    /// Puts the place that `place` gives into the queue if the word has this value; false if not. Not preempted, like all below.
+    /// Puts the place that `place` gives into the queue if the word has this value; false if not.
+    /// Not preempted, like all below.
     ///
     /// # Safety
     /// Place and stand stay where they are until the place has left.
@@ -146,7 +161,8 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         waker.count
     }
 
-    /// Wakes up to `wake` of those at `from`, and has up to `others` more wait at `to`. None if the word at `from` has not the value that it is to have.
+    /// Wakes up to `wake` of those at `from`, and has up to `others` more wait at `to`. None if the
+    /// word at `from` has not the value that it is to have.
     pub(crate) fn requeue(
         &self,
         (from, expected): (&AtomicU32, Option<u32>),
@@ -180,15 +196,25 @@ impl<const BUCKETS: usize> Table<BUCKETS> {
         }
         waker.put_back(&old);
         append(new.as_deref().unwrap_or(&old), &moving);
-        Some(Requeued { woken: waker.count, moved })
+        Some(Requeued {
+            woken: waker.count,
+            moved,
+        })
     }
 
     /// The lock of the first, and that of the second if it is another one (F4).
-    fn lock_both(&self, first: usize, second: usize) -> (SpinGuard<'_, Places>, Option<SpinGuard<'_, Places>>) {
+    fn lock_both(
+        &self,
+        first: usize,
+        second: usize,
+    ) -> (SpinGuard<'_, Places>, Option<SpinGuard<'_, Places>>) {
         let order = Self::index(first).cmp(&Self::index(second));
         let before = order.is_gt().then(|| self.lock(second));
         let lock = self.lock(first);
-        (lock, before.or_else(|| order.is_lt().then(|| self.lock(second))))
+        (
+            lock,
+            before.or_else(|| order.is_lt().then(|| self.lock(second))),
+        )
     }
 }
 
@@ -205,7 +231,11 @@ struct At<'a> {
 
 impl<'a> At<'a> {
     fn new(places: &'a Places, address: usize) -> At<'a> {
-        At { places, next: places.first(), address }
+        At {
+            places,
+            next: places.first(),
+            address,
+        }
     }
 }
 
@@ -233,7 +263,11 @@ struct Waker<'a> {
 
 impl<'a> Waker<'a> {
     fn new(served: &'a mut ClaimedList) -> Waker<'a> {
-        Waker { served, count: 0, of_many: Places::new() }
+        Waker {
+            served,
+            count: 0,
+            of_many: Places::new(),
+        }
     }
 
     /// False if nobody waits there.

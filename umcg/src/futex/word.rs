@@ -44,7 +44,8 @@ impl fmt::Display for WaitError {
 impl std::error::Error for Changed {}
 impl std::error::Error for WaitError {}
 
-/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to wait; a wait that is cancelled has taken no wake-up. Switches.
+/// Waits until somebody wakes the word, if it has this value. A point of cancellation if it has to
+/// wait; a wait that is cancelled has taken no wake-up. Switches.
 ///
 /// # Errors
 /// [`Changed`].
@@ -79,7 +80,8 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
     let stand = Stand::alone(address(word));
     let enter = |single: &mut Single<'_>, _: &mut ClaimedList| {
         // SAFETY: who waits leaves the table before its frame ends.
-        let entered = unsafe { table().enter_if(word, expected, &stand, |note| single.place(note)) };
+        let entered =
+            unsafe { table().enter_if(word, expected, &stand, |note| single.place(note)) };
         (!entered).then_some(CHANGED)
     };
     match wait::one(&stand, REASON, deadline, enter) {
@@ -89,26 +91,38 @@ pub(crate) fn wait_until(word: &AtomicU32, expected: u32, deadline: u64) -> Resu
     }
 }
 
-/// Wakes up to `count` of those that wait for the word, in their order. Returns how many. Does not switch.
+/// Wakes up to `count` of those that wait for the word, in their order. Returns how many. Does not
+/// switch.
 #[inline]
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
     wait::undisturbed(|served| table().wake(address(word), count, served))
 }
 
-/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more, which come after them, wait for the word `to` instead, behind those that do already. Who waits
-/// for many words ([`wait_multiple`](super::wait_multiple)) is woken in place of that, as the other word is none of them. Does not switch.
+/// Wakes up to `wake` of those that wait for the word `from`, and has up to `others` more, which
+/// come after them, wait for the word `to` instead, behind those that do already. Who waits for
+/// many words ([`wait_multiple`](super::wait_multiple)) is woken in place of that, as the other
+/// word is none of them. Does not switch.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32, wake: usize, others: usize) -> Requeued {
-    let done = wait::undisturbed(|served| table().requeue((from, None), to, (wake, others), served));
+    let done =
+        wait::undisturbed(|served| table().requeue((from, None), to, (wake, others), served));
     // Without a value to compare it is never refused.
     done.unwrap_or_default()
 }
 
-/// Like [`requeue`], if the word `from` has this value: nobody comes or goes between the look and the act.
+/// Like [`requeue`], if the word `from` has this value: nobody comes or goes between the look and
+/// the act.
 ///
 /// # Errors
 /// [`Changed`]: nothing was done.
-pub fn cmp_requeue(from: &AtomicU32, expected: u32, to: &AtomicU32, wake: usize, others: usize) -> Result<Requeued, Changed> {
-    wait::undisturbed(|served| table().requeue((from, Some(expected)), to, (wake, others), served)).ok_or(Changed)
+pub fn cmp_requeue(
+    from: &AtomicU32,
+    expected: u32,
+    to: &AtomicU32,
+    wake: usize,
+    others: usize,
+) -> Result<Requeued, Changed> {
+    wait::undisturbed(|served| table().requeue((from, Some(expected)), to, (wake, others), served))
+        .ok_or(Changed)
 }
 
 // SAFETY: `leave` takes the lock of the bucket that the place is in.

@@ -1,7 +1,9 @@
-//! A descriptor that is waited for: the loop of "try, and wait until it is worth trying again" under sockets and pipes.
+//! A descriptor that is waited for: the loop of "try, and wait until it is worth trying again"
+//! under sockets and pipes.
 //!
-//! The descriptor is non-blocking. The first system call is made without the driver; only who has to wait gets a source and arms it. So a connection whose
-//! data is always there, or that is answered and closed at once, never costs the driver anything.
+//! The descriptor is non-blocking. The first system call is made without the driver; only who has
+//! to wait gets a source and arms it. So a connection whose data is always there, or that is
+//! answered and closed at once, never costs the driver anything.
 
 use super::driver::pool;
 use super::driver::source::{Direction, Source};
@@ -40,12 +42,18 @@ impl Fd {
     /// Around a non-blocking descriptor.
     pub(crate) fn new(fd: OwnedFd) -> Fd {
         let source = AtomicPtr::new(ptr::null_mut());
-        Fd { fd: Some(fd), source, limits: Default::default(), impatient: AtomicBool::new(false) }
+        Fd {
+            fd: Some(fd),
+            source,
+            limits: Default::default(),
+            impatient: AtomicBool::new(false),
+        }
     }
 
     /// Around a descriptor that may be blocking: makes it, and all its duplicates, non-blocking.
     pub(crate) fn adopt(fd: OwnedFd) -> Fd {
-        // It fails for no descriptor that is one; and if it did, calls would block, which is harmful but not wrong.
+        // It fails for no descriptor that is one; and if it did, calls would block, which is
+        // harmful but not wrong.
         let _ = rustix::io::ioctl_fionbio(&fd, true);
         Fd::new(fd)
     }
@@ -92,7 +100,8 @@ impl Fd {
         self.transfer(direction, reason, 0, |_, _| false, Some(deadline), call)
     }
 
-    /// Like [`Fd::call`] for a byte stream, of which less than `asked` means that there is no more just now.
+    /// Like [`Fd::call`] for a byte stream, of which less than `asked` means that there is no more
+    /// just now.
     #[inline]
     pub(crate) fn stream(
         &self,
@@ -101,7 +110,14 @@ impl Fd {
         asked: usize,
         call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
     ) -> io::Result<usize> {
-        self.transfer(direction, reason, asked, |&done, asked| done < asked && done != 0, None, call)
+        self.transfer(
+            direction,
+            reason,
+            asked,
+            |&done, asked| done < asked && done != 0,
+            None,
+            call,
+        )
     }
 
     #[inline]
@@ -122,7 +138,9 @@ impl Fd {
             if seen.is_none_or(|seen| seen.is_ready(direction)) || over.is_some() {
                 match call(self.as_fd()) {
                     Ok(result) => {
-                        if let (Some(source), Some(seen), true) = (source, seen, drained(&result, asked)) {
+                        if let (Some(source), Some(seen), true) =
+                            (source, seen, drained(&result, asked))
+                        {
                             source.drained(direction, seen);
                         }
                         return Ok(result);
@@ -144,18 +162,24 @@ impl Fd {
         }
     }
 
-    /// Waits until the call may be worth another try. None, or why that is the last one: it is made all the same, for the driver may not have told
-    /// yet what the kernel knows.
+    /// Waits until the call may be worth another try. None, or why that is the last one: it is made
+    /// all the same, for the driver may not have told yet what the kernel knows.
     #[cold]
     #[inline(never)]
-    fn pause(&self, direction: Direction, reason: Reason, deadline: u64) -> io::Result<Option<ErrorKind>> {
+    fn pause(
+        &self,
+        direction: Direction,
+        reason: Reason,
+        deadline: u64,
+    ) -> io::Result<Option<ErrorKind>> {
         if self.impatient.load(Relaxed) {
             return Ok(Some(ErrorKind::WouldBlock));
         }
         Ok((!self.wait(&[direction], reason, deadline)?).then_some(ErrorKind::TimedOut))
     }
 
-    /// Like [`Fd::call`] where the kernel says "not now" and has nothing to wait for: looks again, ever less often.
+    /// Like [`Fd::call`] where the kernel says "not now" and has nothing to wait for: looks again,
+    /// ever less often.
     pub(crate) fn call_at_intervals<R>(
         &self,
         direction: Direction,
@@ -168,7 +192,9 @@ impl Fd {
             match call(self.as_fd()) {
                 Ok(result) => return Ok(result),
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) if self.impatient.load(Relaxed) => return Err(ErrorKind::WouldBlock.into()),
+                Err(Errno::AGAIN) if self.impatient.load(Relaxed) => {
+                    return Err(ErrorKind::WouldBlock.into());
+                }
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -207,23 +233,40 @@ impl Fd {
 
     /// Waits until reading one of the two may be worth a try.
     pub(crate) fn wait_either(one: &Fd, other: &Fd, reason: Reason) -> io::Result<()> {
-        let (one, other) = (one.armed(&[Direction::Read])?, other.armed(&[Direction::Read])?);
+        let (one, other) = (
+            one.armed(&[Direction::Read])?,
+            other.armed(&[Direction::Read])?,
+        );
         one.wait_either(other, Direction::Read, reason);
         Ok(())
     }
 
-    /// Waits until the first of `directions` may be worth a try; the driver is to report all of them. False when `deadline` passes first.
-    pub(crate) fn wait(&self, directions: &[Direction], reason: Reason, deadline: u64) -> io::Result<bool> {
-        Ok(self.armed(directions)?.wait(directions[0], reason, deadline))
+    /// Waits until the first of `directions` may be worth a try; the driver is to report all of
+    /// them. False when `deadline` passes first.
+    pub(crate) fn wait(
+        &self,
+        directions: &[Direction],
+        reason: Reason,
+        deadline: u64,
+    ) -> io::Result<bool> {
+        Ok(self
+            .armed(directions)?
+            .wait(directions[0], reason, deadline))
     }
 
     /// The source, which is to report `directions`.
     fn armed(&self, directions: &[Direction]) -> io::Result<&'static Source> {
         let source = self.source().unwrap_or_else(|| self.make_source());
         if source.is_foreign() {
-            return Err(io::Error::new(ErrorKind::Unsupported, "the socket was waited for before the fork"));
+            return Err(io::Error::new(
+                ErrorKind::Unsupported,
+                "the socket was waited for before the fork",
+            ));
         }
-        if !directions.iter().all(|&direction| source.is_armed(direction)) {
+        if !directions
+            .iter()
+            .all(|&direction| source.is_armed(direction))
+        {
             source.arm(self.as_fd(), directions)?;
         }
         Ok(source)
@@ -240,8 +283,12 @@ impl Fd {
     fn make_source(&self) -> &'static Source {
         let new = pool::take();
         let raw = ptr::from_ref(new).cast_mut();
-        // ORDERING(source.2): AcqRel, pairs with source.1: the source is seen as new, with no state of a former owner.
-        match self.source.compare_exchange(ptr::null_mut(), raw, AcqRel, Acquire) {
+        // ORDERING(source.2): AcqRel, pairs with source.1: the source is seen as new, with no state
+        // of a former owner.
+        match self
+            .source
+            .compare_exchange(ptr::null_mut(), raw, AcqRel, Acquire)
+        {
             Ok(_) => new,
             Err(other) => {
                 new.release(self.as_fd());
@@ -254,18 +301,27 @@ impl Fd {
     fn release(&mut self) {
         let source = mem::replace(self.source.get_mut(), ptr::null_mut());
         if !source.is_null() {
-            // SAFETY: as in `source`. The value is borrowed mutably, so nobody else uses the source.
+            // SAFETY: as in `source`. The value is borrowed mutably, so nobody else uses the
+            // source.
             unsafe { &*source }.release(self.as_fd());
         }
     }
 
     /// std's timeout: how long each call may wait.
-    pub(crate) fn set_timeout(&self, direction: Direction, timeout: Option<Duration>) -> io::Result<()> {
-        let nanoseconds = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+    pub(crate) fn set_timeout(
+        &self,
+        direction: Direction,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let nanoseconds = timeout.map_or(0, |timeout| {
+            u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
+        });
         if timeout.is_some() && nanoseconds == 0 {
             return Err(io::Error::new(ErrorKind::InvalidInput, "a timeout of zero"));
         }
-        self.limits[direction as usize].timeout.store(nanoseconds, Relaxed);
+        self.limits[direction as usize]
+            .timeout
+            .store(nanoseconds, Relaxed);
         Ok(())
     }
 
@@ -284,7 +340,9 @@ impl Fd {
     /// Until when all calls may wait.
     pub(crate) fn set_deadline(&self, direction: Direction, deadline: Option<Instant>) {
         let word = deadline.map_or(0, |deadline| wait::nanos(deadline).max(1));
-        self.limits[direction as usize].deadline.store(word, Relaxed);
+        self.limits[direction as usize]
+            .deadline
+            .store(word, Relaxed);
     }
 }
 

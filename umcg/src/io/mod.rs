@@ -1,7 +1,9 @@
-//! Standard input and output that park their worker, and the driver under all of `net`, `fs` and `process`.
+//! Standard input and output that park their worker, and the driver under all of `net`, `fs` and
+//! `process`.
 //!
-//! The standard streams belong to others too (the shell, the other end of a pipeline), so they are not made non-blocking: by the ring the kernel waits
-//! for us, and without one a helper thread does. They have no buffer; put a `BufReader` or `LineWriter` around them.
+//! The standard streams belong to others too (the shell, the other end of a pipeline), so they are
+//! not made non-blocking: by the ring the kernel waits for us, and without one a helper thread
+//! does. They have no buffer; put a `BufReader` or `LineWriter` around them.
 //!
 //! ```no_run
 //! umcg::spawn(|| {
@@ -25,7 +27,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 #[derive(Debug)]
 pub struct Stdin(());
 
-/// Standard output, without a buffer. Each call writes what it can at once; concurrent calls may mix.
+/// Standard output, without a buffer. Each call writes what it can at once; concurrent calls may
+/// mix.
 #[derive(Debug)]
 pub struct Stdout(());
 
@@ -34,7 +37,8 @@ pub struct Stdout(());
 pub struct Stderr(());
 
 impl Stdin {
-    /// The lines of standard input, without their ends, from here on. What is buffered for that is lost to other readers.
+    /// The lines of standard input, without their ends, from here on. What is buffered for that is
+    /// lost to other readers.
     pub fn lines(self) -> io::Lines<io::BufReader<Stdin>> {
         io::BufReader::new(self).lines()
     }

@@ -1,6 +1,7 @@
 //! Reads and writes of what has no readiness: files, terminals, whatever standard input is.
 //!
-//! By the ring, or in a blocking scope where there is none, or where the ring has cancelled the operation a few times. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
+//! By the ring, or in a blocking scope where there is none, or where the ring has cancelled the
+//! operation a few times. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
 
 use super::wait::{self, Reason};
 use crate::blocking;
@@ -17,7 +18,8 @@ const CANCELLED_MOST: u32 = 3;
 /// What the kernel transfers at most.
 const MOST: usize = 0x7fff_f000;
 
-/// Makes `entry`'s operation, or what stands for it where there is no ring. `discard` gets, and drops, a result that nobody waits for any more.
+/// Makes `entry`'s operation, or what stands for it where there is no ring. `discard` gets, and
+/// drops, a result that nobody waits for any more.
 ///
 /// # Safety
 /// As [`Ring::run`](super::driver::uring::Ring::run).
@@ -39,11 +41,13 @@ unsafe fn carry_out<T>(
             }
             None => None,
         };
-        let result = carried_out.unwrap_or_else(|| blocking(&mut fallback).map_err(io::Error::from));
+        let result =
+            carried_out.unwrap_or_else(|| blocking(&mut fallback).map_err(io::Error::from));
         match result {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-            // The thread is gone that handed the entry to the kernel (U3). Or the kernel has got no thread
-            // to carry it out (RLIMIT_NPROC, for one), and would not the next time: helpers are there.
+            // The thread is gone that handed the entry to the kernel (U3). Or the kernel has got no
+            // thread to carry it out (RLIMIT_NPROC, for one), and would not the next time: helpers
+            // are there.
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => cancelled += 1,
             result => return result,
         }
@@ -60,15 +64,31 @@ fn place(offset: Option<u64>) -> io::Result<u64> {
 }
 
 /// Reads at `offset`, or at the file's position.
-pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+pub(crate) fn read(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: Option<u64>,
+) -> io::Result<usize> {
     let offset = place(offset)?;
-    let cached = rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
-    // Otherwise: not cached; a signal; a kind of file, a kernel or a filter that does not want the question. An error of the read itself comes again.
+    let cached = rustix::io::preadv2(
+        fd,
+        &mut [IoSliceMut::new(buffer)],
+        offset,
+        ReadWriteFlags::NOWAIT,
+    );
+    // Otherwise: not cached; a signal; a kind of file, a kernel or a filter that does not want the
+    // question. An error of the read itself comes again.
     if let Ok(done) = cached {
         return Ok(done);
     }
     let length = buffer.len().min(MOST);
-    let entry = opcode::Read::new(types::Fd(fd.as_raw_fd()), buffer.as_mut_ptr(), length as u32).offset(offset).build();
+    let entry = opcode::Read::new(
+        types::Fd(fd.as_raw_fd()),
+        buffer.as_mut_ptr(),
+        length as u32,
+    )
+    .offset(offset)
+    .build();
     let fallback = || match offset {
         POSITION => rustix::io::read(fd, &mut *buffer),
         offset => rustix::io::pread(fd, &mut *buffer, offset),
@@ -81,7 +101,9 @@ pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: Option<u64>) -
 pub(crate) fn write(fd: BorrowedFd<'_>, buffer: &[u8], offset: Option<u64>) -> io::Result<usize> {
     let offset = place(offset)?;
     let length = buffer.len().min(MOST);
-    let entry = opcode::Write::new(types::Fd(fd.as_raw_fd()), buffer.as_ptr(), length as u32).offset(offset).build();
+    let entry = opcode::Write::new(types::Fd(fd.as_raw_fd()), buffer.as_ptr(), length as u32)
+        .offset(offset)
+        .build();
     let fallback = || match offset {
         POSITION => rustix::io::write(fd, buffer),
         offset => rustix::io::pwrite(fd, buffer, offset),
@@ -92,20 +114,40 @@ pub(crate) fn write(fd: BorrowedFd<'_>, buffer: &[u8], offset: Option<u64>) -> i
 
 /// Waits until what was written is on the disk; `data`: only what is needed to read it again.
 pub(crate) fn sync(fd: BorrowedFd<'_>, data: bool) -> io::Result<()> {
-    let flags = if data { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
-    let entry = opcode::Fsync::new(types::Fd(fd.as_raw_fd())).flags(flags).build();
-    let fallback = || if data { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map(|()| 0);
+    let flags = if data {
+        types::FsyncFlags::DATASYNC
+    } else {
+        types::FsyncFlags::empty()
+    };
+    let entry = opcode::Fsync::new(types::Fd(fd.as_raw_fd()))
+        .flags(flags)
+        .build();
+    let fallback = || {
+        if data {
+            rustix::fs::fdatasync(fd)
+        } else {
+            rustix::fs::fsync(fd)
+        }
+        .map(|()| 0)
+    };
     // SAFETY: the entry points to nothing.
     unsafe { carry_out(&"fsync", entry, drop, fallback) }.map(|_| ())
 }
 
 /// Opens a file.
 pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> io::Result<OwnedFd> {
-    let entry = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr()).flags(flags).mode(mode).build();
+    let entry = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr())
+        .flags(flags)
+        .mode(mode)
+        .build();
     let mut opened = None;
     let fallback = || {
         let flags = rustix::fs::OFlags::from_bits_retain(flags as u32);
-        opened = Some(rustix::fs::open(path, flags, rustix::fs::Mode::from_bits_retain(mode))?);
+        opened = Some(rustix::fs::open(
+            path,
+            flags,
+            rustix::fs::Mode::from_bits_retain(mode),
+        )?);
         Ok(0)
     };
     // SAFETY: the path is borrowed until this returns or unwinds.

@@ -5,8 +5,9 @@ use rustix::net::SocketAddrAny;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{io, option, vec};
 
-/// What names one or more addresses; as std's trait of the name, which would block the server on a name that has to be looked up. Here the look-up
-/// happens in a [`blocking`](crate::blocking) scope, and an address, or a string that is one, is used at once.
+/// What names one or more addresses; as std's trait of the name, which would block the server on a
+/// name that has to be looked up. Here the look-up happens in a [`blocking`](crate::blocking)
+/// scope, and an address, or a string that is one, is used at once.
 ///
 /// ```
 /// use umcg::net::ToSocketAddrs;
@@ -47,7 +48,9 @@ fn one(address: SocketAddr) -> io::Result<SocketAddrs> {
     Ok(SocketAddrs(Found::One(Some(address).into_iter())))
 }
 
-fn look_up(name: impl std::net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>>) -> io::Result<SocketAddrs> {
+fn look_up(
+    name: impl std::net::ToSocketAddrs<Iter = vec::IntoIter<SocketAddr>>,
+) -> io::Result<SocketAddrs> {
     blocking(|| name.to_socket_addrs()).map(|found| SocketAddrs(Found::Many(found)))
 }
 
@@ -61,7 +64,14 @@ macro_rules! addresses {
     };
 }
 
-addresses!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
+addresses!(
+    SocketAddr,
+    SocketAddrV4,
+    SocketAddrV6,
+    (IpAddr, u16),
+    (Ipv4Addr, u16),
+    (Ipv6Addr, u16)
+);
 
 impl ToSocketAddrs for (&str, u16) {
     fn to_socket_addrs(&self) -> io::Result<SocketAddrs> {
@@ -109,7 +119,10 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
 }
 
 /// Calls `f` with each address until it succeeds; else the last error.
-pub(super) fn each<A: ToSocketAddrs, R>(addresses: A, mut f: impl FnMut(SocketAddr) -> io::Result<R>) -> io::Result<R> {
+pub(super) fn each<A: ToSocketAddrs, R>(
+    addresses: A,
+    mut f: impl FnMut(SocketAddr) -> io::Result<R>,
+) -> io::Result<R> {
     let mut failed = None;
     for address in addresses.to_socket_addrs()? {
         match f(address) {
@@ -127,5 +140,7 @@ pub(super) fn none() -> io::Error {
 
 /// An internet address that the kernel gave; a peer's may be missing.
 pub(super) fn internet(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
-    Ok(SocketAddr::try_from(address.ok_or(rustix::io::Errno::NOTCONN)?)?)
+    Ok(SocketAddr::try_from(
+        address.ok_or(rustix::io::Errno::NOTCONN)?,
+    )?)
 }

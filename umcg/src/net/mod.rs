@@ -1,9 +1,12 @@
-//! Sockets that park their worker where std's block the thread: std's names and traits, plus deadlines.
+//! Sockets that park their worker where std's block the thread: std's names and traits, plus
+//! deadlines.
 //!
-//! A call tries first and waits only when the kernel says "not now". It may be made by workers, in blocking scopes, and by plain threads, which
-//! are blocked then. `&TcpStream` reads and writes as well, so that several workers may share a socket.
+//! A call tries first and waits only when the kernel says "not now". It may be made by workers, in
+//! blocking scopes, and by plain threads, which are blocked then. `&TcpStream` reads and writes as
+//! well, so that several workers may share a socket.
 //!
-//! A wait that reaches its timeout or deadline fails with [`TimedOut`](std::io::ErrorKind::TimedOut) (std: `WouldBlock`). Timeouts, and `set_nonblocking`,
+//! A wait that reaches its timeout or deadline fails with
+//! [`TimedOut`](std::io::ErrorKind::TimedOut) (std: `WouldBlock`). Timeouts, and `set_nonblocking`,
 //! are a value's, not the socket's. Whoever aborts a worker ends its wait; the socket stays usable.
 //!
 //! ```

@@ -4,14 +4,17 @@ use crate::io::driver::source::Direction::{Read, Write};
 use crate::io::fd::Fd;
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
-use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny,
+};
 use rustix::net::{SocketFlags, SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Never a signal for a peer that is gone, and never a wait in the kernel, whatever others do to the descriptor.
+/// Never a signal for a peer that is gone, and never a wait in the kernel, whatever others do to
+/// the descriptor.
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 const RECV: RecvFlags = RecvFlags::DONTWAIT;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
@@ -20,7 +23,9 @@ const BUFFERS: usize = 1024;
 
 /// A new socket.
 pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Fd> {
-    Ok(Fd::new(rustix::net::socket_with(family, kind, FLAGS, None)?))
+    Ok(Fd::new(rustix::net::socket_with(
+        family, kind, FLAGS, None,
+    )?))
 }
 
 /// Two connected Unix sockets.
@@ -38,7 +43,9 @@ pub(super) fn accept(fd: &Fd) -> io::Result<(Fd, Option<SocketAddrAny>)> {
 
 /// A call of accept(2) that passes over connections which broke before they were accepted.
 #[doc(hidden)]
-pub fn unbroken<R>(mut accept: impl FnMut() -> Result<R, Errno>) -> impl FnMut() -> Result<R, Errno> {
+pub fn unbroken<R>(
+    mut accept: impl FnMut() -> Result<R, Errno>,
+) -> impl FnMut() -> Result<R, Errno> {
     /// How many may be broken: beyond that it is the listener that is.
     const BROKEN: u32 = 1000;
     let mut broken = 0;
@@ -50,7 +57,8 @@ pub fn unbroken<R>(mut accept: impl FnMut() -> Result<R, Errno>) -> impl FnMut()
     }
 }
 
-/// Whether an error of accept(2) is the connection's: the next one may be well. Linux passes on what the network said of it.
+/// Whether an error of accept(2) is the connection's: the next one may be well. Linux passes on
+/// what the network said of it.
 fn is_broken_connection(error: Errno) -> bool {
     matches!(
         error,
@@ -67,11 +75,14 @@ fn is_broken_connection(error: Errno) -> bool {
 
 /// Whether it may be over once others have given something back.
 fn is_shortage(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
 }
 
-/// Calls `accept` until it has a connection, or an error that time does not heal: where descriptors or memory are short it waits, ever longer, until
-/// others have given some back.
+/// Calls `accept` until it has a connection, or an error that time does not heal: where descriptors
+/// or memory are short it waits, ever longer, until others have given some back.
 pub(super) fn accept_patiently<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut pause = Duration::from_millis(1);
     loop {
@@ -95,7 +106,8 @@ pub(super) fn connect(fd: &Fd, address: &impl SocketAddrArg, deadline: u64) -> i
     }
     // One registration for what will be read and written. Whether that was in time is seen below.
     fd.wait(&[Write, Read], &"connect", deadline)?;
-    // Of the calls below EAGAIN would be a refusal like others: only "not connected" means that it was woken for nothing.
+    // Of the calls below EAGAIN would be a refusal like others: only "not connected" means that it
+    // was woken for nothing.
     let outcome = fd.call_until(Write, &"connect", deadline, |fd| match outcome(fd) {
         Err(Errno::NOTCONN) => Err(Errno::AGAIN),
         outcome => Ok(outcome),
@@ -111,26 +123,42 @@ fn outcome(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Reads what is there, or a message.
 pub(super) fn receive(fd: &Fd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    fd.call(Read, &"read", |fd| rustix::net::recv(fd, &mut *buffer, RECV | flags).map(|(done, _)| done))
+    fd.call(Read, &"read", |fd| {
+        rustix::net::recv(fd, &mut *buffer, RECV | flags).map(|(done, _)| done)
+    })
 }
 
-/// Like [`receive`], of a byte stream in which nothing but its end or urgent data makes a read short.
+/// Like [`receive`], of a byte stream in which nothing but its end or urgent data makes a read
+/// short.
 #[inline]
 pub(super) fn receive_stream(fd: &Fd, buffer: &mut [u8]) -> io::Result<usize> {
     let asked = buffer.len();
-    fd.stream(Read, &"read", asked, |fd| rustix::net::recv(fd, &mut *buffer, RECV).map(|(done, _)| done))
+    fd.stream(Read, &"read", asked, |fd| {
+        rustix::net::recv(fd, &mut *buffer, RECV).map(|(done, _)| done)
+    })
 }
 
 pub(super) fn receive_vectored(fd: &Fd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     let count = buffers.len().min(BUFFERS);
     fd.call(Read, &"read", |fd| {
-        let received = rustix::net::recvmsg(fd, &mut buffers[..count], &mut RecvAncillaryBuffer::default(), RECV)?;
+        let received = rustix::net::recvmsg(
+            fd,
+            &mut buffers[..count],
+            &mut RecvAncillaryBuffer::default(),
+            RECV,
+        )?;
         Ok(received.bytes)
     })
 }
 
-pub(super) fn receive_from(fd: &Fd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Option<SocketAddrAny>)> {
-    fd.call(Read, &"recv", |fd| rustix::net::recvfrom(fd, &mut *buffer, RECV | flags).map(|(done, _, from)| (done, from)))
+pub(super) fn receive_from(
+    fd: &Fd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<(usize, Option<SocketAddrAny>)> {
+    fd.call(Read, &"recv", |fd| {
+        rustix::net::recvfrom(fd, &mut *buffer, RECV | flags).map(|(done, _, from)| (done, from))
+    })
 }
 
 /// One system call.
@@ -145,7 +173,9 @@ pub(super) fn send(fd: &Fd, buffer: &[u8]) -> io::Result<usize> {
 
 pub(super) fn send_vectored(fd: &Fd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
     let buffers = &buffers[..buffers.len().min(BUFFERS)];
-    fd.call(Write, &"write", |fd| rustix::net::sendmsg(fd, buffers, &mut SendAncillaryBuffer::default(), SEND))
+    fd.call(Write, &"write", |fd| {
+        rustix::net::sendmsg(fd, buffers, &mut SendAncillaryBuffer::default(), SEND)
+    })
 }
 
 pub(super) fn send_to(fd: &Fd, buffer: &[u8], to: &impl SocketAddrArg) -> io::Result<usize> {
@@ -153,7 +183,11 @@ pub(super) fn send_to(fd: &Fd, buffer: &[u8], to: &impl SocketAddrArg) -> io::Re
 }
 
 /// One system call.
-pub(super) fn try_send_to(fd: BorrowedFd<'_>, buffer: &[u8], to: &impl SocketAddrArg) -> Result<usize, Errno> {
+pub(super) fn try_send_to(
+    fd: BorrowedFd<'_>,
+    buffer: &[u8],
+    to: &impl SocketAddrArg,
+) -> Result<usize, Errno> {
     rustix::net::sendto(fd, buffer, SEND, to)
 }
 
@@ -168,7 +202,9 @@ pub(super) fn shutdown(fd: &Fd, how: Shutdown) -> io::Result<()> {
 
 /// The error that the socket keeps, which asking for it clears.
 pub(super) fn take_error(fd: &Fd) -> io::Result<Option<io::Error>> {
-    Ok(sockopt::socket_error(fd.as_fd())?.err().map(io::Error::from))
+    Ok(sockopt::socket_error(fd.as_fd())?
+        .err()
+        .map(io::Error::from))
 }
 
 /// A descriptor of a kind that the caller vouches for.
@@ -194,7 +230,9 @@ macro_rules! descriptor {
         impl From<std::os::fd::OwnedFd> for $type {
             /// The descriptor, and all duplicates of it, become non-blocking.
             fn from(fd: std::os::fd::OwnedFd) -> Self {
-                Self { fd: crate::net::socket::adopt(fd) }
+                Self {
+                    fd: crate::net::socket::adopt(fd),
+                }
             }
         }
 
@@ -213,7 +251,9 @@ macro_rules! descriptor {
         impl std::os::fd::FromRawFd for $type {
             unsafe fn from_raw_fd(fd: std::os::fd::RawFd) -> Self {
                 // SAFETY: passed on.
-                Self::from(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) })
+                Self::from(unsafe {
+                    <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd)
+                })
             }
         }
 
@@ -233,7 +273,8 @@ macro_rules! descriptor {
     };
 }
 
-/// `Read` and `Write` for a stream and for a reference to it, by its methods `receive`, `receive_vectored`, `send` and `send_vectored`.
+/// `Read` and `Write` for a stream and for a reference to it, by its methods `receive`,
+/// `receive_vectored`, `send` and `send_vectored`.
 macro_rules! stream {
     ($($type:ty),*) => {
         $(
@@ -267,23 +308,33 @@ macro_rules! stream {
     };
 }
 
-/// What every socket with one field `fd` can do. `$from` makes its address, a `$address`, of the kernel's.
+/// What every socket with one field `fd` can do. `$from` makes its address, a `$address`, of the
+/// kernel's.
 macro_rules! common {
     ($address:ty, $from:path) => {
-        /// How long each read waits at most; `None` for ever. For this value only, not for its clones.
+        /// How long each read waits at most; `None` for ever. For this value only, not for its
+        /// clones.
         ///
         /// # Errors
         /// The timeout is zero.
-        pub fn set_read_timeout(&self, timeout: Option<std::time::Duration>) -> std::io::Result<()> {
-            self.fd.set_timeout(crate::io::driver::source::Direction::Read, timeout)
+        pub fn set_read_timeout(
+            &self,
+            timeout: Option<std::time::Duration>,
+        ) -> std::io::Result<()> {
+            self.fd
+                .set_timeout(crate::io::driver::source::Direction::Read, timeout)
         }
 
         /// How long each write waits at most.
         ///
         /// # Errors
         /// The timeout is zero.
-        pub fn set_write_timeout(&self, timeout: Option<std::time::Duration>) -> std::io::Result<()> {
-            self.fd.set_timeout(crate::io::driver::source::Direction::Write, timeout)
+        pub fn set_write_timeout(
+            &self,
+            timeout: Option<std::time::Duration>,
+        ) -> std::io::Result<()> {
+            self.fd
+                .set_timeout(crate::io::driver::source::Direction::Write, timeout)
         }
 
         /// The read timeout.
@@ -302,18 +353,21 @@ macro_rules! common {
             Ok(self.fd.timeout(crate::io::driver::source::Direction::Write))
         }
 
-        /// Until when any read waits at most. Applies beside the timeout; what is there already can be read after it.
+        /// Until when any read waits at most. Applies beside the timeout; what is there already can
+        /// be read after it.
         pub fn set_read_deadline(&self, deadline: Option<std::time::Instant>) {
-            self.fd.set_deadline(crate::io::driver::source::Direction::Read, deadline);
+            self.fd
+                .set_deadline(crate::io::driver::source::Direction::Read, deadline);
         }
 
         /// Until when any write waits at most.
         pub fn set_write_deadline(&self, deadline: Option<std::time::Instant>) {
-            self.fd.set_deadline(crate::io::driver::source::Direction::Write, deadline);
+            self.fd
+                .set_deadline(crate::io::driver::source::Direction::Write, deadline);
         }
 
-        /// Whether calls fail with `WouldBlock` where they would have to wait. For this value only, not for its clones; the descriptor is
-        /// non-blocking always.
+        /// Whether calls fail with `WouldBlock` where they would have to wait. For this value only,
+        /// not for its clones; the descriptor is non-blocking always.
         ///
         /// # Errors
         /// None; the type is std's.
@@ -335,7 +389,9 @@ macro_rules! common {
         /// # Errors
         /// No descriptors left.
         pub fn try_clone(&self) -> std::io::Result<Self> {
-            Ok(Self { fd: self.fd.duplicate()? })
+            Ok(Self {
+                fd: self.fd.duplicate()?,
+            })
         }
 
         /// The error that the kernel keeps for the socket, which is cleared.

@@ -44,7 +44,8 @@ pub struct WriteHalf<'a, S>(&'a S);
 #[derive(Debug)]
 pub struct OwnedReadHalf<S>(Arc<S>);
 
-/// The writing direction of a stream that both halves own. Dropping it shuts that direction down, so that the peer sees the end.
+/// The writing direction of a stream that both halves own. Dropping it shuts that direction down,
+/// so that the peer sees the end.
 #[derive(Debug)]
 pub struct OwnedWriteHalf<S: Duplex> {
     stream: Arc<S>,
@@ -74,7 +75,13 @@ pub(super) fn split<S>(stream: &S) -> (ReadHalf<'_, S>, WriteHalf<'_, S>) {
 
 pub(super) fn into_split<S: Duplex>(stream: S) -> (OwnedReadHalf<S>, OwnedWriteHalf<S>) {
     let stream = Arc::new(stream);
-    (OwnedReadHalf(stream.clone()), OwnedWriteHalf { stream, shut_down: true })
+    (
+        OwnedReadHalf(stream.clone()),
+        OwnedWriteHalf {
+            stream,
+            shut_down: true,
+        },
+    )
 }
 
 impl<S> AsRef<S> for ReadHalf<'_, S> {

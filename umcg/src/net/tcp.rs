@@ -35,7 +35,11 @@ pub struct Incoming<'a> {
 }
 
 pub(super) fn family(address: SocketAddr) -> AddressFamily {
-    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+    if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    }
 }
 
 impl TcpStream {
@@ -44,7 +48,9 @@ impl TcpStream {
     /// # Errors
     /// The last address's, or that of the look-up.
     pub fn connect<A: ToSocketAddrs>(address: A) -> io::Result<TcpStream> {
-        addr::each(address, |address| TcpStream::connect_one(address, wait::NEVER))
+        addr::each(address, |address| {
+            TcpStream::connect_one(address, wait::NEVER)
+        })
     }
 
     /// Connects to an address, in a given time at most.
@@ -53,9 +59,15 @@ impl TcpStream {
     /// `TimedOut`; `InvalidInput` if the timeout is zero; and the kernel's.
     pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         if timeout.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a timeout of zero"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a timeout of zero",
+            ));
         }
-        TcpStream::connect_one(*address, wait::after(timeout.as_nanos().try_into().unwrap_or(u64::MAX)))
+        TcpStream::connect_one(
+            *address,
+            wait::after(timeout.as_nanos().try_into().unwrap_or(u64::MAX)),
+        )
     }
 
     /// Connects to an address until a deadline.
@@ -112,7 +124,9 @@ impl TcpStream {
     #[inline]
     fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let asked = buffer.len();
-        self.fd.stream(Direction::Write, &"write", asked, |fd| socket::try_send(fd, buffer))
+        self.fd.stream(Direction::Write, &"write", asked, |fd| {
+            socket::try_send(fd, buffer)
+        })
     }
 
     fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -131,7 +145,8 @@ impl TcpListener {
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<TcpListener> {
         addr::each(address, |address| {
             let fd = socket::open(family(address), SocketType::STREAM)?;
-            // As std: a server that starts again does not wait for its former connections to be forgotten.
+            // As std: a server that starts again does not wait for its former connections to be
+            // forgotten.
             sockopt::set_socket_reuseaddr(fd.as_fd(), true)?;
             rustix::net::bind(fd.as_fd(), &address)?;
             rustix::net::listen(fd.as_fd(), BACKLOG)?;
@@ -142,14 +157,16 @@ impl TcpListener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is none: the next one is waited for.
+    /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is
+    /// none: the next one is waited for.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
         Ok((TcpStream { fd }, addr::internet(address)?))
     }
 
-    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until there are some again. So an error is one of the listener
-    /// itself: it is not listening, or `TimedOut`.
+    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until
+    /// there are some again. So an error is one of the listener itself: it is not listening, or
+    /// `TimedOut`.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
@@ -168,7 +185,9 @@ impl Iterator for Incoming<'_> {
     type Item = io::Result<TcpStream>;
 
     fn next(&mut self) -> Option<io::Result<TcpStream>> {
-        Some(socket::accept_patiently(|| self.listener.accept().map(|(stream, _)| stream)))
+        Some(socket::accept_patiently(|| {
+            self.listener.accept().map(|(stream, _)| stream)
+        }))
     }
 }
 

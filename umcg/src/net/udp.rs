@@ -33,7 +33,9 @@ impl UdpSocket {
     /// # Errors
     /// The last address's, or that of the look-up.
     pub fn connect<A: ToSocketAddrs>(&self, address: A) -> io::Result<()> {
-        addr::each(address, |address| Ok(rustix::net::connect(self.as_fd(), &address)?))
+        addr::each(address, |address| {
+            Ok(rustix::net::connect(self.as_fd(), &address)?)
+        })
     }
 
     /// Sends a message to the first of the addresses.
@@ -107,7 +109,11 @@ impl UdpSocket {
     /// # Errors
     /// The kernel's.
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
-        Ok(sockopt::set_ip_add_membership(self.as_fd(), group, interface)?)
+        Ok(sockopt::set_ip_add_membership(
+            self.as_fd(),
+            group,
+            interface,
+        )?)
     }
 
     /// Leaves it.
@@ -115,7 +121,11 @@ impl UdpSocket {
     /// # Errors
     /// The kernel's.
     pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
-        Ok(sockopt::set_ip_drop_membership(self.as_fd(), group, interface)?)
+        Ok(sockopt::set_ip_drop_membership(
+            self.as_fd(),
+            group,
+            interface,
+        )?)
     }
 
     /// Joins a group on the interface with this number (0: the kernel's choice).
@@ -123,7 +133,11 @@ impl UdpSocket {
     /// # Errors
     /// The kernel's.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        Ok(sockopt::set_ipv6_add_membership(self.as_fd(), group, interface)?)
+        Ok(sockopt::set_ipv6_add_membership(
+            self.as_fd(),
+            group,
+            interface,
+        )?)
     }
 
     /// Leaves it.
@@ -131,7 +145,11 @@ impl UdpSocket {
     /// # Errors
     /// The kernel's.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        Ok(sockopt::set_ipv6_drop_membership(self.as_fd(), group, interface)?)
+        Ok(sockopt::set_ipv6_drop_membership(
+            self.as_fd(),
+            group,
+            interface,
+        )?)
     }
 
     /// The peer's address.

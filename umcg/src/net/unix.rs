@@ -50,9 +50,13 @@ fn to_raw(address: &SocketAddr) -> io::Result<SocketAddrUnix> {
 
 /// The kernel's address as std has it.
 fn from_raw(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
-    // Nothing behind the family: an unnamed socket. rustix would make it an abstract name of no bytes.
-    let named = address.filter(|address| address.addr_len() as usize > size_of::<libc::sa_family_t>());
-    let Some(address) = named.map(SocketAddrUnix::try_from).transpose()? else { return SocketAddr::from_pathname("") };
+    // Nothing behind the family: an unnamed socket. rustix would make it an abstract name of no
+    // bytes.
+    let named =
+        address.filter(|address| address.addr_len() as usize > size_of::<libc::sa_family_t>());
+    let Some(address) = named.map(SocketAddrUnix::try_from).transpose()? else {
+        return SocketAddr::from_pathname("");
+    };
     match (address.path_bytes(), address.abstract_name()) {
         (Some(path), _) => SocketAddr::from_pathname(OsStr::from_bytes(path)),
         (None, Some(name)) => SocketAddr::from_abstract_name(name),
@@ -83,7 +87,9 @@ impl UnixStream {
         let fd = socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
         let address = to_raw(address)?;
         // EAGAIN: the listener's queue is full, which the kernel offers no way to wait for.
-        fd.call_at_intervals(Direction::Write, &"connect", |fd| rustix::net::connect(fd, &address))?;
+        fd.call_at_intervals(Direction::Write, &"connect", |fd| {
+            rustix::net::connect(fd, &address)
+        })?;
         Ok(UnixStream { fd })
     }
 
@@ -109,7 +115,8 @@ impl UnixStream {
         split::into_split(self)
     }
 
-    // A short read may be due to a descriptor that was sent along, with more bytes behind it, so it says nothing.
+    // A short read may be due to a descriptor that was sent along, with more bytes behind it, so it
+    // says nothing.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::receive(&self.fd, buffer, RecvFlags::empty())
     }
@@ -152,14 +159,16 @@ impl UnixListener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is none: the next one is waited for.
+    /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is
+    /// none: the next one is waited for.
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
         Ok((UnixStream { fd }, from_raw(address)?))
     }
 
-    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until there are some again. So an error is one of the listener
-    /// itself: it is not listening, or `TimedOut`.
+    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until
+    /// there are some again. So an error is one of the listener itself: it is not listening, or
+    /// `TimedOut`.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
@@ -182,7 +191,9 @@ impl Iterator for Incoming<'_> {
     type Item = io::Result<UnixStream>;
 
     fn next(&mut self) -> Option<io::Result<UnixStream>> {
-        Some(socket::accept_patiently(|| self.listener.accept().map(|(stream, _)| stream)))
+        Some(socket::accept_patiently(|| {
+            self.listener.accept().map(|(stream, _)| stream)
+        }))
     }
 }
 
@@ -200,7 +211,9 @@ impl UnixDatagram {
     /// # Errors
     /// The kernel's.
     pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixDatagram> {
-        Ok(UnixDatagram { fd: bound(SocketType::DGRAM, address)? })
+        Ok(UnixDatagram {
+            fd: bound(SocketType::DGRAM, address)?,
+        })
     }
 
     /// A socket without an address.
@@ -208,7 +221,9 @@ impl UnixDatagram {
     /// # Errors
     /// No descriptors left.
     pub fn unbound() -> io::Result<UnixDatagram> {
-        Ok(UnixDatagram { fd: socket::open(AddressFamily::UNIX, SocketType::DGRAM)? })
+        Ok(UnixDatagram {
+            fd: socket::open(AddressFamily::UNIX, SocketType::DGRAM)?,
+        })
     }
 
     /// Two connected sockets.
@@ -250,9 +265,12 @@ impl UnixDatagram {
     /// As there.
     pub fn send_to_addr(&self, message: &[u8], address: &SocketAddr) -> io::Result<usize> {
         let address = to_raw(address)?;
-        // EAGAIN: the receiver's queue is full. That it has room again is told to who is connected to it only; others hear of their own buffer, which
-        // each try fills and empties, and so would try for ever without a pause.
-        self.fd.call_at_intervals(Direction::Write, &"send", |fd| socket::try_send_to(fd, message, &address))
+        // EAGAIN: the receiver's queue is full. That it has room again is told to who is connected
+        // to it only; others hear of their own buffer, which each try fills and empties, and so
+        // would try for ever without a pause.
+        self.fd.call_at_intervals(Direction::Write, &"send", |fd| {
+            socket::try_send_to(fd, message, &address)
+        })
     }
 
     /// Receives a message and its sender. What does not fit into the buffer is lost.

@@ -1,11 +1,16 @@
-//! What sets timers when they are due: a wheel, and one kernel thread that sleeps until the next is, started with the first timer.
+//! What sets timers when they are due: a wheel, and one kernel thread that sleeps until the next
+//! is, started with the first timer.
 //!
-//! - C1: an alarm's entry and period are touched under the lock of the wheel. It is taken before the locks of objects, by who has none.
-//! - C2: an entry is in the wheel, or its object is being set, only while somebody has the lock or a handle of the object: the last one disarms it first ([`disarm`]).
-//! - C3: the thread sleeps on [`ROUSED`] as it was before it looked at the wheel. Who arms an earlier alarm changes that after.
+//! - C1: an alarm's entry and period are touched under the lock of the wheel. It is taken before
+//!   the locks of objects, by who has none.
+//! - C2: an entry is in the wheel, or its object is being set, only while somebody has the lock or
+//!   a handle of the object: the last one disarms it first ([`disarm`]).
+//! - C3: the thread sleeps on [`ROUSED`] as it was before it looked at the wheel. Who arms an
+//!   earlier alarm changes that after.
 //!
-//! Rejected: that each waiter looks at the time by itself. Where nobody else signals a timer its waiters have no order, and one that wakes at a timer's time, leaves its queues and enters
-//! them again misses what is pulsed meanwhile.
+//! Rejected: that each waiter looks at the time by itself. Where nobody else signals a timer its
+//! waiters have no order, and one that wakes at a timer's time, leaves its queues and enters them
+//! again misses what is pulsed meanwhile.
 
 use super::fork;
 use super::object::Object;
@@ -41,7 +46,11 @@ impl Alarm {
 
     /// That of the object with this exposed address.
     pub(super) const fn of(object: usize) -> Alarm {
-        Alarm { entry: Entry::new(object), due: AtomicU64::new(u64::MAX), period: Cell::new(0) }
+        Alarm {
+            entry: Entry::new(object),
+            due: AtomicU64::new(u64::MAX),
+            period: Cell::new(0),
+        }
     }
 
     pub(super) fn due(&self) -> u64 {
@@ -63,7 +72,11 @@ struct Clock {
     has_thread: bool,
 }
 
-static CLOCK: HoldLock<Clock> = HoldLock::new(Clock { wheel: None, sleeps_until: 0, has_thread: false });
+static CLOCK: HoldLock<Clock> = HoldLock::new(Clock {
+    wheel: None,
+    sleeps_until: 0,
+    has_thread: false,
+});
 static ROUSED: AtomicU32 = AtomicU32::new(0);
 
 impl Clock {
@@ -91,12 +104,14 @@ impl Clock {
         unsafe { self.wheel().remove(timer.alarm.entry()) }
     }
 
-    /// Sets a timer whose time has come, and which is not armed; and arms it for the next time, if it has a period: that is the first that is not over yet.
+    /// Sets a timer whose time has come, and which is not armed; and arms it for the next time, if
+    /// it has a period: that is the first that is not over yet.
     fn fire(&mut self, timer: &Object, due: u64, now: u64, served: &mut ClaimedList) {
         timer.set_within(served);
         let period = timer.alarm.period.get();
         match (now - due).checked_div(period) {
-            // ORDERING(due.1): Release, pairs with due.2: who finds it not due any more finds it set, and does not wait for this thread.
+            // ORDERING(due.1): Release, pairs with due.2: who finds it not due any more finds it
+            // set, and does not wait for this thread.
             None => timer.alarm.due.store(u64::MAX, Release),
             Some(over) => {
                 // SAFETY: not armed, and there as long as a handle is (C2).
@@ -115,7 +130,8 @@ impl Clock {
             count < BATCH
         });
         for address in &due[..count] {
-            // SAFETY: it was armed just now, under this lock: so it has a handle, or whose last handle is gone waits for this lock (C2).
+            // SAFETY: it was armed just now, under this lock: so it has a handle, or whose last
+            // handle is gone waits for this lock (C2).
             let timer = unsafe { &*ptr::with_exposed_provenance::<Object>(*address) };
             self.fire(timer, timer.alarm.due(), now, served);
         }
@@ -124,7 +140,8 @@ impl Clock {
     }
 }
 
-/// Resets the timer, and sets it at `due` and then each `period`, if that is not 0. Whether it was armed before.
+/// Resets the timer, and sets it at `due` and then each `period`, if that is not 0. Whether it was
+/// armed before.
 pub(super) fn set(timer: &Object, due: u64, period: u64) -> io::Result<bool> {
     start()?;
     let (was_armed, is_earlier) = wait::undisturbed(|served| {
@@ -187,7 +204,11 @@ fn start() -> io::Result<()> {
         return Ok(());
     }
     let hold = Hold::begin();
-    let started = umcg_core::signal::without(|| std::thread::Builder::new().name("umcg-timers".to_owned()).spawn(run));
+    let started = umcg_core::signal::without(|| {
+        std::thread::Builder::new()
+            .name("umcg-timers".to_owned())
+            .spawn(run)
+    });
     drop(hold);
     if started.is_err() {
         CLOCK.lock().has_thread = false;
@@ -199,7 +220,8 @@ pub(super) fn before_fork() {
     CLOCK.take();
 }
 
-/// In the child no timer is armed: the object of one may be locked by a thread that the child does not have, and who sets timers would wait for that with all of them.
+/// In the child no timer is armed: the object of one may be locked by a thread that the child does
+/// not have, and who sets timers would wait for that with all of them.
 ///
 /// # Safety
 /// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
@@ -232,7 +254,13 @@ fn run() {
             CLOCK.lock().expire(now, served)
         });
         if next > time::now() {
-            let _ = futex::wait_bitset(&ROUSED, Flags::PRIVATE, roused, time::timespec(next).as_ref(), NonZeroU32::MAX);
+            let _ = futex::wait_bitset(
+                &ROUSED,
+                Flags::PRIVATE,
+                roused,
+                time::timespec(next).as_ref(),
+                NonZeroU32::MAX,
+            );
         }
     }
 }

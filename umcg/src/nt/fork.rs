@@ -1,7 +1,10 @@
-//! Fork: the locks that all objects share are held around it, so that the child finds them free, and what they guard in order.
+//! Fork: the locks that all objects share are held around it, so that the child finds them free,
+//! and what they guard in order.
 //!
-//! The child has no timer that is armed, and no thread that sets them: it starts one of its own when it arms one. Objects it has as they were. One that another thread was just about to change stays locked, as
-//! everything else of memory that was locked by a thread that is not there any more.
+//! The child has no timer that is armed, and no thread that sets them: it starts one of its own
+//! when it arms one. Objects it has as they were. One that another thread was just about to change
+//! stays locked, as everything else of memory that was locked by a thread that is not there any
+//! more.
 
 use super::{clock, owner};
 use std::io;
@@ -11,8 +14,12 @@ use umcg_core::{Granted, granted};
 pub(super) fn install() -> io::Result<()> {
     static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    INSTALLED.get_or_ask(install).copied().map_err(io::Error::from_raw_os_error)
+    let install =
+        || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED
+        .get_or_ask(install)
+        .copied()
+        .map_err(io::Error::from_raw_os_error)
 }
 
 // The two locks never nest.

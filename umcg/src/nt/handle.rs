@@ -7,8 +7,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// A reference to an object of any kind, which lives as long as there is one; a mutex also as long as its owner, a worker or thread, has it and lives. The types of objects are handles that know of
-/// which kind they are.
+/// A reference to an object of any kind, which lives as long as there is one; a mutex also as long
+/// as its owner, a worker or thread, has it and lives. The types of objects are handles that know
+/// of which kind they are.
 #[repr(transparent)]
 pub struct Handle(NonNull<Object>);
 
@@ -43,7 +44,11 @@ impl Handle {
 
     /// As a word, for structures that hold one.
     pub fn into_raw(self) -> *const () {
-        std::mem::ManuallyDrop::new(self).0.as_ptr().cast_const().cast()
+        std::mem::ManuallyDrop::new(self)
+            .0
+            .as_ptr()
+            .cast_const()
+            .cast()
     }
 
     /// The handle again.
@@ -58,25 +63,29 @@ impl Handle {
     /// The object, if it is an event.
     pub fn as_event(&self) -> Option<&Event> {
         // SAFETY: the same type behind a transparent wrapper, and of that kind.
-        matches!(self.object().kind, Kind::Event { .. }).then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+        matches!(self.object().kind, Kind::Event { .. })
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 
     /// The object, if it is a semaphore.
     pub fn as_semaphore(&self) -> Option<&Semaphore> {
         // SAFETY: as above.
-        matches!(self.object().kind, Kind::Semaphore { .. }).then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+        matches!(self.object().kind, Kind::Semaphore { .. })
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 
     /// The object, if it is a mutex.
     pub fn as_mutex(&self) -> Option<&Mutex> {
         // SAFETY: as above.
-        matches!(self.object().kind, Kind::Mutex).then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+        matches!(self.object().kind, Kind::Mutex)
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 
     /// The object, if it is a timer.
     pub fn as_timer(&self) -> Option<&Timer> {
         // SAFETY: as above.
-        matches!(self.object().kind, Kind::Timer { .. }).then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+        matches!(self.object().kind, Kind::Timer { .. })
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 }
 
@@ -129,10 +138,14 @@ impl<'a> BorrowedHandle<'a> {
     /// That of a word.
     ///
     /// # Safety
-    /// The word came from [`Handle::into_raw`], and the object has a handle as long as this is used.
+    /// The word came from [`Handle::into_raw`], and the object has a handle as long as this is
+    /// used.
     pub unsafe fn from_raw(word: *const ()) -> BorrowedHandle<'a> {
         // SAFETY: by the contract it is not null.
-        BorrowedHandle(unsafe { NonNull::new_unchecked(word.cast_mut().cast()) }, PhantomData)
+        BorrowedHandle(
+            unsafe { NonNull::new_unchecked(word.cast_mut().cast()) },
+            PhantomData,
+        )
     }
 
     pub(super) fn object(self) -> &'a Object {

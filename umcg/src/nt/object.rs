@@ -1,4 +1,5 @@
-//! What all objects of NT are underneath: a state in a word, and a queue of those that wait until it is *signaled* for them.
+//! What all objects of NT are underneath: a state in a word, and a queue of those that wait until
+//! it is *signaled* for them.
 //!
 //! # The word
 //!
@@ -9,14 +10,20 @@
 //!  | LOCKED | JOINT | WAITERS | unused                                       | SET |   an event, a timer
 //! ```
 //!
-//! - N1: it depends on the word, and on the owner that a waiter names, whether an object is signaled for that waiter ([`Object::step`]); nothing else of a wait matters. So who cannot
-//!   be served stops nobody behind it, and who comes may take what is there: none of those that wait could.
-//! - N2: WAITERS says that plain places stand in the queue, JOINT that joint ones do. With either, whatever makes the object signaled for more waiters than before is done under the lock, and
-//!   by the [protocol of joint waits](crate::sync::joint); at the end of it nobody is left in the queue for whom it is signaled, but those that wait for all of many.
+//! - N1: it depends on the word, and on the owner that a waiter names, whether an object is
+//!   signaled for that waiter ([`Object::step`]); nothing else of a wait matters. So who cannot be
+//!   served stops nobody behind it, and who comes may take what is there: none of those that wait
+//!   could.
+//! - N2: WAITERS says that plain places stand in the queue, JOINT that joint ones do. With either,
+//!   whatever makes the object signaled for more waiters than before is done under the lock, and by
+//!   the [protocol of joint waits](crate::sync::joint); at the end of it nobody is left in the
+//!   queue for whom it is signaled, but those that wait for all of many.
 //! - N3: a pulse sets SET, serves, and takes SET back, under one lock.
-//! - N4: who gives something touches the object until it has unlocked it, and not any more. So who is served thereby may drop it.
+//! - N4: who gives something touches the object until it has unlocked it, and not any more. So who
+//!   is served thereby may drop it.
 //!
-//! The lock, and who may write the word: [`word`](crate::sync::word). docs/protocols/nt.md has the argument at length.
+//! The lock, and who may write the word: [`word`](crate::sync::word). docs/protocols/nt.md has the
+//! argument at length.
 
 use super::clock::Alarm;
 use crate::rt::sync::{AtomicUsize, Ordering::*};
@@ -36,7 +43,8 @@ const SET: u64 = 1;
 /// How often a mutex can be taken by its owner.
 pub(super) const DEEPEST: u32 = (1 << 28) - 1;
 
-/// In a place's note, and in a member's, it is the owner before; after, how it was taken. A note has a bit that no owner does.
+/// In a place's note, and in a member's, it is the owner before; after, how it was taken. A note
+/// has a bit that no owner does.
 pub(super) const TAKEN: usize = 0;
 pub(super) const TAKEN_ABANDONED: usize = 1;
 const _: () = assert!(usize::BITS > u32::BITS);
@@ -59,7 +67,8 @@ pub(super) struct Object {
     pub(super) alarm: Alarm,
 }
 
-// SAFETY: the queue is touched by who has the lock in the word; the alarm says of itself how it is shared.
+// SAFETY: the queue is touched by who has the lock in the word; the alarm says of itself how it is
+// shared.
 unsafe impl Sync for Object {}
 
 /// What a mutex says of itself.
@@ -72,7 +81,13 @@ pub(super) struct Owned {
 
 impl Object {
     fn new(kind: Kind, word: u64, alarm: Alarm) -> Object {
-        Object { word: Word::new(word), places: Places::new(), kind, handles: AtomicUsize::new(1), alarm }
+        Object {
+            word: Word::new(word),
+            places: Places::new(),
+            kind,
+            handles: AtomicUsize::new(1),
+            alarm,
+        }
     }
 
     pub(super) fn event(is_manual: bool, is_set: bool) -> Object {
@@ -86,7 +101,11 @@ impl Object {
 
     /// Neither or both are zero, and the depth is no more than [`DEEPEST`].
     pub(super) fn mutex(owner: u32, depth: u32) -> Object {
-        Object::new(Kind::Mutex, u64::from(owner) | u64::from(depth) << 32, Alarm::none())
+        Object::new(
+            Kind::Mutex,
+            u64::from(owner) | u64::from(depth) << 32,
+            Alarm::none(),
+        )
     }
 
     pub(super) fn timer(is_manual: bool, alarm: Alarm) -> Object {
@@ -100,10 +119,12 @@ impl Object {
 
     /// A handle less. True if it was the last: nobody but the caller knows of the object any more.
     pub(super) fn release(&self) -> bool {
-        // ORDERING(handle.1): Release, pairs with handle.2: what others did with the object comes before its end.
+        // ORDERING(handle.1): Release, pairs with handle.2: what others did with the object comes
+        // before its end.
         let is_last = self.handles.fetch_sub(1, Release) == 1;
         if is_last {
-            // ORDERING(handle.2): Acquire, pairs with handle.1. No fence: ThreadSanitizer knows nothing of those.
+            // ORDERING(handle.2): Acquire, pairs with handle.1. No fence: ThreadSanitizer knows
+            // nothing of those.
             self.handles.load(Acquire);
         }
         is_last
@@ -118,10 +139,15 @@ impl Object {
             }
             Kind::Semaphore { .. } => (word & LOW > 0).then(|| (word - 1, TAKEN)),
             Kind::Mutex if word & LOW == 0 => {
-                let how = if word & ABANDONED == 0 { TAKEN } else { TAKEN_ABANDONED };
+                let how = if word & ABANDONED == 0 {
+                    TAKEN
+                } else {
+                    TAKEN_ABANDONED
+                };
                 Some((((word & !ABANDONED) + ONE_DEEPER) | owner as u64, how))
             }
-            Kind::Mutex => (word & LOW == owner as u64 && word & DEPTH != DEPTH).then_some((word + ONE_DEEPER, TAKEN)),
+            Kind::Mutex => (word & LOW == owner as u64 && word & DEPTH != DEPTH)
+                .then_some((word + ONE_DEEPER, TAKEN)),
         }
     }
 
@@ -133,30 +159,56 @@ impl Object {
         if next == word {
             return Some(how);
         }
-        let before = self.word.take_while(word, |word| Some(self.step(word, owner)?.0)).ok()?;
-        Some(if self.kind == Kind::Mutex && before & ABANDONED != 0 { TAKEN_ABANDONED } else { TAKEN })
+        let before = self
+            .word
+            .take_while(word, |word| Some(self.step(word, owner)?.0))
+            .ok()?;
+        Some(if self.kind == Kind::Mutex && before & ABANDONED != 0 {
+            TAKEN_ABANDONED
+        } else {
+            TAKEN
+        })
     }
 
-    /// Takes it for this owner; waits until it is signaled, until `deadline` at most. A point of cancellation if it has to wait. Switches.
-    pub(super) fn take(&self, owner: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
-        wait::one(self, reason, deadline, |single: &mut Single<'_>, _: &mut ClaimedList| {
-            let word = self.word.lock();
-            if let Some((next, how)) = self.step(word, owner) {
-                self.word.unlock(next);
-                return Some(how);
-            }
-            // SAFETY: who waits leaves the queue before the place ends.
-            unsafe { self.places.push(single.place(owner), false) };
-            self.word.unlock(word | WAITERS);
-            None
-        })
+    /// Takes it for this owner; waits until it is signaled, until `deadline` at most. A point of
+    /// cancellation if it has to wait. Switches.
+    pub(super) fn take(
+        &self,
+        owner: usize,
+        reason: &'static &'static str,
+        deadline: u64,
+    ) -> Option<usize> {
+        wait::one(
+            self,
+            reason,
+            deadline,
+            |single: &mut Single<'_>, _: &mut ClaimedList| {
+                let word = self.word.lock();
+                if let Some((next, how)) = self.step(word, owner) {
+                    self.word.unlock(next);
+                    return Some(how);
+                }
+                // SAFETY: who waits leaves the queue before the place ends.
+                unsafe { self.places.push(single.place(owner), false) };
+                self.word.unlock(word | WAITERS);
+                None
+            },
+        )
     }
 
     /// Gives by `step`, if there is one, and serves those that wait. The word before.
     #[inline]
     fn give(&self, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-        let alone = |word: u64| if word & (WAITERS | JOINT) == 0 { step(word) } else { None };
-        self.word.give_while(self.word.load(), alone).or_else(|_| self.give_slow(&step))
+        let alone = |word: u64| {
+            if word & (WAITERS | JOINT) == 0 {
+                step(word)
+            } else {
+                None
+            }
+        };
+        self.word
+            .give_while(self.word.load(), alone)
+            .or_else(|_| self.give_slow(&step))
     }
 
     #[cold]
@@ -164,8 +216,14 @@ impl Object {
         wait::undisturbed(|served| self.give_within(step, 0, served))
     }
 
-    /// Gives, and takes back afterwards what nobody took of these bits. The caller is not preempted, has no object's lock, and resumes whom it has served.
-    fn give_within(&self, step: &dyn Fn(u64) -> Option<u64>, back: u64, served: &mut ClaimedList) -> Result<u64, u64> {
+    /// Gives, and takes back afterwards what nobody took of these bits. The caller is not
+    /// preempted, has no object's lock, and resumes whom it has served.
+    fn give_within(
+        &self,
+        step: &dyn Fn(u64) -> Option<u64>,
+        back: u64,
+        served: &mut ClaimedList,
+    ) -> Result<u64, u64> {
         let (before, held) = joint::lock_to_give(self);
         let Some(word) = step(before) else {
             self.word.unlock(before);
@@ -187,14 +245,20 @@ impl Object {
             });
         } else {
             loop {
-                let claimed = self.places.claim_where(|place| self.step(word, place.note.get()).is_some());
+                let claimed = self
+                    .places
+                    .claim_where(|place| self.step(word, place.note.get()).is_some());
                 if claimed.is_none() {
                     break;
                 }
                 word = self.deliver(word, claimed, served);
             }
         }
-        if joint::has_plain(&self.places, word) { word | WAITERS } else { word & !WAITERS }
+        if joint::has_plain(&self.places, word) {
+            word | WAITERS
+        } else {
+            word & !WAITERS
+        }
     }
 
     /// The word after who was claimed has taken it.
@@ -212,22 +276,29 @@ impl Object {
     #[inline]
     pub(super) fn set(&self) -> bool {
         // Also if it is set: who waits then sees what was done before this call.
-        self.give(|word| Some(word | SET)).is_ok_and(|before| before & SET != 0)
+        self.give(|word| Some(word | SET))
+            .is_ok_and(|before| before & SET != 0)
     }
 
-    /// [`Object::set`] by who is not preempted, has no object's lock, and resumes whom it has served.
+    /// [`Object::set`] by who is not preempted, has no object's lock, and resumes whom it has
+    /// served.
     pub(super) fn set_within(&self, served: &mut ClaimedList) {
         let _ = self.give_within(&|word| Some(word | SET), 0, served);
     }
 
     /// Whether it was set.
     pub(super) fn reset(&self) -> bool {
-        self.word.take_while(self.word.load(), |word| (word & SET != 0).then_some(word & !SET)).is_ok()
+        self.word
+            .take_while(self.word.load(), |word| {
+                (word & SET != 0).then_some(word & !SET)
+            })
+            .is_ok()
     }
 
     /// Whether it was set.
     pub(super) fn pulse(&self) -> bool {
-        let before = wait::undisturbed(|served| self.give_within(&|word| Some(word | SET), SET, served));
+        let before =
+            wait::undisturbed(|served| self.give_within(&|word| Some(word | SET), SET, served));
         before.is_ok_and(|before| before & SET != 0)
     }
 
@@ -241,7 +312,9 @@ impl Object {
     /// The count before; none if it would be more than the most.
     #[inline]
     pub(super) fn add(&self, count: u32) -> Option<u32> {
-        let Kind::Semaphore { most } = self.kind else { return None };
+        let Kind::Semaphore { most } = self.kind else {
+            return None;
+        };
         let fits = |word: u64| (word & LOW) + u64::from(count) <= most.into();
         let before = self.give(|word| fits(word).then_some(word + u64::from(count)));
         before.ok().map(|before| (before & LOW) as u32)
@@ -259,19 +332,30 @@ impl Object {
     pub(super) fn unlock(&self, owner: u32) -> Option<u32> {
         let step = |word: u64| {
             let less = word.wrapping_sub(ONE_DEEPER);
-            (word & LOW == owner.into()).then_some(if less & DEPTH == 0 { less & !LOW } else { less })
+            (word & LOW == owner.into()).then_some(if less & DEPTH == 0 {
+                less & !LOW
+            } else {
+                less
+            })
         };
-        self.give(step).ok().map(|before| ((before & DEPTH) >> 32) as u32)
+        self.give(step)
+            .ok()
+            .map(|before| ((before & DEPTH) >> 32) as u32)
     }
 
     /// Its owner has died. False if it is not its owner.
     pub(super) fn kill(&self, owner: u32) -> bool {
-        self.give(|word| (word & LOW == owner.into()).then_some(word & !(LOW | DEPTH) | ABANDONED)).is_ok()
+        self.give(|word| (word & LOW == owner.into()).then_some(word & !(LOW | DEPTH) | ABANDONED))
+            .is_ok()
     }
 
     pub(super) fn owned(&self) -> Owned {
         let word = self.word.see();
-        Owned { owner: (word & LOW) as u32, depth: ((word & DEPTH) >> 32) as u32, is_abandoned: word & ABANDONED != 0 }
+        Owned {
+            owner: (word & LOW) as u32,
+            depth: ((word & DEPTH) >> 32) as u32,
+            is_abandoned: word & ABANDONED != 0,
+        }
     }
 }
 
@@ -281,7 +365,11 @@ unsafe impl Queued for Object {
         let word = self.word.lock();
         let left = self.places.remove(place);
         // It has kept nothing from those behind it (N1).
-        self.word.unlock(if joint::has_plain(&self.places, word) { word } else { word & !WAITERS });
+        self.word.unlock(if joint::has_plain(&self.places, word) {
+            word
+        } else {
+            word & !WAITERS
+        });
         left
     }
 }
@@ -328,7 +416,9 @@ unsafe impl Joint for Object {
     }
 
     fn take(&self, word: u64, note: &Cell<usize>) -> u64 {
-        let Some((next, how)) = self.step(word, note.get()) else { return word };
+        let Some((next, how)) = self.step(word, note.get()) else {
+            return word;
+        };
         note.set(how);
         next
     }
@@ -336,7 +426,10 @@ unsafe impl Joint for Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        debug_assert!(self.places.is_empty(), "an object ends while somebody waits for it");
+        debug_assert!(
+            self.places.is_empty(),
+            "an object ends while somebody waits for it"
+        );
     }
 }
 
@@ -349,6 +442,7 @@ impl fmt::Debug for Object {
             Kind::Semaphore { .. } => text.field("count", &self.count()),
             Kind::Mutex => text.field("owned", &self.owned()),
         };
-        text.field("waiters", &self.word.count(&self.places)).finish()
+        text.field("waiters", &self.word.count(&self.places))
+            .finish()
     }
 }

@@ -1,4 +1,5 @@
-//! Who owns mutexes, where the caller does not say: workers and threads, by numbers that they get with the first one. What they own at their end is abandoned.
+//! Who owns mutexes, where the caller does not say: workers and threads, by numbers that they get
+//! with the first one. What they own at their end is abandoned.
 
 use super::fork;
 use super::handle::{BorrowedHandle, Handle};
@@ -16,7 +17,10 @@ struct Numbers {
     free: VecDeque<u32>,
 }
 
-static NUMBERS: HoldLock<Numbers> = HoldLock::new(Numbers { next: FIRST, free: VecDeque::new() });
+static NUMBERS: HoldLock<Numbers> = HoldLock::new(Numbers {
+    next: FIRST,
+    free: VecDeque::new(),
+});
 
 /// How many numbers rest before one is used again.
 const RESTING: usize = 1024;
@@ -66,7 +70,8 @@ impl Drop for Mine {
     }
 }
 
-/// The number by which the calling worker or thread owns mutexes: that of no other that lives. They are 2,147,483,648 and more.
+/// The number by which the calling worker or thread owns mutexes: that of no other that lives. They
+/// are 2,147,483,648 and more.
 pub fn owner() -> NonZeroU32 {
     current()
 }
@@ -102,7 +107,9 @@ pub(super) fn forget(owner: NonZeroU32, mutex: &Handle) {
     }
     let found = MINE.with(|mine| {
         let mut mutexes = mine.mutexes.borrow_mut();
-        let place = (mine.number == owner.get()).then(|| mutexes.iter().rposition(|other| other == mutex)).flatten();
+        let place = (mine.number == owner.get())
+            .then(|| mutexes.iter().rposition(|other| other == mutex))
+            .flatten();
         place.map(|place| mutexes.swap_remove(place))
     });
     drop(found);

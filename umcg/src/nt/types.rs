@@ -11,8 +11,9 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// Something that has happened, or not. One that is reset by hand lets all waits through while it is set; one that is reset automatically lets one through and is not set any more.
-/// A handle: clones are the same event.
+/// Something that has happened, or not. One that is reset by hand lets all waits through while it
+/// is set; one that is reset automatically lets one through and is not set any more. A handle:
+/// clones are the same event.
 #[derive(Clone, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Event(Handle);
@@ -38,8 +39,9 @@ impl Event {
         self.0.object().reset()
     }
 
-    /// Sets it for those that wait at this moment, and takes that back, in one step: all waits that this completes end, or the first, if it is reset automatically. Then it is not
-    /// set. Whether it was set before. Does not switch.
+    /// Sets it for those that wait at this moment, and takes that back, in one step: all waits that
+    /// this completes end, or the first, if it is reset automatically. Then it is not set. Whether
+    /// it was set before. Does not switch.
     pub fn pulse(&self) -> bool {
         self.0.object().pulse()
     }
@@ -55,12 +57,14 @@ impl Event {
     }
 }
 
-/// A number of tickets, with a maximum: a wait takes one, while there is one. A handle: clones are the same semaphore.
+/// A number of tickets, with a maximum: a wait takes one, while there is one. A handle: clones are
+/// the same semaphore.
 #[derive(Clone, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Semaphore(Handle);
 
-/// There would be more than the semaphore's maximum, or deeper recursion than there can be; or one of owner and depth is zero, and not the other.
+/// There would be more than the semaphore's maximum, or deeper recursion than there can be; or one
+/// of owner and depth is zero, and not the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange;
 
@@ -78,7 +82,11 @@ impl Semaphore {
     /// # Errors
     /// [`OutOfRange`]: it would have more at once.
     pub fn new(count: u32, most: u32) -> Result<Semaphore, OutOfRange> {
-        if count <= most { Ok(Semaphore(Handle::new(Object::semaphore(count, most)))) } else { Err(OutOfRange) }
+        if count <= most {
+            Ok(Semaphore(Handle::new(Object::semaphore(count, most))))
+        } else {
+            Err(OutOfRange)
+        }
     }
 
     /// Adds so many: as many waits go on. How many there were before. Does not switch.
@@ -103,8 +111,9 @@ impl Semaphore {
     }
 }
 
-/// A mutex that its owner can take again and again, and has to unlock as often. If the owner, a worker or a thread, ends before, the mutex is *abandoned*: the next wait takes it, and
-/// is told so. A handle: clones are the same mutex.
+/// A mutex that its owner can take again and again, and has to unlock as often. If the owner, a
+/// worker or a thread, ends before, the mutex is *abandoned*: the next wait takes it, and is told
+/// so. A handle: clones are the same mutex.
 ///
 /// ```
 /// use umcg::nt::{Mutex, Wait, Woken};
@@ -170,7 +179,8 @@ impl Mutex {
         Ok(mutex)
     }
 
-    /// Undoes one of the times that the calling worker or thread has taken it. How often that was before. Does not switch.
+    /// Undoes one of the times that the calling worker or thread has taken it. How often that was
+    /// before. Does not switch.
     ///
     /// # Errors
     /// [`NotOwner`].
@@ -178,7 +188,8 @@ impl Mutex {
         self.unlock_as(owner::current())
     }
 
-    /// Undoes one of the times that this owner has taken it. How often that was before. Does not switch.
+    /// Undoes one of the times that this owner has taken it. How often that was before. Does not
+    /// switch.
     ///
     /// # Errors
     /// [`NotOwner`].
@@ -213,24 +224,30 @@ impl Mutex {
     }
 }
 
-/// An event that is set when its time has come. A handle: clones are the same timer. One whose last handle goes is not set any more.
+/// An event that is set when its time has come. A handle: clones are the same timer. One whose last
+/// handle goes is not set any more.
 #[derive(Clone, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Timer(Handle);
 
 impl Timer {
-    /// One that stays set until it is armed again, or else lets one wait through. It is not set, nor armed.
+    /// One that stays set until it is armed again, or else lets one wait through. It is not set,
+    /// nor armed.
     pub fn new(is_manual: bool) -> Timer {
         Timer(Handle::of_timer(is_manual))
     }
 
-    /// Takes back that it is set, and arms it: it is set at that time, and then once in each period that follows, if there is one. If the time has passed, now. Whether it was armed before.
-    /// The time of what comes late is not moved; what would come twice at once comes once. Does not switch.
+    /// Takes back that it is set, and arms it: it is set at that time, and then once in each period
+    /// that follows, if there is one. If the time has passed, now. Whether it was armed before. The
+    /// time of what comes late is not moved; what would come twice at once comes once. Does not
+    /// switch.
     ///
     /// # Errors
     /// The thread that sets timers could not be started.
     pub fn set(&self, due: Instant, period: Option<Duration>) -> io::Result<bool> {
-        let period = period.map_or(0, |period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
+        let period = period.map_or(0, |period| {
+            u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
+        });
         self.set_nanos(time::nanos(due), period)
     }
 
@@ -242,7 +259,8 @@ impl Timer {
         clock::set(self.0.object(), due, period)
     }
 
-    /// Disarms it; it stays set if it is, as when its time has come by now. Whether it was armed. Does not switch.
+    /// Disarms it; it stays set if it is, as when its time has come by now. Whether it was armed.
+    /// Does not switch.
     pub fn cancel(&self) -> bool {
         clock::catch_up(self.0.object());
         clock::disarm(self.0.object())

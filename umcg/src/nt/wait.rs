@@ -1,7 +1,9 @@
 //! Waiting for any, or for all, of some objects; and for an alert beside.
 //!
-//! A wait for any stands in all queues before it takes anything but the first: so when it takes one, none of those before it in the list is signaled in that moment, as that one would have
-//! claimed the wait. A wait for all is a [joint](crate::sync::joint) one. The alert has a plain place, entered last.
+//! A wait for any stands in all queues before it takes anything but the first: so when it takes
+//! one, none of those before it in the list is signaled in that moment, as that one would have
+//! claimed the wait. A wait for all is a [joint](crate::sync::joint) one. The alert has a plain
+//! place, entered last.
 
 use super::clock;
 use super::handle::BorrowedHandle;
@@ -27,9 +29,11 @@ const FEW: usize = 8;
 /// What a wait ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The object with this index was signaled, and is taken; of a wait for all it is 0, and all are taken.
+    /// The object with this index was signaled, and is taken; of a wait for all it is 0, and all
+    /// are taken.
     Object(usize),
-    /// The same, but its owner ended without unlocking it: it is a mutex, and what it guards may be half-done. Of a wait for all it is 0, and one of them or more is such a mutex.
+    /// The same, but its owner ended without unlocking it: it is a mutex, and what it guards may be
+    /// half-done. Of a wait for all it is 0, and one of them or more is such a mutex.
     Abandoned(usize),
     /// The alert was set; no object was taken.
     Alert,
@@ -40,7 +44,8 @@ pub enum Woken {
 pub enum WaitError {
     /// The time has passed.
     TimedOut,
-    /// The alert is no event; or an object is in a list twice of which all are waited for, or is the alert too.
+    /// The alert is no event; or an object is in a list twice of which all are waited for, or is
+    /// the alert too.
     Invalid,
 }
 
@@ -66,29 +71,48 @@ pub struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// For one of the objects: of those that are signaled, the first in the list. The others are left as they are. They may be in the list more than once, and of any number; none is
+    /// For one of the objects: of those that are signaled, the first in the list. The others are
+    /// left as they are. They may be in the list more than once, and of any number; none is
     /// signaled in an empty list.
     pub fn any(objects: &'a [BorrowedHandle<'a>]) -> Wait<'a> {
-        Wait { objects, is_all: false, alert: None, owner: None }
+        Wait {
+            objects,
+            is_all: false,
+            alert: None,
+            owner: None,
+        }
     }
 
-    /// For all of the objects: nothing is taken before all are signaled at once, and then all are taken in that moment. In an empty list all are.
+    /// For all of the objects: nothing is taken before all are signaled at once, and then all are
+    /// taken in that moment. In an empty list all are.
     pub fn all(objects: &'a [BorrowedHandle<'a>]) -> Wait<'a> {
-        Wait { is_all: true, ..Wait::any(objects) }
+        Wait {
+            is_all: true,
+            ..Wait::any(objects)
+        }
     }
 
-    /// Ends also when this event is set, but no objects are to be had: then the event is taken, and nothing else.
+    /// Ends also when this event is set, but no objects are to be had: then the event is taken, and
+    /// nothing else.
     pub fn alert(self, event: BorrowedHandle<'a>) -> Wait<'a> {
-        Wait { alert: Some(event), ..self }
+        Wait {
+            alert: Some(event),
+            ..self
+        }
     }
 
-    /// Takes mutexes for this owner, and not for the calling worker or thread. What that number means, and when the owner has died, only the caller knows; numbers of
+    /// Takes mutexes for this owner, and not for the calling worker or thread. What that number
+    /// means, and when the owner has died, only the caller knows; numbers of
     /// [`owner`](super::owner()) are those of workers and threads.
     pub fn owner(self, owner: NonZeroU32) -> Wait<'a> {
-        Wait { owner: Some(owner), ..self }
+        Wait {
+            owner: Some(owner),
+            ..self
+        }
     }
 
-    /// Waits. A point of cancellation if it has to; a wait that is cancelled has taken nothing. Switches.
+    /// Waits. A point of cancellation if it has to; a wait that is cancelled has taken nothing.
+    /// Switches.
     ///
     /// # Errors
     /// [`WaitError::Invalid`].
@@ -96,7 +120,8 @@ impl<'a> Wait<'a> {
         self.wait_until(u64::MAX)
     }
 
-    /// Waits until `deadline` at most. If that has passed it takes what is there; if there is nothing it lets others run once.
+    /// Waits until `deadline` at most. If that has passed it takes what is there; if there is
+    /// nothing it lets others run once.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -126,9 +151,19 @@ impl<'a> Wait<'a> {
             return Err(WaitError::Invalid);
         }
         let needs_owner = self.objects.iter().any(|object| object.is_mutex());
-        let owner = if needs_owner { self.owner.unwrap_or_else(owner::current) } else { NonZeroU32::MIN };
-        self.objects.iter().for_each(|object| clock::catch_up(object.object()));
-        let asked = Asked { objects: self.objects, alert: self.alert.map(BorrowedHandle::object), owner: owner.get() as usize };
+        let owner = if needs_owner {
+            self.owner.unwrap_or_else(owner::current)
+        } else {
+            NonZeroU32::MIN
+        };
+        self.objects
+            .iter()
+            .for_each(|object| clock::catch_up(object.object()));
+        let asked = Asked {
+            objects: self.objects,
+            alert: self.alert.map(BorrowedHandle::object),
+            owner: owner.get() as usize,
+        };
         let woken = match self.objects {
             [object] if asked.alert.is_none() => asked.one(object.object(), deadline),
             _ if self.is_all => asked.all(deadline),
@@ -147,7 +182,10 @@ impl<'a> Wait<'a> {
             _ if self.is_all => self.objects,
             Woken::Object(index) | Woken::Abandoned(index) => &self.objects[index..=index],
         };
-        taken.iter().filter(|object| object.is_mutex()).for_each(|mutex| owner::note(owner, *mutex));
+        taken
+            .iter()
+            .filter(|object| object.is_mutex())
+            .for_each(|mutex| owner::note(owner, *mutex));
     }
 }
 
@@ -159,7 +197,11 @@ struct Asked<'a> {
 }
 
 fn woken(index: usize, how: usize) -> Woken {
-    if how == TAKEN_ABANDONED { Woken::Abandoned(index) } else { Woken::Object(index) }
+    if how == TAKEN_ABANDONED {
+        Woken::Abandoned(index)
+    } else {
+        Woken::Object(index)
+    }
 }
 
 impl Asked<'_> {
@@ -169,15 +211,23 @@ impl Asked<'_> {
     }
 
     fn one(&self, object: &Object, deadline: u64) -> Result<Woken, WaitError> {
-        let how = object
-            .try_take(self.owner)
-            .or_else(|| if deadline == LOOK { None } else { object.take(self.owner, REASON, deadline) });
+        let how = object.try_take(self.owner).or_else(|| {
+            if deadline == LOOK {
+                None
+            } else {
+                object.take(self.owner, REASON, deadline)
+            }
+        });
         Ok(woken(0, how.ok_or(WaitError::TimedOut)?))
     }
 
     fn any(&self, deadline: u64) -> Result<Woken, WaitError> {
         // Of the first alone it is known that none comes before it.
-        if let Some(how) = self.objects.first().and_then(|first| first.object().try_take(self.owner)) {
+        if let Some(how) = self
+            .objects
+            .first()
+            .and_then(|first| first.object().try_take(self.owner))
+        {
             return Ok(woken(0, how));
         }
         if self.objects.len() < FEW {
@@ -189,10 +239,17 @@ impl Asked<'_> {
     }
 
     fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
-        let set = AnyOf { asked: self, places };
-        let enter = |waiter: &Waiter, served: &mut ClaimedList| engine::enter_all(&set, 0, waiter, served, false);
+        let set = AnyOf {
+            asked: self,
+            places,
+        };
+        let enter = |waiter: &Waiter, served: &mut ClaimedList| {
+            engine::enter_all(&set, 0, waiter, served, false)
+        };
         match self.stand(deadline, enter, |served| engine::leave_all(&set, served)) {
-            End::Served(index) if index < self.objects.len() => Ok(woken(index, places[index].note.get())),
+            End::Served(index) if index < self.objects.len() => {
+                Ok(woken(index, places[index].note.get()))
+            }
             ended => self.without(ended),
         }
     }
@@ -206,22 +263,36 @@ impl Asked<'_> {
         leave: impl FnOnce(&mut ClaimedList),
     ) -> End {
         if deadline == LOOK {
-            wait::look(|waiter, served| enter(waiter, served) && !waiter.claim_itself(self.nothing()), leave)
+            wait::look(
+                |waiter, served| enter(waiter, served) && !waiter.claim_itself(self.nothing()),
+                leave,
+            )
         } else {
             wait::many(REASON, deadline, enter, leave)
         }
     }
 
     fn without(&self, ended: End) -> Result<Woken, WaitError> {
-        if ended == End::Served(self.objects.len()) { Ok(Woken::Alert) } else { Err(WaitError::TimedOut) }
+        if ended == End::Served(self.objects.len()) {
+            Ok(Woken::Alert)
+        } else {
+            Err(WaitError::TimedOut)
+        }
     }
 
     fn all(&self, deadline: u64) -> Result<Woken, WaitError> {
-        let is_alert = |object: &BorrowedHandle<'_>| self.alert.is_some_and(|alert| std::ptr::eq(alert, object.object()));
+        let is_alert = |object: &BorrowedHandle<'_>| {
+            self.alert
+                .is_some_and(|alert| std::ptr::eq(alert, object.object()))
+        };
         if self.objects.iter().any(is_alert) {
             return Err(WaitError::Invalid);
         }
-        let members: Box<[Member<'_>]> = self.objects.iter().map(|object| Member::new(object.object(), self.owner)).collect();
+        let members: Box<[Member<'_>]> = self
+            .objects
+            .iter()
+            .map(|object| Member::new(object.object(), self.owner))
+            .collect();
         let set = Set::new(&members).ok_or(WaitError::Invalid)?;
         if set.try_take().is_none() {
             match self.wait_for_all(&set, deadline) {
@@ -229,8 +300,14 @@ impl Asked<'_> {
                 ended => return self.without(ended),
             }
         }
-        let is_abandoned = members.iter().any(|member| member.note() == TAKEN_ABANDONED);
-        Ok(if is_abandoned { Woken::Abandoned(0) } else { Woken::Object(0) })
+        let is_abandoned = members
+            .iter()
+            .any(|member| member.note() == TAKEN_ABANDONED);
+        Ok(if is_abandoned {
+            Woken::Abandoned(0)
+        } else {
+            Woken::Object(0)
+        })
     }
 
     fn wait_for_all(&self, set: &Set<'_>, deadline: u64) -> End {
@@ -240,7 +317,9 @@ impl Asked<'_> {
         let place = Place::new();
         let enter = |waiter: &Waiter, served: &mut ClaimedList| {
             let is_mine = set.enter_or_claim(waiter, &Cell::new(false))
-                || self.alert.is_some_and(|alert| self.enter_alert(alert, &place, waiter, served));
+                || self
+                    .alert
+                    .is_some_and(|alert| self.enter_alert(alert, &place, waiter, served));
             !is_mine
         };
         let leave = |served: &mut ClaimedList| {
@@ -253,7 +332,13 @@ impl Asked<'_> {
     }
 
     /// Whether the caller has claimed itself for it.
-    fn enter_alert(&self, alert: &Object, place: &Place, waiter: &Waiter, served: &mut ClaimedList) -> bool {
+    fn enter_alert(
+        &self,
+        alert: &Object,
+        place: &Place,
+        waiter: &Waiter,
+        served: &mut ClaimedList,
+    ) -> bool {
         let (index, mut is_mine) = (self.objects.len(), false);
         place.begin(waiter, index, self.owner);
         let mut claim = || {

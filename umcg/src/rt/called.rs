@@ -1,10 +1,15 @@
-//! Waiters that are in nobody's frame, and whose owner is called when they were served: a future, which is polled when its executor likes and may be dropped at any time.
+//! Waiters that are in nobody's frame, and whose owner is called when they were served: a future,
+//! which is polled when its executor likes and may be dropped at any time.
 //!
-//! - C1: it stands in one queue at a time, with an object that says what is to be done when it was served ([`Queued::called`]). It is claimed under the queue's lock, as any other (W1).
-//! - C2: no task knows of it: nobody revokes it but its owner, who takes it out of the queue under the lock. If it is there no more it was claimed, and will be called.
-//! - C3: the memory of waiter, place and object stays until one of the two has happened. It is not that of a frame, as an owner may be forgotten.
+//! - C1: it stands in one queue at a time, with an object that says what is to be done when it was
+//!   served ([`Queued::called`]). It is claimed under the queue's lock, as any other (W1).
+//! - C2: no task knows of it: nobody revokes it but its owner, who takes it out of the queue under
+//!   the lock. If it is there no more it was claimed, and will be called.
+//! - C3: the memory of waiter, place and object stays until one of the two has happened. It is not
+//!   that of a frame, as an owner may be forgotten.
 //!
-//! What is called runs where waiters are resumed: not under a lock, but it must neither wait nor switch, nor run what is not ours.
+//! What is called runs where waiters are resumed: not under a lock, but it must neither wait nor
+//! switch, nor run what is not ours.
 
 use super::{Handle, Place, Queued, Waiter, Who};
 
@@ -28,7 +33,8 @@ impl Waiter {
         self.single.set(Some((object, place)));
     }
 
-    /// From here on it is nobody's: what it stands there with is to be taken, whatever becomes of the queue.
+    /// From here on it is nobody's: what it stands there with is to be taken, whatever becomes of
+    /// the queue.
     pub(crate) fn disown(&self) {
         self.who.set(Who::Nobody);
     }

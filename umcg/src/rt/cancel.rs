@@ -1,13 +1,19 @@
-//! Cancellation: a worker is asked to end, and ends by unwinding from the next place where it waits.
+//! Cancellation: a worker is asked to end, and ends by unwinding from the next place where it
+//! waits.
 //!
-//! What is asked is a depth: 1 for the whole worker ([`JoinHandle::abort`](super::JoinHandle::abort)), `n + 1` for the `n`-th cancel scope that it is in
-//! ([`timeout`](super::timeout)). The word `cancel` keeps the lowest, 0 for none. A wait looks at it before and after; who asks writes it and
-//! then interrupts the wait. The payload of the unwinding carries the depth; whoever opened that scope catches it, and everybody between sees an ordinary
-//! unwinding: destructors run. It is not a panic: no message, no hook.
+//! What is asked is a depth: 1 for the whole worker
+//! ([`JoinHandle::abort`](super::JoinHandle::abort)), `n + 1` for the `n`-th cancel scope that it
+//! is in ([`timeout`](super::timeout)). The word `cancel` keeps the lowest, 0 for none. A wait
+//! looks at it before and after; who asks writes it and then interrupts the wait. The payload of
+//! the unwinding carries the depth; whoever opened that scope catches it, and everybody between
+//! sees an ordinary unwinding: destructors run. It is not a panic: no message, no hook.
 //!
-//! - Who unwinds already is left alone, and so is a section that shields itself: what must not be cut, like waiting for the workers of a scope.
-//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is claimed from there; one that waits in queues, as `wait` says. Who is about to wait says where, and then
-//!   looks at `cancel`; who asks writes `cancel`, and then looks where: with `light` and `heavy` between, so that the one who waits pays nothing.
+//! - Who unwinds already is left alone, and so is a section that shields itself: what must not be
+//!   cut, like waiting for the workers of a scope.
+//! - Interrupting ([`interrupt`]): a parked worker is unparked; one that waits in a `join` is
+//!   claimed from there; one that waits in queues, as `wait` says. Who is about to wait says where,
+//!   and then looks at `cancel`; who asks writes `cancel`, and then looks where: with `light` and
+//!   `heavy` between, so that the one who waits pays nothing.
 
 use super::handle::Handle;
 use super::join;
@@ -54,13 +60,17 @@ pub(crate) fn may_be_cut(task: &Task) -> bool {
     task.depth.load(Relaxed) < SHIELD && !std::thread::panicking()
 }
 
-/// A point of cancellation: unwinds the calling worker if it was asked to end. For long computations, which wait nowhere.
+/// A point of cancellation: unwinds the calling worker if it was asked to end. For long
+/// computations, which wait nowhere.
 pub fn checkpoint() {
     check(Handle::current().task());
 }
 
-/// Calls `f`, whose waits are not cut short when the caller is asked to end, or a [`timeout`](super::timeout()) is over: it unwinds from the first wait afterwards. For what an unwinding would
-/// leave in a state that cannot be mended: a `LazyLock` or `Once` whose function waits, which that would poison for the whole process; or a guard of a `std::sync::Mutex` that is held over a wait.
+/// Calls `f`, whose waits are not cut short when the caller is asked to end, or a
+/// [`timeout`](super::timeout()) is over: it unwinds from the first wait afterwards. For what an
+/// unwinding would leave in a state that cannot be mended: a `LazyLock` or `Once` whose function
+/// waits, which that would poison for the whole process; or a guard of a `std::sync::Mutex` that is
+/// held over a wait.
 ///
 /// That holds for a [`timeout`](super::timeout()) within `f`, too: what it limits is done however
 /// long that takes, and its result is `Ok`. Operations with deadlines of their own
@@ -92,7 +102,8 @@ pub(crate) fn ask(task: &'static Task, depth: u32) {
     interrupt(task);
 }
 
-/// The first half of that. Who does it keeps the scope from being closed meanwhile; the second half may come later, as it is no more than a wake-up.
+/// The first half of that. Who does it keeps the scope from being closed meanwhile; the second half
+/// may come later, as it is no more than a wake-up.
 pub(crate) fn mark(task: &Task, depth: u32) {
     let lower = |now: u32| (now == 0 || depth < now).then_some(depth);
     let _ = task.cancel.fetch_update(Relaxed, Relaxed, lower);
@@ -153,6 +164,8 @@ pub(crate) fn shield_for_good(task: &Task) {
 
 impl Drop for Shield {
     fn drop(&mut self) {
-        self.0.depth.store(self.0.depth.load(Relaxed) - SHIELD, Relaxed);
+        self.0
+            .depth
+            .store(self.0.depth.load(Relaxed) - SHIELD, Relaxed);
     }
 }

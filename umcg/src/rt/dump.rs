@@ -1,11 +1,13 @@
 //! What all workers of a runtime are doing, for people.
 //!
-//! While the dump is taken no server begins to run a worker: each stops at its next turn, and says so. One that runs a worker for longer than [`PATIENCE`] is
-//! passed over; it stops as soon as that worker leaves. So all workers but those that such servers run, and those that block on helpers, are
-//! suspended and stay so: their stacks can be looked at. One dump of a runtime at a time, as the look
-//! is taken on the very stack that it is about.
+//! While the dump is taken no server begins to run a worker: each stops at its next turn, and says
+//! so. One that runs a worker for longer than [`PATIENCE`] is passed over; it stops as soon as that
+//! worker leaves. So all workers but those that such servers run, and those that block on helpers,
+//! are suspended and stay so: their stacks can be looked at. One dump of a runtime at a time, as
+//! the look is taken on the very stack that it is about.
 //!
-//! Only addresses are taken down meanwhile. What they are called is found out ([`symbols`]) once the servers run again.
+//! Only addresses are taken down meanwhile. What they are called is found out ([`symbols`]) once
+//! the servers run again.
 
 use super::join;
 use super::on_thread;
@@ -36,7 +38,10 @@ const MOST: usize = 1_000;
 pub(crate) fn dump(shared: &Shared) -> String {
     // First: the lock may have been held when the process forked.
     if shared.is_left_behind() {
-        return format!("runtime `{}`: left behind by a fork, with all its servers and workers\n", shared.name);
+        return format!(
+            "runtime `{}`: left behind by a fork, with all its servers and workers\n",
+            shared.name
+        );
     }
     // What the kernel says of a thread is read from files.
     let _uncancelled = Uncancelled::begin();
@@ -75,20 +80,37 @@ pub(crate) fn dump(shared: &Shared) -> String {
 fn add(text: &mut String, described: Vec<(String, Vec<usize>)>) {
     let (states, stacks): (Vec<_>, Vec<_>) = described.into_iter().unzip();
     let any = stacks.iter().any(|stack| !stack.is_empty());
-    let named = if any { symbols::describe(&stacks) } else { None };
+    let named = if any {
+        symbols::describe(&stacks)
+    } else {
+        None
+    };
     if any && named.is_none() {
         text.push_str("no names of functions: somebody has the lock of their tables, or there is no thread to look there\n");
     }
-    let raw = || stacks.iter().map(|stack| stack.iter().map(|address| format!("  {address:#x}\n")).collect());
+    let raw = || {
+        stacks.iter().map(|stack| {
+            stack
+                .iter()
+                .map(|address| format!("  {address:#x}\n"))
+                .collect()
+        })
+    };
     let callers: Vec<String> = named.unwrap_or_else(|| raw().collect());
-    for part in states.into_iter().zip(callers).flat_map(|(state, callers)| [state, callers]) {
+    for part in states
+        .into_iter()
+        .zip(callers)
+        .flat_map(|(state, callers)| [state, callers])
+    {
         text.push_str(&part);
     }
 }
 
-/// Calls `f` with each worker of the runtime, those among them that have ended and whose handles are left.
+/// Calls `f` with each worker of the runtime, those among them that have ended and whose handles
+/// are left.
 pub(crate) fn each_worker(shared: &Shared, f: &mut dyn FnMut(&'static Task)) {
-    // A group comes to another runtime when its own ends; handles of workers that ended there may live on.
+    // A group comes to another runtime when its own ends; handles of workers that ended there may
+    // live on.
     let is_ours = |task: &Task| task.is_worker() && task.runtime.load(Relaxed) == shared.number;
     let mut ours = Vec::new();
     raw::each_light_worker(&mut |worker| {
@@ -127,12 +149,21 @@ fn describe(shared: &Shared, worker: raw::Worker, can_look: bool) -> (String, Ve
     let name = worker.name();
     let name = if name.is_empty() { "(no name)" } else { &name };
     let doing = worker.doing();
-    let runs_on = shared.seats.iter().position(|seat| seat.server().is_some_and(|server| server.runs(worker)));
+    let runs_on = shared
+        .seats
+        .iter()
+        .position(|seat| seat.server().is_some_and(|server| server.runs(worker)));
     let state = match (doing, runs_on) {
         (Doing::Blocked, _) => "blocks in the kernel".to_owned(),
-        (_, Some(server)) => format!("runs on server {server}{} (so no backtrace)", stall::describe(shared, server)),
+        (_, Some(server)) => format!(
+            "runs on server {server}{} (so no backtrace)",
+            stall::describe(shared, server)
+        ),
         _ => match task.reason() {
-            _ if park::is_notified(task) && task.waiter.load(Relaxed).is_null() && task.waits_at.load(Relaxed).is_null() => {
+            _ if park::is_notified(task)
+                && task.waiter.load(Relaxed).is_null()
+                && task.waits_at.load(Relaxed).is_null() =>
+            {
                 "ready".to_owned()
             }
             "" => "ready, has not waited yet".to_owned(),
@@ -141,7 +172,14 @@ fn describe(shared: &Shared, worker: raw::Worker, can_look: bool) -> (String, Ve
     };
     let state = format!("\nworker {:#x} {name}: {state}\n", worker.id());
     let is_still = can_look && doing == Doing::Suspended && runs_on.is_none();
-    (state, if is_still { callers(worker) } else { Vec::new() })
+    (
+        state,
+        if is_still {
+            callers(worker)
+        } else {
+            Vec::new()
+        },
+    )
 }
 
 /// Where the functions of a suspended worker go on, the innermost first.
@@ -150,7 +188,11 @@ fn callers(worker: raw::Worker) -> Vec<usize> {
     let mut addresses = Vec::with_capacity(MOST_CALLERS);
     let mut note = |address| {
         addresses.push(address);
-        if addresses.len() < MOST_CALLERS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if addresses.len() < MOST_CALLERS {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     };
     // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped, nor
     // looks at it, as there is one dump of the runtime at a time.
@@ -170,7 +212,10 @@ impl Shared {
         self.stand_still();
         let deadline = time::now() + PATIENCE;
         let all = loop {
-            let stopped = self.seats.iter().all(|seat| seat.local().is_none_or(|local| local.is_stopped()));
+            let stopped = self
+                .seats
+                .iter()
+                .all(|seat| seat.local().is_none_or(|local| local.is_stopped()));
             if stopped || time::now() >= deadline {
                 break stopped;
             }

@@ -1,10 +1,13 @@
 //! The end of a worker as something to wait for beside others.
 //!
-//! The waiter enters the worker's `join` word, in the place of a task, by the address of what is here: it stands in a queue that has room for one. Who ends the worker takes it from
-//! there with the word, so without a lock; and says when it has done with it (`told`), which the waiter waits for if it leaves too late.
+//! The waiter enters the worker's `join` word, in the place of a task, by the address of what is
+//! here: it stands in a queue that has room for one. Who ends the worker takes it from there with
+//! the word, so without a lock; and says when it has done with it (`told`), which the waiter waits
+//! for if it leaves too late.
 //!
-//! A worker has no operation for its own end: `ending` refuses to make one. Who has made an operation
-//! waits for it, as it is not `Send`; so nothing has to be looked at, or can panic, once a wait begins.
+//! A worker has no operation for its own end: `ending` refuses to make one. Who has made an
+//! operation waits for it, as it is not `Send`; so nothing has to be looked at, or can panic, once
+//! a wait begins.
 
 use super::handle::Handle;
 use super::join::{self, JoinHandle, RUNNING, SELECTS, TASK};
@@ -16,7 +19,8 @@ use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Done when a worker has ended, or was given up, so that joining it does not wait. By [`JoinHandle::ending`].
+/// Done when a worker has ended, or was given up, so that joining it does not wait. By
+/// [`JoinHandle::ending`].
 #[repr(align(64))]
 pub struct Ending<'a> {
     worker: &'static Task,
@@ -39,7 +43,8 @@ const _: fn() = || {
 };
 
 impl<R> JoinHandle<R> {
-    /// The worker's end as an operation, to wait for it beside others: see [`select`](mod@crate::select). [`JoinHandle::join`] then returns at once.
+    /// The worker's end as an operation, to wait for it beside others: see
+    /// [`select`](mod@crate::select). [`JoinHandle::join`] then returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -80,7 +85,8 @@ pub(super) fn tell(waiter: usize, local: Option<&Local>) {
     // SAFETY: it stays there until it has been told, as it was found in the word.
     let ending: &Ending<'_> = unsafe { &*((waiter & TASK) as *const Ending<'_>) };
     let claimed = ending.place.claim_alone();
-    // ORDERING(told.1): Release, pairs with told.2. The waiter may be gone from here on, unless it was claimed.
+    // ORDERING(told.1): Release, pairs with told.2. The waiter may be gone from here on, unless it
+    // was claimed.
     ending.told.store(true, Release);
     if let Some(claimed) = claimed {
         claimed.resume(local);
@@ -93,7 +99,12 @@ unsafe impl Queued for Ending<'_> {
         if !self.entered.replace(false) {
             return false;
         }
-        if self.worker.join.compare_exchange(self.word(), RUNNING, Relaxed, Relaxed).is_ok() {
+        if self
+            .worker
+            .join
+            .compare_exchange(self.word(), RUNNING, Relaxed, Relaxed)
+            .is_ok()
+        {
             return true;
         }
         // ORDERING(told.2): Acquire, pairs with told.1.
@@ -114,7 +125,12 @@ unsafe impl Source for Ending<'_> {
         self.told.store(false, Relaxed);
         // ORDERING(join.5): Release, pairs with join.6: who ends finds this whole.
         // ORDERING(join.2): Acquire, pairs with join.1, if it has ended.
-        if self.worker.join.compare_exchange(RUNNING, self.word(), AcqRel, Acquire).is_ok() {
+        if self
+            .worker
+            .join
+            .compare_exchange(RUNNING, self.word(), AcqRel, Acquire)
+            .is_ok()
+        {
             self.entered.set(true);
         } else {
             claim();
@@ -143,7 +159,9 @@ impl Parts for Ending<'_> {
 
 impl std::fmt::Debug for Ending<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ending").field("ended", &join::has_ended(self.worker)).finish()
+        f.debug_struct("Ending")
+            .field("ended", &join::has_ended(self.worker))
+            .finish()
     }
 }
 

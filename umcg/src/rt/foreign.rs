@@ -1,15 +1,20 @@
-//! What a binding to a language without unwinding needs of the runtime: the C interface is built on it, and nothing else should be.
+//! What a binding to a language without unwinding needs of the runtime: the C interface is built on
+//! it, and nothing else should be.
 //!
-//! Cancellation ends a Rust worker by unwinding, which must not pass frames of C. So a *foreign* worker shields itself for good as the first thing it
-//! does ([`begin`]), and its waits say instead that it was asked to end. There are two kinds of them:
+//! Cancellation ends a Rust worker by unwinding, which must not pass frames of C. So a *foreign*
+//! worker shields itself for good as the first thing it does ([`begin`]), and its waits say instead
+//! that it was asked to end. There are two kinds of them:
 //!
-//! - [`park`], [`sleep_until`], [`yield_now`]: the wait is done under the shield, which an abort interrupts like any other, and looks itself.
-//! - [`interruptible`]: for what lies deeper (I/O, `join`), the shield is lifted, and the unwinding is caught before it reaches the caller.
+//! - [`park`], [`sleep_until`], [`yield_now`]: the wait is done under the shield, which an abort
+//!   interrupts like any other, and looks itself.
+//! - [`interruptible`]: for what lies deeper (I/O, `join`), the shield is lifted, and the unwinding
+//!   is caught before it reaches the caller.
 //!
 //! Both work in Rust workers that call foreign code, and on plain threads, which nobody cancels.
 //!
-//! A foreign worker that is asked to end before it has begun begins all the same, for what its argument points to is its to free. So
-//! [`abort`] looks whether it has begun: two bits of one word of its descriptor, of which the second to be set sees the first.
+//! A foreign worker that is asked to end before it has begun begins all the same, for what its
+//! argument points to is its to free. So [`abort`] looks whether it has begun: two bits of one word
+//! of its descriptor, of which the second to be set sees the first.
 
 pub use super::cancel::shielded;
 use super::cancel::{self, SHIELD, Shield, Unwinding};
@@ -38,7 +43,9 @@ pub struct Cancelled;
 
 /// The first thing that a foreign worker does.
 pub fn begin() {
-    let Some(task) = server::current_task() else { return };
+    let Some(task) = server::current_task() else {
+        return;
+    };
     mem::forget(Shield::new(task));
     if task.flags.fetch_or(BEGUN, Relaxed) & ASKED != 0 {
         cancel::ask(task, 1);
@@ -72,7 +79,11 @@ fn is_due(task: &Task) -> bool {
 /// # Errors
 /// [`Cancelled`].
 pub fn check() -> Result<(), Cancelled> {
-    if server::current_task().is_some_and(is_due) { Err(Cancelled) } else { Ok(()) }
+    if server::current_task().is_some_and(is_due) {
+        Err(Cancelled)
+    } else {
+        Ok(())
+    }
 }
 
 /// Begins a section in which waits are not cut short.
@@ -104,7 +115,9 @@ pub fn interruptible<R>(f: impl FnOnce() -> R) -> Result<R, Cancelled> {
             mem::forget(Shield::new(self.0));
         }
     }
-    let Some(task) = server::current_task() else { return Ok(f()) };
+    let Some(task) = server::current_task() else {
+        return Ok(f());
+    };
     if is_due(task) {
         return Err(Cancelled);
     }
@@ -114,7 +127,13 @@ pub fn interruptible<R>(f: impl FnOnce() -> R) -> Result<R, Cancelled> {
     });
     let result = catch_unwind(AssertUnwindSafe(f));
     drop(lifted);
-    result.map_err(|payload| if payload.is::<Unwinding>() { Cancelled } else { resume_unwind(payload) })
+    result.map_err(|payload| {
+        if payload.is::<Unwinding>() {
+            Cancelled
+        } else {
+            resume_unwind(payload)
+        }
+    })
 }
 
 /// Lets other workers run.
@@ -207,7 +226,11 @@ pub fn wait_for<R>(worker: &JoinHandle<R>, deadline: u64) -> Result<bool, Cancel
 /// # Errors
 /// No memory or no threads.
 pub fn start_global() -> io::Result<()> {
-    if server::running().is_some() { Ok(()) } else { global::with_driver(|_| ()) }
+    if server::running().is_some() {
+        Ok(())
+    } else {
+        global::with_driver(|_| ())
+    }
 }
 
 /// Whether the caller is a worker of a runtime.

@@ -1,7 +1,9 @@
-//! Fork: the locks of what all runtimes and threads of a process share are held around it, so that the child finds them free, and what they guard in order.
+//! Fork: the locks of what all runtimes and threads of a process share are held around it, so that
+//! the child finds them free, and what they guard in order.
 //!
 //! The child has no thread of the parent's runtimes. So each of them is closed there
-//! (`Shared::leave_behind`): those that make workers look at that anyway, and need not ask for forks.
+//! (`Shared::leave_behind`): those that make workers look at that anyway, and need not ask for
+//! forks.
 
 use super::{handle, quit};
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -12,7 +14,8 @@ pub(super) fn install() {
     // Nobody waits for who does it, whom a child may not have.
     if !INSTALLED.swap(true, Relaxed) {
         // SAFETY: the handlers are functions of ours that may run in any thread.
-        let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } != 0;
+        let refused =
+            unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } != 0;
         if refused {
             INSTALLED.store(false, Relaxed); // the next one tries
         }

@@ -1,4 +1,5 @@
-//! The runtime of whoever has no other: started when it is first needed, with a server for each CPU, and never ended.
+//! The runtime of whoever has no other: started when it is first needed, with a server for each
+//! CPU, and never ended.
 
 use super::owner::Runtime;
 use super::runtime::Shared;
@@ -11,7 +12,8 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// The runtime, and in which process it was started: a child of a fork has none of its servers, and starts its own.
+/// The runtime, and in which process it was started: a child of a fork has none of its servers, and
+/// starts its own.
 static GLOBAL: AtomicPtr<Global> = AtomicPtr::new(null_mut());
 
 struct Global {
@@ -35,12 +37,17 @@ fn try_global() -> Result<&'static Runtime, Error> {
     if let Some(runtime) = started() {
         return Ok(runtime);
     }
-    let _starting = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _starting = STARTING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(runtime) = started() {
         return Ok(runtime);
     }
     let runtime = Runtime::new()?;
-    let global = Box::leak(Box::new(Global { runtime, forks: forks() }));
+    let global = Box::leak(Box::new(Global {
+        runtime,
+        forks: forks(),
+    }));
     // ORDERING(global.1): Release, pairs with global.2: who finds the runtime sees it whole.
     GLOBAL.store(global, Release);
     Ok(&global.runtime)

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw;
 use umcg_core::{Granted, granted};
 
-/// A worker or a thread, as somebody who may unpark it. A plain copyable word: it may outlive what it names, and then wakes, without a reason, whoever
-/// has the descriptor by then, or nobody.
+/// A worker or a thread, as somebody who may unpark it. A plain copyable word: it may outlive what
+/// it names, and then wakes, without a reason, whoever has the descriptor by then, or nobody.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle(&'static TaskRef);
 
@@ -53,7 +53,8 @@ impl Handle {
         &self.0.0
     }
 
-    /// Makes it go on: its [`park`](super::park()) returns, or the next one will at once, whatever it waits for otherwise before that. Does not switch.
+    /// Makes it go on: its [`park`](super::park()) returns, or the next one will at once, whatever
+    /// it waits for otherwise before that. Does not switch.
     #[inline]
     pub fn unpark(self) {
         super::park::unpark(self.task());
@@ -101,7 +102,8 @@ pub(super) unsafe fn forked() {
     drop(unsafe { SPARE.adopt() });
 }
 
-/// The calling thread's descriptor. Not inlined: in a worker that moves the compiler must not keep the address of a thread-local.
+/// The calling thread's descriptor. Not inlined: in a worker that moves the compiler must not keep
+/// the address of a thread-local.
 #[inline(never)]
 pub(super) fn of_thread() -> &'static Task {
     OF_THREAD.get().unwrap_or_else(|| {
@@ -132,7 +134,8 @@ impl Drop for End {
     }
 }
 
-/// The calling thread's part ends: what it has as worker-locals, while it still has its descriptor, and then that.
+/// The calling thread's part ends: what it has as worker-locals, while it still has its descriptor,
+/// and then that.
 fn end(task: &'static Task) {
     local::clear(task);
     OF_THREAD.set(None);
@@ -142,7 +145,9 @@ fn end(task: &'static Task) {
     SPARE.lock().push(task);
 }
 
-/// For a part that was made by destructors of thread-locals, after that: it ends with the values of `pthread_setspecific`, and as often as there is one. If the system has no key left it stays, for good.
+/// For a part that was made by destructors of thread-locals, after that: it ends with the values of
+/// `pthread_setspecific`, and as often as there is one. If the system has no key left it stays, for
+/// good.
 #[cold]
 fn end_later(task: &'static Task) {
     static KEY: Granted<libc::pthread_key_t> = Granted::new();

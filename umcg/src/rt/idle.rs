@@ -14,14 +14,18 @@
 //!   sleep until woken or due
 //! ```
 //!
-//! - S1: who puts and who is about to sleep store first and load then, with `light` and `heavy` between: so either the sleeper finds what was put, or
-//!   the other finds the sleeper. The same for what a searcher may have passed: it stops being one before it says that it sleeps.
-//! - S2: a server is woken by whoever changes its word from sleeping to awake: one at most, so no wake-up is spent on one that is awake already.
-//!   A searcher ends its search without a system call; so who counts on one has a fence of its own then.
-//! - S3: the last searcher that finds something wakes another, if there is more: so work that comes in bulk wakes all.
-//! - S4: one sleeper at most sleeps in the driver, and is woken there; the others on their words by futex. Who is woken for work is
-//!   one of the others, if there is any. The driver's wake-up may go to another poller (the watch polls too), so the sleeper looks at its word once
-//!   more when it would be heard.
+//! - S1: who puts and who is about to sleep store first and load then, with `light` and `heavy`
+//!   between: so either the sleeper finds what was put, or the other finds the sleeper. The same
+//!   for what a searcher may have passed: it stops being one before it says that it sleeps.
+//! - S2: a server is woken by whoever changes its word from sleeping to awake: one at most, so no
+//!   wake-up is spent on one that is awake already. A searcher ends its search without a system
+//!   call; so who counts on one has a fence of its own then.
+//! - S3: the last searcher that finds something wakes another, if there is more: so work that comes
+//!   in bulk wakes all.
+//! - S4: one sleeper at most sleeps in the driver, and is woken there; the others on their words by
+//!   futex. Who is woken for work is one of the others, if there is any. The driver's wake-up may
+//!   go to another poller (the watch polls too), so the sleeper looks at its word once more when it
+//!   would be heard.
 
 use super::runtime::Shared;
 use super::server::Local;
@@ -45,7 +49,8 @@ const PAUSES: u32 = 20;
 /// Every so often one whose searches were of no use tries again.
 const AGAIN: u64 = 32;
 
-/// In nanoseconds: when to look again whether all wait for each other, and whether the driver is free.
+/// In nanoseconds: when to look again whether all wait for each other, and whether the driver is
+/// free.
 const SOON: u64 = 1_000_000;
 const AT_ONCE: u64 = 100_000;
 
@@ -78,14 +83,16 @@ impl Sleepers {
     /// Whether somebody searches who will see what the caller has put into a queue.
     #[cold]
     fn is_searched(&self) -> bool {
-        // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found something else looks once more.
+        // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found
+        // something else looks once more.
         fence(SeqCst);
         self.searching.load(Relaxed) != 0
     }
 
     fn end_search(&self) -> bool {
         let last = self.searching.fetch_sub(1, Relaxed) == 1;
-        // ORDERING(searching.2): SeqCst, pairs with searching.1. A fence: the loads that follow are relaxed ones, and an operation would not order them.
+        // ORDERING(searching.2): SeqCst, pairs with searching.1. A fence: the loads that follow are
+        // relaxed ones, and an operation would not order them.
         fence(SeqCst);
         last
     }
@@ -99,7 +106,9 @@ impl Sleepers {
     #[cold]
     pub(crate) fn wake_one(&self, shared: &Shared) {
         let wake = |fits: fn(u32) -> bool| {
-            (0..shared.seats.len()).any(|index| fits(shared.seats[index].sleeping.load(Relaxed)) && self.rouse(shared, index))
+            (0..shared.seats.len()).any(|index| {
+                fits(shared.seats[index].sleeping.load(Relaxed)) && self.rouse(shared, index)
+            })
         };
         // However it sleeps by then: from the driver it may have gone to its word.
         let _ = wake(|how| how == ON_FUTEX) || wake(|how| how != AWAKE);
@@ -163,21 +172,45 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     word.store(if in_driver { IN_DRIVER } else { ON_FUTEX }, Relaxed);
     shared.sleepers.asleep.fetch_add(1, Relaxed);
     if shared.seats.len() == 1 {
-        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all others are outside.
+        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all others
+        // are outside.
         fence(SeqCst);
     } else {
         asymmetric::heavy();
     }
     if !has_work(local) {
         let until = local.timers().next();
-        let until = if shared.when_idle(local) { until.min(time::now() + SOON) } else { until };
+        let until = if shared.when_idle(local) {
+            until.min(time::now() + SOON)
+        } else {
+            until
+        };
         // Another one may be polling: the watch, or a server that is just looking.
-        let polled = in_driver && shared.driver.poll_while(time::until(until), || word.load(Relaxed) == IN_DRIVER);
-        if !polled && (!in_driver || word.compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed).is_ok()) {
-            // Who has the driver to itself, and could not poll, tries again soon: the others count on it.
-            let until = if in_driver { until.min(time::now() + AT_ONCE) } else { until };
+        let polled = in_driver
+            && shared
+                .driver
+                .poll_while(time::until(until), || word.load(Relaxed) == IN_DRIVER);
+        if !polled
+            && (!in_driver
+                || word
+                    .compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed)
+                    .is_ok())
+        {
+            // Who has the driver to itself, and could not poll, tries again soon: the others count
+            // on it.
+            let until = if in_driver {
+                until.min(time::now() + AT_ONCE)
+            } else {
+                until
+            };
             let until = time::timespec(until);
-            let _ = futex::wait_bitset(word, Flags::PRIVATE, ON_FUTEX, until.as_ref(), NonZeroU32::MAX);
+            let _ = futex::wait_bitset(
+                word,
+                Flags::PRIVATE,
+                ON_FUTEX,
+                until.as_ref(),
+                NonZeroU32::MAX,
+            );
         }
     }
     if in_driver {
@@ -195,7 +228,8 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
     }
 }
 
-/// Who was asleep, or about to be, takes one worker, and wakes another server if there is more: that what comes in bulk does not stay with few.
+/// Who was asleep, or about to be, takes one worker, and wakes another server if there is more:
+/// that what comes in bulk does not stay with few.
 fn hand_on(local: &Local) {
     let shared = local.shared();
     if shared.scheduler.has_work(local.here()) && !shared.sleepers.nobody_is_needed() {

@@ -12,14 +12,18 @@
 //!      '---- drop: DETACHED ---- end: the server recycles the stack
 //! ```
 //!
-//! RUNNING and a waiter become ABANDONED when the worker's runtime is ended without it; from there, if it still computes, its end makes it DONE, and its handle DETACHED.
+//! RUNNING and a waiter become ABANDONED when the worker's runtime is ended without it; from there,
+//! if it still computes, its end makes it DONE, and its handle DETACHED.
 //!
-//! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to run it) or parked (it is unparked); or who waits for
-//!   other things, too (`ending`).
+//! - J1: a waiter is a task and how it waits: suspended (who takes the word away has the right to
+//!   run it) or parked (it is unparked); or who waits for other things, too (`ending`).
 //! - J2: a suspended waiter enters the word after its context was saved, on its server's stack.
-//! - J3: the ended worker's server writes DONE after the worker has left its stack for good: who sees it may recycle that.
-//! - J4: whoever is second recycles: the handle that finds DONE, the end that finds DETACHED. What was returned is dropped by the worker itself, while it has its
-//!   locals, if it is detached in time; if the handle goes between the worker's look at that and its end, the worker is run once more for that.
+//! - J3: the ended worker's server writes DONE after the worker has left its stack for good: who
+//!   sees it may recycle that.
+//! - J4: whoever is second recycles: the handle that finds DONE, the end that finds DETACHED. What
+//!   was returned is dropped by the worker itself, while it has its locals, if it is detached in
+//!   time; if the handle goes between the worker's look at that and its end, the worker is run once
+//!   more for that.
 //!
 //! One locked operation at the end, one where the joiner has to wait.
 
@@ -60,19 +64,29 @@ pub enum JoinError {
     Panicked(Box<dyn Any + Send>),
     /// It was asked to end by [`JoinHandle::abort`], and did.
     Cancelled,
-    /// It had not ended when its runtime was ended without it, by [`Runtime::shutdown_timeout`](super::Runtime::shutdown_timeout).
+    /// It had not ended when its runtime was ended without it, by
+    /// [`Runtime::shutdown_timeout`](super::Runtime::shutdown_timeout).
     Abandoned,
 }
 
 impl JoinError {
     fn of(payload: Box<dyn Any + Send>) -> JoinError {
-        if payload.is::<cancel::Unwinding>() { JoinError::Cancelled } else { JoinError::Panicked(payload) }
+        if payload.is::<cancel::Unwinding>() {
+            JoinError::Cancelled
+        } else {
+            JoinError::Panicked(payload)
+        }
     }
 
     /// The message of the panic, if its payload is one.
     pub fn message(&self) -> Option<&str> {
-        let JoinError::Panicked(payload) = self else { return None };
-        payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied())
+        let JoinError::Panicked(payload) = self else {
+            return None;
+        };
+        payload
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| payload.downcast_ref::<&str>().copied())
     }
 
     /// Goes on with the worker's panic in the caller, or with one that says that it was cancelled.
@@ -111,11 +125,12 @@ pub(crate) const fn in_place<R>() -> bool {
     size_of::<Packet<R>>() <= LARGEST_IN_PLACE
 }
 
-/// The right to a worker's end: what it returned, or that it panicked. Dropping it detaches the worker, which runs on.
+/// The right to a worker's end: what it returned, or that it panicked. Dropping it detaches the
+/// worker, which runs on.
 ///
-/// Nobody wants the worker's result then. If the worker has ended before, the result is dropped with
-/// the handle: that is code of the program's, which may wait, and whose panic goes on in the caller. If
-/// the worker ends later it drops its result itself, and a panic in that ends there.
+/// Nobody wants the worker's result then. If the worker has ended before, the result is dropped
+/// with the handle: that is code of the program's, which may wait, and whose panic goes on in the
+/// caller. If the worker ends later it drops its result itself, and a panic in that ends there.
 pub struct JoinHandle<R> {
     task: &'static Task,
     _result: PhantomData<R>,
@@ -130,10 +145,14 @@ impl<R> JoinHandle<R> {
     /// # Safety
     /// The task is that of a new worker which will leave a `Packet<R>`; there is one handle to it.
     pub(crate) unsafe fn new(task: &'static Task) -> JoinHandle<R> {
-        JoinHandle { task, _result: PhantomData }
+        JoinHandle {
+            task,
+            _result: PhantomData,
+        }
     }
 
-    /// Waits for the end, and returns what the worker returned. Switches. A point of cancellation: then the worker is detached.
+    /// Waits for the end, and returns what the worker returned. Switches. A point of cancellation:
+    /// then the worker is detached.
     ///
     /// # Errors
     /// [`JoinError`]: the worker panicked, was cancelled, or was given up.
@@ -152,14 +171,22 @@ impl<R> JoinHandle<R> {
     /// After a wait.
     #[inline]
     fn finish(self) -> Result<R, JoinError> {
-        if has_ended(self.task) { self.take() } else { self.give_up() }
+        if has_ended(self.task) {
+            self.take()
+        } else {
+            self.give_up()
+        }
     }
 
     #[cold]
     fn give_up(self) -> Result<R, JoinError> {
         // ORDERING(join.3): Release, pairs with join.4, as in `drop`.
         // ORDERING(join.2): Acquire, likewise.
-        match self.task.join.compare_exchange(ABANDONED, DETACHED, AcqRel, Acquire) {
+        match self
+            .task
+            .join
+            .compare_exchange(ABANDONED, DETACHED, AcqRel, Acquire)
+        {
             Ok(_) => {
                 std::mem::forget(self);
                 Err(JoinError::Abandoned)
@@ -174,7 +201,11 @@ impl<R> JoinHandle<R> {
     /// # Errors
     /// The handle, if it has not.
     pub fn try_join(self) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if self.is_finished() { Ok(self.finish()) } else { Err(self) }
+        if self.is_finished() {
+            Ok(self.finish())
+        } else {
+            Err(self)
+        }
     }
 
     /// Like [`JoinHandle::join`], until `deadline` at most.
@@ -182,7 +213,11 @@ impl<R> JoinHandle<R> {
     /// # Errors
     /// The handle, if the worker has not ended by then.
     pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if wait_until(self.task, time::nanos(deadline)) { Ok(self.finish()) } else { Err(self) }
+        if wait_until(self.task, time::nanos(deadline)) {
+            Ok(self.finish())
+        } else {
+            Err(self)
+        }
     }
 
     /// Like [`JoinHandle::join`], for `timeout` at most.
@@ -190,7 +225,11 @@ impl<R> JoinHandle<R> {
     /// # Errors
     /// As [`JoinHandle::join_deadline`].
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if wait_until(self.task, time::after(timeout)) { Ok(self.finish()) } else { Err(self) }
+        if wait_until(self.task, time::after(timeout)) {
+            Ok(self.finish())
+        } else {
+            Err(self)
+        }
     }
 
     /// Whether the worker has ended, or was given up: so that `join` returns at once.
@@ -198,8 +237,10 @@ impl<R> JoinHandle<R> {
         is_over(self.task)
     }
 
-    /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits or from where it waits now. One that has not begun
-    /// does not begin, but what its function owns is dropped in it. It may take a while, or not happen at all if the worker waits nowhere any more; `join` tells.
+    /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits
+    /// or from where it waits now. One that has not begun does not begin, but what its function
+    /// owns is dropped in it. It may take a while, or not happen at all if the worker waits nowhere
+    /// any more; `join` tells.
     pub fn abort(&self) {
         cancel::ask(self.task, 1);
     }
@@ -226,9 +267,14 @@ impl<R> JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        // ORDERING(join.3): Release, pairs with join.4: the end that recycles comes after all that the handle did.
+        // ORDERING(join.3): Release, pairs with join.4: the end that recycles comes after all that
+        // the handle did.
         // ORDERING(join.2): Acquire, as in `join`.
-        let detach = |from| self.task.join.compare_exchange(from, DETACHED, AcqRel, Acquire);
+        let detach = |from| {
+            self.task
+                .join
+                .compare_exchange(from, DETACHED, AcqRel, Acquire)
+        };
         if detach(RUNNING).is_err_and(|now| now == DONE || detach(ABANDONED).is_err()) {
             // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
             let packet = unsafe { read_packet::<R>(self.task) };
@@ -242,7 +288,10 @@ impl<R> Drop for JoinHandle<R> {
 
 impl<R> std::fmt::Debug for JoinHandle<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JoinHandle").field("handle", &self.handle()).field("finished", &self.is_finished()).finish()
+        f.debug_struct("JoinHandle")
+            .field("handle", &self.handle())
+            .field("finished", &self.is_finished())
+            .finish()
     }
 }
 
@@ -272,7 +321,8 @@ pub(crate) unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
     }
 }
 
-/// What the calling worker returned, for its handle. None, as it is dropped, if nobody wants it any more.
+/// What the calling worker returned, for its handle. None, as it is dropped, if nobody wants it any
+/// more.
 #[inline(always)]
 pub(crate) fn wanted<R>(task: &Task, packet: Packet<R>) -> Option<Packet<R>> {
     // ORDERING(join.4): Acquire, pairs with join.3.
@@ -286,7 +336,8 @@ pub(crate) fn wanted<R>(task: &Task, packet: Packet<R>) -> Option<Packet<R>> {
 /// The calling worker is over: leaves its packet, if that is `wanted`, and its stack for good.
 ///
 /// # Safety
-/// The caller is the worker of `task`, and has nothing on its stack that is wanted; `room` is the place of a packet of R in it, if it is small.
+/// The caller is the worker of `task`, and has nothing on its stack that is wanted; `room` is the
+/// place of a packet of R in it, if it is small.
 #[inline(always)]
 pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<Packet<R>>) -> ! {
     // Those that destructors of thread-locals made.
@@ -299,8 +350,12 @@ pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<P
     }
     loop {
         leave_for_good(task);
-        assert!(std::mem::take(&mut is_left), "a worker that was recycled ran");
-        // Back: the handle went without the packet. Its destructor may make thread-locals once more.
+        assert!(
+            std::mem::take(&mut is_left),
+            "a worker that was recycled ran"
+        );
+        // Back: the handle went without the packet. Its destructor may make thread-locals once
+        // more.
         // SAFETY: left above, and nobody else reads it.
         let packet = unsafe { read_packet::<R>(task) };
         // SAFETY: the caller is that worker, for what its body has left.
@@ -323,13 +378,15 @@ unsafe fn leave_packet<R>(room: *mut (), packet: Packet<R>) -> *mut () {
     }
 }
 
-/// Drops what nobody wants. A panic in its destructor is like one in a detached worker: it is over with that.
+/// Drops what nobody wants. A panic in its destructor is like one in a detached worker: it is over
+/// with that.
 pub(crate) fn forget_quietly<R>(packet: Packet<R>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(packet)));
 }
 
-/// Inlined, like `end`: a call that never returns would put the returns of the joiner out of step with their predictor.
-/// Not where nothing else is made fast: it is much code, for each type of function that workers have.
+/// Inlined, like `end`: a call that never returns would put the returns of the joiner out of step
+/// with their predictor. Not where nothing else is made fast: it is much code, for each type of
+/// function that workers have.
 #[cfg_attr(not(debug_assertions), inline(always))]
 fn leave_for_good(task: &'static Task) {
     loop {
@@ -346,7 +403,8 @@ fn leave_for_good(task: &'static Task) {
     }
 }
 
-/// Who waits for the end of the calling worker, taken away from there, if it is suspended and may run here next.
+/// Who waits for the end of the calling worker, taken away from there, if it is suspended and may
+/// run here next.
 #[inline(always)]
 fn take_joiner(running: &server::Running, task: &'static Task) -> Option<Runnable> {
     let waiter = task.join.load(Relaxed);
@@ -447,7 +505,8 @@ fn end_count(local: &Local, scope: *mut ()) {
     if let Some(owner) = unsafe { super::scope::ended(scope) } {
         park::wake_in_step(local, owner.task());
     }
-    // ORDERING(ended.1): Release, pairs with ended.2: who counts this end counts all workers that were made before it.
+    // ORDERING(ended.1): Release, pairs with ended.2: who counts this end counts all workers that
+    // were made before it.
     local.ended.store(local.ended.load(Relaxed) + 1, Release);
 }
 
@@ -486,8 +545,10 @@ fn wait(child: &'static Task) {
         waits_for_itself(task);
     }
     task.set_reason(&"join");
-    // ORDERING(waits-at.1): Release, pairs with waits-at.2: the descriptor may be new, and on the heap.
-    task.waits_at.store((&raw const child.join).cast_mut(), Release);
+    // ORDERING(waits-at.1): Release, pairs with waits-at.2: the descriptor may be new, and on the
+    // heap.
+    task.waits_at
+        .store((&raw const child.join).cast_mut(), Release);
     running.suspend(commit);
     task.waits_at.store(null_mut(), Relaxed);
     cancel::check(task);
@@ -501,7 +562,9 @@ fn wait(child: &'static Task) {
 pub(super) fn waits_for_itself(task: &'static Task) -> ! {
     let worker = task.worker();
     match worker.name() {
-        name if name.is_empty() => panic!("worker {:#x} (no name) waits for its own end", worker.id()),
+        name if name.is_empty() => {
+            panic!("worker {:#x} (no name) waits for its own end", worker.id())
+        }
         name => panic!("worker `{name}` waits for its own end"),
     }
 }
@@ -514,26 +577,39 @@ fn commit(local: &Local, worker: Runnable) {
     let word = unsafe { &*task.waits_at.load(Relaxed) };
     // ORDERING(join.5): Release, pairs with join.6: who takes the right sees the saved context.
     // ORDERING(join.2): Acquire, as in `join`.
-    let entered = word.compare_exchange(RUNNING, waiter, AcqRel, Acquire).is_ok();
+    let entered = word
+        .compare_exchange(RUNNING, waiter, AcqRel, Acquire)
+        .is_ok();
     if !entered || (cancel::was_asked(task) && leave(word, task)) {
         // SAFETY: it did not enter the word, or was taken from there again.
         local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
     }
 }
 
-/// Takes a suspended waiter away from where it waits, and the right to run it with it. False if it does not wait there.
+/// Takes a suspended waiter away from where it waits, and the right to run it with it. False if it
+/// does not wait there.
 pub(crate) fn leave(word: &AtomicUsize, task: &'static Task) -> bool {
     // ORDERING(join.6): Acquire, as in `ended`.
-    word.compare_exchange((task as *const Task).addr() | SUSPENDED, RUNNING, Acquire, Relaxed).is_ok()
+    word.compare_exchange(
+        (task as *const Task).addr() | SUSPENDED,
+        RUNNING,
+        Acquire,
+        Relaxed,
+    )
+    .is_ok()
 }
 
-/// Waits for the end of `child` by parking, or until it is given up, until the deadline. False when that has passed first.
+/// Waits for the end of `child` by parking, or until it is given up, until the deadline. False when
+/// that has passed first.
 pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     /// Takes the waiter away, also when unwinding.
     struct Waiting(&'static Task, usize);
     impl Drop for Waiting {
         fn drop(&mut self) {
-            let _ = self.0.join.compare_exchange(self.1, RUNNING, Relaxed, Relaxed);
+            let _ = self
+                .0
+                .join
+                .compare_exchange(self.1, RUNNING, Relaxed, Relaxed);
         }
     }
     let task = Handle::current().task();
@@ -541,9 +617,14 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
         waits_for_itself(task);
     }
     let waiter = (task as *const Task).addr() | UNPARKS;
-    // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread whole, which may be new.
+    // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread
+    // whole, which may be new.
     // ORDERING(join.2): Acquire, as in `join`.
-    if child.join.compare_exchange(RUNNING, waiter, AcqRel, Acquire).is_err() {
+    if child
+        .join
+        .compare_exchange(RUNNING, waiter, AcqRel, Acquire)
+        .is_err()
+    {
         return true;
     }
     let _waiting = Waiting(child, waiter);
@@ -558,12 +639,15 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     }
 }
 
-/// Waits for the end of a worker whose handle is not used up, and whose runtime nobody can end, whatever is asked of the caller.
+/// Waits for the end of a worker whose handle is not used up, and whose runtime nobody can end,
+/// whatever is asked of the caller.
 pub(crate) fn wait_shielded(child: &'static Task) {
     let _shield = Shield::new(Handle::current().task());
     wait_until(child, u64::MAX);
     if !has_ended(child) {
         // What it borrows would go.
-        umcg_core::fatal(format_args!("a worker was given up that its runtime still waits for, which is a bug of umcg's"));
+        umcg_core::fatal(format_args!(
+            "a worker was given up that its runtime still waits for, which is a bug of umcg's"
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! Waiters that stay in their queues from one wait to the next: so a wait for many costs no more than one for few, as long as few of them have something.
+//! Waiters that stay in their queues from one wait to the next: so a wait for many costs no more
+//! than one for few, as long as few of them have something.
 //!
 //! ```text
 //!             arm                              claimed, or revoked
@@ -7,12 +8,18 @@
 //!     '-- somebody takes a place out, and cannot claim -----------------> IDLE with PASSED; look_anew -> IDLE
 //! ```
 //!
-//! - K1: a kept waiter waits only if all its places are in their queues, and were left alone since they were put in: who takes a place out and finds the waiter idle adds PASSED to the
-//!   same word from which it is armed, by compare-and-swap. So either it is claimed, or it looks at everything anew.
-//! - K2: it takes PASSED away before it leaves its queues to enter them again. Each is under its lock: whoever came before is seen when it enters, whoever comes later finds a place that was put in anew, or none.
-//! - K3: what a waiter is for a wait (whose, until when) is written while it is idle, and read by who has claimed it, or has found it by its task (W3).
+//! - K1: a kept waiter waits only if all its places are in their queues, and were left alone since
+//!   they were put in: who takes a place out and finds the waiter idle adds PASSED to the same word
+//!   from which it is armed, by compare-and-swap. So either it is claimed, or it looks at
+//!   everything anew.
+//! - K2: it takes PASSED away before it leaves its queues to enter them again. Each is under its
+//!   lock: whoever came before is seen when it enters, whoever comes later finds a place that was
+//!   put in anew, or none.
+//! - K3: what a waiter is for a wait (whose, until when) is written while it is idle, and read by
+//!   who has claimed it, or has found it by its task (W3).
 //!
-//! In the order of a queue it is where it was put in, though it did not wait all the time: it may come before one who came while it was idle.
+//! In the order of a queue it is where it was put in, though it did not wait all the time: it may
+//! come before one who came while it was idle.
 
 use super::{Caller, End, REVOKED, WAITING, Waiter, Who, cancel, time};
 use crate::rt::sync::Ordering::*;
@@ -37,7 +44,8 @@ impl Waiter {
         let task = caller.task();
         self.task.set(task);
         self.who.set(Who::of(caller.0.is_some()));
-        self.may_be_cut.set(deadline.is_some() && cancel::may_be_cut(task));
+        self.may_be_cut
+            .set(deadline.is_some() && cancel::may_be_cut(task));
         self.deadline.set(deadline.unwrap_or(u64::MAX));
     }
 
@@ -56,22 +64,37 @@ impl Waiter {
     fn arm(&self) -> bool {
         let state = self.claim.load(Relaxed);
         // ORDERING(armed.1): Release, pairs with armed.2: who claims it sees whose it is now.
-        state & PASSED == 0 && self.claim.compare_exchange(state, WAITING, Release, Relaxed).is_ok()
+        state & PASSED == 0
+            && self
+                .claim
+                .compare_exchange(state, WAITING, Release, Relaxed)
+                .is_ok()
     }
 
     /// It does not wait after all. False if it was claimed.
     fn disarm(&self) -> bool {
-        self.claim.compare_exchange(WAITING, REVOKED, Relaxed, Relaxed).is_ok()
+        self.claim
+            .compare_exchange(WAITING, REVOKED, Relaxed, Relaxed)
+            .is_ok()
     }
 
-    /// Tells it that it would have been served. By who has the queue's lock, and has taken it out. True if it waits by now, and is claimed.
+    /// Tells it that it would have been served. By who has the queue's lock, and has taken it out.
+    /// True if it waits by now, and is claimed.
     #[cold]
     pub(super) fn pass_over(&self, claim: u32) -> bool {
         loop {
             let state = self.claim.load(Relaxed);
-            let to = if state == WAITING { claim } else { state | PASSED };
+            let to = if state == WAITING {
+                claim
+            } else {
+                state | PASSED
+            };
             // ORDERING(armed.2): Acquire, pairs with armed.1.
-            if self.claim.compare_exchange(state, to, Acquire, Relaxed).is_ok() {
+            if self
+                .claim
+                .compare_exchange(state, to, Acquire, Relaxed)
+                .is_ok()
+            {
                 return state == WAITING;
             }
         }

@@ -1,5 +1,5 @@
-//! The call of the kernel in which a thread of this process is: from `/proc/self/task/TID/syscall`, and where
-//! the kernel has no such file, only whether the thread sleeps, from `stat`.
+//! The call of the kernel in which a thread of this process is: from `/proc/self/task/TID/syscall`,
+//! and where the kernel has no such file, only whether the thread sleeps, from `stat`.
 
 use std::fs;
 
@@ -29,11 +29,15 @@ pub(crate) fn of_thread(tid: i32) -> Doing {
         Ok(line) if line.starts_with("running") => Doing::Runs,
         Ok(line) if !line.trim().is_empty() => match file("stat").as_deref().map(state) {
             Ok(Some('T' | 't' | 'Z' | 'X')) | Err(_) => Doing::Gone,
-            _ => Doing::Blocks(Call { line: line.trim().to_owned() }),
+            _ => Doing::Blocks(Call {
+                line: line.trim().to_owned(),
+            }),
         },
         _ => match file("stat").as_deref().map(state) {
             Ok(Some('R')) => Doing::Runs,
-            Ok(Some('S' | 'D')) => Doing::Blocks(Call { line: String::new() }),
+            Ok(Some('S' | 'D')) => Doing::Blocks(Call {
+                line: String::new(),
+            }),
             _ => Doing::Gone,
         },
     }
@@ -63,7 +67,9 @@ impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut words = self.line.split_whitespace();
         let number = words.next().and_then(|number| number.parse::<i64>().ok());
-        let first = words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        let first = words
+            .next()
+            .and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
         match (number, first) {
             (Some(0..), Some(first)) if first < 1 << 16 => write!(f, "{}({first}, …)", self.name()),
             (Some(0..), Some(first)) => write!(f, "{}({first:#x}, …)", self.name()),
@@ -144,14 +150,25 @@ mod tests {
     use super::*;
 
     fn call(line: &str) -> Call {
-        Call { line: line.to_owned() }
+        Call {
+            line: line.to_owned(),
+        }
     }
 
     #[test]
     fn calls_have_names_and_their_first_argument() {
-        let read = call(&format!("{} 0x7 0x7ffd00 0x10 0x0 0x0 0x0 0x7ffc 0x7f12", libc::SYS_read));
-        assert_eq!((read.to_string(), read.name()), ("read(7, …)".to_owned(), "read".to_owned()));
-        let futex = call(&format!("{} 0x7ffd0010 0x80 0x2 0x0 0x0 0x0 0x7ffc 0x7f12", libc::SYS_futex));
+        let read = call(&format!(
+            "{} 0x7 0x7ffd00 0x10 0x0 0x0 0x0 0x7ffc 0x7f12",
+            libc::SYS_read
+        ));
+        assert_eq!(
+            (read.to_string(), read.name()),
+            ("read(7, …)".to_owned(), "read".to_owned())
+        );
+        let futex = call(&format!(
+            "{} 0x7ffd0010 0x80 0x2 0x0 0x0 0x0 0x7ffc 0x7f12",
+            libc::SYS_futex
+        ));
         assert_eq!(futex.to_string(), "futex(0x7ffd0010, …)");
         assert_eq!(call("99999 0x0 0x0").to_string(), "system call 99999(0, …)");
         assert_eq!(call("-1 0x7ffc 0x7f12").to_string(), "a page fault");
@@ -170,7 +187,8 @@ mod tests {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get())
+                .unwrap();
             std::io::Read::read(&mut reader, &mut [0]).unwrap()
         });
         let tid = told.recv().unwrap();

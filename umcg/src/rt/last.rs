@@ -51,7 +51,9 @@ impl Last {
     /// Returns the result of the operation; or drops that, and goes on with the first panic, if
     /// nothing is unwinding already.
     pub(crate) fn end<R>(mut self, result: R) -> R {
-        let Some(panic) = self.panic.take() else { return result };
+        let Some(panic) = self.panic.take() else {
+            return result;
+        };
         if std::thread::panicking() {
             discard(panic);
             return result;
@@ -64,7 +66,11 @@ impl Last {
 
 /// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for
 /// an `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
-pub(crate) fn after_unwinding<S: ?Sized, R>(state: &mut S, f: impl FnOnce(&mut S) -> R, undo: impl FnOnce(&mut S)) -> R {
+pub(crate) fn after_unwinding<S: ?Sized, R>(
+    state: &mut S,
+    f: impl FnOnce(&mut S) -> R,
+    undo: impl FnOnce(&mut S),
+) -> R {
     catch_unwind(AssertUnwindSafe(|| f(state))).unwrap_or_else(|panic| {
         undo(state);
         resume_unwind(panic)
@@ -75,7 +81,10 @@ pub(crate) fn after_unwinding<S: ?Sized, R>(state: &mut S, f: impl FnOnce(&mut S
 #[inline]
 pub(crate) fn drop_last<R, T>(result: R, others: impl IntoIterator<Item = Option<T>>) -> R {
     let mut last = Last::new();
-    others.into_iter().flatten().for_each(|other| last.run(|| drop(other)));
+    others
+        .into_iter()
+        .flatten()
+        .for_each(|other| last.run(|| drop(other)));
     last.end(result)
 }
 

@@ -1,8 +1,9 @@
 //! Worker-locals: a value of each worker's own, whatever kernel thread it runs on.
 //!
-//! The values of a worker, or of a plain thread, stand in a list that its descriptor points to, made when the first is used. They are dropped at its end, last made first, while it can still wait; one that
-//! is used again meanwhile is made anew. Each is dropped, whatever the others do; a panic of a
-//! destructor ends there.
+//! The values of a worker, or of a plain thread, stand in a list that its descriptor points to,
+//! made when the first is used. They are dropped at its end, last made first, while it can still
+//! wait; one that is used again meanwhile is made anew. Each is dropped, whatever the others do; a
+//! panic of a destructor ends there.
 
 use super::last::contained;
 use super::task::Task;
@@ -22,9 +23,9 @@ type Value = (usize, Option<Rc<dyn Any>>);
 
 /// The key of a worker-local, made by [`worker_local!`](crate::worker_local).
 ///
-/// A worker's values are dropped at its end, last made first. A destructor may use worker-locals: one
-/// whose value is dropped already is made anew, and dropped in turn. That has no bound, so a worker
-/// never ends if the destructor of a worker-local always uses that same worker-local.
+/// A worker's values are dropped at its end, last made first. A destructor may use worker-locals:
+/// one whose value is dropped already is made anew, and dropped in turn. That has no bound, so a
+/// worker never ends if the destructor of a worker-local always uses that same worker-local.
 pub struct WorkerLocal<T: 'static> {
     init: fn() -> T,
     /// Its address is what tells keys apart, so it has one.
@@ -61,7 +62,12 @@ impl<T: 'static> WorkerLocal<T> {
         struct Making(usize);
         impl Drop for Making {
             fn drop(&mut self) {
-                with_values(|values| values.0.borrow_mut().retain(|(key, value)| *key != self.0 || value.is_some()));
+                with_values(|values| {
+                    values
+                        .0
+                        .borrow_mut()
+                        .retain(|(key, value)| *key != self.0 || value.is_some())
+                });
             }
         }
         let push = |value| with_values(|values| values.0.borrow_mut().push((self.key(), value)));
@@ -80,7 +86,10 @@ impl<T: 'static> WorkerLocal<T> {
 
     fn find(&'static self, values: &Values) -> Option<Option<Rc<dyn Any>>> {
         let values = values.0.borrow();
-        values.iter().find(|(key, _)| *key == self.key()).map(|(_, value)| value.clone())
+        values
+            .iter()
+            .find(|(key, _)| *key == self.key())
+            .map(|(_, value)| value.clone())
     }
 }
 
@@ -94,7 +103,8 @@ impl<T: 'static> std::fmt::Debug for WorkerLocal<T> {
 fn with_values<R>(f: impl FnOnce(&Values) -> R) -> R {
     let task = server::current_task().unwrap_or_else(handle::of_thread);
     if task.locals.load(Relaxed).is_null() {
-        task.locals.store(Box::into_raw(Box::<Values>::default()).cast(), Relaxed);
+        task.locals
+            .store(Box::into_raw(Box::<Values>::default()).cast(), Relaxed);
     }
     // SAFETY: a box that lives until `clear`, and is touched by the worker alone.
     f(unsafe { &*task.locals.load(Relaxed).cast::<Values>() })
@@ -110,15 +120,27 @@ pub(crate) fn clear(task: &Task) {
 
 #[cold]
 fn clear_slow(task: &Task) {
-    // SAFETY: as in `with_values`; taken off first, so that values that are used meanwhile are new ones.
-    while let Some(values) = unsafe { task.locals.swap(null_mut(), Relaxed).cast::<Values>().as_mut() } {
+    // SAFETY: as in `with_values`; taken off first, so that values that are used meanwhile are new
+    // ones.
+    while let Some(values) = unsafe {
+        task.locals
+            .swap(null_mut(), Relaxed)
+            .cast::<Values>()
+            .as_mut()
+    } {
         // SAFETY: it came from a box.
         let values = unsafe { Box::from_raw(values) };
-        values.0.take().into_iter().rev().for_each(|value| contained(|| drop(value)));
+        values
+            .0
+            .take()
+            .into_iter()
+            .rev()
+            .for_each(|value| contained(|| drop(value)));
     }
 }
 
-/// Declares worker-locals: like `thread_local!`, with a value for each worker instead of each thread.
+/// Declares worker-locals: like `thread_local!`, with a value for each worker instead of each
+/// thread.
 ///
 /// ```
 /// use std::cell::Cell;

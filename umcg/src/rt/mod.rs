@@ -1,7 +1,8 @@
 //! The runtime: `spawn` a worker, and let servers see to the rest.
 //!
-//! A [`Runtime`] is a number of kernel threads, its servers, each of which asks a [`Scheduler`] for a worker, runs it until it waits, and asks again. It is
-//! built on this crate's own servers and workers; a program could have written it.
+//! A [`Runtime`] is a number of kernel threads, its servers, each of which asks a [`Scheduler`] for
+//! a worker, runs it until it waits, and asks again. It is built on this crate's own servers and
+//! workers; a program could have written it.
 //!
 //! | module | holds |
 //! |---|---|

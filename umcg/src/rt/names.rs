@@ -1,7 +1,9 @@
 //! Names of workers in the messages of panics.
 //!
-//! The standard library prints the name of the thread, which a worker is not. So the first worker with a name puts a line before the message, by a hook around the one that there is. A hook that the program sets
-//! later takes the place of both; it can ask for the name ([`current_name`](crate::current_name)).
+//! The standard library prints the name of the thread, which a worker is not. So the first worker
+//! with a name puts a line before the message, by a hook around the one that there is. A hook that
+//! the program sets later takes the place of both; it can ask for the name
+//! ([`current_name`](crate::current_name)).
 
 use super::sync::Hold;
 use std::panic::{set_hook, take_hook};

@@ -1,8 +1,11 @@
-//! Full workers where there is no thread-local storage to be had but a thread's: each is a pthread that registers as a worker of the runtime's group.
+//! Full workers where there is no thread-local storage to be had but a thread's: each is a pthread
+//! that registers as a worker of the runtime's group.
 //!
-//! So `spawn` means the same with a C library, a processor or a sanitizer for which `umcg_core::storage` is not available; it only costs what a thread
-//! costs. To the rest of the runtime such a worker differs in three ways: its first event brings it to a server ([`Kind::Wake`](umcg_core::raw::Kind)); its
-//! descriptor and packet lie on the heap; and it ends as a plain thread, so that all it does then is done from outside.
+//! So `spawn` means the same with a C library, a processor or a sanitizer for which
+//! `umcg_core::storage` is not available; it only costs what a thread costs. To the rest of the
+//! runtime such a worker differs in three ways: its first event brings it to a server
+//! ([`Kind::Wake`](umcg_core::raw::Kind)); its descriptor and packet lie on the heap; and it ends
+//! as a plain thread, so that all it does then is done from outside.
 
 use super::join::{self, Ending, JoinHandle, Packet};
 use super::runtime::Shared;
@@ -23,10 +26,12 @@ pub(crate) fn is_needed(kind: WorkerKind) -> bool {
     kind == WorkerKind::Full && storage::is_ruled_out()
 }
 
-/// What there is on a pthread's stack besides frames, in bytes at most: its static thread-local storage, which a sanitizer has a lot of. Untouched it is no memory.
+/// What there is on a pthread's stack besides frames, in bytes at most: its static thread-local
+/// storage, which a sanitizer has a lot of. Untouched it is no memory.
 const BESIDES: usize = 128 << 10;
 
-/// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their servers on it.
+/// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their
+/// servers on it.
 static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
 /// All descriptors that there are.
@@ -52,7 +57,8 @@ pub(crate) fn give_back(task: &'static Task) {
     SPARE.lock().push(task);
 }
 
-/// Makes a worker that is a thread. The caller has counted it, which is taken back when there is none.
+/// Makes a worker that is a thread. The caller has counted it, which is taken back when there is
+/// none.
 ///
 /// # Safety
 /// What `f` and R borrow lives until the worker has ended.
@@ -68,19 +74,27 @@ where
     let task = take_task();
     task.renew(shared, IS_WORKER | IS_FULL | IS_THREAD);
     builder.set_hints(task);
-    task.scope.store(scope.map_or(null_mut(), scope::Count::as_ptr), Relaxed);
+    task.scope
+        .store(scope.map_or(null_mut(), scope::Count::as_ptr), Relaxed);
     if !raw::threads_move() {
         shared.has_staying.store(true, Relaxed);
     }
     // Its first event says that it came back from somewhere.
     shared.blocked.fetch_add(1, Relaxed);
     let start = builder.class(shared).and_then(|class| {
-        // Before there is the thread: a shortage is the maker's error, and not a worker that never runs.
+        // Before there is the thread: a shortage is the maker's error, and not a worker that never
+        // runs.
         let home = raw::Reserved::new().map_err(|_| SpawnError::Thread)?;
-        let parts = Parts { home, name: builder.name_or(""), f };
+        let parts = Parts {
+            home,
+            name: builder.name_or(""),
+            f,
+        };
         let body = move || main::<F, R>(task, parts);
         let size = class.size() + BESIDES;
-        let thread = std::thread::Builder::new().name(builder.name_or("umcg-worker")).stack_size(size);
+        let thread = std::thread::Builder::new()
+            .name(builder.name_or("umcg-worker"))
+            .stack_size(size);
         // SAFETY: by the contract what the body borrows outlives it.
         unsafe { thread.spawn_unchecked(body) }.map_err(|_| SpawnError::Thread)
     });
@@ -102,39 +116,45 @@ struct Parts<F> {
     f: F,
 }
 
-// SAFETY: callers of `make` vouch for `f`, by F: Send of their own, or as a scope does; a home is its thread's only once that has registered.
+// SAFETY: callers of `make` vouch for `f`, by F: Send of their own, or as a scope does; a home is
+// its thread's only once that has registered.
 unsafe impl<F> Send for Parts<F> {}
 
 fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
     let Parts { home, name, f } = parts;
     let shared = task.shared();
     let id = (task as *const Task).addr() as u64;
-    let packet: Option<Packet<R>> = match raw::Worker::register_with(home, shared.group, id, shared.watch.preemption()) {
-        Ok(worker) => {
-            if !name.is_empty() {
-                worker.set_name(&name);
-                names::tell_in_panics();
+    let packet: Option<Packet<R>> =
+        match raw::Worker::register_with(home, shared.group, id, shared.watch.preemption()) {
+            Ok(worker) => {
+                if !name.is_empty() {
+                    worker.set_name(&name);
+                    names::tell_in_panics();
+                }
+                let packet = run_body(task, f);
+                if raw::Worker::current().is_some() {
+                    // SAFETY: the caller is that worker, which is a thread's.
+                    unsafe { worker.unregister() };
+                }
+                packet
             }
-            let packet = run_body(task, f);
-            if raw::Worker::current().is_some() {
-                // SAFETY: the caller is that worker, which is a thread's.
-                unsafe { worker.unregister() };
+            Err(error) => {
+                shared.blocked.fetch_sub(1, Relaxed);
+                // Now: what it borrows is there only as long as the worker counts. Its destructor's
+                // panic changes nothing.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
+                let payload: Box<dyn Any + Send> = Box::new(format!(
+                    "the thread of a worker could not register: {error}"
+                ));
+                // SAFETY: the worker's scope, if any, which is told of the end below.
+                unsafe { scope::note_unwound(task.scope.load(Relaxed), &*payload) };
+                Some(Err(payload))
             }
-            packet
-        }
-        Err(error) => {
-            shared.blocked.fetch_sub(1, Relaxed);
-            // Now: what it borrows is there only as long as the worker counts. Its destructor's panic changes nothing.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
-            let payload: Box<dyn Any + Send> = Box::new(format!("the thread of a worker could not register: {error}"));
-            // SAFETY: the worker's scope, if any, which is told of the end below.
-            unsafe { scope::note_unwound(task.scope.load(Relaxed), &*payload) };
-            Some(Err(payload))
-        }
-    };
+        };
     let scope = task.scope.load(Relaxed);
     if let Some(packet) = packet {
-        task.result.store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
+        task.result
+            .store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
     }
     // Counted first: who sees the end sees that there is a worker less.
     let _visit = shared.group.visit();

@@ -19,12 +19,15 @@ use std::time::Duration;
 ///
 /// All that does not end it are methods of its [`RuntimeHandle`], which it can be used as.
 ///
-/// Where it is dropped by one of its own workers, which cannot wait for its own end, it ends by itself, once all its workers have. To wait for it stops a worker of another runtime, and not
-/// that one's server. The same goes for a function that one of its threads calls: of its scheduler, or
-/// what [`on_stall`](RuntimeBuilder::on_stall) and [`on_deadlock`](RuntimeBuilder::on_deadlock) were given.
+/// Where it is dropped by one of its own workers, which cannot wait for its own end, it ends by
+/// itself, once all its workers have. To wait for it stops a worker of another runtime, and not
+/// that one's server. The same goes for a function that one of its threads calls: of its scheduler,
+/// or what [`on_stall`](RuntimeBuilder::on_stall) and [`on_deadlock`](RuntimeBuilder::on_deadlock)
+/// were given.
 ///
-/// The child of a fork has none of the threads of a runtime that was made before. There it is dropped
-/// without waiting, its memory is not freed, and it makes no workers ([`SpawnError::LeftBehind`]).
+/// The child of a fork has none of the threads of a runtime that was made before. There it is
+/// dropped without waiting, its memory is not freed, and it makes no workers
+/// ([`SpawnError::LeftBehind`]).
 #[derive(Debug)]
 pub struct Runtime {
     handle: RuntimeHandle,
@@ -33,14 +36,18 @@ pub struct Runtime {
     owner: Option<Thread>,
 }
 
-/// A runtime, for all who use it: as many as there are copies of this. It does not keep the runtime from ending: that is its [`Runtime`]'s to say, and
-/// afterwards no workers are made by this ([`SpawnError::Closed`]).
+/// A runtime, for all who use it: as many as there are copies of this. It does not keep the runtime
+/// from ending: that is its [`Runtime`]'s to say, and afterwards no workers are made by this
+/// ([`SpawnError::Closed`]).
 #[derive(Clone, Debug)]
 pub struct RuntimeHandle(Arc<Shared>);
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("name", &self.name).field("servers", &self.seats.len()).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("name", &self.name)
+            .field("servers", &self.seats.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,7 +94,8 @@ impl RuntimeHandle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.build(&PLAIN, f).unwrap_or_else(|error| no_worker(error))
+        self.build(&PLAIN, f)
+            .unwrap_or_else(|error| no_worker(error))
     }
 
     /// Makes a worker of the runtime, as the builder says.
@@ -126,7 +134,11 @@ impl RuntimeHandle {
     ///
     /// # Safety
     /// As [`Builder::spawn_light`].
-    pub unsafe fn build_light<F, R>(&self, builder: &Builder<'_>, f: F) -> Result<JoinHandle<R>, SpawnError>
+    pub unsafe fn build_light<F, R>(
+        &self,
+        builder: &Builder<'_>,
+        f: F,
+    ) -> Result<JoinHandle<R>, SpawnError>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
@@ -158,7 +170,11 @@ impl Runtime {
     }
 
     pub(super) fn without_threads(shared: Arc<Shared>) -> Runtime {
-        Runtime { handle: RuntimeHandle(shared.clone()), threads: Vec::new(), owner: Some(Thread::owner(shared)) }
+        Runtime {
+            handle: RuntimeHandle(shared.clone()),
+            threads: Vec::new(),
+            owner: Some(Thread::owner(shared)),
+        }
     }
 
     pub(super) fn start_server(&mut self, index: usize, cpu: Option<usize>) -> Result<(), Error> {
@@ -186,7 +202,10 @@ impl Runtime {
             drop(server);
             drop(me);
         };
-        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::no_thread)?;
+        let thread = thread::Builder::new()
+            .name(name)
+            .spawn(body)
+            .map_err(Error::no_thread)?;
         self.threads.push(thread);
         told.recv().unwrap_or(Err(Error::OutOfMemory))
     }
@@ -198,7 +217,10 @@ impl Runtime {
             me.begin();
             watch::main(me.shared());
         };
-        let thread = thread::Builder::new().name(name).spawn(body).map_err(Error::no_thread)?;
+        let thread = thread::Builder::new()
+            .name(name)
+            .spawn(body)
+            .map_err(Error::no_thread)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -208,7 +230,8 @@ impl Runtime {
         self.handle.clone()
     }
 
-    /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a worker of this runtime's.
+    /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a
+    /// worker of this runtime's.
     ///
     /// # Panics
     /// When `f` does, and as [`RuntimeHandle::spawn`].
@@ -217,14 +240,16 @@ impl Runtime {
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever happens.
+        // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever
+        // happens.
         let worker = unsafe { PLAIN.make_outside(WorkerKind::Full, &self.handle.0, f, None) };
         let worker = worker.unwrap_or_else(|error| no_worker(error));
         join::wait_shielded(worker.task());
         worker.join().unwrap_or_else(|error| error.resume_unwind())
     }
 
-    /// Waits until there are no workers, and ends the servers. Called by one of its own workers it does not wait, and the end comes later, as where it is dropped.
+    /// Waits until there are no workers, and ends the servers. Called by one of its own workers it
+    /// does not wait, and the end comes later, as where it is dropped.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -232,11 +257,11 @@ impl Runtime {
     /// Like [`Runtime::shutdown`], for `timeout` at most.
     ///
     /// # Errors
-    /// How many workers there are still: they are given up, together with all that they own, and run no more; a `join` of one of them says
-    /// [`Abandoned`](super::JoinError::Abandoned). One that computes goes on until it waits, and
-    /// its server ends then. Where one of its own workers or threads calls this, nothing is waited for
-    /// or given up: the runtime ends later. In the child of a fork the runtime of the parent has no
-    /// workers.
+    /// How many workers there are still: they are given up, together with all that they own, and
+    /// run no more; a `join` of one of them says [`Abandoned`](super::JoinError::Abandoned). One
+    /// that computes goes on until it waits, and its server ends then. Where one of its own workers
+    /// or threads calls this, nothing is waited for or given up: the runtime ends later. In the
+    /// child of a fork the runtime of the parent has no workers.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
         let deadline = time::after(timeout);
         let shared = self.handle.0.clone();
@@ -279,15 +304,17 @@ impl Runtime {
         self.owner = None;
     }
 
-    /// In the child of a fork. What the threads had is not given back, as they may have been in the midst
-    /// of anything; nor are they detached, since the C library has used their memory otherwise.
+    /// In the child of a fork. What the threads had is not given back, as they may have been in the
+    /// midst of anything; nor are they detached, since the C library has used their memory
+    /// otherwise.
     fn leave_behind(&mut self) {
         std::mem::forget(self.handle.0.clone());
         std::mem::forget(self.owner.take());
         std::mem::forget(std::mem::take(&mut self.threads));
     }
 
-    /// They have left the runtime: what remains is the system's part. In a worker that is left alone.
+    /// They have left the runtime: what remains is the system's part. In a worker that is left
+    /// alone.
     fn join_threads(&mut self) {
         let is_worker = server::current_task().is_some();
         for thread in self.threads.drain(..).filter(|_| !is_worker) {

@@ -1,4 +1,5 @@
-//! Park and unpark: the one protocol by which a known party stops and is made to go on, under everything that waits.
+//! Park and unpark: the one protocol by which a known party stops and is made to go on, under
+//! everything that waits.
 //!
 //! # The word
 //!
@@ -15,20 +16,27 @@
 //!      '-- any other signal is remembered: in RUNNING, and beside PARKED and SLEEPING
 //! ```
 //!
-//! There are three signals, as waits of three sorts lie within each other: OWN for the library's waits (sleep, join, input and output), TOKEN for [`park`] of
-//! users, WAKER for [`block_on`](super::block_on). A park says which of them end it (ENDS, in the word while it lasts); OWN always does. So a sleep takes no unpark away that is meant for the park after it,
+//! There are three signals, as waits of three sorts lie within each other: OWN for the library's
+//! waits (sleep, join, input and output), TOKEN for [`park`] of users, WAKER for
+//! [`block_on`](super::block_on). A park says which of them end it (ENDS, in the word while it
+//! lasts); OWN always does. So a sleep takes no unpark away that is meant for the park after it,
 //! and no waker's call that comes while a future is polled.
 //!
-//! - P1: a worker's word is PARKED only after its context was saved: the server that it left makes that step (`commit`), on its own stack.
-//! - P2: the right to run a worker goes with the word: who changes PARKED to RUNNING has it, and nobody else; who fails to make it PARKED keeps it.
-//! - P3: a signal that comes before a park which it ends is remembered, once; only such a park takes it. What happened before it is seen by who returns from that park.
+//! - P1: a worker's word is PARKED only after its context was saved: the server that it left makes
+//!   that step (`commit`), on its own stack.
+//! - P2: the right to run a worker goes with the word: who changes PARKED to RUNNING has it, and
+//!   nobody else; who fails to make it PARKED keeps it.
+//! - P3: a signal that comes before a park which it ends is remembered, once; only such a park
+//!   takes it. What happened before it is seen by who returns from that park.
 //! - P4: while a word is PARKED or SLEEPING no signal is remembered that ends the park.
 //!
-//! One locked operation to park, one to unpark; none to park where a signal is there already but the one that takes it. Returns without
-//! a reason are allowed, so callers look again; stale handles cause them.
+//! One locked operation to park, one to unpark; none to park where a signal is there already but
+//! the one that takes it. Returns without a reason are allowed, so callers look again; stale
+//! handles cause them.
 //!
-//! The whole of it, with a proof sketch: docs/protocols/park.md. Not chosen: std's order (swap to NOTIFIED, and swap back on waking) takes two
-//! locked operations a hop more; a word for each signal, likewise.
+//! The whole of it, with a proof sketch: docs/protocols/park.md. Not chosen: std's order (swap to
+//! NOTIFIED, and swap back on waking) takes two locked operations a hop more; a word for each
+//! signal, likewise.
 
 use super::cancel;
 use super::handle::Handle;
@@ -64,9 +72,11 @@ const BY_OWN: u32 = OWN;
 const BY_TOKEN: u32 = OWN | TOKEN;
 const BY_WAKER: u32 = OWN | WAKER;
 
-/// Stops the caller until somebody unparks it; at once if somebody has since it was last stopped here. What the caller waits for elsewhere meanwhile, be it by
-/// [`sleep`](super::sleep()) or a socket, does not use up an unpark. May return without a reason. A worker
-/// switches; a plain thread, or a worker in [`blocking`](crate::blocking), sleeps in the kernel. A point of cancellation.
+/// Stops the caller until somebody unparks it; at once if somebody has since it was last stopped
+/// here. What the caller waits for elsewhere meanwhile, be it by [`sleep`](super::sleep()) or a
+/// socket, does not use up an unpark. May return without a reason. A worker switches; a plain
+/// thread, or a worker in [`blocking`](crate::blocking), sleeps in the kernel. A point of
+/// cancellation.
 pub fn park() {
     park_by::<BY_TOKEN>(&"park");
 }
@@ -81,7 +91,8 @@ pub fn park_timeout(timeout: Duration) -> bool {
     park_until_by::<BY_TOKEN>(&"park", time::after(timeout))
 }
 
-/// Unparks `next` and parks: with a scheduler that follows the hint `next` is who runs next on this server. As [`park`].
+/// Unparks `next` and parks: with a scheduler that follows the hint `next` is who runs next on this
+/// server. As [`park`].
 pub fn hand_over(next: Handle) {
     next.unpark();
     park_by::<BY_TOKEN>(&"hand_over");
@@ -203,7 +214,10 @@ fn stop<const BY: u32>(task: &Task, how: u32) -> bool {
     let mut state = RUNNING;
     loop {
         // ORDERING(park.2): Release, pairs with park.4: who takes the right sees the saved context.
-        match task.state.compare_exchange(state, state | how | BY << ENDS, Release, Relaxed) {
+        match task
+            .state
+            .compare_exchange(state, state | how | BY << ENDS, Release, Relaxed)
+        {
             Ok(_) => return true,
             Err(now) if now & BY != 0 => return false,
             Err(now) => state = now,
@@ -242,14 +256,20 @@ fn signal<const SIGNAL: u32>(task: &'static Task) {
     }
 }
 
-/// Ends the park of `task`, or remembers the signal. Wakes a thread; a parked worker is the caller's to make ready.
+/// Ends the park of `task`, or remembers the signal. Wakes a thread; a parked worker is the
+/// caller's to make ready.
 #[inline]
 fn release<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
     // As a rule it is a worker that waits for this.
     let parked = const { PARKED | ((OWN | SIGNAL) << ENDS) };
     // ORDERING(park.1): Release, pairs with park.3.
     // ORDERING(park.4): Acquire, pairs with park.2.
-    if task.state.load(Relaxed) == parked && task.state.compare_exchange(parked, EMPTY, AcqRel, Relaxed).is_ok() {
+    if task.state.load(Relaxed) == parked
+        && task
+            .state
+            .compare_exchange(parked, EMPTY, AcqRel, Relaxed)
+            .is_ok()
+    {
         // SAFETY: that step gave us the right to run the worker.
         return Some(unsafe { Runnable::new(task) });
     }
@@ -261,7 +281,11 @@ fn release_slow<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
     let mut state = task.state.load(Relaxed);
     loop {
         let ends = (state >> ENDS) & SIGNAL != 0;
-        let next = if ends { state & SIGNALS } else { state | SIGNAL };
+        let next = if ends {
+            state & SIGNALS
+        } else {
+            state | SIGNAL
+        };
         // ORDERING(park.1): Release, pairs with park.3, also where the word stays as it is.
         // ORDERING(park.4): Acquire, pairs with park.2.
         match task.state.compare_exchange(state, next, AcqRel, Relaxed) {
@@ -283,8 +307,13 @@ pub(crate) fn is_notified(task: &Task) -> bool {
     state & HOW == RUNNING && state & SIGNALS != 0
 }
 
-/// A kernel thread sleeps until a signal ends that, or until the deadline. False when that has passed.
-fn park_thread<const BY: u32>(task: &'static Task, reason: &'static &'static str, deadline: u64) -> bool {
+/// A kernel thread sleeps until a signal ends that, or until the deadline. False when that has
+/// passed.
+fn park_thread<const BY: u32>(
+    task: &'static Task,
+    reason: &'static &'static str,
+    deadline: u64,
+) -> bool {
     task.set_reason(reason);
     if task.state.load(Relaxed) & BY != 0 || !stop::<BY>(task, SLEEPING) {
         take::<BY>(task);

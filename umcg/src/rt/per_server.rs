@@ -1,7 +1,9 @@
-//! One value a server: the server touches its own without a locked operation or a fence, others touch it at the price of a system call.
+//! One value a server: the server touches its own without a locked operation or a fence, others
+//! touch it at the price of a system call.
 //!
-//! A biased lock. The owner is the server's kernel thread, as [`Here`] proves; it announces itself by a plain store and looks whether it has been revoked.
-//! Others are rare (a thief, a dump, an end of the runtime): they take a mutex, revoke, and wait until the owner is outside.
+//! A biased lock. The owner is the server's kernel thread, as [`Here`] proves; it announces itself
+//! by a plain store and looks whether it has been revoked. Others are rare (a thief, a dump, an end
+//! of the runtime): they take a mutex, revoke, and wait until the owner is outside.
 //!
 //! ```text
 //! owner                                  another one
@@ -19,20 +21,27 @@
 //! Invariants:
 //!
 //! - `busy` is written by the owner only, `revoked` under the mutex only.
-//! - The owner is inside only while `busy`; another one is inside only with the mutex, while `revoked`, after it has seen `busy` false behind `heavy`.
-//! - So at most one is inside. The owner's store of `busy` and load of `revoked` cross the other's store of `revoked` and load of `busy`, and by
-//!   `light` and `heavy` ([`umcg_core::asymmetric`]) not both miss the other's store: the owner that found no `revoked` is seen as busy. On
-//!   the slow path nobody has revoked, as the owner has the mutex; who locks it next sees `busy`.
+//! - The owner is inside only while `busy`; another one is inside only with the mutex, while
+//!   `revoked`, after it has seen `busy` false behind `heavy`.
+//! - So at most one is inside. The owner's store of `busy` and load of `revoked` cross the other's
+//!   store of `revoked` and load of `busy`, and by `light` and `heavy` ([`umcg_core::asymmetric`])
+//!   not both miss the other's store: the owner that found no `revoked` is seen as busy. On the
+//!   slow path nobody has revoked, as the owner has the mutex; who locks it next sees `busy`.
 //!
-//! Who is inside must not take long, switch, or come to another cell of the same `PerServer`. Callers of `own` keep preemption off (the contract of
-//! [`Here`]); the mutex does so for the others. A function that panics, or a [`Load::load`], leaves its cell usable. A cell belongs to the first [`Here`] that uses
-//! it, and refuses any other: so a scheduler that is given to two runtimes panics and does no harm.
+//! Who is inside must not take long, switch, or come to another cell of the same `PerServer`.
+//! Callers of `own` keep preemption off (the contract of [`Here`]); the mutex does so for the
+//! others. A function that panics, or a [`Load::load`], leaves its cell usable. A cell belongs to
+//! the first [`Here`] that uses it, and refuses any other: so a scheduler that is given to two
+//! runtimes panics and does no harm.
 //!
-//! Not chosen: a Chase-Lev deque needs its fence in each `pop`, holds only words, and has a server's other data lock some other way. A lock a server
-//! costs the owner two locked operations each time, some 10 ns, for the sake of thieves that come a thousand times less often.
+//! Not chosen: a Chase-Lev deque needs its fence in each `pop`, holds only words, and has a
+//! server's other data lock some other way. A lock a server costs the owner two locked operations
+//! each time, some 10 ns, for the sake of thieves that come a thousand times less often.
 
 use super::here::Here;
-use super::sync::{AtomicBool, AtomicUsize, HoldLock, Ordering::*, TRIES, give_way, heavy, light, spin};
+use super::sync::{
+    AtomicBool, AtomicUsize, HoldLock, Ordering::*, TRIES, give_way, heavy, light, spin,
+};
 use std::cell::UnsafeCell;
 
 /// How often [`PerServer::other`] looks before it gives way each time.
@@ -73,7 +82,8 @@ struct Owned<'a, T: Load>(&'a Biased<T>);
 impl<T: Load> Drop for Owned<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // ORDERING(per-server.1): Release, pairs with per-server.2: who finds the owner outside sees what it did inside.
+        // ORDERING(per-server.1): Release, pairs with per-server.2: who finds the owner outside
+        // sees what it did inside.
         let _outside = Outside(&self.0.busy);
         // SAFETY: still inside, and the function that had the value is over.
         unsafe { self.0.note_load() };
@@ -91,12 +101,14 @@ impl Drop for Outside<'_> {
     }
 }
 
-/// Another one has revoked, and is inside as soon as the owner is not; outside when dropped. The mutex is its caller's.
+/// Another one has revoked, and is inside as soon as the owner is not; outside when dropped. The
+/// mutex is its caller's.
 struct Revoked<'a, T: Load>(&'a Biased<T>, bool);
 
 impl<T: Load> Drop for Revoked<'_, T> {
     fn drop(&mut self) {
-        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds nobody sees what was done inside.
+        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds nobody
+        // sees what was done inside.
         let _outside = Outside(&self.0.revoked);
         if self.1 {
             // SAFETY: still inside, and the function that had the value is over.
@@ -180,12 +192,18 @@ impl<T: Load> Biased<T> {
     /// The cell is nobody's yet.
     #[cold]
     fn first_use(&self, here: &Here) {
-        let owner = self.owner.compare_exchange(0, here.identity(), Relaxed, Relaxed).unwrap_or_else(|owner| owner);
+        let owner = self
+            .owner
+            .compare_exchange(0, here.identity(), Relaxed, Relaxed)
+            .unwrap_or_else(|owner| owner);
         assert!(
             owner == 0 || owner == here.identity(),
             "what belongs to one server is used as another's: a scheduler in two runtimes?"
         );
-        assert!(!self.busy.load(Relaxed), "a server that uses what it has per server came to it again from within");
+        assert!(
+            !self.busy.load(Relaxed),
+            "a server that uses what it has per server came to it again from within"
+        );
     }
 
     #[cold]
@@ -196,7 +214,8 @@ impl<T: Load> Biased<T> {
         self.busy.store(true, Relaxed);
     }
 
-    /// Revokes, with the mutex. Says by the guard whether the owner was outside within so many looks.
+    /// Revokes, with the mutex. Says by the guard whether the owner was outside within so many
+    /// looks.
     fn enter_other(&self, mut may_wait: impl FnMut(usize) -> bool) -> Revoked<'_, T> {
         self.revoked.store(true, Relaxed);
         let mut entered = Revoked(self, false);
@@ -218,13 +237,16 @@ impl<T: Load + Send> PerServer<T> {
     /// One value for each of so many servers, made from its index.
     pub fn new(servers: usize, mut make: impl FnMut(usize) -> T) -> Self {
         super::sync::init();
-        PerServer { cells: (0..servers).map(|index| Biased::new(make(index))).collect() }
+        PerServer {
+            cells: (0..servers).map(|index| Biased::new(make(index))).collect(),
+        }
     }
 
     /// Gives the calling server its own value. `f` must be short, and must not switch.
     ///
     /// # Panics
-    /// When `f` does this again; when another server, of another runtime, has used the value as its own.
+    /// When `f` does this again; when another server, of another runtime, has used the value as its
+    /// own.
     #[inline(always)]
     pub fn own<R>(&self, here: &Here, f: impl FnOnce(&mut T) -> R) -> R {
         let inside = self.cells[here.index()].enter_own(here);
@@ -232,15 +254,16 @@ impl<T: Load + Send> PerServer<T> {
         f(unsafe { &mut *inside.0.value.get() })
     }
 
-    /// Gives the caller, whoever it is, the value of a server; none if somebody else is at it for longer than a moment. `f` must be short, and
-    /// must not switch.
+    /// Gives the caller, whoever it is, the value of a server; none if somebody else is at it for
+    /// longer than a moment. `f` must be short, and must not switch.
     ///
     /// Costs a system call: look at [`PerServer::hint`] first.
     pub fn try_other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.cells[index].try_other(f)
     }
 
-    /// Like [`PerServer::try_other`], but waits. Not for who is inside the same value: it would wait for itself.
+    /// Like [`PerServer::try_other`], but waits. Not for who is inside the same value: it would
+    /// wait for itself.
     #[inline(never)]
     pub fn other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> R {
         let cell = &self.cells[index];
@@ -257,7 +280,8 @@ impl<T: Load + Send> PerServer<T> {
         f(unsafe { &mut *cell.value.get() })
     }
 
-    /// How much there was in a server's value when somebody was last inside; may be outdated at once.
+    /// How much there was in a server's value when somebody was last inside; may be outdated at
+    /// once.
     #[inline]
     pub fn hint(&self, index: usize) -> usize {
         self.cells[index].hint()
@@ -272,7 +296,10 @@ impl<T: Load + Send> PerServer<T> {
 
 impl<T> std::fmt::Debug for PerServer<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("PerServer").field("servers", &self.cells.len()).finish_non_exhaustive()
+        formatter
+            .debug_struct("PerServer")
+            .field("servers", &self.cells.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -317,7 +344,9 @@ mod tests {
     #[test]
     fn coming_in_twice_panics() {
         let (cells, here) = (numbers(1), here(0));
-        let twice = catch_unwind(AssertUnwindSafe(|| cells.own(&here, |_| cells.own(&here, |numbers| numbers.push(1)))));
+        let twice = catch_unwind(AssertUnwindSafe(|| {
+            cells.own(&here, |_| cells.own(&here, |numbers| numbers.push(1)))
+        }));
         assert!(twice.is_err());
         assert_eq!(cells.own(&here, |numbers| numbers.len()), 0);
     }
@@ -362,7 +391,10 @@ mod tests {
                 assert!(catch_unwind(AssertUnwindSafe(|| first(&cells, &here))).is_err());
                 assert!(catch_unwind(AssertUnwindSafe(|| second(&cells, &here))).is_err());
                 let cell = &cells.cells[0];
-                assert!(!cell.busy.load(Relaxed) && !cell.revoked.load(Relaxed), "nobody is inside");
+                assert!(
+                    !cell.busy.load(Relaxed) && !cell.revoked.load(Relaxed),
+                    "nobody is inside"
+                );
                 assert_eq!(cells.hint(0), 7);
             }
         }
@@ -372,7 +404,12 @@ mod tests {
     fn a_cell_has_one_owner() {
         let cells = numbers(1);
         cells.own(&here(0), |numbers| numbers.push(1));
-        assert!(catch_unwind(AssertUnwindSafe(|| cells.own(&here(0), |numbers| numbers.push(2)))).is_err());
+        assert!(
+            catch_unwind(AssertUnwindSafe(
+                || cells.own(&here(0), |numbers| numbers.push(2))
+            ))
+            .is_err()
+        );
         assert_eq!(cells.other(0, |numbers| numbers.len()), 1);
     }
 
@@ -381,13 +418,17 @@ mod tests {
         let (cells, here) = (numbers(1), here(0));
         cells.own(&here, |_| {
             std::thread::scope(|scope| {
-                assert_eq!(scope.spawn(|| cells.try_other(0, |_| ())).join().unwrap(), None);
+                assert_eq!(
+                    scope.spawn(|| cells.try_other(0, |_| ())).join().unwrap(),
+                    None
+                );
             });
         });
         assert!(cells.try_other(0, |_| ()).is_some());
     }
 
-    /// The owner and two thieves: each number that was pushed is taken once, and the vector is whole at all times.
+    /// The owner and two thieves: each number that was pushed is taken once, and the vector is
+    /// whole at all times.
     #[test]
     fn nothing_is_lost_or_doubled() {
         const NUMBERS: u64 = 200_000;
@@ -418,7 +459,10 @@ mod tests {
             for number in 0..NUMBERS {
                 cells.own(&here, |numbers| numbers.push(number));
                 if number % 3 == 0 {
-                    cells.own(&here, |numbers| numbers.pop()).into_iter().for_each(take);
+                    cells
+                        .own(&here, |numbers| numbers.pop())
+                        .into_iter()
+                        .for_each(take);
                 }
             }
         });

@@ -40,7 +40,8 @@ impl Place {
         }
     }
 
-    /// Makes it a place of this waiter, which is told the index when it is served here. It stands nowhere yet.
+    /// Makes it a place of this waiter, which is told the index when it is served here. It stands
+    /// nowhere yet.
     #[inline]
     pub(crate) fn begin(&self, waiter: &Waiter, index: usize, note: usize) {
         self.waiter.set(waiter);
@@ -61,7 +62,8 @@ impl Place {
     /// Claims its waiter for who has the queue's lock. False when somebody else has.
     #[inline]
     fn claim(&self) -> bool {
-        // SAFETY: a waiter that stands in a queue lives until it has left it, which takes the lock that the caller has.
+        // SAFETY: a waiter that stands in a queue lives until it has left it, which takes the lock
+        // that the caller has.
         unsafe { &*self.waiter.get() }.claim(self.claim.get())
     }
 }
@@ -85,7 +87,9 @@ unsafe impl Send for Places {}
 
 impl Places {
     pub(crate) const fn new() -> Places {
-        Places { last: Cell::new(null()) }
+        Places {
+            last: Cell::new(null()),
+        }
     }
 
     #[inline]
@@ -107,7 +111,8 @@ impl Places {
     #[cold]
     pub(crate) fn has_nobody(&self) -> bool {
         // SAFETY: a waiter that stands in a queue lives until it has left it.
-        self.find(|place| !unsafe { &*place.waiter.get() }.may_be_forgotten()).is_none()
+        self.find(|place| !unsafe { &*place.waiter.get() }.may_be_forgotten())
+            .is_none()
     }
 
     /// The one behind `place`, which is in the queue.
@@ -218,7 +223,8 @@ impl Places {
     }
 }
 
-/// A waiter that is the caller's to deliver to, and then to resume: with the place in which it was claimed.
+/// A waiter that is the caller's to deliver to, and then to resume: with the place in which it was
+/// claimed.
 #[must_use = "nobody else makes it go on"]
 pub(crate) struct Claimed(*const Place);
 
@@ -248,7 +254,10 @@ pub struct ClaimedList {
 
 impl ClaimedList {
     pub(crate) const fn new() -> ClaimedList {
-        ClaimedList { first: null(), last: null() }
+        ClaimedList {
+            first: null(),
+            last: null(),
+        }
     }
 
     #[inline]

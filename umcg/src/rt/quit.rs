@@ -1,7 +1,9 @@
-//! SIGQUIT (Ctrl-\\ on a terminal): a dump of all runtimes on standard error, and the program goes on.
+//! SIGQUIT (Ctrl-\\ on a terminal): a dump of all runtimes on standard error, and the program goes
+//! on.
 //!
-//! The handler only counts and wakes; a thread of its own does the rest, so it works however busy the servers are. Not by a descriptor: the program may
-//! have closed that, and another file may have its number.
+//! The handler only counts and wakes; a thread of its own does the rest, so it works however busy
+//! the servers are. Not by a descriptor: the program may have closed that, and another file may
+//! have its number.
 
 use super::runtime::Shared;
 use super::sync::HoldLock;
@@ -27,7 +29,10 @@ pub(super) unsafe fn forked(in_child: bool) {
     let runtimes = unsafe { RUNTIMES.adopt() };
     if in_child {
         // None of them is freed here, as whoever had it in the parent has it for good.
-        runtimes.iter().filter_map(Weak::upgrade).for_each(|runtime| runtime.leave_behind());
+        runtimes
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|runtime| runtime.leave_behind());
     }
 }
 
@@ -42,26 +47,43 @@ pub(crate) fn note(runtime: &Arc<Shared>) {
     runtimes.push(Arc::downgrade(runtime));
 }
 
-/// From now on SIGQUIT prints what all workers of all runtimes are doing on standard error, instead of ending the process. Calling it again changes
-/// nothing.
+/// From now on SIGQUIT prints what all workers of all runtimes are doing on standard error, instead
+/// of ending the process. Calling it again changes nothing.
 ///
 /// # Errors
 /// No thread left, or the kernel refuses the handler.
 pub fn dump_on_quit() -> io::Result<()> {
     static THREAD: Granted<()> = Granted::new();
     static HANDLER: Granted<()> = Granted::new();
-    let begin = || std::thread::Builder::new().name("umcg-quit".into()).spawn(print_dumps).map(drop);
+    let begin = || {
+        std::thread::Builder::new()
+            .name("umcg-quit".into())
+            .spawn(print_dumps)
+            .map(drop)
+    };
     THREAD.get_or_ask(begin)?;
     HANDLER.get_or_ask(install).copied()
 }
 
 fn install() -> io::Result<()> {
     // SAFETY: the handler is async-signal-safe.
-    unsafe { signal::install(libc::SIGQUIT, on_quit, libc::SA_RESTART | libc::SA_ONSTACK, 0) }.map_err(io::Error::from)
+    unsafe {
+        signal::install(
+            libc::SIGQUIT,
+            on_quit,
+            libc::SA_RESTART | libc::SA_ONSTACK,
+            0,
+        )
+    }
+    .map_err(io::Error::from)
 }
 
 // Neither call touches errno.
-extern "C" fn on_quit(_signal: libc::c_int, _information: *mut libc::siginfo_t, _context: *mut c_void) {
+extern "C" fn on_quit(
+    _signal: libc::c_int,
+    _information: *mut libc::siginfo_t,
+    _context: *mut c_void,
+) {
     SIGNALS.fetch_add(1, Relaxed);
     let _ = futex::wake(&SIGNALS, Flags::PRIVATE, 1);
 }
@@ -94,8 +116,12 @@ pub(super) fn each_runtime(f: impl FnMut(&Arc<Shared>)) {
     runtimes().iter().for_each(f);
 }
 
-/// The dumps of all runtimes, one after the other; in a forked child, of those that were made there.
+/// The dumps of all runtimes, one after the other; in a forked child, of those that were made
+/// there.
 pub fn dump_all() -> String {
     let _uncancelled = Uncancelled::begin();
-    runtimes().iter().map(|runtime| dump::dump(runtime) + "\n").collect()
+    runtimes()
+        .iter()
+        .map(|runtime| dump::dump(runtime) + "\n")
+        .collect()
 }

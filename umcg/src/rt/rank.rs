@@ -1,7 +1,9 @@
 //! Preemption by rank: nobody waits while a server runs somebody less urgent.
 //!
-//! A rank is a number, and less is more urgent. Each server has a [`Post`], on which stands whom it runs, and for whom others have called it. Who makes a worker ready calls the server
-//! that runs the least urgent one, counting each that was called already as running whom it was called for: so several urgent workers take the places of several.
+//! A rank is a number, and less is more urgent. Each server has a [`Post`], on which stands whom it
+//! runs, and for whom others have called it. Who makes a worker ready calls the server that runs
+//! the least urgent one, counting each that was called already as running whom it was called for:
+//! so several urgent workers take the places of several.
 //!
 //! # Steps
 //!
@@ -19,12 +21,16 @@
 //!      come; else again from P3
 //! ```
 //!
-//! - R1: a server that was called has taken the most urgent worker, but perhaps before that one was there for which it was called; or it was called for several at once, for one that no
-//!   other may run among them. Therefore S4. Each look calls one, who looks in turn: so nobody is forgotten.
+//! - R1: a server that was called has taken the most urgent worker, but perhaps before that one was
+//!   there for which it was called; or it was called for several at once, for one that no other may
+//!   run among them. Therefore S4. Each look calls one, who looks in turn: so nobody is forgotten.
 //! - R2: P4 and P5 are in the opposite order of S3: either S3 finds the call, or P5 finds who runs.
-//! - R3: who finds in P3 whom a server ran last, though that has left, is found itself in S2: between each two there is a fence.
-//! - R4: a preemption may come to nothing, where the server cannot be preempted just then: the watch sees that a post is overdue, and repeats it.
-//! - R5: a call too many costs a switch, and puts whoever is preempted behind those of its own rank. Nobody less urgent runs for it: the scheduler gives out the most urgent first.
+//! - R3: who finds in P3 whom a server ran last, though that has left, is found itself in S2:
+//!   between each two there is a fence.
+//! - R4: a preemption may come to nothing, where the server cannot be preempted just then: the
+//!   watch sees that a post is overdue, and repeats it.
+//! - R5: a call too many costs a switch, and puts whoever is preempted behind those of its own
+//!   rank. Nobody less urgent runs for it: the scheduler gives out the most urgent first.
 
 use super::here::Here;
 use super::sync::{AtomicU64, Ordering::*, fence};
@@ -44,7 +50,10 @@ pub(crate) struct Post {
 impl Post {
     /// Of a server that is not there yet: nobody calls it before it has chosen.
     pub(crate) fn new() -> Post {
-        Post { runs: AtomicU64::new(0), called: AtomicU64::new(NOBODY) }
+        Post {
+            runs: AtomicU64::new(0),
+            called: AtomicU64::new(NOBODY),
+        }
     }
 
     /// S1. By the server; again while nobody runs changes nothing.
@@ -53,11 +62,13 @@ impl Post {
             return;
         }
         self.runs.store(NOBODY, Relaxed);
-        // ORDERING(rank.1): SeqCst, pairs with rank.2: either the worker is found here, or the post is found free there.
+        // ORDERING(rank.1): SeqCst, pairs with rank.2: either the worker is found here, or the post
+        // is found free there.
         fence(SeqCst);
     }
 
-    /// S2, where there is nobody. For whom it was called is over, but not that it was: somebody else may have come for whom it was called, too.
+    /// S2, where there is nobody. For whom it was called is over, but not that it was: somebody
+    /// else may have come for whom it was called, too.
     fn rest(&self) {
         self.called.fetch_max(ANYBODY, Relaxed);
     }
@@ -65,7 +76,8 @@ impl Post {
     /// S3: whether it was called.
     fn begin(&self, rank: u64) -> bool {
         self.runs.store(rank, Relaxed);
-        // ORDERING(rank.3): AcqRel, pairs with rank.4: for whom this was called is seen from here on; and who calls later sees who runs.
+        // ORDERING(rank.3): AcqRel, pairs with rank.4: for whom this was called is seen from here
+        // on; and who calls later sees who runs.
         self.called.swap(NOBODY, AcqRel) != NOBODY
     }
 
@@ -80,7 +92,8 @@ impl Post {
     }
 }
 
-/// A scheduler that ranks workers, and its servers. `only` names the one server that may run a worker; where none is named all may.
+/// A scheduler that ranks workers, and its servers. `only` names the one server that may run a
+/// worker; where none is named all may.
 pub(crate) trait Ranked {
     type Worker;
 
@@ -104,14 +117,27 @@ pub(crate) trait Ranked {
     fn preempt(&self, server: usize);
 }
 
-/// P2 to P5, for a worker of this rank. `preempt` is called with the servers that are to be preempted.
-pub(crate) fn call(ranked: &impl Ranked, only: Option<usize>, rank: u64, mut preempt: impl FnMut(usize)) {
+/// P2 to P5, for a worker of this rank. `preempt` is called with the servers that are to be
+/// preempted.
+pub(crate) fn call(
+    ranked: &impl Ranked,
+    only: Option<usize>,
+    rank: u64,
+    mut preempt: impl FnMut(usize),
+) {
     // ORDERING(rank.2): SeqCst, pairs with rank.1.
     fence(SeqCst);
     let servers = only.map_or(0..ranked.servers(), |server| server..server + 1);
     loop {
-        let posts = servers.clone().filter_map(|server| ranked.post(server).map(|post| (post.urgency(), server, post)));
-        let Some((_, server, post)) = posts.max_by_key(|post| post.0).filter(|post| post.0 > rank) else { return };
+        let posts = servers.clone().filter_map(|server| {
+            ranked
+                .post(server)
+                .map(|post| (post.urgency(), server, post))
+        });
+        let Some((_, server, post)) = posts.max_by_key(|post| post.0).filter(|post| post.0 > rank)
+        else {
+            return;
+        };
         // ORDERING(rank.4): Acquire, pairs with rank.3, and releases by the fence above.
         post.called.fetch_min(rank, Acquire);
         let runs = post.runs.load(Relaxed);

@@ -9,7 +9,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-/// The right to run one worker, as a [`Scheduler`](super::Scheduler) gets and gives it. There is one for a worker at most.
+/// The right to run one worker, as a [`Scheduler`](super::Scheduler) gets and gives it. There is
+/// one for a worker at most.
 ///
 /// Dropping it does not lose the worker: its runtime gives it to its scheduler again.
 #[must_use = "a worker runs only when a scheduler gives it to a server"]
@@ -43,7 +44,8 @@ impl Runnable {
         self.0.worker().name()
     }
 
-    /// Its priority: 255 is the most urgent, 128 what is given to those for whom nothing else was said.
+    /// Its priority: 255 is the most urgent, 128 what is given to those for whom nothing else was
+    /// said.
     #[inline]
     pub fn priority(&self) -> u8 {
         self.0.hints.priority.load(Relaxed)
@@ -82,11 +84,15 @@ impl Drop for Runnable {
 
 impl std::fmt::Debug for Runnable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runnable").field("id", &self.id()).field("name", &self.name()).finish()
+        f.debug_struct("Runnable")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .finish()
     }
 }
 
-/// A queue of workers, linked through their descriptors: it allocates nothing, and all operations but [`Queue::split_front`] take constant time.
+/// A queue of workers, linked through their descriptors: it allocates nothing, and all operations
+/// but [`Queue::split_front`] take constant time.
 ///
 /// ```
 /// let queue = umcg::rt::Queue::new();
@@ -105,7 +111,11 @@ unsafe impl Send for Queue {}
 impl Queue {
     /// An empty one.
     pub const fn new() -> Queue {
-        Queue { first: null_mut(), last: null_mut(), len: 0 }
+        Queue {
+            first: null_mut(),
+            last: null_mut(),
+            len: 0,
+        }
     }
 
     /// How many workers are in it.
@@ -171,7 +181,9 @@ impl Queue {
     /// Puts all of `other` at the end.
     pub fn append(&mut self, other: &mut Queue) {
         // SAFETY: null, or a task in that queue.
-        let Some(first) = (unsafe { other.first.as_ref() }) else { return };
+        let Some(first) = (unsafe { other.first.as_ref() }) else {
+            return;
+        };
         first.before.store(self.last, Relaxed);
         // SAFETY: null, or a task in this queue.
         match unsafe { self.last.as_ref() } {
@@ -187,7 +199,9 @@ impl Queue {
     pub fn split_front(&mut self, count: usize) -> Queue {
         let mut front = Queue::new();
         while front.len < count {
-            let Some(worker) = self.pop_front() else { break };
+            let Some(worker) = self.pop_front() else {
+                break;
+            };
             front.push_back(worker);
         }
         front

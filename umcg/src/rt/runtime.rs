@@ -13,7 +13,9 @@ use super::watch::Watch;
 use crate::io::driver::Driver;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence,
+};
 use std::time::{Duration, Instant};
 use umcg_core::asymmetric;
 use umcg_core::context::lock::HoldLock;
@@ -28,7 +30,8 @@ pub(crate) struct Seat {
     pub(crate) timers: Timers,
     /// Since when one worker has kept the server, as the watch sees it; 0 when none does.
     pub(crate) kept_since: AtomicU64,
-    /// The server's own part, in a box; null before it has begun. It stays when the server has ended, as others may be looking at it.
+    /// The server's own part, in a box; null before it has begun. It stays when the server has
+    /// ended, as others may be looking at it.
     local: AtomicPtr<Local>,
     server: AtomicPtr<()>,
 }
@@ -37,7 +40,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let local = *self.local.get_mut();
         if !local.is_null() {
-            // SAFETY: `enter` took it out of a box, and with the runtime goes everybody who could look at it.
+            // SAFETY: `enter` took it out of a box, and with the runtime goes everybody who could
+            // look at it.
             drop(unsafe { Box::from_raw(local) });
         }
     }
@@ -105,7 +109,8 @@ pub(crate) struct Shared {
     pub(crate) scheduler: Chosen,
     /// The scheduler ranks workers, and the urgent ones preempt others.
     pub(crate) ranked: bool,
-    /// Some worker stays on a kernel thread of its own: then none switches to another without the server between.
+    /// Some worker stays on a kernel thread of its own: then none switches to another without the
+    /// server between.
     pub(crate) has_staying: AtomicBool,
     /// The scheduler leaves the last worker made ready to its server, and has no ranks.
     pub(crate) has_slots: bool,
@@ -124,13 +129,14 @@ pub(crate) struct Shared {
     pub(crate) spawned_outside: AtomicU64,
     /// Workers that ended as threads.
     ended_outside: AtomicU64,
-    /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less those that came back.
+    /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less
+    /// those that came back.
     pub(crate) blocked: AtomicUsize,
     /// Its owner waits for the end.
     pub(crate) closing: AtomicBool,
     pub(crate) threads: Threads,
-    /// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server would
-    /// wait for it in vain.
+    /// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server
+    /// would wait for it in vain.
     pub(crate) dumping: HoldLock<()>,
     /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
     attention: AtomicU32,
@@ -160,7 +166,16 @@ impl Shared {
     pub(crate) fn new(parts: Parts) -> Shared {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         asymmetric::init();
-        let Parts { mut scheduler, servers, driver, class, name, preemption, stalls, on_deadlock } = parts;
+        let Parts {
+            mut scheduler,
+            servers,
+            driver,
+            class,
+            name,
+            preemption,
+            stalls,
+            on_deadlock,
+        } = parts;
         scheduler.start(servers);
         let ranked = scheduler.is_ranked();
         Shared {
@@ -192,11 +207,15 @@ impl Shared {
 
     /// How many workers there are. Exact when nobody is making one.
     pub(crate) fn live(&self) -> u64 {
-        // What has ended is counted first: so a worker that is made meanwhile is not missed, nor one that made it.
-        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this counts all that ended outside and did not see it close.
-        let ended: u64 = self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(SeqCst);
+        // What has ended is counted first: so a worker that is made meanwhile is not missed, nor
+        // one that made it.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this
+        // counts all that ended outside and did not see it close.
+        let ended: u64 =
+            self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(SeqCst);
         let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
-        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this counts all that will be made from outside.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this
+        // counts all that will be made from outside.
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
     }
 
@@ -208,7 +227,8 @@ impl Shared {
 
     /// Somebody wants all servers to stand still.
     pub(crate) fn is_stopping(&self) -> bool {
-        // ORDERING(stopping.1): Acquire, pairs with stopping.2: what was looked at is left alone again.
+        // ORDERING(stopping.1): Acquire, pairs with stopping.2: what was looked at is left alone
+        // again.
         self.attention.load(Acquire) >= STOPPING
     }
 
@@ -218,11 +238,15 @@ impl Shared {
         self.attention.load(Relaxed) != 0
     }
 
-    /// Has all servers let others have the stacks and blocks that they keep for themselves. Waits for those that come to it soon.
+    /// Has all servers let others have the stacks and blocks that they keep for themselves. Waits
+    /// for those that come to it soon.
     #[cold]
     pub(crate) fn gather_spares(&self) {
         let running = server::running();
-        let own = running.as_ref().map(Running::local).filter(|own| std::ptr::eq(own.shared(), self));
+        let own = running
+            .as_ref()
+            .map(Running::local)
+            .filter(|own| std::ptr::eq(own.shared(), self));
         if let Some(own) = own {
             own.share_spares();
         }
@@ -230,7 +254,10 @@ impl Shared {
         self.stand_still();
         let deadline = Instant::now() + GATHERING;
         let is_own = |local: &Local| own.is_some_and(|own| std::ptr::eq(own, local));
-        let is_here = |seat: &Seat| seat.local().is_none_or(|local| local.is_stopped() || is_own(local));
+        let is_here = |seat: &Seat| {
+            seat.local()
+                .is_none_or(|local| local.is_stopped() || is_own(local))
+        };
         while !self.seats.iter().all(is_here) && Instant::now() < deadline && !self.is_over() {
             nap(50_000);
         }
@@ -256,7 +283,8 @@ impl Shared {
 
     /// One worker less, which ends as a thread. The caller visits the group.
     pub(crate) fn count_end_outside(&self) {
-        // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or we see it close.
+        // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or
+        // we see it close.
         self.ended_outside.fetch_add(1, SeqCst);
         // ORDERING(closing.1): SeqCst, as above.
         if self.closing.load(SeqCst) {
@@ -272,8 +300,8 @@ impl Shared {
         self.watch.end();
     }
 
-    /// The calling process is the child of a fork, and has none of the runtime's threads: it makes no
-    /// more workers. A handler of forks calls this.
+    /// The calling process is the child of a fork, and has none of the runtime's threads: it makes
+    /// no more workers. A handler of forks calls this.
     pub(super) fn leave_behind(&self) {
         self.closing.store(true, Relaxed);
         self.attention.fetch_or(OVER, Relaxed);
@@ -301,27 +329,49 @@ impl Shared {
         unsafe { self.group.unmake() };
     }
 
-    /// A server is about to sleep: perhaps the last one, for ever. True when it cannot be said whether that is so, and is to be asked again soon.
+    /// A server is about to sleep: perhaps the last one, for ever. True when it cannot be said
+    /// whether that is so, and is to be asked again soon.
     pub(crate) fn when_idle(&self, local: &Local) -> bool {
-        let Some(report) = &self.on_deadlock else { return false };
-        let turns = || -> u64 { self.seats.iter().filter_map(Seat::server).map(raw::Server::turns).sum() };
+        let Some(report) = &self.on_deadlock else {
+            return false;
+        };
+        let turns = || -> u64 {
+            self.seats
+                .iter()
+                .filter_map(Seat::server)
+                .map(raw::Server::turns)
+                .sum()
+        };
         let all_asleep = || self.sleepers.asleep() == self.seats.len();
-        // All that is seen below was so at once if all servers sleep before and after, and no worker has begun to run between. A worker that is made from outside is seen
-        // first: when nobody visits any more, somebody has been woken for it.
+        // All that is seen below was so at once if all servers sleep before and after, and no
+        // worker has begun to run between. A worker that is made from outside is seen first: when
+        // nobody visits any more, somebody has been woken for it.
         let (before, live) = (turns(), self.live());
         let slept = all_asleep();
-        // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the count: who is counted asleep has
-        // told of what blocks before. So that is looked at last.
+        // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after
+        // the count: who is counted asleep has told of what blocks before. So that is looked at
+        // last.
         fence(SeqCst);
         let is_visited = self.group.is_visited();
-        let may_come = is_visited || self.driver.has_sources() || self.blocked.load(Relaxed) > 0 || self.group.has_events();
+        let may_come = is_visited
+            || self.driver.has_sources()
+            || self.blocked.load(Relaxed) > 0
+            || self.group.has_events();
         let deadlines = self.seats.iter().any(|seat| seat.timers.next() != u64::MAX);
         // ORDERING(all-asleep.1): SeqCst, as above.
         fence(SeqCst);
         let sleep_on = slept && all_asleep() && turns() == before;
-        if sleep_on && !may_come && !deadlines && live > 0 && self.reported.swap(before, Relaxed) != before {
+        if sleep_on
+            && !may_come
+            && !deadlines
+            && live > 0
+            && self.reported.swap(before, Relaxed) != before
+        {
             let text = super::dump::dump_by_server(self, local);
-            let text = format!("deadlock: all {live} workers of runtime `{}` wait, and nothing can come\n{text}", self.name);
+            let text = format!(
+                "deadlock: all {live} workers of runtime `{}` wait, and nothing can come\n{text}",
+                self.name
+            );
             // A panic in it would end the server.
             super::last::contained(|| report(&text));
         }
@@ -361,7 +411,11 @@ impl Shared {
             Wake::Nobody => return,
             wake => {
                 self.wake_from_outside(wake);
-                if let Wake::Server(index) = wake { Some(index) } else { None }
+                if let Wake::Server(index) = wake {
+                    Some(index)
+                } else {
+                    None
+                }
             }
         };
         rank::call(self, only, rank, |server| match here {
@@ -371,9 +425,11 @@ impl Shared {
         });
     }
 
-    /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs no better one when it goes to sleep.
+    /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs
+    /// no better one when it goes to sleep.
     pub(crate) fn wake_from_outside(&self, wake: Wake) {
-        // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the worker, or we find the sleeper.
+        // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the
+        // worker, or we find the sleeper.
         fence(SeqCst);
         self.wake(wake);
     }
@@ -398,10 +454,15 @@ impl Shared {
         }
     }
 
-    /// Preempts once more whoever was to be preempted and was not: the server may not have been preemptible just then. True when there is one.
+    /// Preempts once more whoever was to be preempted and was not: the server may not have been
+    /// preemptible just then. True when there is one.
     pub(crate) fn preempt_again(&self) -> bool {
         let overdue = |server: &usize| self.post(*server).is_some_and(Post::is_overdue);
-        (0..self.servers()).filter(overdue).map(|server| self.preempt(server)).count() > 0
+        (0..self.servers())
+            .filter(overdue)
+            .map(|server| self.preempt(server))
+            .count()
+            > 0
     }
 }
 
@@ -444,7 +505,9 @@ impl Ranked for Shared {
 pub(crate) fn ready(worker: Runnable, why: Why) {
     let shared = worker.task().shared();
     match server::running() {
-        Some(running) if std::ptr::eq(running.local().shared(), shared) => running.local().make_ready(worker, why),
+        Some(running) if std::ptr::eq(running.local().shared(), shared) => {
+            running.local().make_ready(worker, why)
+        }
         _ => ready_elsewhere(worker, why),
     }
 }

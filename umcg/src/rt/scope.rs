@@ -46,7 +46,8 @@ impl Drop for Counted<'_> {
 const OPEN: usize = 1;
 const WORKER: usize = 2;
 
-/// A worker has ended; it may have been one of a scope. Who waits for the scope, if that was its last one, is to be unparked.
+/// A worker has ended; it may have been one of a scope. Who waits for the scope, if that was its
+/// last one, is to be unparked.
 ///
 /// # Safety
 /// Null, or the [`Count`] of the worker's scope, which is told this once.
@@ -55,7 +56,8 @@ pub(crate) unsafe fn ended(scope: *mut ()) -> Option<Handle> {
     // SAFETY: null, or a scope that waits for this worker.
     let count = unsafe { scope.cast::<Count>().as_ref() }?;
     let owner = count.owner; // the scope may be gone as soon as it is told
-    // ORDERING(scope.1): Release, pairs with scope.2: the scope sees all that its workers did; Acquire: and the last one what the others did.
+    // ORDERING(scope.1): Release, pairs with scope.2: the scope sees all that its workers did;
+    // Acquire: and the last one what the others did.
     (count.left.fetch_sub(WORKER, AcqRel) == WORKER).then_some(owner)
 }
 
@@ -84,7 +86,9 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 impl std::fmt::Debug for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Count").field("left", &(self.left.load(Relaxed) / WORKER)).finish()
+        f.debug_struct("Count")
+            .field("left", &(self.left.load(Relaxed) / WORKER))
+            .finish()
     }
 }
 
@@ -124,11 +128,13 @@ impl<R> ScopedJoinHandle<'_, R> {
     }
 }
 
-/// Calls `f` with a scope in which it can make workers that borrow from outside it; returns when all of them have ended. Switches. Not a point of
-/// cancellation itself: who is asked to end while it waits here does so once its workers have.
+/// Calls `f` with a scope in which it can make workers that borrow from outside it; returns when
+/// all of them have ended. Switches. Not a point of cancellation itself: who is asked to end while
+/// it waits here does so once its workers have.
 ///
 /// # Panics
-/// When `f` does, or a worker whose panic nobody has got from a `join`: so a scope that returns has done all of its work. A worker that was aborted has not panicked.
+/// When `f` does, or a worker whose panic nobody has got from a `join`: so a scope that returns has
+/// done all of its work. A worker that was aborted has not panicked.
 ///
 /// ```
 /// let mut words = vec!["a", "b"];
@@ -141,8 +147,16 @@ impl<R> ScopedJoinHandle<'_, R> {
 /// ```
 #[track_caller]
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
-    let count = Count { left: AtomicUsize::new(OPEN), panics: AtomicUsize::new(0), owner: Handle::current() };
-    let scope = Scope { count: &count, _scope: PhantomData, _env: PhantomData };
+    let count = Count {
+        left: AtomicUsize::new(OPEN),
+        panics: AtomicUsize::new(0),
+        owner: Handle::current(),
+    };
+    let scope = Scope {
+        count: &count,
+        _scope: PhantomData,
+        _env: PhantomData,
+    };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     // ORDERING(scope.2): Acquire, pairs with scope.1.
     if count.left.fetch_sub(OPEN, Acquire) != OPEN {
@@ -184,7 +198,11 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Safety
     /// As [`Builder::spawn_light`].
-    pub unsafe fn build_light<F, R>(&'scope self, builder: &Builder<'_>, f: F) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
+    pub unsafe fn build_light<F, R>(
+        &'scope self,
+        builder: &Builder<'_>,
+        f: F,
+    ) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
     where
         F: FnOnce() -> R + Send + 'scope,
         R: Send + 'scope,
@@ -203,14 +221,19 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> R + Send + 'scope,
         R: Send + 'scope,
     {
-        self.build(&PLAIN, f).unwrap_or_else(|error| no_worker(error))
+        self.build(&PLAIN, f)
+            .unwrap_or_else(|error| no_worker(error))
     }
 
     /// Makes a worker in the scope, as the builder says.
     ///
     /// # Errors
     /// [`SpawnError`].
-    pub fn build<F, R>(&'scope self, builder: &Builder<'_>, f: F) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
+    pub fn build<F, R>(
+        &'scope self,
+        builder: &Builder<'_>,
+        f: F,
+    ) -> Result<ScopedJoinHandle<'scope, R>, SpawnError>
     where
         F: FnOnce() -> R + Send + 'scope,
         R: Send + 'scope,
@@ -237,7 +260,9 @@ impl<'scope> Scope<'scope, '_> {
             // SAFETY: passed on; `scope` waits for the worker.
             Some(running) => unsafe { builder.make_here(kind, &running, f, Some(count)) },
             // SAFETY: as above.
-            None => unsafe { builder.make_outside(kind, global::shared_of_caller()?, f, Some(count)) },
+            None => unsafe {
+                builder.make_outside(kind, global::shared_of_caller()?, f, Some(count))
+            },
         }?;
         std::mem::forget(counted);
         Ok(ScopedJoinHandle(handle, count))

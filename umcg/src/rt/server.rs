@@ -1,11 +1,14 @@
-//! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and does what the worker left to be done.
+//! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and does
+//! what the worker left to be done.
 //!
-//! A worker that stops leaves a *step* with its server: a function that the server calls on its own stack once the worker is wholly suspended, with the right
-//! to run it. So nobody finds a worker that is still on its way out, and no lock is held across a switch. A step may run on the stack of the next worker, so
-//! it asks nowhere who the caller is: that would let the next worker be preempted in the midst of it.
+//! A worker that stops leaves a *step* with its server: a function that the server calls on its own
+//! stack once the worker is wholly suspended, with the right to run it. So nobody finds a worker
+//! that is still on its way out, and no lock is held across a switch. A step may run on the stack
+//! of the next worker, so it asks nowhere who the caller is: that would let the next worker be
+//! preempted in the midst of it.
 //!
-//! `Local` is touched by its kernel thread: by the loop here, and by workers that run on it, inside the library (that is, not preempted). What others read
-//! of it is said at the field.
+//! `Local` is touched by its kernel thread: by the loop here, and by workers that run on it, inside
+//! the library (that is, not preempted). What others read of it is said at the field.
 
 use super::here::Here;
 use super::per_server::{Biased, Load};
@@ -96,12 +99,15 @@ impl Local {
         &self.shared().seats[self.here.index()].timers
     }
 
-    /// A worker is ready: it takes the slot, or goes to the scheduler. The caller is on this server.
+    /// A worker is ready: it takes the slot, or goes to the scheduler. The caller is on this
+    /// server.
     #[inline(always)]
     pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
         let shared = self.shared();
-        if shared.has_slots && matches!(why, Why::Spawned | Why::Woken) && worker.server().is_none() {
-            // SAFETY: the caller is on this server's kernel thread, not preempted, and `f` does not come back here.
+        if shared.has_slots && matches!(why, Why::Spawned | Why::Woken) && worker.server().is_none()
+        {
+            // SAFETY: the caller is on this server's kernel thread, not preempted, and `f` does not
+            // come back here.
             let before = unsafe { self.slot.own(|slot| slot.0.replace((worker, why))) };
             if let Some((before, why)) = before {
                 self.schedule(before, why);
@@ -117,7 +123,8 @@ impl Local {
         self.shared().ready_at(worker, why, &self.here);
     }
 
-    /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by the scheduler.
+    /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by
+    /// the scheduler.
     #[inline(always)]
     fn pick(&self) -> Option<Runnable> {
         if self.shared().ranked {
@@ -170,7 +177,9 @@ impl Local {
         let spares = &self.spares[kind as usize];
         let task = spares.first.get()?;
         // SAFETY: null, or the next in the list, which is never freed.
-        spares.first.set(unsafe { task.next.load(Relaxed).as_ref() });
+        spares
+            .first
+            .set(unsafe { task.next.load(Relaxed).as_ref() });
         spares.count.set(spares.count.get() - 1);
         Some(task)
     }
@@ -178,7 +187,8 @@ impl Local {
     /// Recycles a worker that has ended.
     ///
     /// # Safety
-    /// The caller is on this server, and has the right to run the worker, which is one of this runtime's.
+    /// The caller is on this server, and has the right to run the worker, which is one of this
+    /// runtime's.
     #[inline(always)]
     pub(crate) unsafe fn recycle(&self, task: &'static Task) {
         let flags = task.flags.load(Relaxed);
@@ -189,7 +199,10 @@ impl Local {
         }
         task.flags.store(0, Relaxed);
         let next = spares.first.replace(Some(task));
-        task.next.store(next.map_or(null_mut(), |next| (next as *const Task).cast_mut()), Relaxed);
+        task.next.store(
+            next.map_or(null_mut(), |next| (next as *const Task).cast_mut()),
+            Relaxed,
+        );
         spares.count.set(spares.count.get() + 1);
     }
 
@@ -202,7 +215,8 @@ impl Local {
         }
     }
 
-    /// Lets all have what this server keeps of stacks and blocks. Called by it, or by a worker that it runs.
+    /// Lets all have what this server keeps of stacks and blocks. Called by it, or by a worker that
+    /// it runs.
     pub(crate) fn share_spares(&self) {
         self.discard_spares();
         raw::Server::share_pools();
@@ -230,7 +244,11 @@ impl Local {
     /// Takes away who was to run next here. By others, when this server is stuck.
     pub(crate) fn take_from_slot(&self) -> Option<Runnable> {
         let taken = self.slot.hint() > 0;
-        taken.then(|| self.slot.try_other(|slot| slot.0.take())).flatten().flatten().map(|(worker, _)| worker)
+        taken
+            .then(|| self.slot.try_other(|slot| slot.0.take()))
+            .flatten()
+            .flatten()
+            .map(|(worker, _)| worker)
     }
 }
 
@@ -245,7 +263,11 @@ pub(crate) struct Running {
 pub(crate) fn running() -> Option<Running> {
     let running = raw::Running::here()?;
     let local = running.server().upper() as *const Local;
-    if local.is_null() { None } else { Some(Running { running, local }) }
+    if local.is_null() {
+        None
+    } else {
+        Some(Running { running, local })
+    }
 }
 
 impl Running {
@@ -260,8 +282,8 @@ impl Running {
         unsafe { &*self.local }
     }
 
-    /// Gives the processor to the next worker, or to the server if there is none; `step` is done with the right to run the caller. Returns when that
-    /// has been used. Switches.
+    /// Gives the processor to the next worker, or to the server if there is none; `step` is done
+    /// with the right to run the caller. Returns when that has been used. Switches.
     #[inline(always)]
     pub(crate) fn suspend(self, step: Step) {
         match self.local().next_without_server() {
@@ -274,7 +296,8 @@ impl Running {
     #[inline(always)]
     fn leave(self, step: Step) {
         self.local().step.set(step);
-        // SAFETY: the caller has not switched since `running`, as the value is not Send and lives within one call of this library.
+        // SAFETY: the caller has not switched since `running`, as the value is not Send and lives
+        // within one call of this library.
         unsafe { self.running.wait(None) };
     }
 
@@ -284,15 +307,20 @@ impl Running {
         local.step.set(step);
         local.left.set(Some(self.task()));
         let argument = self.local.cast_mut().cast();
-        // SAFETY: as in `leave`; the Runnable was the right to run the other, and `take_step` has that to run the caller.
-        unsafe { self.running.switch_with(next.into_task().worker(), take_step, argument) };
+        // SAFETY: as in `leave`; the Runnable was the right to run the other, and `take_step` has
+        // that to run the caller.
+        unsafe {
+            self.running
+                .switch_with(next.into_task().worker(), take_step, argument)
+        };
     }
 }
 
 /// The server that the caller is, in its own flow.
 pub(crate) fn in_loop() -> Option<&'static Local> {
     let local = raw::Server::here()?.upper() as *const Local;
-    // SAFETY: null, or the server's, which it keeps while it is in its loop; the caller is in there.
+    // SAFETY: null, or the server's, which it keeps while it is in its loop; the caller is in
+    // there.
     unsafe { local.as_ref() }
 }
 
@@ -321,7 +349,9 @@ pub(crate) fn current_task() -> Option<&'static Task> {
     if let Some(running) = running() {
         return Some(running.task());
     }
-    raw::Worker::current().filter(|worker| is_ours(*worker)).map(Task::of)
+    raw::Worker::current()
+        .filter(|worker| is_ours(*worker))
+        .map(Task::of)
 }
 
 /// Whether the caller is a worker of this runtime, also in a blocking scope.
@@ -345,10 +375,13 @@ unsafe extern "C" fn take_step(local: *mut ()) {
     }
 }
 
-/// Lets other workers run; the caller goes on when it is its turn again. Does nothing for a plain thread but `sched_yield`. Switches.
+/// Lets other workers run; the caller goes on when it is its turn again. Does nothing for a plain
+/// thread but `sched_yield`. Switches.
 #[inline]
 pub fn yield_now() {
-    let Some(running) = running() else { return std::thread::yield_now() };
+    let Some(running) = running() else {
+        return std::thread::yield_now();
+    };
     let task = running.task();
     if !running.local().shared().has_slots {
         // Through the server, so that the caller is among those that the scheduler chooses from.
@@ -364,7 +397,8 @@ pub fn yield_now() {
     super::cancel::check(task);
 }
 
-/// What is done with a worker that left without a step: by yielding, or by an operation of the crate's lower half.
+/// What is done with a worker that left without a step: by yielding, or by an operation of the
+/// crate's lower half.
 fn yielded(local: &Local, worker: Runnable) {
     local.make_ready(worker, Why::Yielded);
 }
@@ -379,7 +413,12 @@ pub(crate) fn main(shared: &'static Shared, index: usize, server: raw::Server) {
         left: Cell::new(None),
         slot: Biased::new(Slot(None)),
         streak: Cell::new(0),
-        spares: [const { Spares { first: Cell::new(None), count: Cell::new(0) } }; 2],
+        spares: [const {
+            Spares {
+                first: Cell::new(None),
+                count: Cell::new(0),
+            }
+        }; 2],
         countdown: AtomicU32::new(INTERVAL),
         spawned: AtomicU64::new(0),
         ended: AtomicU64::new(0),
@@ -440,7 +479,8 @@ impl Local {
     }
 
     fn set_stopped(&self, stopped: bool) {
-        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the contexts of the workers that it ran.
+        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the
+        // contexts of the workers that it ran.
         self.stopped.store(stopped, Release);
     }
 
@@ -457,13 +497,15 @@ impl Local {
         self.countdown.load(Relaxed) == 0 || shared.attention() || shared.has_staying.load(Relaxed)
     }
 
-    /// Whom to run next, asked by the worker that is about to stop; none also if the server has something to do first.
+    /// Whom to run next, asked by the worker that is about to stop; none also if the server has
+    /// something to do first.
     #[inline(always)]
     fn next_without_server(&self) -> Option<Runnable> {
         if self.is_due() {
             return None;
         }
-        self.countdown.store(self.countdown.load(Relaxed).saturating_sub(1), Relaxed);
+        self.countdown
+            .store(self.countdown.load(Relaxed).saturating_sub(1), Relaxed);
         self.pick()
     }
 

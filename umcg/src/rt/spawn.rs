@@ -30,7 +30,8 @@ pub enum SpawnError {
     Thread,
     /// The runtime has been shut down.
     Closed,
-    /// The runtime was made before a fork whose child this process is: its servers are the parent's.
+    /// The runtime was made before a fork whose child this process is: its servers are the
+    /// parent's.
     LeftBehind,
     /// The caller is in no runtime, and the global one could not be started.
     Runtime(Error),
@@ -44,7 +45,9 @@ impl fmt::Display for SpawnError {
             SpawnError::Thread => f.write_str("no thread to be had"),
             SpawnError::Closed => f.write_str("the runtime has been shut down"),
             SpawnError::LeftBehind => f.write_str("the runtime was left behind by a fork"),
-            SpawnError::Runtime(error) => write!(f, "the global runtime could not be started: {error}"),
+            SpawnError::Runtime(error) => {
+                write!(f, "the global runtime could not be started: {error}")
+            }
         }
     }
 }
@@ -54,7 +57,9 @@ impl std::error::Error for SpawnError {}
 impl From<SpawnError> for std::io::Error {
     fn from(error: SpawnError) -> Self {
         match error {
-            SpawnError::Stack(StackError::TooLarge) => std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
+            SpawnError::Stack(StackError::TooLarge) => {
+                std::io::Error::new(std::io::ErrorKind::InvalidInput, error)
+            }
             SpawnError::Closed => std::io::Error::other(error),
             SpawnError::LeftBehind => std::io::Error::new(std::io::ErrorKind::Unsupported, error),
             SpawnError::Runtime(error) => error.into(),
@@ -98,8 +103,8 @@ pub struct Builder<'a> {
     deadline: u64,
 }
 
-/// With nothing said, and at a fixed address: as a builder may own its name, a value would be written
-/// anew for each worker.
+/// With nothing said, and at a fixed address: as a builder may own its name, a value would be
+/// written anew for each worker.
 pub(crate) static PLAIN: Builder<'static> = Builder::new();
 
 impl Default for Builder<'_> {
@@ -111,19 +116,27 @@ impl Default for Builder<'_> {
 impl<'a> Builder<'a> {
     /// With nothing said.
     pub const fn new() -> Builder<'a> {
-        Builder { name: Cow::Borrowed(""), stack_size: 0, priority: DEFAULT_PRIORITY, server: NO_SERVER, deadline: u64::MAX }
+        Builder {
+            name: Cow::Borrowed(""),
+            stack_size: 0,
+            priority: DEFAULT_PRIORITY,
+            server: NO_SERVER,
+            deadline: u64::MAX,
+        }
     }
 
-    /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it, and so does what it prints when it panics. See also
-    /// [`current_name`](crate::current_name).
+    /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it, and so
+    /// does what it prints when it panics. See also [`current_name`](crate::current_name).
     ///
-    /// The first name of a process puts a panic hook around the one that there is then, which prints the name and calls that.
+    /// The first name of a process puts a panic hook around the one that there is then, which
+    /// prints the name and calls that.
     pub fn name(mut self, name: impl Into<Cow<'a, str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Bytes of stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug assertions); 0 for the runtime's choice.
+    /// Bytes of stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug
+    /// assertions); 0 for the runtime's choice.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
@@ -135,7 +148,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// For schedulers that look at deadlines: when it should be done. Nothing happens to it when that passes.
+    /// For schedulers that look at deadlines: when it should be done. Nothing happens to it when
+    /// that passes.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = time::nanos(deadline);
         self
@@ -147,8 +161,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Makes a worker with thread-local storage of its own: all that is sound in a thread is sound in it. Its thread-locals are made anew for it, and their
-    /// destructors run at its end.
+    /// Makes a worker with thread-local storage of its own: all that is sound in a thread is sound
+    /// in it. Its thread-locals are made anew for it, and their destructors run at its end.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -162,17 +176,21 @@ impl<'a> Builder<'a> {
         unsafe { self.make(WorkerKind::Full, f) }
     }
 
-    /// Makes a worker that shares the thread-local storage of whatever server runs it: the lightest kind, and the fastest to switch to.
+    /// Makes a worker that shares the thread-local storage of whatever server runs it: the lightest
+    /// kind, and the fastest to switch to.
     ///
     /// # Errors
     /// [`SpawnError`].
     ///
     /// # Safety
-    /// The worker may be on another kernel thread after each call that waits, yields or blocks, and other workers run there meanwhile. So `f` keeps across such a call
+    /// The worker may be on another kernel thread after each call that waits, yields or blocks, and
+    /// other workers run there meanwhile. So `f` keeps across such a call
     /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and
-    /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that knows its owner;
+    /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that
+    ///   knows its owner;
     ///
-    /// nor does a destructor wait while it unwinds. With preemption on, the same holds at every instruction outside a [`critical`](crate::critical) section.
+    /// nor does a destructor wait while it unwinds. With preemption on, the same holds at every
+    /// instruction outside a [`critical`](crate::critical) section.
     #[inline]
     pub unsafe fn spawn_light<F, R>(&self, f: F) -> Result<JoinHandle<R>, SpawnError>
     where
@@ -199,7 +217,8 @@ impl<'a> Builder<'a> {
     }
 
     /// # Safety
-    /// As [`Builder::spawn_light`] for a light one; what `f` and R borrow lives until the worker has ended.
+    /// As [`Builder::spawn_light`] for a light one; what `f` and R borrow lives until the worker
+    /// has ended.
     #[inline]
     pub(crate) unsafe fn make_here<F, R>(
         &self,
@@ -221,7 +240,9 @@ impl<'a> Builder<'a> {
         // SAFETY: passed on.
         let task = unsafe { self.carve(kind, shared, Some(local), f) }?;
         put_into_scope(task, scope);
-        local.spawned.store(local.spawned.load(Relaxed) + 1, Relaxed);
+        local
+            .spawned
+            .store(local.spawned.load(Relaxed) + 1, Relaxed);
         // SAFETY: the worker is new, and left to this handle.
         let handle = unsafe { JoinHandle::new(task) };
         // SAFETY: the right to run a new worker is its maker's.
@@ -244,13 +265,19 @@ impl<'a> Builder<'a> {
     {
         // A server that finds nobody to run, and this one counted, may be told so wrongly.
         let _visit = shared.group.visit();
-        // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the closer sees this one, or this one sees it close.
+        // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the
+        // closer sees this one, or this one sees it close.
         shared.spawned_outside.fetch_add(1, SeqCst);
-        // A worker of the runtime in a blocking scope is outside, too. It counts itself, so the end waits for what it makes.
+        // A worker of the runtime in a blocking scope is outside, too. It counts itself, so the end
+        // waits for what it makes.
         // ORDERING(closing.1): SeqCst, as above.
         if shared.closing.load(SeqCst) && (shared.is_over() || !server::is_worker_of(shared)) {
             shared.spawned_outside.fetch_sub(1, Relaxed);
-            return Err(if shared.is_left_behind() { SpawnError::LeftBehind } else { SpawnError::Closed });
+            return Err(if shared.is_left_behind() {
+                SpawnError::LeftBehind
+            } else {
+                SpawnError::Closed
+            });
         }
         if on_thread::is_needed(kind) {
             // SAFETY: passed on.
@@ -304,7 +331,11 @@ impl<'a> Builder<'a> {
         F: FnOnce() -> R,
     {
         let is_plain = self.stack_size == 0 && self.name.is_empty();
-        let spare = if is_plain { local.and_then(|local| local.take_spare(kind)) } else { None };
+        let spare = if is_plain {
+            local.and_then(|local| local.take_spare(kind))
+        } else {
+            None
+        };
         let task = match spare {
             Some(task) => {
                 // SAFETY: it has ended, and the list of spare ones gave us the right to it.
@@ -313,7 +344,8 @@ impl<'a> Builder<'a> {
                 task
             }
             None => {
-                let worker = self.carve_new(kind, shared, local, room::<F, R>(), first_frame::<F, R>)?;
+                let worker =
+                    self.carve_new(kind, shared, local, room::<F, R>(), first_frame::<F, R>)?;
                 Task::place(worker, shared, kind.flags(is_plain))
             }
         };
@@ -339,7 +371,9 @@ impl<'a> Builder<'a> {
         let class = self.class(shared)?;
         let make = || match kind {
             WorkerKind::Light => raw::Worker::carve(shared.group, class, &self.name, room, entry),
-            WorkerKind::Full => raw::Worker::carve_full(shared.group, class, &self.name, room, entry),
+            WorkerKind::Full => {
+                raw::Worker::carve_full(shared.group, class, &self.name, room, entry)
+            }
         };
         let worker = make().or_else(|_| {
             gather_spares(shared, local);
@@ -358,7 +392,11 @@ impl<'a> Builder<'a> {
 
     /// The name of its worker, or this one.
     pub(crate) fn name_or(&self, other: &str) -> String {
-        if self.name.is_empty() { other.to_owned() } else { self.name.replace('\0', " ") }
+        if self.name.is_empty() {
+            other.to_owned()
+        } else {
+            self.name.replace('\0', " ")
+        }
     }
 
     #[inline(always)]
@@ -372,7 +410,8 @@ impl<'a> Builder<'a> {
         task.hints.server.store(self.server, Relaxed);
         task.hints.deadline.store(self.deadline, Relaxed);
         // What is not as usual is not left to the next one.
-        task.flags.store(task.flags.load(Relaxed) & !IS_PLAIN, Relaxed);
+        task.flags
+            .store(task.flags.load(Relaxed) & !IS_PLAIN, Relaxed);
     }
 }
 
@@ -390,7 +429,13 @@ impl WorkerKind {
     #[inline(always)]
     const fn flags(self, is_plain: bool) -> u32 {
         let plain = if is_plain { IS_PLAIN } else { 0 };
-        IS_WORKER | plain | if matches!(self, WorkerKind::Full) { IS_FULL } else { 0 }
+        IS_WORKER
+            | plain
+            | if matches!(self, WorkerKind::Full) {
+                IS_FULL
+            } else {
+                0
+            }
     }
 }
 
@@ -400,9 +445,21 @@ const LARGEST_IN_PLACE: usize = 512;
 /// Room on the worker's stack for its function, and later for what that returned.
 const fn room<F, R>() -> Layout {
     let (f, packet) = (Layout::new::<F>(), Layout::new::<Packet<R>>());
-    let packet = if join::in_place::<R>() { packet } else { Layout::new::<()>() };
-    let size = if f.size() > packet.size() { f.size() } else { packet.size() };
-    let align = if f.align() > packet.align() { f.align() } else { packet.align() };
+    let packet = if join::in_place::<R>() {
+        packet
+    } else {
+        Layout::new::<()>()
+    };
+    let size = if f.size() > packet.size() {
+        f.size()
+    } else {
+        packet.size()
+    };
+    let align = if f.align() > packet.align() {
+        f.align()
+    } else {
+        packet.align()
+    };
     match Layout::from_size_align(size, align) {
         Ok(layout) => layout,
         Err(_) => panic!("a layout no larger than those of two types is valid"),
@@ -425,11 +482,12 @@ unsafe extern "C" fn first_frame<F: FnOnce() -> R, R>(argument: *mut ()) -> ! {
     unsafe { join::end(task, room.cast(), packet) }
 }
 
-/// Calls the function of the calling worker, and drops what nobody wants of what it returned, and its locals.
+/// Calls the function of the calling worker, and drops what nobody wants of what it returned, and
+/// its locals.
 pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Option<Packet<R>> {
     let packet = if super::cancel::is_asked(task) {
-        // Not begun, but what it owns has destructors as well. They may wait: what asked for the end
-        // is not to cut them short.
+        // Not begun, but what it owns has destructors as well. They may wait: what asked for the
+        // end is not to cut them short.
         super::cancel::shield_for_good(task);
         catch_unwind(AssertUnwindSafe(|| drop(f))).and_then(|()| Err(Box::new(Unwinding(1))))
     } else {
@@ -446,7 +504,8 @@ pub(crate) fn run_body<F: FnOnce() -> R, R>(task: &'static Task, f: F) -> Option
     packet
 }
 
-/// Makes a worker that shares the thread-local storage of whatever server runs it. See [`Builder::spawn_light`].
+/// Makes a worker that shares the thread-local storage of whatever server runs it. See
+/// [`Builder::spawn_light`].
 ///
 /// # Panics
 /// When there is no memory for its stack, or the global runtime is needed and cannot be started.
@@ -463,7 +522,8 @@ where
     unsafe { PLAIN.spawn_light(f) }.unwrap_or_else(|error| no_worker(error))
 }
 
-/// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global one. Like `std::thread::spawn`, at a thousandth of the price.
+/// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global
+/// one. Like `std::thread::spawn`, at a thousandth of the price.
 ///
 /// # Panics
 /// When there is no memory for it, or the global runtime is needed and cannot be started;

@@ -1,13 +1,15 @@
 //! Stalls: a worker keeps its server for long, and no other server is free; or workers wait for a
 //! helper thread to block on.
 //!
-//! The commonest cause is a call that blocks the kernel thread where one that parks the worker was meant: a
-//! lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a sleep. The watch
-//! sees such a server, and says which worker it is, for how long it has been so, and in which call of the
-//! kernel. A worker that computes is told of only where the program asks for that, since many have a reason.
+//! The commonest cause is a call that blocks the kernel thread where one that parks the worker was
+//! meant: a lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a
+//! sleep. The watch sees such a server, and says which worker it is, for how long it has been so,
+//! and in which call of the kernel. A worker that computes is told of only where the program asks
+//! for that, since many have a reason.
 //!
-//! By default there is a line on standard error after [`PATIENCE`], once for each name of a worker and each
-//! call, and [`MOST`] in all of a runtime's servers. `UMCG_STALLS` in the environment, or the builder, say otherwise.
+//! By default there is a line on standard error after [`PATIENCE`], once for each name of a worker
+//! and each call, and [`MOST`] in all of a runtime's servers. `UMCG_STALLS` in the environment, or
+//! the builder, say otherwise.
 //!
 //! Helper threads are the process's. Where there are as many as there may be, all of them block,
 //! and one more has to be made, the thread that makes it hurries the watches of all
@@ -74,14 +76,20 @@ pub enum StallCause {
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(server) = self.server else { return self.cause.fmt(f) };
+        let Some(server) = self.server else {
+            return self.cause.fmt(f);
+        };
         match self.worker {
             Some(id) if self.name.is_empty() => write!(f, "worker {id:#x} (no name)")?,
             Some(_) => write!(f, "worker `{}`", self.name)?,
             None => f.write_str("its own scheduling")?,
         }
         let lasted = self.lasted.as_secs_f64();
-        write!(f, " has kept server {server} of runtime `{}` for {lasted:.1} s{}", self.runtime, self.cause)
+        write!(
+            f,
+            " has kept server {server} of runtime `{}` for {lasted:.1} s{}",
+            self.runtime, self.cause
+        )
     }
 }
 
@@ -90,7 +98,10 @@ impl fmt::Display for StallCause {
         match self {
             StallCause::Computes => f.write_str(" without a stop"),
             StallCause::Blocks(call) => write!(f, " and blocks it in {call}"),
-            StallCause::NoHelper { helpers, workers: 0 } => write!(
+            StallCause::NoHelper {
+                helpers,
+                workers: 0,
+            } => write!(
                 f,
                 "the system gives no thread for a helper beside the {helpers} that there are, so workers that block \
                  (`umcg::blocking`) keep their servers meanwhile"
@@ -123,23 +134,43 @@ impl Policy {
     /// What the environment says, or the default.
     pub(crate) fn of_environment() -> Policy {
         let told = Tell::StandardError(HoldLock::new(None));
-        match std::env::var("UMCG_STALLS").ok().and_then(|text| text.trim().parse::<u64>().ok()) {
-            Some(0) => Policy { after: None, computing: false, tell: told },
-            Some(milliseconds) => Policy { after: Some(milliseconds.saturating_mul(1_000_000)), computing: true, tell: told },
-            None => Policy { after: Some(PATIENCE.as_nanos() as u64), computing: false, tell: told },
+        match std::env::var("UMCG_STALLS")
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok())
+        {
+            Some(0) => Policy {
+                after: None,
+                computing: false,
+                tell: told,
+            },
+            Some(milliseconds) => Policy {
+                after: Some(milliseconds.saturating_mul(1_000_000)),
+                computing: true,
+                tell: told,
+            },
+            None => Policy {
+                after: Some(PATIENCE.as_nanos() as u64),
+                computing: false,
+                tell: told,
+            },
         }
     }
 
     /// Calls `f` for each stay on a server that lasts so long.
     pub(crate) fn calling(after: Duration, f: Box<dyn Fn(&Stall) + Send + Sync>) -> Policy {
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        Policy { after: Some(after), computing: true, tell: Tell::Function(f) }
+        Policy {
+            after: Some(after),
+            computing: true,
+            tell: Tell::Function(f),
+        }
     }
 
     /// Whether a lack of helpers is told here. On standard error it has to be told by one runtime.
     fn tells_of_helpers(&self) -> bool {
         static IS_TOLD: AtomicBool = AtomicBool::new(false);
-        self.after.is_some() && (matches!(self.tell, Tell::Function(_)) || !IS_TOLD.swap(true, Relaxed))
+        self.after.is_some()
+            && (matches!(self.tell, Tell::Function(_)) || !IS_TOLD.swap(true, Relaxed))
     }
 
     fn tell(&self, stall: &Stall, site: &str) {
@@ -151,7 +182,9 @@ impl Policy {
                 let told = told.get_or_insert_default();
                 // Of helpers no other runtime will tell.
                 let is_process_wide = stall.server.is_none();
-                if is_process_wide || told.len() < MOST && told.insert((stall.name.clone(), site.to_owned())) {
+                if is_process_wide
+                    || told.len() < MOST && told.insert((stall.name.clone(), site.to_owned()))
+                {
                     let _ = writeln!(std::io::stderr().lock(), "umcg: {stall}");
                 }
             }
@@ -159,17 +192,17 @@ impl Policy {
     }
 }
 
-/// How often a helper has been made beyond the bound, or could not be made; how many there were then,
-/// and how many workers waited.
+/// How often a helper has been made beyond the bound, or could not be made; how many there were
+/// then, and how many workers waited.
 static EXCEEDED: AtomicU64 = AtomicU64::new(0);
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// For so long no helper came back ([`raw::set_helpers`]).
 const WAITED: Duration = Duration::from_millis(10);
 
-/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it. Or
-/// none can be made, for no workers that wait: by one that does without, so nothing is done here that
-/// could switch, and it has to be short.
+/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it.
+/// Or none can be made, for no workers that wait: by one that does without, so nothing is done here
+/// that could switch, and it has to be short.
 pub(crate) fn helpers_block(helpers: usize, workers: usize) {
     HELPERS.store(helpers, Relaxed);
     WAITING.store(workers, Relaxed);
@@ -193,7 +226,10 @@ impl Lack {
     /// Nothing that came before is its runtime's: so it is made with that, and not as late as the
     /// watch's thread.
     pub(crate) fn new() -> Lack {
-        Lack { exceeded: EXCEEDED.load(Relaxed), seen: None }
+        Lack {
+            exceeded: EXCEEDED.load(Relaxed),
+            seen: None,
+        }
     }
 
     /// Whether there is one that has not been told.
@@ -211,10 +247,24 @@ impl Lack {
     /// Tells it if there is one that has not been told.
     pub(crate) fn look(&mut self, shared: &Shared) {
         if self.is_new() && shared.stalls.tells_of_helpers() {
-            let cause = StallCause::NoHelper { helpers: HELPERS.load(Relaxed), workers: WAITING.load(Relaxed) };
+            let cause = StallCause::NoHelper {
+                helpers: HELPERS.load(Relaxed),
+                workers: WAITING.load(Relaxed),
+            };
             let (runtime, name) = (shared.name.clone(), String::new());
-            let lasted = if matches!(cause, StallCause::NoHelper { workers: 0, .. }) { Duration::ZERO } else { WAITED };
-            let stall = Stall { runtime, server: None, worker: None, name, lasted, cause };
+            let lasted = if matches!(cause, StallCause::NoHelper { workers: 0, .. }) {
+                Duration::ZERO
+            } else {
+                WAITED
+            };
+            let stall = Stall {
+                runtime,
+                server: None,
+                worker: None,
+                name,
+                lasted,
+                cause,
+            };
             shared.stalls.tell(&stall, "helpers");
         }
     }
@@ -247,16 +297,24 @@ impl Stay {
         let now = time::now();
         let turns = server.turns();
         if self.since == 0 || turns != self.turns {
-            *self = Stay { turns, since: now, halfway: None, told: false };
+            *self = Stay {
+                turns,
+                since: now,
+                halfway: None,
+                told: false,
+            };
             seat.kept_since.store(now, Relaxed);
             return;
         }
-        let Some(after) = shared.stalls.after.filter(|_| !self.told) else { return };
+        let Some(after) = shared.stalls.after.filter(|_| !self.told) else {
+            return;
+        };
         let lasted = now - self.since;
         if lasted >= after / 2 && self.halfway.is_none() {
             self.halfway = Some(of_thread(server.carried_by()));
         }
-        // While a server is idle nobody waits for this one. What is bound to it does, but is not known here.
+        // While a server is idle nobody waits for this one. What is bound to it does, but is not
+        // known here.
         let others_wait = shared.sleepers.asleep() == 0 && shared.live() > 1;
         if lasted >= after && others_wait {
             self.told = true;
@@ -269,7 +327,9 @@ impl Stay {
         let worker = server.current();
         let (cause, site) = match &doing {
             Doing::Gone => return,
-            Doing::Blocks(call) if self.halfway.as_ref() == Some(&doing) => (StallCause::Blocks(call.to_string()), call.name()),
+            Doing::Blocks(call) if self.halfway.as_ref() == Some(&doing) => {
+                (StallCause::Blocks(call.to_string()), call.name())
+            }
             _ if !shared.stalls.computing => return,
             _ => (StallCause::Computes, String::new()),
         };
@@ -290,11 +350,16 @@ impl Stay {
 /// For a dump: how long this server's worker has kept it, and its call of the kernel if it blocks.
 pub(crate) fn describe(shared: &Shared, index: usize) -> String {
     let seat = &shared.seats[index];
-    let Some(server) = seat.server() else { return String::new() };
+    let Some(server) = seat.server() else {
+        return String::new();
+    };
     let kept_since = seat.kept_since.load(Relaxed);
     let lasted = match kept_since {
         0 => String::new(),
-        since => format!(" for {:.1} s", Duration::from_nanos(time::now().saturating_sub(since)).as_secs_f64()),
+        since => format!(
+            " for {:.1} s",
+            Duration::from_nanos(time::now().saturating_sub(since)).as_secs_f64()
+        ),
     };
     let doing: Option<Call> = match of_thread(server.carried_by()) {
         Doing::Blocks(call) => Some(call),
@@ -308,7 +373,8 @@ mod tests {
     use super::*;
     use crate::rt::watch::Watch;
 
-    /// A watch begins to look when its thread gets to run, and by then its runtime may have workers.
+    /// A watch begins to look when its thread gets to run, and by then its runtime may have
+    /// workers.
     #[test]
     fn a_lack_before_the_watch_looks_first_is_its_to_tell() {
         let watch = Watch::new(None);

@@ -1,7 +1,9 @@
-//! What the addresses of a dump are called: function, file and line, by the debug information of the program.
+//! What the addresses of a dump are called: function, file and line, by the debug information of
+//! the program.
 //!
 //! That is looked for under a lock which all of the process have, and which a worker that was
-//! preempted with it may keep. So a thread of its own does it, and is left behind if it does not get on.
+//! preempted with it may keep. So a thread of its own does it, and is left behind if it does not
+//! get on.
 
 use super::sync::Hold;
 use super::time;
@@ -26,7 +28,11 @@ struct Job {
 /// A paragraph for each list of return addresses, with a line or two for each function. None if
 /// somebody keeps the lock, or there is no thread.
 pub(super) fn describe(stacks: &[Vec<usize>]) -> Option<Vec<String>> {
-    let job = Arc::new(Job { stacks: stacks.to_vec(), done: AtomicUsize::new(0), described: OnceLock::new() });
+    let job = Arc::new(Job {
+        stacks: stacks.to_vec(),
+        done: AtomicUsize::new(0),
+        described: OnceLock::new(),
+    });
     start(&job)?;
     let (mut done, mut deadline) = (0, time::now() + PATIENCE);
     while job.described.get().is_none() {
@@ -54,7 +60,9 @@ fn start(job: &Arc<Job>) -> Option<()> {
     let mut thread = 0;
     let hold = Hold::begin();
     // SAFETY: `work` takes the reference that it is given.
-    let make = || unsafe { libc::pthread_create(&raw mut thread, null(), work, reference.cast_mut().cast()) };
+    let make = || unsafe {
+        libc::pthread_create(&raw mut thread, null(), work, reference.cast_mut().cast())
+    };
     let made = umcg_core::signal::without(make);
     drop(hold);
     if made != 0 {
@@ -77,12 +85,14 @@ impl Job {
             }
             text
         };
-        let _ = self.described.set(self.stacks.iter().map(describe).collect());
+        let _ = self
+            .described
+            .set(self.stacks.iter().map(describe).collect());
     }
 }
 
-/// A line for each function there, as there may be inlined ones, and one more where its place in the
-/// source is known. `number` of functions have been described before.
+/// A line for each function there, as there may be inlined ones, and one more where its place in
+/// the source is known. `number` of functions have been described before.
 fn describe_address(text: &mut String, number: &mut usize, address: usize) {
     let before = text.len();
     backtrace::resolve(ptr::without_provenance_mut(address), |symbol| {

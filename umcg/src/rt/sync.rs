@@ -1,7 +1,10 @@
-//! What the protocols of the runtime stand on. Their models put the checker's in its place (`tests/model/sync.rs`).
+//! What the protocols of the runtime stand on. Their models put the checker's in its place
+//! (`tests/model/sync.rs`).
 
 use std::sync::OnceLock;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 pub(crate) use umcg_core::asymmetric::{heavy, init, light};
 pub(crate) use umcg_core::context::local::Hold;
 pub(crate) use umcg_core::context::lock::HoldLock;
@@ -22,7 +25,9 @@ impl Firm {
 impl Drop for Firm {
     #[cold]
     fn drop(&mut self) {
-        umcg_core::fatal(format_args!("a panic where locks are held and queues are changed, which is a bug of umcg's"))
+        umcg_core::fatal(format_args!(
+            "a panic where locks are held and queues are changed, which is a bug of umcg's"
+        ))
     }
 }
 
@@ -38,7 +43,9 @@ pub(crate) fn spin() {
 /// Whether there is no other processor, on which somebody else could be running now.
 pub(crate) fn is_alone() -> bool {
     static ALONE: OnceLock<bool> = OnceLock::new();
-    *ALONE.get_or_init(|| std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1))
+    *ALONE.get_or_init(|| {
+        std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1)
+    })
 }
 
 /// One turn of a wait for a kernel thread that may not be running: it may have this processor.

@@ -1,22 +1,28 @@
 //! The descriptor of what can park: a worker of a runtime, or a plain thread.
 //!
-//! A worker's lies in the upper part of its light worker's descriptor, at the top of its stack; a thread's is on the heap. Neither is ever freed, only
-//! used again: so a [`Handle`](super::Handle) is a plain pointer, and one that has outlived its worker can do no more harm than
-//! wake up, without a reason, whoever has the descriptor now. All waits look again when they are woken, so that is none.
+//! A worker's lies in the upper part of its light worker's descriptor, at the top of its stack; a
+//! thread's is on the heap. Neither is ever freed, only used again: so a [`Handle`](super::Handle)
+//! is a plain pointer, and one that has outlived its worker can do no more harm than wake up,
+//! without a reason, whoever has the descriptor now. All waits look again when they are woken, so
+//! that is none.
 //!
 //! # Who may touch which field when
 //!
 //! - `state`: anyone, as the protocol of `park` says. `join`: as that of `join` says.
-//! - `next`, `before`: who has the [`Runnable`](super::Runnable), that is, the queue that it stands in.
+//! - `next`, `before`: who has the [`Runnable`](super::Runnable), that is, the queue that it stands
+//!   in.
 //! - `hints`, `shared`, `runtime`: who made the worker, before it is ready.
-//! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready; who has the right to run it after it has ended.
+//! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready; who
+//!   has the right to run it after it has ended.
 //! - `cancel`, `waits_at`: see `cancel`. `waiter`, `left`, `asleep`, `interrupted`: see `wait`.
 //! - `patience`: the thread.
 
 use super::runtime::Shared;
 use super::wait::Waiter;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use umcg_core::raw;
 
 /// What a scheduler may know of a worker.
@@ -68,8 +74,8 @@ pub(crate) struct Task {
 
 const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
 
-/// In `flags`: it is a worker's that has not ended; it has its runtime's usual stack, and no name, so that it can be used again as it is; with storage of
-/// its own.
+/// In `flags`: it is a worker's that has not ended; it has its runtime's usual stack, and no name,
+/// so that it can be used again as it is; with storage of its own.
 pub(crate) const IS_WORKER: u32 = 1;
 pub(crate) const IS_PLAIN: u32 = 2;
 pub(crate) const IS_FULL: u32 = 4;
@@ -111,7 +117,8 @@ impl Task {
     /// The descriptor of a new light worker, made that of a worker of this runtime.
     #[inline]
     pub(crate) fn place(worker: raw::Worker, shared: &Shared, flags: u32) -> &'static Task {
-        // SAFETY: the upper part of a light worker of the runtime's holds a Task for ever, for which zeros are valid; it is never unmapped.
+        // SAFETY: the upper part of a light worker of the runtime's holds a Task for ever, for
+        // which zeros are valid; it is never unmapped.
         let task: &'static Task = unsafe { &*worker.upper().cast::<Task>() };
         task.carrier.store(worker.into_ptr(), Relaxed);
         task.renew(shared, flags);
@@ -121,7 +128,8 @@ impl Task {
     /// Makes the descriptor that of a new worker.
     #[inline]
     pub(crate) fn renew(&self, shared: &Shared, flags: u32) {
-        self.shared.store((shared as *const Shared).cast_mut(), Relaxed);
+        self.shared
+            .store((shared as *const Shared).cast_mut(), Relaxed);
         self.runtime.store(shared.number, Relaxed);
         self.hints.priority.store(DEFAULT_PRIORITY, Relaxed);
         self.hints.server.store(NO_SERVER, Relaxed);
@@ -130,7 +138,8 @@ impl Task {
         self.begin(flags);
     }
 
-    /// Makes the descriptor of a worker that has ended, and whose handle is used up, that of a new one. What every worker leaves as it should be is left out.
+    /// Makes the descriptor of a worker that has ended, and whose handle is used up, that of a new
+    /// one. What every worker leaves as it should be is left out.
     #[inline(always)]
     pub(crate) fn begin(&self, flags: u32) {
         // By atomics only: somebody may be looking at it by a stale handle.
@@ -149,21 +158,24 @@ impl Task {
     /// The task of a worker of a runtime.
     #[inline(always)]
     pub(crate) fn of(worker: raw::Worker) -> &'static Task {
-        // SAFETY: a runtime's group has workers of the runtime only, whose ids are the addresses of their tasks.
+        // SAFETY: a runtime's group has workers of the runtime only, whose ids are the addresses of
+        // their tasks.
         unsafe { &*(worker.id() as *const Task) }
     }
 
     /// The worker that it is the descriptor of.
     #[inline(always)]
     pub(crate) fn worker(&'static self) -> raw::Worker {
-        // SAFETY: asked of workers' tasks only, which have their workers from the beginning, or since a server got their first event.
+        // SAFETY: asked of workers' tasks only, which have their workers from the beginning, or
+        // since a server got their first event.
         unsafe { raw::Worker::from_ptr(self.carrier.load(Relaxed)) }
     }
 
     /// The runtime of a worker that lives.
     #[inline(always)]
     pub(crate) fn shared(&self) -> &'static Shared {
-        // SAFETY: set by `place`. A runtime lives as long as it has workers, and callers ask it of those only.
+        // SAFETY: set by `place`. A runtime lives as long as it has workers, and callers ask it of
+        // those only.
         unsafe { &*self.shared.load(Relaxed) }
     }
 
@@ -171,7 +183,8 @@ impl Task {
         self.flags.load(Relaxed) & IS_WORKER != 0
     }
 
-    /// Whether somebody may come to end what it waits for: it is a worker's, or a thread's that is in a cancel scope.
+    /// Whether somebody may come to end what it waits for: it is a worker's, or a thread's that is
+    /// in a cancel scope.
     pub(crate) fn may_be_revoked(&self) -> bool {
         self.is_worker() || self.depth.load(Relaxed) != 0
     }
@@ -179,11 +192,14 @@ impl Task {
     /// What it waits for, in a word.
     pub(crate) fn reason(&self) -> &'static str {
         // SAFETY: null or a place for ever, as its type says.
-        unsafe { self.reason.load(Relaxed).as_ref() }.copied().unwrap_or("")
+        unsafe { self.reason.load(Relaxed).as_ref() }
+            .copied()
+            .unwrap_or("")
     }
 
     #[inline(always)]
     pub(crate) fn set_reason(&self, reason: &'static &'static str) {
-        self.reason.store((reason as *const &'static str).cast_mut(), Relaxed);
+        self.reason
+            .store((reason as *const &'static str).cast_mut(), Relaxed);
     }
 }

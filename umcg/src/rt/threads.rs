@@ -1,8 +1,10 @@
-//! The kernel threads of a runtime: its servers, its watch, and for as long as it is not closed its owner. The last one of them to leave ends the runtime.
+//! The kernel threads of a runtime: its servers, its watch, and for as long as it is not closed its
+//! owner. The last one of them to leave ends the runtime.
 //!
-//! So nobody has to be there for that: an owner that is one of the runtime's own workers does not wait for itself, and one that has no more patience leaves a server that computes for ever to itself.
-//! Nor does an owner wait that is one of these threads: the program's functions that are called there
-//! (of a scheduler, `on_stall`, `on_deadlock`) may drop the runtime.
+//! So nobody has to be there for that: an owner that is one of the runtime's own workers does not
+//! wait for itself, and one that has no more patience leaves a server that computes for ever to
+//! itself. Nor does an owner wait that is one of these threads: the program's functions that are
+//! called there (of a scheduler, `on_stall`, `on_deadlock`) may drop the runtime.
 
 use super::cancel::Shield;
 use super::handle::Handle;
@@ -41,7 +43,8 @@ impl Threads {
         self.gives_up.store(true, Relaxed);
     }
 
-    /// Waits until the last one has left, or until the deadline; nothing else ends that. False when the deadline has passed first.
+    /// Waits until the last one has left, or until the deadline; nothing else ends that. False when
+    /// the deadline has passed first.
     pub(crate) fn wait(&self, deadline: u64) -> bool {
         let me = Handle::current();
         let _shield = Shield::new(me.task());
@@ -65,12 +68,17 @@ impl Threads {
         }
     }
 
-    /// Whether the caller runs on one of them: as its loop, or as a worker, also where that counts as
-    /// a plain thread. So the kernel is asked.
+    /// Whether the caller runs on one of them: as its loop, or as a worker, also where that counts
+    /// as a plain thread. So the kernel is asked.
     pub(crate) fn carry_caller(&self) -> bool {
         // SAFETY: no arguments. A filter may refuse it, and a drop must not panic: no then.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
-        tid > 0 && self.tids.lock().iter().any(|known| known.as_raw_nonzero().get() == tid)
+        tid > 0
+            && self
+                .tids
+                .lock()
+                .iter()
+                .any(|known| known.as_raw_nonzero().get() == tid)
     }
 
     fn end(&self) {
@@ -79,7 +87,9 @@ impl Threads {
             self.is_over.store(true, Relaxed);
             std::mem::take(&mut *waiters)
         };
-        waiters.into_iter().for_each(|waiter| park::wake(waiter.task()));
+        waiters
+            .into_iter()
+            .for_each(|waiter| park::wake(waiter.task()));
     }
 }
 

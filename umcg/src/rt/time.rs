@@ -1,10 +1,11 @@
 //! Deadlines: each server keeps those of the workers that began to wait on it, in a wheel.
 //!
-//! A deadline that passes unparks its worker, or cancels a scope of it; so the wheel knows nothing of waiting, and who waits with a deadline looks again
-//! like everybody else. Whoever arms a deadline takes it back when it goes on, from whichever server.
+//! A deadline that passes unparks its worker, or cancels a scope of it; so the wheel knows nothing
+//! of waiting, and who waits with a deadline looks again like everybody else. Whoever arms a
+//! deadline takes it back when it goes on, from whichever server.
 //!
-//! Time is nanoseconds of CLOCK_MONOTONIC in 64 bits. A server looks at its wheel before it sleeps, and at intervals while it is busy, if there is
-//! anything in it; a hop reads no clock.
+//! Time is nanoseconds of CLOCK_MONOTONIC in 64 bits. A server looks at its wheel before it sleeps,
+//! and at intervals while it is busy, if there is anything in it; a hop reads no clock.
 
 use super::cancel;
 use super::global;
@@ -57,8 +58,12 @@ fn origin() -> (Instant, u64) {
 pub(crate) fn nanos(instant: Instant) -> u64 {
     let (origin, nanos) = origin();
     match instant.checked_duration_since(origin) {
-        Some(since) => u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).saturating_add(nanos),
-        None => nanos.saturating_sub(u64::try_from((origin - instant).as_nanos()).unwrap_or(u64::MAX)),
+        Some(since) => u64::try_from(since.as_nanos())
+            .unwrap_or(u64::MAX)
+            .saturating_add(nanos),
+        None => {
+            nanos.saturating_sub(u64::try_from((origin - instant).as_nanos()).unwrap_or(u64::MAX))
+        }
     }
 }
 
@@ -73,7 +78,9 @@ pub(crate) fn instant(at: u64) -> Instant {
 
 /// In so long.
 pub(crate) fn after(timeout: Duration) -> u64 {
-    u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).saturating_add(now())
+    u64::try_from(timeout.as_nanos())
+        .unwrap_or(u64::MAX)
+        .saturating_add(now())
 }
 
 /// How long it is until then; none for never.
@@ -83,7 +90,10 @@ pub(crate) fn until(deadline: u64) -> Option<Duration> {
 
 /// For the kernel; none for never.
 pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
-    let spec = Timespec { tv_sec: (deadline / 1_000_000_000) as i64, tv_nsec: (deadline % 1_000_000_000) as _ };
+    let spec = Timespec {
+        tv_sec: (deadline / 1_000_000_000) as i64,
+        tv_nsec: (deadline % 1_000_000_000) as _,
+    };
     (deadline != u64::MAX).then_some(spec)
 }
 
@@ -96,7 +106,8 @@ pub(crate) struct Timers {
 
 /// How many deadlines are taken out under one lock.
 const BATCH: usize = 64;
-/// The part of an entry's word that says which cancel scope; 0 for a plain unpark. Descriptors are 64-aligned.
+/// The part of an entry's word that says which cancel scope; 0 for a plain unpark. Descriptors are
+/// 64-aligned.
 const SCOPE: usize = 63;
 /// In its place: to revoke a wait in queues.
 const ALARM: usize = 63;
@@ -105,7 +116,10 @@ const _: () = assert!(cancel::DEEPEST as usize + 2 <= ALARM && align_of::<Task>(
 
 impl Timers {
     pub(crate) fn new() -> Timers {
-        Timers { wheel: HoldLock::new(Wheel::new()), next: AtomicU64::new(u64::MAX) }
+        Timers {
+            wheel: HoldLock::new(Wheel::new()),
+            next: AtomicU64::new(u64::MAX),
+        }
     }
 
     /// When to look at them next.
@@ -140,7 +154,8 @@ impl Timers {
         was_armed
     }
 
-    /// Wakes all whose deadline has passed. Reads the clock only if there may be any. True when there were.
+    /// Wakes all whose deadline has passed. Reads the clock only if there may be any. True when
+    /// there were.
     pub(crate) fn expire(&self) -> bool {
         if self.next() == u64::MAX {
             return false;
@@ -153,7 +168,8 @@ impl Timers {
             let mut count = 0;
             let mut wheel = self.wheel.lock();
             wheel.expire(now, &mut |word| {
-                // What is asked of a scope is said under the lock, which its end takes: it must not come to whoever is there later.
+                // What is asked of a scope is said under the lock, which its end takes: it must not
+                // come to whoever is there later.
                 if !matches!(word & SCOPE, 0 | ALARM) {
                     cancel::mark(task_of(word), (word & SCOPE) as u32);
                 }
@@ -176,7 +192,8 @@ fn task_of(word: usize) -> &'static Task {
     unsafe { &*((word & !SCOPE) as *const Task) }
 }
 
-/// Wakes whom it was for. Whoever has the descriptor by now takes it for a wake-up without a reason.
+/// Wakes whom it was for. Whoever has the descriptor by now takes it for a wake-up without a
+/// reason.
 fn fire(word: usize) {
     match word & SCOPE {
         0 => park::wake(task_of(word)),
@@ -207,12 +224,26 @@ impl Drop for Armed<'_> {
 
 /// Calls `f` while a deadline of the calling worker is armed. False when it has passed.
 fn armed(running: server::Running, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
-    // Not before it is armed: preempted, the worker would go on elsewhere, and its server may sleep by then, looking at no deadline that comes in.
-    armed_in(running.local().timers(), running.task(), scope, deadline, || drop(running), f)
+    // Not before it is armed: preempted, the worker would go on elsewhere, and its server may sleep
+    // by then, looking at no deadline that comes in.
+    armed_in(
+        running.local().timers(),
+        running.task(),
+        scope,
+        deadline,
+        || drop(running),
+        f,
+    )
 }
 
 /// The same for who is on no server: the first one of the runtime keeps the deadline.
-fn armed_outside(shared: &'static Shared, task: &'static Task, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
+fn armed_outside(
+    shared: &'static Shared,
+    task: &'static Task,
+    scope: u32,
+    deadline: u64,
+    f: impl FnOnce(),
+) -> bool {
     const SERVER: usize = 0;
     // It may sleep until later.
     let look = || shared.wake_from_outside(Wake::Server(SERVER));
@@ -239,12 +270,15 @@ fn armed_in(
     armed.take_back()
 }
 
-/// Calls `wait`, which parks the caller: a worker is unparked at the deadline, a thread's wait is told it. False when the deadline has passed.
+/// Calls `wait`, which parks the caller: a worker is unparked at the deadline, a thread's wait is
+/// told it. False when the deadline has passed.
 pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bool {
     if deadline == u64::MAX {
         return wait(deadline);
     }
-    let Some(running) = server::running() else { return wait(deadline) };
+    let Some(running) = server::running() else {
+        return wait(deadline);
+    };
     if deadline <= now() {
         return false;
     }
@@ -253,17 +287,23 @@ pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bo
     })
 }
 
-/// Has what the caller waits for in queues revoked at the deadline, until the value is dropped. None if there is no deadline, or the caller is a thread.
+/// Has what the caller waits for in queues revoked at the deadline, until the value is dropped.
+/// None if there is no deadline, or the caller is a thread.
 #[inline(always)]
 pub(crate) fn alarm(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
-    if deadline == u64::MAX { None } else { alarm_slow(entry, deadline) }
+    if deadline == u64::MAX {
+        None
+    } else {
+        alarm_slow(entry, deadline)
+    }
 }
 
 #[cold]
 fn alarm_slow(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
     let running = server::running()?;
     let timers = running.local().timers();
-    let entry = NonNull::from(entry.write(Entry::new((running.task() as *const Task).addr() | ALARM)));
+    let entry =
+        NonNull::from(entry.write(Entry::new((running.task() as *const Task).addr() | ALARM)));
     // SAFETY: borrowed by what is returned, which takes it back before the borrow ends.
     unsafe { timers.arm(entry, deadline) };
     // Not before, as in `armed`.
@@ -271,7 +311,8 @@ fn alarm_slow(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Ar
     Some(Armed(timers, entry, true))
 }
 
-/// Stops the caller for so long; other workers run meanwhile. A plain thread sleeps in the kernel. Switches. A point of cancellation.
+/// Stops the caller for so long; other workers run meanwhile. A plain thread sleeps in the kernel.
+/// Switches. A point of cancellation.
 pub fn sleep(duration: Duration) {
     sleep_nanos(after(duration));
 }
@@ -299,27 +340,31 @@ impl std::fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
-/// Calls `f`. When it waits somewhere at a time later than `duration` from now, that wait ends by unwinding to here: destructors run, and the
-/// result is [`Elapsed`]. What `f` computes without waiting is not cut short, unless it calls [`checkpoint`](super::checkpoint).
+/// Calls `f`. When it waits somewhere at a time later than `duration` from now, that wait ends by
+/// unwinding to here: destructors run, and the result is [`Elapsed`]. What `f` computes without
+/// waiting is not cut short, unless it calls [`checkpoint`](super::checkpoint).
 ///
 /// # Errors
 /// [`Elapsed`].
 ///
-/// Waits that are no points of cancellation last as long as they last, and `f` unwinds later: [`sync::Mutex::lock`](crate::sync::Mutex) and the locks like it (`try_lock_for` ends in
-/// time), the end of a [`scope`](super::scope()), which waits for its workers, and what blocks in the kernel in [`blocking`](crate::blocking).
+/// Waits that are no points of cancellation last as long as they last, and `f` unwinds later:
+/// [`sync::Mutex::lock`](crate::sync::Mutex) and the locks like it (`try_lock_for` ends in time),
+/// the end of a [`scope`](super::scope()), which waits for its workers, and what blocks in the
+/// kernel in [`blocking`](crate::blocking).
 ///
 /// What unwinds through a `std::sync::Mutex` guard or a `LazyLock` poisons that: see
 /// [`shielded`](super::shielded()), in which no wait is cut short.
 ///
-/// Nor is any cut short in destructors that run while the caller unwinds, or at a worker's end: those of
-/// worker-locals and thread-locals, of a result that nobody wants, of a function that was never called.
-/// There `f` is done however long that takes, and the result is `Ok`, as it is in `shielded`. Limit such
-/// waits by deadlines of their own (`park_timeout`, `recv_timeout`).
+/// Nor is any cut short in destructors that run while the caller unwinds, or at a worker's end:
+/// those of worker-locals and thread-locals, of a result that nobody wants, of a function that was
+/// never called. There `f` is done however long that takes, and the result is `Ok`, as it is in
+/// `shielded`. Limit such waits by deadlines of their own (`park_timeout`, `recv_timeout`).
 ///
 /// For a plain thread the global runtime keeps the time.
 ///
 /// # Panics
-/// For more than 60 within each other, and where the global runtime is needed and cannot be started.
+/// For more than 60 within each other, and where the global runtime is needed and cannot be
+/// started.
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
     timeout_nanos(after(duration), f)
 }
@@ -341,10 +386,14 @@ fn timeout_nanos<T>(deadline: u64, f: impl FnOnce() -> T) -> Result<T, Elapsed> 
         Some(_) => None,
         None => match global::shared_of_caller() {
             Ok(shared) => Some(shared),
-            Err(error) => panic!("timeout: nobody keeps the time, as the global runtime could not be started: {error}"),
+            Err(error) => panic!(
+                "timeout: nobody keeps the time, as the global runtime could not be started: {error}"
+            ),
         },
     };
-    let task = running.as_ref().map_or_else(|| Handle::current().task(), server::Running::task);
+    let task = running
+        .as_ref()
+        .map_or_else(|| Handle::current().task(), server::Running::task);
     let Some(scope) = cancel::open(task) else {
         drop(running);
         panic!("timeout: too many within each other");

@@ -38,25 +38,39 @@ impl Trimmer {
         if self.surplus > 0 {
             return time::now() + SOON;
         }
-        if stack::may_be_trimmed() { COUNT_AT.load(Relaxed) } else { u64::MAX }
+        if stack::may_be_trimmed() {
+            COUNT_AT.load(Relaxed)
+        } else {
+            u64::MAX
+        }
     }
 
     /// Does a little of what is to be done.
     pub(super) fn go_on(&mut self) {
         let (now, at) = (time::now(), COUNT_AT.load(Relaxed));
-        if now >= at && COUNT_AT.compare_exchange(at, now + INTERVAL, Relaxed, Relaxed).is_ok() {
+        if now >= at
+            && COUNT_AT
+                .compare_exchange(at, now + INTERVAL, Relaxed, Relaxed)
+                .is_ok()
+        {
             self.surplus = stack::surplus();
         }
         if self.surplus > 0 {
             let portion = self.surplus.min(PORTION);
             let done = stack::trim(portion);
-            self.surplus = if done < portion { 0 } else { self.surplus - done };
+            self.surplus = if done < portion {
+                0
+            } else {
+                self.surplus - done
+            };
         }
     }
 }
 
-/// Gives the kernel back the memory of all stacks that no worker has. Returns how many stacks that was. Servers hand over what they keep for themselves, unless they run one worker
-/// without end just then. By themselves runtimes do that a second or so after stacks were of use last, but for those some hundred a server.
+/// Gives the kernel back the memory of all stacks that no worker has. Returns how many stacks that
+/// was. Servers hand over what they keep for themselves, unless they run one worker without end
+/// just then. By themselves runtimes do that a second or so after stacks were of use last, but for
+/// those some hundred a server.
 ///
 /// Called from anywhere. Waits for servers, for some milliseconds, without parking.
 ///

@@ -1,7 +1,9 @@
-//! Waiting in queues: the protocol under semaphores, tubes, `select` and all else where whoever comes first is served first.
+//! Waiting in queues: the protocol under semaphores, tubes, `select` and all else where whoever
+//! comes first is served first.
 //!
-//! A *waiter* is one wait of one worker or thread, in its frame. It stands in one queue or in many, in a *place* each. A queue is under the lock
-//! of its object. Who serves it (an `up`, a `send`) takes a place out, *claims* the waiter, delivers, and makes it go on.
+//! A *waiter* is one wait of one worker or thread, in its frame. It stands in one queue or in many,
+//! in a *place* each. A queue is under the lock of its object. Who serves it (an `up`, a `send`)
+//! takes a place out, *claims* the waiter, delivers, and makes it go on.
 //!
 //! ```text
 //!              claimed by who serves one of its queues
@@ -10,28 +12,39 @@
 //!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed
 //! ```
 //!
-//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again. One that is [called](called) is in nobody's frame, and its owner is told that it was served.
+//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again. One that
+//! is [called](called) is in nobody's frame, and its owner is told that it was served.
 //!
-//! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's lock, without a locked operation of its own; one that
-//!   stands in many, by compare-and-swap. What is claimed is delivered: a claimed wait has happened, whatever else is asked of the waiter.
-//! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its context is saved. The worker enters queues first and leaves its
-//!   server then, which says so (`left`); a claimer that comes in between waits for that. Nothing can hold the worker up there: it is not preempted
-//!   from its first place to its leaving, and it leaves even if it was claimed meanwhile, unless it claimed itself.
-//! - W3: who revokes looks at the waiter in its frame. The task says where that is (`waiter`), and the waiter does not go on while somebody looks
-//!   (`interrupted`): the waiter stores `waiter` and loads `interrupted`, who revokes stores `interrupted` and loads `waiter`, with `light` and `heavy`
-//!   between; so a waiter pays no locked operation for that it can be revoked.
-//! - W4: a reason to revoke is not missed. It is there before it is looked for: `cancel` is set, or the deadline has passed, before `heavy`; the waiter looks at both after
-//!   its last place and `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a reason nothing is
-//!   revoked: a stale wake-up costs nobody its place.
-//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was served, where its peer can be running, and then [sleeps](thread). The token of `park` is not touched.
+//! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's
+//!   lock, without a locked operation of its own; one that stands in many, by compare-and-swap.
+//!   What is claimed is delivered: a claimed wait has happened, whatever else is asked of the
+//!   waiter.
+//! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its
+//!   context is saved. The worker enters queues first and leaves its server then, which says so
+//!   (`left`); a claimer that comes in between waits for that. Nothing can hold the worker up
+//!   there: it is not preempted from its first place to its leaving, and it leaves even if it was
+//!   claimed meanwhile, unless it claimed itself.
+//! - W3: who revokes looks at the waiter in its frame. The task says where that is (`waiter`), and
+//!   the waiter does not go on while somebody looks (`interrupted`): the waiter stores `waiter` and
+//!   loads `interrupted`, who revokes stores `interrupted` and loads `waiter`, with `light` and
+//!   `heavy` between; so a waiter pays no locked operation for that it can be revoked.
+//! - W4: a reason to revoke is not missed. It is there before it is looked for: `cancel` is set, or
+//!   the deadline has passed, before `heavy`; the waiter looks at both after its last place and
+//!   `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a
+//!   reason nothing is revoked: a stale wake-up costs nobody its place.
+//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was
+//!   served, where its peer can be running, and then [sleeps](thread). The token of `park` is not
+//!   touched.
 //! - W6: from the first place to the end of the wait nothing unwinds, and nothing of the program's
 //!   runs (U2 of [`last`](super::last)): whoever claims the waiter counts on its coming to a stop.
 //!
-//! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no compare-and-swap to stop, none to go on.
+//! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no
+//! compare-and-swap to stop, none to go on.
 //!
-//! docs/protocols/wait.md has the argument at length. Rejected: parking by the task's park word (two locked operations more a hop, and it takes the user's
-//! own unparks away); entering the queue in a step after the worker has left (nobody waits for `left` then, but each object needs a step, and a wait on many
-//! objects locks all of them on the stack of whoever runs next).
+//! docs/protocols/wait.md has the argument at length. Rejected: parking by the task's park word
+//! (two locked operations more a hop, and it takes the user's own unparks away); entering the queue
+//! in a step after the worker has left (nobody waits for `left` then, but each object needs a step,
+//! and a wait on many objects locks all of them on the stack of whoever runs next).
 
 use super::cancel;
 use super::handle::Handle;
@@ -78,11 +91,13 @@ const LOOKS: u32 = 100;
 /// `leave` does what it says, under the lock under which places are entered and claimed.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub unsafe trait Queued {
-    /// Takes the place out of the queue. False if it stands in there no more. The caller is not preempted, and has no such lock; it resumes who was served thereby.
+    /// Takes the place out of the queue. False if it stands in there no more. The caller is not
+    /// preempted, and has no such lock; it resumes who was served thereby.
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool;
 
-    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to look out for that: it would only be in the way of who is running. Nor if it has [looked](look_first) for the
-    /// thing itself.
+    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to
+    /// look out for that: it would only be in the way of who is running. Nor if it has
+    /// [looked](look_first) for the thing itself.
     fn hands_over(&self) -> bool {
         true
     }
@@ -93,17 +108,25 @@ pub unsafe trait Queued {
     }
 }
 
-/// A queue that can be waited in beside others. What a place's note means, before and after, is the object's affair.
+/// A queue that can be waited in beside others. What a place's note means, before and after, is the
+/// object's affair.
 ///
 /// # Safety
 /// As [`Queued`]: what `enter_or_claim` does, it does under that lock.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub unsafe trait Source: Queued {
-    /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a place would be then.
+    /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a
+    /// place would be then.
     fn serve_now(&self, note: usize) -> Option<usize>;
 
-    /// Puts the place into the queue. Or, if its waiter can be served at once: serves it if `claim` says that it is the caller's to be served, and does nothing if not.
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList);
+    /// Puts the place into the queue. Or, if its waiter can be served at once: serves it if `claim`
+    /// says that it is the caller's to be served, and does nothing if not.
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    );
 }
 
 /// How a wait ended.
@@ -136,7 +159,10 @@ pub(crate) struct Waiter {
     claim: AtomicU32,
     deadline: Cell<u64>,
     /// Where it stands, if that is one queue only.
-    #[allow(clippy::type_complexity, reason = "a queue's object, and the place in its queue")]
+    #[allow(
+        clippy::type_complexity,
+        reason = "a queue's object, and the place in its queue"
+    )]
     single: Cell<Option<(*const dyn Queued, *const Place)>>,
 }
 
@@ -154,7 +180,11 @@ unsafe fn resume(waiter: *const Waiter, local: Option<&Local>) {
     // ORDERING(left.2): Acquire, pairs with left.1: its context is saved.
     while task.left.load(Acquire) != LEFT {
         looks += 1;
-        if looks % LOOKS == 0 { give_way() } else { spin() }
+        if looks % LOOKS == 0 {
+            give_way()
+        } else {
+            spin()
+        }
     }
     task.left.store(HERE, Relaxed);
     // SAFETY: who claims has the right to run it (W2).
@@ -195,12 +225,16 @@ impl Waiter {
         }
     }
 
-    /// False when somebody else was first. For a single place: by who has the lock of its queue, and has taken it out.
+    /// False when somebody else was first. For a single place: by who has the lock of its queue,
+    /// and has taken it out.
     #[inline]
     fn claim(&self, claim: u32) -> bool {
         if self.single.get().is_none() {
             // ORDERING(armed.2): Acquire, pairs with armed.1.
-            let is_claimed = self.claim.compare_exchange(WAITING, claim, Acquire, Relaxed).is_ok();
+            let is_claimed = self
+                .claim
+                .compare_exchange(WAITING, claim, Acquire, Relaxed)
+                .is_ok();
             return is_claimed || (self.is_kept && self.pass_over(claim));
         }
         self.claim.store(claim, Relaxed);
@@ -212,7 +246,8 @@ impl Waiter {
         matches!(self.who.get(), Who::Owner | Who::Nobody) || (self.is_kept && self.is_claimed())
     }
 
-    /// Claims itself, for the place with this index: there is something for it already. False when it was served elsewhere.
+    /// Claims itself, for the place with this index: there is something for it already. False when
+    /// it was served elsewhere.
     pub(crate) fn claim_itself(&self, index: usize) -> bool {
         self.claim(index as u32 + 1)
     }
@@ -234,7 +269,8 @@ impl Waiter {
         self.is_asked() || self.deadline.get() != u64::MAX
     }
 
-    /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from going on; not preempted.
+    /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from
+    /// going on; not preempted.
     #[inline]
     fn revoke(&self, served: &mut ClaimedList) -> bool {
         self.has_reason() && self.take_away(served)
@@ -249,7 +285,10 @@ impl Waiter {
     #[cold]
     fn take_away(&self, served: &mut ClaimedList) -> bool {
         let Some((queued, place)) = self.single.get() else {
-            return self.claim.compare_exchange(WAITING, REVOKED, Relaxed, Relaxed).is_ok();
+            return self
+                .claim
+                .compare_exchange(WAITING, REVOKED, Relaxed, Relaxed)
+                .is_ok();
         };
         // SAFETY: `one` set it to an object and a place that outlive the wait.
         let queued = unsafe { &*queued };
@@ -265,7 +304,10 @@ impl Waiter {
     #[inline]
     fn begin(&self) {
         // ORDERING(waiter.2): Release, pairs with waiter.1.
-        self.task.get().waiter.store((self as *const Waiter).cast_mut(), Release);
+        self.task
+            .get()
+            .waiter
+            .store((self as *const Waiter).cast_mut(), Release);
     }
 
     /// It stands nowhere any more, but for places that others will not claim it for.
@@ -274,7 +316,8 @@ impl Waiter {
         let task = self.task.get();
         task.waiter.store(null_mut(), Relaxed);
         light();
-        // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: who was looking is done with it.
+        // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: who was looking is done with
+        // it.
         while task.interrupted.load(Acquire) {
             give_way();
         }
@@ -302,7 +345,8 @@ impl Waiter {
 /// A step: the worker has left its server, and may be run again by who has claimed it.
 fn left(local: &Local, worker: Runnable) {
     let task = worker.into_task();
-    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `left` is set.
+    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `left` is
+    // set.
     let waiter = unsafe { &*task.waiter.load(Relaxed) };
     light();
     if waiter.may_have_reason() && revoke_as_left(local, task, waiter) {
@@ -380,13 +424,15 @@ pub(crate) struct Single<'a> {
 }
 
 impl Single<'_> {
-    /// The place for the queue, with this note: under the lock of the object, which puts it there, as it cannot serve the caller at once.
+    /// The place for the queue, with this note: under the lock of the object, which puts it there,
+    /// as it cannot serve the caller at once.
     #[inline(always)]
     pub(crate) fn place(&mut self, note: usize) -> &Place {
         self.place_for(note, false)
     }
 
-    /// The same for a wait that nobody cuts short: it is no point of cancellation, and has no deadline.
+    /// The same for a wait that nobody cuts short: it is no point of cancellation, and has no
+    /// deadline.
     #[inline(always)]
     pub(crate) fn place_to_the_end(&mut self, note: usize) -> &Place {
         debug_assert_eq!(self.deadline, u64::MAX);
@@ -395,7 +441,12 @@ impl Single<'_> {
 
     #[inline(always)]
     fn place_for(&mut self, note: usize, to_the_end: bool) -> &Place {
-        let waiter = self.waiter.write(Waiter::new(self.task, self.is_worker, self.deadline, to_the_end));
+        let waiter = self.waiter.write(Waiter::new(
+            self.task,
+            self.is_worker,
+            self.deadline,
+            to_the_end,
+        ));
         let place = self.place.write(Place::of(waiter, 1, note));
         waiter.single.set(Some((self.queued, place)));
         waiter.begin();
@@ -403,9 +454,10 @@ impl Single<'_> {
     }
 }
 
-/// Waits in one queue. `enter` is called with preemption off: it puts the place that it asks for into the queue, or returns what it has to say without. Returns that, or the note of
-/// the place when it was served; none when the deadline has passed first. A point of cancellation: unwinds if the wait was revoked for that, and
-/// then only.
+/// Waits in one queue. `enter` is called with preemption off: it puts the place that it asks for
+/// into the queue, or returns what it has to say without. Returns that, or the note of the place
+/// when it was served; none when the deadline has passed first. A point of cancellation: unwinds if
+/// the wait was revoked for that, and then only.
 #[inline(always)]
 pub(crate) fn one<Q: Queued>(
     queued: &Q,
@@ -416,13 +468,20 @@ pub(crate) fn one<Q: Queued>(
     let mut entry = MaybeUninit::uninit();
     let alarm = time::alarm(&mut entry, deadline);
     let object: *const (dyn Queued + '_) = queued;
-    // SAFETY: only the lifetime in the type changes; the object outlives the wait, and with it the waiter.
+    // SAFETY: only the lifetime in the type changes; the object outlives the wait, and with it the
+    // waiter.
     let object: *const (dyn Queued + 'static) = unsafe { std::mem::transmute(object) };
     let (mut waiter, mut place) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let caller = Caller::new();
     let task = caller.task();
-    let mut single =
-        Single { waiter: &mut waiter, place: &mut place, queued: object, task, is_worker: caller.0.is_some(), deadline };
+    let mut single = Single {
+        waiter: &mut waiter,
+        place: &mut place,
+        queued: object,
+        task,
+        is_worker: caller.0.is_some(),
+        deadline,
+    };
     let looks = caller.announce(task, || queued.hands_over());
     if let Some(said) = caller.enter(|served| enter(&mut single, served)) {
         return Some(said);
@@ -439,8 +498,10 @@ pub(crate) fn one<Q: Queued>(
     Some(unsafe { place.assume_init_ref() }.note.get())
 }
 
-/// Waits in many queues. `enter` is called with preemption off: it puts places of the waiter into queues, and may claim it for what is there already; it returns true
-/// if somebody else is to make the waiter go on, that is, unless it claimed it. `leave` takes all places out of their queues, not preempted either. As [`one`].
+/// Waits in many queues. `enter` is called with preemption off: it puts places of the waiter into
+/// queues, and may claim it for what is there already; it returns true if somebody else is to make
+/// the waiter go on, that is, unless it claimed it. `leave` takes all places out of their queues,
+/// not preempted either. As [`one`].
 pub(crate) fn many(
     reason: &'static &'static str,
     deadline: u64,
@@ -463,7 +524,10 @@ pub(crate) fn many(
 /// Stands in many queues for a moment, as [`many`] does, to see whether there is anything: `enter`
 /// claims the waiter for nothing in the end. If somebody else has claimed it first the caller goes
 /// on when it was served, which is at once. Nobody revokes it: no point of cancellation.
-pub(crate) fn look(enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool, leave: impl FnOnce(&mut ClaimedList)) -> End {
+pub(crate) fn look(
+    enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+    leave: impl FnOnce(&mut ClaimedList),
+) -> End {
     let caller = Caller::new();
     let waiter = Waiter::new(caller.task(), caller.0.is_some(), u64::MAX, true);
     stand(caller, &waiter, &"", enter, leave);
@@ -507,8 +571,9 @@ impl Caller {
         }
     }
 
-    /// Calls `f` with preemption off, as it is for a worker that is `Running` anyway, and resumes whom it has served: after that time, as resuming asks who the caller is.
-    /// `f` does not unwind, and runs nothing of the program's (U2 of [`last`](super::last)).
+    /// Calls `f` with preemption off, as it is for a worker that is `Running` anyway, and resumes
+    /// whom it has served: after that time, as resuming asks who the caller is. `f` does not
+    /// unwind, and runs nothing of the program's (U2 of [`last`](super::last)).
     #[inline(always)]
     fn enter<R>(&self, f: impl FnOnce(&mut ClaimedList) -> R) -> R {
         let mut served = ClaimedList::new();
@@ -524,7 +589,11 @@ impl Caller {
     /// Of a thread: says how it is going to wait, if it has to. How often it will look.
     #[inline(always)]
     fn announce(&self, task: &Task, hands_over: impl FnOnce() -> bool) -> u32 {
-        if self.0.is_some() { 0 } else { thread::announce(task, hands_over()) }
+        if self.0.is_some() {
+            0
+        } else {
+            thread::announce(task, hands_over())
+        }
     }
 
     #[inline(always)]

@@ -1,14 +1,18 @@
-//! The watch: one kernel thread a runtime that looks after servers which run one worker for long, and sleeps while there are none.
+//! The watch: one kernel thread a runtime that looks after servers which run one worker for long,
+//! and sleeps while there are none.
 //!
-//! A server looks at timers and I/O between two workers. While one computes without end nobody does, unless another server is idle; and what was put into
-//! its slot waits. So the watch looks every [`TICK`] at how often each server has looked around. For one that has not since the last time
-//! it takes the slot's worker away, fires the timers, has an idle server look at the files, or, if all are busy, waits for files itself. It
-//! asks once more for a preemption by rank that could not be, and at once where a worker has woken a more urgent one that is to run in its own place.
-//! And it tells of a worker that keeps its server for long, and of a lack of helper threads
+//! A server looks at timers and I/O between two workers. While one computes without end nobody
+//! does, unless another server is idle; and what was put into its slot waits. So the watch looks
+//! every [`TICK`] at how often each server has looked around. For one that has not since the last
+//! time it takes the slot's worker away, fires the timers, has an idle server look at the files,
+//! or, if all are busy, waits for files itself. It asks once more for a preemption by rank that
+//! could not be, and at once where a worker has woken a more urgent one that is to run in its own
+//! place. And it tells of a worker that keeps its server for long, and of a lack of helper threads
 //! (`stall`).
 //!
-//! While all servers sleep the watch does too, after a few looks; the first server that sleeps no longer wakes it, as whoever runs there may never leave. Between
-//! what either says and what it sees of the other stand `light` and `heavy`.
+//! While all servers sleep the watch does too, after a few looks; the first server that sleeps no
+//! longer wakes it, as whoever runs there may never leave. Between what either says and what it
+//! sees of the other stand `light` and `heavy`.
 
 use super::runtime::{Seat, Shared, ready};
 use super::scheduler::Why;
@@ -48,8 +52,13 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(preemption: Option<Duration>) -> Watch {
-        let preemption = preemption.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
-        Watch { word: AtomicU32::new(AWAKE), preemption, lack: Lack::new() }
+        let preemption =
+            preemption.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
+        Watch {
+            word: AtomicU32::new(AWAKE),
+            preemption,
+            lack: Lack::new(),
+        }
     }
 
     /// The lack of helpers, before the first look at it.
@@ -77,16 +86,23 @@ impl Watch {
 
     #[cold]
     fn rouse(&self) {
-        if self.word.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed).is_ok() {
+        if self
+            .word
+            .compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed)
+            .is_ok()
+        {
             let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
         }
     }
 
-    /// Has it look at once: a worker is to be preempted by itself, which it cannot do within the library.
+    /// Has it look at once: a worker is to be preempted by itself, which it cannot do within the
+    /// library.
     #[cold]
     pub(crate) fn look_now(&self, driver: &Driver) {
         // ORDERING(hurried.1): Release, pairs with hurried.2: it sees who is to be preempted.
-        let _ = self.word.fetch_update(Release, Relaxed, |word| (word != OVER).then_some(HURRIED));
+        let _ = self
+            .word
+            .fetch_update(Release, Relaxed, |word| (word != OVER).then_some(HURRIED));
         let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
         if driver.has_sources() {
             driver.wake(); // it may be standing in
@@ -115,7 +131,11 @@ impl Watch {
 
     /// Sleeps until it is roused, or until `deadline`, if all servers sleep still.
     fn sleep_with(&self, servers: &[Seat], deadline: u64) {
-        if self.word.compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed).is_err() {
+        if self
+            .word
+            .compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed)
+            .is_err()
+        {
             return;
         }
         asymmetric::heavy();
@@ -126,7 +146,13 @@ impl Watch {
     }
 
     fn sleep_while(&self, word: u32, deadline: u64) {
-        let _ = futex::wait_bitset(&self.word, Flags::PRIVATE, word, time::timespec(deadline).as_ref(), NonZeroU32::MAX);
+        let _ = futex::wait_bitset(
+            &self.word,
+            Flags::PRIVATE,
+            word,
+            time::timespec(deadline).as_ref(),
+            NonZeroU32::MAX,
+        );
     }
 }
 
@@ -139,14 +165,23 @@ pub(crate) fn main(shared: &Shared) {
     while !shared.watch.is_over() {
         shared.watch.begin();
         lack.look(shared);
-        quiet = if shared.seats.iter().all(Seat::is_asleep) { quiet + 1 } else { 0 };
+        quiet = if shared.seats.iter().all(Seat::is_asleep) {
+            quiet + 1
+        } else {
+            0
+        };
         if quiet >= PATIENCE {
             shared.watch.sleep_with(&shared.seats, trimmer.next());
             quiet = 0;
             trimmer.go_on();
             continue;
         }
-        let stuck = seen.iter_mut().enumerate().fold(false, |stuck, (index, seen)| look(shared, index, seen) | stuck);
+        let stuck = seen
+            .iter_mut()
+            .enumerate()
+            .fold(false, |stuck, (index, seen)| {
+                look(shared, index, seen) | stuck
+            });
         let tick = if shared.preempt_again() {
             SHORTEST_TICK
         } else if stuck {
@@ -182,7 +217,9 @@ struct Seen {
 fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
     let seat = &shared.seats[index];
     let local = seat.local().filter(|_| !seat.is_asleep());
-    let Some(local) = local.filter(|local| std::mem::replace(&mut seen.looks, local.looks()) == local.looks()) else {
+    let Some(local) =
+        local.filter(|local| std::mem::replace(&mut seen.looks, local.looks()) == local.looks())
+    else {
         seen.stay.ended(shared, index);
         return false;
     };
@@ -195,8 +232,16 @@ fn look(shared: &Shared, index: usize, seen: &mut Seen) -> bool {
     true
 }
 
-/// Waits for files, as all servers have something else to do. False when one of them does so after all.
+/// Waits for files, as all servers have something else to do. False when one of them does so after
+/// all.
 fn stand_in(shared: &Shared, tick: u64) -> bool {
-    let next = shared.seats.iter().map(|seat| seat.timers.next()).min().unwrap_or(u64::MAX);
-    shared.driver.poll(time::until(next.min(time::now() + tick)))
+    let next = shared
+        .seats
+        .iter()
+        .map(|seat| seat.timers.next())
+        .min()
+        .unwrap_or(u64::MAX);
+    shared
+        .driver
+        .poll(time::until(next.min(time::now() + tick)))
 }

@@ -1,33 +1,41 @@
-//! Deadlines of waiting workers: arming and disarming take constant time, allocate nothing, and cost no more with a million of them.
+//! Deadlines of waiting workers: arming and disarming take constant time, allocate nothing, and
+//! cost no more with a million of them.
 //!
-//! Source: Varghese, Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 7. Time is cut into ticks of 1.024 us. Level 0 has a slot for each
-//! of 256 ticks, a slot of level 1 is 256 ticks wide, and so on; seven levels span all 64 bits of nanoseconds, so no deadline is too far.
+//! Source: Varghese, Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 7. Time is cut
+//! into ticks of 1.024 us. Level 0 has a slot for each of 256 ticks, a slot of level 1 is 256 ticks
+//! wide, and so on; seven levels span all 64 bits of nanoseconds, so no deadline is too far.
 //!
 //! ```text
 //! level 0   |·|·|x|·|x|…        each slot: a ring of entries, and a lower bound of their deadlines
 //! level 1   |   ·   |   x   |…  each level: a bit for each slot that is not empty
 //! ```
 //!
-//! An entry stands at the level of the highest eight bits in which its tick differs from the current one. So within a level all entries lie ahead, none
-//! wraps around, and all of one level come before any of the next: the first bit of the lowest level is the slot of the earliest entry.
-//! When the time reaches a slot of a higher level its entries are placed anew, further down: at most six times in an entry's life, and never for
-//! what is disarmed before.
+//! An entry stands at the level of the highest eight bits in which its tick differs from the
+//! current one. So within a level all entries lie ahead, none wraps around, and all of one level
+//! come before any of the next: the first bit of the lowest level is the slot of the earliest
+//! entry. When the time reaches a slot of a higher level its entries are placed anew, further down:
+//! at most six times in an entry's life, and never for what is disarmed before.
 //!
 //! Invariants:
 //!
-//! - I1: An entry of level n > 0 agrees with `current` in all bits above the level's, and its slot is greater than that of `current`. Of level 0: not less.
+//! - I1: An entry of level n > 0 agrees with `current` in all bits above the level's, and its slot
+//!   is greater than that of `current`. Of level 0: not less.
 //! - I2: A slot's bit is set exactly while it has entries; a level's, while it has such slots.
-//! - I3: `earliest` of a slot is no later than any deadline in it, and the tick it lies in no earlier than the slot begins; it is exact unless the slot's
-//!   `stale` bit is set.
+//! - I3: `earliest` of a slot is no later than any deadline in it, and the tick it lies in no
+//!   earlier than the slot begins; it is exact unless the slot's `stale` bit is set.
 //!
-//! Nothing fires early: whether an entry of the current tick is due is decided by its nanoseconds. Nor late: [`Wheel::next`] is a deadline, and no
-//! entry's is before it. It is the earliest one, except when the earliest of many in a slot was disarmed: looking through thousands again and again, as a
-//! server with thousands of connections would, is not worth the one early look that comes of it; that look sorts the slot out.
+//! Nothing fires early: whether an entry of the current tick is due is decided by its nanoseconds.
+//! Nor late: [`Wheel::next`] is a deadline, and no entry's is before it. It is the earliest one,
+//! except when the earliest of many in a slot was disarmed: looking through thousands again and
+//! again, as a server with thousands of connections would, is not worth the one early look that
+//! comes of it; that look sorts the slot out.
 //!
-//! Who may touch what: an entry belongs to the wheel from `insert` until it fires or is removed, and stays where it is as long; all of it is guarded by the
-//! lock that the wheel is under. Entries with the same deadline fire in the order in which they were armed.
+//! Who may touch what: an entry belongs to the wheel from `insert` until it fires or is removed,
+//! and stays where it is as long; all of it is guarded by the lock that the wheel is under. Entries
+//! with the same deadline fire in the order in which they were armed.
 //!
-//! Not chosen: the pairing heap of `umcg_core`, whose removal takes logarithmic time, with a cache miss each step; most deadlines of a server are disarmed.
+//! Not chosen: the pairing heap of `umcg_core`, whose removal takes logarithmic time, with a cache
+//! miss each step; most deadlines of a server are disarmed.
 
 use std::cell::Cell;
 use std::marker::PhantomPinned;
@@ -56,7 +64,8 @@ pub(crate) struct Entry<P> {
     _pinned: PhantomPinned,
 }
 
-// SAFETY: what is in the cells is touched under the wheel's lock only; the payload goes to who lets it fire.
+// SAFETY: what is in the cells is touched under the wheel's lock only; the payload goes to who lets
+// it fire.
 unsafe impl<P: Send> Send for Entry<P> {}
 // SAFETY: as above; a shared entry gives access to nothing.
 unsafe impl<P: Send> Sync for Entry<P> {}
@@ -114,11 +123,13 @@ pub(crate) struct Wheel<P> {
     slots: Box<[Slot<P>]>,
 }
 
-// SAFETY: entries are touched by who has the wheel only, and may be shared between threads for that.
+// SAFETY: entries are touched by who has the wheel only, and may be shared between threads for
+// that.
 unsafe impl<P: Send> Send for Wheel<P> {}
 
 /// # Safety
-/// The entry is armed, and in this wheel, or is about to be: so it is alive, and the caller has the wheel.
+/// The entry is armed, and in this wheel, or is about to be: so it is alive, and the caller has the
+/// wheel.
 #[inline]
 unsafe fn at<'a, P>(entry: NonNull<Entry<P>>) -> &'a Entry<P> {
     // SAFETY: passed on.
@@ -134,7 +145,12 @@ impl<P: Copy> Wheel<P> {
             levels: 0,
             occupied: [Bits::default(); LEVELS],
             stale: [Bits::default(); LEVELS],
-            slots: (0..LEVELS * SLOTS).map(|_| Slot { first: None, earliest: u64::MAX }).collect(),
+            slots: (0..LEVELS * SLOTS)
+                .map(|_| Slot {
+                    first: None,
+                    earliest: u64::MAX,
+                })
+                .collect(),
         }
     }
 
@@ -146,7 +162,8 @@ impl<P: Copy> Wheel<P> {
     /// Arms an entry.
     ///
     /// # Safety
-    /// It is not armed. It stays alive, where it is, and untouched until it has fired or was removed, from this wheel.
+    /// It is not armed. It stays alive, where it is, and untouched until it has fired or was
+    /// removed, from this wheel.
     pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<P>>, deadline: u64) {
         // SAFETY: passed on.
         let armed = unsafe { at(entry) };
@@ -173,15 +190,17 @@ impl<P: Copy> Wheel<P> {
 
     /// When to look again, by `expire`: no entry is due before. `u64::MAX` if there is none.
     pub(crate) fn next(&mut self) -> u64 {
-        let Some(place) = self.first() else { return u64::MAX };
+        let Some(place) = self.first() else {
+            return u64::MAX;
+        };
         if self.stale[place / SLOTS].has(place % SLOTS) {
             self.look_for_earliest(place);
         }
         self.slots[place].earliest
     }
 
-    /// Disarms what is due at `now`, and says of each: its payload. The entry is no longer the wheel's then. Stops when `fired` says that it takes no more; the
-    /// rest stays due.
+    /// Disarms what is due at `now`, and says of each: its payload. The entry is no longer the
+    /// wheel's then. Stops when `fired` says that it takes no more; the rest stays due.
     pub(crate) fn expire(&mut self, now: u64, fired: &mut dyn FnMut(P) -> bool) {
         // Another thread may have read the clock earlier and come later.
         let target = (now >> TICK).max(self.current);
@@ -220,7 +239,8 @@ impl<P: Copy> Wheel<P> {
         (above << BITS | (place % SLOTS) as u64) << shift
     }
 
-    /// Puts an entry at the end of the slot where it belongs by its deadline. It is alive, and in no slot.
+    /// Puts an entry at the end of the slot where it belongs by its deadline. It is alive, and in
+    /// no slot.
     fn place(&mut self, entry: NonNull<Entry<P>>) {
         // SAFETY: about to be in this wheel.
         let placed = unsafe { at(entry) };
@@ -247,7 +267,10 @@ impl<P: Copy> Wheel<P> {
         } else {
             placed.before.set(entry);
             placed.next.set(entry);
-            *ring = Slot { first: Some(entry), earliest: deadline };
+            *ring = Slot {
+                first: Some(entry),
+                earliest: deadline,
+            };
             self.stale[level].clear(slot);
             self.occupied[level].set(slot);
             self.levels |= 1 << level;
@@ -289,7 +312,9 @@ impl<P: Copy> Wheel<P> {
 
     /// Places the entries of a slot anew, now that the time has come to where it begins.
     fn spread(&mut self, place: usize) {
-        let Some(first) = self.empty(place) else { return };
+        let Some(first) = self.empty(place) else {
+            return;
+        };
         let mut entry = first;
         loop {
             // SAFETY: was in this wheel, and will be.
@@ -302,9 +327,12 @@ impl<P: Copy> Wheel<P> {
         }
     }
 
-    /// Fires what is due in a slot of level 0, and finds the earliest of the rest. False when `fired` takes no more.
+    /// Fires what is due in a slot of level 0, and finds the earliest of the rest. False when
+    /// `fired` takes no more.
     fn fire(&mut self, place: usize, now: u64, fired: &mut dyn FnMut(P) -> bool) -> bool {
-        let Some(first) = self.slots[place].first else { return true };
+        let Some(first) = self.slots[place].first else {
+            return true;
+        };
         // SAFETY: in this wheel.
         let last = unsafe { at(first) }.before.get();
         let mut entry = first;
@@ -312,7 +340,11 @@ impl<P: Copy> Wheel<P> {
         loop {
             // SAFETY: in this wheel.
             let looked_at = unsafe { at(entry) };
-            let (next, deadline, payload) = (looked_at.next.get(), looked_at.deadline.get(), looked_at.payload);
+            let (next, deadline, payload) = (
+                looked_at.next.get(),
+                looked_at.deadline.get(),
+                looked_at.payload,
+            );
             if deadline <= now {
                 self.unlink(entry);
                 self.armed -= 1;
@@ -335,7 +367,9 @@ impl<P: Copy> Wheel<P> {
 
     /// Makes the bound of a slot exact, if it has few entries.
     fn look_for_earliest(&mut self, place: usize) {
-        let Some(first) = self.slots[place].first else { return };
+        let Some(first) = self.slots[place].first else {
+            return;
+        };
         let mut entry = first;
         let mut earliest = u64::MAX;
         for _ in 0..LOOKS {
@@ -402,7 +436,8 @@ mod tests {
             }
         }
 
-        /// All that is due fires, nothing else, in the order of the ticks, and within the same deadline in that of arming.
+        /// All that is due fires, nothing else, in the order of the ticks, and within the same
+        /// deadline in that of arming.
         fn expire(&mut self, now: u64) {
             let mut fired = Vec::new();
             self.wheel.expire(now, &mut |at| {
@@ -417,7 +452,10 @@ mod tests {
                 assert!(deadline != before.1 || turn > before.2, "out of turn");
                 before = (before.0.max(deadline >> TICK), deadline, turn);
             }
-            assert!(self.sorted.first().is_none_or(|first| first.0 > now), "did not fire");
+            assert!(
+                self.sorted.first().is_none_or(|first| first.0 > now),
+                "did not fire"
+            );
             self.check();
         }
 
@@ -449,7 +487,8 @@ mod tests {
         for _ in 0..steps {
             match random(&mut seed) % 8 {
                 0 => {
-                    // When an idle server looks again; seldom so far ahead that the rest of the run is at the end of time.
+                    // When an idle server looks again; seldom so far ahead that the rest of the run
+                    // is at the end of time.
                     let next = pair.wheel.next().max(now);
                     if next - now < 1 << 44 || random(&mut seed) % 500 == 0 && next != u64::MAX {
                         now = next;
@@ -461,7 +500,8 @@ mod tests {
                     now = now.saturating_add(random(&mut seed) >> bits);
                     pair.expire(now);
                 }
-                2 => pair.expire(now.saturating_sub(random(&mut seed) % 10_000)), // who read the clock earlier
+                // who read the clock earlier
+                2 => pair.expire(now.saturating_sub(random(&mut seed) % 10_000)),
                 _ => {
                     let at = (random(&mut seed) % count as u64) as usize;
                     let deadline = deadline(&mut seed, now);

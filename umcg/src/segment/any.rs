@@ -9,14 +9,17 @@ use crate::select::order::{self, Order};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes a wakeup from one of the semaphores, which are in the same segment and may be in the list more than once, and returns its index; waits until there is one. The others are
-/// left as they are. Fair: none of those that have wakeups is preferred. A point of cancellation if it has to wait. Switches.
+/// Takes a wakeup from one of the semaphores, which are in the same segment and may be in the list
+/// more than once, and returns its index; waits until there is one. The others are left as they
+/// are. Fair: none of those that have wakeups is preferred. A point of cancellation if it has to
+/// wait. Switches.
 ///
 /// # Errors
 /// [`Fault`]: of one of them.
 ///
 /// # Panics
-/// When the list is empty, for it would wait for ever; or when they do not come from one opening of a segment.
+/// When the list is empty, for it would wait for ever; or when they do not come from one opening of
+/// a segment.
 pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Fault> {
     // Without a deadline there is no other error.
     any(semaphores, u64::MAX).map_err(|error| match error {
@@ -32,7 +35,10 @@ pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Fault> {
 ///
 /// # Panics
 /// As [`acquire_any`].
-pub fn acquire_any_deadline(semaphores: &[&Semaphore], deadline: Instant) -> Result<usize, WaitError> {
+pub fn acquire_any_deadline(
+    semaphores: &[&Semaphore],
+    deadline: Instant,
+) -> Result<usize, WaitError> {
     any(semaphores, time::nanos(deadline))
 }
 
@@ -43,13 +49,16 @@ pub fn acquire_any_deadline(semaphores: &[&Semaphore], deadline: Instant) -> Res
 ///
 /// # Panics
 /// As [`acquire_any`].
-pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Result<usize, WaitError> {
+pub fn acquire_any_timeout(
+    semaphores: &[&Semaphore],
+    timeout: Duration,
+) -> Result<usize, WaitError> {
     any(semaphores, time::after(timeout))
 }
 
-/// Like [`acquire_any`], if there is a wakeup in one of them. They are looked at one after the other;
-/// an [`acquire_any_deadline`] whose deadline has passed looks at all of them at one moment. Never
-/// waits.
+/// Like [`acquire_any`], if there is a wakeup in one of them. They are looked at one after the
+/// other; an [`acquire_any_deadline`] whose deadline has passed looks at all of them at one moment.
+/// Never waits.
 ///
 /// # Errors
 /// [`TryError`]; a fault is said only if none of the others has anything.
@@ -83,7 +92,9 @@ fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
 fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
     assert!(!semaphores.is_empty(), "acquire_any: an empty list");
     let shared = &semaphores[0].0.shared;
-    let is_one = semaphores.iter().all(|semaphore| Arc::ptr_eq(&semaphore.0.shared, shared));
+    let is_one = semaphores
+        .iter()
+        .all(|semaphore| Arc::ptr_eq(&semaphore.0.shared, shared));
     assert!(is_one, "acquire_any: semaphores of different segments");
     match try_acquire_any(semaphores) {
         Ok(index) => return Ok(index),
@@ -91,7 +102,10 @@ fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, WaitError> {
         Err(TryError::Empty) => {}
     }
     let order = fair(semaphores);
-    let wishes: Vec<Wish<'_>> = semaphores.iter().map(|semaphore| semaphore.0.wish(FIRST, 1)).collect();
+    let wishes: Vec<Wish<'_>> = semaphores
+        .iter()
+        .map(|semaphore| semaphore.0.wish(FIRST, 1))
+        .collect();
     let (standing, end) = Standing::wait(shared, &wishes, order.first(), deadline)?;
     match end {
         End::Given(index) => {

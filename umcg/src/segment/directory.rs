@@ -41,8 +41,12 @@ pub(super) enum Wanted {
 impl Wanted {
     fn is(self, kind: Kind) -> bool {
         match (self, kind) {
-            (Wanted::Semaphore(_), Kind::Semaphore) | (Wanted::Auto(_), Kind::Auto) | (Wanted::Manual(_), Kind::Manual) => true,
-            (Wanted::Tube(capacity, size), Kind::Tube(ring)) => (capacity, size) == (ring.capacity, ring.size),
+            (Wanted::Semaphore(_), Kind::Semaphore)
+            | (Wanted::Auto(_), Kind::Auto)
+            | (Wanted::Manual(_), Kind::Manual) => true,
+            (Wanted::Tube(capacity, size), Kind::Tube(ring)) => {
+                (capacity, size) == (ring.capacity, ring.size)
+            }
             _ => false,
         }
     }
@@ -53,7 +57,8 @@ pub(super) fn objects(shared: &Shared) -> impl Iterator<Item = Object<'_>> {
     (0..shared.layout.objects).filter_map(|number| object(shared, number))
 }
 
-/// The object with this number, which may come from the segment; none if there is none, or what it says of itself cannot be.
+/// The object with this number, which may come from the segment; none if there is none, or what it
+/// says of itself cannot be.
 pub(super) fn object(shared: &Shared, number: u32) -> Option<Object<'_>> {
     let kind = match kind_of(shared, number)? {
         SEMAPHORE => Kind::Semaphore,
@@ -68,29 +73,52 @@ pub(super) fn object(shared: &Shared, number: u32) -> Option<Object<'_>> {
 fn kind_of(shared: &Shared, number: u32) -> Option<u32> {
     let is_there = number < shared.layout.objects;
     // ORDERING(seg-kind.1): Acquire, pairs with seg-kind.2: an object that has a kind is whole.
-    is_there.then(|| shared.memory.u32(shared.layout.object(number) + KIND_AT).load(Acquire))
+    is_there.then(|| {
+        shared
+            .memory
+            .u32(shared.layout.object(number) + KIND_AT)
+            .load(Acquire)
+    })
 }
 
 fn ring(shared: &Shared, at: usize) -> Option<Ring> {
     let memory = &shared.memory;
-    let (capacity, size) = (memory.u32(at + CAPACITY_AT).load(Relaxed), memory.u32(at + SIZE_AT).load(Relaxed));
+    let (capacity, size) = (
+        memory.u32(at + CAPACITY_AT).load(Relaxed),
+        memory.u32(at + SIZE_AT).load(Relaxed),
+    );
     let messages = memory.u64(at + MESSAGES_AT).load(Relaxed);
-    let ring = Ring { capacity, size, at: usize::try_from(messages).ok()? };
+    let ring = Ring {
+        capacity,
+        size,
+        at: usize::try_from(messages).ok()?,
+    };
     let end = messages.checked_add(bytes(capacity, size)?)?;
     let layout = shared.layout;
-    (messages % ALIGNED == 0 && messages >= layout.messages() && end <= layout.end()).then_some(ring)
+    (messages % ALIGNED == 0 && messages >= layout.messages() && end <= layout.end())
+        .then_some(ring)
 }
 
 /// What a ring needs; none if that cannot be.
 fn bytes(capacity: u32, size: u32) -> Option<u64> {
-    (capacity > 0 && size > 0).then(|| u64::from(size).next_multiple_of(8).checked_mul(capacity.into()))?
+    (capacity > 0 && size > 0).then(|| {
+        u64::from(size)
+            .next_multiple_of(8)
+            .checked_mul(capacity.into())
+    })?
 }
 
 /// The object that has this name, made if there is none.
-pub(super) fn named<'a>(shared: &'a Shared, name: &str, wanted: Wanted) -> Result<Object<'a>, NameError> {
+pub(super) fn named<'a>(
+    shared: &'a Shared,
+    name: &str,
+    wanted: Wanted,
+) -> Result<Object<'a>, NameError> {
     let name = words_of(name)?;
     if let Wanted::Tube(capacity, size) = wanted {
-        bytes(capacity, size).filter(|bytes| *bytes <= shared.layout.bytes).ok_or(NameError::Size)?;
+        bytes(capacity, size)
+            .filter(|bytes| *bytes <= shared.layout.bytes)
+            .ok_or(NameError::Size)?;
     }
     match find(shared, name, wanted)? {
         Some(object) => Ok(object),
@@ -126,7 +154,10 @@ fn number_of(shared: &Shared, name: Name) -> Option<u32> {
     let has_name = |number: &u32| {
         let at = shared.layout.object(*number) + NAME_AT;
         kind_of(shared, *number) != Some(0)
-            && name.iter().enumerate().all(|(index, word)| shared.memory.u64(at + 8 * index).load(Relaxed) == *word)
+            && name
+                .iter()
+                .enumerate()
+                .all(|(index, word)| shared.memory.u64(at + 8 * index).load(Relaxed) == *word)
     };
     (0..shared.layout.objects).find(has_name)
 }
@@ -137,7 +168,10 @@ pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
     let name = words_of(name)?;
     exclusively(shared, || match number_of(shared, name) {
         Some(number) if object(shared, number).is_none_or(|object| object.fault().is_some()) => {
-            shared.memory.u64(shared.layout.object(number) + NAME_AT).store(0, Relaxed);
+            shared
+                .memory
+                .u64(shared.layout.object(number) + NAME_AT)
+                .store(0, Relaxed);
             true
         }
         _ => false,
@@ -146,7 +180,9 @@ pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
 
 /// By one at a time. What who dies has not brought to an end has no kind, and is overwritten.
 fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameError> {
-    let number = (0..shared.layout.objects).find(|number| kind_of(shared, *number) == Some(0)).ok_or(NameError::Full)?;
+    let number = (0..shared.layout.objects)
+        .find(|number| kind_of(shared, *number) == Some(0))
+        .ok_or(NameError::Full)?;
     let at = shared.layout.object(number);
     let memory = &shared.memory;
     let (code, kind, word) = match wanted {
@@ -158,13 +194,25 @@ fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameE
             memory.u32(at + CAPACITY_AT).store(capacity, Relaxed);
             memory.u32(at + SIZE_AT).store(size, Relaxed);
             memory.u64(at + MESSAGES_AT).store(messages, Relaxed);
-            (TUBE, Kind::Tube(Ring { capacity, size, at: messages as usize }), 0)
+            (
+                TUBE,
+                Kind::Tube(Ring {
+                    capacity,
+                    size,
+                    at: messages as usize,
+                }),
+                0,
+            )
         }
     };
     let object = Object::new(shared, number, kind);
     object.word().store(word.into(), Relaxed);
     for queue in [FIRST, SENDERS] {
-        for word in [object.first(queue), object.last(queue), object.promised(queue)] {
+        for word in [
+            object.first(queue),
+            object.last(queue),
+            object.promised(queue),
+        ] {
             word.store(0, Relaxed);
         }
     }
@@ -185,18 +233,25 @@ fn room(shared: &Shared, capacity: u32, size: u32) -> Option<u64> {
         Kind::Tube(ring) => Some(ring.at as u64 + bytes(ring.capacity, ring.size)?),
         _ => None,
     });
-    let at = ends.fold(shared.layout.messages(), u64::max).next_multiple_of(ALIGNED);
+    let at = ends
+        .fold(shared.layout.messages(), u64::max)
+        .next_multiple_of(ALIGNED);
     (at.checked_add(bytes(capacity, size)?)? <= shared.layout.end()).then_some(at)
 }
 
-/// Calls `f` while nobody else does, in whichever process: under a lock that the kernel frees if this one dies.
+/// Calls `f` while nobody else does, in whichever process: under a lock that the kernel frees if
+/// this one dies.
 fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError> {
     let party = shared.party().map_err(|_: Fault| NameError::Full)?;
     let (mut waited, mut f) = (Waited::default(), Some(f));
     loop {
         // ORDERING(seg-busy.1): Acquire, pairs with seg-busy.2.
         if !party.is_busy.swap(true, Acquire) {
-            let f = if party.liveness.try_lock(DIRECTORY) { f.take() } else { None };
+            let f = if party.liveness.try_lock(DIRECTORY) {
+                f.take()
+            } else {
+                None
+            };
             let result = f.map(|f| {
                 let result = f();
                 party.liveness.unlock(DIRECTORY);

@@ -8,7 +8,8 @@ use std::io;
 pub enum Fault {
     /// A process died within the object's inner lock. For good.
     Dead,
-    /// What the segment has about the object contradicts itself, or its inner lock is not given back. For good.
+    /// What the segment has about the object contradicts itself, or its inner lock is not given
+    /// back. For good.
     Corrupt,
     /// The segment has no room for another waiter, or for another process. For now.
     Full,
@@ -36,7 +37,8 @@ pub enum OpenError {
 pub enum NameError {
     /// The name is empty, longer than 64 bytes, or contains a 0.
     Name,
-    /// The object that has this name is of another kind, or, a tube, has other messages or another capacity.
+    /// The object that has this name is of another kind, or, a tube, has other messages or another
+    /// capacity.
     Mismatch,
     /// A capacity or a size of messages of 0, or more than the segment can have.
     Size,

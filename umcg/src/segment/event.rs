@@ -8,21 +8,27 @@ use crate::rt::time;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Something that has happened, or not, in a [`Segment`](super::Segment): what [`sync::Event`](crate::sync::Event) is, but between processes. If a waiter that was let through by an event that is reset
-/// automatically dies before it goes on, the next is let through.
+/// Something that has happened, or not, in a [`Segment`](super::Segment): what
+/// [`sync::Event`](crate::sync::Event) is, but between processes. If a waiter that was let through
+/// by an event that is reset automatically dies before it goes on, the next is let through.
 ///
 /// Clones are the same event. Not for signal handlers.
 #[derive(Clone)]
 pub struct Event(pub(super) Handle);
 
 impl Event {
-    /// Waits until it is set. A point of cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
+    /// Waits until it is set. A point of cancellation if it has to wait; a wait that is cancelled
+    /// has taken nothing. Switches.
     ///
     /// # Errors
     /// [`Fault`].
     #[inline]
     pub fn wait(&self) -> Result<(), Fault> {
-        if self.pass() { Ok(()) } else { self.0.wait(FIRST, 1, u64::MAX).map(drop) }
+        if self.pass() {
+            Ok(())
+        } else {
+            self.0.wait(FIRST, 1, u64::MAX).map(drop)
+        }
     }
 
     /// Like [`Event::wait`], until `deadline` at most.
@@ -42,7 +48,11 @@ impl Event {
     }
 
     fn wait_until(&self, deadline: u64) -> Result<(), WaitError> {
-        if self.pass() || self.0.wait(FIRST, 1, deadline)? { Ok(()) } else { Err(WaitError::TimedOut) }
+        if self.pass() || self.0.wait(FIRST, 1, deadline)? {
+            Ok(())
+        } else {
+            Err(WaitError::TimedOut)
+        }
     }
 
     /// Like [`Event::wait`], if it is set. Never waits.
@@ -70,7 +80,13 @@ impl Event {
         let word = self.0.word().load(Acquire);
         let is_set = word & BUSY == 0 && word & COUNT != 0;
         // ORDERING(seg-word.2): as above.
-        is_set && (self.is_manual() || self.0.word().compare_exchange(word, word & !COUNT, Acquire, Relaxed).is_ok())
+        is_set
+            && (self.is_manual()
+                || self
+                    .0
+                    .word()
+                    .compare_exchange(word, word & !COUNT, Acquire, Relaxed)
+                    .is_ok())
     }
 
     /// Sets it. Does not switch.
@@ -79,14 +95,22 @@ impl Event {
     /// [`Fault`].
     pub fn set(&self) -> Result<(), Fault> {
         let word = self.0.word().load(Relaxed);
-        // ORDERING(seg-word.1): Release, pairs with seg-word.2: who goes on sees what was done before; also if it was set already.
-        if word & BUSY == 0 && self.0.word().compare_exchange(word, word & !COUNT | 1, Release, Relaxed).is_ok() {
+        // ORDERING(seg-word.1): Release, pairs with seg-word.2: who goes on sees what was done
+        // before; also if it was set already.
+        if word & BUSY == 0
+            && self
+                .0
+                .word()
+                .compare_exchange(word, word & !COUNT | 1, Release, Relaxed)
+                .is_ok()
+        {
             return Ok(());
         }
         self.serve(true)
     }
 
-    /// Sets it for those that wait at this moment, all of them or, if it is reset automatically, the first; then it is not set. Does not switch.
+    /// Sets it for those that wait at this moment, all of them or, if it is reset automatically,
+    /// the first; then it is not set. Does not switch.
     ///
     /// # Errors
     /// [`Fault`].
@@ -145,7 +169,9 @@ impl Event {
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("Event");
-        f.field("is_set", &self.is_set()).field("is_manual", &self.is_manual()).field("fault", &self.fault());
+        f.field("is_set", &self.is_set())
+            .field("is_manual", &self.is_manual())
+            .field("fault", &self.fault());
         f.finish_non_exhaustive()
     }
 }

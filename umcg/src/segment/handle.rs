@@ -24,9 +24,18 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    pub(super) fn new(shared: &Arc<Shared>, name: &str, wanted: Wanted) -> Result<Handle, NameError> {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        name: &str,
+        wanted: Wanted,
+    ) -> Result<Handle, NameError> {
         let object = directory::named(shared, name, wanted)?;
-        Ok(Handle { shared: shared.clone(), number: object.number, kind: object.kind, word: NonNull::from(object.word()) })
+        Ok(Handle {
+            shared: shared.clone(),
+            number: object.number,
+            kind: object.kind,
+            word: NonNull::from(object.word()),
+        })
     }
 
     #[inline(always)]
@@ -44,10 +53,15 @@ impl Handle {
     }
 
     pub(super) fn wish(&self, queue: u32, want: u32) -> Wish<'_> {
-        Wish { object: self.object(), queue, want }
+        Wish {
+            object: self.object(),
+            queue,
+            want,
+        }
     }
 
-    /// Waits for this, and takes it. False when the deadline has passed. Not for tubes, of which more is to be taken.
+    /// Waits for this, and takes it. False when the deadline has passed. Not for tubes, of which
+    /// more is to be taken.
     #[cold]
     pub(super) fn wait(&self, queue: u32, want: u32, deadline: u64) -> Result<bool, Fault> {
         let wishes = [self.wish(queue, want)];

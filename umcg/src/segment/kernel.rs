@@ -16,14 +16,20 @@ pub(super) fn wake(word: &AtomicU32) {
     shared::wake(word, 1);
 }
 
-/// Sleeps while the word has this value, until then at most; or for a shorter time. A point of cancellation. Switches.
+/// Sleeps while the word has this value, until then at most; or for a shorter time. A point of
+/// cancellation. Switches.
 pub(super) fn sleep(word: &AtomicU32, expected: u32, until: u64) {
     let _ = shared::wait_until(word, expected, until);
 }
 
-/// How often it is worth looking before: not for a worker, whose server others want, nor where nobody else can be running.
+/// How often it is worth looking before: not for a worker, whose server others want, nor where
+/// nobody else can be running.
 pub(super) fn looks() -> u32 {
-    if is_alone() || server::current_task().is_some() { 0 } else { LOOKS }
+    if is_alone() || server::current_task().is_some() {
+        0
+    } else {
+        LOOKS
+    }
 }
 
 /// Lets other workers run, if the caller is one. A point of cancellation. Switches.

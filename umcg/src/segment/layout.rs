@@ -1,4 +1,5 @@
-//! Where things lie in a segment. All of it follows from four numbers, which are read from the header once and checked.
+//! Where things lie in a segment. All of it follows from four numbers, which are read from the
+//! header once and checked.
 
 use super::error::OpenError;
 use super::memory::Memory;
@@ -42,15 +43,29 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn is_possible(self) -> bool {
-        Layout::checked(self.objects.into(), self.records.into(), self.parties.into(), self.bytes).is_some()
+        Layout::checked(
+            self.objects.into(),
+            self.records.into(),
+            self.parties.into(),
+            self.bytes,
+        )
+        .is_some()
     }
 
     fn checked(objects: u64, records: u64, parties: u64, bytes: u64) -> Option<Layout> {
         let fits = |number, most| (1..=most).contains(&number);
-        let all =
-            fits(objects, MOST_OBJECTS) && fits(records, MOST_RECORDS) && fits(parties, MOST_PARTIES) && bytes <= MOST_BYTES;
-        let layout = Layout { objects: objects as u32, records: records as u32, parties: parties as u32, bytes };
-        (all && usize::try_from(layout.end()).is_ok_and(|size| size <= isize::MAX as usize)).then_some(layout)
+        let all = fits(objects, MOST_OBJECTS)
+            && fits(records, MOST_RECORDS)
+            && fits(parties, MOST_PARTIES)
+            && bytes <= MOST_BYTES;
+        let layout = Layout {
+            objects: objects as u32,
+            records: records as u32,
+            parties: parties as u32,
+            bytes,
+        };
+        (all && usize::try_from(layout.end()).is_ok_and(|size| size <= isize::MAX as usize))
+            .then_some(layout)
     }
 
     /// The mark of a party: not 0 from when it begins until it has ended in order, or was buried.
@@ -76,7 +91,8 @@ impl Layout {
         self.messages() + self.bytes
     }
 
-    /// Writes the header of a new segment, whose memory is all 0; the last thing is what makes it one.
+    /// Writes the header of a new segment, whose memory is all 0; the last thing is what makes it
+    /// one.
     pub(super) fn write(self, memory: &Memory) {
         memory.u64(VERSION_AT).store(VERSION, Relaxed);
         memory.u64(OBJECTS_AT).store(self.objects.into(), Relaxed);
@@ -97,9 +113,14 @@ impl Layout {
         if number(VERSION_AT) != VERSION {
             return Err(OpenError::OtherVersion);
         }
-        Layout::checked(number(OBJECTS_AT), number(RECORDS_AT), number(PARTIES_AT), number(BYTES_AT))
-            .filter(|layout| layout.end() <= memory.len() as u64)
-            .ok_or(OpenError::Corrupt)
+        Layout::checked(
+            number(OBJECTS_AT),
+            number(RECORDS_AT),
+            number(PARTIES_AT),
+            number(BYTES_AT),
+        )
+        .filter(|layout| layout.end() <= memory.len() as u64)
+        .ok_or(OpenError::Corrupt)
     }
 
     /// What a file has to have to be looked at.

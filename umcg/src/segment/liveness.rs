@@ -1,6 +1,8 @@
-//! How others know that a process lives: it has ranges of the segment's file locked, and the kernel frees them when it ends.
+//! How others know that a process lives: it has ranges of the segment's file locked, and the kernel
+//! frees them when it ends.
 //!
-//! The locks belong to an open file description (`F_OFD_SETLK`), which no other process may have. A child after `fork` would: so all of them are closed there, as they are by `exec`.
+//! The locks belong to an open file description (`F_OFD_SETLK`), which no other process may have. A
+//! child after `fork` would: so all of them are closed there, as they are by `exec`.
 
 use super::memory::Memory;
 use rustix::fs::{Mode, OFlags, open};
@@ -29,11 +31,14 @@ impl Liveness {
         install()?;
         let path = format!("/proc/self/fd/{}", segment.file().as_raw_fd());
         let mut all = ALL.lock();
-        // Under the lock, so that no fork comes in between; and not by the C library's `open`, which may
-        // end the calling thread (`pthread_cancel`) with that lock.
+        // Under the lock, so that no fork comes in between; and not by the C library's `open`,
+        // which may end the calling thread (`pthread_cancel`) with that lock.
         let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?.into_raw_fd();
         all.push(fd);
-        Ok(Liveness { fd, forks: FORKS.load(Relaxed) })
+        Ok(Liveness {
+            fd,
+            forks: FORKS.load(Relaxed),
+        })
     }
 
     /// Whether it was the process's that this one was forked from.
@@ -86,8 +91,12 @@ impl Drop for Liveness {
 fn install() -> io::Result<()> {
     static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    INSTALLED.get_or_ask(install).copied().map_err(io::Error::from_raw_os_error)
+    let install =
+        || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED
+        .get_or_ask(install)
+        .copied()
+        .map_err(io::Error::from_raw_os_error)
 }
 
 unsafe extern "C" fn prepare() {

@@ -1,4 +1,5 @@
-//! The memory of a segment: words that other processes write too. The models have one of their own in its place.
+//! The memory of a segment: words that other processes write too. The models have one of their own
+//! in its place.
 
 use crate::rt::sync::{AtomicU32, AtomicU64};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -22,7 +23,16 @@ impl Memory {
     /// The first `len` bytes of the file, as many as it has at least.
     pub(super) fn map(file: OwnedFd, len: usize) -> io::Result<Memory> {
         // SAFETY: at an address that the kernel chooses, so nothing else is touched.
-        let base = unsafe { mmap(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) }?;
+        let base = unsafe {
+            mmap(
+                null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
+        }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Memory { file, base, len })
     }
@@ -39,7 +49,8 @@ impl Memory {
     #[inline]
     pub(super) fn u32(&self, at: usize) -> &AtomicU32 {
         let word = self.at(at, size_of::<AtomicU32>()).cast();
-        // SAFETY: within the mapping, aligned, and it lives as long as `self`; whoever else touches it does so atomically, or in another process.
+        // SAFETY: within the mapping, aligned, and it lives as long as `self`; whoever else touches
+        // it does so atomically, or in another process.
         unsafe { word.as_ref() }
     }
 
@@ -55,14 +66,20 @@ impl Memory {
     #[inline]
     pub(super) fn u64s(&self, at: usize, count: usize) -> &[AtomicU64] {
         let first = self.u64(at);
-        assert!(count <= (self.len - at) / size_of::<AtomicU64>(), "outside the segment");
+        assert!(
+            count <= (self.len - at) / size_of::<AtomicU64>(),
+            "outside the segment"
+        );
         // SAFETY: all of them are within the mapping, and as the first.
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
     #[inline]
     fn at(&self, at: usize, size: usize) -> NonNull<u8> {
-        assert!(at % size == 0 && at < self.len && size <= self.len - at, "outside the segment");
+        assert!(
+            at % size == 0 && at < self.len && size <= self.len - at,
+            "outside the segment"
+        );
         // SAFETY: just checked; the mapping is one object.
         unsafe { self.base.add(at) }
     }

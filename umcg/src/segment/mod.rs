@@ -1,16 +1,25 @@
-//! Semaphores, events and tubes that processes share: in a *segment*, a file that all of them have mapped, each at an address of its own.
+//! Semaphores, events and tubes that processes share: in a *segment*, a file that all of them have
+//! mapped, each at an address of its own.
 //!
-//! They mean what those of [`sync`](crate::sync) and [`tube`](crate::tube) mean, in strong order: who waits longest is served first, whichever process it is in. They are for workers of both kinds and for threads. A worker that waits
-//! gives its server to others.
+//! They mean what those of [`sync`](crate::sync) and [`tube`](crate::tube) mean, in strong order:
+//! who waits longest is served first, whichever process it is in. They are for workers of both
+//! kinds and for threads. A worker that waits gives its server to others.
 //!
-//! A process may be killed at any moment, and leaves nobody hanging. One that dies while it waits is passed over. What it was given, and had not taken yet, is given to the next, within a second at most. One that dies while
-//! it has an object's inner lock leaves that object [dead](Fault::Dead), and everybody who waits for it, or comes later, is told. The lock is held for some tens of instructions, and of a tube also while a
-//! message is copied: a process that does nothing but send and receive is killed just there in about one of ten cases. So a process that takes a wakeup and dies before it releases it has
-//! taken it, and only the program knows whether it is to be replaced.
+//! A process may be killed at any moment, and leaves nobody hanging. One that dies while it waits
+//! is passed over. What it was given, and had not taken yet, is given to the next, within a second
+//! at most. One that dies while it has an object's inner lock leaves that object
+//! [dead](Fault::Dead), and everybody who waits for it, or comes later, is told. The lock is held
+//! for some tens of instructions, and of a tube also while a message is copied: a process that does
+//! nothing but send and receive is killed just there in about one of ten cases. So a process that
+//! takes a wakeup and dies before it releases it has taken it, and only the program knows whether
+//! it is to be replaced.
 //!
-//! What others write into the segment is never trusted: contents that contradict themselves are an error ([`Fault::Corrupt`]), not a crash and not an endless loop. But who may write to the segment can take all that is in it.
+//! What others write into the segment is never trusted: contents that contradict themselves are an
+//! error ([`Fault::Corrupt`]), not a crash and not an endless loop. But who may write to the
+//! segment can take all that is in it.
 //!
-//! The protocol: docs/protocols/segment.md. After the semaphores of the paper that [`sync::Semaphore`](crate::sync::Semaphore) names, which lie in segments that processes share.
+//! The protocol: docs/protocols/segment.md. After the semaphores of the paper that
+//! [`sync::Semaphore`](crate::sync::Semaphore) names, which lie in segments that processes share.
 //!
 //! ```
 //! use std::os::fd::AsFd;
@@ -51,7 +60,10 @@ mod tube;
 mod waited;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
-pub use error::{Fault, NameError, OpenError, ReleaseError, TryError, TryTubeError, TubeError, TubeWaitError, WaitError};
+pub use error::{
+    Fault, NameError, OpenError, ReleaseError, TryError, TryTubeError, TubeError, TubeWaitError,
+    WaitError,
+};
 pub use event::Event;
 pub use plain::Plain;
 pub use semaphore::Semaphore;
@@ -72,14 +84,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How large a segment is to be. Of what is small there may be plenty: memory that is not used is not there.
+/// How large a segment is to be. Of what is small there may be plenty: memory that is not used is
+/// not there.
 #[derive(Clone, Copy, Debug)]
 pub struct Options(Layout);
 
 impl Default for Options {
     /// 256 objects, 1,024 waiters, 64 processes, and 16 MiB for messages.
     fn default() -> Options {
-        Options(Layout { objects: 256, records: 1024, parties: 64, bytes: 16 << 20 })
+        Options(Layout {
+            objects: 256,
+            records: 1024,
+            parties: 64,
+            bytes: 16 << 20,
+        })
     }
 }
 
@@ -103,7 +121,8 @@ impl Options {
         self
     }
 
-    /// How many bytes there are for the messages of all tubes, each rounded up to a multiple of 8; at most 1 TiB.
+    /// How many bytes there are for the messages of all tubes, each rounded up to a multiple of 8;
+    /// at most 1 TiB.
     pub fn bytes(mut self, bytes: u64) -> Options {
         self.0.bytes = bytes;
         self
@@ -117,16 +136,29 @@ impl Options {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create(c"umcg segment", flags).map_err(io::Error::from)?;
         let segment = self.make(fd)?;
-        rustix::fs::fcntl_add_seals(&segment, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(io::Error::from)?;
+        rustix::fs::fcntl_add_seals(
+            &segment,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
+        )
+        .map_err(io::Error::from)?;
         Ok(segment)
     }
 
-    /// A new segment in a file that is not there yet; best in a file system that is memory. Whoever may write to it can also truncate it, which ends those that use it by SIGBUS. It is the caller's to delete.
+    /// A new segment in a file that is not there yet; best in a file system that is memory. Whoever
+    /// may write to it can also truncate it, which ends those that use it by SIGBUS. It is the
+    /// caller's to delete.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn create_file(self, path: impl AsRef<Path>) -> Result<Segment, OpenError> {
-        self.make(OpenOptions::new().read(true).write(true).create_new(true).open(path)?.into())
+        self.make(
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(path)?
+                .into(),
+        )
     }
 
     fn make(self, fd: OwnedFd) -> Result<Segment, OpenError> {
@@ -143,8 +175,9 @@ impl Options {
 
 /// Memory that processes share, with objects that have names.
 ///
-/// Clones are the same opening. Objects keep it open. Another process opens it by its descriptor ([`AsFd`]; it is closed by `exec` unless it is duplicated), and a child after `fork` may use what it has
-/// inherited. Not for signal handlers.
+/// Clones are the same opening. Objects keep it open. Another process opens it by its descriptor
+/// ([`AsFd`]; it is closed by `exec` unless it is duplicated), and a child after `fork` may use
+/// what it has inherited. Not for signal handlers.
 #[derive(Clone)]
 pub struct Segment(Arc<Shared>);
 
@@ -170,17 +203,23 @@ impl Segment {
         Options::default()
     }
 
-    /// A segment that somebody has made. Needs `/proc`, and the right to write. A file that is not sealed, as that of [`Options::create`] is, may be truncated by others who may write to it: that ends this process.
+    /// A segment that somebody has made. Needs `/proc`, and the right to write. A file that is not
+    /// sealed, as that of [`Options::create`] is, may be truncated by others who may write to it:
+    /// that ends this process.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(fd: impl Into<OwnedFd>) -> Result<Segment, OpenError> {
         let fd = fd.into();
-        let size = u64::try_from(rustix::fs::fstat(&fd).map_err(io::Error::from)?.st_size).unwrap_or(0);
+        let size =
+            u64::try_from(rustix::fs::fstat(&fd).map_err(io::Error::from)?.st_size).unwrap_or(0);
         if size < Layout::LEAST {
             return Err(OpenError::NotASegment);
         }
-        Segment::of(Memory::map(fd, usize::try_from(size).map_err(|_| OpenError::Corrupt)?)?)
+        Segment::of(Memory::map(
+            fd,
+            usize::try_from(size).map_err(|_| OpenError::Corrupt)?,
+        )?)
     }
 
     fn of(memory: Memory) -> Result<Segment, OpenError> {
@@ -204,7 +243,8 @@ impl Segment {
         Handle::new(&self.0, name, Wanted::Semaphore(wakeups)).map(Semaphore)
     }
 
-    /// The event that has this name, and is reset automatically. If there is none yet it is made, set or not.
+    /// The event that has this name, and is reset automatically. If there is none yet it is made,
+    /// set or not.
     ///
     /// # Errors
     /// [`NameError`].
@@ -212,7 +252,8 @@ impl Segment {
         Handle::new(&self.0, name, Wanted::Auto(is_set)).map(Event)
     }
 
-    /// The event that has this name, and is reset by hand. If there is none yet it is made, set or not.
+    /// The event that has this name, and is reset by hand. If there is none yet it is made, set or
+    /// not.
     ///
     /// # Errors
     /// [`NameError`].
@@ -220,7 +261,8 @@ impl Segment {
         Handle::new(&self.0, name, Wanted::Manual(is_set)).map(Event)
     }
 
-    /// The tube that has this name. If there is none yet it is made. The size of `T` and the capacity, which is not 0, have to be the same for all.
+    /// The tube that has this name. If there is none yet it is made. The size of `T` and the
+    /// capacity, which is not 0, have to be the same for all.
     ///
     /// # Errors
     /// [`NameError`].
@@ -232,7 +274,12 @@ impl Segment {
     ///
     /// # Errors
     /// [`NameError`].
-    pub fn tube_bytes(&self, name: &str, message_size: usize, capacity: u32) -> Result<ByteTube, NameError> {
+    pub fn tube_bytes(
+        &self,
+        name: &str,
+        message_size: usize,
+        capacity: u32,
+    ) -> Result<ByteTube, NameError> {
         ByteTube::new(&self.0, name, message_size, capacity)
     }
 
@@ -249,13 +296,17 @@ impl Segment {
         directory::forget(&self.0, name)
     }
 
-    /// How long this process waits for an inner lock that is not given back, by somebody who lives, before it takes the object for corrupt: 5 seconds. A process that is stopped just there, by a debugger or SIGSTOP,
-    /// is no better.
+    /// How long this process waits for an inner lock that is not given back, by somebody who lives,
+    /// before it takes the object for corrupt: 5 seconds. A process that is stopped just there, by
+    /// a debugger or SIGSTOP, is no better.
     ///
     /// Only time counts in which this process was there to look: where it gets no processor for
     /// long, as on a machine that stands still, no more than 10 milliseconds of that do.
     pub fn set_patience(&self, patience: Duration) {
-        self.0.patience.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.0.patience.store(
+            u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX),
+            Relaxed,
+        );
     }
 }
 
@@ -270,6 +321,8 @@ impl fmt::Debug for Segment {
         let layout = self.0.layout;
         let objects = directory::objects(&self.0).count();
         let mut f = f.debug_struct("Segment");
-        f.field("objects", &objects).field("room", &layout).finish_non_exhaustive()
+        f.field("objects", &objects)
+            .field("room", &layout)
+            .finish_non_exhaustive()
     }
 }

@@ -92,7 +92,12 @@ enum Attempt<R> {
 impl<'a> Object<'a> {
     /// The object with this number, which is below the number of objects.
     pub(super) fn new(shared: &'a Shared, number: u32, kind: Kind) -> Object<'a> {
-        Object { shared, number, kind, at: shared.layout.object(number) }
+        Object {
+            shared,
+            number,
+            kind,
+            at: shared.layout.object(number),
+        }
     }
 
     pub(super) fn word(self) -> &'a AtomicU64 {
@@ -135,17 +140,29 @@ impl<'a> Object<'a> {
     }
 
     /// Calls `f` with the inner lock, and then wakes whom it has claimed. Does not switch.
-    pub(super) fn locked<R>(self, f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>) -> Result<R, Fault> {
+    pub(super) fn locked<R>(
+        self,
+        f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
         let holder = self.shared.party()?.holder();
         self.locked_as(holder, Manner::Patient, f)
     }
 
     /// The same for who buries somebody, in the name of this holder: if it does not take long.
-    pub(super) fn locked_briefly<R>(self, holder: u32, f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>) -> Result<R, Fault> {
+    pub(super) fn locked_briefly<R>(
+        self,
+        holder: u32,
+        f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
         self.locked_as(holder, Manner::Brief, f)
     }
 
-    fn locked_as<R>(self, holder: u32, manner: Manner, f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>) -> Result<R, Fault> {
+    fn locked_as<R>(
+        self,
+        holder: u32,
+        manner: Manner,
+        f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
         let mut patience = Patience::default();
         let mut f = Some(f);
         loop {
@@ -164,7 +181,11 @@ impl<'a> Object<'a> {
     }
 
     /// Not preempted.
-    fn attempt<R, F: FnOnce(&mut Locked<'a>) -> Result<R, Fault>>(self, holder: u32, f: &mut Option<F>) -> Attempt<R> {
+    fn attempt<R, F: FnOnce(&mut Locked<'a>) -> Result<R, Fault>>(
+        self,
+        holder: u32,
+        f: &mut Option<F>,
+    ) -> Attempt<R> {
         let mut looks = 0;
         let (word, taken) = loop {
             let word = self.word().load(Relaxed);
@@ -173,9 +194,14 @@ impl<'a> Object<'a> {
             }
             if word & HOLDER == 0 {
                 let taken = word | (u64::from(holder) << 48);
-                // ORDERING(seg-lock.1): Acquire, pairs with seg-lock.2: queues and rings are as the last holder left them.
+                // ORDERING(seg-lock.1): Acquire, pairs with seg-lock.2: queues and rings are as the
+                // last holder left them.
                 // ORDERING(seg-word.2): likewise, of what is in the count.
-                if self.word().compare_exchange_weak(word, taken, Acquire, Relaxed).is_ok() {
+                if self
+                    .word()
+                    .compare_exchange_weak(word, taken, Acquire, Relaxed)
+                    .is_ok()
+                {
                     break (word, taken);
                 }
             } else if looks >= LOOKS {
@@ -184,12 +210,17 @@ impl<'a> Object<'a> {
             looks += 1;
             spin();
         };
-        let mut locked = Locked { object: self, word, woken: Woken::new() };
+        let mut locked = Locked {
+            object: self,
+            word,
+            woken: Woken::new(),
+        };
         let result = match f.take() {
             Some(f) => f(&mut locked),
             None => Err(Fault::Corrupt),
         };
-        let is_waited_for = self.first(FIRST).load(Relaxed) != 0 || self.first(SENDERS).load(Relaxed) != 0;
+        let is_waited_for =
+            self.first(FIRST).load(Relaxed) != 0 || self.first(SENDERS).load(Relaxed) != 0;
         let waiters = if is_waited_for { WAITERS } else { 0 };
         let corrupt = if result.is_err() { CORRUPT } else { 0 };
         let generation = word.wrapping_add(GENERATION) & GENERATIONS;
@@ -205,10 +236,18 @@ impl<'a> Object<'a> {
 
     /// Makes it dead or corrupt for good, if its word is still this one.
     pub(super) fn condemn(self, word: u64, how: u64) -> Fault {
-        if self.word().compare_exchange(word, word & !HOLDER | how, Relaxed, Relaxed).is_ok() {
+        if self
+            .word()
+            .compare_exchange(word, word & !HOLDER | how, Relaxed, Relaxed)
+            .is_ok()
+        {
             self.tell_all();
         }
-        if how == DEAD { Fault::Dead } else { Fault::Corrupt }
+        if how == DEAD {
+            Fault::Dead
+        } else {
+            Fault::Corrupt
+        }
     }
 
     /// Makes it dead, if this party holds the lock.
@@ -219,7 +258,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Wakes all that wait for it, so that they see what has become of it. Who begins to sleep just then sees it when its interval ends.
+    /// Wakes all that wait for it, so that they see what has become of it. Who begins to sleep just
+    /// then sees it when its interval ends.
     #[cold]
     fn tell_all(self) {
         for (_, record) in self.shared.records() {
@@ -262,7 +302,10 @@ impl Woken {
     const MOST: usize = 16;
 
     fn new() -> Woken {
-        Woken { leaders: [0; Woken::MOST], len: 0 }
+        Woken {
+            leaders: [0; Woken::MOST],
+            len: 0,
+        }
     }
 
     pub(super) fn push(&mut self, leader: u32) {
@@ -278,8 +321,13 @@ impl Woken {
             Some(leaders) => leaders.iter().for_each(|leader| shared.wake(*leader)),
             // Too many to have noted them: some are woken who are not meant, and look again.
             None => {
-                let claimed = |(_, record): &(u32, Record<'_>)| claimed_at(record.state().load(Relaxed)).is_some();
-                shared.records().filter(claimed).for_each(|(number, _)| shared.wake(number));
+                let claimed = |(_, record): &(u32, Record<'_>)| {
+                    claimed_at(record.state().load(Relaxed)).is_some()
+                };
+                shared
+                    .records()
+                    .filter(claimed)
+                    .for_each(|(number, _)| shared.wake(number));
             }
         }
     }
@@ -295,7 +343,8 @@ struct Patience {
 }
 
 impl Patience {
-    /// One turn of a wait for the lock. The holder is running, or has lost its processor, or stands still, or is dead.
+    /// One turn of a wait for the lock. The holder is running, or has lost its processor, or stands
+    /// still, or is dead.
     #[cold]
     fn stand_by(&mut self, object: Object<'_>, word: u64, manner: Manner) -> Result<(), Fault> {
         self.turns += 1;

@@ -15,7 +15,9 @@ const LONGEST: u64 = 1_000_000_000;
 impl Shared {
     /// How long a waiter may sleep before it looks again.
     pub(super) fn interval(&self, party: &Party) -> u64 {
-        INTERVAL.saturating_mul(party.waiting.load(Relaxed).max(1).into()).min(LONGEST)
+        INTERVAL
+            .saturating_mul(party.waiting.load(Relaxed).max(1).into())
+            .min(LONGEST)
     }
 
     /// Looks after all others, if nobody has of late.
@@ -24,7 +26,11 @@ impl Shared {
         let (last, now) = (patrolled.load(Relaxed), time::now());
         // A time that is yet to come is no reason to wait for it.
         let is_due = last > now || now - last >= INTERVAL;
-        if is_due && patrolled.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
+        if is_due
+            && patrolled
+                .compare_exchange(last, now, Relaxed, Relaxed)
+                .is_ok()
+        {
             for other in 0..self.layout.parties {
                 if self.mark(other).load(Relaxed) != 0 {
                     self.bury_if_dead(party, other);
@@ -58,18 +64,29 @@ impl Shared {
         party.is_busy.store(false, Release);
     }
 
-    /// Ends what a dead party has begun. By who has its byte locked, and takes inner locks in the name of `holder`. False when that is to be tried again.
+    /// Ends what a dead party has begun. By who has its byte locked, and takes inner locks in the
+    /// name of `holder`. False when that is to be tried again.
     pub(super) fn bury(&self, dead: u32, holder: u32) -> bool {
         let objects = || directory::objects(self);
         objects().for_each(|object| object.condemn_if_held_by(dead));
-        let theirs = || self.records().filter(|(_, record)| record.owner().load(Relaxed) == dead + 1);
+        let theirs = || {
+            self.records()
+                .filter(|(_, record)| record.owner().load(Relaxed) == dead + 1)
+        };
         for (_, record) in theirs() {
-            // ORDERING(seg-claim.2): Acquire, pairs with seg-claim.1: from here on nobody claims it.
-            let _ = record.state().compare_exchange(WAITING, GONE, Acquire, Acquire);
+            // ORDERING(seg-claim.2): Acquire, pairs with seg-claim.1: from here on nobody claims
+            // it.
+            let _ = record
+                .state()
+                .compare_exchange(WAITING, GONE, Acquire, Acquire);
         }
         for (number, record) in theirs() {
-            let Some(object) = record.object().load(Relaxed).checked_sub(1) else { continue };
-            let Some(object) = directory::object(self, object) else { continue };
+            let Some(object) = record.object().load(Relaxed).checked_sub(1) else {
+                continue;
+            };
+            let Some(object) = directory::object(self, object) else {
+                continue;
+            };
             if object.locked_briefly(holder, |locked| locked.leave(number)) == Err(Fault::Full) {
                 return false;
             }

@@ -5,7 +5,8 @@ use std::mem::MaybeUninit;
 /// A type whose values are plain data: what another process wrote in the place of one is one.
 ///
 /// # Safety
-/// Any bits are a value of the type; it has no padding between or behind its parts; and nothing in it (an address, say) has a meaning in one process only.
+/// Any bits are a value of the type; it has no padding between or behind its parts; and nothing in
+/// it (an address, say) has a meaning in one process only.
 pub unsafe trait Plain: Copy + 'static {}
 
 macro_rules! plain {
@@ -33,7 +34,9 @@ pub(super) trait Bytes: Plain {
     fn filled<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
         let mut value = MaybeUninit::<Self>::zeroed();
         // SAFETY: so many bytes, which have the value 0.
-        fill(unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<Self>()) })?;
+        fill(unsafe {
+            std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<Self>())
+        })?;
         // SAFETY: any bits are a value.
         Ok(unsafe { value.assume_init() })
     }

@@ -1,6 +1,8 @@
-//! What is done under an object's inner lock: its queues, and what there is for those that stand in them.
+//! What is done under an object's inner lock: its queues, and what there is for those that stand in
+//! them.
 //!
-//! Everything that is read here may have been written by anybody: each number is checked before it is used, and each loop takes something out at each turn.
+//! Everything that is read here may have been written by anybody: each number is checked before it
+//! is used, and each loop takes something out at each turn.
 
 use super::error::Fault;
 use super::object::{COUNT, FIRST, Kind, Locked, Ring, SENDERS};
@@ -23,12 +25,15 @@ impl<'a> Locked<'a> {
 
     /// The record of a link; none if it links to nothing.
     fn linked(&self, link: u32) -> Result<Option<Record<'a>>, Fault> {
-        link.checked_sub(1).map(|number| self.record(number)).transpose()
+        link.checked_sub(1)
+            .map(|number| self.record(number))
+            .transpose()
     }
 
     /// Whether the record says that it stands in this queue.
     fn stands(&self, record: Record<'_>, queue: u32) -> bool {
-        let is_here = record.object().load(Relaxed) == self.object.number + 1 && record.queue().load(Relaxed) == queue;
+        let is_here = record.object().load(Relaxed) == self.object.number + 1
+            && record.queue().load(Relaxed) == queue;
         is_here && record.is_queued().load(Relaxed) == 1
     }
 
@@ -36,7 +41,9 @@ impl<'a> Locked<'a> {
     pub(super) fn first(&self, queue: u32) -> Result<Option<u32>, Fault> {
         let link = self.object.first(queue).load(Relaxed);
         match self.linked(link)? {
-            Some(record) if !self.stands(record, queue) || record.before().load(Relaxed) != 0 => Err(Fault::Corrupt),
+            Some(record) if !self.stands(record, queue) || record.before().load(Relaxed) != 0 => {
+                Err(Fault::Corrupt)
+            }
             record => Ok(record.map(|_| link - 1)),
         }
     }
@@ -45,7 +52,9 @@ impl<'a> Locked<'a> {
     pub(super) fn count(&self, queue: u32) -> Result<usize, Fault> {
         let mut link = self.object.first(queue).load(Relaxed);
         for count in 0..=self.object.shared.layout.records {
-            let Some(record) = self.linked(link)? else { return Ok(count as usize) };
+            let Some(record) = self.linked(link)? else {
+                return Ok(count as usize);
+            };
             link = record.next().load(Relaxed);
         }
         Err(Fault::Corrupt)
@@ -56,7 +65,9 @@ impl<'a> Locked<'a> {
         let record = self.record(number)?;
         let last = self.object.last(queue).load(Relaxed);
         match self.linked(last)? {
-            Some(last) if !self.stands(last, queue) || last.next().load(Relaxed) != 0 => return Err(Fault::Corrupt),
+            Some(last) if !self.stands(last, queue) || last.next().load(Relaxed) != 0 => {
+                return Err(Fault::Corrupt);
+            }
             Some(last) => last.next().store(number + 1, Relaxed),
             None => self.object.first(queue).store(number + 1, Relaxed),
         }
@@ -80,7 +91,8 @@ impl<'a> Locked<'a> {
             Some(before) => before.next(),
             None => self.object.first(queue),
         };
-        if !self.stands(record, queue) || after.load(Relaxed) != link || ahead.load(Relaxed) != link {
+        if !self.stands(record, queue) || after.load(Relaxed) != link || ahead.load(Relaxed) != link
+        {
             return Err(Fault::Corrupt);
         }
         after.store(before, Relaxed);
@@ -96,7 +108,11 @@ impl<'a> Locked<'a> {
             Kind::Auto | Kind::Manual => Ok(self.word & COUNT != 0),
             Kind::Tube(ring) => {
                 let (messages, slots) = self.unpromised(ring)?;
-                Ok(if queue == FIRST { messages > 0 } else { slots > 0 })
+                Ok(if queue == FIRST {
+                    messages > 0
+                } else {
+                    slots > 0
+                })
             }
         }
     }
@@ -106,9 +122,15 @@ impl<'a> Locked<'a> {
         let object = self.object;
         let len = object.len().load(Relaxed);
         let head = object.head().load(Relaxed);
-        let slots = ring.capacity.checked_sub(len).and_then(|free| free.checked_sub(object.promised(SENDERS).load(Relaxed)));
+        let slots = ring
+            .capacity
+            .checked_sub(len)
+            .and_then(|free| free.checked_sub(object.promised(SENDERS).load(Relaxed)));
         let messages = len.checked_sub(object.promised(FIRST).load(Relaxed));
-        messages.zip(slots).filter(|_| head < ring.capacity).ok_or(Fault::Corrupt)
+        messages
+            .zip(slots)
+            .filter(|_| head < ring.capacity)
+            .ok_or(Fault::Corrupt)
     }
 
     /// Takes that for somebody, after `has`.
@@ -131,7 +153,9 @@ impl<'a> Locked<'a> {
     fn untake(&mut self, queue: u32, want: u32) {
         match self.object.kind {
             // What does not fit any more is lost, as it would be if it were released now.
-            Kind::Semaphore => self.word = self.word & !COUNT | COUNT.min((self.word & COUNT) + u64::from(want)),
+            Kind::Semaphore => {
+                self.word = self.word & !COUNT | COUNT.min((self.word & COUNT) + u64::from(want))
+            }
             Kind::Auto => self.word = self.word & !COUNT | 1,
             Kind::Manual => {}
             Kind::Tube(_) => self.promise(queue, u32::MAX),
@@ -143,20 +167,29 @@ impl<'a> Locked<'a> {
         matches!(self.object.kind, Kind::Tube(_)) && self.object.closed().load(Relaxed) != 0
     }
 
-    /// What somebody would get who stands at the front: true for what it wants, false for that nothing will come.
+    /// What somebody would get who stands at the front: true for what it wants, false for that
+    /// nothing will come.
     fn offer(&self, queue: u32, want: u32) -> Result<Option<bool>, Fault> {
         // Nobody sends into a closed tube.
         let is_given = self.has(queue, want)? && !(queue == SENDERS && self.is_closed());
-        Ok(if is_given { Some(true) } else { self.is_closed().then_some(false) })
+        Ok(if is_given {
+            Some(true)
+        } else {
+            self.is_closed().then_some(false)
+        })
     }
 
     /// Claims those at the front of the queue for whom there is something.
     pub(super) fn serve(&mut self, queue: u32) -> Result<(), Fault> {
         for _ in 0..=self.object.shared.layout.records {
-            let Some(first) = self.first(queue)? else { return Ok(()) };
+            let Some(first) = self.first(queue)? else {
+                return Ok(());
+            };
             let record = self.record(first)?;
             let want = record.want().load(Relaxed);
-            let Some(is_given) = self.offer(queue, want)? else { return Ok(()) };
+            let Some(is_given) = self.offer(queue, want)? else {
+                return Ok(());
+            };
             self.remove(queue, first)?;
             if self.claim(record, is_given)? {
                 self.woken.push(record.leader().load(Relaxed));
@@ -172,8 +205,12 @@ impl<'a> Locked<'a> {
     fn claim(&self, record: Record<'_>, is_given: bool) -> Result<bool, Fault> {
         let leader = self.record(record.leader().load(Relaxed))?;
         let claimed = claimed(record.number().load(Relaxed), is_given);
-        // ORDERING(seg-claim.1): Release, pairs with seg-claim.2: who was claimed sees what was done before.
-        Ok(leader.state().compare_exchange(WAITING, claimed, Release, Relaxed).is_ok())
+        // ORDERING(seg-claim.1): Release, pairs with seg-claim.2: who was claimed sees what was
+        // done before.
+        Ok(leader
+            .state()
+            .compare_exchange(WAITING, claimed, Release, Relaxed)
+            .is_ok())
     }
 
     /// Has the caller's record served at once, or stand in its queue.
@@ -191,7 +228,8 @@ impl<'a> Locked<'a> {
         Ok(Entered::Queued)
     }
 
-    /// Takes a record whose wait has ended from where it stands; and what it was given, and has not taken, gives on.
+    /// Takes a record whose wait has ended from where it stands; and what it was given, and has not
+    /// taken, gives on.
     pub(super) fn leave(&mut self, number: u32) -> Result<(), Fault> {
         let record = self.record(number)?;
         if record.object().load(Relaxed) != self.object.number + 1 {
@@ -204,7 +242,10 @@ impl<'a> Locked<'a> {
         if record.is_queued().load(Relaxed) != 0 {
             self.remove(queue, number)?;
         }
-        let state = self.record(record.leader().load(Relaxed))?.state().load(Relaxed);
+        let state = self
+            .record(record.leader().load(Relaxed))?
+            .state()
+            .load(Relaxed);
         record.object().store(0, Relaxed);
         if claimed_at(state) == Some((record.number().load(Relaxed), true)) {
             self.untake(queue, record.want().load(Relaxed));

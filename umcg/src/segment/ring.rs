@@ -1,4 +1,5 @@
-//! The messages of a tube: copied in and out under its inner lock, a double word at a time, as another process may write there whatever it likes.
+//! The messages of a tube: copied in and out under its inner lock, a double word at a time, as
+//! another process may write there whatever it likes.
 
 use super::error::Fault;
 use super::object::{FIRST, Locked, Ring, SENDERS};
@@ -30,7 +31,11 @@ pub(super) enum Moved {
 
 impl Locked<'_> {
     /// Moves the message at once, if that can be without overtaking anybody.
-    pub(super) fn try_move(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<Moved, Fault> {
+    pub(super) fn try_move(
+        &mut self,
+        ring: Ring,
+        message: &mut Message<'_>,
+    ) -> Result<Moved, Fault> {
         let queue = message.queue();
         if queue == SENDERS && self.is_closed() {
             return Ok(Moved::Closed);
@@ -39,11 +44,19 @@ impl Locked<'_> {
             self.move_now(ring, message)?;
             return Ok(Moved::Done);
         }
-        Ok(if self.is_closed() { Moved::Closed } else { Moved::NotNow })
+        Ok(if self.is_closed() {
+            Moved::Closed
+        } else {
+            Moved::NotNow
+        })
     }
 
     /// Moves the message for which the caller was promised what it takes.
-    pub(super) fn move_as_promised(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<(), Fault> {
+    pub(super) fn move_as_promised(
+        &mut self,
+        ring: Ring,
+        message: &mut Message<'_>,
+    ) -> Result<(), Fault> {
         let queue = message.queue();
         if self.object.promised(queue).load(Relaxed) == 0 {
             return Err(Fault::Corrupt);
@@ -107,6 +120,9 @@ impl Locked<'_> {
     /// Where the message in this slot is.
     fn words(&self, ring: Ring, slot: usize) -> &[AtomicU64] {
         let stride = ring.stride();
-        self.object.shared.memory.u64s(ring.at + slot * stride, stride / 8)
+        self.object
+            .shared
+            .memory
+            .u64s(ring.at + slot * stride, stride / 8)
     }
 }

@@ -8,15 +8,19 @@ use crate::rt::time;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// A counter of wakeups in a [`Segment`](super::Segment), strong like [`sync::Semaphore`](crate::sync::Semaphore), but between processes: who waits longest is served first, and
-/// a wakeup that was given to a waiter goes to the next if the waiter dies before it takes it.
+/// A counter of wakeups in a [`Segment`](super::Segment), strong like
+/// [`sync::Semaphore`](crate::sync::Semaphore), but between processes: who waits longest is served
+/// first, and a wakeup that was given to a waiter goes to the next if the waiter dies before it
+/// takes it.
 ///
-/// Clones are the same semaphore. Without waiters `acquire` and `release` make no system call. Not for signal handlers.
+/// Clones are the same semaphore. Without waiters `acquire` and `release` make no system call. Not
+/// for signal handlers.
 #[derive(Clone)]
 pub struct Semaphore(pub(super) Handle);
 
 impl Semaphore {
-    /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
+    /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait
+    /// that is cancelled has taken nothing. Switches.
     ///
     /// # Errors
     /// [`Fault`]; nothing was taken, or, of a semaphore that died in this moment, nobody can say.
@@ -31,7 +35,11 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     #[inline]
     pub fn acquire_many(&self, wakeups: u32) -> Result<(), Fault> {
-        if self.take(wakeups) { Ok(()) } else { self.0.wait(FIRST, wakeups, u64::MAX).map(drop) }
+        if self.take(wakeups) {
+            Ok(())
+        } else {
+            self.0.wait(FIRST, wakeups, u64::MAX).map(drop)
+        }
     }
 
     /// Like [`Semaphore::acquire`], until `deadline` at most.
@@ -59,7 +67,11 @@ impl Semaphore {
     }
 
     fn acquire_until(&self, wakeups: u32, deadline: u64) -> Result<(), WaitError> {
-        if self.take(wakeups) || self.0.wait(FIRST, wakeups, deadline)? { Ok(()) } else { Err(WaitError::TimedOut) }
+        if self.take(wakeups) || self.0.wait(FIRST, wakeups, deadline)? {
+            Ok(())
+        } else {
+            Err(WaitError::TimedOut)
+        }
     }
 
     /// Takes a wakeup if there is one, and nobody else waits for it. Never waits.
@@ -77,7 +89,11 @@ impl Semaphore {
     /// [`TryError`].
     #[inline]
     pub fn try_acquire_many(&self, wakeups: u32) -> Result<(), TryError> {
-        if self.take(wakeups) { Ok(()) } else { self.try_acquire_slow(wakeups) }
+        if self.take(wakeups) {
+            Ok(())
+        } else {
+            self.try_acquire_slow(wakeups)
+        }
     }
 
     #[cold]
@@ -99,7 +115,11 @@ impl Semaphore {
         // ORDERING(seg-word.2): Acquire, pairs with seg-word.1.
         word & BUSY == 0
             && word & COUNT >= u64::from(wakeups)
-            && self.0.word().compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
+            && self
+                .0
+                .word()
+                .compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed)
+                .is_ok()
     }
 
     /// Adds so many wakeups: waiters get them in their order. Does not switch.
@@ -110,8 +130,14 @@ impl Semaphore {
     pub fn release(&self, wakeups: u32) -> Result<(), ReleaseError> {
         let word = self.0.word().load(Relaxed);
         if word & BUSY == 0 && (word & COUNT) + u64::from(wakeups) <= COUNT {
-            // ORDERING(seg-word.1): Release, pairs with seg-word.2: who takes the wakeup sees what was done before.
-            if self.0.word().compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok() {
+            // ORDERING(seg-word.1): Release, pairs with seg-word.2: who takes the wakeup sees what
+            // was done before.
+            if self
+                .0
+                .word()
+                .compare_exchange(word, word + u64::from(wakeups), Release, Relaxed)
+                .is_ok()
+            {
                 return Ok(());
             }
         }
@@ -128,7 +154,11 @@ impl Semaphore {
             }
             Ok(fits)
         })?;
-        if fits { Ok(()) } else { Err(ReleaseError::Overflow) }
+        if fits {
+            Ok(())
+        } else {
+            Err(ReleaseError::Overflow)
+        }
     }
 
     /// How many wakeups are saved; may be outdated at once.
@@ -152,6 +182,9 @@ impl Semaphore {
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore").field("available", &self.available()).field("fault", &self.fault()).finish_non_exhaustive()
+        f.debug_struct("Semaphore")
+            .field("available", &self.available())
+            .field("fault", &self.fault())
+            .finish_non_exhaustive()
     }
 }

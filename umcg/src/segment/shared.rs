@@ -16,9 +16,12 @@ pub(super) const WAITING: u32 = 1;
 pub(super) const GONE: u32 = 2;
 const CLAIMED: u32 = 4;
 
-/// The state of a wait that was served at its place with this number: something was given to it, or it was told that nothing will come any more.
+/// The state of a wait that was served at its place with this number: something was given to it, or
+/// it was told that nothing will come any more.
 pub(super) fn claimed(number: u32, is_given: bool) -> u32 {
-    CLAIMED.wrapping_add(number.wrapping_mul(2)).wrapping_add(is_given.into())
+    CLAIMED
+        .wrapping_add(number.wrapping_mul(2))
+        .wrapping_add(is_given.into())
 }
 
 /// The number, and whether something was given; none if the state is another.
@@ -67,7 +70,12 @@ impl Party {
 impl Shared {
     pub(super) fn new(memory: Memory, layout: Layout) -> Result<Shared, OpenError> {
         let patience = AtomicU64::new(PATIENCE.as_nanos() as u64);
-        let shared = Shared { memory, layout, party: AtomicPtr::new(null_mut()), patience };
+        let shared = Shared {
+            memory,
+            layout,
+            party: AtomicPtr::new(null_mut()),
+            patience,
+        };
         let party = Box::new(shared.begin()?);
         shared.party.store(Box::into_raw(party), Relaxed);
         Ok(shared)
@@ -79,7 +87,11 @@ impl Shared {
         // ORDERING(seg-party.1): Acquire, pairs with seg-party.2.
         // SAFETY: not null after `new`, and freed by `drop` only.
         let party = unsafe { &*self.party.load(Acquire) };
-        if party.liveness.is_inherited() { self.begin_again(party) } else { Ok(party) }
+        if party.liveness.is_inherited() {
+            self.begin_again(party)
+        } else {
+            Ok(party)
+        }
     }
 
     #[cold]
@@ -139,12 +151,23 @@ impl Shared {
         if number >= self.layout.records {
             return Err(Fault::Corrupt);
         }
-        Ok(Record { memory: &self.memory, at: self.layout.record(number) })
+        Ok(Record {
+            memory: &self.memory,
+            at: self.layout.record(number),
+        })
     }
 
     /// All records, with their numbers.
     pub(super) fn records(&self) -> impl Iterator<Item = (u32, Record<'_>)> {
-        (0..self.layout.records).map(|number| (number, Record { memory: &self.memory, at: self.layout.record(number) }))
+        (0..self.layout.records).map(|number| {
+            (
+                number,
+                Record {
+                    memory: &self.memory,
+                    at: self.layout.record(number),
+                },
+            )
+        })
     }
 
     /// A record that was free, and is the party's now.
@@ -163,14 +186,22 @@ impl Shared {
     fn find_record(&self, party: &Party) -> Option<u32> {
         let count = self.layout.records;
         let start = party.number * (count / self.layout.parties);
-        (start..count).chain(0..start).find(|number| self.claim_record(party, *number))
+        (start..count)
+            .chain(0..start)
+            .find(|number| self.claim_record(party, *number))
     }
 
     fn claim_record(&self, party: &Party, number: u32) -> bool {
-        let record = Record { memory: &self.memory, at: self.layout.record(number) };
+        let record = Record {
+            memory: &self.memory,
+            at: self.layout.record(number),
+        };
         // ORDERING(seg-record.2): Acquire, pairs with seg-record.1: what its last owner wrote comes
         // before.
-        record.owner().compare_exchange(0, party.holder(), Acquire, Relaxed).is_ok()
+        record
+            .owner()
+            .compare_exchange(0, party.holder(), Acquire, Relaxed)
+            .is_ok()
     }
 
     /// Gives a record back that is in use no more: anybody may take it.

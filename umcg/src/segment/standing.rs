@@ -27,7 +27,8 @@ pub(super) enum End {
     Late,
 }
 
-/// The records of a wait. When it is dropped they leave where they stand; what was given and not taken is given on.
+/// The records of a wait. When it is dropped they leave where they stand; what was given and not
+/// taken is given on.
 pub(super) struct Standing<'a> {
     shared: &'a Shared,
     party: &'a Party,
@@ -46,10 +47,19 @@ impl<'a> Standing<'a> {
         deadline: u64,
     ) -> Result<(Standing<'a>, End), Fault> {
         let party = shared.party()?;
-        let mut standing = Standing { shared, party, wishes, records: Vec::with_capacity(wishes.len()) };
+        let mut standing = Standing {
+            shared,
+            party,
+            wishes,
+            records: Vec::with_capacity(wishes.len()),
+        };
         standing.begin()?;
         for at in order::in_line(first, wishes.len()) {
-            let Wish { object, queue, want } = wishes[at];
+            let Wish {
+                object,
+                queue,
+                want,
+            } = wishes[at];
             let number = standing.records[at];
             if object.locked(|locked| locked.enter(number, queue, want))? == Entered::Served {
                 break;
@@ -77,7 +87,10 @@ impl<'a> Standing<'a> {
             record.is_queued().store(0, Relaxed);
             record.object().store(wish.object.number + 1, Relaxed);
         }
-        shared.record(self.records[0])?.state().store(WAITING, Relaxed);
+        shared
+            .record(self.records[0])?
+            .state()
+            .store(WAITING, Relaxed);
         Ok(())
     }
 
@@ -104,7 +117,11 @@ impl<'a> Standing<'a> {
             }
             let now = time::now();
             if now >= deadline {
-                return if self.revoke() { self.late(has_slept) } else { self.end() };
+                return if self.revoke() {
+                    self.late(has_slept)
+                } else {
+                    self.end()
+                };
             }
             self.shared.patrol(self.party);
             let until = deadline.min(now.saturating_add(self.shared.interval(self.party)));
@@ -113,7 +130,9 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Whose deadline had passed when it came lets others run all the same, as it does in one process: or a worker that asks again and again would starve them. It keeps nobody from anything meanwhile.
+    /// Whose deadline had passed when it came lets others run all the same, as it does in one
+    /// process: or a worker that asks again and again would starve them. It keeps nobody from
+    /// anything meanwhile.
     fn late(&self, has_slept: bool) -> Result<End, Fault> {
         if !has_slept {
             self.leave();
@@ -134,20 +153,28 @@ impl<'a> Standing<'a> {
     fn revoke(&self) -> bool {
         let leader = self.shared.record(self.records[0]);
         // ORDERING(seg-claim.2): as above.
-        leader.is_ok_and(|leader| leader.state().compare_exchange(WAITING, GONE, Acquire, Acquire).is_ok())
+        leader.is_ok_and(|leader| {
+            leader
+                .state()
+                .compare_exchange(WAITING, GONE, Acquire, Acquire)
+                .is_ok()
+        })
     }
 
     /// What was said to who was claimed.
     fn end(&self) -> Result<End, Fault> {
         match claimed_at(self.state()) {
-            Some((at, is_given)) if (at as usize) < self.wishes.len() => {
-                Ok(if is_given { End::Given(at as usize) } else { End::Closed(at as usize) })
-            }
+            Some((at, is_given)) if (at as usize) < self.wishes.len() => Ok(if is_given {
+                End::Given(at as usize)
+            } else {
+                End::Closed(at as usize)
+            }),
             _ => Err(Fault::Corrupt),
         }
     }
 
-    /// Takes what was given at the place with this index: that cannot be undone. For a tube under the lock.
+    /// Takes what was given at the place with this index: that cannot be undone. For a tube under
+    /// the lock.
     pub(super) fn taken(&self, at: usize) {
         if let Ok(record) = self.shared.record(self.records[at]) {
             record.object().store(0, Relaxed);
@@ -157,7 +184,9 @@ impl<'a> Standing<'a> {
     /// Its wait has ended.
     fn leave(&self) {
         for (number, wish) in self.records.iter().zip(self.wishes) {
-            let Ok(record) = self.shared.record(*number) else { continue };
+            let Ok(record) = self.shared.record(*number) else {
+                continue;
+            };
             if record.object().load(Relaxed) != 0 {
                 // In one with which nothing will ever be done it may stay.
                 let _ = wish.object.locked(|locked| locked.leave(*number));

@@ -15,11 +15,15 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Messages of one size through a ring in a [`Segment`](super::Segment), as bytes. Any process sends and receives. First in, first out; who waits longest to send or to receive is served first.
+/// Messages of one size through a ring in a [`Segment`](super::Segment), as bytes. Any process
+/// sends and receives. First in, first out; who waits longest to send or to receive is served
+/// first.
 ///
-/// A process that dies loses the message that it has received, and no other. Nobody knows of a dead sender: a tube is closed by [`close`](ByteTube::close) only.
+/// A process that dies loses the message that it has received, and no other. Nobody knows of a dead
+/// sender: a tube is closed by [`close`](ByteTube::close) only.
 ///
-/// Clones are the same tube. Where nobody waits, sending and receiving make no system call; a message is copied twice, under the tube's inner lock. Not for signal handlers.
+/// Clones are the same tube. Where nobody waits, sending and receiving make no system call; a
+/// message is copied twice, under the tube's inner lock. Not for signal handlers.
 #[derive(Clone)]
 pub struct ByteTube {
     handle: Handle,
@@ -27,7 +31,12 @@ pub struct ByteTube {
 }
 
 impl ByteTube {
-    pub(super) fn new(shared: &Arc<Shared>, name: &str, size: usize, capacity: u32) -> Result<ByteTube, NameError> {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        name: &str,
+        size: usize,
+        capacity: u32,
+    ) -> Result<ByteTube, NameError> {
         let size = u32::try_from(size).map_err(|_| NameError::Size)?;
         let handle = Handle::new(shared, name, Wanted::Tube(capacity, size))?;
         match handle.kind() {
@@ -36,7 +45,8 @@ impl ByteTube {
         }
     }
 
-    /// Sends a message; waits until there is room. A point of cancellation if it has to wait; a wait that is cancelled has sent nothing. Switches.
+    /// Sends a message; waits until there is room. A point of cancellation if it has to wait; a
+    /// wait that is cancelled has sent nothing. Switches.
     ///
     /// # Errors
     /// [`TubeError`].
@@ -80,7 +90,8 @@ impl ByteTube {
         self.at_once(&mut Message::In(message))
     }
 
-    /// Receives the message that was sent first; waits until there is one. A point of cancellation if it has to wait; a wait that is cancelled has received nothing. Switches.
+    /// Receives the message that was sent first; waits until there is one. A point of cancellation
+    /// if it has to wait; a wait that is cancelled has received nothing. Switches.
     ///
     /// # Errors
     /// [`TubeError`].
@@ -98,7 +109,11 @@ impl ByteTube {
     ///
     /// # Panics
     /// As [`ByteTube::recv`].
-    pub fn recv_deadline(&self, message: &mut [u8], deadline: Instant) -> Result<(), TubeWaitError> {
+    pub fn recv_deadline(
+        &self,
+        message: &mut [u8],
+        deadline: Instant,
+    ) -> Result<(), TubeWaitError> {
         self.until(Message::Out(message), time::nanos(deadline))
     }
 
@@ -124,7 +139,8 @@ impl ByteTube {
         self.at_once(&mut Message::Out(message))
     }
 
-    /// Nothing is sent any more; what was sent can be received. All that wait in vain go on. Does not switch.
+    /// Nothing is sent any more; what was sent can be received. All that wait in vain go on. Does
+    /// not switch.
     ///
     /// # Errors
     /// [`Fault`].
@@ -143,7 +159,11 @@ impl ByteTube {
 
     /// How many messages there are; may be outdated at once.
     pub fn len(&self) -> usize {
-        self.handle.object().len().load(Relaxed).min(self.ring.capacity) as usize
+        self.handle
+            .object()
+            .len()
+            .load(Relaxed)
+            .min(self.ring.capacity) as usize
     }
 
     /// Whether there are none; may be outdated at once.
@@ -161,12 +181,15 @@ impl ByteTube {
         self.ring.size as usize
     }
 
-    /// How many wait to receive, and how many to send, dead ones that nobody has found yet too; may be outdated at once.
+    /// How many wait to receive, and how many to send, dead ones that nobody has found yet too; may
+    /// be outdated at once.
     ///
     /// # Errors
     /// [`Fault`].
     pub fn waiters(&self) -> Result<(usize, usize), Fault> {
-        self.handle.object().locked(|locked| Ok((locked.count(FIRST)?, locked.count(SENDERS)?)))
+        self.handle
+            .object()
+            .locked(|locked| Ok((locked.count(FIRST)?, locked.count(SENDERS)?)))
     }
 
     /// Whether nothing will ever be done with it; none while it is in order.
@@ -185,7 +208,11 @@ impl ByteTube {
 
     fn at_once(&self, message: &mut Message<'_>) -> Result<(), TryTubeError> {
         self.check(message);
-        match self.handle.object().locked(|locked| locked.try_move(self.ring, message))? {
+        match self
+            .handle
+            .object()
+            .locked(|locked| locked.try_move(self.ring, message))?
+        {
             Moved::Done => Ok(()),
             Moved::NotNow => Err(TryTubeError::NotNow),
             Moved::Closed => Err(TryTubeError::Closed),
@@ -231,20 +258,32 @@ impl ByteTube {
 impl fmt::Debug for ByteTube {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("ByteTube");
-        f.field("len", &self.len()).field("capacity", &self.capacity()).field("message_size", &self.message_size());
-        f.field("closed", &self.is_closed()).field("fault", &self.fault()).finish_non_exhaustive()
+        f.field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("message_size", &self.message_size());
+        f.field("closed", &self.is_closed())
+            .field("fault", &self.fault())
+            .finish_non_exhaustive()
     }
 }
 
-/// A [`ByteTube`] whose messages are values of a type. What is not sent is still the caller's: it is a copy.
+/// A [`ByteTube`] whose messages are values of a type. What is not sent is still the caller's: it
+/// is a copy.
 pub struct Tube<T> {
     bytes: ByteTube,
     values: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Plain> Tube<T> {
-    pub(super) fn new(shared: &Arc<Shared>, name: &str, capacity: u32) -> Result<Tube<T>, NameError> {
-        Ok(Tube { bytes: ByteTube::new(shared, name, size_of::<T>(), capacity)?, values: PhantomData })
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        name: &str,
+        capacity: u32,
+    ) -> Result<Tube<T>, NameError> {
+        Ok(Tube {
+            bytes: ByteTube::new(shared, name, size_of::<T>(), capacity)?,
+            values: PhantomData,
+        })
     }
 
     /// As [`ByteTube::send`].
@@ -327,7 +366,10 @@ impl<T: Plain> Tube<T> {
 
 impl<T> Clone for Tube<T> {
     fn clone(&self) -> Tube<T> {
-        Tube { bytes: self.bytes.clone(), values: PhantomData }
+        Tube {
+            bytes: self.bytes.clone(),
+            values: PhantomData,
+        }
     }
 }
 

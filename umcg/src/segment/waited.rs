@@ -29,8 +29,20 @@ mod tests {
     #[test]
     fn only_the_time_of_looks_counts() {
         let mut waited = Waited::default();
-        let times = [5_000_000_000, 5_000_200_000, 5_001_000_000, 15_001_000_000, 15_001_300_000];
-        let totals = [0, 200_000, 1_000_000, 1_000_000 + BETWEEN_LOOKS, 1_300_000 + BETWEEN_LOOKS];
+        let times = [
+            5_000_000_000,
+            5_000_200_000,
+            5_001_000_000,
+            15_001_000_000,
+            15_001_300_000,
+        ];
+        let totals = [
+            0,
+            200_000,
+            1_000_000,
+            1_000_000 + BETWEEN_LOOKS,
+            1_300_000 + BETWEEN_LOOKS,
+        ];
         assert_eq!(times.map(|now| waited.look(now)), totals);
         // A clock that goes back counts for nothing.
         assert_eq!(waited.look(0), totals[4]);

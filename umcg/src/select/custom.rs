@@ -1,8 +1,11 @@
 //! Objects of one's own, that can be waited for beside others.
 //!
-//! - C1: [`Waiters`] count how often they were told. Who waits reads that before it looks at the object, and stands in the queue only if it is still the same there: so what was told after the look is seen, and
-//!   what was told before it is, too.
-//! - C2: what is the user's (`try_take`, `waiters`) is called by who stands nowhere. So it may unwind, or even wait; and it does not matter whether `waiters` says the same each time: who has entered a queue knows which.
+//! - C1: [`Waiters`] count how often they were told. Who waits reads that before it looks at the
+//!   object, and stands in the queue only if it is still the same there: so what was told after the
+//!   look is seen, and what was told before it is, too.
+//! - C2: what is the user's (`try_take`, `waiters`) is called by who stands nowhere. So it may
+//!   unwind, or even wait; and it does not matter whether `waiters` says the same each time: who
+//!   has entered a queue knows which.
 
 use super::operation::{Operation, Parts};
 use crate::rt::spin::Spin;
@@ -12,7 +15,9 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// An object that can be waited for by [`wait_for`], and beside others by [`select!`](crate::select!): whoever changes it so that something can be taken tells its [`Waiters`] then.
+/// An object that can be waited for by [`wait_for`], and beside others by
+/// [`select!`](crate::select!): whoever changes it so that something can be taken tells its
+/// [`Waiters`] then.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -53,7 +58,8 @@ pub trait Waitable {
     fn waiters(&self) -> &Waiters;
 }
 
-/// Those that wait for an object to change. They are told in their order; who is told looks by itself, and may find that somebody else was faster.
+/// Those that wait for an object to change. They are told in their order; who is told looks by
+/// itself, and may find that somebody else was faster.
 #[derive(Default)]
 pub struct Waiters {
     places: Spin<Places>,
@@ -64,10 +70,14 @@ pub struct Waiters {
 impl Waiters {
     /// Nobody.
     pub const fn new() -> Waiters {
-        Waiters { places: Spin::new(Places::new()), told: AtomicU64::new(0) }
+        Waiters {
+            places: Spin::new(Places::new()),
+            told: AtomicU64::new(0),
+        }
     }
 
-    /// Tells who waits longest, after the object has changed: one for each thing that can be taken. False when nobody waits. Does not switch.
+    /// Tells who waits longest, after the object has changed: one for each thing that can be taken.
+    /// False when nobody waits. Does not switch.
     pub fn notify_one(&self) -> bool {
         self.notify(1) == 1
     }
@@ -81,10 +91,13 @@ impl Waiters {
         wait::undisturbed(|told| {
             let mut count = 0;
             let places = self.places.lock();
-            // ORDERING(changed.1): Release, pairs with changed.2: who reads this sees what has changed before.
+            // ORDERING(changed.1): Release, pairs with changed.2: who reads this sees what has
+            // changed before.
             self.told.store(self.told.load(Relaxed) + 1, Release);
             while count < most {
-                let Some(claimed) = places.claim_first() else { break };
+                let Some(claimed) = places.claim_first() else {
+                    break;
+                };
                 told.push(claimed);
                 count += 1;
             }
@@ -104,7 +117,8 @@ impl fmt::Debug for Waiters {
 pub struct Taking<'a, W: Waitable> {
     object: &'a W,
     place: Place,
-    /// How often they had been told when nothing was there. None if there was something, or nobody has looked.
+    /// How often they had been told when nothing was there. None if there was something, or nobody
+    /// has looked.
     seen: Cell<Option<(&'a Waiters, u64)>>,
     /// Whose queue the place is to leave.
     entered: Cell<Option<&'a Waiters>>,
@@ -116,10 +130,17 @@ const TAKEN: usize = 1;
 
 /// Taking from the object, beside other operations.
 pub fn taking<W: Waitable>(object: &W) -> Taking<'_, W> {
-    Taking { object, place: Place::new(), seen: Cell::new(None), entered: Cell::new(None), taken: RefCell::new(None) }
+    Taking {
+        object,
+        place: Place::new(),
+        seen: Cell::new(None),
+        entered: Cell::new(None),
+        taken: RefCell::new(None),
+    }
 }
 
-/// Takes from the object; waits until there is something. A point of cancellation if it has to wait. Switches.
+/// Takes from the object; waits until there is something. A point of cancellation if it has to
+/// wait. Switches.
 pub fn wait_for<W: Waitable>(object: &W) -> W::Output {
     let mut operation = taking(object);
     super::Select::new().wait(&mut [&mut operation]);
@@ -129,13 +150,17 @@ pub fn wait_for<W: Waitable>(object: &W) -> W::Output {
 /// Like [`wait_for`], until `deadline` at most.
 pub fn wait_for_deadline<W: Waitable>(object: &W, deadline: Instant) -> Option<W::Output> {
     let mut operation = taking(object);
-    super::Select::new().wait_deadline(&mut [&mut operation], deadline).map(|_| operation.outcome())
+    super::Select::new()
+        .wait_deadline(&mut [&mut operation], deadline)
+        .map(|_| operation.outcome())
 }
 
 /// Like [`wait_for`], for `timeout` at most.
 pub fn wait_for_timeout<W: Waitable>(object: &W, timeout: Duration) -> Option<W::Output> {
     let mut operation = taking(object);
-    super::Select::new().wait_timeout(&mut [&mut operation], timeout).map(|_| operation.outcome())
+    super::Select::new()
+        .wait_timeout(&mut [&mut operation], timeout)
+        .map(|_| operation.outcome())
 }
 
 impl<W: Waitable> Taking<'_, W> {
@@ -174,7 +199,9 @@ impl<W: Waitable> Parts for Taking<'_, W> {
 // SAFETY: places are entered, left and claimed under the lock of the `Waiters` that were entered.
 unsafe impl<W: Waitable> Queued for Taking<'_, W> {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
-        self.entered.take().is_some_and(|waiters| waiters.places.lock().remove(place))
+        self.entered
+            .take()
+            .is_some_and(|waiters| waiters.places.lock().remove(place))
     }
 }
 

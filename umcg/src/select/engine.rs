@@ -1,8 +1,9 @@
 //! Waiting for the first of many: the one loop under altsems, talt and `select`.
 //!
-//! All are tried first, without standing anywhere. Then the caller stands in the queues of all, with one claim, and looks at each once more when it enters: what can be served then is
-//! taken if nobody has claimed the caller meanwhile. Whoever claims it first serves it; then it leaves the other queues, which are as if it had never been there. No lock is held
-//! across two of them.
+//! All are tried first, without standing anywhere. Then the caller stands in the queues of all,
+//! with one claim, and looks at each once more when it enters: what can be served then is taken if
+//! nobody has claimed the caller meanwhile. Whoever claims it first serves it; then it leaves the
+//! other queues, which are as if it had never been there. No lock is held across two of them.
 //!
 //! In which order they are tried and entered decides among those that are ready at once: see
 //! [`order`](super::order).
@@ -29,7 +30,8 @@ pub(crate) trait Set {
     /// What tells it from others, for an [`Order`].
     #[inline]
     fn key(&self, index: usize) -> usize {
-        self.source(index).map_or(0, |source| (&raw const *source).addr())
+        self.source(index)
+            .map_or(0, |source| (&raw const *source).addr())
     }
 
     /// The place for that queue.
@@ -51,7 +53,8 @@ pub(crate) trait Set {
         false
     }
 
-    /// The caller was served, with this note. False when that was no more than a hint, and all is to be looked at again.
+    /// The caller was served, with this note. False when that was no more than a hint, and all is
+    /// to be looked at again.
     fn finish(&self, index: usize, note: usize) -> bool;
 }
 
@@ -68,12 +71,16 @@ const LOOK: Option<u64> = None;
 /// The first that can be served at once, of those that are tried one after the other.
 #[inline(always)]
 pub(crate) fn scan(set: &impl Set, order: Order<'_>) -> Option<usize> {
-    order.find(|index| try_one(set, index)).inspect(|index| order.took(*index, |index| set.key(index)))
+    order
+        .find(|index| try_one(set, index))
+        .inspect(|index| order.took(*index, |index| set.key(index)))
 }
 
 #[inline(always)]
 fn try_one(set: &impl Set, index: usize) -> bool {
-    let note = set.source(index).and_then(|source| source.serve_now(set.note(index)));
+    let note = set
+        .source(index)
+        .and_then(|source| source.serve_now(set.note(index)));
     note.is_some_and(|note| set.finish(index, note))
 }
 
@@ -82,7 +89,13 @@ fn try_one(set: &impl Set, index: usize) -> bool {
 #[inline(always)]
 pub(crate) fn try_any(set: &impl Set, order: Order<'_>) -> Option<usize> {
     // A look at one is a moment by itself.
-    scan(set, order).or_else(|| if set.len() <= 1 { None } else { look(set, order.first()) })
+    scan(set, order).or_else(|| {
+        if set.len() <= 1 {
+            None
+        } else {
+            look(set, order.first())
+        }
+    })
 }
 
 /// The same of more than one, by a caller that has just tried all of them, this one first.
@@ -91,22 +104,40 @@ pub(crate) fn look(set: &impl Set, first: usize) -> Option<usize> {
     until_sure(set, first, || stand(set, first, &"", LOOK))
 }
 
-/// Waits for the first, until `deadline` at most. A point of cancellation if it has to wait. Switches.
+/// Waits for the first, until `deadline` at most. A point of cancellation if it has to wait.
+/// Switches.
 #[inline(always)]
-pub(crate) fn any(set: &impl Set, order: Order<'_>, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+pub(crate) fn any(
+    set: &impl Set,
+    order: Order<'_>,
+    reason: &'static &'static str,
+    deadline: u64,
+) -> Option<usize> {
     scan(set, order).or_else(|| wait_apart(set, order.first(), reason, deadline))
 }
 
 /// What is ready at once does not pay for a frame in which one can wait.
 #[inline(never)]
-fn wait_apart(set: &impl Set, first: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
+fn wait_apart(
+    set: &impl Set,
+    first: usize,
+    reason: &'static &'static str,
+    deadline: u64,
+) -> Option<usize> {
     wait(set, first, reason, deadline)
 }
 
 /// The same, by a caller that has just tried all of them, this one first.
 #[inline(always)]
-pub(crate) fn wait(set: &impl Set, first: usize, reason: &'static &'static str, deadline: u64) -> Option<usize> {
-    until_sure(set, first, || stand(set, first, reason, Some(deadline.min(set.prepare()))))
+pub(crate) fn wait(
+    set: &impl Set,
+    first: usize,
+    reason: &'static &'static str,
+    deadline: u64,
+) -> Option<usize> {
+    until_sure(set, first, || {
+        stand(set, first, reason, Some(deadline.min(set.prepare())))
+    })
 }
 
 /// Stands until it was more than a hint that ended it.
@@ -133,7 +164,11 @@ fn scan_again(set: &impl Set, first: usize) -> Option<usize> {
 
 /// Waits for the lowest of those that are there at one moment (E2), until `deadline` at most; none
 /// for a look only, which is no point of cancellation then and does not wait.
-pub(crate) fn lowest(set: &impl Set, reason: &'static &'static str, deadline: Option<u64>) -> Option<usize> {
+pub(crate) fn lowest(
+    set: &impl Set,
+    reason: &'static &'static str,
+    deadline: Option<u64>,
+) -> Option<usize> {
     loop {
         if set.len() > 0 && try_one(set, 0) {
             return Some(0);
@@ -141,7 +176,12 @@ pub(crate) fn lowest(set: &impl Set, reason: &'static &'static str, deadline: Op
         if deadline == LOOK && set.len() <= 1 {
             return None;
         }
-        match stand(set, 0, reason, deadline.map(|deadline| deadline.min(set.prepare()))) {
+        match stand(
+            set,
+            0,
+            reason,
+            deadline.map(|deadline| deadline.min(set.prepare())),
+        ) {
             Stood::Served(index) => return Some(index),
             Stood::Hint => {}
             Stood::Nothing => return None,
@@ -157,16 +197,28 @@ enum Stood {
     Nothing,
 }
 
-fn stand(set: &impl Set, first: usize, reason: &'static &'static str, deadline: Option<u64>) -> Stood {
-    let enter = |waiter: &Waiter, served: &mut ClaimedList| enter_all(set, first, waiter, served, deadline == LOOK);
+fn stand(
+    set: &impl Set,
+    first: usize,
+    reason: &'static &'static str,
+    deadline: Option<u64>,
+) -> Stood {
+    let enter = |waiter: &Waiter, served: &mut ClaimedList| {
+        enter_all(set, first, waiter, served, deadline == LOOK)
+    };
     let leave = |served: &mut ClaimedList| leave_all(set, served);
     let end = match deadline {
         Some(deadline) => wait::many(reason, deadline, enter, leave),
-        None => wait::look(|waiter, served| enter(waiter, served) && !waiter.claim_itself(set.len()), leave),
+        None => wait::look(
+            |waiter, served| enter(waiter, served) && !waiter.claim_itself(set.len()),
+            leave,
+        ),
     };
     match end {
         End::Served(index) if index == set.len() => Stood::Nothing,
-        End::Served(index) if set.finish(index, set.place(index).note.get()) => Stood::Served(index),
+        End::Served(index) if set.finish(index, set.place(index).note.get()) => {
+            Stood::Served(index)
+        }
         End::Served(_) => Stood::Hint,
         End::Late => Stood::Nothing,
     }
@@ -181,9 +233,17 @@ pub(crate) fn leave_all(set: &impl Set, served: &mut ClaimedList) {
 }
 
 /// False when the caller has claimed itself, for what was there.
-pub(crate) fn enter_all(set: &impl Set, first: usize, waiter: &Waiter, served: &mut ClaimedList, looks: bool) -> bool {
+pub(crate) fn enter_all(
+    set: &impl Set,
+    first: usize,
+    waiter: &Waiter,
+    served: &mut ClaimedList,
+    looks: bool,
+) -> bool {
     for index in order::in_line(first, set.len()) {
-        let Some(source) = set.source(index) else { continue };
+        let Some(source) = set.source(index) else {
+            continue;
+        };
         if looks && set.is_elsewhere(index) {
             continue;
         }

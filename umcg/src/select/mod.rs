@@ -1,10 +1,13 @@
-//! Waiting for whichever of many things comes first: over semaphores, tubes, locks, events, the ends of workers, times, file descriptors, and objects of one's own.
+//! Waiting for whichever of many things comes first: over semaphores, tubes, locks, events, the
+//! ends of workers, times, file descriptors, and objects of one's own.
 //!
-//! What is waited for is an *operation*: [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`],
-//! [`readable`] and [`writable`], [`taking`], and so on. Exactly one of them is done,
-//! and the others are as if nobody had asked: nothing is taken and put back, nothing is lost when the wait is cancelled, no wake-up goes astray. The macro
-//! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`] for any number, and a [`Set`]
-//! for many that are waited for again and again. An operation keeps what it needs for its wait, and can be used again.
+//! What is waited for is an *operation*:
+//! [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`], [`readable`]
+//! and [`writable`], [`taking`], and so on. Exactly one of them is done, and the others are as if
+//! nobody had asked: nothing is taken and put back, nothing is lost when the wait is cancelled, no
+//! wake-up goes astray. The macro [`select!`](crate::select!) is for a few that are known when the
+//! program is written, [`Select`] for any number, and a [`Set`] for many that are waited for again
+//! and again. An operation keeps what it needs for its wait, and can be used again.
 //!
 //! ```
 //! use umcg::sync::Semaphore;
@@ -27,7 +30,9 @@ pub(crate) mod order;
 mod ready;
 mod set;
 
-pub use custom::{Taking, Waitable, Waiters, taking, wait_for, wait_for_deadline, wait_for_timeout};
+pub use custom::{
+    Taking, Waitable, Waiters, taking, wait_for, wait_for_deadline, wait_for_timeout,
+};
 pub use operation::{Operation, Selectable, Timer, after, at};
 pub use ready::{Readiness, readable, writable};
 pub use set::Set;
@@ -60,7 +65,10 @@ pub struct Select {
 impl Select {
     /// Fair: none of those that are ready at once is preferred, over many waits.
     pub const fn new() -> Select {
-        Select { is_biased: false, site: 0 }
+        Select {
+            is_biased: false,
+            site: 0,
+        }
     }
 
     /// By the macro: where it stands in the source.
@@ -77,14 +85,16 @@ impl Select {
         self
     }
 
-    /// Waits until one of the operations is done, and returns its index. A point of cancellation if it has to wait. Switches.
+    /// Waits until one of the operations is done, and returns its index. A point of cancellation if
+    /// it has to wait. Switches.
     ///
     /// # Panics
     /// When there is none: it would wait for ever.
     pub fn wait(self, operations: &mut [impl Selectable]) -> usize {
         assert!(!operations.is_empty(), "select: nothing to wait for");
         // Without a deadline it returns when something is done.
-        self.wait_nanos(operations, u64::MAX).unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
+        self.wait_nanos(operations, u64::MAX)
+            .unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
     }
 
     /// Like [`Select::wait`], if one can be done at once; none if there was a moment at which none
@@ -104,12 +114,20 @@ impl Select {
     }
 
     /// Like [`Select::wait`], until `deadline` at most.
-    pub fn wait_deadline(self, operations: &mut [impl Selectable], deadline: Instant) -> Option<usize> {
+    pub fn wait_deadline(
+        self,
+        operations: &mut [impl Selectable],
+        deadline: Instant,
+    ) -> Option<usize> {
         self.wait_nanos(operations, time::nanos(deadline))
     }
 
     /// Like [`Select::wait`], for `timeout` at most.
-    pub fn wait_timeout(self, operations: &mut [impl Selectable], timeout: Duration) -> Option<usize> {
+    pub fn wait_timeout(
+        self,
+        operations: &mut [impl Selectable],
+        timeout: Duration,
+    ) -> Option<usize> {
         self.wait_nanos(operations, time::after(timeout))
     }
 
@@ -126,7 +144,11 @@ impl Select {
             engine::fair(set)
         } else {
             // No object is asked what it is, which costs a call of each.
-            Order::fair(order::name_of(set.0.as_ptr().addr(), self.site), set.len(), |index| set.key(index))
+            Order::fair(
+                order::name_of(set.0.as_ptr().addr(), self.site),
+                set.len(),
+                |index| set.key(index),
+            )
         }
     }
 }
@@ -137,7 +159,9 @@ impl<S: Selectable> Operations<'_, S> {
     /// The first whose time has come.
     fn due(&self) -> Option<usize> {
         let now = time::now();
-        self.0.iter().position(|operation| operation.deadline() <= now)
+        self.0
+            .iter()
+            .position(|operation| operation.deadline() <= now)
     }
 }
 

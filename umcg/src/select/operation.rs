@@ -4,7 +4,8 @@ use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use std::time::{Duration, Instant};
 
-/// What the loop under `select` asks of an operation. Not for others to implement: what they have is a [`Waitable`](super::Waitable).
+/// What the loop under `select` asks of an operation. Not for others to implement: what they have
+/// is a [`Waitable`](super::Waitable).
 pub trait Parts {
     /// Whose queue it waits in; none if nobody serves it but the clock.
     #[doc(hidden)]
@@ -36,7 +37,8 @@ pub trait Parts {
         false
     }
 
-    /// Whether its place may stay in the queue when the wait is over, for the next one. The operation is not moved then, but it may be forgotten.
+    /// Whether its place may stay in the queue when the wait is over, for the next one. The
+    /// operation is not moved then, but it may be forgotten.
     #[doc(hidden)]
     fn may_stay(&self) -> bool {
         true
@@ -145,12 +147,18 @@ pub struct Timer {
 
 /// Done at this time.
 pub fn at(deadline: Instant) -> Timer {
-    Timer { deadline: time::nanos(deadline), place: Place::new() }
+    Timer {
+        deadline: time::nanos(deadline),
+        place: Place::new(),
+    }
 }
 
 /// Done so long after this call.
 pub fn after(duration: Duration) -> Timer {
-    Timer { deadline: time::after(duration), place: Place::new() }
+    Timer {
+        deadline: time::after(duration),
+        place: Place::new(),
+    }
 }
 
 impl Parts for Timer {

@@ -50,20 +50,34 @@ impl Order<'_> {
     /// From the first to the last.
     #[inline]
     pub(crate) fn in_turn(len: usize) -> Order<'static> {
-        Order { first: 0, step: 1, modulus: len, len, turn: None }
+        Order {
+            first: 0,
+            step: 1,
+            modulus: len,
+            len,
+            turn: None,
+        }
     }
 
     /// None is preferred, over many looks at the list of so many that has this name and these keys.
     #[inline]
     pub(crate) fn fair(list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'static> {
-        if len <= 1 { Order::in_turn(len) } else { TURNS[(list >> 56) as usize].next(list, len, key) }
+        if len <= 1 {
+            Order::in_turn(len)
+        } else {
+            TURNS[(list >> 56) as usize].next(list, len, key)
+        }
     }
 
     /// The first in this order of which `is_it` says so.
     #[inline(always)]
     pub(crate) fn find(self, mut is_it: impl FnMut(usize) -> bool) -> Option<usize> {
         let is_line = self.step == 1 && self.modulus == self.len;
-        if is_line { in_line(self.first, self.len).find(|index| is_it(*index)) } else { self.find_across(&mut is_it) }
+        if is_line {
+            in_line(self.first, self.len).find(|index| is_it(*index))
+        } else {
+            self.find_across(&mut is_it)
+        }
     }
 
     #[inline(never)]
@@ -72,8 +86,11 @@ impl Order<'_> {
     }
 
     fn indices(self) -> impl Iterator<Item = usize> {
-        let all = iter::successors(Some(self.first), move |before| Some((before + self.step) % self.modulus));
-        all.take(self.modulus).filter(move |index| *index < self.len)
+        let all = iter::successors(Some(self.first), move |before| {
+            Some((before + self.step) % self.modulus)
+        });
+        all.take(self.modulus)
+            .filter(move |index| *index < self.len)
     }
 
     /// The one that it begins with, for [`in_line`]: for who has looked at all of them in this
@@ -128,7 +145,10 @@ fn first_is(index: usize, key: impl Fn(usize) -> usize) -> u64 {
 
 impl Turn {
     pub(crate) const fn new() -> Turn {
-        Turn { state: AtomicU64::new(0), random: AtomicU64::new(0) }
+        Turn {
+            state: AtomicU64::new(0),
+            random: AtomicU64::new(0),
+        }
     }
 
     /// One whose first look has a random order, another than that of the turn begun before.
@@ -137,19 +157,30 @@ impl Turn {
         // Two of two threads may begin alike.
         let begun = BEGUN.load(Relaxed);
         BEGUN.store(begun.wrapping_add(1), Relaxed);
-        Turn { state: AtomicU64::new(0), random: AtomicU64::new(begun) }
+        Turn {
+            state: AtomicU64::new(0),
+            random: AtomicU64::new(begun),
+        }
     }
 
     /// The order of the next look at so many, of a list of this name.
     #[inline]
     pub(crate) fn next(&self, list: u64, len: usize, key: impl Fn(usize) -> usize) -> Order<'_> {
         if len <= FEW {
-            return if len <= 1 { Order::in_turn(len) } else { self.next_of_few(list, len) };
+            return if len <= 1 {
+                Order::in_turn(len)
+            } else {
+                self.next_of_few(list, len)
+            };
         }
         let state = self.state.load(Relaxed);
         let first = (state & FIRST) as usize;
         if first < len && tag(key(first)) == state / KEY {
-            Order { first, turn: Some(self), ..Order::in_turn(len) }
+            Order {
+                first,
+                turn: Some(self),
+                ..Order::in_turn(len)
+            }
         } else {
             self.random_order(len, state, key)
         }
@@ -170,7 +201,11 @@ impl Turn {
             2 => (next % 2, 1),
             _ => (next % 3, if next % 6 < 3 { 1 } else { 2 }),
         };
-        Order { first: first as usize, step, ..Order::in_turn(len) }
+        Order {
+            first: first as usize,
+            step,
+            ..Order::in_turn(len)
+        }
     }
 
     /// A block is over, or the turn belongs to another list.
@@ -213,8 +248,17 @@ impl Turn {
             first_is(first as usize, key) + IN_A_ROW * ONCE
         });
         let modulus = len.next_power_of_two();
-        let (first, step) = ((random >> 32) as usize & (modulus - 1), (random as usize | 1) & (modulus - 1));
-        Order { first, step, modulus, len, turn: None }
+        let (first, step) = (
+            (random >> 32) as usize & (modulus - 1),
+            (random as usize | 1) & (modulus - 1),
+        );
+        Order {
+            first,
+            step,
+            modulus,
+            len,
+            turn: None,
+        }
     }
 
     #[inline]
@@ -226,8 +270,13 @@ impl Turn {
         } else if len as u64 <= FIRST {
             let was_first = state - more * ONCE == first_is(index, &key);
             let behind = if index + 1 < len { index + 1 } else { 0 };
-            let (first, more) = if was_first { (behind, IN_A_ROW) } else { (index, IN_A_ROW - 1) };
-            self.state.store(first_is(first, &key) + more * ONCE, Relaxed);
+            let (first, more) = if was_first {
+                (behind, IN_A_ROW)
+            } else {
+                (index, IN_A_ROW - 1)
+            };
+            self.state
+                .store(first_is(first, &key) + more * ONCE, Relaxed);
         }
     }
 }
@@ -240,13 +289,19 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A name for a list of these.
 #[inline]
 pub(crate) fn list_of(len: usize, key: impl Fn(usize) -> usize) -> u64 {
-    if len <= 1 { 0 } else { name_of(key(0), key(len - 1)) }
+    if len <= 1 {
+        0
+    } else {
+        name_of(key(0), key(len - 1))
+    }
 }
 
 /// A name by two numbers that tell it from others.
 #[inline]
 pub(crate) fn name_of(one: usize, other: usize) -> u64 {
-    (one as u64).wrapping_add((other as u64).rotate_left(32)).wrapping_mul(GOLDEN)
+    (one as u64)
+        .wrapping_add((other as u64).rotate_left(32))
+        .wrapping_mul(GOLDEN)
 }
 
 /// Each bit depends on all others, as in splitmix64.
@@ -276,7 +331,11 @@ mod tests {
                 let order = turn.next(7, len, &keys);
                 let mut found = Vec::new();
                 assert_eq!(order.find(|index| (found.push(index), false).1), None);
-                for mut indices in [found, in_line(order.first(), len).collect(), Order::in_turn(len).indices().collect()] {
+                for mut indices in [
+                    found,
+                    in_line(order.first(), len).collect(),
+                    Order::in_turn(len).indices().collect(),
+                ] {
                     indices.sort_unstable();
                     assert!(indices.into_iter().eq(0..len), "{len}");
                 }
@@ -310,8 +369,13 @@ mod tests {
                 for _ in 0..each * set.count_ones() as usize {
                     taken[take(&turn, 0, &ready)] += 1;
                 }
-                let is_even =
-                    |index: usize| if ready[index] { taken[index].abs_diff(each) < each / 20 } else { taken[index] == 0 };
+                let is_even = |index: usize| {
+                    if ready[index] {
+                        taken[index].abs_diff(each) < each / 20
+                    } else {
+                        taken[index] == 0
+                    }
+                };
                 assert!((0..len).all(is_even), "{ready:?}: {taken:?}");
             }
         }
@@ -320,7 +384,10 @@ mod tests {
     /// How often each was taken, by looks at lists that take turns and have to share one.
     fn taken_in_turns(lists: &[Vec<bool>], looks: usize) -> Vec<Vec<usize>> {
         let turn = Turn::new();
-        let mut taken: Vec<_> = lists.iter().map(|ready| vec![0usize; ready.len()]).collect();
+        let mut taken: Vec<_> = lists
+            .iter()
+            .map(|ready| vec![0usize; ready.len()])
+            .collect();
         for _ in 0..looks {
             for (list, ready) in lists.iter().enumerate() {
                 taken[list][take(&turn, list, ready)] += 1;
@@ -333,8 +400,17 @@ mod tests {
     fn assert_fair(lists: &[Vec<bool>], looks: usize) {
         for (ready, taken) in lists.iter().zip(taken_in_turns(lists, looks)) {
             let share = looks / ready.iter().filter(|is_ready| **is_ready).count();
-            let is_fair = |index: usize| if ready[index] { taken[index] > share * 3 / 5 } else { taken[index] == 0 };
-            assert!((0..ready.len()).all(is_fair), "{lists:?}: {ready:?}: {taken:?}");
+            let is_fair = |index: usize| {
+                if ready[index] {
+                    taken[index] > share * 3 / 5
+                } else {
+                    taken[index] == 0
+                }
+            };
+            assert!(
+                (0..ready.len()).all(is_fair),
+                "{lists:?}: {ready:?}: {taken:?}"
+            );
         }
     }
 
@@ -350,7 +426,13 @@ mod tests {
     /// Lists of which less is ready, or that are shorter, do not move a turn for others.
     #[test]
     fn unlike_ones_that_share_a_turn() {
-        let lists = |len: usize| (1..1u32 << len).map(move |set| (0..len).map(|index| set >> index & 1 == 1).collect::<Vec<_>>());
+        let lists = |len: usize| {
+            (1..1u32 << len).map(move |set| {
+                (0..len)
+                    .map(|index| set >> index & 1 == 1)
+                    .collect::<Vec<_>>()
+            })
+        };
         let all: Vec<_> = (2..=4).flat_map(lists).collect();
         for one in &all {
             for other in &all {
@@ -358,7 +440,14 @@ mod tests {
             }
         }
         for few in &all {
-            assert_fair(&[few.clone(), vec![true; 10], [vec![false; 30], vec![true; 3]].concat()], 10_000);
+            assert_fair(
+                &[
+                    few.clone(),
+                    vec![true; 10],
+                    [vec![false; 30], vec![true; 3]].concat(),
+                ],
+                10_000,
+            );
         }
     }
 
@@ -376,7 +465,10 @@ mod tests {
                         turn.next(name(0), len, keys_of(0));
                     }
                 }
-                assert!(taken.iter().all(|taken| taken.abs_diff(20_000) < 2_000), "{period}: {taken:?}");
+                assert!(
+                    taken.iter().all(|taken| taken.abs_diff(20_000) < 2_000),
+                    "{period}: {taken:?}"
+                );
             }
         }
     }
@@ -394,7 +486,12 @@ mod tests {
             }
             let all: usize = taken.iter().sum();
             assert!(all > 20_000 * 3 / 5, "{all}: {len}");
-            assert!(taken.iter().all(|taken| taken.abs_diff(all / len) < all / len / 5), "{taken:?}");
+            assert!(
+                taken
+                    .iter()
+                    .all(|taken| taken.abs_diff(all / len) < all / len / 5),
+                "{taken:?}"
+            );
         }
     }
 

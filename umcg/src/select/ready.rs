@@ -1,13 +1,18 @@
 //! The readiness of a file descriptor, as `poll` tells it.
 //!
-//! That is asked first, by poll(2) without a wait. Only who has to wait lets the driver know the descriptor: by a duplicate of it, as epoll keeps one entry for each file and number, and a socket of ours may
-//! be known there by its own. The duplicate, and its [`Source`], stay with the operation: the next wait costs a poll(2), and nothing else of the kernel's.
+//! That is asked first, by poll(2) without a wait. Only who has to wait lets the driver know the
+//! descriptor: by a duplicate of it, as epoll keeps one entry for each file and number, and a
+//! socket of ours may be known there by its own. The duplicate, and its [`Source`], stay with the
+//! operation: the next wait costs a poll(2), and nothing else of the kernel's.
 //!
-//! - R1: what the driver reports is a hint. It claims who stands in the source's queue, who then asks poll(2), and goes on waiting if another one was faster. So what was selected is so.
-//! - R2: no report is lost. The source is made unready by who saw poll(2) say no, by a compare-and-swap from what it read before (S1 of [`source`](crate::io::driver::source)); and is looked at once more after
-//!   the place stands in the queue (S3 there).
-//! - R3: nothing of the operation is touched by others but the place, under the lock of the source's queue. Sources are never freed: a report that comes late finds a queue, of
-//!   whomever it may be by now, and is a hint for that one.
+//! - R1: what the driver reports is a hint. It claims who stands in the source's queue, who then
+//!   asks poll(2), and goes on waiting if another one was faster. So what was selected is so.
+//! - R2: no report is lost. The source is made unready by who saw poll(2) say no, by a
+//!   compare-and-swap from what it read before (S1 of [`source`](crate::io::driver::source)); and
+//!   is looked at once more after the place stands in the queue (S3 there).
+//! - R3: nothing of the operation is touched by others but the place, under the lock of the
+//!   source's queue. Sources are never freed: a report that comes late finds a queue, of whomever
+//!   it may be by now, and is a hint for that one.
 
 use super::operation::{Operation, Parts};
 use crate::io::driver::pool;
@@ -19,10 +24,12 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{fmt, io};
 
-/// In the note of a place: poll(2) was asked, and there is an outcome. Before, and after a hint, it is the direction.
+/// In the note of a place: poll(2) was asked, and there is an outcome. Before, and after a hint, it
+/// is the direction.
 const KNOWN: usize = 2;
 
-/// Done when something can be read from a descriptor, or written to it. By [`readable`] and [`writable`].
+/// Done when something can be read from a descriptor, or written to it. By [`readable`] and
+/// [`writable`].
 pub struct Readiness<'a> {
     fd: BorrowedFd<'a>,
     direction: Direction,
@@ -46,13 +53,19 @@ impl Drop for Watch {
     }
 }
 
-/// The descriptor's readiness for reading, as an operation, to wait for it beside others: done when poll(2) says POLLIN, POLLHUP or POLLERR of it, so that reading does not wait. Nothing
-/// is read. What somebody else reads before the caller does is gone: where there are several readers the descriptor should be non-blocking.
+/// The descriptor's readiness for reading, as an operation, to wait for it beside others: done when
+/// poll(2) says POLLIN, POLLHUP or POLLERR of it, so that reading does not wait. Nothing is read.
+/// What somebody else reads before the caller does is gone: where there are several readers the
+/// descriptor should be non-blocking.
 ///
-/// For sockets of ours and others', pipes, terminals, eventfds, pidfds and whatever else has readiness; a regular file is always ready. A worker waits by the driver of its runtime, any other thread by that of the
-/// [global runtime](crate::rt::global), which is started for that. While it is waited for, and until the operation is dropped, the driver has a duplicate of the descriptor.
+/// For sockets of ours and others', pipes, terminals, eventfds, pidfds and whatever else has
+/// readiness; a regular file is always ready. A worker waits by the driver of its runtime, any
+/// other thread by that of the [global runtime](crate::rt::global), which is started for that.
+/// While it is waited for, and until the operation is dropped, the driver has a duplicate of the
+/// descriptor.
 ///
-/// Its outcome is an error, at once, when the descriptor cannot be asked or waited for: there are too many, or the runtime was left behind by a fork.
+/// Its outcome is an error, at once, when the descriptor cannot be asked or waited for: there are
+/// too many, or the runtime was left behind by a fork.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -75,7 +88,8 @@ pub fn readable(fd: &impl AsFd) -> Readiness<'_> {
     Readiness::to_read(fd.as_fd())
 }
 
-/// The same for writing: done when poll(2) says POLLOUT, POLLHUP or POLLERR. A connection that is being made is ready when that has succeeded or failed.
+/// The same for writing: done when poll(2) says POLLOUT, POLLHUP or POLLERR. A connection that is
+/// being made is ready when that has succeeded or failed.
 pub fn writable(fd: &impl AsFd) -> Readiness<'_> {
     Readiness::to_write(fd.as_fd())
 }
@@ -93,13 +107,22 @@ impl<'a> Readiness<'a> {
 
     fn new(fd: BorrowedFd<'a>, direction: Direction) -> Readiness<'a> {
         let (watch, outcome) = (RefCell::new(None), RefCell::new(None));
-        Readiness { fd, direction, place: Place::new(), watch, entered: Cell::new(false), outcome }
+        Readiness {
+            fd,
+            direction,
+            place: Place::new(),
+            watch,
+            entered: Cell::new(false),
+            outcome,
+        }
     }
 
     /// Asks the kernel. True when there is an outcome.
     fn look(&self) -> bool {
         let watch = self.watch.borrow();
-        let seen = watch.as_ref().map(|watch| (watch.source, watch.source.look()));
+        let seen = watch
+            .as_ref()
+            .map(|watch| (watch.source, watch.source.look()));
         let outcome = match is_ready(self.fd, self.direction) {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -123,10 +146,17 @@ impl<'a> Readiness<'a> {
             Some(kept) => watch.insert(kept),
             None => {
                 let fd = rustix::io::fcntl_dupfd_cloexec(self.fd, 3)?;
-                watch.insert(Watch { fd, source: pool::take() })
+                watch.insert(Watch {
+                    fd,
+                    source: pool::take(),
+                })
             }
         };
-        if watch.source.is_armed(self.direction) { Ok(()) } else { watch.source.arm(watch.fd.as_fd(), &[self.direction]) }
+        if watch.source.is_armed(self.direction) {
+            Ok(())
+        } else {
+            watch.source.arm(watch.fd.as_fd(), &[self.direction])
+        }
     }
 
     fn source(&self) -> Option<&'static Told> {
@@ -141,7 +171,13 @@ fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> Result<bool, Errno> {
     };
     let mut polled = [PollFd::from_borrowed_fd(fd, asked)];
     loop {
-        match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        match poll(
+            &mut polled,
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            }),
+        ) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
             // C may name what is not open.
@@ -222,6 +258,9 @@ impl Operation for Readiness<'_> {
 
 impl fmt::Debug for Readiness<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readiness").field("fd", &self.fd).field("direction", &self.direction).finish_non_exhaustive()
+        f.debug_struct("Readiness")
+            .field("fd", &self.fd)
+            .field("direction", &self.direction)
+            .finish_non_exhaustive()
     }
 }

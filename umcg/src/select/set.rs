@@ -12,13 +12,18 @@ use std::time::{Duration, Instant};
 
 const REASON: &&str = &"select";
 
-/// Operations of one type, which may be a `Box<dyn Operation<Output = T>>`, that are kept for many waits, as [`Select`](super::Select) does them: exactly one each time. They stay in the queues of their objects from one wait to the
-/// next, so that a wait costs what one or two operations cost, however many there are; but an object that was given something while nobody waited for the set makes the next wait look at all of them.
+/// Operations of one type, which may be a `Box<dyn Operation<Output = T>>`, that are kept for many
+/// waits, as [`Select`](super::Select) does them: exactly one each time. They stay in the queues of
+/// their objects from one wait to the next, so that a wait costs what one or two operations cost,
+/// however many there are; but an object that was given something while nobody waited for the set
+/// makes the next wait look at all of them.
 ///
-/// In the order of a queue the set stands where it was put in, and that may be before its wait: so it may be served before one who came while nobody waited for it, once. Who wants the order
-/// of waits to the letter uses [`Select`](super::Select).
+/// In the order of a queue the set stands where it was put in, and that may be before its wait: so
+/// it may be served before one who came while nobody waited for it, once. Who wants the order of
+/// waits to the letter uses [`Select`](super::Select).
 ///
-/// An operation can be got out for a while, by [`Set::get_mut`] and [`Set::outcome`]: what comes of it, and the next message to send.
+/// An operation can be got out for a while, by [`Set::get_mut`] and [`Set::outcome`]: what comes of
+/// it, and the next message to send.
 ///
 /// ```
 /// use umcg::select::Set;
@@ -60,7 +65,10 @@ struct Missing {
 
 impl Missing {
     fn all(count: usize) -> Missing {
-        Missing { list: RefCell::new((0..count).collect()), is_listed: (0..count).map(|_| Cell::new(true)).collect() }
+        Missing {
+            list: RefCell::new((0..count).collect()),
+            is_listed: (0..count).map(|_| Cell::new(true)).collect(),
+        }
     }
 
     fn len(&self) -> usize {
@@ -99,13 +107,23 @@ impl Missing {
 }
 
 impl<O: Selectable> Set<O> {
-    /// None of those that are ready at once is preferred: over many waits of one set, and over the first waits of many.
+    /// None of those that are ready at once is preferred: over many waits of one set, and over the
+    /// first waits of many.
     pub fn new(operations: impl IntoIterator<Item = O>) -> Set<O> {
         let operations: Box<[O]> = operations.into_iter().collect();
         let missing = Missing::all(operations.len());
         let operations = NonNull::from(Box::leak(operations));
-        let kept = Box::leak(Box::new(Kept { waiter: Waiter::kept(), operations, missing, has_guests: Cell::new(false) }));
-        Set { kept: NonNull::from(kept), turn: Turn::by_chance(), is_biased: false }
+        let kept = Box::leak(Box::new(Kept {
+            waiter: Waiter::kept(),
+            operations,
+            missing,
+            has_guests: Cell::new(false),
+        }));
+        Set {
+            kept: NonNull::from(kept),
+            turn: Turn::by_chance(),
+            is_biased: false,
+        }
     }
 
     /// They are looked at in their order: of those that are ready all the while the first is taken.
@@ -124,14 +142,16 @@ impl<O: Selectable> Set<O> {
         self.len() == 0
     }
 
-    /// Waits until one of them is done, and returns its index. A point of cancellation if it has to wait. Switches.
+    /// Waits until one of them is done, and returns its index. A point of cancellation if it has to
+    /// wait. Switches.
     ///
     /// # Panics
     /// When there is none: it would wait for ever.
     pub fn wait(&mut self) -> usize {
         assert!(!self.is_empty(), "select: nothing to wait for");
         // Without a deadline it returns when something is done.
-        self.wait_nanos(u64::MAX).unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
+        self.wait_nanos(u64::MAX)
+            .unwrap_or_else(|| unreachable!("a wait without a deadline was late"))
     }
 
     /// Like [`Set::wait`], if one can be done at once; none if there was a moment at which none
@@ -156,7 +176,11 @@ impl<O: Selectable> Set<O> {
     /// # Panics
     /// When there is none with this index.
     pub fn get_mut(&mut self, index: usize) -> &mut O {
-        assert!(index < self.len(), "a set of {} has no operation {index}", self.len());
+        assert!(
+            index < self.len(),
+            "a set of {} has no operation {index}",
+            self.len()
+        );
         self.kept().take_out(index);
         // SAFETY: it is in no queue, so nobody else looks at it; and the set is borrowed.
         unsafe { &mut *self.kept().at(index) }
@@ -180,7 +204,11 @@ impl<O: Selectable> Set<O> {
     }
 
     fn order(&self) -> Order<'_> {
-        if self.is_biased { Order::in_turn(self.len()) } else { self.turn.next(OWN as u64, self.len(), |_| OWN) }
+        if self.is_biased {
+            Order::in_turn(self.len())
+        } else {
+            self.turn.next(OWN as u64, self.len(), |_| OWN)
+        }
     }
 
     pub(crate) fn wait_nanos(&mut self, deadline: u64) -> Option<usize> {
@@ -296,11 +324,15 @@ impl<O: Selectable> Kept<O> {
         let leaves_out = |index| looks && self.operation(index).is_elsewhere();
         self.missing.take(leaves_out, |index| {
             let operation = self.operation(index);
-            let Some(source) = operation.source() else { return false };
+            let Some(source) = operation.source() else {
+                return false;
+            };
             if !operation.may_stay() {
                 self.has_guests.set(true);
             }
-            operation.place().begin(&self.waiter, index, operation.note());
+            operation
+                .place()
+                .begin(&self.waiter, index, operation.note());
             let mut claim = || {
                 taken = Some(index);
                 true
@@ -343,7 +375,9 @@ impl<O: Selectable> engine::Set for Kept<O> {
     }
 
     fn prepare(&self) -> u64 {
-        (0..self.operations.len()).map(|index| self.operation(index).prepare()).fold(u64::MAX, u64::min)
+        (0..self.operations.len())
+            .map(|index| self.operation(index).prepare())
+            .fold(u64::MAX, u64::min)
     }
 
     fn is_elsewhere(&self, index: usize) -> bool {
@@ -367,6 +401,9 @@ impl<O: Selectable> Drop for Set<O> {
 
 impl<O: Selectable> fmt::Debug for Set<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Set").field("len", &self.len()).field("biased", &self.is_biased).finish()
+        f.debug_struct("Set")
+            .field("len", &self.len())
+            .field("biased", &self.is_biased)
+            .finish()
     }
 }

@@ -13,8 +13,9 @@ const REASON: &&str = &"altsems";
 /// So many places need no memory but the stack.
 const FEW: usize = 8;
 
-/// Takes a wakeup from one of the semaphores, which may be in the list more than once, and returns its index; waits until there is one. The others are left as they
-/// are. Fair: none of those that have wakeups is preferred. A point of cancellation if it has to wait. Switches.
+/// Takes a wakeup from one of the semaphores, which may be in the list more than once, and returns
+/// its index; waits until there is one. The others are left as they are. Fair: none of those that
+/// have wakeups is preferred. A point of cancellation if it has to wait. Switches.
 ///
 /// # Errors
 /// [`Closed`]: the semaphore that it came to was closed.
@@ -33,7 +34,10 @@ pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Closed> {
 ///
 /// # Panics
 /// As [`acquire_any`].
-pub fn acquire_any_deadline(semaphores: &[&Semaphore], deadline: Instant) -> Result<usize, AcquireError> {
+pub fn acquire_any_deadline(
+    semaphores: &[&Semaphore],
+    deadline: Instant,
+) -> Result<usize, AcquireError> {
     any(semaphores, time::nanos(deadline))
 }
 
@@ -44,7 +48,10 @@ pub fn acquire_any_deadline(semaphores: &[&Semaphore], deadline: Instant) -> Res
 ///
 /// # Panics
 /// As [`acquire_any`].
-pub fn acquire_any_timeout(semaphores: &[&Semaphore], timeout: Duration) -> Result<usize, AcquireError> {
+pub fn acquire_any_timeout(
+    semaphores: &[&Semaphore],
+    timeout: Duration,
+) -> Result<usize, AcquireError> {
     any(semaphores, time::after(timeout))
 }
 
@@ -104,10 +111,12 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
         Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),
         Err(TryAcquireError::Empty) => {}
     }
-    with_places(semaphores, |set| match engine::wait(set, order.first(), REASON, deadline) {
-        None => Err(AcquireError::TimedOut),
-        Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
-        Some(index) => Ok(index),
+    with_places(semaphores, |set| {
+        match engine::wait(set, order.first(), REASON, deadline) {
+            None => Err(AcquireError::TimedOut),
+            Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
+            Some(index) => Ok(index),
+        }
     })
 }
 
@@ -118,10 +127,17 @@ fn with_places<R>(semaphores: &[&Semaphore], f: impl FnOnce(&Semaphores<'_>) -> 
         few = [const { Place::new() }; FEW];
         &few
     } else {
-        many = semaphores.iter().map(|_| Place::new()).collect::<Box<[Place]>>();
+        many = semaphores
+            .iter()
+            .map(|_| Place::new())
+            .collect::<Box<[Place]>>();
         &many
     };
-    f(&Semaphores { semaphores, places, is_closed: Cell::new(false) })
+    f(&Semaphores {
+        semaphores,
+        places,
+        is_closed: Cell::new(false),
+    })
 }
 
 struct Semaphores<'a> {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 const REASON: &&str = &"barrier";
 
-/// Lets nobody through before a number of workers or threads have come; then all of them, and it begins anew.
+/// Lets nobody through before a number of workers or threads have come; then all of them, and it
+/// begins anew.
 ///
 /// A wait that is cancelled or late has not come. Not for signal handlers.
 ///
@@ -51,13 +52,21 @@ const LEADER: usize = 1;
 impl Barrier {
     /// For so many; 0 is as 1.
     pub const fn new(parties: u32) -> Barrier {
-        Barrier { waiting: Spin::new(Waiting { places: Places::new(), count: 0 }), parties }
+        Barrier {
+            waiting: Spin::new(Waiting {
+                places: Places::new(),
+                count: 0,
+            }),
+            parties,
+        }
     }
 
-    /// Waits until all have come. What each did before is seen by all after. A point of cancellation if it has to wait. Switches.
+    /// Waits until all have come. What each did before is seen by all after. A point of
+    /// cancellation if it has to wait. Switches.
     pub fn wait(&self) -> BarrierWaitResult {
         // Without a deadline it returns when all have come.
-        self.wait_until(u64::MAX).unwrap_or(BarrierWaitResult(false))
+        self.wait_until(u64::MAX)
+            .unwrap_or(BarrierWaitResult(false))
     }
 
     /// Like [`Barrier::wait`], until `deadline` at most.
@@ -92,7 +101,8 @@ impl Barrier {
             }
             Some(LEADER)
         });
-        how.map(|how| BarrierWaitResult(how == LEADER)).ok_or(Elapsed)
+        how.map(|how| BarrierWaitResult(how == LEADER))
+            .ok_or(Elapsed)
     }
 }
 

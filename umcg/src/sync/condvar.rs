@@ -1,13 +1,17 @@
 //! Condition variables.
 //!
-//! - V1: who waits stands in the queue before it unlocks the mutex. So who changes what it waits for, under that mutex, finds it there; and a look at `has_waiters` is enough, as
-//!   the mutex comes between.
-//! - V2: who was notified has been, whatever else happens to it then: a deadline or an abort that comes later does not take the notification away, nor does it go
-//!   astray. One that comes before takes the waiter out of the queue, and the notification goes to the next.
-//! - V3: the wait ends with the mutex, also when it unwinds. To lock it again is no point of cancellation.
+//! - V1: who waits stands in the queue before it unlocks the mutex. So who changes what it waits
+//!   for, under that mutex, finds it there; and a look at `has_waiters` is enough, as the mutex
+//!   comes between.
+//! - V2: who was notified has been, whatever else happens to it then: a deadline or an abort that
+//!   comes later does not take the notification away, nor does it go astray. One that comes before
+//!   takes the waiter out of the queue, and the notification goes to the next.
+//! - V3: the wait ends with the mutex, also when it unwinds. To lock it again is no point of
+//!   cancellation.
 //!
-//! Not chosen: who is notified while somebody has the mutex could be put into the mutex's queue at once, without waking. That takes two locks together, and a waiter that can be
-//! revoked in the one queue and not in the other; what it saves is a hop of a worker.
+//! Not chosen: who is notified while somebody has the mutex could be put into the mutex's queue at
+//! once, without waking. That takes two locks together, and a waiter that can be revoked in the one
+//! queue and not in the other; what it saves is a hop of a worker.
 
 use super::mutex::{self, MutexGuard, RawMutex};
 use crate::rt::last;
@@ -26,17 +30,21 @@ const REASON: &&str = &"condvar";
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// False if it was notified; or, for those that wait while something is so, if that is so no longer.
+    /// False if it was notified; or, for those that wait while something is so, if that is so no
+    /// longer.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
-/// Waits, with a [`Mutex`](super::Mutex) unlocked meanwhile, until somebody says that something has changed.
+/// Waits, with a [`Mutex`](super::Mutex) unlocked meanwhile, until somebody says that something has
+/// changed.
 ///
-/// [`notify_one`](Condvar::notify_one) wakes who waits longest. A wait ends when it was notified, when its time has passed, or by unwinding; never without a reason. Still, what was
-/// waited for may be gone by then, as others may lock the mutex before: [`wait_while`](Condvar::wait_while) looks again. A worker that is aborted while it waits locks the mutex again before it
-/// unwinds, so that its guard is what it seems to be.
+/// [`notify_one`](Condvar::notify_one) wakes who waits longest. A wait ends when it was notified,
+/// when its time has passed, or by unwinding; never without a reason. Still, what was waited for
+/// may be gone by then, as others may lock the mutex before: [`wait_while`](Condvar::wait_while)
+/// looks again. A worker that is aborted while it waits locks the mutex again before it unwinds, so
+/// that its guard is what it seems to be.
 ///
 /// One condition variable may be used with many mutexes. Not for signal handlers.
 ///
@@ -64,30 +72,49 @@ pub struct Condvar {
 impl Condvar {
     /// A new one.
     pub const fn new() -> Condvar {
-        Condvar { places: Spin::new(Places::new()), has_waiters: AtomicBool::new(false) }
+        Condvar {
+            places: Spin::new(Places::new()),
+            has_waiters: AtomicBool::new(false),
+        }
     }
 
-    /// Unlocks the mutex, waits until it is notified, and locks the mutex again. A point of cancellation. Switches.
+    /// Unlocks the mutex, waits until it is notified, and locks the mutex again. A point of
+    /// cancellation. Switches.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_until(guard, u64::MAX);
     }
 
-    /// Waits as long as `condition` says so, which is asked with the mutex locked. As [`Condvar::wait`].
-    pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, condition: impl FnMut(&mut T) -> bool) {
+    /// Waits as long as `condition` says so, which is asked with the mutex locked. As
+    /// [`Condvar::wait`].
+    pub fn wait_while<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: impl FnMut(&mut T) -> bool,
+    ) {
         self.wait_while_until(guard, condition, u64::MAX);
     }
 
-    /// Like [`Condvar::wait`], until `deadline` at most, not counting the time to lock the mutex again.
-    pub fn wait_deadline<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitTimeoutResult {
+    /// Like [`Condvar::wait`], until `deadline` at most, not counting the time to lock the mutex
+    /// again.
+    pub fn wait_deadline<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
         self.wait_until(guard, time::nanos(deadline))
     }
 
     /// Like [`Condvar::wait`], for `timeout` at most. As [`Condvar::wait_deadline`].
-    pub fn wait_timeout<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
+    pub fn wait_timeout<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Duration,
+    ) -> WaitTimeoutResult {
         self.wait_until(guard, time::after(timeout))
     }
 
-    /// Like [`Condvar::wait_while`], until `deadline` at most: whether `condition` still says so then.
+    /// Like [`Condvar::wait_while`], until `deadline` at most: whether `condition` still says so
+    /// then.
     pub fn wait_while_deadline<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -116,7 +143,11 @@ impl Condvar {
     /// Wakes all that wait, in their order. Returns how many they were. Does not switch.
     #[inline]
     pub fn notify_all(&self) -> usize {
-        if self.has_waiters.load(Relaxed) { self.notify(usize::MAX) } else { 0 }
+        if self.has_waiters.load(Relaxed) {
+            self.notify(usize::MAX)
+        } else {
+            0
+        }
     }
 
     #[cold]
@@ -125,7 +156,9 @@ impl Condvar {
             let places = self.places.lock();
             let mut count = 0;
             while count < most {
-                let Some(claimed) = places.claim_first() else { break };
+                let Some(claimed) = places.claim_first() else {
+                    break;
+                };
                 served.push(claimed);
                 count += 1;
             }
@@ -135,8 +168,13 @@ impl Condvar {
     }
 
     /// [`Condvar::wait_deadline`] in nanoseconds.
-    pub(crate) fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: u64) -> WaitTimeoutResult {
-        // SAFETY: the guard is borrowed mutably, so that nobody has the value while the mutex is unlocked.
+    pub(crate) fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: u64,
+    ) -> WaitTimeoutResult {
+        // SAFETY: the guard is borrowed mutably, so that nobody has the value while the mutex is
+        // unlocked.
         WaitTimeoutResult(!unsafe { self.wait_raw(mutex::raw(MutexGuard::mutex(guard)), deadline) })
     }
 
@@ -196,12 +234,17 @@ impl Default for Condvar {
 
 impl Drop for Condvar {
     fn drop(&mut self) {
-        debug_assert!(!self.has_waiters.load(Relaxed), "a condition variable is dropped while somebody waits for it");
+        debug_assert!(
+            !self.has_waiters.load(Relaxed),
+            "a condition variable is dropped while somebody waits for it"
+        );
     }
 }
 
 impl fmt::Debug for Condvar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condvar").field("waiters", &wait::undisturbed(|_| self.places.lock().len())).finish()
+        f.debug_struct("Condvar")
+            .field("waiters", &wait::undisturbed(|_| self.places.lock().len()))
+            .finish()
     }
 }

@@ -7,9 +7,11 @@
 //!  | LOCKED | JOINT | unused | MANUAL | WAITERS | SET |
 //! ```
 //!
-//! - E1: an event that is SET has no WAITERS, not counting those that wait [jointly](super::joint): who sets it serves them under the lock of the queue. So who comes
-//!   later takes nothing from them.
-//! - E2: `pulse` sets it and takes that back under one lock: those that stand in the queue at that moment go on, and nobody else learns of it.
+//! - E1: an event that is SET has no WAITERS, not counting those that wait [jointly](super::joint):
+//!   who sets it serves them under the lock of the queue. So who comes later takes nothing from
+//!   them.
+//! - E2: `pulse` sets it and takes that back under one lock: those that stand in the queue at that
+//!   moment go on, and nobody else learns of it.
 //!
 //! The lock of the queue, and who may write the word: [`word`](super::word).
 
@@ -33,9 +35,10 @@ const REASON: &&str = &"event";
 
 /// Something that has happened, or not: [`wait`](Event::wait) waits until it has.
 ///
-/// One that is reset *by hand* stays set, and lets everybody through, until [`reset`](Event::reset). One that is reset *automatically* lets one through for each
-/// [`set`](Event::set), who waits longest; if nobody waits it stays set for the next, and setting it again adds nothing. That is what sets it apart from a
-/// [`Semaphore`](super::Semaphore).
+/// One that is reset *by hand* stays set, and lets everybody through, until
+/// [`reset`](Event::reset). One that is reset *automatically* lets one through for each
+/// [`set`](Event::set), who waits longest; if nobody waits it stays set for the next, and setting
+/// it again adds nothing. That is what sets it apart from a [`Semaphore`](super::Semaphore).
 ///
 /// These are the events of Windows (`CreateEvent`), with `pulse`. Not for signal handlers.
 ///
@@ -60,15 +63,22 @@ unsafe impl Sync for Event {}
 impl Event {
     /// One that is reset automatically, and set or not.
     pub const fn auto(is_set: bool) -> Event {
-        Event { word: Word::new(is_set as u64), places: Places::new() }
+        Event {
+            word: Word::new(is_set as u64),
+            places: Places::new(),
+        }
     }
 
     /// One that is reset by hand, and set or not.
     pub const fn manual(is_set: bool) -> Event {
-        Event { word: Word::new(is_set as u64 | MANUAL), places: Places::new() }
+        Event {
+            word: Word::new(is_set as u64 | MANUAL),
+            places: Places::new(),
+        }
     }
 
-    /// Waits until it is set; what was done before it was set is seen. A point of cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
+    /// Waits until it is set; what was done before it was set is seen. A point of cancellation if
+    /// it has to wait; a wait that is cancelled has taken nothing. Switches.
     #[inline]
     pub fn wait(&self) {
         if !self.try_wait() {
@@ -101,12 +111,20 @@ impl Event {
 
     /// [`Event::wait_deadline`] in nanoseconds.
     pub(crate) fn wait_until(&self, deadline: u64) -> Result<(), Elapsed> {
-        if self.try_wait() || self.wait_slow(deadline) { Ok(()) } else { Err(Elapsed) }
+        if self.try_wait() || self.wait_slow(deadline) {
+            Ok(())
+        } else {
+            Err(Elapsed)
+        }
     }
 
-    /// [`Event::wait`] as an operation, to wait for it beside others: see [`select`](mod@crate::select).
+    /// [`Event::wait`] as an operation, to wait for it beside others: see
+    /// [`select`](mod@crate::select).
     pub fn waiting(&self) -> Waiting<'_> {
-        Waiting { event: self, place: Place::new() }
+        Waiting {
+            event: self,
+            place: Place::new(),
+        }
     }
 
     /// Sets it. Does not switch.
@@ -114,19 +132,30 @@ impl Event {
     pub fn set(&self) {
         let word = self.word.load();
         // Also if it is set: who waits then sees what was done before this call.
-        if self.word.give_while(word, |word| (word & (WAITERS | JOINT) == 0).then_some(word | SET)).is_err() {
+        if self
+            .word
+            .give_while(word, |word| {
+                (word & (WAITERS | JOINT) == 0).then_some(word | SET)
+            })
+            .is_err()
+        {
             self.set_slow(true);
         }
     }
 
-    /// Sets it for those that wait at this moment, all of them or, if it is reset automatically, the first; then it is not set. Does not switch.
+    /// Sets it for those that wait at this moment, all of them or, if it is reset automatically,
+    /// the first; then it is not set. Does not switch.
     pub fn pulse(&self) {
         self.set_slow(false);
     }
 
     /// Undoes a [`set`](Event::set). Whether there was one.
     pub fn reset(&self) -> bool {
-        self.word.take_while(self.word.load(), |word| (word & SET != 0).then_some(word & !SET)).is_ok()
+        self.word
+            .take_while(self.word.load(), |word| {
+                (word & SET != 0).then_some(word & !SET)
+            })
+            .is_ok()
     }
 
     /// Whether it is set; may be outdated at once.
@@ -163,21 +192,31 @@ impl Event {
     /// The word after those that wait were served, as far as it is set.
     fn serve(&self, mut word: u64, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
         joint::serve(self, &mut word, held, served, |place, word, served| {
-            let Some(next) = step(*word) else { return false };
+            let Some(next) = step(*word) else {
+                return false;
+            };
             if let Some(claimed) = self.places.claim(place) {
                 *word = next;
                 served.push(claimed);
             }
             true
         });
-        if joint::has_plain(&self.places, word) { word | WAITERS } else { word & !WAITERS }
+        if joint::has_plain(&self.places, word) {
+            word | WAITERS
+        } else {
+            word & !WAITERS
+        }
     }
 }
 
 /// The word after one was let through.
 #[inline(always)]
 fn step(word: u64) -> Option<u64> {
-    (word & SET != 0).then_some(if word & MANUAL == 0 { word & !SET } else { word })
+    (word & SET != 0).then_some(if word & MANUAL == 0 {
+        word & !SET
+    } else {
+        word
+    })
 }
 
 // SAFETY: the queue is touched under the lock in the word only.
@@ -186,7 +225,11 @@ unsafe impl Queued for Event {
         let word = self.word.lock();
         let left = self.places.remove(place);
         // It has kept nothing from those behind it: while anybody waits the event is not set.
-        self.word.unlock(if joint::has_plain(&self.places, word) { word } else { word & !WAITERS });
+        self.word.unlock(if joint::has_plain(&self.places, word) {
+            word
+        } else {
+            word & !WAITERS
+        });
         left
     }
 }
@@ -237,7 +280,10 @@ unsafe impl Joint for Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        debug_assert!(self.places.has_nobody(), "an event is dropped while somebody waits for it");
+        debug_assert!(
+            self.places.has_nobody(),
+            "an event is dropped while somebody waits for it"
+        );
     }
 }
 

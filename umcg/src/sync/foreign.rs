@@ -1,6 +1,7 @@
 //! What the C interface needs of this module beside what users have; nothing else should use it.
 //!
-//! In C there are no guards, and objects are parts of the caller's data, with initialisers in the header: so it has to do with what is below guards, and where fields are.
+//! In C there are no guards, and objects are parts of the caller's data, with initialisers in the
+//! header: so it has to do with what is below guards, and where fields are.
 
 use super::any;
 use super::barrier::Barrier;
@@ -62,7 +63,8 @@ impl fmt::Debug for Doing<'_> {
     }
 }
 
-/// Waits until it is done, or the caller's to do. A point of cancellation if it has to wait. Switches.
+/// Waits until it is done, or the caller's to do. A point of cancellation if it has to wait.
+/// Switches.
 pub fn begin(once: &Once) -> Option<Doing<'_>> {
     once.begin().map(Doing)
 }
@@ -111,7 +113,10 @@ pub struct Locking<'a> {
 
 /// Locking a mutex as an operation.
 pub fn locking(mutex: &RawMutex) -> Locking<'_> {
-    Locking { mutex, place: Place::new() }
+    Locking {
+        mutex,
+        place: Place::new(),
+    }
 }
 
 impl Parts for Locking<'_> {

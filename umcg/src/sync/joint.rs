@@ -1,16 +1,24 @@
 //! Waiting for all of many objects at once: nothing is taken before everything is there.
 //!
-//! Who waits so stands in the queues of all its objects, with one claim, at *joint* places. The word of an object with joint places has [`JOINT`], and what the bit
-//! says is that whoever gives something to the object also looks after those places.
+//! Who waits so stands in the queues of all its objects, with one claim, at *joint* places. The
+//! word of an object with joint places has [`JOINT`], and what the bit says is that whoever gives
+//! something to the object also looks after those places.
 //!
-//! - J1: joint places come and go, and are served, under one lock of the process ([`Held`]), which is taken before the locks of objects. It alone has more than one of
-//!   these, in any order: who has the lock of one object waits for nothing.
-//! - J2: to an object with JOINT nothing is given but under that lock and its own, at the end of which no joint place is left that could be served. What only
-//!   takes need not know. So while the lock is held, what the objects of a joint wait have becomes less, not more; and a wait that enters looks once, after its last place.
-//! - J3: a joint wait is served with the locks of all its objects: each has what is wanted, and the waiter is claimed; then it is taken from each.
-//! - J4: nobody stands behind a joint place. Who serves a queue goes through it in its order: a plain place that cannot be served stops those behind it, joint
-//!   ones too; a joint one stops nobody. So a joint wait gets what those before it leave, in the moment when it is all there, and before those behind it.
-//! - J5: who waits jointly leaves its queues under the lock: who has that may look at all its places as soon as it has found one in a queue.
+//! - J1: joint places come and go, and are served, under one lock of the process ([`Held`]), which
+//!   is taken before the locks of objects. It alone has more than one of these, in any order: who
+//!   has the lock of one object waits for nothing.
+//! - J2: to an object with JOINT nothing is given but under that lock and its own, at the end of
+//!   which no joint place is left that could be served. What only takes need not know. So while the
+//!   lock is held, what the objects of a joint wait have becomes less, not more; and a wait that
+//!   enters looks once, after its last place.
+//! - J3: a joint wait is served with the locks of all its objects: each has what is wanted, and the
+//!   waiter is claimed; then it is taken from each.
+//! - J4: nobody stands behind a joint place. Who serves a queue goes through it in its order: a
+//!   plain place that cannot be served stops those behind it, joint ones too; a joint one stops
+//!   nobody. So a joint wait gets what those before it leave, in the moment when it is all there,
+//!   and before those behind it.
+//! - J5: who waits jointly leaves its queues under the lock: who has that may look at all its
+//!   places as soon as it has found one in a queue.
 //!
 //! docs/protocols/all.md has the argument at length, and what was not chosen.
 
@@ -41,7 +49,8 @@ pub(crate) fn hold() -> Held {
 /// What can be waited for together with others.
 ///
 /// # Safety
-/// `lock` and `unlock` are the lock under which places are entered and claimed; the word that they pass is the object's state, with [`JOINT`] as it says.
+/// `lock` and `unlock` are the lock under which places are entered and claimed; the word that they
+/// pass is the object's state, with [`JOINT`] as it says.
 #[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
 pub unsafe trait Joint: Queued {
     /// Takes the object's lock.
@@ -53,13 +62,15 @@ pub unsafe trait Joint: Queued {
     /// Its queue. The caller has its lock.
     fn queue(&self) -> &Places;
 
-    /// Whether what is wanted can be taken, with this word, by who stands at this place; or behind all others. The note is the member's. The caller has its lock.
+    /// Whether what is wanted can be taken, with this word, by who stands at this place; or behind
+    /// all others. The note is the member's. The caller has its lock.
     fn is_there(&self, word: u64, note: usize, place: Option<&Place>) -> bool;
 
     /// Takes it, for the member that has this note.
     fn take(&self, word: u64, note: &Cell<usize>) -> u64;
 
-    /// Whether nobody may wait for it any more. Who closes it claims those that wait, with the note [`NO_MORE`]. The caller has no lock but [`Held`].
+    /// Whether nobody may wait for it any more. Who closes it claims those that wait, with the note
+    /// [`NO_MORE`]. The caller has no lock but [`Held`].
     fn is_closed(&self) -> bool {
         false
     }
@@ -69,7 +80,11 @@ pub unsafe trait Joint: Queued {
 #[inline]
 pub(crate) fn lock_to_give(object: &impl Joint) -> (u64, Option<Held>) {
     let word = object.lock();
-    if word & JOINT == 0 { (word, None) } else { lock_to_give_slow(object, word) }
+    if word & JOINT == 0 {
+        (word, None)
+    } else {
+        lock_to_give_slow(object, word)
+    }
 }
 
 #[cold]
@@ -79,7 +94,8 @@ fn lock_to_give_slow(object: &impl Joint, word: u64) -> (u64, Option<Held>) {
     (object.lock(), Some(held))
 }
 
-/// Serves the queue of an object whose lock the caller has, by [`lock_to_give`]: plain places by `one`, in their order, until that says that those behind have to wait.
+/// Serves the queue of an object whose lock the caller has, by [`lock_to_give`]: plain places by
+/// `one`, in their order, until that says that those behind have to wait.
 #[inline(always)]
 pub(crate) fn serve(
     object: &impl Joint,
@@ -89,7 +105,13 @@ pub(crate) fn serve(
     mut one: impl FnMut(&Place, &mut u64, &mut ClaimedList) -> bool,
 ) {
     match held {
-        None => while object.queue().first().is_some_and(|first| one(first, word, served)) {},
+        None => {
+            while object
+                .queue()
+                .first()
+                .is_some_and(|first| one(first, word, served))
+            {}
+        }
         Some(held) => serve_jointly(object, word, held, served, &mut one),
     }
 }
@@ -113,7 +135,8 @@ fn serve_jointly(
     }
 }
 
-/// Whether somebody stands in the queue whom others have to stand behind. The caller has its lock; `word` tells whether there are joint places.
+/// Whether somebody stands in the queue whom others have to stand behind. The caller has its lock;
+/// `word` tells whether there are joint places.
 pub(crate) fn has_plain(queue: &Places, word: u64) -> bool {
     !queue.is_empty() && (word & JOINT == 0 || plain_before(queue, None))
 }
@@ -154,7 +177,12 @@ pub(crate) struct Member<'a> {
 
 impl<'a> Member<'a> {
     pub(crate) fn new(object: &'a dyn Joint, note: usize) -> Member<'a> {
-        Member { object, place: Place::new(), word: Cell::new(0), note: Cell::new(note) }
+        Member {
+            object,
+            place: Place::new(),
+            word: Cell::new(0),
+            note: Cell::new(note),
+        }
     }
 
     pub(crate) fn note(&self) -> usize {
@@ -162,7 +190,8 @@ impl<'a> Member<'a> {
     }
 
     fn is_there(&self, word: u64, is_queued: bool) -> bool {
-        self.object.is_there(word, self.note.get(), is_queued.then_some(&self.place))
+        self.object
+            .is_there(word, self.note.get(), is_queued.then_some(&self.place))
     }
 
     fn take(&self, word: u64) -> u64 {
@@ -188,10 +217,11 @@ impl<'a> Set<'a> {
     pub(crate) fn new(members: &'a [Member<'a>]) -> Option<Set<'a>> {
         let address = |member: &Member<'_>| ptr::from_ref(member.object).cast::<()>();
         let is_twice = if members.len() <= FEW {
-            members
-                .iter()
-                .enumerate()
-                .any(|(index, member)| members[..index].iter().any(|other| address(other) == address(member)))
+            members.iter().enumerate().any(|(index, member)| {
+                members[..index]
+                    .iter()
+                    .any(|other| address(other) == address(member))
+            })
         } else {
             let mut addresses: Vec<_> = members.iter().map(address).collect();
             addresses.sort_unstable();
@@ -203,7 +233,8 @@ impl<'a> Set<'a> {
     /// That of a place; none if it is a plain one.
     fn of<'p>(place: &'p Place, _: &'p Held) -> Option<&'p Set<'p>> {
         let note = place.note.get();
-        // SAFETY: who waits jointly has its set in its frame as long as a place is in a queue, and leaves those under the lock that the caller has (J5).
+        // SAFETY: who waits jointly has its set in its frame as long as a place is in a queue, and
+        // leaves those under the lock that the caller has (J5).
         (note & IS_JOINT != 0).then(|| unsafe { &*ptr::with_exposed_provenance(note & !IS_JOINT) })
     }
 
@@ -215,23 +246,33 @@ impl<'a> Set<'a> {
             if taken {
                 self.unlock_first(self.members.len(), None, true);
             }
-            if taken { Some(Ended::Taken) } else { self.is_closed().then_some(Ended::Closed) }
+            if taken {
+                Some(Ended::Taken)
+            } else {
+                self.is_closed().then_some(Ended::Closed)
+            }
         })
     }
 
-    /// Waits until everything is there, and takes it; until `deadline` at most. A point of cancellation. Switches.
+    /// Waits until everything is there, and takes it; until `deadline` at most. A point of
+    /// cancellation. Switches.
     pub(crate) fn wait(&self, reason: &'static &'static str, deadline: u64) -> Ended {
         let is_closed = Cell::new(false);
         let enter = |waiter: &Waiter, _: &mut ClaimedList| !self.enter_or_claim(waiter, &is_closed);
         match wait::many(reason, deadline, enter, |_| self.leave()) {
             End::Late => Ended::Late,
-            End::Served(index) if is_closed.get() || self.members[index].place.note.get() == NO_MORE => Ended::Closed,
+            End::Served(index)
+                if is_closed.get() || self.members[index].place.note.get() == NO_MORE =>
+            {
+                Ended::Closed
+            }
             End::Served(_) => Ended::Taken,
         }
     }
 
-    /// Stands in all queues. Or, if everything is there: takes it if the waiter can claim itself, with the index 0, and does nothing if not; true if it has claimed itself, for that or
-    /// as one of them `is_closed`.
+    /// Stands in all queues. Or, if everything is there: takes it if the waiter can claim itself,
+    /// with the index 0, and does nothing if not; true if it has claimed itself, for that or as one
+    /// of them `is_closed`.
     pub(crate) fn enter_or_claim(&self, waiter: &Waiter, is_closed: &Cell<bool>) -> bool {
         let _held = hold();
         self.enter(waiter);
@@ -271,13 +312,21 @@ impl<'a> Set<'a> {
             let queue = member.object.queue();
             queue.remove(&member.place);
             let others = has_joint(queue, &held);
-            member.object.unlock(if others { word } else { word & !JOINT });
+            member
+                .object
+                .unlock(if others { word } else { word & !JOINT });
         }
     }
 
     /// Serves it at one of its places, if everything is there.
     fn serve(&self, object: &dyn Joint, place: &Place, word: &mut u64, served: &mut ClaimedList) {
-        let Some(member) = self.members.iter().find(|member| ptr::eq(&member.place, place)) else { return };
+        let Some(member) = self
+            .members
+            .iter()
+            .find(|member| ptr::eq(&member.place, place))
+        else {
+            return;
+        };
         if !member.is_there(*word, true) || !self.lock_if_there(Some(object), true) {
             return;
         }
@@ -289,7 +338,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Locks all but the one that the caller has locked already, if what is wanted is there; or none.
+    /// Locks all but the one that the caller has locked already, if what is wanted is there; or
+    /// none.
     fn lock_if_there(&self, locked: Option<&dyn Joint>, is_queued: bool) -> bool {
         for (index, member) in self.others(locked) {
             member.word.set(member.object.lock());
@@ -305,11 +355,19 @@ impl<'a> Set<'a> {
     fn unlock_first(&self, count: usize, locked: Option<&dyn Joint>, takes: bool) {
         for (_, member) in self.others(locked).take_while(|(index, _)| *index < count) {
             let word = member.word.get();
-            member.object.unlock(if takes { member.take(word) } else { word });
+            member
+                .object
+                .unlock(if takes { member.take(word) } else { word });
         }
     }
 
-    fn others<'s>(&'s self, but: Option<&'s dyn Joint>) -> impl Iterator<Item = (usize, &'s Member<'a>)> {
-        self.members.iter().enumerate().filter(move |(_, member)| but.is_none_or(|but| !ptr::addr_eq(but, member.object)))
+    fn others<'s>(
+        &'s self,
+        but: Option<&'s dyn Joint>,
+    ) -> impl Iterator<Item = (usize, &'s Member<'a>)> {
+        self.members
+            .iter()
+            .enumerate()
+            .filter(move |(_, member)| but.is_none_or(|but| !ptr::addr_eq(but, member.object)))
     }
 }

@@ -1,7 +1,8 @@
 //! Synchronisation, for workers and kernel threads alike.
 //!
-//! Everything here stands on one protocol of waiting (docs/protocols/wait.md). Who waits longest is served first, unless a type says otherwise; what is served to a
-//! waiter cannot be taken by who comes later; a wait that is cancelled or late has taken nothing.
+//! Everything here stands on one protocol of waiting (docs/protocols/wait.md). Who waits longest is
+//! served first, unless a type says otherwise; what is served to a waiter cannot be taken by who
+//! comes later; a wait that is cancelled or late has taken nothing.
 
 mod any;
 mod barrier;
@@ -25,16 +26,18 @@ pub use condvar::{Condvar, WaitTimeoutResult};
 pub use event::{Event, Waiting};
 pub use mutex::{ArcMutexGuard, Locking, MappedMutexGuard, Mutex, MutexGuard, RawMutex, locking};
 pub use objects::{
-    Object, try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any, wait_any_deadline,
-    wait_any_timeout,
+    Object, try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any,
+    wait_any_deadline, wait_any_timeout,
 };
 pub use once::Once;
 pub use once_lock::{LazyLock, OnceLock};
 pub use rwlock::{
-    ArcRwLockReadGuard, ArcRwLockWriteGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, RawRwLock, RwLock, RwLockReadGuard,
-    RwLockUpgradableReadGuard, RwLockWriteGuard,
+    ArcRwLockReadGuard, ArcRwLockWriteGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard,
+    RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
-pub use semaphore::{AcquireError, Acquiring, Closed, Overflow, Permit, Semaphore, TryAcquireError};
+pub use semaphore::{
+    AcquireError, Acquiring, Closed, Overflow, Permit, Semaphore, TryAcquireError,
+};
 pub use wait_group::{Doing, WaitGroup};
 
 use crate::rt::spin::Spin;

@@ -7,11 +7,16 @@
 //!  | LOCKED | JOINT | unused | WOKEN | WAITERS | HELD |
 //! ```
 //!
-//! - M1: FREE to HELD locks, HELD to FREE unlocks: one compare-and-swap each, with constants, and nothing is read before. Whoever finds another word goes the slow way. While somebody was told to try
-//!   the constants are others (`guess`, a hint).
-//! - M2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A fair mutex with WAITERS is HELD: it is handed on under the lock of the queue, to who waits longest.
-//! - M3: a barging one becomes free, and the first that waits is told to try (WOKEN: one has been told, and has not tried yet). Whoever comes may lock it before. Who
-//!   was told [`TRIES`] times in vain is handed it as by a fair one. So a free mutex with WAITERS has WOKEN: somebody is on the way who tells the next.
+//! - M1: FREE to HELD locks, HELD to FREE unlocks: one compare-and-swap each, with constants, and
+//!   nothing is read before. Whoever finds another word goes the slow way. While somebody was told
+//!   to try the constants are others (`guess`, a hint).
+//! - M2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A
+//!   fair mutex with WAITERS is HELD: it is handed on under the lock of the queue, to who waits
+//!   longest.
+//! - M3: a barging one becomes free, and the first that waits is told to try (WOKEN: one has been
+//!   told, and has not tried yet). Whoever comes may lock it before. Who was told [`TRIES`] times
+//!   in vain is handed it as by a fair one. So a free mutex with WAITERS has WOKEN: somebody is on
+//!   the way who tells the next.
 //!
 //! The lock of the queue, and who may write the word: [`word`](super::word).
 
@@ -51,15 +56,21 @@ const REASON: &&str = &"mutex";
 
 /// A value that one worker or thread at a time may touch.
 ///
-/// A mutex made by `Mutex::new` is *barging*: it goes to who is running, and who waits for it may be overtaken, but a bounded number of times. One made by
-/// `Mutex::from_raw(RawMutex::fair(), value)` goes to who waits longest, always: in order, and slower where many kernel threads contend for it.
+/// A mutex made by `Mutex::new` is *barging*: it goes to who is running, and who waits for it may
+/// be overtaken, but a bounded number of times. One made by
+/// `Mutex::from_raw(RawMutex::fair(), value)` goes to who waits longest, always: in order, and
+/// slower where many kernel threads contend for it.
 ///
-/// There is no poisoning: a guard that is dropped by a panic, or by a worker that is aborted, unlocks the mutex, and the value is as it was left.
+/// There is no poisoning: a guard that is dropped by a panic, or by a worker that is aborted,
+/// unlocks the mutex, and the value is as it was left.
 ///
-/// A guard may be held over anything that waits, and moves with its worker from one kernel thread to another; it may also be sent. To wait for a mutex stops the worker, not its
-/// server. `lock` is no point of cancellation, as `pthread_mutex_lock` is none: an aborted worker waits until it has the mutex, and unwinds later.
-/// `try_lock_for` and `try_lock_until` are, so `try_lock_for(Duration::MAX)` is a `lock` that can be cut short. [`locking`] is for waiting beside other things.
-/// Uncontended, `lock` and `unlock` are one locked operation each. Not for signal handlers.
+/// A guard may be held over anything that waits, and moves with its worker from one kernel thread
+/// to another; it may also be sent. To wait for a mutex stops the worker, not its server. `lock` is
+/// no point of cancellation, as `pthread_mutex_lock` is none: an aborted worker waits until it has
+/// the mutex, and unwinds later. `try_lock_for` and `try_lock_until` are, so
+/// `try_lock_for(Duration::MAX)` is a `lock` that can be cut short. [`locking`] is for waiting
+/// beside other things. Uncontended, `lock` and `unlock` are one locked operation each. Not for
+/// signal handlers.
 ///
 /// ```
 /// use umcg::sync::{Mutex, RawMutex};
@@ -115,7 +126,12 @@ impl RawMutex {
     }
 
     const fn with(is_fair: bool) -> RawMutex {
-        RawMutex { word: Word::new(FREE), places: Places::new(), is_fair, guess: AtomicU8::new(0) }
+        RawMutex {
+            word: Word::new(FREE),
+            places: Places::new(),
+            is_fair,
+            guess: AtomicU8::new(0),
+        }
     }
 
     /// One step, from what the word is expected to be. The error is the word as it is.
@@ -165,7 +181,9 @@ impl RawMutex {
     /// `try_lock_until`, in nanoseconds.
     #[cold]
     pub(crate) fn lock_until(&self, deadline: u64) -> bool {
-        self.try_lock_slow(self.word.load()) || self.look_for_a_while() || self.wait(deadline, false)
+        self.try_lock_slow(self.word.load())
+            || self.look_for_a_while()
+            || self.wait(deadline, false)
     }
 
     /// A thread looks whether it becomes free soon, if nobody waits.
@@ -191,7 +209,9 @@ impl RawMutex {
     fn wait(&self, deadline: u64, to_the_end: bool) -> bool {
         let mut tries = 0;
         loop {
-            match wait::one(self, REASON, deadline, |single, _| self.enter(single, tries, to_the_end)) {
+            match wait::one(self, REASON, deadline, |single, _| {
+                self.enter(single, tries, to_the_end)
+            }) {
                 None => return false,
                 Some(TRY) => tries += 1,
                 Some(_) => return true,
@@ -199,7 +219,8 @@ impl RawMutex {
         }
     }
 
-    /// Locks it, or has the caller stand in the queue: at its end, or in front if it was told to try before.
+    /// Locks it, or has the caller stand in the queue: at its end, or in front if it was told to
+    /// try before.
     #[inline(always)]
     fn enter(&self, single: &mut Single<'_>, tries: u32, to_the_end: bool) -> Option<usize> {
         let mut word = self.word.lock();
@@ -211,7 +232,11 @@ impl RawMutex {
             return Some(SERVED);
         }
         let note = if tries < TRIES { PATIENT } else { IMPATIENT };
-        let place = if to_the_end { single.place_to_the_end(note) } else { single.place(note) };
+        let place = if to_the_end {
+            single.place_to_the_end(note)
+        } else {
+            single.place(note)
+        };
         // SAFETY: who waits leaves the queue before the place ends.
         unsafe { self.places.push(place, tries > 0) };
         self.word.unlock(word | WAITERS);
@@ -222,8 +247,13 @@ impl RawMutex {
     fn unlock_slow(&self, word: u64) {
         self.expect(word);
         // One that was told to try will see that it is free.
-        let nobody_to_tell = |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
-        if self.word.give_while(word, |word| nobody_to_tell(word).then_some(word & !HELD)).is_err() {
+        let nobody_to_tell =
+            |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
+        if self
+            .word
+            .give_while(word, |word| nobody_to_tell(word).then_some(word & !HELD))
+            .is_err()
+        {
             wait::undisturbed(|served| self.hand_over(self.is_fair, served));
         }
     }
@@ -245,7 +275,13 @@ impl RawMutex {
     }
 
     /// The word after whoever waits was served, as far as it is free.
-    fn serve(&self, mut word: u64, is_strong: bool, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
+    fn serve(
+        &self,
+        mut word: u64,
+        is_strong: bool,
+        held: Option<&Held>,
+        served: &mut ClaimedList,
+    ) -> u64 {
         joint::serve(self, &mut word, held, served, |place, word, served| {
             let tells = !is_strong && place.note.get() == PATIENT;
             if *word & HELD != 0 || (tells && *word & WOKEN != 0) {
@@ -259,7 +295,11 @@ impl RawMutex {
             }
             true
         });
-        if joint::has_plain(&self.places, word) { word | WAITERS } else { word & !WAITERS }
+        if joint::has_plain(&self.places, word) {
+            word | WAITERS
+        } else {
+            word & !WAITERS
+        }
     }
 }
 
@@ -277,7 +317,10 @@ impl Default for RawMutex {
 
 // SAFETY: HELD is set by one, and stays until that one unlocks or hands over.
 unsafe impl lock_api::RawMutex for RawMutex {
-    #[allow(clippy::declare_interior_mutable_const, reason = "as lock_api wants it")]
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "as lock_api wants it"
+    )]
     const INIT: RawMutex = RawMutex::new();
 
     type GuardMarker = lock_api::GuardSend;
@@ -400,7 +443,10 @@ unsafe impl Joint for RawMutex {
 
 impl Drop for RawMutex {
     fn drop(&mut self) {
-        debug_assert!(self.places.has_nobody(), "a mutex is dropped while somebody waits for it");
+        debug_assert!(
+            self.places.has_nobody(),
+            "a mutex is dropped while somebody waits for it"
+        );
     }
 }
 
@@ -423,7 +469,8 @@ pub struct Locking<'a, T: ?Sized> {
     is_locked: Cell<bool>,
 }
 
-/// Locking the mutex as an operation, to wait for it beside others: see [`select`](mod@crate::select). Who waits so is not overtaken once it is its turn.
+/// Locking the mutex as an operation, to wait for it beside others: see
+/// [`select`](mod@crate::select). Who waits so is not overtaken once it is its turn.
 ///
 /// ```
 /// use umcg::sync::{Mutex, locking};
@@ -438,7 +485,11 @@ pub struct Locking<'a, T: ?Sized> {
 /// drop(busy);
 /// ```
 pub fn locking<T: ?Sized>(mutex: &Mutex<T>) -> Locking<'_, T> {
-    Locking { mutex, place: Place::new(), is_locked: Cell::new(false) }
+    Locking {
+        mutex,
+        place: Place::new(),
+        is_locked: Cell::new(false),
+    }
 }
 
 /// What locks this mutex.
@@ -474,10 +525,19 @@ unsafe impl<T: ?Sized> Queued for Locking<'_, T> {
 unsafe impl<T: ?Sized> Source for Locking<'_, T> {
     fn serve_now(&self, note: usize) -> Option<usize> {
         // Locked before, and not asked for.
-        if self.is_locked.get() { Some(note) } else { raw(self.mutex).serve_now(note) }
+        if self.is_locked.get() {
+            Some(note)
+        } else {
+            raw(self.mutex).serve_now(note)
+        }
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    ) {
         if self.is_locked.get() {
             claim();
         } else {
@@ -490,7 +550,10 @@ impl<'a, T: ?Sized> Operation for Locking<'a, T> {
     type Output = MutexGuard<'a, T>;
 
     fn outcome(&mut self) -> MutexGuard<'a, T> {
-        assert!(self.is_locked.replace(false), "the operation was not selected");
+        assert!(
+            self.is_locked.replace(false),
+            "the operation was not selected"
+        );
         // SAFETY: it was locked for this operation, and nobody has unlocked it.
         unsafe { self.mutex.make_guard_unchecked() }
     }
@@ -507,6 +570,8 @@ impl<T: ?Sized> Drop for Locking<'_, T> {
 
 impl<T: ?Sized> fmt::Debug for Locking<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locking").field("is_locked", &self.is_locked.get()).finish_non_exhaustive()
+        f.debug_struct("Locking")
+            .field("is_locked", &self.is_locked.get())
+            .finish_non_exhaustive()
     }
 }

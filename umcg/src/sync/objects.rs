@@ -16,8 +16,9 @@ const ALL: &&str = &"wait_all";
 /// So many places need no memory but the stack.
 const FEW: usize = 8;
 
-/// What one can wait for by [`wait_any`] and [`wait_all`]: an [`Event`], a [`Semaphore`], of which one wakeup is taken, or a [`Mutex`], which is locked then. That one's guard
-/// is to be had by `make_guard_unchecked`; [`select`](mod@crate::select) gives it without that.
+/// What one can wait for by [`wait_any`] and [`wait_all`]: an [`Event`], a [`Semaphore`], of which
+/// one wakeup is taken, or a [`Mutex`], which is locked then. That one's guard is to be had by
+/// `make_guard_unchecked`; [`select`](mod@crate::select) gives it without that.
 pub trait Object: Kind {}
 
 impl<K: Kind + ?Sized> Object for K {}
@@ -72,8 +73,9 @@ impl<T: ?Sized> Kind for Mutex<T> {
     }
 }
 
-/// Waits for one of the objects, which may be in the list more than once, and returns its index: of those that are there at once, the lowest. The others are left as they are. A
-/// point of cancellation if it has to wait. Switches.
+/// Waits for one of the objects, which may be in the list more than once, and returns its index: of
+/// those that are there at once, the lowest. The others are left as they are. A point of
+/// cancellation if it has to wait. Switches.
 ///
 /// ```
 /// use umcg::sync::{Event, Semaphore, wait_any};
@@ -101,7 +103,10 @@ pub fn wait_any(objects: &[&dyn Object]) -> Result<usize, Closed> {
 ///
 /// # Panics
 /// As [`wait_any`].
-pub fn wait_any_deadline(objects: &[&dyn Object], deadline: Instant) -> Result<usize, AcquireError> {
+pub fn wait_any_deadline(
+    objects: &[&dyn Object],
+    deadline: Instant,
+) -> Result<usize, AcquireError> {
     any(objects, time::nanos(deadline))
 }
 
@@ -122,16 +127,32 @@ pub fn wait_any_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<us
 /// # Errors
 /// [`TryAcquireError`].
 pub fn try_wait_any(objects: &[&dyn Object]) -> Result<usize, TryAcquireError> {
-    with_places(objects, |set| set.done(engine::lowest(set, ANY, None), TryAcquireError::Empty, TryAcquireError::Closed))
+    with_places(objects, |set| {
+        set.done(
+            engine::lowest(set, ANY, None),
+            TryAcquireError::Empty,
+            TryAcquireError::Closed,
+        )
+    })
 }
 
 pub(crate) fn any(objects: &[&dyn Object], deadline: u64) -> Result<usize, AcquireError> {
     assert!(!objects.is_empty(), "wait_any: an empty list");
-    with_places(objects, |set| set.done(engine::lowest(set, ANY, Some(deadline)), AcquireError::TimedOut, AcquireError::Closed))
+    with_places(objects, |set| {
+        set.done(
+            engine::lowest(set, ANY, Some(deadline)),
+            AcquireError::TimedOut,
+            AcquireError::Closed,
+        )
+    })
 }
 
 fn with_places<R>(objects: &[&dyn Object], f: impl FnOnce(&AnyOf<'_>) -> R) -> R {
-    let set = |places| AnyOf { objects, places, is_closed: Cell::new(false) };
+    let set = |places| AnyOf {
+        objects,
+        places,
+        is_closed: Cell::new(false),
+    };
     if objects.len() <= FEW {
         let places = [const { Place::new() }; FEW];
         f(&set(&places))
@@ -150,7 +171,11 @@ struct AnyOf<'a> {
 impl AnyOf<'_> {
     fn done<E>(&self, index: Option<usize>, nothing: E, closed: E) -> Result<usize, E> {
         let index = index.ok_or(nothing)?;
-        if self.is_closed.get() { Err(closed) } else { Ok(index) }
+        if self.is_closed.get() {
+            Err(closed)
+        } else {
+            Ok(index)
+        }
     }
 }
 
@@ -173,9 +198,11 @@ impl engine::Set for AnyOf<'_> {
     }
 }
 
-/// Waits until all of the objects are there at once, and takes them together. Before that it takes nothing, and keeps nobody from anything: so it cannot deadlock with others
-/// that wait for the same objects, in whatever order. In the moment when all are there it comes before those that came later, to any of the queues, and after
-/// those that came before. Only objects that are never there at once keep it waiting. A point of cancellation if it has to wait. Switches.
+/// Waits until all of the objects are there at once, and takes them together. Before that it takes
+/// nothing, and keeps nobody from anything: so it cannot deadlock with others that wait for the
+/// same objects, in whatever order. In the moment when all are there it comes before those that
+/// came later, to any of the queues, and after those that came before. Only objects that are never
+/// there at once keep it waiting. A point of cancellation if it has to wait. Switches.
 ///
 /// ```
 /// use umcg::sync::{Event, Mutex, Semaphore, wait_all};
@@ -246,7 +273,10 @@ pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireE
 }
 
 fn members<'a>(objects: &'a [&'a dyn Object]) -> Box<[Member<'a>]> {
-    objects.iter().map(|object| Member::new(object.joint(), 0)).collect()
+    objects
+        .iter()
+        .map(|object| Member::new(object.joint(), 0))
+        .collect()
 }
 
 fn set<'a>(members: &'a [Member<'a>]) -> Set<'a> {

@@ -7,8 +7,10 @@
 //!     `-- unwinds, nobody waits --'     `-- unwinds: who waits longest to do it is next
 //! ```
 //!
-//! - O1: the state changes under the lock of the queue. Nobody waits for a turn but while it is RUNNING.
-//! - O2: who was handed RUNNING does it, even if it was asked to end meanwhile: so the right to do it is not lost.
+//! - O1: the state changes under the lock of the queue. Nobody waits for a turn but while it is
+//!   RUNNING.
+//! - O2: who was handed RUNNING does it, even if it was asked to end meanwhile: so the right to do
+//!   it is not lost.
 
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicU32, Ordering::*};
@@ -30,10 +32,12 @@ const IS_DONE: usize = 2;
 
 const REASON: &&str = &"once";
 
-/// Something that is done once: [`call_once`](Once::call_once) does it, or waits until somebody else has.
+/// Something that is done once: [`call_once`](Once::call_once) does it, or waits until somebody
+/// else has.
 ///
-/// There is no poisoning: if it unwinds, by a panic or because the worker was aborted, it was not done, and the next who comes or waits does it. To call it again from
-/// within waits for ever. Not for signal handlers.
+/// There is no poisoning: if it unwinds, by a panic or because the worker was aborted, it was not
+/// done, and the next who comes or waits does it. To call it again from within waits for ever. Not
+/// for signal handlers.
 ///
 /// ```
 /// use umcg::sync::Once;
@@ -57,10 +61,14 @@ pub struct Once {
 impl Once {
     /// Not done.
     pub const fn new() -> Once {
-        Once { state: AtomicU32::new(NEW), places: Spin::new(Places::new()) }
+        Once {
+            state: AtomicU32::new(NEW),
+            places: Spin::new(Places::new()),
+        }
     }
 
-    /// Calls `f` if nobody has before; if somebody is doing so, waits until it is done. What was done is seen then. A point of cancellation if it has to wait. Switches.
+    /// Calls `f` if nobody has before; if somebody is doing so, waits until it is done. What was
+    /// done is seen then. A point of cancellation if it has to wait. Switches.
     #[inline]
     pub fn call_once(&self, f: impl FnOnce()) {
         if !self.is_completed() {
@@ -77,7 +85,11 @@ impl Once {
     /// Those of `f`.
     #[inline]
     pub fn try_call_once<E>(&self, f: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        if self.is_completed() { Ok(()) } else { self.call_slow(f) }
+        if self.is_completed() {
+            Ok(())
+        } else {
+            self.call_slow(f)
+        }
     }
 
     /// Whether it is done; what was done is seen then.
@@ -113,12 +125,18 @@ impl Once {
 
     /// [`Once::wait_deadline`] in nanoseconds.
     pub(crate) fn wait_until(&self, deadline: u64) -> Result<(), Elapsed> {
-        if self.is_completed() || self.stand(END, deadline).is_some() { Ok(()) } else { Err(Elapsed) }
+        if self.is_completed() || self.stand(END, deadline).is_some() {
+            Ok(())
+        } else {
+            Err(Elapsed)
+        }
     }
 
     #[cold]
     fn call_slow<E>(&self, f: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let Some(mut turn) = self.begin() else { return Ok(()) };
+        let Some(mut turn) = self.begin() else {
+            return Ok(());
+        };
         let result = f();
         turn.is_done = result.is_ok();
         result
@@ -126,7 +144,10 @@ impl Once {
 
     /// Waits for the turn, and takes it; none if it is done.
     pub(super) fn begin(&self) -> Option<Turn<'_>> {
-        (self.stand(TURN, u64::MAX) != Some(IS_DONE)).then(|| Turn { once: self, is_done: false })
+        (self.stand(TURN, u64::MAX) != Some(IS_DONE)).then(|| Turn {
+            once: self,
+            is_done: false,
+        })
     }
 
     /// Takes the turn, if nobody has it and it is not done. Never waits.
@@ -139,7 +160,10 @@ impl Once {
             }
             is_new
         });
-        has_begun.then(|| Turn { once: self, is_done: false })
+        has_begun.then(|| Turn {
+            once: self,
+            is_done: false,
+        })
     }
 
     /// Waits for the turn or for the end: which it was; none when the deadline has passed.
@@ -196,7 +220,11 @@ pub(super) struct Turn<'a> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if self.is_done { self.once.finish() } else { self.once.pass_on() }
+        if self.is_done {
+            self.once.finish()
+        } else {
+            self.once.pass_on()
+        }
     }
 }
 

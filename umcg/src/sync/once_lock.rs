@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 /// A value that is made once, by whoever comes first, and then read by all.
 ///
-/// If making it unwinds, by a panic or because the worker was aborted, it was not made, and the next who comes or waits makes it. To use it from within what makes
-/// it waits for ever. Reading it is a load. Not for signal handlers.
+/// If making it unwinds, by a panic or because the worker was aborted, it was not made, and the
+/// next who comes or waits makes it. To use it from within what makes it waits for ever. Reading it
+/// is a load. Not for signal handlers.
 ///
 /// ```
 /// use umcg::sync::OnceLock;
@@ -36,7 +37,8 @@ pub struct OnceLock<T> {
     marker: PhantomData<T>,
 }
 
-// SAFETY: `&OnceLock` gives `&T` to many threads, and moves a T from the one that makes it to the one that drops it.
+// SAFETY: `&OnceLock` gives `&T` to many threads, and moves a T from the one that makes it to the
+// one that drops it.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 // SAFETY: as a T.
 unsafe impl<T: Send> Send for OnceLock<T> {}
@@ -47,7 +49,11 @@ impl<T: UnwindSafe> UnwindSafe for OnceLock<T> {}
 impl<T> OnceLock<T> {
     /// Without a value.
     pub const fn new() -> OnceLock<T> {
-        OnceLock { once: Once::new(), value: UnsafeCell::new(MaybeUninit::uninit()), marker: PhantomData }
+        OnceLock {
+            once: Once::new(),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+            marker: PhantomData,
+        }
     }
 
     /// The value, if it was made. Never waits.
@@ -66,12 +72,15 @@ impl<T> OnceLock<T> {
         Some(unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// Makes `value` its value; waits if somebody is making one. A point of cancellation if it has to wait. Switches.
+    /// Makes `value` its value; waits if somebody is making one. A point of cancellation if it has
+    /// to wait. Switches.
     ///
     /// # Errors
     /// `value`, if there is one already.
     pub fn set(&self, value: T) -> Result<(), T> {
-        self.try_insert(value).map(|_| ()).map_err(|(_, value)| value)
+        self.try_insert(value)
+            .map(|_| ())
+            .map_err(|(_, value)| value)
     }
 
     /// As [`OnceLock::set`], and the value that is there.
@@ -87,7 +96,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, which `f` makes if nobody has before. Waits if somebody is making it. A point of cancellation if it has to wait. Switches.
+    /// The value, which `f` makes if nobody has before. Waits if somebody is making it. A point of
+    /// cancellation if it has to wait. Switches.
     #[inline]
     pub fn get_or_init(&self, f: impl FnOnce() -> T) -> &T {
         match self.get_or_try_init(|| Ok::<T, Infallible>(f())) {
@@ -96,7 +106,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// As [`OnceLock::get_or_init`], with an `f` that may fail: then there is no value, and the next who comes or waits makes it.
+    /// As [`OnceLock::get_or_init`], with an `f` that may fail: then there is no value, and the
+    /// next who comes or waits makes it.
     ///
     /// # Errors
     /// Those of `f`.
@@ -114,7 +125,8 @@ impl<T> OnceLock<T> {
         Ok(unsafe { self.assume() })
     }
 
-    /// Waits until somebody has made the value. A point of cancellation if it has to wait. Switches.
+    /// Waits until somebody has made the value. A point of cancellation if it has to wait.
+    /// Switches.
     pub fn wait(&self) -> &T {
         self.once.wait();
         // SAFETY: as in `get`.
@@ -189,7 +201,9 @@ impl<T> From<T> for OnceLock<T> {
 
 impl<T: Clone> Clone for OnceLock<T> {
     fn clone(&self) -> OnceLock<T> {
-        self.get().cloned().map_or_else(OnceLock::new, OnceLock::from)
+        self.get()
+            .cloned()
+            .map_or_else(OnceLock::new, OnceLock::from)
     }
 }
 
@@ -209,8 +223,9 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
 
 /// A value that is made when it is first used, by a function that it was given.
 ///
-/// If that unwinds, by a panic or because the worker was aborted, the value was not made, and the function is called again for the next who uses it: so it is an `Fn`,
-/// where std's is an `FnOnce` and poisons the value. Otherwise as [`OnceLock`].
+/// If that unwinds, by a panic or because the worker was aborted, the value was not made, and the
+/// function is called again for the next who uses it: so it is an `Fn`, where std's is an `FnOnce`
+/// and poisons the value. Otherwise as [`OnceLock`].
 ///
 /// ```
 /// use umcg::sync::LazyLock;
@@ -227,10 +242,14 @@ pub struct LazyLock<T, F = fn() -> T> {
 impl<T, F: Fn() -> T> LazyLock<T, F> {
     /// A value that `make` will make.
     pub const fn new(make: F) -> LazyLock<T, F> {
-        LazyLock { value: OnceLock::new(), make }
+        LazyLock {
+            value: OnceLock::new(),
+            make,
+        }
     }
 
-    /// The value. Waits if somebody is making it. A point of cancellation if it has to wait. Switches.
+    /// The value. Waits if somebody is making it. A point of cancellation if it has to wait.
+    /// Switches.
     #[inline]
     pub fn force(this: &LazyLock<T, F>) -> &T {
         this.value.get_or_init(&this.make)

@@ -7,17 +7,24 @@
 //!  | LOCKED | unused | WAITERS | UPGRADABLE | WRITER |  readers  |
 //! ```
 //!
-//! - R1: a WRITER is alone. Who reads so that it may write later (UPGRADABLE) is not among the readers; there is one such at most.
-//! - R2: WAITERS says that the queue is not empty. Then whoever comes stands behind: so a writer that waits holds off readers that come later, and the other way round.
-//!   The first in the queue cannot have the lock as it is; whatever makes that untrue serves the queue, in its order, under its lock.
-//! - R3: who waits to upgrade stands in front of all others: nobody but it can have the lock next, once the readers have gone.
+//! - R1: a WRITER is alone. Who reads so that it may write later (UPGRADABLE) is not among the
+//!   readers; there is one such at most.
+//! - R2: WAITERS says that the queue is not empty. Then whoever comes stands behind: so a writer
+//!   that waits holds off readers that come later, and the other way round. The first in the queue
+//!   cannot have the lock as it is; whatever makes that untrue serves the queue, in its order,
+//!   under its lock.
+//! - R3: who waits to upgrade stands in front of all others: nobody but it can have the lock next,
+//!   once the readers have gone.
 //!
-//! The lock of the queue, and who may write the word: [`word`](super::word). Readers that need not wait touch the word only.
+//! The lock of the queue, and who may write the word: [`word`](super::word). Readers that need not
+//! wait touch the word only.
 
 use super::word::Word;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
-use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockTimed as _, RawRwLockUpgrade as _};
+use lock_api::{
+    RawRwLock as _, RawRwLockRecursive as _, RawRwLockTimed as _, RawRwLockUpgrade as _,
+};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -32,12 +39,16 @@ const REASON: &&str = &"rwlock";
 
 /// A value that many workers or threads may read, or one may change.
 ///
-/// Fair: in the order in which they came, readers that stand one behind the other together. So a writer that waits is not starved by readers that come and
-/// go, and who reads already must not call `read` again while it does: it would wait behind a writer that waits for it. `read_recursive` is for that.
+/// Fair: in the order in which they came, readers that stand one behind the other together. So a
+/// writer that waits is not starved by readers that come and go, and who reads already must not
+/// call `read` again while it does: it would wait behind a writer that waits for it.
+/// `read_recursive` is for that.
 ///
-/// `upgradable_read` is for who reads and may then want to write, of which there is one at a time, beside plain readers.
+/// `upgradable_read` is for who reads and may then want to write, of which there is one at a time,
+/// beside plain readers.
 ///
-/// No poisoning, guards that may be sent and held over anything that waits, and points of cancellation: as [`Mutex`](super::Mutex). Not for signal handlers.
+/// No poisoning, guards that may be sent and held over anything that waits, and points of
+/// cancellation: as [`Mutex`](super::Mutex). Not for signal handlers.
 ///
 /// ```
 /// use umcg::sync::RwLock;
@@ -113,7 +124,8 @@ impl Want {
         }
     }
 
-    /// The word with it, if it can be had beside those that have the lock. Who waits is not looked at.
+    /// The word with it, if it can be had beside those that have the lock. Who waits is not looked
+    /// at.
     #[inline(always)]
     fn step(self, word: u64) -> Option<u64> {
         match self {
@@ -127,7 +139,11 @@ impl Want {
     /// The same for who comes now: it stands behind those that wait.
     #[inline(always)]
     fn step_in(self, word: u64) -> Option<u64> {
-        if word & WAITERS != 0 && !matches!(self, Want::Upgrade) { None } else { self.step(word) }
+        if word & WAITERS != 0 && !matches!(self, Want::Upgrade) {
+            None
+        } else {
+            self.step(word)
+        }
     }
 }
 
@@ -153,7 +169,10 @@ impl Until {
 impl RawRwLock {
     /// A free one.
     pub const fn new() -> RawRwLock {
-        RawRwLock { word: Word::new(FREE), places: Places::new() }
+        RawRwLock {
+            word: Word::new(FREE),
+            places: Places::new(),
+        }
     }
 
     /// Whether somebody reads, and may not write later.
@@ -194,7 +213,9 @@ impl RawRwLock {
 
     #[cold]
     fn try_slow(&self, word: u64, want: Want) -> bool {
-        self.word.take_while(word, |word| want.step_in(word)).is_ok()
+        self.word
+            .take_while(word, |word| want.step_in(word))
+            .is_ok()
     }
 
     /// False when the deadline has passed.
@@ -216,7 +237,11 @@ impl RawRwLock {
                 return Some(0);
             }
             let note = want as usize;
-            let place = if to_the_end { single.place_to_the_end(note) } else { single.place(note) };
+            let place = if to_the_end {
+                single.place_to_the_end(note)
+            } else {
+                single.place(note)
+            };
             // SAFETY: who waits leaves the queue before the place ends.
             unsafe { self.places.push(place, matches!(want, Want::Upgrade)) };
             self.word.unlock(word | WAITERS);
@@ -233,7 +258,11 @@ impl RawRwLock {
     /// Changes the word by `step`, which makes room, and serves those that wait.
     #[cold]
     fn give_slow(&self, word: u64, step: impl Fn(u64) -> u64) {
-        if self.word.give_while(word, |word| (word & WAITERS == 0).then(|| step(word))).is_err() {
+        if self
+            .word
+            .give_while(word, |word| (word & WAITERS == 0).then(|| step(word)))
+            .is_err()
+        {
             wait::undisturbed(|served| {
                 let word = self.serve(step(self.word.lock()), served);
                 self.word.unlock(word);
@@ -246,15 +275,22 @@ impl RawRwLock {
     fn unlock_shared_slow(&self, word: u64) {
         // Nobody waits for one of many readers to go.
         let is_last = |word: u64| word & READERS == READER && word & WAITERS != 0;
-        if self.word.give_while(word, |word| (!is_last(word)).then(|| word - READER)).is_err() {
+        if self
+            .word
+            .give_while(word, |word| (!is_last(word)).then(|| word - READER))
+            .is_err()
+        {
             self.give_slow(self.word.load(), |word| word - READER);
         }
     }
 
-    /// The word after those were served who can have the lock, as far as they stand one behind the other.
+    /// The word after those were served who can have the lock, as far as they stand one behind the
+    /// other.
     fn serve(&self, mut word: u64, served: &mut ClaimedList) -> u64 {
         while let Some(first) = self.places.first() {
-            let Some(next) = Want::of(first).step(word) else { return word };
+            let Some(next) = Want::of(first).step(word) else {
+                return word;
+            };
             if let Some(claimed) = self.places.claim(first) {
                 word = next;
                 served.push(claimed);
@@ -266,7 +302,11 @@ impl RawRwLock {
 
 /// For who reads already: it does not stand behind those that wait for it.
 fn step_again(word: u64) -> Option<u64> {
-    if word & (READERS | UPGRADABLE) != 0 { Want::Read.step(word) } else { Want::Read.step_in(word) }
+    if word & (READERS | UPGRADABLE) != 0 {
+        Want::Read.step(word)
+    } else {
+        Want::Read.step_in(word)
+    }
 }
 
 impl Default for RawRwLock {
@@ -275,9 +315,13 @@ impl Default for RawRwLock {
     }
 }
 
-// SAFETY: WRITER is set for one, while there are no readers, and stays until that one gives it back; readers are counted.
+// SAFETY: WRITER is set for one, while there are no readers, and stays until that one gives it
+// back; readers are counted.
 unsafe impl lock_api::RawRwLock for RawRwLock {
-    #[allow(clippy::declare_interior_mutable_const, reason = "as lock_api wants it")]
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "as lock_api wants it"
+    )]
     const INIT: RawRwLock = RawRwLock::new();
 
     type GuardMarker = lock_api::GuardSend;
@@ -389,7 +433,8 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as above; UPGRADABLE is set for one, and stays until that one gives it back or makes it WRITER.
+// SAFETY: as above; UPGRADABLE is set for one, and stays until that one gives it back or makes it
+// WRITER.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
         self.lock(Want::Upgradable, Until::TheEnd);
@@ -465,7 +510,10 @@ unsafe impl Queued for RawRwLock {
 
 impl Drop for RawRwLock {
     fn drop(&mut self) {
-        debug_assert!(self.places.is_empty(), "a lock is dropped while somebody waits for it");
+        debug_assert!(
+            self.places.is_empty(),
+            "a lock is dropped while somebody waits for it"
+        );
     }
 }
 

@@ -7,19 +7,26 @@
 //!  | unused | JOINT | unused | WOKEN | CLOSED | WAITERS | LOCKED | saved wakeups |
 //! ```
 //!
-//! - S1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word
-//!   without LOCKED. So each operation has one locked operation, whether it has to do with the queue or not.
-//! - S2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A strong semaphore with WAITERS has fewer wakeups than the first waiter wants: whatever comes is handed on
-//!   under the lock, to the first; who comes later finds WAITERS, and stands behind. So nobody is overtaken (blocked-queue strong semantics: K. Reek,
-//!   "The well-tempered semaphore", 2002; the paper's "strong").
-//! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has been told, and has not tried yet). Whoever is there may take it
-//!   before. One that has tried [`TRIES`] times in vain, or waits for other things too, is served as by a strong one.
+//! - S1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store.
+//!   Everybody else changes the word by compare-and-swap from a word without LOCKED. So each
+//!   operation has one locked operation, whether it has to do with the queue or not.
+//! - S2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A
+//!   strong semaphore with WAITERS has fewer wakeups than the first waiter wants: whatever comes is
+//!   handed on under the lock, to the first; who comes later finds WAITERS, and stands behind. So
+//!   nobody is overtaken (blocked-queue strong semantics: K. Reek, "The well-tempered semaphore",
+//!   2002; the paper's "strong").
+//! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has
+//!   been told, and has not tried yet). Whoever is there may take it before. One that has tried
+//!   [`TRIES`] times in vain, or waits for other things too, is served as by a strong one.
 //! - S4: CLOSED: nobody waits, and nobody will.
-//! - S5: what excludes goes from 1 to 0 and back. As long as that is so (`guess`, a hint) the word is guessed rather than read: a locked operation on what was just read takes the processor half as long
-//!   again, if it was written by a locked operation, too.
+//! - S5: what excludes goes from 1 to 0 and back. As long as that is so (`guess`, a hint) the word
+//!   is guessed rather than read: a locked operation on what was just read takes the processor half
+//!   as long again, if it was written by a locked operation, too.
 //!
-//! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others, "Optimistic Semaphores with Non-deterministic Choice Operation for
-//! Heterogeneous Manycore Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all semaphores share.
+//! `acquire` and `release` are the paper's `downsem` and `upsem` (E. Soriano-Salvador and others,
+//! "Optimistic Semaphores with Non-deterministic Choice Operation for Heterogeneous Manycore
+//! Systems"), [`acquire_any`](super::acquire_any) is its `altsems`; it takes no lock that all
+//! semaphores share.
 
 use super::joint::{self, Held, JOINT, Joint};
 use crate::rt::spin::look_again;
@@ -41,7 +48,8 @@ const WOKEN: u64 = 1 << 35;
 /// Others wait, but somebody was told to try: who comes may take what is there.
 const TOLD: u64 = WAITERS | WOKEN;
 
-/// In `guess`: to read the word; or that there is one wakeup, or it is taken, and nobody waits; or that, but somebody was told to try, as the last one or not.
+/// In `guess`: to read the word; or that there is one wakeup, or it is taken, and nobody waits; or
+/// that, but somebody was told to try, as the last one or not.
 const NOTHING: u8 = 0;
 const ONE: u8 = 1;
 const ONE_AND_WOKEN: u8 = 2;
@@ -120,12 +128,16 @@ impl std::error::Error for TryAcquireError {}
 impl std::error::Error for AcquireError {}
 impl std::error::Error for Overflow {}
 
-/// A counter of wakeups: [`release`](Semaphore::release) adds some, [`acquire`](Semaphore::acquire) takes one, and waits while there is none.
+/// A counter of wakeups: [`release`](Semaphore::release) adds some, [`acquire`](Semaphore::acquire)
+/// takes one, and waits while there is none.
 ///
-/// A semaphore made by [`new`](Semaphore::new) is *strong*: who waits longest is served first, and a wakeup that was given to a waiter cannot be taken by who comes later. One
-/// made by [`barging`](Semaphore::barging) lets who is running take what is there, and so does more when many threads contend for it; its waiters may be overtaken, but not for ever.
+/// A semaphore made by [`new`](Semaphore::new) is *strong*: who waits longest is served first, and
+/// a wakeup that was given to a waiter cannot be taken by who comes later. One made by
+/// [`barging`](Semaphore::barging) lets who is running take what is there, and so does more when
+/// many threads contend for it; its waiters may be overtaken, but not for ever.
 ///
-/// Nothing here makes a system call unless the caller has to wait, or wakes a kernel thread that sleeps. Not for signal handlers.
+/// Nothing here makes a system call unless the caller has to wait, or wakes a kernel thread that
+/// sleeps. Not for signal handlers.
 ///
 /// ```
 /// let tickets = umcg::sync::Semaphore::new(2);
@@ -167,7 +179,8 @@ impl Semaphore {
         }
     }
 
-    /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait that is cancelled has taken nothing. Switches.
+    /// Takes a wakeup; waits until there is one. A point of cancellation if it has to wait; a wait
+    /// that is cancelled has taken nothing. Switches.
     ///
     /// # Errors
     /// [`Closed`].
@@ -182,7 +195,11 @@ impl Semaphore {
     /// As [`Semaphore::acquire`].
     #[inline]
     pub fn acquire_many(&self, wakeups: u32) -> Result<(), Closed> {
-        if self.take_as_guessed(wakeups) { Ok(()) } else { self.acquire_slow(wakeups) }
+        if self.take_as_guessed(wakeups) {
+            Ok(())
+        } else {
+            self.acquire_slow(wakeups)
+        }
     }
 
     /// Takes a wakeup if there is one, and nobody else waits for it. Never waits.
@@ -200,14 +217,22 @@ impl Semaphore {
     /// [`TryAcquireError`].
     #[inline]
     pub fn try_acquire_many(&self, wakeups: u32) -> Result<(), TryAcquireError> {
-        if self.take_as_guessed(wakeups) { Ok(()) } else { self.try_acquire_slow(wakeups) }
+        if self.take_as_guessed(wakeups) {
+            Ok(())
+        } else {
+            self.try_acquire_slow(wakeups)
+        }
     }
 
     /// [`Semaphore::try_acquire`] for who looks at many: it writes nothing to one that has nothing.
     #[inline(always)]
     pub(super) fn try_among_others(&self) -> Result<(), TryAcquireError> {
         let has_nothing = self.word.load(Relaxed) & (COUNT | CLOSED) == 0;
-        if has_nothing { Err(TryAcquireError::Empty) } else { self.try_acquire() }
+        if has_nothing {
+            Err(TryAcquireError::Empty)
+        } else {
+            self.try_acquire()
+        }
     }
 
     /// Like [`Semaphore::acquire`], until `deadline` at most.
@@ -230,7 +255,11 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`AcquireError`].
-    pub fn acquire_many_deadline(&self, wakeups: u32, deadline: Instant) -> Result<(), AcquireError> {
+    pub fn acquire_many_deadline(
+        &self,
+        wakeups: u32,
+        deadline: Instant,
+    ) -> Result<(), AcquireError> {
         self.acquire_until(wakeups, time::nanos(deadline))
     }
 
@@ -238,13 +267,21 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`AcquireError`].
-    pub fn acquire_many_timeout(&self, wakeups: u32, timeout: Duration) -> Result<(), AcquireError> {
+    pub fn acquire_many_timeout(
+        &self,
+        wakeups: u32,
+        timeout: Duration,
+    ) -> Result<(), AcquireError> {
         self.acquire_until(wakeups, time::after(timeout))
     }
 
     /// [`Semaphore::acquire_many_deadline`] in nanoseconds.
     pub(crate) fn acquire_until(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
-        if self.take_as_guessed(wakeups) || self.take_as_read(wakeups) { Ok(()) } else { self.wait(wakeups, deadline) }
+        if self.take_as_guessed(wakeups) || self.take_as_read(wakeups) {
+            Ok(())
+        } else {
+            self.wait(wakeups, deadline)
+        }
     }
 
     /// Takes a wakeup, and gives it back when the value is dropped.
@@ -279,9 +316,14 @@ impl Semaphore {
         self.acquire_timeout(timeout).map(|()| Permit(self))
     }
 
-    /// [`Semaphore::acquire`] as an operation, to wait for it beside others: see [`select`](mod@crate::select).
+    /// [`Semaphore::acquire`] as an operation, to wait for it beside others: see
+    /// [`select`](mod@crate::select).
     pub fn acquiring(&self) -> Acquiring<'_> {
-        Acquiring { semaphore: self, place: Place::new(), outcome: Cell::new(None) }
+        Acquiring {
+            semaphore: self,
+            place: Place::new(),
+            outcome: Cell::new(None),
+        }
     }
 
     /// Adds so many wakeups: waiters get them in their order. Does not switch.
@@ -290,8 +332,13 @@ impl Semaphore {
     /// [`Overflow`]: nothing was added.
     #[inline]
     pub fn release(&self, wakeups: u32) -> Result<(), Overflow> {
-        // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done before.
-        let give = |from| self.word.compare_exchange(from, from + 1, Release, Relaxed).is_ok();
+        // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done
+        // before.
+        let give = |from| {
+            self.word
+                .compare_exchange(from, from + 1, Release, Relaxed)
+                .is_ok()
+        };
         let guessed = wakeups == 1
             && match self.guess.load(Relaxed) {
                 ONE => give(0),
@@ -299,10 +346,15 @@ impl Semaphore {
                 ONE_AND_WOKEN => give(WOKEN),
                 _ => false,
             };
-        if guessed { Ok(()) } else { self.release_slow(wakeups) }
+        if guessed {
+            Ok(())
+        } else {
+            self.release_slow(wakeups)
+        }
     }
 
-    /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved can be released and looked at, but not acquired. Does not switch.
+    /// Lets nobody wait any more: all that wait, and all that come, get [`Closed`]. What is saved
+    /// can be released and looked at, but not acquired. Does not switch.
     pub fn close(&self) {
         wait::undisturbed(|served| {
             let word = self.lock() | CLOSED;
@@ -339,7 +391,11 @@ impl Semaphore {
     #[inline(always)]
     fn take_as_guessed(&self, wakeups: u32) -> bool {
         // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
-        let take = |to| self.word.compare_exchange(to + 1, to, Acquire, Relaxed).is_ok();
+        let take = |to| {
+            self.word
+                .compare_exchange(to + 1, to, Acquire, Relaxed)
+                .is_ok()
+        };
         wakeups == 1
             && match self.guess.load(Relaxed) {
                 ONE => take(0),
@@ -359,7 +415,9 @@ impl Semaphore {
         }
         self.expect(word.wrapping_sub(1));
         // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
-        self.word.compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed).is_ok()
+        self.word
+            .compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed)
+            .is_ok()
     }
 
     /// Likewise.
@@ -367,14 +425,17 @@ impl Semaphore {
     fn release_as_read(&self, wakeups: u32) -> bool {
         let word = self.word.load(Relaxed);
         // One that was told to try will see what was added.
-        let nobody_to_tell = word & (WAITERS | JOINT) == 0 || (self.is_barging && word & (WOKEN | JOINT) == WOKEN);
+        let nobody_to_tell =
+            word & (WAITERS | JOINT) == 0 || (self.is_barging && word & (WOKEN | JOINT) == WOKEN);
         if word & LOCKED != 0 || !nobody_to_tell || (word & COUNT) + u64::from(wakeups) > COUNT {
             self.guess_next(NOTHING);
             return false;
         }
         self.expect(word);
         // ORDERING(wakeup.1): Release, pairs with wakeup.2.
-        self.word.compare_exchange(word, word + u64::from(wakeups), Release, Relaxed).is_ok()
+        self.word
+            .compare_exchange(word, word + u64::from(wakeups), Release, Relaxed)
+            .is_ok()
     }
 
     /// What to guess when the word is this while the wakeup is taken.
@@ -400,7 +461,9 @@ impl Semaphore {
     /// Whether so many may be taken at once, as far as the word says.
     #[inline(always)]
     fn may_take(&self, word: u64, wakeups: u32) -> bool {
-        word & CLOSED == 0 && (word & WAITERS == 0 || self.is_barging) && word & COUNT >= u64::from(wakeups)
+        word & CLOSED == 0
+            && (word & WAITERS == 0 || self.is_barging)
+            && word & COUNT >= u64::from(wakeups)
     }
 
     #[cold]
@@ -425,7 +488,11 @@ impl Semaphore {
     #[inline(never)]
     fn acquire_slow(&self, wakeups: u32) -> Result<(), Closed> {
         // Without a deadline there is no other error.
-        if self.take_as_read(wakeups) { Ok(()) } else { self.wait(wakeups, u64::MAX).map_err(|_| Closed) }
+        if self.take_as_read(wakeups) {
+            Ok(())
+        } else {
+            self.wait(wakeups, u64::MAX).map_err(|_| Closed)
+        }
     }
 
     #[inline(always)]
@@ -433,14 +500,17 @@ impl Semaphore {
         if self.is_barging {
             return self.wait_and_try(wakeups, deadline);
         }
-        match wait::one(self, REASON, deadline, |single, _| self.enter(single, wakeups)) {
+        match wait::one(self, REASON, deadline, |single, _| {
+            self.enter(single, wakeups)
+        }) {
             None => Err(AcquireError::TimedOut),
             Some(NO_MORE) => Err(AcquireError::Closed),
             Some(_) => Ok(()),
         }
     }
 
-    /// Takes so many of a strong semaphore's if they are there, or has the caller stand in the queue.
+    /// Takes so many of a strong semaphore's if they are there, or has the caller stand in the
+    /// queue.
     #[inline(always)]
     fn enter(&self, single: &mut Single<'_>, wakeups: u32) -> Option<usize> {
         let word = self.lock();
@@ -463,7 +533,9 @@ impl Semaphore {
     fn wait_and_try(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
         let mut tries = 0;
         loop {
-            let enter = |single: &mut Single<'_>, served: &mut ClaimedList| self.enter_or_try(single, wakeups, tries, served);
+            let enter = |single: &mut Single<'_>, served: &mut ClaimedList| {
+                self.enter_or_try(single, wakeups, tries, served)
+            };
             match wait::one(self, REASON, deadline, enter) {
                 None => return Err(AcquireError::TimedOut),
                 Some(NO_MORE) => return Err(AcquireError::Closed),
@@ -473,9 +545,16 @@ impl Semaphore {
         }
     }
 
-    /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in front if it was told to try before.
+    /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in
+    /// front if it was told to try before.
     #[inline(always)]
-    fn enter_or_try(&self, single: &mut Single<'_>, wakeups: u32, tries: u32, served: &mut ClaimedList) -> Option<usize> {
+    fn enter_or_try(
+        &self,
+        single: &mut Single<'_>,
+        wakeups: u32,
+        tries: u32,
+        served: &mut ClaimedList,
+    ) -> Option<usize> {
         let (mut word, held) = joint::lock_to_give(self);
         if tries > 0 {
             word &= !WOKEN;
@@ -514,19 +593,34 @@ impl Semaphore {
         })
     }
 
-    /// Gives the first waiter of a strong semaphore what it wants, if it is just that, and the next one wants something: then there is no other to look at. False if it is not so.
+    /// Gives the first waiter of a strong semaphore what it wants, if it is just that, and the next
+    /// one wants something: then there is no other to look at. False if it is not so.
     #[inline(always)]
     fn hand_on(&self, wakeups: u32) -> bool {
         wait::hand_over(|| {
             let word = self.lock();
             let wanted = |place: &Place| place.note.get() as u32;
-            let next_waits = |first: &Place| self.places.after(first).is_none_or(|next| wanted(next) != 0);
-            let is_all = |first: &&Place| wanted(first) == wakeups && word & (COUNT | JOINT) == 0 && next_waits(first);
-            let claimed = self.places.first().filter(is_all).and_then(|first| self.places.claim(first));
+            let next_waits = |first: &Place| {
+                self.places
+                    .after(first)
+                    .is_none_or(|next| wanted(next) != 0)
+            };
+            let is_all = |first: &&Place| {
+                wanted(first) == wakeups && word & (COUNT | JOINT) == 0 && next_waits(first)
+            };
+            let claimed = self
+                .places
+                .first()
+                .filter(is_all)
+                .and_then(|first| self.places.claim(first));
             if let Some(claimed) = &claimed {
                 claimed.place().note.set(SERVED);
             }
-            self.unlock(if self.places.is_empty() { word & !WAITERS } else { word });
+            self.unlock(if self.places.is_empty() {
+                word & !WAITERS
+            } else {
+                word
+            });
             claimed
         })
     }
@@ -540,7 +634,9 @@ impl Semaphore {
             if *word & COUNT < wanted as u64 & COUNT || (tells && *word & WOKEN != 0) {
                 return false;
             }
-            let Some(claimed) = self.places.claim(place) else { return true };
+            let Some(claimed) = self.places.claim(place) else {
+                return true;
+            };
             if tells {
                 *word |= WOKEN;
                 claimed.place().note.set(TRY);
@@ -565,9 +661,14 @@ impl Semaphore {
     #[inline(always)]
     fn try_lock(&self) -> Option<u64> {
         let word = self.word.load(Relaxed);
-        // ORDERING(sem-lock.1): Acquire, pairs with sem-lock.2: the queue is as the last holder left it.
+        // ORDERING(sem-lock.1): Acquire, pairs with sem-lock.2: the queue is as the last holder
+        // left it.
         // ORDERING(wakeup.2): likewise, of the wakeups in the word.
-        let locks = || self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok();
+        let locks = || {
+            self.word
+                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+                .is_ok()
+        };
         (word & LOCKED == 0 && locks()).then_some(word)
     }
 
@@ -657,8 +758,11 @@ unsafe impl Joint for Semaphore {
     }
 
     fn is_there(&self, word: u64, _: usize, place: Option<&Place>) -> bool {
-        let is_its_turn = || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
-        word & CLOSED == 0 && word & COUNT > 0 && (word & WAITERS == 0 || self.is_barging || is_its_turn())
+        let is_its_turn =
+            || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
+        word & CLOSED == 0
+            && word & COUNT > 0
+            && (word & WAITERS == 0 || self.is_barging || is_its_turn())
     }
 
     fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
@@ -672,7 +776,10 @@ unsafe impl Joint for Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        debug_assert!(self.places.has_nobody(), "a semaphore is dropped while somebody waits for it");
+        debug_assert!(
+            self.places.has_nobody(),
+            "a semaphore is dropped while somebody waits for it"
+        );
     }
 }
 
@@ -709,7 +816,8 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // What was taken fits again, unless somebody has released more than the semaphore can keep: then it is lost, as it would be there.
+        // What was taken fits again, unless somebody has released more than the semaphore can keep:
+        // then it is lost, as it would be there.
         let _ = self.0.release(1);
     }
 }
@@ -732,7 +840,8 @@ impl Parts for Acquiring<'_> {
     }
 
     fn finish(&self, note: usize) -> bool {
-        self.outcome.set(Some(if note == NO_MORE { Err(Closed) } else { Ok(()) }));
+        self.outcome
+            .set(Some(if note == NO_MORE { Err(Closed) } else { Ok(()) }));
         true
     }
 }

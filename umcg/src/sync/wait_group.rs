@@ -5,7 +5,8 @@
 //!  | LOCKED | unused | WAITERS | to do |
 //! ```
 //!
-//! - G1: with nothing to do nobody waits: who does the last of it, while somebody waits, does so under the lock of the queue, and serves all.
+//! - G1: with nothing to do nobody waits: who does the last of it, while somebody waits, does so
+//!   under the lock of the queue, and serves all.
 //!
 //! The lock of the queue, and who may write the word: [`word`](super::word).
 
@@ -24,7 +25,8 @@ const REASON: &&str = &"wait group";
 
 /// A number of things to be done: [`wait`](WaitGroup::wait) waits until all are.
 ///
-/// What is to be done is added before anybody waits for it; afterwards the group can be used again. Not for signal handlers.
+/// What is to be done is added before anybody waits for it; afterwards the group can be used again.
+/// Not for signal handlers.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,7 +55,10 @@ unsafe impl Sync for WaitGroup {}
 impl WaitGroup {
     /// With nothing to do.
     pub const fn new() -> WaitGroup {
-        WaitGroup { word: Word::new(0), places: Places::new() }
+        WaitGroup {
+            word: Word::new(0),
+            places: Places::new(),
+        }
     }
 
     /// So much is to be done besides.
@@ -66,12 +71,17 @@ impl WaitGroup {
 
     /// False if it is too much.
     pub(super) fn try_add(&self, more: u32) -> bool {
-        let step =
-            |word: u64| (word & COUNT).checked_add(u64::from(more)).filter(|sum| *sum <= COUNT).map(|_| word + u64::from(more));
+        let step = |word: u64| {
+            (word & COUNT)
+                .checked_add(u64::from(more))
+                .filter(|sum| *sum <= COUNT)
+                .map(|_| word + u64::from(more))
+        };
         self.word.take_while(self.word.load(), step).is_ok()
     }
 
-    /// One thing is done. If it is the last, all that wait go on; they see what was done before. Does not switch.
+    /// One thing is done. If it is the last, all that wait go on; they see what was done before.
+    /// Does not switch.
     ///
     /// # Panics
     /// When there is nothing to do.
@@ -135,7 +145,11 @@ impl WaitGroup {
 
     /// [`WaitGroup::wait_deadline`] in nanoseconds.
     pub(crate) fn wait_until(&self, deadline: u64) -> Result<(), Elapsed> {
-        if self.is_done() || self.wait_slow(deadline) { Ok(()) } else { Err(Elapsed) }
+        if self.is_done() || self.wait_slow(deadline) {
+            Ok(())
+        } else {
+            Err(Elapsed)
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -185,7 +199,11 @@ unsafe impl Queued for WaitGroup {
     fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
         let word = self.word.lock();
         let left = self.places.remove(place);
-        self.word.unlock(if self.places.is_empty() { word & !WAITERS } else { word });
+        self.word.unlock(if self.places.is_empty() {
+            word & !WAITERS
+        } else {
+            word
+        });
         left
     }
 }
@@ -198,13 +216,19 @@ impl Default for WaitGroup {
 
 impl Drop for WaitGroup {
     fn drop(&mut self) {
-        debug_assert!(self.places.is_empty(), "a wait group is dropped while somebody waits for it");
+        debug_assert!(
+            self.places.is_empty(),
+            "a wait group is dropped while somebody waits for it"
+        );
     }
 }
 
 impl fmt::Debug for WaitGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitGroup").field("count", &self.count()).field("waiters", &self.word.count(&self.places)).finish()
+        f.debug_struct("WaitGroup")
+            .field("count", &self.count())
+            .field("waiters", &self.word.count(&self.places))
+            .finish()
     }
 }
 

@@ -1,7 +1,9 @@
-//! A word that is the state of an object and the lock of its queue at once, so that an operation has one locked operation, whether it has to do with the queue or not.
+//! A word that is the state of an object and the lock of its queue at once, so that an operation
+//! has one locked operation, whether it has to do with the queue or not.
 //!
-//! While [`LOCKED`] only the holder of the lock writes the word, and gives it back by a plain store. Everybody else changes it by compare-and-swap from a word without
-//! `LOCKED`. The holder is not preempted, does not wait and wakes nobody (see `rt::spin`).
+//! While [`LOCKED`] only the holder of the lock writes the word, and gives it back by a plain
+//! store. Everybody else changes it by compare-and-swap from a word without `LOCKED`. The holder is
+//! not preempted, does not wait and wakes nobody (see `rt::spin`).
 
 use crate::rt::spin::look_again;
 use crate::rt::sync::{AtomicU64, Ordering::*};
@@ -30,7 +32,8 @@ impl Word {
         self.0.load(Acquire)
     }
 
-    /// A step that takes something: what was done before it was given is seen. Neither word is locked. The error is the word as it is.
+    /// A step that takes something: what was done before it was given is seen. Neither word is
+    /// locked. The error is the word as it is.
     #[inline(always)]
     pub(crate) fn take(&self, from: u64, to: u64) -> Result<u64, u64> {
         // ORDERING(word.1): Acquire, pairs with word.2.
@@ -40,19 +43,29 @@ impl Word {
     /// A step that gives something: who takes it sees what was done before. As [`Word::take`].
     #[inline(always)]
     pub(crate) fn give(&self, from: u64, to: u64) -> Result<u64, u64> {
-        // ORDERING(word.2): Release, pairs with word.1. Steps of others in between do not break the sequence, nor does a holder of the lock, who has seen it.
+        // ORDERING(word.2): Release, pairs with word.1. Steps of others in between do not break the
+        // sequence, nor does a holder of the lock, who has seen it.
         self.0.compare_exchange(from, to, Release, Relaxed)
     }
 
-    /// Takes by `step`, from this word or what it is by then, as long as there is a step. The error is the word for which there is none.
+    /// Takes by `step`, from this word or what it is by then, as long as there is a step. The error
+    /// is the word for which there is none.
     #[inline]
-    pub(crate) fn take_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+    pub(crate) fn take_while(
+        &self,
+        word: u64,
+        step: impl Fn(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
         self.change(word, step, Word::take)
     }
 
     /// Gives, likewise.
     #[inline]
-    pub(crate) fn give_while(&self, word: u64, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+    pub(crate) fn give_while(
+        &self,
+        word: u64,
+        step: impl Fn(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
         self.change(word, step, Word::give)
     }
 
@@ -65,8 +78,11 @@ impl Word {
     ) -> Result<u64, u64> {
         let mut looks = 0;
         loop {
-            // Also while somebody has the lock: what is not there now was not there when that one came, and this comes before.
-            let Some(next) = step(word & !LOCKED) else { return Err(word) };
+            // Also while somebody has the lock: what is not there now was not there when that one
+            // came, and this comes before.
+            let Some(next) = step(word & !LOCKED) else {
+                return Err(word);
+            };
             if word & LOCKED == 0 {
                 match make(self, word, next) {
                     Ok(word) => return Ok(word),
@@ -88,8 +104,13 @@ impl Word {
     #[inline(always)]
     fn try_lock(&self) -> Option<u64> {
         let word = self.load();
-        // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it, and of what the word has.
-        let locks = || self.0.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok();
+        // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it,
+        // and of what the word has.
+        let locks = || {
+            self.0
+                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+                .is_ok()
+        };
         (word & LOCKED == 0 && locks()).then_some(word)
     }
 

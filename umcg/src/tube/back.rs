@@ -1,12 +1,14 @@
-//! Messages that come back: received by a future, and dropped with it before it was polled. They come before all others.
+//! Messages that come back: received by a future, and dropped with it before it was polled. They
+//! come before all others.
 
 use super::core::{Core, Locked, RECEIVERS};
 use super::layout::Layout;
 use crate::rt::wait::{ClaimedList, Place};
 
 impl<L: Layout> Core<L> {
-    /// Puts a message back that was received by its address: to the first who waits, or into the ring. The lock if there is no room for it: then a message is there that is to be the first of those that
-    /// wait to be sent, which may be another one by then.
+    /// Puts a message back that was received by its address: to the first who waits, or into the
+    /// ring. The lock if there is no room for it: then a message is there that is to be the first
+    /// of those that wait to be sent, which may be another one by then.
     ///
     /// # Safety
     /// As [`Layout::copy`]. The messages are small, or there is no ring.
@@ -16,7 +18,11 @@ impl<L: Layout> Core<L> {
         message: *mut u8,
         served: &mut ClaimedList,
     ) -> Result<(), Locked<'a, L>> {
-        let receiver = if locked.word & RECEIVERS != 0 { locked.claim_receiver() } else { None };
+        let receiver = if locked.word & RECEIVERS != 0 {
+            locked.claim_receiver()
+        } else {
+            None
+        };
         if let Some(receiver) = receiver {
             // SAFETY: passed on.
             unsafe { self.hand_over(locked, message, &receiver) };
@@ -31,8 +37,14 @@ impl<L: Layout> Core<L> {
         Ok(())
     }
 
-    /// Puts a message back with the place in which it was received: to the first who waits, or into the ring.
-    pub(super) fn put_back_slot(&self, locked: Locked<'_, L>, slot: usize, served: &mut ClaimedList) {
+    /// Puts a message back with the place in which it was received: to the first who waits, or into
+    /// the ring.
+    pub(super) fn put_back_slot(
+        &self,
+        locked: Locked<'_, L>,
+        slot: usize,
+        served: &mut ClaimedList,
+    ) {
         self.commit_locked(locked, slot, Locked::push_slot_front, served);
     }
 }
@@ -62,11 +74,16 @@ impl<L: Layout> Locked<'_, L> {
     unsafe fn push_first_put_back(&mut self, from: *const u8) -> bool {
         let senders = &self.core.senders;
         let mut next = senders.first().filter(|place| place.is_of_nobody());
-        let Some(mut last) = next.map(message_at) else { return false };
+        let Some(mut last) = next.map(message_at) else {
+            return false;
+        };
         // SAFETY: passed on; a message is there, and belongs to who has the lock as long as it is
         // in the queue.
         unsafe { self.push(last) };
-        while let Some(place) = next.and_then(|place| senders.after(place)).filter(|place| place.is_of_nobody()) {
+        while let Some(place) = next
+            .and_then(|place| senders.after(place))
+            .filter(|place| place.is_of_nobody())
+        {
             // SAFETY: likewise; what was in `last` was copied away.
             unsafe { self.core.copy(message_at(place), last) };
             last = message_at(place);

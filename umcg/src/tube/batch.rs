@@ -2,7 +2,9 @@
 
 use super::core::{CLOSED, Core, RECEIVERS, SENDERS, SERVED, message_of};
 use super::ends::{Receiver, Sender};
-use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::error::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
 use super::layout::{Layout, Typed};
 use super::waiting::Refused;
 use crate::rt::wait::ClaimedList;
@@ -25,7 +27,12 @@ impl<L: Layout> Core<L> {
     ///
     /// # Safety
     /// As [`Layout::copy`].
-    pub(super) unsafe fn give_some(&self, from: *const u8, count: usize, served: &mut ClaimedList) -> Result<usize, Refused> {
+    pub(super) unsafe fn give_some(
+        &self,
+        from: *const u8,
+        count: usize,
+        served: &mut ClaimedList,
+    ) -> Result<usize, Refused> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
             locked.unlock();
@@ -34,10 +41,20 @@ impl<L: Layout> Core<L> {
         let mut given = 0;
         while given < count.min(self.most_at_once()) {
             let from = from.wrapping_add(given * self.layout.size());
-            let receiver = if locked.word & RECEIVERS != 0 { locked.claim_receiver() } else { None };
+            let receiver = if locked.word & RECEIVERS != 0 {
+                locked.claim_receiver()
+            } else {
+                None
+            };
             if let Some(receiver) = receiver {
-                // SAFETY: passed on; the receiver said where, and does not go on before it is resumed.
-                unsafe { self.copy(from, std::ptr::with_exposed_provenance_mut(receiver.place().note.get())) };
+                // SAFETY: passed on; the receiver said where, and does not go on before it is
+                // resumed.
+                unsafe {
+                    self.copy(
+                        from,
+                        std::ptr::with_exposed_provenance_mut(receiver.place().note.get()),
+                    )
+                };
                 receiver.place().note.set(SERVED);
                 served.push(receiver);
             } else if locked.has_room() {
@@ -56,7 +73,12 @@ impl<L: Layout> Core<L> {
     ///
     /// # Safety
     /// As [`Layout::copy`].
-    pub(super) unsafe fn take_some(&self, into: *mut u8, count: usize, served: &mut ClaimedList) -> Result<usize, Refused> {
+    pub(super) unsafe fn take_some(
+        &self,
+        into: *mut u8,
+        count: usize,
+        served: &mut ClaimedList,
+    ) -> Result<usize, Refused> {
         let mut locked = self.lock();
         let mut taken = 0;
         while taken < count.min(self.most_at_once()) {
@@ -68,9 +90,14 @@ impl<L: Layout> Core<L> {
                     served.push(sender);
                 }
             } else {
-                let sender = if locked.word & SENDERS != 0 { locked.claim_message() } else { None };
+                let sender = if locked.word & SENDERS != 0 {
+                    locked.claim_message()
+                } else {
+                    None
+                };
                 let Some(sender) = sender else { break };
-                // SAFETY: passed on; the sender said where, and does not go on before it is resumed.
+                // SAFETY: passed on; the sender said where, and does not go on before it is
+                // resumed.
                 unsafe { self.copy(message_of(&sender), into) };
                 sender.place().note.set(SERVED);
                 served.push(sender);
@@ -79,21 +106,28 @@ impl<L: Layout> Core<L> {
         }
         let is_over = taken == 0 && locked.word & CLOSED != 0;
         locked.unlock();
-        if is_over { Err(Refused::Closed) } else { Ok(taken) }
+        if is_over {
+            Err(Refused::Closed)
+        } else {
+            Ok(taken)
+        }
     }
 }
 
 impl<T> Sender<T> {
-    /// Sends all messages of `batch` in their order, and takes them out of it; waits until there is room. Those of other senders may come between. Otherwise as [`Sender::send`]; a message
-    /// with which it was waiting when it was cancelled is dropped, and those behind it stay.
+    /// Sends all messages of `batch` in their order, and takes them out of it; waits until there is
+    /// room. Those of other senders may come between. Otherwise as [`Sender::send`]; a message with
+    /// which it was waiting when it was cancelled is dropped, and those behind it stay.
     ///
     /// # Errors
     /// [`SendError`]: the tube is closed. What was not sent is in `batch`.
     pub fn send_batch(&self, batch: &mut VecDeque<T>) -> Result<(), SendError<()>> {
-        self.send_batch_until(batch, u64::MAX).map_err(|_| SendError(()))
+        self.send_batch_until(batch, u64::MAX)
+            .map_err(|_| SendError(()))
     }
 
-    /// Sends the first messages of `batch`, as many as there is room for, or receivers wait for. Never waits. Returns how many.
+    /// Sends the first messages of `batch`, as many as there is room for, or receivers wait for.
+    /// Never waits. Returns how many.
     ///
     /// # Errors
     /// [`TrySendError`]: none was sent, though there are some.
@@ -110,24 +144,40 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// [`SendTimeoutError`]. What was not sent is in `batch`.
-    pub fn send_batch_deadline(&self, batch: &mut VecDeque<T>, deadline: Instant) -> Result<(), SendTimeoutError<()>> {
-        self.send_batch_until(batch, time::nanos(deadline)).map_err(|why| SendTimeoutError::new(why, ()))
+    pub fn send_batch_deadline(
+        &self,
+        batch: &mut VecDeque<T>,
+        deadline: Instant,
+    ) -> Result<(), SendTimeoutError<()>> {
+        self.send_batch_until(batch, time::nanos(deadline))
+            .map_err(|why| SendTimeoutError::new(why, ()))
     }
 
     /// Like [`Sender::send_batch`], for `timeout` at most.
     ///
     /// # Errors
     /// [`SendTimeoutError`]. What was not sent is in `batch`.
-    pub fn send_batch_timeout(&self, batch: &mut VecDeque<T>, timeout: Duration) -> Result<(), SendTimeoutError<()>> {
-        self.send_batch_until(batch, time::after(timeout)).map_err(|why| SendTimeoutError::new(why, ()))
+    pub fn send_batch_timeout(
+        &self,
+        batch: &mut VecDeque<T>,
+        timeout: Duration,
+    ) -> Result<(), SendTimeoutError<()>> {
+        self.send_batch_until(batch, time::after(timeout))
+            .map_err(|why| SendTimeoutError::new(why, ()))
     }
 
     fn send_batch_until(&self, batch: &mut VecDeque<T>, deadline: u64) -> Result<(), Refused> {
         loop {
             self.send_some(batch)?;
-            let Some(first) = batch.pop_front() else { return Ok(()) };
+            let Some(first) = batch.pop_front() else {
+                return Ok(());
+            };
             if let Err(error) = self.send_until(first, deadline) {
-                let why = if error.is_timeout() { Refused::Late } else { Refused::Closed };
+                let why = if error.is_timeout() {
+                    Refused::Late
+                } else {
+                    Refused::Closed
+                };
                 batch.push_front(error.into_inner());
                 return Err(why);
             }
@@ -138,11 +188,21 @@ impl<T> Sender<T> {
     fn send_some(&self, batch: &mut VecDeque<T>) -> Result<(), Refused> {
         while !batch.is_empty() {
             if Typed::<T>::IS_LARGE {
-                let Some(first) = batch.pop_front() else { break };
+                let Some(first) = batch.pop_front() else {
+                    break;
+                };
                 if let Err(error) = self.try_send(first) {
-                    let why = if error.is_full() { Refused::Late } else { Refused::Closed };
+                    let why = if error.is_full() {
+                        Refused::Late
+                    } else {
+                        Refused::Closed
+                    };
                     batch.push_front(error.into_inner());
-                    return if why == Refused::Closed { Err(why) } else { Ok(()) };
+                    return if why == Refused::Closed {
+                        Err(why)
+                    } else {
+                        Ok(())
+                    };
                 }
                 continue;
             }
@@ -150,7 +210,9 @@ impl<T> Sender<T> {
                 let first = batch.as_mut_slices().0;
                 let (from, count) = (first.as_mut_ptr(), first.len());
                 // SAFETY: so many messages, of which those are forgotten that were sent.
-                let sent = wait::undisturbed(|served| unsafe { core.give_some(from.cast(), count, served) })?;
+                let sent = wait::undisturbed(|served| unsafe {
+                    core.give_some(from.cast(), count, served)
+                })?;
                 batch.drain(..sent).for_each(mem::forget);
                 Ok(sent)
             })?;
@@ -163,19 +225,25 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives up to `most` messages, as many as are there, and appends them to `messages`; waits until there is one. Returns how many. Otherwise as [`Receiver::recv`].
+    /// Receives up to `most` messages, as many as are there, and appends them to `messages`; waits
+    /// until there is one. Returns how many. Otherwise as [`Receiver::recv`].
     ///
     /// # Errors
     /// [`RecvError`]: the tube is closed, and empty.
     pub fn recv_batch(&self, messages: &mut Vec<T>, most: usize) -> Result<usize, RecvError> {
-        self.recv_batch_until(messages, most, u64::MAX).map_err(|_| RecvError)
+        self.recv_batch_until(messages, most, u64::MAX)
+            .map_err(|_| RecvError)
     }
 
     /// Like [`Receiver::recv_batch`], if there is a message. Never waits.
     ///
     /// # Errors
     /// [`TryRecvError`].
-    pub fn try_recv_batch(&self, messages: &mut Vec<T>, most: usize) -> Result<usize, TryRecvError> {
+    pub fn try_recv_batch(
+        &self,
+        messages: &mut Vec<T>,
+        most: usize,
+    ) -> Result<usize, TryRecvError> {
         match self.recv_some(messages, most) {
             Ok(0) if most > 0 => Err(TryRecvError::Empty),
             Ok(count) => Ok(count),
@@ -187,7 +255,12 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// [`RecvTimeoutError`].
-    pub fn recv_batch_deadline(&self, messages: &mut Vec<T>, most: usize, deadline: Instant) -> Result<usize, RecvTimeoutError> {
+    pub fn recv_batch_deadline(
+        &self,
+        messages: &mut Vec<T>,
+        most: usize,
+        deadline: Instant,
+    ) -> Result<usize, RecvTimeoutError> {
         Ok(self.recv_batch_until(messages, most, time::nanos(deadline))?)
     }
 
@@ -195,11 +268,21 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// [`RecvTimeoutError`].
-    pub fn recv_batch_timeout(&self, messages: &mut Vec<T>, most: usize, timeout: Duration) -> Result<usize, RecvTimeoutError> {
+    pub fn recv_batch_timeout(
+        &self,
+        messages: &mut Vec<T>,
+        most: usize,
+        timeout: Duration,
+    ) -> Result<usize, RecvTimeoutError> {
         Ok(self.recv_batch_until(messages, most, time::after(timeout))?)
     }
 
-    fn recv_batch_until(&self, messages: &mut Vec<T>, most: usize, deadline: u64) -> Result<usize, Refused> {
+    fn recv_batch_until(
+        &self,
+        messages: &mut Vec<T>,
+        most: usize,
+        deadline: u64,
+    ) -> Result<usize, Refused> {
         let count = self.recv_some(messages, most)?;
         if count > 0 || most == 0 {
             return Ok(count);
@@ -217,7 +300,9 @@ impl<T> Receiver<T> {
             if Typed::<T>::IS_LARGE {
                 match self.shared.try_recv() {
                     Ok(message) => messages.push(message),
-                    Err(Refused::Closed) if messages.len() == before => return Err(Refused::Closed),
+                    Err(Refused::Closed) if messages.len() == before => {
+                        return Err(Refused::Closed);
+                    }
                     Err(_) => break,
                 }
                 continue;
@@ -227,7 +312,9 @@ impl<T> Receiver<T> {
             let taken = self.shared.operate(|core| {
                 let into = messages.spare_capacity_mut().as_mut_ptr();
                 // SAFETY: places for so many.
-                let taken = wait::undisturbed(|served| unsafe { core.take_some(into.cast(), wanted, served) })?;
+                let taken = wait::undisturbed(|served| unsafe {
+                    core.take_some(into.cast(), wanted, served)
+                })?;
                 // SAFETY: so many were received.
                 unsafe { messages.set_len(messages.len() + taken) };
                 Ok(taken)

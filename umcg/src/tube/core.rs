@@ -7,19 +7,29 @@
 //!  | first message | how many (28) | - - | CALLS | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
 //! ```
 //!
-//! - T1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store. Everybody else changes the word by compare-and-swap from a word without
-//!   LOCKED. So a message costs one locked operation to send and one to receive; where it goes is known from the word before that.
-//! - T2: RECEIVERS and SENDERS say that the queue of that name is not empty. Whoever comes finds them, and stands behind, or serves the first: nobody is overtaken.
-//! - T3: a sender with a message and a receiver that takes one never stand in the queues at once; nor does a sender while there is room, nor a receiver while there is
-//!   a message. So whoever sends has one step to make: to the first receiver, or into the ring, or into the queue. Who receives has two: the first message, and then that
-//!   of the first sender, into the place that is free now.
-//! - T4: HELD says that some places of the ring are neither free nor have messages ([`slots`](super::slots), `reserve`). The short ways are closed then.
-//! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received. Nobody waits for more when it is empty.
-//! - T6: CALLS says that [futures](super::standing) were served, which are to be called. What is left of one in the queue of senders is a message of nobody's, and stays there when the tube is closed.
-//! - T7: a message goes straight from who sends to who receives if either waits: from frame to frame, after the unlock, as who is claimed does not go on before it is resumed.
+//! - T1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store.
+//!   Everybody else changes the word by compare-and-swap from a word without LOCKED. So a message
+//!   costs one locked operation to send and one to receive; where it goes is known from the word
+//!   before that.
+//! - T2: RECEIVERS and SENDERS say that the queue of that name is not empty. Whoever comes finds
+//!   them, and stands behind, or serves the first: nobody is overtaken.
+//! - T3: a sender with a message and a receiver that takes one never stand in the queues at once;
+//!   nor does a sender while there is room, nor a receiver while there is a message. So whoever
+//!   sends has one step to make: to the first receiver, or into the ring, or into the queue. Who
+//!   receives has two: the first message, and then that of the first sender, into the place that is
+//!   free now.
+//! - T4: HELD says that some places of the ring are neither free nor have messages
+//!   ([`slots`](super::slots), `reserve`). The short ways are closed then.
+//! - T5: CLOSED: nothing is sent any more, and no sender waits. What is there can be received.
+//!   Nobody waits for more when it is empty.
+//! - T6: CALLS says that [futures](super::standing) were served, which are to be called. What is
+//!   left of one in the queue of senders is a message of nobody's, and stays there when the tube is
+//!   closed.
+//! - T7: a message goes straight from who sends to who receives if either waits: from frame to
+//!   frame, after the unlock, as who is claimed does not go on before it is resumed.
 //!
-//! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are those who want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait
-//! for that as well.
+//! A tube of capacity 0 has no ring, and all messages go so. The exceptions from T3 are those who
+//! want a place of the ring ([`WANTS_SLOT`]), to fill or to read it: they wait for that as well.
 //!
 //! In a place's note: before it is served, the address of the message, or of where it is to go.
 //!
@@ -52,7 +62,8 @@ pub(crate) const SERVED: usize = 0;
 pub(crate) const NO_MORE: usize = usize::MAX - 1;
 /// Nothing was done, and it is to look again.
 pub(crate) const TRY: usize = usize::MAX - 2;
-/// In the note of one who waits: for a place of the ring. It is served with the number of that, plus 1.
+/// In the note of one who waits: for a place of the ring. It is served with the number of that,
+/// plus 1.
 pub(super) const WANTS_SLOT: usize = usize::MAX;
 
 /// See the head of the module.
@@ -79,7 +90,8 @@ pub(super) struct Slot {
     pub(super) is_filled: AtomicBool,
 }
 
-// SAFETY: all but the word is touched under the lock in it, or is a place that the lock gave to one.
+// SAFETY: all but the word is touched under the lock in it, or is a place that the lock gave to
+// one.
 unsafe impl<L: Layout> Send for Core<L> {}
 // SAFETY: as above.
 unsafe impl<L: Layout> Sync for Core<L> {}
@@ -97,8 +109,16 @@ impl<L: Layout> Core<L> {
             // SAFETY: not of size 0.
             NonNull::new(unsafe { alloc::alloc(memory) })?
         };
-        let slot = |number: u32| Slot { order: Cell::new(0), free: Cell::new(number), is_filled: AtomicBool::new(true) };
-        let slots = if layout.is_large() { (0..capacity as u32).map(slot).collect() } else { Box::default() };
+        let slot = |number: u32| Slot {
+            order: Cell::new(0),
+            free: Cell::new(number),
+            is_filled: AtomicBool::new(true),
+        };
+        let slots = if layout.is_large() {
+            (0..capacity as u32).map(slot).collect()
+        } else {
+            Box::default()
+        };
         Some(Core {
             word: AtomicU64::new(0),
             receivers: Places::new(),
@@ -114,7 +134,9 @@ impl<L: Layout> Core<L> {
     /// Where the message with this number is, or goes.
     #[inline(always)]
     pub(crate) fn at(&self, number: usize) -> *mut u8 {
-        self.store.as_ptr().wrapping_add(number * self.layout.size())
+        self.store
+            .as_ptr()
+            .wrapping_add(number * self.layout.size())
     }
 
     /// # Safety
@@ -189,7 +211,11 @@ impl<L: Layout> Core<L> {
         let to = self.at(self.tail(word));
         let _hold = Hold::begin();
         // ORDERING(tube.1): Acquire, pairs with tube.2: whose place it was is done with it.
-        if self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_err() {
+        if self
+            .word
+            .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+            .is_err()
+        {
             return false;
         }
         // SAFETY: passed on; the place is free.
@@ -215,7 +241,11 @@ impl<L: Layout> Core<L> {
         let from = self.at(head(word));
         let _hold = Hold::begin();
         // ORDERING(tube.1): Acquire, pairs with tube.2: the message is seen.
-        if self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_err() {
+        if self
+            .word
+            .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+            .is_err()
+        {
             return false;
         }
         // SAFETY: passed on; a message is there.
@@ -228,7 +258,11 @@ impl<L: Layout> Core<L> {
     #[inline(always)]
     fn tail(&self, word: u64) -> usize {
         let tail = head(word) + len(word);
-        if tail >= self.capacity() { tail - self.capacity() } else { tail }
+        if tail >= self.capacity() {
+            tail - self.capacity()
+        } else {
+            tail
+        }
     }
 
     /// The word after the first message has gone.
@@ -236,20 +270,31 @@ impl<L: Layout> Core<L> {
     fn without_first(&self, word: u64) -> u64 {
         let word = word - ONE;
         let next = head(word) + 1;
-        if next == self.capacity() { word & ((1 << HEAD) - 1) } else { word + (1 << HEAD) }
+        if next == self.capacity() {
+            word & ((1 << HEAD) - 1)
+        } else {
+            word + (1 << HEAD)
+        }
     }
 
     /// The caller is not preempted.
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, L> {
-        Locked { core: self, word: self.try_lock().unwrap_or_else(|| self.lock_slow()) }
+        Locked {
+            core: self,
+            word: self.try_lock().unwrap_or_else(|| self.lock_slow()),
+        }
     }
 
     #[inline(always)]
     fn try_lock(&self) -> Option<u64> {
         let word = self.word.load(Relaxed);
         // ORDERING(tube.1): Acquire, pairs with tube.2: all is as the last holder left it.
-        let locks = || self.word.compare_exchange(word, word | LOCKED, Acquire, Relaxed).is_ok();
+        let locks = || {
+            self.word
+                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+                .is_ok()
+        };
         (word & LOCKED == 0 && locks()).then_some(word)
     }
 
@@ -280,12 +325,17 @@ impl<L: Layout> Core<L> {
         locked.unlock();
     }
 
-    /// Sends, if nobody has to wait for that: returns what the note of a waiter would be. The lock if it has to wait.
+    /// Sends, if nobody has to wait for that: returns what the note of a waiter would be. The lock
+    /// if it has to wait.
     ///
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    pub(super) unsafe fn give(&self, from: *const u8, served: &mut ClaimedList) -> Result<usize, Locked<'_, L>> {
+    pub(super) unsafe fn give(
+        &self,
+        from: *const u8,
+        served: &mut ClaimedList,
+    ) -> Result<usize, Locked<'_, L>> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
             return Ok(locked.closed());
@@ -316,7 +366,12 @@ impl<L: Layout> Core<L> {
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    pub(super) unsafe fn hand_over(&self, mut locked: Locked<'_, L>, from: *const u8, receiver: &Claimed) {
+    pub(super) unsafe fn hand_over(
+        &self,
+        mut locked: Locked<'_, L>,
+        from: *const u8,
+        receiver: &Claimed,
+    ) {
         let note = receiver.place().note.get();
         if note == WANTS_SLOT {
             let slot = locked.take_free();
@@ -332,12 +387,17 @@ impl<L: Layout> Core<L> {
         }
     }
 
-    /// Receives, if nobody has to wait for that: returns what the note of a waiter would be. The lock if it has to wait.
+    /// Receives, if nobody has to wait for that: returns what the note of a waiter would be. The
+    /// lock if it has to wait.
     ///
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    pub(super) unsafe fn take(&self, into: *mut u8, served: &mut ClaimedList) -> Result<usize, Locked<'_, L>> {
+    pub(super) unsafe fn take(
+        &self,
+        into: *mut u8,
+        served: &mut ClaimedList,
+    ) -> Result<usize, Locked<'_, L>> {
         let mut locked = self.lock();
         if locked.len() > 0 {
             // SAFETY: passed on.
@@ -347,22 +407,33 @@ impl<L: Layout> Core<L> {
         if locked.word & SENDERS != 0 {
             if let Some(sender) = locked.claim_message() {
                 locked.unlock();
-                // SAFETY: passed on; the sender said where, and does not go on before it is resumed.
+                // SAFETY: passed on; the sender said where, and does not go on before it is
+                // resumed.
                 unsafe { self.copy(message_of(&sender), into) };
                 sender.place().note.set(SERVED);
                 served.push(sender);
                 return Ok(SERVED);
             }
         }
-        if locked.word & CLOSED != 0 { Ok(locked.closed()) } else { Err(locked) }
+        if locked.word & CLOSED != 0 {
+            Ok(locked.closed())
+        } else {
+            Err(locked)
+        }
     }
 
-    /// Takes the first message of the ring, where there is one; the first who waits for room has it then.
+    /// Takes the first message of the ring, where there is one; the first who waits for room has it
+    /// then.
     ///
     /// # Safety
     /// As [`Layout::copy`].
     #[inline(always)]
-    pub(super) unsafe fn take_first(&self, mut locked: Locked<'_, L>, into: *mut u8, served: &mut ClaimedList) {
+    pub(super) unsafe fn take_first(
+        &self,
+        mut locked: Locked<'_, L>,
+        into: *mut u8,
+        served: &mut ClaimedList,
+    ) {
         if self.layout.is_large() {
             // SAFETY: passed on.
             return unsafe { self.take_by_slot(locked, into, served) };
@@ -379,8 +450,15 @@ impl<L: Layout> Core<L> {
 impl<L: Layout> Drop for Core<L> {
     /// What is in it is its owner's affair.
     fn drop(&mut self) {
-        debug_assert!(self.receivers.has_nobody() && self.senders.has_nobody(), "a tube is dropped while somebody waits for it");
-        if let Some(memory) = self.layout.memory(self.capacity()).filter(|memory| memory.size() > 0) {
+        debug_assert!(
+            self.receivers.has_nobody() && self.senders.has_nobody(),
+            "a tube is dropped while somebody waits for it"
+        );
+        if let Some(memory) = self
+            .layout
+            .memory(self.capacity())
+            .filter(|memory| memory.size() > 0)
+        {
             // SAFETY: `new` allocated it so.
             unsafe { alloc::dealloc(self.store.as_ptr(), memory) };
         }
@@ -455,7 +533,8 @@ impl<L: Layout> Locked<'_, L> {
         self.word = self.core.without_first(self.word);
     }
 
-    /// Puts a small message before all others in the ring. If there is no room for it, then in exchange for the last one, which is where it was after that: returns whether there was room.
+    /// Puts a small message before all others in the ring. If there is no room for it, then in
+    /// exchange for the last one, which is where it was after that: returns whether there was room.
     ///
     /// # Safety
     /// As [`Layout::copy`]; messages are small, or there is no ring.
@@ -468,8 +547,15 @@ impl<L: Layout> Locked<'_, L> {
             }
             self.word -= ONE;
             from = self.core.at(self.core.tail(self.word));
-            // SAFETY: passed on; the last message is there. As bytes, which is all that is known of them.
-            unsafe { std::ptr::swap_nonoverlapping(message.cast::<MaybeUninit<u8>>(), from.cast(), self.core.layout.size()) };
+            // SAFETY: passed on; the last message is there. As bytes, which is all that is known of
+            // them.
+            unsafe {
+                std::ptr::swap_nonoverlapping(
+                    message.cast::<MaybeUninit<u8>>(),
+                    from.cast(),
+                    self.core.layout.size(),
+                )
+            };
         }
         let first = self.start_earlier();
         let to = self.core.at(first);
@@ -482,14 +568,18 @@ impl<L: Layout> Locked<'_, L> {
 
     /// The ring has one more message, which comes before all others: returns where.
     fn start_earlier(&mut self) -> usize {
-        let first = head(self.word).checked_sub(1).unwrap_or(self.core.capacity() - 1);
+        let first = head(self.word)
+            .checked_sub(1)
+            .unwrap_or(self.core.capacity() - 1);
         self.word = (self.word & ((1 << HEAD) - 1)) + ONE + ((first as u64) << HEAD);
         first
     }
 
     /// Puts a place that is held into the ring, for large messages.
     pub(super) fn push_slot(&mut self, slot: usize) {
-        self.core.slots[self.core.tail(self.word)].order.set(slot as u32);
+        self.core.slots[self.core.tail(self.word)]
+            .order
+            .set(slot as u32);
         self.word += ONE;
         self.set_held(self.held() - 1);
     }
@@ -509,11 +599,15 @@ impl<L: Layout> Locked<'_, L> {
         slot as usize
     }
 
-    /// Takes a free place, to hold it. Of small messages it has no number: it is one less in the ring.
+    /// Takes a free place, to hold it. Of small messages it has no number: it is one less in the
+    /// ring.
     pub(super) fn take_free(&mut self) -> usize {
         let left = self.core.capacity() - self.len() - self.held() - 1;
         self.set_held(self.held() + 1);
-        self.core.slots.get(left).map_or(0, |slot| slot.free.get() as usize)
+        self.core
+            .slots
+            .get(left)
+            .map_or(0, |slot| slot.free.get() as usize)
     }
 
     /// Gives a place back that was held.
@@ -527,14 +621,20 @@ impl<L: Layout> Locked<'_, L> {
 
     fn set_held(&mut self, held: usize) {
         self.core.held.set(held as u32);
-        self.word = if held == 0 { self.word & !HELD } else { self.word | HELD };
+        self.word = if held == 0 {
+            self.word & !HELD
+        } else {
+            self.word | HELD
+        };
     }
 
     /// Claims the first receiver that a message can go to now.
     #[inline(always)]
     pub(super) fn claim_receiver(&mut self) -> Option<Claimed> {
         let claimed = if self.core.layout.is_large() && !self.has_room() {
-            self.core.receivers.claim_where(|place| place.note.get() != WANTS_SLOT)
+            self.core
+                .receivers
+                .claim_where(|place| place.note.get() != WANTS_SLOT)
         } else {
             self.core.receivers.claim_first()
         };
@@ -570,7 +670,9 @@ impl<L: Layout> Locked<'_, L> {
         let claimed = if self.core.capacity == 0 {
             self.core.senders.claim_first()
         } else {
-            self.core.senders.claim_where(|place| place.note.get() != WANTS_SLOT)
+            self.core
+                .senders
+                .claim_where(|place| place.note.get() != WANTS_SLOT)
         };
         self.note_senders();
         claimed
@@ -583,7 +685,8 @@ impl<L: Layout> Locked<'_, L> {
         }
     }
 
-    /// There is room for one more small message: the first who waits for that has it. To be resumed after the unlock.
+    /// There is room for one more small message: the first who waits for that has it. To be resumed
+    /// after the unlock.
     #[inline(always)]
     pub(super) fn refill(&mut self) -> Option<Claimed> {
         if self.word & SENDERS == 0 {
@@ -594,7 +697,8 @@ impl<L: Layout> Locked<'_, L> {
             let slot = self.take_free();
             sender.place().note.set(slot + 1);
         } else {
-            // SAFETY: the sender said where its message is, and does not go on before it is resumed; there is room.
+            // SAFETY: the sender said where its message is, and does not go on before it is
+            // resumed; there is room.
             unsafe { self.push(message_of(&sender)) };
             sender.place().note.set(SERVED);
         }

@@ -1,7 +1,9 @@
 //! The two ends of a tube.
 
 use super::core::{Core, MOST};
-use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::error::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
 use super::layout::Typed;
 use super::standing::Calls;
 use super::waiting::Refused;
@@ -27,12 +29,14 @@ pub(super) struct Shared<T> {
     pub(super) calls: Calls,
 }
 
-// SAFETY: messages go from thread to thread, and nothing else of them is shared; the calls are under the core's lock.
+// SAFETY: messages go from thread to thread, and nothing else of them is shared; the calls are
+// under the core's lock.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
-/// A message that was received, where it lies: dropped if something unwinds before it is given away.
+/// A message that was received, where it lies: dropped if something unwinds before it is given
+/// away.
 struct Incoming<'a, T>(&'a mut MaybeUninit<T>);
 
 impl<T> Drop for Incoming<'_, T> {
@@ -60,7 +64,10 @@ impl<T> Shared<T> {
 
     /// What `receive` puts there.
     #[inline(always)]
-    fn recv_by(&self, receive: impl FnOnce(&Core<Typed<T>>, *mut u8) -> Result<(), Refused>) -> Result<T, Refused> {
+    fn recv_by(
+        &self,
+        receive: impl FnOnce(&Core<Typed<T>>, *mut u8) -> Result<(), Refused>,
+    ) -> Result<T, Refused> {
         let mut message = MaybeUninit::<T>::uninit();
         receive(&self.core, message.as_mut_ptr().cast())?;
         self.call_holding(&mut message);
@@ -68,7 +75,8 @@ impl<T> Shared<T> {
         Ok(unsafe { message.assume_init() })
     }
 
-    /// Calls the futures that were served when this message was received. It stays where it is, as to move a large one takes time.
+    /// Calls the futures that were served when this message was received. It stays where it is, as
+    /// to move a large one takes time.
     #[inline(always)]
     fn call_holding(&self, message: &mut MaybeUninit<T>) {
         let incoming = Incoming(message);
@@ -93,24 +101,38 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// Makes a tube that has room for `capacity` messages. With a capacity of 0 each message goes straight from a sender to a receiver, and the one waits for the other.
+/// Makes a tube that has room for `capacity` messages. With a capacity of 0 each message goes
+/// straight from a sender to a receiver, and the one waits for the other.
 ///
 /// # Panics
 /// When there is no memory for so many, or for more than 268,435,455.
 pub fn tube<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let core = Core::new(Typed::new(), capacity);
-    let core = core.unwrap_or_else(|| panic!("tube: no memory for {capacity} messages, or more than {MOST}"));
-    let shared = Arc::new(Shared { core, senders: AtomicUsize::new(1), receivers: AtomicUsize::new(1), calls: Calls::default() });
-    (Sender { shared: shared.clone() }, Receiver { shared })
+    let core = core
+        .unwrap_or_else(|| panic!("tube: no memory for {capacity} messages, or more than {MOST}"));
+    let shared = Arc::new(Shared {
+        core,
+        senders: AtomicUsize::new(1),
+        receivers: AtomicUsize::new(1),
+        calls: Calls::default(),
+    });
+    (
+        Sender {
+            shared: shared.clone(),
+        },
+        Receiver { shared },
+    )
 }
 
-/// The end of a tube where messages go in. Its clones are ends of the same tube. When the last of them is dropped the tube is closed.
+/// The end of a tube where messages go in. Its clones are ends of the same tube. When the last of
+/// them is dropped the tube is closed.
 pub struct Sender<T> {
     pub(super) shared: Arc<Shared<T>>,
 }
 
-/// The end of a tube where messages come out. Its clones are ends of the same tube; each message comes out of one. When the last of them is dropped the tube
-/// is closed, and what is in it is dropped.
+/// The end of a tube where messages come out. Its clones are ends of the same tube; each message
+/// comes out of one. When the last of them is dropped the tube is closed, and what is in it is
+/// dropped.
 pub struct Receiver<T> {
     pub(super) shared: Arc<Shared<T>>,
 }
@@ -118,20 +140,25 @@ pub struct Receiver<T> {
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
         self.shared.senders.fetch_add(1, Relaxed);
-        Sender { shared: self.shared.clone() }
+        Sender {
+            shared: self.shared.clone(),
+        }
     }
 }
 
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Receiver<T> {
         self.shared.receivers.fetch_add(1, Relaxed);
-        Receiver { shared: self.shared.clone() }
+        Receiver {
+            shared: self.shared.clone(),
+        }
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // ORDERING(last-sender.1): AcqRel, pairs with itself: all that was sent comes before the close.
+        // ORDERING(last-sender.1): AcqRel, pairs with itself: all that was sent comes before the
+        // close.
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
             self.shared.close();
         }
@@ -160,13 +187,15 @@ impl<T> RefUnwindSafe for Receiver<T> {}
 macro_rules! of_both {
     ($end:ident) => {
         impl<T> $end<T> {
-            /// Closes the tube: nothing is sent any more, and all that wait to send get their messages back. What is in the tube can be received; after that all that wait, and all
-            /// that come, get an error. Does not switch.
+            /// Closes the tube: nothing is sent any more, and all that wait to send get their
+            /// messages back. What is in the tube can be received; after that all that wait, and
+            /// all that come, get an error. Does not switch.
             pub fn close(&self) {
                 self.shared.close();
             }
 
-            /// Whether it was closed, by [`close`](Self::close) or because all senders or all receivers are gone.
+            /// Whether it was closed, by [`close`](Self::close) or because all senders or all
+            /// receivers are gone.
             pub fn is_closed(&self) -> bool {
                 self.shared.core.is_closed()
             }
@@ -226,8 +255,9 @@ of_both!(Sender);
 of_both!(Receiver);
 
 impl<T> Sender<T> {
-    /// Sends a message; waits until there is room, or in a tube of capacity 0 until it is received. A point of cancellation if it has to wait; a send that is
-    /// cancelled has sent nothing, and the message is dropped. Switches.
+    /// Sends a message; waits until there is room, or in a tube of capacity 0 until it is received.
+    /// A point of cancellation if it has to wait; a send that is cancelled has sent nothing, and
+    /// the message is dropped. Switches.
     ///
     /// # Errors
     /// [`SendError`]: the tube is closed.
@@ -247,7 +277,8 @@ impl<T> Sender<T> {
         self.shared.operate(|_| Ok(()))
     }
 
-    /// Sends a message if there is room, or in a tube of capacity 0 if a receiver waits. Never waits.
+    /// Sends a message if there is room, or in a tube of capacity 0 if a receiver waits. Never
+    /// waits.
     ///
     /// # Errors
     /// [`TrySendError`].
@@ -283,9 +314,17 @@ impl<T> Sender<T> {
         self.send_until(message, time::after(timeout))
     }
 
-    pub(super) fn send_until(&self, mut message: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
+    pub(super) fn send_until(
+        &self,
+        mut message: T,
+        deadline: u64,
+    ) -> Result<(), SendTimeoutError<T>> {
         // SAFETY: a message, which is forgotten once it was sent.
-        if let Err(why) = unsafe { self.shared.core.send_until((&raw mut message).cast(), deadline) } {
+        if let Err(why) = unsafe {
+            self.shared
+                .core
+                .send_until((&raw mut message).cast(), deadline)
+        } {
             return Err(SendTimeoutError::new(why, message));
         }
         mem::forget(message);
@@ -294,7 +333,8 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives a message; waits until there is one. A point of cancellation if it has to wait; a receive that is cancelled has taken nothing. Switches.
+    /// Receives a message; waits until there is one. A point of cancellation if it has to wait; a
+    /// receive that is cancelled has taken nothing. Switches.
     ///
     /// # Errors
     /// [`RecvError`]: the tube is closed, and empty.
@@ -314,7 +354,8 @@ impl<T> Receiver<T> {
         Ok(unsafe { message.assume_init() })
     }
 
-    /// Receives a message if there is one, or in a tube of capacity 0 if a sender waits. Never waits.
+    /// Receives a message if there is one, or in a tube of capacity 0 if a sender waits. Never
+    /// waits.
     ///
     /// # Errors
     /// [`TryRecvError`].
@@ -345,7 +386,8 @@ impl<T> Receiver<T> {
         Ok(self.shared.recv_until(time::after(timeout))?)
     }
 
-    /// Receives one after the other; ends when the tube is closed and empty. Each step waits as [`Receiver::recv`].
+    /// Receives one after the other; ends when the tube is closed and empty. Each step waits as
+    /// [`Receiver::recv`].
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }

@@ -1,4 +1,5 @@
-//! Why a message was not sent or received. Names and variants are those that users of other channels know.
+//! Why a message was not sent or received. Names and variants are those that users of other
+//! channels know.
 
 use super::waiting::Refused;
 use std::error::Error;
@@ -181,13 +182,21 @@ impl fmt::Display for RecvError {
 
 impl fmt::Display for TryRecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == TryRecvError::Empty { EMPTY } else { DRAINED })
+        f.write_str(if *self == TryRecvError::Empty {
+            EMPTY
+        } else {
+            DRAINED
+        })
     }
 }
 
 impl fmt::Display for RecvTimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == RecvTimeoutError::Timeout { LATE } else { DRAINED })
+        f.write_str(if *self == RecvTimeoutError::Timeout {
+            LATE
+        } else {
+            DRAINED
+        })
     }
 }
 
@@ -200,13 +209,21 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Debug for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_full() { "Full(..)" } else { "Disconnected(..)" })
+        f.write_str(if self.is_full() {
+            "Full(..)"
+        } else {
+            "Disconnected(..)"
+        })
     }
 }
 
 impl<T> fmt::Debug for SendTimeoutError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_timeout() { "Timeout(..)" } else { "Disconnected(..)" })
+        f.write_str(if self.is_timeout() {
+            "Timeout(..)"
+        } else {
+            "Disconnected(..)"
+        })
     }
 }
 

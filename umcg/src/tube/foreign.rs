@@ -1,9 +1,12 @@
-//! Tubes of messages that have a size and no type: what the C interface is built on, and nothing else should be.
+//! Tubes of messages that have a size and no type: what the C interface is built on, and nothing
+//! else should be.
 //!
 //! A message is so many bytes, at any address. Who drops a [`Tube`] drops no messages.
 //!
-//! A tube of C's is freed by who knows that nobody uses it any more, which may be who has received its last message. So who has sent a message does not touch the tube after it can be received: in the core all that comes
-//! after the unlock, or after the last unlock, has to do with the frames of those who wait only.
+//! A tube of C's is freed by who knows that nobody uses it any more, which may be who has received
+//! its last message. So who has sent a message does not touch the tube after it can be received: in
+//! the core all that comes after the unlock, or after the last unlock, has to do with the frames of
+//! those who wait only.
 
 mod places;
 
@@ -52,7 +55,10 @@ unsafe impl Layout for Bytes {
         #[inline(always)]
         unsafe fn exactly<const SIZE: usize>(from: *const u8, to: *mut u8) {
             // SAFETY: passed on.
-            unsafe { from.cast::<[MaybeUninit<u8>; SIZE]>().copy_to_nonoverlapping(to.cast(), 1) };
+            unsafe {
+                from.cast::<[MaybeUninit<u8>; SIZE]>()
+                    .copy_to_nonoverlapping(to.cast(), 1)
+            };
         }
         match self.0 {
             // SAFETY: passed on.
@@ -118,7 +124,8 @@ impl Tube {
         unsafe { self.0.try_send(from) }
     }
 
-    /// Sends a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
+    /// Sends a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A
+    /// point of cancellation if it has to wait. Switches.
     ///
     /// # Errors
     /// [`Refused`].
@@ -151,7 +158,8 @@ impl Tube {
         unsafe { self.0.try_receive(into) }
     }
 
-    /// Receives a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
+    /// Receives a message; waits until `deadline` in nanoseconds at most, or as long as it takes. A
+    /// point of cancellation if it has to wait. Switches.
     ///
     /// # Errors
     /// [`Refused`].
@@ -167,7 +175,8 @@ impl Tube {
         }
     }
 
-    /// Sends the first of `count` messages, as many as can be sent without waiting. Returns how many.
+    /// Sends the first of `count` messages, as many as can be sent without waiting. Returns how
+    /// many.
     ///
     /// # Errors
     /// That it is closed, if none was sent.
@@ -220,7 +229,11 @@ impl Tube {
     ) -> Result<usize, Refused> {
         let mut done = 0;
         while done < count {
-            let next = if self.0.layout.is_large() { one(done).map(|()| 1) } else { some(done) };
+            let next = if self.0.layout.is_large() {
+                one(done).map(|()| 1)
+            } else {
+                some(done)
+            };
             match next {
                 Ok(more) if more > 0 => done += more,
                 Err(Refused::Closed) if done == 0 => return Err(Refused::Closed),
@@ -265,7 +278,14 @@ pub struct Selected<'a> {
 
 impl<'a> Selected<'a> {
     fn new(tube: &'a Tube, way: Way, message: usize) -> Selected<'a> {
-        Selected { tube, way, message, place: Place::new(), takes_part: Cell::new(true), is_closed: Cell::new(false) }
+        Selected {
+            tube,
+            way,
+            message,
+            place: Place::new(),
+            takes_part: Cell::new(true),
+            is_closed: Cell::new(false),
+        }
     }
 
     /// Whether it can be selected; at first it can.
@@ -302,13 +322,20 @@ impl Operation for Selected<'_> {
 
     /// Of one that was selected.
     fn outcome(&mut self) -> Result<(), Refused> {
-        if self.is_closed.get() { Err(Refused::Closed) } else { Ok(()) }
+        if self.is_closed.get() {
+            Err(Refused::Closed)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl fmt::Debug for Tube {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tube").field("size", &self.size()).field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Tube")
+            .field("size", &self.size())
+            .field("len", &self.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sending and receiving as futures, for any executor.
 //!
-//! The first poll tries; if there is nothing to do at once the future stands in the tube's queue from then on, as any other who waits ([`standing`](super::standing)).
+//! The first poll tries; if there is nothing to do at once the future stands in the tube's queue
+//! from then on, as any other who waits ([`standing`](super::standing)).
 
 use super::core::{NO_MORE, SERVED};
 use super::ends::{Receiver, Sender, Shared};
@@ -15,8 +16,9 @@ use std::task::{Context, Poll};
 
 /// Sends a message, when it is polled. By [`Sender::send_async`].
 ///
-/// From the first poll that was not ready it waits as [`Sender::send`] does: in its turn its message is taken, and it is woken. Dropped before that, it has sent nothing, and drops the message. One that was
-/// forgotten is served nevertheless.
+/// From the first poll that was not ready it waits as [`Sender::send`] does: in its turn its
+/// message is taken, and it is woken. Dropped before that, it has sent nothing, and drops the
+/// message. One that was forgotten is served nevertheless.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SendFuture<'a, T> {
     sender: &'a Sender<T>,
@@ -25,11 +27,14 @@ pub struct SendFuture<'a, T> {
     turn: Turn<T>,
 }
 
-/// Receives a message, when it is polled. By [`Receiver::recv_async`]. When it was ready it may be polled again, for the next message.
+/// Receives a message, when it is polled. By [`Receiver::recv_async`]. When it was ready it may be
+/// polled again, for the next message.
 ///
-/// From the first poll that was not ready it waits as [`Receiver::recv`] does: in its turn it is given a message, which nobody else can take then, and is woken. Dropped before it is polled again, it
-/// gives that back, to be received before all others. So one that waits is to be polled when it is woken, or dropped: one that is kept and not polled keeps a message from others, and one that was forgotten
-/// takes it along.
+/// From the first poll that was not ready it waits as [`Receiver::recv`] does: in its turn it is
+/// given a message, which nobody else can take then, and is woken. Dropped before it is polled
+/// again, it gives that back, to be received before all others. So one that waits is to be polled
+/// when it is woken, or dropped: one that is kept and not polled keeps a message from others, and
+/// one that was forgotten takes it along.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct RecvFuture<'a, T> {
     receiver: &'a Receiver<T>,
@@ -39,7 +44,8 @@ pub struct RecvFuture<'a, T> {
 impl<T> Unpin for SendFuture<'_, T> {}
 
 impl<T> Sender<T> {
-    /// Sends a message, as a future for any executor; see also [`block_on`](crate::block_on). It waits in the order of all that wait to send.
+    /// Sends a message, as a future for any executor; see also [`block_on`](crate::block_on). It
+    /// waits in the order of all that wait to send.
     ///
     /// ```
     /// let (sender, receiver) = umcg::tube::tube(1);
@@ -55,17 +61,25 @@ impl<T> Sender<T> {
     /// # Errors
     /// Of the future: [`SendError`]: the tube is closed.
     pub fn send_async(&self, message: T) -> SendFuture<'_, T> {
-        SendFuture { sender: self, message: Some(message), turn: Turn::new() }
+        SendFuture {
+            sender: self,
+            message: Some(message),
+            turn: Turn::new(),
+        }
     }
 }
 
 impl<T> Receiver<T> {
-    /// Receives a message, as a future for any executor; see also [`block_on`](crate::block_on). It waits in the order of all that wait to receive.
+    /// Receives a message, as a future for any executor; see also [`block_on`](crate::block_on). It
+    /// waits in the order of all that wait to receive.
     ///
     /// # Errors
     /// Of the future: [`RecvError`]: the tube is closed, and empty.
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
-        RecvFuture { receiver: self, turn: Turn::new() }
+        RecvFuture {
+            receiver: self,
+            turn: Turn::new(),
+        }
     }
 }
 
@@ -76,7 +90,11 @@ impl<T> SendFuture<'_, T> {
     }
 
     fn take_back(&mut self) -> Option<T> {
-        let SendFuture { sender, message, turn } = self;
+        let SendFuture {
+            sender,
+            message,
+            turn,
+        } = self;
         if !turn.is_waiting {
             return message.take();
         }
@@ -108,8 +126,15 @@ impl<T> RecvFuture<'_, T> {
         // Before anything is changed, as it is not ours.
         let new = context.waker().clone();
         let (received, wakers) = shared.operate(|_| {
-            let looked = if turn.is_waiting { turn.look(shared, new) } else { turn.receive(shared, new) };
-            (looked.note.map(|note| turn.received(shared, note)), looked.wakers)
+            let looked = if turn.is_waiting {
+                turn.look(shared, new)
+            } else {
+                turn.receive(shared, new)
+            };
+            (
+                looked.note.map(|note| turn.received(shared, note)),
+                looked.wakers,
+            )
         });
         match drop_last(received, wakers) {
             None => Poll::Pending,
@@ -139,13 +164,21 @@ impl<T> Future for SendFuture<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let SendFuture { sender, message: kept, turn } = self.get_mut();
+        let SendFuture {
+            sender,
+            message: kept,
+            turn,
+        } = self.get_mut();
         let shared = &*sender.shared;
         if !turn.is_waiting {
-            let Some(message) = kept.take() else { panic!("send_async: polled after it was ready") };
+            let Some(message) = kept.take() else {
+                panic!("send_async: polled after it was ready")
+            };
             match sender.try_send(message) {
                 Ok(()) => return Poll::Ready(Ok(())),
-                Err(TrySendError::Disconnected(message)) => return Poll::Ready(Err(SendError(message))),
+                Err(TrySendError::Disconnected(message)) => {
+                    return Poll::Ready(Err(SendError(message)));
+                }
                 Err(TrySendError::Full(message)) => *kept = Some(message),
             }
         }
@@ -158,7 +191,11 @@ impl<T> Future for SendFuture<'_, T> {
             };
             let sent = looked.note.map(|note| {
                 // SAFETY: it stood with the message, which was not taken.
-                if note == NO_MORE { Err(SendError(unsafe { turn.standing().take() })) } else { Ok(()) }
+                if note == NO_MORE {
+                    Err(SendError(unsafe { turn.standing().take() }))
+                } else {
+                    Ok(())
+                }
             });
             (sent, looked.wakers)
         });

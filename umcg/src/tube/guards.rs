@@ -1,11 +1,14 @@
 //! Messages in place: written where they will lie, and read where they lie.
 //!
-//! A large message has its place in the tube's store, which the guard holds. A small one lies in the guard itself, or beside it, which holds as much room; copying it costs less
-//! than holding a place would.
+//! A large message has its place in the tube's store, which the guard holds. A small one lies in
+//! the guard itself, or beside it, which holds as much room; copying it costs less than holding a
+//! place would.
 
 use super::core::Core;
 use super::ends::{Receiver, Sender, Shared};
-use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::error::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
 use super::layout::Typed;
 use super::waiting::Refused;
 use crate::rt::{time, wait};
@@ -32,9 +35,13 @@ impl Small {
 
     fn of<T>(&mut self) -> &mut MaybeUninit<T> {
         const {
-            assert!(size_of::<T>() <= size_of::<Small>() && align_of::<T>() <= align_of::<Small>() || !Small::has_room_for::<T>())
+            assert!(
+                size_of::<T>() <= size_of::<Small>() && align_of::<T>() <= align_of::<Small>()
+                    || !Small::has_room_for::<T>()
+            )
         };
-        // SAFETY: large and aligned enough, as it is asked for messages only that there is room for.
+        // SAFETY: large and aligned enough, as it is asked for messages only that there is room
+        // for.
         unsafe { &mut *(&raw mut self.0).cast() }
     }
 }
@@ -46,7 +53,8 @@ enum Spot<T> {
     Slot(usize),
     /// In the guard.
     Own(Small),
-    /// By itself: a large one of a tube that has no store, or a small one that is too large for a guard.
+    /// By itself: a large one of a tube that has no store, or a small one that is too large for a
+    /// guard.
     Apart(Box<MaybeUninit<T>>),
 }
 
@@ -69,7 +77,8 @@ impl<T> Spot<T> {
     }
 }
 
-/// Room for a message, which is written into it and then sent: by [`Sender::reserve`]. Sending does not wait any more. Dropped, it gives the room back.
+/// Room for a message, which is written into it and then sent: by [`Sender::reserve`]. Sending does
+/// not wait any more. Dropped, it gives the room back.
 ///
 /// ```
 /// let (sender, receiver) = umcg::tube::tube::<[u8; 4096]>(4);
@@ -84,11 +93,13 @@ pub struct Reserved<'a, T> {
     spot: Spot<T>,
 }
 
-/// A message in its place, which [`commit`](Filled::commit) sends. Dropped, it sends nothing, and drops the message.
+/// A message in its place, which [`commit`](Filled::commit) sends. Dropped, it sends nothing, and
+/// drops the message.
 #[must_use = "dropped, it sends nothing"]
 pub struct Filled<'a, T>(Reserved<'a, T>);
 
-/// A message that was received, in its place: by [`Receiver::recv_ref`]. That is free again when this is dropped, and the message with it.
+/// A message that was received, in its place: by [`Receiver::recv_ref`]. That is free again when
+/// this is dropped, and the message with it.
 #[must_use = "dropped, it drops the message"]
 pub struct Received<'a, T> {
     shared: &'a Shared<T>,
@@ -153,7 +164,11 @@ impl<T> Drop for Reserved<'_, T> {
 
 /// The room that was held for a message.
 fn give_room_back<T>(core: &Core<Typed<T>>, spot: &Spot<T>) {
-    let slot = if let Spot::Slot(slot) = spot { *slot } else { 0 };
+    let slot = if let Spot::Slot(slot) = spot {
+        *slot
+    } else {
+        0
+    };
     wait::undisturbed(|served| core.release(slot, served));
 }
 
@@ -205,13 +220,15 @@ impl<T> DerefMut for Filled<'_, T> {
 
 impl<T> Drop for Filled<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: the message is there, and nobody sees it after this; the place goes back when `Reserved` is dropped, also if this panics.
+        // SAFETY: the message is there, and nobody sees it after this; the place goes back when
+        // `Reserved` is dropped, also if this panics.
         unsafe { self.0.spot.at(self.0.shared).drop_in_place() };
     }
 }
 
 impl<'a, T> Received<'a, T> {
-    /// Receives by what `receive` does with a place for a small message, or by what `receive_slot` finds.
+    /// Receives by what `receive` does with a place for a small message, or by what `receive_slot`
+    /// finds.
     fn new(
         shared: &'a Shared<T>,
         receive: impl FnOnce(*mut u8) -> Result<(), Refused>,
@@ -306,9 +323,11 @@ impl<T> fmt::Debug for Reserved<'_, T> {
 }
 
 impl<T> Sender<T> {
-    /// Takes room for a message; waits until there is some, behind those that wait with messages. A point of cancellation if it has to wait. Switches.
+    /// Takes room for a message; waits until there is some, behind those that wait with messages. A
+    /// point of cancellation if it has to wait. Switches.
     ///
-    /// A message gets its place in the order when it is committed: one who is slow to write it keeps room from others, and nobody waiting.
+    /// A message gets its place in the order when it is committed: one who is slow to write it
+    /// keeps room from others, and nobody waiting.
     ///
     /// # Errors
     /// [`SendError`]: the tube is closed.
@@ -328,7 +347,11 @@ impl<T> Sender<T> {
     /// As [`Sender::reserve`].
     pub fn try_reserve(&self) -> Result<Reserved<'_, T>, TrySendError<()>> {
         self.has_room_at_all();
-        let slot = self.shared.core.try_reserve().map_err(|why| TrySendError::new(why, ()))?;
+        let slot = self
+            .shared
+            .core
+            .try_reserve()
+            .map_err(|why| TrySendError::new(why, ()))?;
         Ok(Reserved::new(&self.shared, slot))
     }
 
@@ -339,8 +362,12 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     /// As [`Sender::reserve`].
-    pub fn reserve_deadline(&self, deadline: Instant) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
-        self.reserve_until(time::nanos(deadline)).map_err(|why| SendTimeoutError::new(why, ()))
+    pub fn reserve_deadline(
+        &self,
+        deadline: Instant,
+    ) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
+        self.reserve_until(time::nanos(deadline))
+            .map_err(|why| SendTimeoutError::new(why, ()))
     }
 
     /// Like [`Sender::reserve`], for `timeout` at most.
@@ -350,22 +377,33 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     /// As [`Sender::reserve`].
-    pub fn reserve_timeout(&self, timeout: Duration) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
-        self.reserve_until(time::after(timeout)).map_err(|why| SendTimeoutError::new(why, ()))
+    pub fn reserve_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
+        self.reserve_until(time::after(timeout))
+            .map_err(|why| SendTimeoutError::new(why, ()))
     }
 
     fn reserve_until(&self, deadline: u64) -> Result<Reserved<'_, T>, Refused> {
         self.has_room_at_all();
-        Ok(Reserved::new(&self.shared, self.shared.core.reserve(deadline)?))
+        Ok(Reserved::new(
+            &self.shared,
+            self.shared.core.reserve(deadline)?,
+        ))
     }
 
     fn has_room_at_all(&self) {
-        assert!(self.capacity() > 0, "reserve: a tube of capacity 0 has no room");
+        assert!(
+            self.capacity() > 0,
+            "reserve: a tube of capacity 0 has no room"
+        );
     }
 }
 
 impl<T> Receiver<T> {
-    /// Receives a message in place: a large one is not copied, and its place in the tube is not free before the value is dropped. Otherwise as [`Receiver::recv`].
+    /// Receives a message in place: a large one is not copied, and its place in the tube is not
+    /// free before the value is dropped. Otherwise as [`Receiver::recv`].
     ///
     /// # Errors
     /// [`RecvError`]: the tube is closed, and empty.
@@ -380,14 +418,21 @@ impl<T> Receiver<T> {
     pub fn try_recv_ref(&self) -> Result<Received<'_, T>, TryRecvError> {
         let shared = &*self.shared;
         // SAFETY: `Received` has a place for it.
-        Ok(Received::new(shared, |into| unsafe { shared.core.try_receive(into) }, || shared.core.try_receive_slot())?)
+        Ok(Received::new(
+            shared,
+            |into| unsafe { shared.core.try_receive(into) },
+            || shared.core.try_receive_slot(),
+        )?)
     }
 
     /// Like [`Receiver::recv_ref`], until `deadline` at most.
     ///
     /// # Errors
     /// [`RecvTimeoutError`].
-    pub fn recv_ref_deadline(&self, deadline: Instant) -> Result<Received<'_, T>, RecvTimeoutError> {
+    pub fn recv_ref_deadline(
+        &self,
+        deadline: Instant,
+    ) -> Result<Received<'_, T>, RecvTimeoutError> {
         Ok(self.recv_ref_until(time::nanos(deadline))?)
     }
 
@@ -402,6 +447,10 @@ impl<T> Receiver<T> {
     fn recv_ref_until(&self, deadline: u64) -> Result<Received<'_, T>, Refused> {
         let shared = &*self.shared;
         // SAFETY: `Received` has a place for it.
-        Received::new(shared, |into| unsafe { shared.core.receive_until(into, deadline) }, || shared.core.receive_slot(deadline))
+        Received::new(
+            shared,
+            |into| unsafe { shared.core.receive_until(into, deadline) },
+            || shared.core.receive_slot(deadline),
+        )
     }
 }

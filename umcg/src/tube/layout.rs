@@ -3,10 +3,12 @@
 use std::alloc;
 use std::marker::PhantomData;
 
-/// Larger messages are not copied under the lock. Up to this size it takes less than to take the lock twice: above all between two processors, to which the lock, and the
-/// numbers of places, would have to come over twice as well.
+/// Larger messages are not copied under the lock. Up to this size it takes less than to take the
+/// lock twice: above all between two processors, to which the lock, and the numbers of places,
+/// would have to come over twice as well.
 pub(super) const LARGE: usize = 1024;
-/// Nor are those that are aligned to more than a line of the cache: the guards of small ones keep them inside (`guards`).
+/// Nor are those that are aligned to more than a line of the cache: the guards of small ones keep
+/// them inside (`guards`).
 const WIDE: usize = 64;
 
 /// The shape of a tube's messages.

@@ -1,8 +1,10 @@
-//! Tubes: messages from those that send to those that receive, through a buffer or from hand to hand.
+//! Tubes: messages from those that send to those that receive, through a buffer or from hand to
+//! hand.
 //!
-//! A tube has two ends, which can be cloned: [`tube`] makes it, with room for so many messages. Workers, kernel threads and futures may be on either end. Tubes are those of E. Soriano-Salvador
-//! and others, "Optimistic Semaphores with Non-deterministic Choice Operation for Heterogeneous Manycore Systems", with types; their `talt` is
-//! [`select`](mod@crate::select).
+//! A tube has two ends, which can be cloned: [`tube`] makes it, with room for so many messages.
+//! Workers, kernel threads and futures may be on either end. Tubes are those of E. Soriano-Salvador
+//! and others, "Optimistic Semaphores with Non-deterministic Choice Operation for Heterogeneous
+//! Manycore Systems", with types; their `talt` is [`select`](mod@crate::select).
 //!
 //! ```
 //! let (sender, receiver) = umcg::tube::tube(32);
@@ -26,15 +28,20 @@
 //!
 //! What one may count on:
 //!
-//! - *Order.* Messages of one sender are received in their order. Of those that wait to send who waits longest is received first, and of those that wait to receive who waits longest gets the next
-//!   message; it cannot be taken by who comes later. Futures are no exception. What goes on before a send is seen by who receives the message.
-//! - *Nothing is lost or doubled*: a wait that was cancelled, or ended by its deadline or by a close, has sent or taken nothing, and the error has the message. A wait that was served has
+//! - *Order.* Messages of one sender are received in their order. Of those that wait to send who
+//!   waits longest is received first, and of those that wait to receive who waits longest gets the
+//!   next message; it cannot be taken by who comes later. Futures are no exception. What goes on
+//!   before a send is seen by who receives the message.
+//! - *Nothing is lost or doubled*: a wait that was cancelled, or ended by its deadline or by a
+//!   close, has sent or taken nothing, and the error has the message. A wait that was served has
 //!   been served, whatever happens at that moment.
-//! - *A message is copied once* into the tube and once out of it, or once altogether if somebody waits for it. Messages of more than 1024 bytes are copied outside of the tube's lock.
+//! - *A message is copied once* into the tube and once out of it, or once altogether if somebody
+//!   waits for it. Messages of more than 1024 bytes are copied outside of the tube's lock.
 //! - *Wakers are called last*, all of them, when the operation has happened. If one panics that
 //!   goes on from the operation then, and what it would have returned is dropped: a message that
 //!   was received, for example.
-//! - An operation that has not to wait makes no system call, but for waking a kernel thread. Not for signal handlers.
+//! - An operation that has not to wait makes no system call, but for waking a kernel thread. Not
+//!   for signal handlers.
 
 mod back;
 mod batch;
@@ -53,7 +60,9 @@ mod standing;
 mod waiting;
 
 pub use ends::{IntoIter, Iter, Receiver, Sender, TryIter, tube};
-pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+pub use error::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
 pub use futures::{RecvFuture, SendFuture};
 pub use guards::{Filled, Received, Reserved};
 pub use operation::{Receiving, Sending};

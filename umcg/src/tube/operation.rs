@@ -32,10 +32,16 @@ struct Wait<'a, T> {
 
 impl<'a, T> Wait<'a, T> {
     fn new(shared: &'a Shared<T>, message: MaybeUninit<T>) -> Wait<'a, T> {
-        Wait { shared, place: Place::new(), state: Cell::new(State::Waiting), message: UnsafeCell::new(message) }
+        Wait {
+            shared,
+            place: Place::new(),
+            state: Cell::new(State::Waiting),
+            message: UnsafeCell::new(message),
+        }
     }
 
-    /// The message's address, as long as the operation stays where it is: it is borrowed while it waits.
+    /// The message's address, as long as the operation stays where it is: it is borrowed while it
+    /// waits.
     fn address(&self) -> usize {
         self.message.get().expose_provenance()
     }
@@ -70,7 +76,8 @@ pub struct Sending<'a, T>(Wait<'a, T>);
 pub struct Receiving<'a, T>(Wait<'a, T>);
 
 impl<T> Sender<T> {
-    /// Sending this message, beside other operations. It is sent if the operation is selected, and only then; otherwise [`Sending::into_inner`] has it.
+    /// Sending this message, beside other operations. It is sent if the operation is selected, and
+    /// only then; otherwise [`Sending::into_inner`] has it.
     ///
     /// ```
     /// let (sender, receiver) = umcg::tube::tube(1);
@@ -87,7 +94,8 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receiving a message, beside other operations. What was received and not asked for is received by the next wait for this operation at once, or dropped with it.
+    /// Receiving a message, beside other operations. What was received and not asked for is
+    /// received by the next wait for this operation at once, or dropped with it.
     pub fn receiving(&self) -> Receiving<'_, T> {
         Receiving(Wait::new(&self.shared, MaybeUninit::uninit()))
     }
@@ -95,7 +103,10 @@ impl<T> Receiver<T> {
 
 impl<T> Sending<'_, T> {
     fn assert_message(&self) {
-        assert!(self.0.has_message_to_send(), "select: the message to send was sent already");
+        assert!(
+            self.0.has_message_to_send(),
+            "select: the message to send was sent already"
+        );
     }
 
     /// The message; none if it was sent.
@@ -156,8 +167,17 @@ unsafe impl<T> Source for Sending<'_, T> {
         self.0.shared.core.sending().serve_now(note)
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
-        self.0.shared.core.sending().enter_or_claim(place, claim, served);
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    ) {
+        self.0
+            .shared
+            .core
+            .sending()
+            .enter_or_claim(place, claim, served);
     }
 }
 
@@ -218,14 +238,23 @@ unsafe impl<T> Source for Receiving<'_, T> {
         self.0.shared.core.receiving().serve_now(note)
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    ) {
         if self.0.state.get() == State::Done {
             if claim() {
                 place.note.set(SERVED);
             }
             return;
         }
-        self.0.shared.core.receiving().enter_or_claim(place, claim, served);
+        self.0
+            .shared
+            .core
+            .receiving()
+            .enter_or_claim(place, claim, served);
     }
 }
 

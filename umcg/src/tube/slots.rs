@@ -1,23 +1,32 @@
 //! Large messages, and places of the ring in somebody's hands.
 //!
-//! A large message is not copied under the lock. Its tube's store is a pool of places, and the ring has their numbers. A place is free, or held by one who fills it, or in the ring, or
-//! held by one who reads it:
+//! A large message is not copied under the lock. Its tube's store is a pool of places, and the ring
+//! has their numbers. A place is free, or held by one who fills it, or in the ring, or held by one
+//! who reads it:
 //!
 //! ```text
 //!          take_free                push_slot              pop_slot               give_back
 //!   free ------------> held, filled ----------> in the ring ---------> held, read ----------> free
 //! ```
 //!
-//! - L1: who holds a place is the only one to touch it: nothing is overwritten while somebody copies it. No lock is held meanwhile.
-//! - L2: messages have the order in which they come into the ring, not that in which their places were taken: nobody waits for one who is slow to fill a place.
-//! - L3: the message of a sender that waited comes into the ring when a place is free, in the queue's order, and is copied after that (`is_filled`). Who takes it meanwhile waits for the
-//!   copy, which takes no longer than its own will. So who waits longer is received first here, too.
-//! - L4: a place that is free, and one who wants one, are never there at once. A receiver that wants a place to read (`WANTS_SLOT`: `recv_ref`, and futures) can wait beside a sender with a message, as there is
-//!   no place for them to meet; one that takes a message then passes it, and takes the sender's.
+//! - L1: who holds a place is the only one to touch it: nothing is overwritten while somebody
+//!   copies it. No lock is held meanwhile.
+//! - L2: messages have the order in which they come into the ring, not that in which their places
+//!   were taken: nobody waits for one who is slow to fill a place.
+//! - L3: the message of a sender that waited comes into the ring when a place is free, in the
+//!   queue's order, and is copied after that (`is_filled`). Who takes it meanwhile waits for the
+//!   copy, which takes no longer than its own will. So who waits longer is received first here,
+//!   too.
+//! - L4: a place that is free, and one who wants one, are never there at once. A receiver that
+//!   wants a place to read (`WANTS_SLOT`: `recv_ref`, and futures) can wait beside a sender with a
+//!   message, as there is no place for them to meet; one that takes a message then passes it, and
+//!   takes the sender's.
 //!
 //! With small messages a held place is a number only (`reserve`): so much less room in the ring.
 
-use super::core::{CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, WANTS_SLOT, message_of};
+use super::core::{
+    CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, WANTS_SLOT, message_of,
+};
 use super::layout::Layout;
 use crate::rt::sync::{Ordering::*, give_way, spin};
 use crate::rt::wait::ClaimedList;
@@ -30,7 +39,12 @@ impl<L: Layout> Core<L> {
     ///
     /// # Safety
     /// As [`Layout::copy`].
-    pub(super) unsafe fn give_by_slot(&self, mut locked: Locked<'_, L>, from: *const u8, served: &mut ClaimedList) -> usize {
+    pub(super) unsafe fn give_by_slot(
+        &self,
+        mut locked: Locked<'_, L>,
+        from: *const u8,
+        served: &mut ClaimedList,
+    ) -> usize {
         let slot = locked.take_free();
         locked.unlock();
         // SAFETY: passed on; the place is in our hands (L1).
@@ -46,7 +60,12 @@ impl<L: Layout> Core<L> {
     ///
     /// # Safety
     /// As [`Layout::copy`].
-    pub(super) unsafe fn take_by_slot(&self, mut locked: Locked<'_, L>, into: *mut u8, served: &mut ClaimedList) {
+    pub(super) unsafe fn take_by_slot(
+        &self,
+        mut locked: Locked<'_, L>,
+        into: *mut u8,
+        served: &mut ClaimedList,
+    ) {
         let slot = locked.pop_slot();
         locked.unlock();
         self.wait_until_filled(slot);
@@ -55,7 +74,8 @@ impl<L: Layout> Core<L> {
         self.release(slot, served);
     }
 
-    /// The message in the place that the caller holds, which is large, is sent. False if the tube is closed: then it still holds it.
+    /// The message in the place that the caller holds, which is large, is sent. False if the tube
+    /// is closed: then it still holds it.
     pub(crate) fn commit(&self, slot: usize, served: &mut ClaimedList) -> bool {
         let locked = self.lock();
         if locked.word & CLOSED != 0 {
@@ -74,7 +94,11 @@ impl<L: Layout> Core<L> {
         push: impl FnOnce(&mut Locked<'a, L>, usize),
         served: &mut ClaimedList,
     ) {
-        let receiver = if locked.word & RECEIVERS != 0 { locked.claim_any_receiver() } else { None };
+        let receiver = if locked.word & RECEIVERS != 0 {
+            locked.claim_any_receiver()
+        } else {
+            None
+        };
         let Some(receiver) = receiver else {
             push(&mut locked, slot);
             return locked.unlock();
@@ -85,7 +109,8 @@ impl<L: Layout> Core<L> {
             receiver.place().note.set(slot + 1);
             served.push(receiver);
         } else {
-            // SAFETY: the receiver said where, and does not go on before it is resumed; the place is in our hands (L1).
+            // SAFETY: the receiver said where, and does not go on before it is resumed; the place
+            // is in our hands (L1).
             unsafe { self.copy(self.at(slot), std::ptr::with_exposed_provenance_mut(note)) };
             receiver.place().note.set(SERVED);
             served.push(receiver);
@@ -103,8 +128,14 @@ impl<L: Layout> Core<L> {
             }
             return locked.unlock();
         }
-        let sender = if locked.word & SENDERS != 0 { locked.claim_sender() } else { None };
-        let Some(sender) = sender else { return locked.unlock() };
+        let sender = if locked.word & SENDERS != 0 {
+            locked.claim_sender()
+        } else {
+            None
+        };
+        let Some(sender) = sender else {
+            return locked.unlock();
+        };
         let slot = locked.take_free();
         if sender.place().note.get() == WANTS_SLOT {
             locked.unlock();
@@ -112,13 +143,18 @@ impl<L: Layout> Core<L> {
             return served.push(sender);
         }
         // Only one that reads in a place may wait beside a sender (L4).
-        let reader = if locked.word & RECEIVERS != 0 { locked.claim_any_receiver() } else { None };
+        let reader = if locked.word & RECEIVERS != 0 {
+            locked.claim_any_receiver()
+        } else {
+            None
+        };
         if reader.is_none() {
             self.slots[slot].is_filled.store(false, Relaxed);
             locked.push_slot(slot);
         }
         locked.unlock();
-        // SAFETY: the sender said where its message is, and does not go on before it is resumed; nobody touches the place before it is filled (L3).
+        // SAFETY: the sender said where its message is, and does not go on before it is resumed;
+        // nobody touches the place before it is filled (L3).
         unsafe { self.copy(message_of(&sender), self.at(slot)) };
         match reader {
             Some(reader) => {
@@ -138,11 +174,16 @@ impl<L: Layout> Core<L> {
         // ORDERING(filled.2): Acquire, pairs with filled.1.
         while !self.slots[slot].is_filled.load(Acquire) {
             looks += 1;
-            if looks % LOOKS == 0 { give_way() } else { spin() }
+            if looks % LOOKS == 0 {
+                give_way()
+            } else {
+                spin()
+            }
         }
     }
 
-    /// Takes a free place, to fill it: returns its number + 1, or `NO_MORE`. The lock if there is none.
+    /// Takes a free place, to fill it: returns its number + 1, or `NO_MORE`. The lock if there is
+    /// none.
     pub(super) fn hold(&self) -> Result<usize, Locked<'_, L>> {
         let mut locked = self.lock();
         if locked.word & CLOSED != 0 {
@@ -156,7 +197,8 @@ impl<L: Layout> Core<L> {
         Ok(slot + 1)
     }
 
-    /// Takes the place of the first message, which is large, to read it: returns its number + 1, or `NO_MORE`. The lock if there is none.
+    /// Takes the place of the first message, which is large, to read it: returns its number + 1, or
+    /// `NO_MORE`. The lock if there is none.
     pub(super) fn take_slot(&self) -> Result<usize, Locked<'_, L>> {
         let mut locked = self.lock();
         if locked.len() > 0 {
@@ -165,10 +207,15 @@ impl<L: Layout> Core<L> {
             self.wait_until_filled(slot);
             return Ok(slot + 1);
         }
-        if locked.word & CLOSED != 0 { Ok(locked.closed()) } else { Err(locked) }
+        if locked.word & CLOSED != 0 {
+            Ok(locked.closed())
+        } else {
+            Err(locked)
+        }
     }
 
-    /// Sends a small message in a place that the caller holds, and so no more. False if the tube is closed: then it still holds it.
+    /// Sends a small message in a place that the caller holds, and so no more. False if the tube is
+    /// closed: then it still holds it.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -179,7 +226,11 @@ impl<L: Layout> Core<L> {
             return false;
         }
         locked.give_back(0);
-        let receiver = if locked.word & RECEIVERS != 0 { locked.claim_receiver() } else { None };
+        let receiver = if locked.word & RECEIVERS != 0 {
+            locked.claim_receiver()
+        } else {
+            None
+        };
         let Some(receiver) = receiver else {
             // SAFETY: passed on; there is the room that was held.
             unsafe { locked.push_behind_those_put_back(from) };
@@ -191,7 +242,12 @@ impl<L: Layout> Core<L> {
         }
         locked.unlock();
         // SAFETY: passed on; the receiver said where, and does not go on before it is resumed.
-        unsafe { self.copy(from, std::ptr::with_exposed_provenance_mut(receiver.place().note.get())) };
+        unsafe {
+            self.copy(
+                from,
+                std::ptr::with_exposed_provenance_mut(receiver.place().note.get()),
+            )
+        };
         receiver.place().note.set(SERVED);
         served.push(receiver);
         true

@@ -1,7 +1,9 @@
 //! How a future stands in a tube's queue.
 //!
-//! It may be moved, dropped and forgotten, so it does not stand there with its frame, but with a [`Standing`] of its own, which has the place in the queue, the message, and the waker. Who serves it delivers
-//! there, and leaves it in a list ([`Calls`]) of those that are to be called. That is looked at after each operation that may have served somebody.
+//! It may be moved, dropped and forgotten, so it does not stand there with its frame, but with a
+//! [`Standing`] of its own, which has the place in the queue, the message, and the waker. Who
+//! serves it delivers there, and leaves it in a list ([`Calls`]) of those that are to be called.
+//! That is looked at after each operation that may have served somebody.
 //!
 //! ```text
 //!            claimed, delivered              its waker is called
@@ -11,18 +13,24 @@
 //!          the queue                    the list
 //! ```
 //!
-//! - F1: all but the message is under the tube's lock. The message belongs to who has claimed the waiter, from then until it is SERVED; otherwise to the future, but for F4.
-//! - F2: the memory stays until the wait is over: taken out of the queue by its future, or served. A future that is dropped meanwhile waits for the delivery, which is a copy. One that
-//!   is forgotten leaves it there for ever.
-//! - F3: who has served a future calls it, after its operation: CALLS is in the tube's word as long as there is somebody to call. Wakers run what they like, so they are not called under a lock, nor by who is not
-//!   preempted, and last of all (U1 of [`last`](crate::rt::last)): [`Shared::operate`] is the one
-//!   place that calls them, when what came of the operation belongs to somebody. A waker is cloned
-//!   before a future begins to stand, and one that is of no use any more is dropped as the calls
-//!   are made, last.
-//! - F4: nothing is lost with a future. One that was served and is dropped puts its message back, before all others ([`back`](super::back)). Others that were served after it, and do not know yet, have later
-//!   messages: so it puts back the last of these, and each of them has that of the one before. For that none may be on its way from WAITING to SERVED just then (`waiting`).
+//! - F1: all but the message is under the tube's lock. The message belongs to who has claimed the
+//!   waiter, from then until it is SERVED; otherwise to the future, but for F4.
+//! - F2: the memory stays until the wait is over: taken out of the queue by its future, or served.
+//!   A future that is dropped meanwhile waits for the delivery, which is a copy. One that is
+//!   forgotten leaves it there for ever.
+//! - F3: who has served a future calls it, after its operation: CALLS is in the tube's word as long
+//!   as there is somebody to call. Wakers run what they like, so they are not called under a lock,
+//!   nor by who is not preempted, and last of all (U1 of [`last`](crate::rt::last)):
+//!   [`Shared::operate`] is the one place that calls them, when what came of the operation belongs
+//!   to somebody. A waker is cloned before a future begins to stand, and one that is of no use any
+//!   more is dropped as the calls are made, last.
+//! - F4: nothing is lost with a future. One that was served and is dropped puts its message back,
+//!   before all others ([`back`](super::back)). Others that were served after it, and do not know
+//!   yet, have later messages: so it puts back the last of these, and each of them has that of the
+//!   one before. For that none may be on its way from WAITING to SERVED just then (`waiting`).
 //!
-//! A message that is put back where there is no room for it stands by itself before all that wait to send, in what was the future's. When it was received that is freed by who would call.
+//! A message that is put back where there is no room for it stands by itself before all that wait
+//! to send, in what was the future's. When it was received that is freed by who would call.
 
 use super::core::{CALLS, Core, Locked, NO_MORE, SERVED, WANTS_SLOT};
 use super::ends::Shared;
@@ -53,7 +61,8 @@ pub(super) fn is_slot(note: usize) -> bool {
     note != SERVED && note != NO_MORE
 }
 
-/// A tube's futures that were served and do not know it yet, in the order in which they were served. Under its lock.
+/// A tube's futures that were served and do not know it yet, in the order in which they were
+/// served. Under its lock.
 #[derive(Default)]
 pub(super) struct Calls {
     to_call: Places,
@@ -95,10 +104,15 @@ impl<T> Standing<T> {
         unsafe { self.message.get().cast::<T>().read() }
     }
 
-    /// Takes it out of its queue; none then. Or the lock, when it was served: if it was claimed that is about to be. If it receives then also every other one that was claimed was served, so that the lists have all
-    /// that have messages. The caller is not preempted.
+    /// Takes it out of its queue; none then. Or the lock, when it was served: if it was claimed
+    /// that is about to be. If it receives then also every other one that was claimed was served,
+    /// so that the lists have all that have messages. The caller is not preempted.
     fn leave_or_be_served<'a>(&self, shared: &'a Shared<T>) -> Option<Locked<'a, Typed<T>>> {
-        let queue = if self.receives { &shared.core.receivers } else { &shared.core.senders };
+        let queue = if self.receives {
+            &shared.core.receivers
+        } else {
+            &shared.core.senders
+        };
         loop {
             let mut locked = shared.core.lock();
             if self.stage.get() != Stage::Waiting {
@@ -166,7 +180,11 @@ impl<T> Shared<T> {
     #[inline(always)]
     pub(super) fn operate<R>(&self, operation: impl FnOnce(&Core<Typed<T>>) -> R) -> R {
         let result = operation(&self.core);
-        if self.core.has_none(CALLS) { result } else { self.call_futures(result) }
+        if self.core.has_none(CALLS) {
+            result
+        } else {
+            self.call_futures(result)
+        }
     }
 
     #[cold]
@@ -223,25 +241,37 @@ impl Calls {
     /// One more that is WAITING, or one less. The caller has the lock.
     fn count<T>(&self, standing: &Standing<T>, more: isize) {
         if standing.receives && !standing.place.is_of_nobody() {
-            self.waiting.set(self.waiting.get().wrapping_add_signed(more));
+            self.waiting
+                .set(self.waiting.get().wrapping_add_signed(more));
         }
     }
 
     /// Takes one out that was served. The caller has the lock.
     fn remove<T>(&self, standing: &Standing<T>) {
-        let list = if standing.stage.get() == Stage::Served { &self.to_call } else { &self.called };
+        let list = if standing.stage.get() == Stage::Served {
+            &self.to_call
+        } else {
+            &self.called
+        };
         list.remove(&standing.place);
     }
 
-    /// Has it take over the message of the last that was served after it, and all of these that of the one before (F4). The caller has the lock.
+    /// Has it take over the message of the last that was served after it, and all of these that of
+    /// the one before (F4). The caller has the lock.
     fn rotate<T>(&self, standing: &Standing<T>) {
         let is_called = standing.stage.get() == Stage::Called;
-        let list = if is_called { &self.called } else { &self.to_call };
+        let list = if is_called {
+            &self.called
+        } else {
+            &self.to_call
+        };
         let behind = successors(list.after(&standing.place), |place| list.after(place));
         let first = self.to_call.first().filter(|_| is_called);
         for place in behind.chain(successors(first, |place| self.to_call.after(place))) {
             // SAFETY: the caller has the lock.
-            let Some(other) = (unsafe { Standing::<T>::of(place) }) else { continue };
+            let Some(other) = (unsafe { Standing::<T>::of(place) }) else {
+                continue;
+            };
             // SAFETY: it stays as long as it is in a list (F2).
             let other = unsafe { other.as_ref() };
             if other.has_message() {
@@ -268,7 +298,10 @@ impl<T> RefUnwindSafe for Turn<T> {}
 
 impl<T> Turn<T> {
     pub(super) const fn new() -> Turn<T> {
-        Turn { standing: None, is_waiting: false }
+        Turn {
+            standing: None,
+            is_waiting: false,
+        }
     }
 
     /// What it stands with.
@@ -299,7 +332,11 @@ impl<T> Turn<T> {
         // There is none: what a wait ends with takes its waker out.
         let before = object.waker.replace(Some(waker));
         debug_assert!(before.is_none());
-        let note = if receives && shared.by_slot() { WANTS_SLOT } else { object.address() };
+        let note = if receives && shared.by_slot() {
+            WANTS_SLOT
+        } else {
+            object.address()
+        };
         // SAFETY: it has memory of its own (F2).
         unsafe { object.waiter.stand(standing.as_ptr(), &object.place, note) };
         object
@@ -319,7 +356,10 @@ impl<T> Turn<T> {
             };
             // SAFETY: it leaves the queue before it ends (F2).
             let enter = |locked: Locked<'_, _>| unsafe { locked.enter_receivers(&standing.place) };
-            taken.inspect_err(|_| shared.calls.count(standing, 1)).map_err(enter).ok()
+            taken
+                .inspect_err(|_| shared.calls.count(standing, 1))
+                .map_err(enter)
+                .ok()
         });
         self.begun(note)
     }
@@ -333,7 +373,9 @@ impl<T> Turn<T> {
             // SAFETY: there is a message.
             let given = unsafe { shared.core.give(standing.message.get().cast(), served) };
             // SAFETY: as in `receive`.
-            given.map_err(|locked| unsafe { locked.enter_senders(&standing.place) }).ok()
+            given
+                .map_err(|locked| unsafe { locked.enter_senders(&standing.place) })
+                .ok()
         });
         self.begun(note)
     }
@@ -341,7 +383,10 @@ impl<T> Turn<T> {
     fn begun(&mut self, note: Option<usize>) -> Looked {
         self.is_waiting = note.is_none();
         // One that waits may be served by now, and called: its waker is others' as well.
-        Looked { note, wakers: [note.and_then(|_| self.standing().waker.take()), None] }
+        Looked {
+            note,
+            wakers: [note.and_then(|_| self.standing().waker.take()), None],
+        }
     }
 
     /// Whether it was served since. If not, this is the waker from now on.
@@ -362,13 +407,20 @@ impl<T> Turn<T> {
             (note, others)
         });
         self.is_waiting = note.is_none();
-        Looked { note, wakers: [others, waker] }
+        Looked {
+            note,
+            wakers: [others, waker],
+        }
     }
 
-    /// The future gives its wait up. Returns the note if it was served; what it has received then is put back.
+    /// The future gives its wait up. Returns the note if it was served; what it has received then
+    /// is put back.
     pub(super) fn give_up(&mut self, shared: &Shared<T>) -> Looked {
         if !mem::take(&mut self.is_waiting) {
-            return Looked { note: None, wakers: [None, None] };
+            return Looked {
+                note: None,
+                wakers: [None, None],
+            };
         }
         let standing = self.standing();
         let (mut waker, mut is_left) = (None, false);
@@ -391,12 +443,17 @@ impl<T> Turn<T> {
                 shared.core.put_back_slot(locked, note - 1, served);
             } else {
                 // SAFETY: a message that was received, and belongs to the future.
-                is_left = match unsafe { shared.core.put_back(locked, standing.message.get().cast(), served) } {
+                is_left = match unsafe {
+                    shared
+                        .core
+                        .put_back(locked, standing.message.get().cast(), served)
+                } {
                     Ok(()) => false,
                     Err(locked) => {
                         standing.place.note.set(standing.address());
                         standing.waiter.disown();
-                        // SAFETY: it has memory of its own, which is left to who receives the message.
+                        // SAFETY: it has memory of its own, which is left to who receives the
+                        // message.
                         unsafe { locked.enter_in_front(&standing.place) };
                         true
                     }
@@ -407,7 +464,10 @@ impl<T> Turn<T> {
         if is_left {
             self.standing = None;
         }
-        Looked { note, wakers: [waker, None] }
+        Looked {
+            note,
+            wakers: [waker, None],
+        }
     }
 }
 

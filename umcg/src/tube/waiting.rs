@@ -1,6 +1,8 @@
 //! How one waits at a tube: alone, or beside other things.
 
-use super::core::{CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of};
+use super::core::{
+    CLOSED, Core, Locked, NO_MORE, RECEIVERS, SENDERS, SERVED, TRY, WANTS_SLOT, message_of,
+};
 use super::layout::Layout;
 use super::patience;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, Source};
@@ -48,7 +50,8 @@ impl<L: Layout> Core<L> {
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 
-    /// Sends; waits until `deadline` at most. A point of cancellation if it has to wait, and nothing was sent then.
+    /// Sends; waits until `deadline` at most. A point of cancellation if it has to wait, and
+    /// nothing was sent then.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -71,7 +74,11 @@ impl<L: Layout> Core<L> {
     unsafe fn send_to_first(&self, from: *const u8) -> bool {
         wait::hand_over(|| {
             let mut locked = self.lock();
-            let receiver = if locked.word & CLOSED == 0 { locked.claim_receiver() } else { None };
+            let receiver = if locked.word & CLOSED == 0 {
+                locked.claim_receiver()
+            } else {
+                None
+            };
             match &receiver {
                 // SAFETY: passed on.
                 Some(receiver) => unsafe { self.hand_over(locked, from, receiver) },
@@ -135,11 +142,16 @@ impl<L: Layout> Core<L> {
             return Err(Refused::Late);
         }
         // SAFETY: passed on.
-        let note = wait::undisturbed(|served| unsafe { self.give(from, served) }.map_err(Locked::unlock).ok());
+        let note = wait::undisturbed(|served| {
+            unsafe { self.give(from, served) }
+                .map_err(Locked::unlock)
+                .ok()
+        });
         outcome(note).map(drop)
     }
 
-    /// Receives; waits until `deadline` at most. A point of cancellation if it has to wait, and nothing was received then.
+    /// Receives; waits until `deadline` at most. A point of cancellation if it has to wait, and
+    /// nothing was received then.
     ///
     /// # Safety
     /// As [`Layout::copy`].
@@ -188,19 +200,25 @@ impl<L: Layout> Core<L> {
             return Err(Refused::Late);
         }
         // SAFETY: passed on.
-        let note = wait::undisturbed(|served| unsafe { self.take(into, served) }.map_err(Locked::unlock).ok());
+        let note = wait::undisturbed(|served| {
+            unsafe { self.take(into, served) }
+                .map_err(Locked::unlock)
+                .ok()
+        });
         outcome(note).map(drop)
     }
 
     /// Takes a free place to fill; waits until `deadline` at most. As [`Core::send`].
     #[inline(never)]
     pub(crate) fn reserve(&self, deadline: u64) -> Result<usize, Refused> {
-        let note = wait::one(self.sending(), SENDING, deadline, |single, _| match self.hold() {
-            Ok(note) => Some(note),
-            Err(locked) => {
-                // SAFETY: as in `send`.
-                unsafe { locked.enter_senders(single.place(WANTS_SLOT)) };
-                None
+        let note = wait::one(self.sending(), SENDING, deadline, |single, _| {
+            match self.hold() {
+                Ok(note) => Some(note),
+                Err(locked) => {
+                    // SAFETY: as in `send`.
+                    unsafe { locked.enter_senders(single.place(WANTS_SLOT)) };
+                    None
+                }
             }
         });
         outcome(note).map(|note| note - 1)
@@ -208,26 +226,38 @@ impl<L: Layout> Core<L> {
 
     /// Takes a free place to fill, if there is one.
     pub(crate) fn try_reserve(&self) -> Result<usize, Refused> {
-        outcome(wait::undisturbed(|_| self.hold().map_err(Locked::unlock).ok())).map(|note| note - 1)
+        outcome(wait::undisturbed(|_| {
+            self.hold().map_err(Locked::unlock).ok()
+        }))
+        .map(|note| note - 1)
     }
 
-    /// Takes the place of the first message, which is large, to read it; waits until `deadline` at most. As [`Core::receive`].
+    /// Takes the place of the first message, which is large, to read it; waits until `deadline` at
+    /// most. As [`Core::receive`].
     #[inline(never)]
     pub(crate) fn receive_slot(&self, deadline: u64) -> Result<usize, Refused> {
-        let note = wait::one(self.receiving(), RECEIVING, deadline, |single, _| match self.take_slot() {
-            Ok(note) => Some(note),
-            Err(locked) => {
-                // SAFETY: as in `send`.
-                unsafe { locked.enter_receivers(single.place(WANTS_SLOT)) };
-                None
-            }
-        });
+        let note = wait::one(
+            self.receiving(),
+            RECEIVING,
+            deadline,
+            |single, _| match self.take_slot() {
+                Ok(note) => Some(note),
+                Err(locked) => {
+                    // SAFETY: as in `send`.
+                    unsafe { locked.enter_receivers(single.place(WANTS_SLOT)) };
+                    None
+                }
+            },
+        );
         outcome(note).map(|note| note - 1)
     }
 
     /// Takes the place of the first message, if there is one.
     pub(crate) fn try_receive_slot(&self) -> Result<usize, Refused> {
-        outcome(wait::undisturbed(|_| self.take_slot().map_err(Locked::unlock).ok())).map(|note| note - 1)
+        outcome(wait::undisturbed(|_| {
+            self.take_slot().map_err(Locked::unlock).ok()
+        }))
+        .map(|note| note - 1)
     }
 }
 
@@ -304,13 +334,20 @@ unsafe impl<L: Layout> Source for Sending<L> {
         }
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    ) {
         let core = &self.0;
         let from = std::ptr::with_exposed_provenance(place.note.get());
         let mut locked = core.lock();
         let has_room = locked.has_room();
         // Not the caller itself, who may stand there by another place.
-        let may_be_for = |other: &Place| !other.is_of_same_wait(place) && (has_room || other.note.get() != WANTS_SLOT);
+        let may_be_for = |other: &Place| {
+            !other.is_of_same_wait(place) && (has_room || other.note.get() != WANTS_SLOT)
+        };
         let is_closed = locked.word & CLOSED != 0;
         if !is_closed && !has_room && core.receivers.find(may_be_for).is_none() {
             // SAFETY: who waits leaves the queue before the place ends.
@@ -334,7 +371,9 @@ unsafe impl<L: Layout> Source for Sending<L> {
             locked.answer(place, TRY);
         } else if core.layout.is_large() {
             // SAFETY: by the contract.
-            place.note.set(unsafe { core.give_by_slot(locked, from, served) });
+            place
+                .note
+                .set(unsafe { core.give_by_slot(locked, from, served) });
         } else {
             // SAFETY: by the contract.
             unsafe { locked.push(from) };
@@ -355,11 +394,17 @@ unsafe impl<L: Layout> Source for Receiving<L> {
         }
     }
 
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, served: &mut ClaimedList) {
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    ) {
         let core = &self.0;
         let into = std::ptr::with_exposed_provenance_mut(place.note.get());
         let mut locked = core.lock();
-        let may_be_from = |other: &Place| !other.is_of_same_wait(place) && other.note.get() != WANTS_SLOT;
+        let may_be_from =
+            |other: &Place| !other.is_of_same_wait(place) && other.note.get() != WANTS_SLOT;
         let has_message = locked.len() > 0;
         let is_closed = locked.word & CLOSED != 0;
         if !has_message && !is_closed && core.senders.find(may_be_from).is_none() {
@@ -376,7 +421,9 @@ unsafe impl<L: Layout> Source for Receiving<L> {
         }
         let sender = core.senders.claim_where(may_be_from);
         locked.note_senders();
-        let Some(sender) = sender else { return locked.answer(place, if is_closed { NO_MORE } else { TRY }) };
+        let Some(sender) = sender else {
+            return locked.answer(place, if is_closed { NO_MORE } else { TRY });
+        };
         locked.unlock();
         // SAFETY: by the contract; the sender does not go on before it is resumed.
         unsafe { core.copy(message_of(&sender), into) };

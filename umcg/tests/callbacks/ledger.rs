@@ -53,7 +53,10 @@ impl Ledger {
     #[track_caller]
     pub(crate) fn check(&self, what: &str) {
         let drops = self.settled();
-        assert!(drops.iter().all(|count| *count == 1), "{what}: dropped so often, of what was made: {drops:?}");
+        assert!(
+            drops.iter().all(|count| *count == 1),
+            "{what}: dropped so often, of what was made: {drops:?}"
+        );
     }
 }
 
@@ -67,7 +70,12 @@ pub(crate) struct Thing<const BYTES: usize = 0> {
 
 impl<const BYTES: usize> Thing<BYTES> {
     pub(crate) fn new(ledger: &'static Ledger, trap: &'static Trap) -> Thing<BYTES> {
-        Thing { index: ledger.make(), ledger, trap, _bytes: [0; BYTES] }
+        Thing {
+            index: ledger.make(),
+            ledger,
+            trap,
+            _bytes: [0; BYTES],
+        }
     }
 }
 

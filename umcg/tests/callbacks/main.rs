@@ -1,13 +1,14 @@
 //! Code of the program's at a bad moment: every public operation of `tube`, `select`, `sync`, `rt`,
-//! `nt`, `futex` and `segment` that runs such code (wakers, destructors, clones, objects of one's own,
-//! closures, iterators) is tried with each bad callback there is, at each point where one may be
-//! called, in workers of both kinds and in plain threads. Then everything is counted: what was made
-//! was dropped once, nobody stands in a queue, nothing hangs, and whoever was to be called was.
+//! `nt`, `futex` and `segment` that runs such code (wakers, destructors, clones, objects of one's
+//! own, closures, iterators) is tried with each bad callback there is, at each point where one may
+//! be called, in workers of both kinds and in plain threads. Then everything is counted: what was
+//! made was dropped once, nobody stands in a queue, nothing hangs, and whoever was to be called
+//! was.
 //!
 //! The rule that this is about: `umcg/src/rt/last.rs`. The operations are tables (`tubes::rows`,
-//! `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `servers::ROWS`, `objects::ROWS`): a new one is
-//! a row more. Operations that have no row run none of the program's code, or may not be given such
-//! code: `syncs`, `runtimes`, `servers` and `objects` say of which.
+//! `selects::HOWS`, `syncs::ROWS`, `runtimes::ROWS`, `servers::ROWS`, `objects::ROWS`): a new one
+//! is a row more. Operations that have no row run none of the program's code, or may not be given
+//! such code: `syncs`, `runtimes`, `servers` and `objects` say of which.
 
 mod ledger;
 mod objects;

@@ -1,7 +1,7 @@
-//! `nt`, `futex`, `segment`. Their objects hold no values of the program's, and are given no closures
-//! and no wakers: they have words and numbers, and messages that are plain copies, without
-//! destructors. So what waits, wakes, sends, receives or counts there runs none of the program's code.
-//! What does is in the table below, and nothing else:
+//! `nt`, `futex`, `segment`. Their objects hold no values of the program's, and are given no
+//! closures and no wakers: they have words and numbers, and messages that are plain copies, without
+//! destructors. So what waits, wakes, sends, receives or counts there runs none of the program's
+//! code. What does is in the table below, and nothing else:
 //!
 //! - what collects or extends a `WaitSet` asks an iterator;
 //! - what makes or opens a segment asks for a path, or for a descriptor;
@@ -45,7 +45,11 @@ struct Given<T> {
 
 impl<T> Given<T> {
     fn new(w: &World, value: T) -> Given<T> {
-        Given { value, trap: w.trap, own: w.thing() }
+        Given {
+            value,
+            trap: w.trap,
+            own: w.thing(),
+        }
     }
 }
 
@@ -80,7 +84,11 @@ struct File(PathBuf);
 impl File {
     fn new() -> File {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("umcg-callbacks-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let name = format!(
+            "umcg-callbacks-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Relaxed)
+        );
         File(std::env::temp_dir().join(name))
     }
 
@@ -104,7 +112,14 @@ impl Drop for File {
 /// A segment is in order, and nobody has left anything in it.
 fn is_usable(segment: &Segment) {
     let semaphore = segment.semaphore("s", 1).unwrap();
-    assert_eq!((semaphore.try_acquire(), semaphore.release(1), semaphore.waiters()), (Ok(()), Ok(()), Ok(0)));
+    assert_eq!(
+        (
+            semaphore.try_acquire(),
+            semaphore.release(1),
+            semaphore.waiters()
+        ),
+        (Ok(()), Ok(()), Ok(0))
+    );
 }
 
 /// Not all processes for which there is room, and of those only who has it open.
@@ -117,7 +132,10 @@ fn has_room_for_all_but(segment: &Segment, open: usize) {
 const PROCESSES: usize = 4;
 
 fn new_segment() -> Segment {
-    Segment::options().processes(PROCESSES as u32).create().unwrap()
+    Segment::options()
+        .processes(PROCESSES as u32)
+        .create()
+        .unwrap()
 }
 
 umcg::worker_local! {
@@ -126,7 +144,10 @@ umcg::worker_local! {
 }
 
 /// Takes a mutex when it is dropped, and what else it has is bad.
-struct Late(nt::Mutex, #[allow(dead_code, reason = "it is dropped")] Thing);
+struct Late(
+    nt::Mutex,
+    #[allow(dead_code, reason = "it is dropped")] Thing,
+);
 
 impl Drop for Late {
     fn drop(&mut self) {
@@ -138,7 +159,10 @@ impl Drop for Late {
 fn until(so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(100), "it does not come to that");
+        assert!(
+            start.elapsed() < Duration::from_secs(100),
+            "it does not come to that"
+        );
         umcg::blocking(|| std::thread::sleep(Duration::from_micros(100)));
     }
 }
@@ -147,7 +171,8 @@ const ROWS: &[Row] = &[
     ("WaitSet, collected", |w| {
         let words: &'static [AtomicU32] = Box::leak(Box::new([const { AtomicU32::new(0) }; 3]));
         w.trap.reenters(|| {
-            let mut other: WaitSet<'_> = words.iter().map(|word| futex::Wait::new(word, 0)).collect();
+            let mut other: WaitSet<'_> =
+                words.iter().map(|word| futex::Wait::new(word, 0)).collect();
             assert_eq!(other.wait_timeout(SHORT), Err(WaitMultipleError::TimedOut));
             futex::wake(&words[0], 9);
         });
@@ -159,13 +184,21 @@ const ROWS: &[Row] = &[
         let words = [const { AtomicU32::new(0) }; 40];
         let mut set = WaitSet::with_capacity(1);
         set.push(futex::Wait::new(&words[0], 0));
-        assert_eq!(set.wait_timeout(Duration::ZERO), Err(WaitMultipleError::TimedOut));
+        assert_eq!(
+            set.wait_timeout(Duration::ZERO),
+            Err(WaitMultipleError::TimedOut)
+        );
         let ended = w.forgive(|| set.extend(self::words(w, &words[1..])));
-        assert!((2..=words.len()).contains(&set.len()) && (ended.is_none() || set.len() == words.len()));
+        assert!(
+            (2..=words.len()).contains(&set.len()) && (ended.is_none() || set.len() == words.len())
+        );
         // What there is of it is a set like any other.
         let last = set.len() - 1;
         words[last].store(1, Relaxed);
-        assert_eq!((set.changed(), set.wait()), (Some(last), Err(ChangedAt(last))));
+        assert_eq!(
+            (set.changed(), set.wait()),
+            (Some(last), Err(ChangedAt(last)))
+        );
         drop(set);
         assert!(words.iter().all(|word| futex::wake(word, 9) == 0));
     }),
@@ -176,12 +209,20 @@ const ROWS: &[Row] = &[
     }),
     ("Options::create_file", |w| {
         let file = File::new();
-        let made = w.forgive(|| Segment::options().objects(3).create_file(file.given(w)).unwrap());
+        let made = w.forgive(|| {
+            Segment::options()
+                .objects(3)
+                .create_file(file.given(w))
+                .unwrap()
+        });
         is_usable(&made.unwrap_or_else(|| file.anew()));
     }),
     ("Segment::open_file", |w| {
         let file = File::new();
-        let segment = Segment::options().processes(PROCESSES as u32).create_file(&file.0).unwrap();
+        let segment = Segment::options()
+            .processes(PROCESSES as u32)
+            .create_file(&file.0)
+            .unwrap();
         w.forgive(|| Segment::open_file(file.given(w)).unwrap());
         is_usable(&segment);
         has_room_for_all_but(&segment, 1);
@@ -202,12 +243,17 @@ const ROWS: &[Row] = &[
         let (word, segment) = (AtomicU32::new(0), new_segment());
         let set: WaitSet<'_> = [futex::Wait::new(&word, 0)].into_iter().collect();
         let semaphore = segment.semaphore("s", 1).unwrap();
-        let (event, tube) = (segment.auto_event("e", false).unwrap(), segment.tube::<u64>("t", 2).unwrap());
+        let (event, tube) = (
+            segment.auto_event("e", false).unwrap(),
+            segment.tube::<u64>("t", 2).unwrap(),
+        );
         w.trap.reenters({
             let (semaphore, event, tube) = (semaphore.clone(), event.clone(), tube.clone());
             move || {
                 assert!(semaphore.try_acquire().is_ok() && semaphore.release(1).is_ok());
-                assert!(event.set().is_ok() && tube.try_send(1).is_ok() && tube.try_recv() == Ok(1));
+                assert!(
+                    event.set().is_ok() && tube.try_send(1).is_ok() && tube.try_recv() == Ok(1)
+                );
             }
         });
         let shown: [&dyn fmt::Debug; 5] = [&set, &segment, &semaphore, &event, &tube];
@@ -224,11 +270,19 @@ const ROWS: &[Row] = &[
             let (event, mutex) = (event.clone(), mutex.clone());
             move || {
                 let both = [event.as_handle(), mutex.as_handle()];
-                assert_eq!((nt::Wait::any(&both).try_wait(), mutex.unlock()), (Ok(Woken::Object(1)), Ok(1)));
+                assert_eq!(
+                    (nt::Wait::any(&both).try_wait(), mutex.unlock()),
+                    (Ok(Woken::Object(1)), Ok(1))
+                );
                 assert_eq!(nt::Wait::all(&both).try_wait(), Err(WaitError::TimedOut));
             }
         });
-        let handles = [event.as_handle(), semaphore.as_handle(), mutex.as_handle(), timer.as_handle()];
+        let handles = [
+            event.as_handle(),
+            semaphore.as_handle(),
+            mutex.as_handle(),
+            timer.as_handle(),
+        ];
         let wait = nt::Wait::any(&handles);
         let shown: [&dyn fmt::Debug; 5] = [&event, &semaphore, &mutex, &timer, &wait];
         for what in shown {
@@ -236,30 +290,49 @@ const ROWS: &[Row] = &[
         }
         event.set();
         assert_eq!(wait.try_wait(), Ok(Woken::Object(0)));
-        assert_eq!((wait.try_wait(), mutex.unlock()), (Ok(Woken::Object(2)), Ok(1)));
+        assert_eq!(
+            (wait.try_wait(), mutex.unlock()),
+            (Ok(Woken::Object(2)), Ok(1))
+        );
     }),
-    ("mutexes of nt that are left, between worker-locals that are dropped", |w| {
-        let mutexes: [_; 3] = std::array::from_fn(|_| nt::Mutex::new(false));
-        let (own, [first, second, late]) = ([w.thing(), w.thing(), w.thing()], mutexes.clone());
-        w.trap.holds(mutexes.clone());
-        w.forgive(|| {
-            let worker = umcg::spawn(move || {
-                let [before, after, own] = own;
-                FIRST.with(|things| things.borrow_mut().push(before));
-                assert_eq!(nt::Wait::any(&[first.as_handle()]).wait(), Ok(Woken::Object(0)));
-                assert_eq!(nt::Wait::all(&[second.as_handle()]).wait(), Ok(Woken::Object(0)));
-                LAST.with(|last| last.borrow_mut().push(Late(late, own)));
-                FIRST.with(|things| things.borrow_mut().push(after));
+    (
+        "mutexes of nt that are left, between worker-locals that are dropped",
+        |w| {
+            let mutexes: [_; 3] = std::array::from_fn(|_| nt::Mutex::new(false));
+            let (own, [first, second, late]) = ([w.thing(), w.thing(), w.thing()], mutexes.clone());
+            w.trap.holds(mutexes.clone());
+            w.forgive(|| {
+                let worker = umcg::spawn(move || {
+                    let [before, after, own] = own;
+                    FIRST.with(|things| things.borrow_mut().push(before));
+                    assert_eq!(
+                        nt::Wait::any(&[first.as_handle()]).wait(),
+                        Ok(Woken::Object(0))
+                    );
+                    assert_eq!(
+                        nt::Wait::all(&[second.as_handle()]).wait(),
+                        Ok(Woken::Object(0))
+                    );
+                    LAST.with(|last| last.borrow_mut().push(Late(late, own)));
+                    FIRST.with(|things| things.borrow_mut().push(after));
+                });
+                worker.join().unwrap();
             });
-            worker.join().unwrap();
-        });
-        until(|| mutexes.iter().all(|mutex| mutex.owned() == Owned::Abandoned));
-        for mutex in &mutexes {
-            assert_eq!(nt::Wait::any(&[mutex.as_handle()]).try_wait(), Ok(Woken::Abandoned(0)));
-            assert_eq!(mutex.unlock(), Ok(1));
-        }
-        w.ledger.settle();
-    }),
+            until(|| {
+                mutexes
+                    .iter()
+                    .all(|mutex| mutex.owned() == Owned::Abandoned)
+            });
+            for mutex in &mutexes {
+                assert_eq!(
+                    nt::Wait::any(&[mutex.as_handle()]).try_wait(),
+                    Ok(Woken::Abandoned(0))
+                );
+                assert_eq!(mutex.unlock(), Ok(1));
+            }
+            w.ledger.settle();
+        },
+    ),
 ];
 
 #[test]

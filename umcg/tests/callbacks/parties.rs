@@ -28,12 +28,21 @@ pub(crate) enum Party {
     Worker(Kind),
 }
 
-const PARTIES: [Party; 3] = [Party::Thread, Party::Worker(Kind::Full), Party::Worker(Kind::Light)];
+const PARTIES: [Party; 3] = [
+    Party::Thread,
+    Party::Worker(Kind::Full),
+    Party::Worker(Kind::Light),
+];
 
 impl Party {
     /// Runs it to its end, which may be that it was aborted, if `may_be_cut`.
     #[track_caller]
-    fn run(self, runtime: &Runtime, may_be_cut: bool, scenario: impl FnOnce(&Myself) + Send + 'static) {
+    fn run(
+        self,
+        runtime: &Runtime,
+        may_be_cut: bool,
+        scenario: impl FnOnce(&Myself) + Send + 'static,
+    ) {
         let myself = Myself::default();
         let inside = myself.clone();
         match self {
@@ -49,7 +58,13 @@ impl Party {
                     scenario(&inside);
                 });
                 *myself.0.lock().unwrap() = Some(worker);
-                while !myself.0.lock().unwrap().as_ref().is_some_and(JoinHandle::is_finished) {
+                while !myself
+                    .0
+                    .lock()
+                    .unwrap()
+                    .as_ref()
+                    .is_some_and(JoinHandle::is_finished)
+                {
                     std::thread::yield_now();
                 }
                 let worker = myself.0.lock().unwrap().take();
@@ -74,31 +89,48 @@ pub(crate) fn each<C: Clone + Send + 'static>(
     what: fn(&C) -> String,
 ) {
     silence_what_is_expected();
-    support::with(name, 2, Runtime::builder().stack_size(256 << 10), |runtime| {
-        for party in PARTIES {
-            for bad in BADS.into_iter().filter(|bad| *bad != Bad::Aborts || !matches!(party, Party::Thread)) {
-                let cases = cases(bad);
-                let together = if bad == Bad::Aborts { 1 } else { cases.len().max(1) };
-                for some in cases.chunks(together).map(<[C]>::to_vec) {
-                    party.run(runtime, bad == Bad::Aborts, move |myself| {
-                        for case in &some {
-                            let ledger = Ledger::new();
-                            let what = format!("{name}, by {party:?}, {}, a callback that is bad: {bad:?}", what(case));
-                            if std::env::var_os(SAY).is_some() {
-                                say(&what);
+    support::with(
+        name,
+        2,
+        Runtime::builder().stack_size(256 << 10),
+        |runtime| {
+            for party in PARTIES {
+                for bad in BADS
+                    .into_iter()
+                    .filter(|bad| *bad != Bad::Aborts || !matches!(party, Party::Thread))
+                {
+                    let cases = cases(bad);
+                    let together = if bad == Bad::Aborts {
+                        1
+                    } else {
+                        cases.len().max(1)
+                    };
+                    for some in cases.chunks(together).map(<[C]>::to_vec) {
+                        party.run(runtime, bad == Bad::Aborts, move |myself| {
+                            for case in &some {
+                                let ledger = Ledger::new();
+                                let what = format!(
+                                    "{name}, by {party:?}, {}, a callback that is bad: {bad:?}",
+                                    what(case)
+                                );
+                                if std::env::var_os(SAY).is_some() {
+                                    say(&what);
+                                }
+                                let ended = catch_unwind(AssertUnwindSafe(|| {
+                                    scenario(case, bad, ledger, myself)
+                                }));
+                                if let Err(panic) = ended {
+                                    say(&what);
+                                    resume_unwind(panic);
+                                }
+                                ledger.check(&what);
                             }
-                            let ended = catch_unwind(AssertUnwindSafe(|| scenario(case, bad, ledger, myself)));
-                            if let Err(panic) = ended {
-                                say(&what);
-                                resume_unwind(panic);
-                            }
-                            ledger.check(&what);
-                        }
-                    });
+                        });
+                    }
                 }
             }
-        }
-    });
+        },
+    );
 }
 
 /// Calls what may panic or be cut short by a bad callback, and goes on with what it is not to blame
@@ -107,10 +139,16 @@ pub(crate) fn forgive<R>(bad: Bad, f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => Some(result),
         Err(panic) => {
-            let says = panic.downcast_ref::<&str>().is_some_and(|words| words.starts_with("expected"));
+            let says = panic
+                .downcast_ref::<&str>()
+                .is_some_and(|words| words.starts_with("expected"));
             let is_cut = bad == Bad::Aborts && !panic.is::<&str>() && !panic.is::<String>();
             let is_its_own = says && matches!(bad, Bad::Panics | Bad::Panic);
-            if is_cut || is_its_own { None } else { resume_unwind(panic) }
+            if is_cut || is_its_own {
+                None
+            } else {
+                resume_unwind(panic)
+            }
         }
     }
 }

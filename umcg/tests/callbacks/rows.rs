@@ -1,5 +1,5 @@
-//! Tables of operations that are given code of the program's, or a value with a destructor: each row
-//! is tried with each callback that is bad where it is called, or where it is dropped.
+//! Tables of operations that are given code of the program's, or a value with a destructor: each
+//! row is tried with each callback that is bad where it is called, or where it is dropped.
 
 use crate::ledger::{Ledger, Thing};
 use crate::parties::{each, forgive};
@@ -42,10 +42,20 @@ pub(crate) fn all(name: &'static str, rows: &[Row]) {
     each(
         name,
         |bad| {
-            let points = [Point::Call, Point::Drop].into_iter().filter(move |point| point.may(bad));
-            points.flat_map(|point| rows.iter().map(move |row| (*row, point))).collect()
+            let points = [Point::Call, Point::Drop]
+                .into_iter()
+                .filter(move |point| point.may(bad));
+            points
+                .flat_map(|point| rows.iter().map(move |row| (*row, point)))
+                .collect()
         },
-        |((_, run), point), bad, ledger, myself| run(&World { bad, ledger, trap: Trap::new(*point, bad, myself) }),
+        |((_, run), point), bad, ledger, myself| {
+            run(&World {
+                bad,
+                ledger,
+                trap: Trap::new(*point, bad, myself),
+            })
+        },
         |((row, _), point)| format!("{row}, {point:?}"),
     );
 }

@@ -1,6 +1,7 @@
 //! `rt`: what workers run, what futures do, what is dropped with them; and sections (`blocking`,
 //! `critical`, `shielded`, `timeout`). What takes no code of the program's has no row: `park`,
-//! `sleep`, `yield_now`, `hand_over`, `checkpoint`, `abort`, `Handle`, `RuntimeHandle::dump`, `trim`.
+//! `sleep`, `yield_now`, `hand_over`, `checkpoint`, `abort`, `Handle`, `RuntimeHandle::dump`,
+//! `trim`.
 
 use crate::ledger::{Ledger, Thing};
 use crate::parties::{each, forgive};
@@ -44,7 +45,10 @@ impl Code {
 
 impl World {
     fn code(&self) -> Code {
-        Code { ledger: self.ledger, trap: self.trap }
+        Code {
+            ledger: self.ledger,
+            trap: self.trap,
+        }
     }
 }
 
@@ -67,7 +71,10 @@ impl<R> Aborted<R> {
 
     fn end(mut self) -> Result<R, JoinError> {
         umcg::yield_now();
-        let worker = self.0.take().unwrap_or_else(|| unreachable!("it is taken once"));
+        let worker = self
+            .0
+            .take()
+            .unwrap_or_else(|| unreachable!("it is taken once"));
         worker.abort();
         worker.join()
     }
@@ -137,12 +144,18 @@ type Row = (&'static str, fn(Code));
 
 const ROWS: &[Row] = &[
     ("spawn, join", |code| join(umcg::spawn(move || code.run()))),
-    ("spawn_light, join", |code| join(Kind::Light.spawn(move || code.run()))),
-    ("spawn, join_timeout", |code| match umcg::spawn(move || code.run()).join_timeout(HOUR) {
-        Ok(result) => drop(result.unwrap_or_else(|error| error.resume_unwind())),
-        Err(_) => unreachable!("it ends"),
+    ("spawn_light, join", |code| {
+        join(Kind::Light.spawn(move || code.run()))
     }),
-    ("spawn, detached", |code| drop(umcg::spawn(move || code.run()))),
+    ("spawn, join_timeout", |code| {
+        match umcg::spawn(move || code.run()).join_timeout(HOUR) {
+            Ok(result) => drop(result.unwrap_or_else(|error| error.resume_unwind())),
+            Err(_) => unreachable!("it ends"),
+        }
+    }),
+    ("spawn, detached", |code| {
+        drop(umcg::spawn(move || code.run()))
+    }),
     ("spawn, detached when it has ended", |code| {
         let worker = umcg::spawn(move || code.run());
         while !worker.is_finished() {
@@ -180,11 +193,17 @@ const ROWS: &[Row] = &[
     ("Builder::spawn_light", |code| {
         let own = code.thing();
         let run = move || (code.run(), own).0;
-        join(Kind::Light.build(&Builder::new().name("bad").stack_size(128 << 10), run).unwrap());
+        join(
+            Kind::Light
+                .build(&Builder::new().name("bad").stack_size(128 << 10), run)
+                .unwrap(),
+        );
     }),
-    ("spawn, join_deadline", |code| match umcg::spawn(move || code.run()).join_deadline(Instant::now() + HOUR) {
-        Ok(result) => drop(result.unwrap_or_else(|error| error.resume_unwind())),
-        Err(_) => unreachable!("it ends"),
+    ("spawn, join_deadline", |code| {
+        match umcg::spawn(move || code.run()).join_deadline(Instant::now() + HOUR) {
+            Ok(result) => drop(result.unwrap_or_else(|error| error.resume_unwind())),
+            Err(_) => unreachable!("it ends"),
+        }
     }),
     ("spawn, join_deadline that passes", |code| {
         // Not for ever: an aborted party leaves it to itself.
@@ -224,15 +243,31 @@ const ROWS: &[Row] = &[
             code.run()
         }));
     }),
-    ("RuntimeHandle::spawn, join", |code| join(other().handle().spawn(move || code.run()))),
-    ("RuntimeHandle::spawn, detached", |code| drop(other().handle().spawn(move || code.run()))),
-    ("RuntimeHandle::spawn_light, join", |code| join(Kind::Light.spawn_on(other(), move || code.run()))),
-    ("RuntimeHandle::build, join", |code| {
-        join(Kind::Full.build_on(other(), &Builder::new().name("bad"), move || code.run()).unwrap());
+    ("RuntimeHandle::spawn, join", |code| {
+        join(other().handle().spawn(move || code.run()))
     }),
-    ("spawn in a runtime that goes", |code| in_a_runtime_that_goes(code, Kind::Full)),
-    ("spawn_light in a runtime that goes", |code| in_a_runtime_that_goes(code, Kind::Light)),
-    ("blocking", |code| section(|| drop(umcg::blocking(|| code.run())))),
+    ("RuntimeHandle::spawn, detached", |code| {
+        drop(other().handle().spawn(move || code.run()))
+    }),
+    ("RuntimeHandle::spawn_light, join", |code| {
+        join(Kind::Light.spawn_on(other(), move || code.run()))
+    }),
+    ("RuntimeHandle::build, join", |code| {
+        join(
+            Kind::Full
+                .build_on(other(), &Builder::new().name("bad"), move || code.run())
+                .unwrap(),
+        );
+    }),
+    ("spawn in a runtime that goes", |code| {
+        in_a_runtime_that_goes(code, Kind::Full)
+    }),
+    ("spawn_light in a runtime that goes", |code| {
+        in_a_runtime_that_goes(code, Kind::Light)
+    }),
+    ("blocking", |code| {
+        section(|| drop(umcg::blocking(|| code.run())))
+    }),
     ("blocking in blocking", |code| {
         section(|| {
             umcg::blocking(|| {
@@ -256,7 +291,9 @@ const ROWS: &[Row] = &[
             });
         }));
     }),
-    ("critical", |code| section(|| drop(umcg::critical(|| code.run())))),
+    ("critical", |code| {
+        section(|| drop(umcg::critical(|| code.run())))
+    }),
     ("critical in blocking, blocking in critical", |code| {
         section(|| {
             umcg::blocking(|| {
@@ -289,7 +326,10 @@ const ROWS: &[Row] = &[
             assert!(ended.is_ok() || code.trap.does(Bad::Panics) || code.trap.does(Bad::Panic));
             umcg::sleep(HOUR);
         });
-        assert!(matches!(Aborted(Some(worker)).end(), Err(JoinError::Cancelled)));
+        assert!(matches!(
+            Aborted(Some(worker)).end(),
+            Err(JoinError::Cancelled)
+        ));
     }),
     ("scope", |code| {
         let things = [code.thing(), code.thing()];
@@ -323,7 +363,10 @@ const ROWS: &[Row] = &[
                 let _own = &own;
                 code.run()
             };
-            scope.build(&Builder::new().name("bad"), run).unwrap().join()
+            scope
+                .build(&Builder::new().name("bad"), run)
+                .unwrap()
+                .join()
         });
         drop(ended.unwrap_or_else(|error| error.resume_unwind()));
     }),
@@ -342,9 +385,15 @@ const ROWS: &[Row] = &[
         left_to_its_scope(code, |scope| drop(scope.spawn(move || code.run())));
     }),
     ("scope, a light worker that nobody joins", |code| {
-        left_to_its_scope(code, |scope| drop(Kind::Light.spawn_in(scope, move || code.run())));
+        left_to_its_scope(code, |scope| {
+            drop(Kind::Light.spawn_in(scope, move || code.run()))
+        });
     }),
-    ("timeout", |code| join_any(umcg::spawn(move || drop(umcg::timeout(HOUR, || code.run()))))),
+    ("timeout", |code| {
+        join_any(umcg::spawn(move || {
+            drop(umcg::timeout(HOUR, || code.run()))
+        }))
+    }),
     ("timeout that passes", |code| {
         join_any(umcg::spawn(move || {
             let _ = umcg::timeout(Duration::from_millis(1), || {
@@ -354,7 +403,11 @@ const ROWS: &[Row] = &[
             });
         }));
     }),
-    ("timeout_at", |code| join_any(umcg::spawn(move || drop(umcg::timeout_at(Instant::now() + HOUR, || code.run()))))),
+    ("timeout_at", |code| {
+        join_any(umcg::spawn(move || {
+            drop(umcg::timeout_at(Instant::now() + HOUR, || code.run()))
+        }))
+    }),
     ("block_on", |code| {
         let mut polls = 0;
         let _own = code.thing();
@@ -364,10 +417,16 @@ const ROWS: &[Row] = &[
             if polls == 2 {
                 drop(code.run())
             }
-            if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+            if polls < 3 {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
         }));
     }),
-    ("spawn_future", |code| join(umcg::spawn_future(async move { code.run() }))),
+    ("spawn_future", |code| {
+        join(umcg::spawn_future(async move { code.run() }))
+    }),
     ("worker_local, with", |code| {
         LOCAL.with(|local| {
             *local.lock().unwrap() = None;
@@ -395,7 +454,10 @@ const ROWS: &[Row] = &[
     ("worker_local, used by what makes it", |code| {
         code.trap.reenters(|| {
             let said = catch_unwind(|| MADE.with(|_| ())).unwrap_err();
-            assert_eq!(said.downcast_ref(), Some(&"a worker-local is used while its value is being made"));
+            assert_eq!(
+                said.downcast_ref(),
+                Some(&"a worker-local is used while its value is being made")
+            );
         });
         join_any(umcg::spawn(move || {
             CODE.with(|own| own.set(Some(code)));
@@ -431,10 +493,17 @@ const UNWIND: [&str; 5] = [
 struct Case(usize, &'static str, Point);
 
 fn cases(bad: Bad) -> Vec<Case> {
-    let points = [Point::Call, Point::Drop].into_iter().filter(move |point| point.may(bad));
-    let all = points.flat_map(|point| ROWS.iter().enumerate().map(move |(row, (name, _))| Case(row, name, point)));
+    let points = [Point::Call, Point::Drop]
+        .into_iter()
+        .filter(move |point| point.may(bad));
+    let all = points.flat_map(|point| {
+        ROWS.iter()
+            .enumerate()
+            .map(move |(row, (name, _))| Case(row, name, point))
+    });
     // A destructor that panics while its worker unwinds ends the process, as the language has it.
-    let ends_it = |case: &Case| bad == Bad::Panics && case.2 == Point::Drop && UNWIND.contains(&case.1);
+    let ends_it =
+        |case: &Case| bad == Bad::Panics && case.2 == Point::Drop && UNWIND.contains(&case.1);
     all.filter(|case| !ends_it(case)).collect()
 }
 

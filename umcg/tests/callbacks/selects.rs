@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::select::{
-    Operation, Select, Selectable, Set, Waitable, Waiters, after, readable, taking, wait_for, wait_for_deadline, wait_for_timeout,
+    Operation, Select, Selectable, Set, Waitable, Waiters, after, readable, taking, wait_for,
+    wait_for_deadline, wait_for_timeout,
 };
 use umcg::sync::{Event, Mutex, Semaphore, locking};
 use umcg::tube::tube;
@@ -29,7 +30,9 @@ impl Waitable for Object {
 
     fn try_take(&self) -> Option<Thing> {
         self.trap.at(Point::Call);
-        self.is_there.swap(false, SeqCst).then(|| Thing::new(self.ledger, self.trap))
+        self.is_there
+            .swap(false, SeqCst)
+            .then(|| Thing::new(self.ledger, self.trap))
     }
 
     fn waiters(&self) -> &Waiters {
@@ -56,7 +59,9 @@ const HOWS: &[(&str, How)] = &[
         Select::new().wait_timeout(&mut operations, SHORT);
     }),
     ("Select::wait_deadline", |mut operations, _| {
-        Select::new().biased().wait_deadline(&mut operations, Instant::now() + SHORT);
+        Select::new()
+            .biased()
+            .wait_deadline(&mut operations, Instant::now() + SHORT);
     }),
     ("Select::wait", |mut operations, object| {
         give(object);
@@ -77,7 +82,9 @@ const HOWS: &[(&str, How)] = &[
         set.wait_timeout(SHORT);
     }),
     ("Set::wait_deadline", |operations, _| {
-        Set::new(operations).biased().wait_deadline(Instant::now() + SHORT);
+        Set::new(operations)
+            .biased()
+            .wait_deadline(Instant::now() + SHORT);
     }),
     ("Set::wait", |operations, object| {
         let mut set = Set::new(operations);
@@ -94,21 +101,28 @@ const HOWS: &[(&str, How)] = &[
         let set: Set<Dyn<'_>> = asked(operations, object).collect();
         assert!(!set.is_empty());
     }),
-    ("Set::get_mut, another in its place", |operations, object| {
-        let mut set = Set::new(operations);
-        set.wait_timeout(SHORT);
-        let last = set.len() - 1;
-        *set.get_mut(last) = Box::new(taking(&**object));
-        *set.get_mut(0) = Box::new(after(SHORT));
-        give(object);
-        set.wait();
-    }),
+    (
+        "Set::get_mut, another in its place",
+        |operations, object| {
+            let mut set = Set::new(operations);
+            set.wait_timeout(SHORT);
+            let last = set.len() - 1;
+            *set.get_mut(last) = Box::new(taking(&**object));
+            *set.get_mut(0) = Box::new(after(SHORT));
+            give(object);
+            set.wait();
+        },
+    ),
     ("wait_for", |_, object| {
         give(object);
         drop(wait_for(&**object));
     }),
-    ("wait_for_timeout", |_, object| drop(wait_for_timeout(&**object, SHORT))),
-    ("wait_for_deadline", |_, object| drop(wait_for_deadline(&**object, Instant::now() + SHORT))),
+    ("wait_for_timeout", |_, object| {
+        drop(wait_for_timeout(&**object, SHORT))
+    }),
+    ("wait_for_deadline", |_, object| {
+        drop(wait_for_deadline(&**object, Instant::now() + SHORT))
+    }),
     ("select!", |_, object| {
         umcg::select! {
             taken = taking(&**object) => drop(taken),
@@ -123,18 +137,21 @@ const HOWS: &[(&str, How)] = &[
     }),
 ];
 
-/// An iterator that is bad at its last element, when it has given out what is bad itself. What it has
-/// is dropped there: what a function returns is lost where it unwinds at its end.
+/// An iterator that is bad at its last element, when it has given out what is bad itself. What it
+/// has is dropped there: what a function returns is lost where it unwinds at its end.
 fn asked<'a>(operations: Vec<Dyn<'a>>, object: &Arc<Object>) -> impl Iterator<Item = Dyn<'a>> {
     let (trap, last) = (object.trap, operations.len() - 1);
     let mut own = Some(Thing::<0>::new(object.ledger, object.trap));
-    operations.into_iter().enumerate().map(move |(index, operation)| {
-        if index == last {
-            drop(own.take());
-            trap.at(Point::Call);
-        }
-        operation
-    })
+    operations
+        .into_iter()
+        .enumerate()
+        .map(move |(index, operation)| {
+            if index == last {
+                drop(own.take());
+                trap.at(Point::Call);
+            }
+            operation
+        })
 }
 
 #[derive(Clone, Debug)]
@@ -149,8 +166,16 @@ struct Case {
 fn cases(bad: Bad) -> Vec<Case> {
     let mut cases = Vec::new();
     for (how, (name, _)) in HOWS.iter().enumerate() {
-        for point in [Point::Call, Point::CloneWaker, Point::Drop].into_iter().filter(|point| point.may(bad)) {
-            cases.extend([true, false].map(|is_first| Case { how, name, is_first, point }));
+        for point in [Point::Call, Point::CloneWaker, Point::Drop]
+            .into_iter()
+            .filter(|point| point.may(bad))
+        {
+            cases.extend([true, false].map(|is_first| Case {
+                how,
+                name,
+                is_first,
+                point,
+            }));
         }
     }
     cases
@@ -158,8 +183,17 @@ fn cases(bad: Bad) -> Vec<Case> {
 
 fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
     let trap = Trap::new(case.point, bad, myself);
-    let object = Arc::new(Object { ledger, trap, is_there: AtomicBool::new(false), waiters: Waiters::new() });
-    let (semaphore, event, mutex) = (Arc::new(Semaphore::new(0)), Arc::new(Event::auto(false)), Arc::new(Mutex::new(())));
+    let object = Arc::new(Object {
+        ledger,
+        trap,
+        is_there: AtomicBool::new(false),
+        waiters: Waiters::new(),
+    });
+    let (semaphore, event, mutex) = (
+        Arc::new(Semaphore::new(0)),
+        Arc::new(Event::auto(false)),
+        Arc::new(Mutex::new(())),
+    );
     let ((sender, receiver), (near, far)) = (tube::<Thing>(0), UnixStream::pair().unwrap());
     let guard = mutex.lock();
     let mut worker = umcg::spawn({
@@ -167,12 +201,24 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
         move || semaphore.acquire_many(2).is_ok()
     });
     let again = (object.clone(), semaphore.clone(), event.clone());
-    trap.holds((object.clone(), sender.clone(), receiver.clone(), semaphore.clone()));
+    trap.holds((
+        object.clone(),
+        sender.clone(),
+        receiver.clone(),
+        semaphore.clone(),
+    ));
     trap.reenters(move || {
         let (object, semaphore, event) = &again;
-        let _ = (object.try_take(), object.waiters.notify_all(), wait_for_timeout(&**object, SHORT));
+        let _ = (
+            object.try_take(),
+            object.waiters.notify_all(),
+            wait_for_timeout(&**object, SHORT),
+        );
         give(object);
-        let _ = Select::new().try_wait(&mut [&mut semaphore.acquiring() as &mut dyn Selectable, &mut event.waiting()]);
+        let _ = Select::new().try_wait(&mut [
+            &mut semaphore.acquiring() as &mut dyn Selectable,
+            &mut event.waiting(),
+        ]);
     });
     trap.arm();
     forgive(bad, || {
@@ -193,7 +239,11 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
     trap.disarm();
     // As if nobody had asked.
     drop(guard);
-    assert!(mutex.try_lock().is_some() && sender.try_send(Thing::new(ledger, trap)).is_err() && receiver.try_recv().is_err());
+    assert!(
+        mutex.try_lock().is_some()
+            && sender.try_send(Thing::new(ledger, trap)).is_err()
+            && receiver.try_recv().is_err()
+    );
     event.set();
     assert!(event.try_wait());
     assert_eq!(object.waiters.notify_all(), 0);
@@ -210,5 +260,7 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
 
 #[test]
 fn an_object_of_the_programs_beside_all_others() {
-    each("beside all others", cases, scenario, |case| format!("{case:?}"));
+    each("beside all others", cases, scenario, |case| {
+        format!("{case:?}")
+    });
 }

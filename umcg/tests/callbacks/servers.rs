@@ -1,12 +1,12 @@
-//! What the threads of a runtime call: a scheduler, `on_stall`, `on_deadlock`; what is kept per server;
-//! and the workers of a program's own servers.
+//! What the threads of a runtime call: a scheduler, `on_stall`, `on_deadlock`; what is kept per
+//! server; and the workers of a program's own servers.
 //!
 //! Not everything can be bad here:
 //!
-//! - A scheduler's function that panics ends the process, as does a worker of a program's own servers
-//!   (`rt/faulty_schedulers.rs`, `planted.rs`).
-//! - `Scheduler::ready` may be called by anybody, who would wait for the very worker that it is given,
-//!   so it does not drop its runtime.
+//! - A scheduler's function that panics ends the process, as does a worker of a program's own
+//!   servers (`rt/faulty_schedulers.rs`, `planted.rs`).
+//! - `Scheduler::ready` may be called by anybody, who would wait for the very worker that it is
+//!   given, so it does not drop its runtime.
 //! - What is given to `PerServer::own`, `other` and `try_other` may not wait, and each keeps others
 //!   from the value meanwhile: to come back to it by `other` would be to wait for itself.
 //! - `start`, `has_slots` and `is_ranked` are called before there is a runtime.
@@ -19,14 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::rt::scheduler::Fifo;
-use umcg::rt::{Here, Load, PerServer, Runnable, RuntimeBuilder, RuntimeHandle, Scheduler, Wake, Why};
+use umcg::rt::{
+    Here, Load, PerServer, Runnable, RuntimeBuilder, RuntimeHandle, Scheduler, Wake, Why,
+};
 use umcg::{Builder, Event, LightBuilder, Ready, Runtime, Server, WorkerId};
 
 /// In the kernel, as the party may be one that was aborted.
 fn until(so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(100), "it does not come to that");
+        assert!(
+            start.elapsed() < Duration::from_secs(100),
+            "it does not come to that"
+        );
         umcg::blocking(|| std::thread::sleep(Duration::from_micros(100)));
     }
 }
@@ -52,8 +57,14 @@ impl Called {
     }
 }
 
-/// A runtime of one server, to which `work` is given, and which is dropped then, or by the callback.
-fn with_runtime(w: &World, builder: RuntimeBuilder, may_drop: bool, work: impl FnOnce(&RuntimeHandle)) {
+/// A runtime of one server, to which `work` is given, and which is dropped then, or by the
+/// callback.
+fn with_runtime(
+    w: &World,
+    builder: RuntimeBuilder,
+    may_drop: bool,
+    work: impl FnOnce(&RuntimeHandle),
+) {
     w.forgive(|| {
         let runtime = builder.servers(1).name("own").build().unwrap();
         let handle = runtime.handle();
@@ -62,7 +73,11 @@ fn with_runtime(w: &World, builder: RuntimeBuilder, may_drop: bool, work: impl F
             assert!(!again.dump().is_empty() && again.servers() == 1);
             drop(again.build(&Builder::new(), || ()));
         });
-        let kept = if may_drop { w.trap.lends(runtime) } else { Some(runtime) };
+        let kept = if may_drop {
+            w.trap.lends(runtime)
+        } else {
+            Some(runtime)
+        };
         let worked = catch_unwind(AssertUnwindSafe(|| work(&handle)));
         // Not while it unwinds, as that waits.
         drop(kept);
@@ -127,7 +142,10 @@ impl Asked {
             });
         }));
         assert!(ended.is_ok() || self.trap.does(Bad::Panics) || self.trap.does(Bad::Panic));
-        assert!(self.own.own(here, |value| value.load()) == 1 && self.own.try_other(0, |_| ()).is_some());
+        assert!(
+            self.own.own(here, |value| value.load()) == 1
+                && self.own.try_other(0, |_| ()).is_some()
+        );
     }
 }
 
@@ -191,7 +209,9 @@ fn scheduled(w: &World, function: Function) {
         // It is there already if the runtime goes.
         let working = handle.spawn(move || {
             while !seen.is_up() {
-                let _ = Builder::new().spawn(umcg::yield_now).map(|other| other.join());
+                let _ = Builder::new()
+                    .spawn(umcg::yield_now)
+                    .map(|other| other.join());
                 umcg::sleep(Duration::from_micros(20));
             }
         });
@@ -209,7 +229,10 @@ struct Value {
 
 impl Value {
     fn new(w: &World) -> Value {
-        Value { bad: None, _own: w.thing() }
+        Value {
+            bad: None,
+            _own: w.thing(),
+        }
     }
 }
 
@@ -233,11 +256,19 @@ fn others(w: &World, enters: impl Fn(&PerServer<Value>, &mut dyn FnMut())) {
     }
 }
 
-fn others_with(w: &World, is_value_bad: bool, enters: impl Fn(&PerServer<Value>, &mut dyn FnMut())) {
+fn others_with(
+    w: &World,
+    is_value_bad: bool,
+    enters: impl Fn(&PerServer<Value>, &mut dyn FnMut()),
+) {
     let bad = is_value_bad.then_some(w.trap);
-    let values = Arc::new(PerServer::new(2, |_| Value { bad, ..Value::new(w) }));
+    let values = Arc::new(PerServer::new(2, |_| Value {
+        bad,
+        ..Value::new(w)
+    }));
     let again = values.clone();
-    w.trap.reenters(move || assert!(again.try_other(0, |_| ()).is_none() && again.hint(0) == 1));
+    w.trap
+        .reenters(move || assert!(again.try_other(0, |_| ()).is_none() && again.hint(0) == 1));
     w.trap.holds(values.clone());
     w.forgive(|| {
         enters(&values, &mut || {
@@ -259,7 +290,11 @@ fn spawn_light(builder: LightBuilder<'static>, body: Body) -> Ready {
 /// A program's own server, on a thread of its own, that runs one worker to its end.
 fn served(w: &World, spawn: fn(LightBuilder<'static>, Body) -> Ready) {
     // A panic that leaves the worker ends the process.
-    let (trap, thing, is_loud) = (w.trap, w.thing(), w.panics_at(Point::Call) || w.panics_at(Point::Drop));
+    let (trap, thing, is_loud) = (
+        w.trap,
+        w.thing(),
+        w.panics_at(Point::Call) || w.panics_at(Point::Drop),
+    );
     w.trap.reenters(|| {
         umcg::blocking(|| umcg::critical(|| ()));
         let _ = umcg::wait();
@@ -276,7 +311,9 @@ fn served(w: &World, spawn: fn(LightBuilder<'static>, Body) -> Ready) {
             let server = Server::register().unwrap();
             let mut ready = Some(spawn(umcg::light(WorkerId::from_index(1)), Box::new(body)));
             loop {
-                let event = ready.take().map_or_else(|| server.wait().unwrap(), |ready| server.switch_to(ready));
+                let event = ready
+                    .take()
+                    .map_or_else(|| server.wait().unwrap(), |ready| server.switch_to(ready));
                 match event {
                     Event::Exit(_) => return,
                     other => ready = other.into_ready(),
@@ -334,10 +371,14 @@ const ROWS: &[Row] = &[
     }),
     ("Scheduler::ready", |w| scheduled(w, Function::Ready)),
     ("Scheduler::next", |w| scheduled(w, Function::Next)),
-    ("Scheduler::look_around", |w| scheduled(w, Function::LookAround)),
+    ("Scheduler::look_around", |w| {
+        scheduled(w, Function::LookAround)
+    }),
     ("Scheduler::has_work", |w| scheduled(w, Function::HasWork)),
     ("Scheduler::rank", |w| scheduled(w, Function::Rank)),
-    ("Scheduler::most_urgent", |w| scheduled(w, Function::MostUrgent)),
+    ("Scheduler::most_urgent", |w| {
+        scheduled(w, Function::MostUrgent)
+    }),
     ("PerServer::own", |w| scheduled(w, Function::Own)),
     ("PerServer::new", |w| {
         let new = || {
@@ -352,8 +393,12 @@ const ROWS: &[Row] = &[
         w.forgive(|| drop(new()));
         assert_eq!(new().servers(), 3);
     }),
-    ("PerServer::other", |w| others(w, |values, call| values.other(0, |_| call()))),
-    ("PerServer::try_other", |w| others(w, |values, call| values.try_other(0, |_| call()).unwrap())),
+    ("PerServer::other", |w| {
+        others(w, |values, call| values.other(0, |_| call()))
+    }),
+    ("PerServer::try_other", |w| {
+        others(w, |values, call| values.try_other(0, |_| call()).unwrap())
+    }),
     ("light, spawn", |w| served(w, spawn_light)),
     ("light, spawn_owning", |w| {
         if umcg::storage::available().is_ok() {

@@ -8,8 +8,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 use umcg::sync::{
-    Condvar, LazyLock, MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, MutexGuard, Once, OnceLock,
-    RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, WaitGroup,
+    Condvar, LazyLock, MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex,
+    MutexGuard, Once, OnceLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard, WaitGroup,
 };
 
 const SHORT: Duration = Duration::from_millis(1);
@@ -67,7 +68,11 @@ const ROWS: &[Row] = &[
         assert!(lock.get().is_some());
     }),
     ("OnceLock::take, into_inner, drop", |w| {
-        let (mut first, second, third) = (OnceLock::from(w.thing()), OnceLock::from(w.thing()), OnceLock::from(w.thing()));
+        let (mut first, second, third) = (
+            OnceLock::from(w.thing()),
+            OnceLock::from(w.thing()),
+            OnceLock::from(w.thing()),
+        );
         w.forgive(|| drop(first.take()));
         assert!(first.get().is_none() && first.set(w.thing()).is_ok());
         w.forgive(|| drop(second.into_inner()));
@@ -245,7 +250,10 @@ const ROWS: &[Row] = &[
         w.forgive(|| lock.upgradable_read().with_upgraded(alone));
         w.forgive(|| lock.upgradable_read().try_with_upgraded(alone));
         w.forgive(|| lock.upgradable_read().try_with_upgraded_for(SHORT, alone));
-        w.forgive(|| lock.upgradable_read().try_with_upgraded_until(Instant::now() + SHORT, alone));
+        w.forgive(|| {
+            lock.upgradable_read()
+                .try_with_upgraded_until(Instant::now() + SHORT, alone)
+        });
         assert!(lock.try_write().is_some());
     }),
     ("mapped guards: map, try_map", |w| {

@@ -21,7 +21,14 @@ pub(crate) enum Bad {
     Waits,
 }
 
-pub(crate) const BADS: [Bad; 6] = [Bad::Panics, Bad::Panic, Bad::Reenters, Bad::Drops, Bad::Aborts, Bad::Waits];
+pub(crate) const BADS: [Bad; 6] = [
+    Bad::Panics,
+    Bad::Panic,
+    Bad::Reenters,
+    Bad::Drops,
+    Bad::Aborts,
+    Bad::Waits,
+];
 
 /// Where it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +67,14 @@ impl Trap {
     pub(crate) fn new(point: Point, bad: Bad, myself: &Myself) -> &'static Trap {
         let myself = Mutex::new(Some(myself.clone()));
         let armed = AtomicUsize::new(0);
-        Box::leak(Box::new(Trap { point, bad, armed, reenter: Mutex::default(), held: Mutex::default(), myself }))
+        Box::leak(Box::new(Trap {
+            point,
+            bad,
+            armed,
+            reenter: Mutex::default(),
+            held: Mutex::default(),
+            myself,
+        }))
     }
 
     /// One that does nothing.
@@ -102,7 +116,14 @@ impl Trap {
     }
 
     pub(crate) fn arm(&self) {
-        self.armed.store(if self.bad == Bad::Panic { usize::MAX } else { 1 }, SeqCst);
+        self.armed.store(
+            if self.bad == Bad::Panic {
+                usize::MAX
+            } else {
+                1
+            },
+            SeqCst,
+        );
     }
 
     /// From here on it does nothing, and keeps nothing.
@@ -121,7 +142,11 @@ impl Trap {
 
     /// The program's code is called here.
     pub(crate) fn at(&self, point: Point) {
-        let is_due = point == self.point && self.armed.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        let is_due = point == self.point
+            && self
+                .armed
+                .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+                .is_ok();
         if !is_due {
             return;
         }
@@ -148,9 +173,16 @@ impl Trap {
     /// A waker that is a trap, and counts its calls.
     pub(crate) fn waker(&'static self) -> (Waker, Arc<AtomicUsize>) {
         let calls = Arc::new(AtomicUsize::new(0));
-        let data = Arc::into_raw(Arc::new(TrapWaker { trap: self, calls: calls.clone() })).cast();
+        let data = Arc::into_raw(Arc::new(TrapWaker {
+            trap: self,
+            calls: calls.clone(),
+        }))
+        .cast();
         // SAFETY: the table keeps the contract: it is thread-safe, and counts.
-        (unsafe { Waker::from_raw(RawWaker::new(data, &TABLE)) }, calls)
+        (
+            unsafe { Waker::from_raw(RawWaker::new(data, &TABLE)) },
+            calls,
+        )
     }
 }
 

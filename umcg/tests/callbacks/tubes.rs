@@ -237,15 +237,35 @@ struct Case {
 }
 
 fn cases<const N: usize>(bad: Bad) -> Vec<Case> {
-    const POINTS: [Point; 4] = [Point::Wake, Point::CloneWaker, Point::DropWaker, Point::Drop];
+    const POINTS: [Point; 4] = [
+        Point::Wake,
+        Point::CloneWaker,
+        Point::DropWaker,
+        Point::Drop,
+    ];
     let mut cases = Vec::new();
-    for (row, Row { name, stand, without_room, .. }) in rows::<N>().into_iter().enumerate() {
+    for (
+        row,
+        Row {
+            name,
+            stand,
+            without_room,
+            ..
+        },
+    ) in rows::<N>().into_iter().enumerate()
+    {
         for stand in stand {
             // Futures that have received a large message keep its place until they are polled.
             let has_places = |capacity: &usize| N <= 1024 || *stand != Receivers || *capacity != 1;
             for capacity in (usize::from(!without_room)..=2).filter(has_places) {
                 for point in POINTS.into_iter().filter(|point| point.may(bad)) {
-                    cases.push(Case { row, name, stand: *stand, capacity, point });
+                    cases.push(Case {
+                        row,
+                        name,
+                        stand: *stand,
+                        capacity,
+                        point,
+                    });
                 }
             }
         }
@@ -254,46 +274,75 @@ fn cases<const N: usize>(bad: Bad) -> Vec<Case> {
 }
 
 fn scenario<const N: usize>(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
-    let Case { row, name, stand, capacity, point } = *case;
+    let Case {
+        row,
+        name,
+        stand,
+        capacity,
+        point,
+    } = *case;
     let trap = Trap::new(point, bad, myself);
     let (sender, receiver) = tube::<Thing<N>>(capacity);
-    let (for_futures, for_receivers) =
-        ((stand == Senders).then(|| sender.clone()), (stand == Receivers).then(|| receiver.clone()));
-    let mut world = World { sender: Some(sender), receiver: Some(receiver), ledger, trap };
+    let (for_futures, for_receivers) = (
+        (stand == Senders).then(|| sender.clone()),
+        (stand == Receivers).then(|| receiver.clone()),
+    );
+    let mut world = World {
+        sender: Some(sender),
+        receiver: Some(receiver),
+        ledger,
+        trap,
+    };
     if stand != Receivers {
         while world.tx().try_send(world.thing()).is_ok() {}
     }
     let (tx, rx) = (world.tx().clone(), world.rx().clone());
     trap.holds((tx.clone(), rx.clone()));
     trap.reenters(move || {
-        let _ = (rx.try_recv(), tx.try_send(Thing::new(ledger, trap)), tx.len());
-        let _ = (Select::new().try_wait(&mut [&mut rx.receiving()]), rx.is_empty());
+        let _ = (
+            rx.try_recv(),
+            tx.try_send(Thing::new(ledger, trap)),
+            tx.len(),
+        );
+        let _ = (
+            Select::new().try_wait(&mut [&mut rx.receiving()]),
+            rx.is_empty(),
+        );
         tx.close();
     });
     let mut standing: Standing<'_> = Vec::new();
     for _ in 0..2 {
         let (waker, calls) = trap.waker();
         let waker = &waker;
-        let mut future: Box<dyn Future<Output = ()> + Unpin + '_> = match (&for_futures, &for_receivers) {
-            (Some(sender), _) => {
-                let mut future = Box::pin(async { drop(sender.send_async(Thing::new(ledger, trap)).await) });
-                assert!(poll(&mut future, waker).is_none());
-                Box::new(future)
-            }
-            (_, Some(receiver)) => Box::new(Box::pin(async { drop(receiver.recv_async().await) })),
-            (None, None) => break,
-        };
+        let mut future: Box<dyn Future<Output = ()> + Unpin + '_> =
+            match (&for_futures, &for_receivers) {
+                (Some(sender), _) => {
+                    let mut future =
+                        Box::pin(async { drop(sender.send_async(Thing::new(ledger, trap)).await) });
+                    assert!(poll(&mut future, waker).is_none());
+                    Box::new(future)
+                }
+                (_, Some(receiver)) => {
+                    Box::new(Box::pin(async { drop(receiver.recv_async().await) }))
+                }
+                (None, None) => break,
+            };
         if for_receivers.is_some() {
             assert!(poll(&mut future, waker).is_none());
         }
         standing.push((future, calls));
     }
     trap.arm();
-    let ended = catch_unwind(AssertUnwindSafe(|| (rows::<N>()[row].operation)(&mut world)));
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        (rows::<N>()[row].operation)(&mut world)
+    }));
     trap.disarm();
     for (mut future, calls) in standing {
         let is_served = poll(&mut future, Waker::noop()).is_some();
-        assert!(!is_served || calls.load(SeqCst) > 0, "{name}: served, and not called");
+        assert!(
+            !is_served || calls.load(SeqCst) > 0,
+            "{name}: served, and not called"
+        );
         drop(future);
     }
     drop((for_futures, for_receivers));

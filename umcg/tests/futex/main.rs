@@ -1,4 +1,5 @@
-//! Futexes, by their public interface: workers of both kinds over numbers of servers, and plain threads, together.
+//! Futexes, by their public interface: workers of both kinds over numbers of servers, and plain
+//! threads, together.
 
 mod many;
 mod parties;

@@ -22,26 +22,45 @@ fn another_value() {
         let mut list = list(words);
         assert_eq!(futex::wait_multiple(&list), Err(ChangedAt(count / 2)));
         let mut set: WaitSet<'_> = list.iter().copied().collect();
-        assert_eq!((set.wait(), set.len(), set.is_empty()), (Err(ChangedAt(count / 2)), count, false));
+        assert_eq!(
+            (set.wait(), set.len(), set.is_empty()),
+            (Err(ChangedAt(count / 2)), count, false)
+        );
         list[count / 2] = Wait::new(&words[count / 2], 1);
         set.expect(count / 2, 1);
         let now = Instant::now();
-        assert_eq!(futex::wait_multiple_deadline(&list, now), Err(WaitMultipleError::TimedOut));
+        assert_eq!(
+            futex::wait_multiple_deadline(&list, now),
+            Err(WaitMultipleError::TimedOut)
+        );
         assert_eq!(set.wait_deadline(now), Err(WaitMultipleError::TimedOut));
         let time = Duration::from_micros(500);
-        assert_eq!(futex::wait_multiple_timeout(&list, time), Err(WaitMultipleError::TimedOut));
+        assert_eq!(
+            futex::wait_multiple_timeout(&list, time),
+            Err(WaitMultipleError::TimedOut)
+        );
         assert_eq!(set.wait_timeout(time), Err(WaitMultipleError::TimedOut));
         assert!(now.elapsed() >= 2 * time);
-        assert_eq!(words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(), 0, "nobody waits");
+        assert_eq!(
+            words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(),
+            0,
+            "nobody waits"
+        );
     }
 }
 
 #[test]
 fn an_empty_list_is_refused() {
     crate::support::silence_what_is_expected();
-    let message = |result: std::thread::Result<Result<usize, ChangedAt>>| result.unwrap_err().downcast::<&str>().unwrap();
-    assert!(message(std::panic::catch_unwind(|| futex::wait_multiple(&[]))).contains("an empty list"));
-    assert!(message(std::panic::catch_unwind(|| WaitSet::new().wait())).contains("nothing to wait for"));
+    let message = |result: std::thread::Result<Result<usize, ChangedAt>>| {
+        result.unwrap_err().downcast::<&str>().unwrap()
+    };
+    assert!(
+        message(std::panic::catch_unwind(|| futex::wait_multiple(&[]))).contains("an empty list")
+    );
+    assert!(
+        message(std::panic::catch_unwind(|| WaitSet::new().wait())).contains("nothing to wait for")
+    );
 }
 
 /// Who is woken learns where; the others stand nowhere any more, or are passed over.
@@ -58,7 +77,11 @@ fn the_index_of_one_that_was_woken() {
                         let seen = seen.clone();
                         Party::start(number, kind, runtime, move || {
                             let mut set: WaitSet<'_> = list(words).into_iter().collect();
-                            let index = if is_kept { set.wait() } else { futex::wait_multiple(&list(words)) };
+                            let index = if is_kept {
+                                set.wait()
+                            } else {
+                                futex::wait_multiple(&list(words))
+                            };
                             seen.fetch_add(1, Relaxed);
                             index.unwrap()
                         })
@@ -74,7 +97,10 @@ fn the_index_of_one_that_was_woken() {
                 told.sort_unstable();
                 expected.sort_unstable();
                 assert_eq!(told, expected);
-                assert_eq!(words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(), 0);
+                assert_eq!(
+                    words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(),
+                    0
+                );
             }
         }
     });
@@ -84,7 +110,9 @@ fn the_index_of_one_that_was_woken() {
 fn the_same_word_twice() {
     over("twice", |runtime, kind| {
         let word = &words(1)[0];
-        let waiter = kind.spawn_on(runtime, || futex::wait_multiple(&[Wait::new(word, 0), Wait::new(word, 0)]).unwrap());
+        let waiter = kind.spawn_on(runtime, || {
+            futex::wait_multiple(&[Wait::new(word, 0), Wait::new(word, 0)]).unwrap()
+        });
         eventually("it is woken", || futex::wake(word, 9) == 1);
         assert_eq!(waiter.join().unwrap(), 0);
     });
@@ -104,7 +132,11 @@ fn nothing_is_lost_in_a_crowd() {
                     Party::start(number, kind, runtime, move || {
                         let mut set: WaitSet<'_> = list(words).into_iter().collect();
                         loop {
-                            let ended = if is_kept { set.wait() } else { futex::wait_multiple(&list(words)) };
+                            let ended = if is_kept {
+                                set.wait()
+                            } else {
+                                futex::wait_multiple(&list(words))
+                            };
                             let index = ended.unwrap_or_else(|changed| changed.0);
                             if index == count {
                                 break;
@@ -137,7 +169,8 @@ fn nothing_is_lost_in_a_crowd() {
     });
 }
 
-/// A set may grow, be emptied, and wait in another place: it is woken at all its words, and at no others.
+/// A set may grow, be emptied, and wait in another place: it is woken at all its words, and at no
+/// others.
 #[test]
 fn a_set_that_changes() {
     over("a set", |runtime, kind| {
@@ -190,7 +223,10 @@ fn waits_that_are_cut() {
         assert!(matches!(aborted.join(), Err(JoinError::Cancelled)));
         eventually("the other is woken", || futex::wake(&words[9], 1) == 1);
         assert_eq!(late.join().unwrap(), Ok(9));
-        assert_eq!(words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(), 0);
+        assert_eq!(
+            words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(),
+            0
+        );
     });
 }
 
@@ -200,10 +236,16 @@ fn a_forgotten_set() {
     let words = words(10);
     for _ in 0..3 {
         let mut set: WaitSet<'_> = list(words).into_iter().collect();
-        assert_eq!(set.wait_timeout(Duration::from_micros(100)), Err(WaitMultipleError::TimedOut));
+        assert_eq!(
+            set.wait_timeout(Duration::from_micros(100)),
+            Err(WaitMultipleError::TimedOut)
+        );
         std::mem::forget(set);
     }
-    assert_eq!(words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(), 0);
+    assert_eq!(
+        words.iter().map(|word| futex::wake(word, 1)).sum::<usize>(),
+        0
+    );
     let waiter = std::thread::spawn(|| futex::wait(&words[4], 0));
     eventually("it is woken", || futex::wake(&words[4], 1) == 1);
     assert_eq!(waiter.join().unwrap(), Ok(()));
@@ -214,15 +256,23 @@ fn a_forgotten_set() {
 fn who_waits_for_many_is_not_moved() {
     over("many are not moved", |runtime, kind| {
         for number in [0, 2] {
-            let [here, there, other] = words(3) else { unreachable!() };
-            let many = Party::start(number, kind, runtime, || futex::wait_multiple(&[Wait::new(other, 0), Wait::new(here, 0)]));
+            let [here, there, other] = words(3) else {
+                unreachable!()
+            };
+            let many = Party::start(number, kind, runtime, || {
+                futex::wait_multiple(&[Wait::new(other, 0), Wait::new(here, 0)])
+            });
             eventually("it is woken", || {
                 let done = futex::requeue(here, there, 0, 9);
                 assert_eq!(done.moved, 0);
                 done.woken == 1
             });
             assert_eq!(many.join(), Ok(1));
-            assert_eq!((futex::wake(there, 9), futex::wake(other, 9)), (0, 0), "it has left");
+            assert_eq!(
+                (futex::wake(there, 9), futex::wake(other, 9)),
+                (0, 0),
+                "it has left"
+            );
         }
     });
 }

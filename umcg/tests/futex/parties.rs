@@ -12,8 +12,17 @@ pub(crate) enum Party<R> {
 
 impl<R: Send + 'static> Party<R> {
     /// A thread for each third number, else a worker.
-    pub(crate) fn start(number: usize, kind: Kind, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> Party<R> {
-        if number % 3 == 2 { Party::Thread(std::thread::spawn(f)) } else { Party::Worker(kind.spawn_on(on, f)) }
+    pub(crate) fn start(
+        number: usize,
+        kind: Kind,
+        on: &Runtime,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> Party<R> {
+        if number % 3 == 2 {
+            Party::Thread(std::thread::spawn(f))
+        } else {
+            Party::Worker(kind.spawn_on(on, f))
+        }
     }
 
     pub(crate) fn join(self) -> R {
@@ -26,7 +35,10 @@ impl<R: Send + 'static> Party<R> {
 
 /// Words that are never freed.
 pub(crate) fn words(count: usize) -> &'static [AtomicU32] {
-    (0..count).map(|_| AtomicU32::new(0)).collect::<Vec<_>>().leak()
+    (0..count)
+        .map(|_| AtomicU32::new(0))
+        .collect::<Vec<_>>()
+        .leak()
 }
 
 /// How many wait for a word, each for that one alone: all are moved to where they are.
@@ -38,5 +50,6 @@ pub(crate) fn waiting(word: &AtomicU32) -> usize {
 
 /// Takes one from a counter, if it is not 0.
 pub(crate) fn take(word: &AtomicU32) -> bool {
-    word.fetch_update(Acquire, Relaxed, |count| count.checked_sub(1)).is_ok()
+    word.fetch_update(Acquire, Relaxed, |count| count.checked_sub(1))
+        .is_ok()
 }

@@ -15,8 +15,11 @@ use umcg::futex::{self, Wait, WaitError, WaitMultipleError, WaitSet, shared};
 fn words(count: usize) -> &'static [AtomicU32] {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: new memory, wherever there is room.
-    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), 4 * count, access, MapFlags::SHARED) }.unwrap();
-    // SAFETY: so many zeros, which are words, in pages that stay; all who have them have them as atomics.
+    let memory =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), 4 * count, access, MapFlags::SHARED) }
+            .unwrap();
+    // SAFETY: so many zeros, which are words, in pages that stay; all who have them have them as
+    // atomics.
     unsafe { std::slice::from_raw_parts(memory.cast(), count) }
 }
 
@@ -38,16 +41,29 @@ fn another_value_and_deadlines() {
     fn test() {
         let words = words(200);
         words[3].store(5, Relaxed);
-        assert_eq!(shared::wait_timeout(&words[3], 4, Duration::from_secs(60)), Err(WaitError::Changed));
+        assert_eq!(
+            shared::wait_timeout(&words[3], 4, Duration::from_secs(60)),
+            Err(WaitError::Changed)
+        );
         let start = Instant::now();
-        assert_eq!(shared::wait_timeout(&words[3], 5, Duration::from_millis(2)), Err(WaitError::TimedOut));
-        assert_eq!(shared::wait_deadline(&words[3], 5, Instant::now()), Err(WaitError::TimedOut));
+        assert_eq!(
+            shared::wait_timeout(&words[3], 5, Duration::from_millis(2)),
+            Err(WaitError::TimedOut)
+        );
+        assert_eq!(
+            shared::wait_deadline(&words[3], 5, Instant::now()),
+            Err(WaitError::TimedOut)
+        );
         let late = |list: &[Wait<'_>]| futex::wait_multiple_timeout(list, Duration::from_millis(2));
         assert_eq!(late(&list(words)), Err(WaitMultipleError::Changed(3)));
         assert_eq!(late(&list(&words[..3])), Err(WaitMultipleError::TimedOut));
         assert_eq!(late(&list(&words[4..])), Err(WaitMultipleError::TimedOut));
         assert!(start.elapsed() >= Duration::from_millis(6));
-        assert_eq!((shared::wake(&words[3], 1), shared::wake(&words[9], 1)), (0, 0), "nobody waits");
+        assert_eq!(
+            (shared::wake(&words[3], 1), shared::wake(&words[9], 1)),
+            (0, 0),
+            "nobody waits"
+        );
     }
     test();
     over("shared words", |runtime, kind| kind.run(runtime, test));
@@ -84,7 +100,8 @@ fn turns_with_another_process() {
     });
 }
 
-/// Counters that other processes add to, some shared and some of this process alone; by one wait, whatever the mixture.
+/// Counters that other processes add to, some shared and some of this process alone; by one wait,
+/// whatever the mixture.
 #[test]
 fn nothing_is_lost_between_processes() {
     const EACH: u32 = 40;
@@ -93,7 +110,11 @@ fn nothing_is_lost_between_processes() {
         for (count, private) in [(1, 0), (5, 0), (5, 2), (300, 0), (200, 199)] {
             let (words, taken) = (words(count), counter());
             let wait = |index: usize| {
-                if index >= count - private { Wait::new(&words[index], 0) } else { Wait::shared(&words[index], 0) }
+                if index >= count - private {
+                    Wait::new(&words[index], 0)
+                } else {
+                    Wait::shared(&words[index], 0)
+                }
             };
             let others = [0, 1].map(|number| {
                 fork(|| {
@@ -113,7 +134,9 @@ fn nothing_is_lost_between_processes() {
                     Party::start(number, kind, runtime, move || {
                         while taken.load(Relaxed) < all {
                             match set.wait_timeout(Duration::from_millis(20)) {
-                                Ok(index) | Err(WaitMultipleError::Changed(index)) if take(&words[index]) => {
+                                Ok(index) | Err(WaitMultipleError::Changed(index))
+                                    if take(&words[index]) =>
+                                {
                                     taken.fetch_add(1, Relaxed);
                                 }
                                 _ => {}
@@ -131,22 +154,32 @@ fn nothing_is_lost_between_processes() {
             }
             consumers.into_iter().for_each(Party::join);
             others.into_iter().for_each(Forked::ends_well);
-            assert!(taken.load(Relaxed) == all && words.iter().all(|word| word.load(Relaxed) == 0), "{count}, {private}");
+            assert!(
+                taken.load(Relaxed) == all && words.iter().all(|word| word.load(Relaxed) == 0),
+                "{count}, {private}"
+            );
         }
     });
 }
 
-/// Woken without a change of the word: the index of that one, by whoever waits in the kernel. Not where somebody looks now and then.
+/// Woken without a change of the word: the index of that one, by whoever waits in the kernel. Not
+/// where somebody looks now and then.
 #[test]
 fn the_index_of_one_that_was_woken() {
     over("the index", |runtime, kind| {
         for number in [0, 2] {
             for (count, index) in [(1, 0), (3, 2), (128, 64), (200, 199)] {
                 let words = words(count);
-                let waiter = Party::start(number, kind, runtime, move || futex::wait_multiple(&list(words)));
+                let waiter = Party::start(number, kind, runtime, move || {
+                    futex::wait_multiple(&list(words))
+                });
                 eventually("it is woken", || raw_wake(&words[index], 1) == 1);
                 assert_eq!(waiter.join(), Ok(index));
-                assert_eq!(words.iter().map(|word| raw_wake(word, 1)).sum::<usize>(), 0, "it has left");
+                assert_eq!(
+                    words.iter().map(|word| raw_wake(word, 1)).sum::<usize>(),
+                    0,
+                    "it has left"
+                );
             }
         }
     });
@@ -170,8 +203,12 @@ fn two_kinds_of_words() {
 #[test]
 fn some_are_woken_and_some_are_moved() {
     over("shared requeue", |runtime, kind| {
-        let [here, there] = words(2) else { unreachable!() };
-        let parties: Vec<_> = (0..4).map(|number| Party::start(number, kind, runtime, || shared::wait(here, 0))).collect();
+        let [here, there] = words(2) else {
+            unreachable!()
+        };
+        let parties: Vec<_> = (0..4)
+            .map(|number| Party::start(number, kind, runtime, || shared::wait(here, 0)))
+            .collect();
         eventually("all wait", || shared::requeue(here, here, 0, 9).moved == 4);
         assert!(shared::cmp_requeue(here, 1, there, 1, 9).is_err());
         let done = shared::cmp_requeue(here, 0, there, 1, 2).unwrap();
@@ -193,7 +230,9 @@ fn waits_that_are_cut() {
                 seen.fetch_add(1, Relaxed);
                 futex::wait_multiple(&list(&words[..count]))
             });
-            let late = kind.spawn_on(runtime, move || umcg::timeout(Duration::from_millis(2), || shared::wait(&words[0], 0)));
+            let late = kind.spawn_on(runtime, move || {
+                umcg::timeout(Duration::from_millis(2), || shared::wait(&words[0], 0))
+            });
             assert!(late.join().unwrap().is_err());
             eventually("it has begun", || begun.load(Relaxed) == 1);
             umcg::sleep(Duration::from_millis(2));
@@ -212,9 +251,17 @@ fn a_wake_up_outlives_who_is_cut() {
         for turn in 0..40 {
             let list = [Wait::shared(&words[0], 0), Wait::shared(&words[1], 0)];
             let hasty = kind.spawn_on(runtime, move || {
-                if turn % 2 == 0 { shared::wait(&words[0], 0).is_ok() } else { futex::wait_multiple(&list) == Ok(0) }
+                if turn % 2 == 0 {
+                    shared::wait(&words[0], 0).is_ok()
+                } else {
+                    futex::wait_multiple(&list) == Ok(0)
+                }
             });
-            let stand = |count| eventually("they wait", || shared::requeue(&words[0], &words[0], 0, 9).moved == count);
+            let stand = |count| {
+                eventually("they wait", || {
+                    shared::requeue(&words[0], &words[0], 0, 9).moved == count
+                })
+            };
             stand(1);
             let patient = std::thread::spawn(|| shared::wait(&words[0], 0));
             stand(2);
@@ -222,10 +269,14 @@ fn a_wake_up_outlives_who_is_cut() {
             hasty.abort();
             match hasty.join() {
                 Ok(is_woken) => assert!(is_woken),
-                Err(JoinError::Cancelled) => eventually("the other one is woken", || patient.is_finished()),
+                Err(JoinError::Cancelled) => {
+                    eventually("the other one is woken", || patient.is_finished())
+                }
                 Err(error) => error.resume_unwind(),
             }
-            eventually("the other one goes on", || patient.is_finished() || shared::wake(&words[0], 1) == 1);
+            eventually("the other one goes on", || {
+                patient.is_finished() || shared::wake(&words[0], 1) == 1
+            });
             assert_eq!(patient.join().unwrap(), Ok(()));
         }
     });
@@ -244,7 +295,9 @@ const SHORT_WAITS: [fn(&'static [AtomicU32]) -> ShortWait; 3] = {
             Box::new(move || futex::wait_multiple_timeout(&both, SHORT) == Ok(1))
         },
         |words| {
-            let mut both: WaitSet<'_> = [Wait::new(&words[1], 0), Wait::shared(&words[0], 0)].into_iter().collect();
+            let mut both: WaitSet<'_> = [Wait::new(&words[1], 0), Wait::shared(&words[0], 0)]
+                .into_iter()
+                .collect();
             Box::new(move || both.wait_timeout(SHORT) == Ok(1))
         },
     ]
@@ -255,7 +308,10 @@ const SHORT_WAITS: [fn(&'static [AtomicU32]) -> ShortWait; 3] = {
 fn what_wake_says_is_so() {
     const ROUNDS: usize = 400;
     over("late and woken", |runtime, kind| {
-        for (number, short_wait) in SHORT_WAITS.into_iter().flat_map(|short_wait| [(0, short_wait), (2, short_wait)]) {
+        for (number, short_wait) in SHORT_WAITS
+            .into_iter()
+            .flat_map(|short_wait| [(0, short_wait), (2, short_wait)])
+        {
             let words = words(2);
             let word = &words[0];
             let (woken, over) = (counter(), counter());
@@ -284,13 +340,23 @@ fn what_wake_says_is_so() {
 fn a_wake_up_of_one_that_was_moved_is_not_lost() {
     over("moved and woken", |runtime, kind| {
         for turn in 0..40 {
-            let [here, there] = words(2) else { unreachable!() };
-            let deadline = Instant::now() + if turn % 2 == 0 { Duration::from_millis(2) } else { HOUR };
+            let [here, there] = words(2) else {
+                unreachable!()
+            };
+            let deadline = Instant::now()
+                + if turn % 2 == 0 {
+                    Duration::from_millis(2)
+                } else {
+                    HOUR
+                };
             let hasty = kind.spawn_on(runtime, move || shared::wait_deadline(here, 0, deadline));
-            eventually("it is moved, or late", || shared::requeue(here, there, 0, 1).moved == 1 || hasty.is_finished());
+            eventually("it is moved, or late", || {
+                shared::requeue(here, there, 0, 1).moved == 1 || hasty.is_finished()
+            });
             let patient = std::thread::spawn(move || shared::wait_timeout(there, 0, HOUR));
             let stands = || {
-                // A process that was stopped and goes on has the kernel wait at the first word again.
+                // A process that was stopped and goes on has the kernel wait at the first word
+                // again.
                 shared::requeue(here, there, 0, 9);
                 // In this order: the hasty one may end in between.
                 let others = usize::from(!hasty.is_finished());
@@ -307,7 +373,9 @@ fn a_wake_up_of_one_that_was_moved_is_not_lost() {
             assert_eq!(shared::wake(there, 1), 1);
             match hasty.join() {
                 Ok(Ok(())) => {
-                    eventually("the other one goes on", || patient.is_finished() || shared::wake(there, 1) == 1);
+                    eventually("the other one goes on", || {
+                        patient.is_finished() || shared::wake(there, 1) == 1
+                    });
                 }
                 Ok(Err(WaitError::TimedOut)) | Err(JoinError::Cancelled) => {
                     eventually("the other one was woken", || patient.is_finished());
@@ -334,11 +402,22 @@ fn a_wake_up_of_none_wakes_none() {
 fn words_that_the_kernel_does_not_know() {
     fn test() {
         // SAFETY: new memory, wherever there is room.
-        let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::PRIVATE) }.unwrap();
+        let memory = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                4096,
+                ProtFlags::READ,
+                MapFlags::PRIVATE,
+            )
+        }
+        .unwrap();
         // SAFETY: a zero, which is never unmapped; nothing stores to it.
         let word: &AtomicU32 = unsafe { &*memory.cast() };
         let own = AtomicU32::new(0);
-        for list in [&[Wait::shared(word, 0)][..], &[Wait::new(&own, 0), Wait::shared(word, 0)]] {
+        for list in [
+            &[Wait::shared(word, 0)][..],
+            &[Wait::new(&own, 0), Wait::shared(word, 0)],
+        ] {
             let wait = || futex::wait_multiple_timeout(list, Duration::from_secs(60));
             let panicked = std::panic::catch_unwind(wait).unwrap_err();
             let said = panicked.downcast_ref::<&str>().unwrap();
@@ -347,7 +426,9 @@ fn words_that_the_kernel_does_not_know() {
         assert_eq!(shared::wake(word, 1), 0);
     }
     test();
-    over("words that the kernel does not know", |runtime, kind| kind.run(runtime, test));
+    over("words that the kernel does not know", |runtime, kind| {
+        kind.run(runtime, test)
+    });
 }
 
 /// In a process that has no futex_waitv.
@@ -362,8 +443,15 @@ fn without_futex_waitv() {
     ] {
         let test = format!("shared::{test}");
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap()).args(child_arguments(&test));
-        let output = command.env("UMCG_NO_FUTEX_WAITV", "1").envs([child_variable(&test)]).output().unwrap();
+        command
+            .args(["--kill-after=5", "300"])
+            .arg(std::env::current_exe().unwrap())
+            .args(child_arguments(&test));
+        let output = command
+            .env("UMCG_NO_FUTEX_WAITV", "1")
+            .envs([child_variable(&test)])
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("1 passed"), "{test} is no test: {said}");
         if !output.status.success() {

@@ -20,7 +20,11 @@ fn another_value() {
         let word = AtomicU32::new(7);
         assert_eq!(futex::wait(&word, 6), Err(Changed));
         assert_eq!(futex::wait_timeout(&word, 8, HOUR), Err(WaitError::Changed));
-        assert_eq!(futex::wait_deadline(&word, 8, Instant::now()), Err(WaitError::Changed), "the value is looked at first");
+        assert_eq!(
+            futex::wait_deadline(&word, 8, Instant::now()),
+            Err(WaitError::Changed),
+            "the value is looked at first"
+        );
         assert_eq!(futex::wake(&word, 1), 0);
     });
 }
@@ -29,16 +33,28 @@ fn another_value() {
 fn a_deadline_passes() {
     everywhere("a deadline", || {
         let word = AtomicU32::new(7);
-        assert_eq!(futex::wait_deadline(&word, 7, Instant::now()), Err(WaitError::TimedOut));
+        assert_eq!(
+            futex::wait_deadline(&word, 7, Instant::now()),
+            Err(WaitError::TimedOut)
+        );
         let (start, time) = (Instant::now(), Duration::from_millis(2));
-        assert_eq!(futex::wait_timeout(&word, 7, time), Err(WaitError::TimedOut));
+        assert_eq!(
+            futex::wait_timeout(&word, 7, time),
+            Err(WaitError::TimedOut)
+        );
         assert!(start.elapsed() >= time);
         assert_eq!(futex::wake(&word, usize::MAX), 0, "it has left");
     });
 }
 
-/// So many parties that wait for a word, one after the other; each tells its number when it goes on.
-fn queue(runtime: &Runtime, kind: Kind, word: &'static AtomicU32, count: usize) -> (Vec<Party<()>>, Arc<Mutex<Vec<usize>>>) {
+/// So many parties that wait for a word, one after the other; each tells its number when it goes
+/// on.
+fn queue(
+    runtime: &Runtime,
+    kind: Kind,
+    word: &'static AtomicU32,
+    count: usize,
+) -> (Vec<Party<()>>, Arc<Mutex<Vec<usize>>>) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let parties = (0..count)
         .map(|number| {
@@ -73,7 +89,9 @@ fn first_come_first_served() {
 #[test]
 fn some_are_woken_and_some_are_moved() {
     over("requeue", |runtime, kind| {
-        let [here, there] = words(2) else { unreachable!() };
+        let [here, there] = words(2) else {
+            unreachable!()
+        };
         let (parties, order) = queue(runtime, kind, here, 9);
         assert_eq!(futex::cmp_requeue(here, 1, there, 1, 1), Err(Changed));
         assert_eq!(waiting(here), 9);
@@ -93,15 +111,20 @@ fn some_are_woken_and_some_are_moved() {
     });
 }
 
-/// A wait that is cut short leaves the queue, from where it is by then; a wake-up after that is another's.
+/// A wait that is cut short leaves the queue, from where it is by then; a wake-up after that is
+/// another's.
 #[test]
 fn waits_that_are_cut() {
     over("cut waits", |runtime, kind| {
-        let [here, there] = words(2) else { unreachable!() };
+        let [here, there] = words(2) else {
+            unreachable!()
+        };
         let first = kind.spawn_on(runtime, || futex::wait(here, 0));
         eventually("one waits", || waiting(here) == 1);
         let second = kind.spawn_on(runtime, || futex::wait(here, 0));
-        let late = kind.spawn_on(runtime, || umcg::timeout(Duration::from_millis(2), || futex::wait(here, 0)));
+        let late = kind.spawn_on(runtime, || {
+            umcg::timeout(Duration::from_millis(2), || futex::wait(here, 0))
+        });
         assert!(late.join().unwrap().is_err());
         eventually("two wait", || waiting(here) == 2);
         assert_eq!(futex::requeue(here, there, 0, 1).moved, 1);
@@ -192,7 +215,12 @@ fn a_condition_of_a_word() {
 
     over("a condition", |runtime, kind| {
         let zero = || AtomicU32::new(0);
-        let shared = Arc::new(Shared { mutex: Mutex3(zero()), turns: zero(), goods: zero(), taken: zero() });
+        let shared = Arc::new(Shared {
+            mutex: Mutex3(zero()),
+            turns: zero(),
+            goods: zero(),
+            taken: zero(),
+        });
         let parties: Vec<_> = (0..2 * PARTIES)
             .map(|party| {
                 let shared = shared.clone();
@@ -215,6 +243,9 @@ fn a_condition_of_a_word() {
             })
             .collect();
         parties.into_iter().for_each(Party::join);
-        assert_eq!((shared.goods.load(Relaxed), shared.taken.load(Relaxed)), (0, EACH * PARTIES));
+        assert_eq!(
+            (shared.goods.load(Relaxed), shared.taken.load(Relaxed)),
+            (0, EACH * PARTIES)
+        );
     });
 }

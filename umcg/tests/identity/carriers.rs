@@ -1,5 +1,5 @@
-//! The rows of the table that say no more than "the carrier": what is changed there stays there, and
-//! other kernel threads have what they had.
+//! The rows of the table that say no more than "the carrier": what is changed there stays there,
+//! and other kernel threads have what they had.
 
 use crate::crowd::{on_server, with_server};
 use crate::rows::{change_and_see, runtime, status};
@@ -22,7 +22,11 @@ fn change_for_good_and_see(test: &str, change: fn(), see: fn() -> String) {
         let (server, elsewhere) = (see(), umcg::blocking(see));
         change();
         assert_ne!(see(), server);
-        assert_eq!(umcg::blocking(see), elsewhere, "the change is the carrier's");
+        assert_eq!(
+            umcg::blocking(see),
+            elsewhere,
+            "the change is the carrier's"
+        );
     };
     let runtimes = [runtime(), runtime()];
     Kind::Light.spawn_on(&runtimes[0], body).join().unwrap();
@@ -31,7 +35,11 @@ fn change_for_good_and_see(test: &str, change: fn(), see: fn() -> String) {
         with_server(|| (), move || on_server(body));
     }
     let made_later = Kind::Light.spawn_on(&runtime(), move || [see(), umcg::blocking(see)]);
-    assert_eq!(made_later.join().unwrap(), [see(), see()], "a server is as the thread that builds the runtime");
+    assert_eq!(
+        made_later.join().unwrap(),
+        [see(), see()],
+        "a server is as the thread that builds the runtime"
+    );
 }
 
 fn am_root(test: &str) -> bool {
@@ -61,7 +69,10 @@ fn timer_slack() {
         if other {
             *before = prctl(libc::PR_GET_TIMERSLACK, 0);
         }
-        ends_well(prctl(libc::PR_SET_TIMERSLACK, if other { 123_456 } else { *before as c_ulong }));
+        ends_well(prctl(
+            libc::PR_SET_TIMERSLACK,
+            if other { 123_456 } else { *before as c_ulong },
+        ));
     };
     change_and_see(change, || prctl(libc::PR_GET_TIMERSLACK, 0).to_string());
 }
@@ -79,7 +90,10 @@ fn a_helper_has_the_timer_slack_of_who_built_the_first_runtime() {
     ends_well(prctl(libc::PR_SET_TIMERSLACK, 88_000));
     let second = runtime();
     for (runtime, own) in [(first, 77_000), (second, 88_000)] {
-        let seen = Kind::Light.spawn_on(&runtime, move || (slack(), umcg::blocking(slack))).join().unwrap();
+        let seen = Kind::Light
+            .spawn_on(&runtime, move || (slack(), umcg::blocking(slack)))
+            .join()
+            .unwrap();
         assert_eq!(seen, (own, 77_000));
     }
 }
@@ -104,7 +118,10 @@ fn io_priority_is_the_carriers() {
         return say("SKIPPED: io_priority_is_the_carriers: the kernel has none");
     }
     set_io_priority(3);
-    change_and_see(|other| set_io_priority(if other { 6 } else { 3 }), || io_priority().to_string());
+    change_and_see(
+        |other| set_io_priority(if other { 6 } else { 3 }),
+        || io_priority().to_string(),
+    );
 }
 
 #[test]
@@ -120,8 +137,16 @@ fn a_helper_has_the_io_priority_of_the_process() {
     let runtime = runtime();
     // As ionice(1) does it, after the runtime was made.
     // SAFETY: no precondition.
-    ends_well(unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, main, 2 << 13 | 7) } as c_int);
-    assert_eq!(Kind::Light.spawn_on(&runtime, || umcg::blocking(io_priority)).join().unwrap(), 2 << 13 | 7);
+    ends_well(
+        unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, main, 2 << 13 | 7) } as c_int,
+    );
+    assert_eq!(
+        Kind::Light
+            .spawn_on(&runtime, || umcg::blocking(io_priority))
+            .join()
+            .unwrap(),
+        2 << 13 | 7
+    );
 }
 
 #[test]
@@ -132,7 +157,12 @@ fn a_parent_death_signal() {
         ends_well(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) });
         signal.to_string()
     }
-    let change = |other| ends_well(prctl(libc::PR_SET_PDEATHSIG, if other { libc::SIGWINCH as c_ulong } else { 0 }));
+    let change = |other| {
+        ends_well(prctl(
+            libc::PR_SET_PDEATHSIG,
+            if other { libc::SIGWINCH as c_ulong } else { 0 },
+        ))
+    };
     change_and_see(change, now);
 }
 
@@ -167,7 +197,10 @@ fn the_word_that_is_cleared_at_the_end() {
     if now().is_none() {
         return say("SKIPPED: the_word_that_is_cleared_at_the_end: the kernel does not tell it");
     }
-    let server = Kind::Light.spawn_on(&runtime(), || (now(), umcg::blocking(now))).join().unwrap();
+    let server = Kind::Light
+        .spawn_on(&runtime(), || (now(), umcg::blocking(now)))
+        .join()
+        .unwrap();
     assert_ne!(server.0, server.1);
     if threads_move() {
         with_server(
@@ -221,10 +254,14 @@ fn capabilities() {
         let header = [0x2008_0522u32, 0];
         let mut sets = [Capabilities::default(); 2];
         // SAFETY: a header, and room for two.
-        ends_well(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) } as c_int);
+        ends_well(
+            unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) } as c_int,
+        );
         sets[0].effective = 0;
         // SAFETY: as above.
-        ends_well(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) } as c_int);
+        ends_well(
+            unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) } as c_int,
+        );
     };
     change_for_good_and_see(test, change, || status("CapEff:"));
 }
@@ -235,7 +272,9 @@ fn securebits() {
     let test = "carriers::securebits";
     if am_root(test) {
         let change = || ends_well(prctl(libc::PR_SET_SECUREBITS, SECBIT_NOROOT));
-        change_for_good_and_see(test, change, || prctl(libc::PR_GET_SECUREBITS, 0).to_string());
+        change_for_good_and_see(test, change, || {
+            prctl(libc::PR_GET_SECUREBITS, 0).to_string()
+        });
     }
 }
 
@@ -252,16 +291,34 @@ fn no_new_privileges() {
 #[test]
 fn filters_of_system_calls() {
     let test = "carriers::filters_of_system_calls";
-    if !std::fs::read_to_string("/proc/thread-self/status").unwrap().contains("Seccomp_filters:") {
+    if !std::fs::read_to_string("/proc/thread-self/status")
+        .unwrap()
+        .contains("Seccomp_filters:")
+    {
         return say(&format!("SKIPPED: {test}: the kernel does not tell them"));
     }
     let change = || {
-        let all = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
+        let all = libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: libc::SECCOMP_RET_ALLOW,
+        };
         let mut program = [all];
-        let program = libc::sock_fprog { len: 1, filter: program.as_mut_ptr() };
+        let program = libc::sock_fprog {
+            len: 1,
+            filter: program.as_mut_ptr(),
+        };
         ends_well(prctl(libc::PR_SET_NO_NEW_PRIVS, 1));
         // SAFETY: a program, which outlives the call.
-        let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                0,
+                &raw const program,
+            )
+        };
         ends_well(result as c_int);
     };
     change_for_good_and_see(test, change, || status("Seccomp_filters:"));
@@ -280,7 +337,12 @@ fn namespaces() {
             std::process::exit(0);
         }
     };
-    let see = || std::fs::read_link("/proc/thread-self/ns/uts").unwrap().to_string_lossy().into_owned();
+    let see = || {
+        std::fs::read_link("/proc/thread-self/ns/uts")
+            .unwrap()
+            .to_string_lossy()
+            .into_owned()
+    };
     change_for_good_and_see(test, change, see);
 }
 
@@ -289,7 +351,9 @@ fn clock(clock: libc::clockid_t) -> Option<Duration> {
     // SAFETY: writes the time, or fails.
     let result = unsafe { libc::clock_gettime(clock, now.as_mut_ptr()) };
     // SAFETY: written.
-    (result == 0).then(|| unsafe { now.assume_init() }).map(|now| Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
+    (result == 0)
+        .then(|| unsafe { now.assume_init() })
+        .map(|now| Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
 }
 
 fn own_clock() -> Duration {
@@ -338,14 +402,19 @@ fn processor_clocks() {
     Kind::Light.spawn_on(&runtime, body).join().unwrap();
     if umcg::storage::available().is_ok() {
         runtime.spawn(body).join().unwrap();
-        assert_eq!(runtime.spawn(clock_of_storage).join().unwrap(), None, "no kernel thread has the number of a block");
+        assert_eq!(
+            runtime.spawn(clock_of_storage).join().unwrap(),
+            None,
+            "no kernel thread has the number of a block"
+        );
     }
     if threads_move() {
         with_server(
             || (),
             || {
                 on_server(|| {
-                    let (home, by_storage) = (umcg::blocking(own_clock), clock_of_storage().unwrap());
+                    let (home, by_storage) =
+                        (umcg::blocking(own_clock), clock_of_storage().unwrap());
                     compute();
                     assert!(umcg::blocking(own_clock) - home < LONG);
                     assert!(clock_of_storage().unwrap() - by_storage < LONG);

@@ -17,9 +17,18 @@ const GROUPS: [u32; 2] = [4242, 4343];
 /// that the kernel makes for io_uring are none of the C library's.
 fn sets() -> BTreeSet<String> {
     let mut sets = BTreeSet::new();
-    for task in std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok) {
-        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
-        let is_one = |line: &&str| ["Uid:", "Gid:", "Groups:"].iter().any(|key| line.starts_with(key));
+    for task in std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(Result::ok)
+    {
+        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else {
+            continue;
+        };
+        let is_one = |line: &&str| {
+            ["Uid:", "Gid:", "Groups:"]
+                .iter()
+                .any(|key| line.starts_with(key))
+        };
         if !status.starts_with("Name:\tiou-") {
             sets.insert(status.lines().filter(is_one).collect::<Vec<_>>().join("; "));
         }
@@ -45,14 +54,18 @@ fn change() {
         return succeeds("setuid", unsafe { libc::setuid(user) });
     }
     // SAFETY: the list has that many.
-    succeeds("setgroups", unsafe { libc::setgroups(GROUPS.len(), GROUPS.as_ptr()) });
+    succeeds("setgroups", unsafe {
+        libc::setgroups(GROUPS.len(), GROUPS.as_ptr())
+    });
     // SAFETY: no precondition.
     succeeds("setegid", unsafe { libc::setegid(77) });
     // SAFETY: no precondition.
     succeeds("setresgid", unsafe { libc::setresgid(71, 72, 73) });
     // SAFETY: no precondition; for a while.
     succeeds("seteuid", unsafe { libc::seteuid(USER) });
-    one_set(&format!("Uid:\t0\t{USER}\t0\t{USER}; Gid:\t71\t72\t73\t72; Groups:\t4242 4343"));
+    one_set(&format!(
+        "Uid:\t0\t{USER}\t0\t{USER}; Gid:\t71\t72\t73\t72; Groups:\t4242 4343"
+    ));
     // SAFETY: no precondition; back.
     succeeds("seteuid", unsafe { libc::seteuid(0) });
     // SAFETY: no precondition; the two change places.
@@ -68,7 +81,10 @@ fn change() {
     changed();
     // SAFETY: no precondition; what is not permitted is not permitted to anyone.
     assert_eq!(unsafe { libc::setuid(0) }, -1);
-    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
+    assert_eq!(
+        std::io::Error::last_os_error().raw_os_error(),
+        Some(libc::EPERM)
+    );
     changed();
 }
 
@@ -81,21 +97,28 @@ fn one_set(expected: &str) {
         if sets.len() == 1 && sets.first().unwrap().trim_end() == expected {
             return;
         }
-        assert!(start.elapsed() < Duration::from_secs(100), "{sets:#?}, not {expected}");
+        assert!(
+            start.elapsed() < Duration::from_secs(100),
+            "{sets:#?}, not {expected}"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 #[track_caller]
 fn changed() {
-    one_set(&format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}; Gid:\t{USER}\t{USER}\t{USER}\t{USER}; Groups:\t4242 4343"));
+    one_set(&format!(
+        "Uid:\t{USER}\t{USER}\t{USER}\t{USER}; Gid:\t{USER}\t{USER}\t{USER}\t{USER}; Groups:\t4242 4343"
+    ));
 }
 
 /// Lets `make` call [`change`] somewhere in the crowd, in a process of its own.
 fn everywhere(test: &str, make: impl FnOnce(&mut Crowd)) {
     if !is_child(test) {
         if !am_root() {
-            say(&format!("{test}: without privileges, so only that it returns"));
+            say(&format!(
+                "{test}: without privileges, so only that it returns"
+            ));
         }
         return child_succeeds(test);
     }
@@ -107,7 +130,11 @@ fn everywhere(test: &str, make: impl FnOnce(&mut Crowd)) {
     if was_root {
         changed();
         crowd.in_thread_worker(changed);
-        crowd.runtime.spawn(|| umcg::blocking(changed)).join().unwrap();
+        crowd
+            .runtime
+            .spawn(|| umcg::blocking(changed))
+            .join()
+            .unwrap();
     }
     drop(crowd);
 }
@@ -119,14 +146,23 @@ fn changed_by_a_plain_thread() {
 
 #[test]
 fn changed_by_a_full_worker() {
-    everywhere("credentials::changed_by_a_full_worker", |crowd| crowd.runtime.spawn(change).join().unwrap());
+    everywhere("credentials::changed_by_a_full_worker", |crowd| {
+        crowd.runtime.spawn(change).join().unwrap()
+    });
 }
 
 #[test]
 fn changed_by_a_full_worker_that_blocks() {
-    everywhere("credentials::changed_by_a_full_worker_that_blocks", |crowd| {
-        crowd.runtime.spawn(|| umcg::blocking(change)).join().unwrap();
-    });
+    everywhere(
+        "credentials::changed_by_a_full_worker_that_blocks",
+        |crowd| {
+            crowd
+                .runtime
+                .spawn(|| umcg::blocking(change))
+                .join()
+                .unwrap();
+        },
+    );
 }
 
 #[test]
@@ -138,9 +174,15 @@ fn changed_by_a_light_worker() {
 
 #[test]
 fn changed_by_a_light_worker_that_blocks() {
-    everywhere("credentials::changed_by_a_light_worker_that_blocks", |crowd| {
-        Kind::Light.spawn_on(&crowd.runtime, || umcg::blocking(change)).join().unwrap();
-    });
+    everywhere(
+        "credentials::changed_by_a_light_worker_that_blocks",
+        |crowd| {
+            Kind::Light
+                .spawn_on(&crowd.runtime, || umcg::blocking(change))
+                .join()
+                .unwrap();
+        },
+    );
 }
 
 #[test]
@@ -157,13 +199,16 @@ fn changed_by_a_thread_worker() {
 
 #[test]
 fn changed_by_a_thread_worker_that_blocks() {
-    everywhere("credentials::changed_by_a_thread_worker_that_blocks", |crowd| {
-        crowd.in_thread_worker(|| umcg::blocking(change));
-    });
+    everywhere(
+        "credentials::changed_by_a_thread_worker_that_blocks",
+        |crowd| {
+            crowd.in_thread_worker(|| umcg::blocking(change));
+        },
+    );
 }
 
-/// Changes to what it is, in many places at once, while workers come and go between home, servers and
-/// helpers, and are preempted.
+/// Changes to what it is, in many places at once, while workers come and go between home, servers
+/// and helpers, and are preempted.
 #[test]
 fn changed_again_and_again() {
     const TIMES: usize = 30;
@@ -182,7 +227,11 @@ fn changed_again_and_again() {
         }
     };
     let mut crowd = Crowd::gather();
-    let preempted = Runtime::builder().servers(2).preemption(Some(Duration::from_millis(1))).build().unwrap();
+    let preempted = Runtime::builder()
+        .servers(2)
+        .preemption(Some(Duration::from_millis(1)))
+        .build()
+        .unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let mut movers = Vec::new();
     for runtime in [&crowd.runtime, &preempted, &preempted, &preempted] {
@@ -199,7 +248,8 @@ fn changed_again_and_again() {
         crowd.runtime.spawn(change),
         preempted.spawn(change),
         preempted.spawn(move || umcg::blocking(change)),
-        // SAFETY: it has no reference to thread-local storage, and nothing that is bound to a thread.
+        // SAFETY: it has no reference to thread-local storage, and nothing that is bound to a
+        // thread.
         unsafe { crowd.runtime.spawn_light(change) },
     ];
     let plain = std::thread::spawn(change);
@@ -210,7 +260,9 @@ fn changed_again_and_again() {
             umcg::wait().unwrap();
         }
     });
-    changers.into_iter().for_each(|changer| changer.join().unwrap());
+    changers
+        .into_iter()
+        .for_each(|changer| changer.join().unwrap());
     plain.join().unwrap();
     over.store(true, Relaxed);
     movers.into_iter().for_each(|mover| mover.join().unwrap());

@@ -44,12 +44,17 @@ impl Shared {
     fn serve(&self) {
         let server = Server::register().unwrap();
         while !self.over.load(Relaxed) || self.left.load(Relaxed) > 0 {
-            let kept = if self.over.load(Relaxed) { self.kept.lock().unwrap().pop() } else { None };
+            let kept = if self.over.load(Relaxed) {
+                self.kept.lock().unwrap().pop()
+            } else {
+                None
+            };
             let mut event = match kept {
                 Some(ready) => Some(server.switch_to(ready)),
                 None => server.wait_timeout(Duration::from_millis(20)).ok(),
             };
-            while let Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) = event {
+            while let Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) = event
+            {
                 event = None;
                 if ready.id() == WorkerId::from_index(LEFT_ALONE) && !self.over.load(Relaxed) {
                     self.kept.lock().unwrap().push(ready);
@@ -79,7 +84,12 @@ impl Crowd {
     /// by nobody; servers of the program's own, at work and idle.
     pub(crate) fn gather() -> Crowd {
         let runtime = Runtime::builder().servers(3).build().unwrap();
-        let mut crowd = Crowd { shared: Arc::default(), runtime, workers: Vec::new(), threads: Vec::new() };
+        let mut crowd = Crowd {
+            shared: Arc::default(),
+            runtime,
+            workers: Vec::new(),
+            threads: Vec::new(),
+        };
         for f in [Shared::compute as fn(&Shared), Shared::block] {
             let shared = crowd.shared.clone();
             crowd.workers.push(crowd.runtime.spawn(move || f(&shared)));
@@ -94,7 +104,9 @@ impl Crowd {
         crowd.thread_worker(1, Shared::compute);
         crowd.thread_worker(2, Shared::block);
         crowd.thread_worker(LEFT_ALONE, |_| {});
-        eventually("all are where they are to be", || crowd.shared.arrived.load(Relaxed) >= 5);
+        eventually("all are where they are to be", || {
+            crowd.shared.arrived.load(Relaxed) >= 5
+        });
         crowd
     }
 
@@ -121,8 +133,12 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         self.shared.over.store(true, Relaxed);
-        self.workers.drain(..).for_each(|worker| worker.join().unwrap());
-        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        self.workers
+            .drain(..)
+            .for_each(|worker| worker.join().unwrap());
+        self.threads
+            .drain(..)
+            .for_each(|thread| thread.join().unwrap());
     }
 }
 
@@ -138,7 +154,9 @@ pub(crate) fn with_server(server: impl FnOnce() + Send, worker: impl FnOnce() + 
             server();
             while !over.load(Relaxed) {
                 let mut event = server_role.wait_timeout(Duration::from_millis(20)).ok();
-                while let Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) = event {
+                while let Some(Event::Wake(ready) | Event::Wait(ready) | Event::Preempt(ready)) =
+                    event
+                {
                     event = Some(server_role.switch_to(ready));
                 }
             }

@@ -1,7 +1,9 @@
 //! Helper threads: how many there are, and that they are as the process is.
 
 use crate::support::forks::{fork, in_plain_thread};
-use crate::support::{Kind, child, child_succeeds, child_variable, eventually, flag, is_child, threads};
+use crate::support::{
+    Kind, child, child_succeeds, child_variable, eventually, flag, is_child, threads,
+};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +15,11 @@ use umcg::Runtime;
 
 /// A kind that blocks on helpers: light, and full by turns, where those are no threads.
 fn kind(index: usize) -> Kind {
-    if umcg::storage::is_ruled_out() || index % 2 == 0 { Kind::Light } else { Kind::Full }
+    if umcg::storage::is_ruled_out() || index % 2 == 0 {
+        Kind::Light
+    } else {
+        Kind::Full
+    }
 }
 
 fn helpers() -> usize {
@@ -35,7 +41,9 @@ fn crowd(runtime: &Runtime, workers: usize, bound: usize) -> (usize, Duration) {
             });
         }
     };
-    let naps: Vec<_> = (0..workers).map(|index| kind(index).spawn_on(runtime, nap())).collect();
+    let naps: Vec<_> = (0..workers)
+        .map(|index| kind(index).spawn_on(runtime, nap()))
+        .collect();
     let mut most = 0;
     while runtime.workers() > 0 {
         most = most.max(helpers());
@@ -50,7 +58,10 @@ fn crowd(runtime: &Runtime, workers: usize, bound: usize) -> (usize, Duration) {
 #[track_caller]
 fn are_bounded((most, took): (usize, Duration), bound: usize) {
     let allowed = bound + took.as_millis() as usize / 10 + 1;
-    assert!(most >= bound && most <= allowed, "{most} helpers of {bound} in {took:?}");
+    assert!(
+        most >= bound && most <= allowed,
+        "{most} helpers of {bound} in {took:?}"
+    );
 }
 
 #[test]
@@ -71,7 +82,11 @@ fn there_are_no_more_than_the_environment_says() {
     if !is_child(test) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let (name, value) = child_variable(test);
-        let output = command.args(crate::support::child_arguments(test)).env(name, value).env("UMCG_HELPERS", "7").output();
+        let output = command
+            .args(crate::support::child_arguments(test))
+            .env(name, value)
+            .env("UMCG_HELPERS", "7")
+            .output();
         return assert!(output.unwrap().status.success());
     }
     let runtime = Runtime::builder().servers(2).build().unwrap();
@@ -86,7 +101,9 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
         let output = child(test);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
-        let lines = said.lines().filter(|line| line.starts_with("umcg: all") && line.contains("helper threads block"));
+        let lines = said
+            .lines()
+            .filter(|line| line.starts_with("umcg: all") && line.contains("helper threads block"));
         assert_eq!(lines.count(), 1, "{said}");
         return;
     }
@@ -109,8 +126,12 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
     }
     eventually("all have begun", || begun.load(Relaxed) == LINKS);
     let mut last = next.unwrap();
-    workers.push(kind(LINKS).spawn_on(&runtime, move || umcg::blocking(|| last.write_all(&[1]).unwrap())));
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    workers.push(kind(LINKS).spawn_on(&runtime, move || {
+        umcg::blocking(|| last.write_all(&[1]).unwrap())
+    }));
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
 }
 
 #[test]
@@ -125,7 +146,9 @@ fn the_child_of_a_fork_makes_its_own() {
         let forked = fork(|| {
             let runtime = Runtime::builder().servers(1).build().unwrap();
             let workers = [(); 3].map(|()| runtime.spawn(|| umcg::blocking(|| 8)));
-            let right = workers.into_iter().all(|worker| worker.join().unwrap() == 8);
+            let right = workers
+                .into_iter()
+                .all(|worker| worker.join().unwrap() == 8);
             i32::from(!right)
         });
         forked.ends_well();
@@ -135,7 +158,9 @@ fn the_child_of_a_fork_makes_its_own() {
 #[test]
 fn a_server_is_pinned_to_a_processor_that_it_may_use() {
     let may = sched_getaffinity(None).unwrap();
-    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu)).collect();
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| may.is_set(*cpu))
+        .collect();
     let last = *processors.last().unwrap();
     // As if the process had been started so.
     let pinned = std::thread::spawn(move || {
@@ -146,7 +171,11 @@ fn a_server_is_pinned_to_a_processor_that_it_may_use() {
         let sets: Vec<_> = (0..2)
             .map(|server| {
                 let builder = umcg::Builder::new().server(server);
-                Kind::Light.build_on(&runtime, &builder, || sched_getaffinity(None).unwrap()).unwrap().join().unwrap()
+                Kind::Light
+                    .build_on(&runtime, &builder, || sched_getaffinity(None).unwrap())
+                    .unwrap()
+                    .join()
+                    .unwrap()
             })
             .collect();
         (one, sets)
@@ -154,11 +183,22 @@ fn a_server_is_pinned_to_a_processor_that_it_may_use() {
     let (one, sets) = pinned.join().unwrap();
     assert!(sets.iter().all(|set| *set == one), "{sets:?}");
     // And with all: one after the other.
-    let runtime = Runtime::builder().servers(processors.len()).pin(true).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(processors.len())
+        .pin(true)
+        .build()
+        .unwrap();
     for (server, cpu) in processors.into_iter().enumerate() {
         let builder = umcg::Builder::new().server(server);
-        let set = Kind::Light.build_on(&runtime, &builder, || sched_getaffinity(None).unwrap()).unwrap().join().unwrap();
-        assert!(set.count() == 1 && set.is_set(cpu), "server {server}: {set:?}");
+        let set = Kind::Light
+            .build_on(&runtime, &builder, || sched_getaffinity(None).unwrap())
+            .unwrap()
+            .join()
+            .unwrap();
+        assert!(
+            set.count() == 1 && set.is_set(cpu),
+            "server {server}: {set:?}"
+        );
     }
 }
 
@@ -171,7 +211,11 @@ fn they_are_as_the_process_is() {
     fn now() -> (CpuSet, i32, i32) {
         // SAFETY: no precondition.
         let class = unsafe { libc::sched_getscheduler(0) };
-        (sched_getaffinity(None).unwrap(), rustix::process::getpriority_process(None).unwrap(), class)
+        (
+            sched_getaffinity(None).unwrap(),
+            rustix::process::getpriority_process(None).unwrap(),
+            class,
+        )
     }
     let main = rustix::process::getpid();
     let process = move || {
@@ -185,15 +229,27 @@ fn they_are_as_the_process_is() {
         rustix::process::setpriority_process(None, 10).unwrap();
         let parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: the parameters outlive the call.
-        assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) }, 0);
+        assert_eq!(
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) },
+            0
+        );
         assert_ne!(now().2, process().2);
         assert_eq!(umcg::blocking(now), process());
         // A child is as the thread that makes it.
         let output = umcg::process::Command::new("nice").output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), process().1.to_string());
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout).trim(),
+            process().1.to_string()
+        );
     };
     Kind::Light.spawn_on(&runtime, body).join().unwrap();
     drop(runtime);
     let other = Runtime::builder().servers(1).build().unwrap();
-    assert_eq!(Kind::Light.spawn_on(&other, move || umcg::blocking(now)).join().unwrap(), process());
+    assert_eq!(
+        Kind::Light
+            .spawn_on(&other, move || umcg::blocking(now))
+            .join()
+            .unwrap(),
+        process()
+    );
 }

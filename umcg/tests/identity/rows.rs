@@ -1,5 +1,5 @@
-//! The rows of the table that are the kernel's or the C library's doing: what a worker may expect of
-//! them.
+//! The rows of the table that are the kernel's or the C library's doing: what a worker may expect
+//! of them.
 
 use crate::crowd::{on_server, with_server};
 use crate::support::{Kind, eventually};
@@ -14,7 +14,11 @@ use umcg::Runtime;
 use umcg_core::raw::threads_move;
 
 pub(crate) fn runtime() -> Runtime {
-    Runtime::builder().servers(1).stack_size(256 << 10).build().unwrap()
+    Runtime::builder()
+        .servers(1)
+        .stack_size(256 << 10)
+        .build()
+        .unwrap()
 }
 
 /// What the kernel says of the calling kernel thread.
@@ -52,12 +56,24 @@ fn mask(how: i32, signal: i32) {
     // SAFETY: written above.
     unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
     // SAFETY: as above.
-    assert_eq!(unsafe { libc::pthread_sigmask(how, set.as_ptr(), null_mut()) }, 0);
+    assert_eq!(
+        unsafe { libc::pthread_sigmask(how, set.as_ptr(), null_mut()) },
+        0
+    );
 }
 
 #[test]
 fn a_signal_mask_is_the_carriers() {
-    let change = |blocked| mask(if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK }, libc::SIGWINCH);
+    let change = |blocked| {
+        mask(
+            if blocked {
+                libc::SIG_BLOCK
+            } else {
+                libc::SIG_UNBLOCK
+            },
+            libc::SIGWINCH,
+        )
+    };
     change_and_see(change, || status("SigBlk:"));
 }
 
@@ -89,7 +105,11 @@ fn a_name_is_the_carriers() {
     let change = |other| {
         static BEFORE: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
         let before = std::mem::replace(&mut *BEFORE.lock().unwrap(), comm());
-        let name = if other { "other".to_owned() } else { before.trim_end().to_owned() };
+        let name = if other {
+            "other".to_owned()
+        } else {
+            before.trim_end().to_owned()
+        };
         std::fs::write("/proc/thread-self/comm", name).unwrap();
     };
     change_and_see(change, comm);
@@ -101,7 +121,10 @@ fn affinity_and_nice_are_the_carriers() {
     if all.count() > 1 {
         let change = |pinned| {
             static ALL: std::sync::Mutex<Option<CpuSet>> = std::sync::Mutex::new(None);
-            let mut set = *ALL.lock().unwrap().get_or_insert_with(|| sched_getaffinity(None).unwrap());
+            let mut set = *ALL
+                .lock()
+                .unwrap()
+                .get_or_insert_with(|| sched_getaffinity(None).unwrap());
             if pinned {
                 let first = (0..CpuSet::MAX_CPU).find(|cpu| set.is_set(*cpu)).unwrap();
                 set = CpuSet::new();
@@ -135,7 +158,12 @@ fn a_signal_for_a_thread_worker_waits_at_home() {
         HANDLED_BY.store(gettid().as_raw_nonzero().get(), Relaxed);
     }
     // SAFETY: the handler is async-signal-safe.
-    unsafe { libc::signal(libc::SIGUSR2, on_signal as extern "C" fn(i32) as libc::sighandler_t) };
+    unsafe {
+        libc::signal(
+            libc::SIGUSR2,
+            on_signal as extern "C" fn(i32) as libc::sighandler_t,
+        )
+    };
     with_server(
         || (),
         || {
@@ -183,7 +211,10 @@ impl Mutex {
         // SAFETY: zeros are one.
         let mutex = Arc::new(Mutex(UnsafeCell::new(unsafe { std::mem::zeroed() })));
         // SAFETY: nobody uses it yet.
-        assert_eq!(unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) }, 0);
+        assert_eq!(
+            unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) },
+            0
+        );
         mutex
     }
 
@@ -207,7 +238,10 @@ impl Mutex {
     fn lock_until(&self, timeout: Duration) -> i32 {
         let until = std::time::SystemTime::now() + timeout;
         let until = until.duration_since(std::time::UNIX_EPOCH).unwrap();
-        let until = libc::timespec { tv_sec: until.as_secs() as _, tv_nsec: until.subsec_nanos() as _ };
+        let until = libc::timespec {
+            tv_sec: until.as_secs() as _,
+            tv_nsec: until.subsec_nanos() as _,
+        };
         // SAFETY: as above.
         unsafe { libc::pthread_mutex_timedlock(self.0.get(), &until) }
     }
@@ -230,10 +264,17 @@ fn owned(mutex: Arc<Mutex>, other_is_refused: impl Fn(&Mutex)) {
 
 #[test]
 fn a_mutex_knows_the_worker_by_its_storage() {
-    for kind in [libc::PTHREAD_MUTEX_ERRORCHECK, libc::PTHREAD_MUTEX_RECURSIVE] {
+    for kind in [
+        libc::PTHREAD_MUTEX_ERRORCHECK,
+        libc::PTHREAD_MUTEX_RECURSIVE,
+    ] {
         let body = move || {
             owned(Mutex::of_kind(kind), |mutex| {
-                let again = if kind == libc::PTHREAD_MUTEX_RECURSIVE { 0 } else { libc::EDEADLK };
+                let again = if kind == libc::PTHREAD_MUTEX_RECURSIVE {
+                    0
+                } else {
+                    libc::EDEADLK
+                };
                 assert_eq!(mutex.lock(), again);
                 if again == 0 {
                     assert_eq!(mutex.unlock(), 0);
@@ -298,10 +339,19 @@ fn a_full_workers_robust_mutex_stays_locked() {
         unsafe { libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST) };
     });
     let (runtime, seen) = (runtime(), mutex.clone());
-    runtime.spawn(move || assert_eq!(seen.lock(), 0)).join().unwrap();
+    runtime
+        .spawn(move || assert_eq!(seen.lock(), 0))
+        .join()
+        .unwrap();
     assert_eq!(mutex.try_lock(), libc::EBUSY);
     let seen = mutex.clone();
-    assert_eq!(runtime.spawn(move || seen.lock_until(Duration::from_millis(10))).join().unwrap(), libc::ETIMEDOUT);
+    assert_eq!(
+        runtime
+            .spawn(move || seen.lock_until(Duration::from_millis(10)))
+            .join()
+            .unwrap(),
+        libc::ETIMEDOUT
+    );
 }
 
 #[test]
@@ -314,7 +364,11 @@ fn a_full_workers_contended_pi_mutex_times_out() {
         unsafe { libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT) };
     });
     let runtime = runtime();
-    let (seen, locked, over) = (mutex.clone(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (seen, locked, over) = (
+        mutex.clone(),
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let (has, seen_over) = (locked.clone(), over.clone());
     let owner = runtime.spawn(move || {
         assert_eq!(seen.lock(), 0);

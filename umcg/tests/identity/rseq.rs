@@ -38,20 +38,29 @@ fn cpu_of(area: usize) -> i32 {
 fn rseq(area: usize, flags: i32) -> Result<(), i32> {
     // SAFETY: an area of glibc's, of 32 bytes at least, in no critical section.
     let result = unsafe { libc::syscall(libc::SYS_rseq, area, 32, flags, SIGNATURE) };
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error().raw_os_error().unwrap())
+    }
 }
 
 fn here() -> u32 {
     let mut cpu = 0u32;
     // SAFETY: writes the number.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) }, 0);
+    assert_eq!(
+        unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) },
+        0
+    );
     cpu
 }
 
 /// The processors that the caller may use.
 fn processors() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect()
 }
 
 fn pin(cpu: usize) {
@@ -66,7 +75,9 @@ fn a_thread_worker_knows_the_processor_it_runs_on() {
         return; // it is at home all the time
     }
     let processors = processors();
-    let [first, .., last] = processors[..] else { return say("SKIPPED: one processor") };
+    let [first, .., last] = processors[..] else {
+        return say("SKIPPED: one processor");
+    };
     let had_area = area().map(cpu_of).is_some_and(|cpu| cpu >= 0);
     with_server(
         move || pin(first),
@@ -97,30 +108,41 @@ fn in_child_process(test: &str, f: impl FnOnce()) {
     if area().is_none_or(|area| cpu_of(area) < 0) {
         return say(&format!("SKIPPED: {test}: no restartable sequences"));
     }
-    if is_child(test) { f() } else { child_succeeds(test) }
+    if is_child(test) {
+        f()
+    } else {
+        child_succeeds(test)
+    }
 }
 
 #[test]
 fn a_child_forked_by_a_thread_worker_has_its_own() {
-    in_child_process("rseq::a_child_forked_by_a_thread_worker_has_its_own", || {
-        let (tell, told) = std::sync::mpsc::channel();
-        with_server(
-            move || tell.send(area().unwrap()).unwrap(),
-            move || {
-                let servers = told.recv().unwrap();
-                on_server(move || {
-                    let forked = fork(move || {
-                        let own = area().unwrap();
-                        assert_eq!(rseq(servers, 1), Err(libc::EINVAL), "the server's is still registered");
-                        assert_eq!(rseq(own, 0), Err(libc::EBUSY), "its own is not");
-                        assert_eq!(cpu_of(own), here() as i32);
-                        0
+    in_child_process(
+        "rseq::a_child_forked_by_a_thread_worker_has_its_own",
+        || {
+            let (tell, told) = std::sync::mpsc::channel();
+            with_server(
+                move || tell.send(area().unwrap()).unwrap(),
+                move || {
+                    let servers = told.recv().unwrap();
+                    on_server(move || {
+                        let forked = fork(move || {
+                            let own = area().unwrap();
+                            assert_eq!(
+                                rseq(servers, 1),
+                                Err(libc::EINVAL),
+                                "the server's is still registered"
+                            );
+                            assert_eq!(rseq(own, 0), Err(libc::EBUSY), "its own is not");
+                            assert_eq!(cpu_of(own), here() as i32);
+                            0
+                        });
+                        forked.ends_well();
                     });
-                    forked.ends_well();
-                });
-            },
-        );
-    });
+                },
+            );
+        },
+    );
 }
 
 #[test]

@@ -9,13 +9,22 @@ use umcg::{Error, Runtime, SpawnError};
 /// kernel counts by user.
 fn limit(threads: u64) {
     let maximum = getrlimit(Resource::Nproc).maximum;
-    setrlimit(Resource::Nproc, Rlimit { current: Some(threads), maximum }).unwrap();
+    setrlimit(
+        Resource::Nproc,
+        Rlimit {
+            current: Some(threads),
+            maximum,
+        },
+    )
+    .unwrap();
 }
 
 fn as_user_of_its_own(test: &str, f: impl FnOnce()) {
     // SAFETY: no precondition.
     if unsafe { libc::geteuid() } != 0 {
-        return say(&format!("SKIPPED: {test}: it takes privileges to be another user"));
+        return say(&format!(
+            "SKIPPED: {test}: it takes privileges to be another user"
+        ));
     }
     if !is_child(test) {
         return child_succeeds(test);
@@ -35,7 +44,10 @@ fn without_threads_is_not_for_good() {
         assert!(error.to_string().starts_with("no thread: "), "{error}");
         let is_ruled_out = umcg::storage::is_ruled_out();
         if !is_ruled_out {
-            assert_eq!(umcg::storage::available(), Err("the system gives no thread to try it with"));
+            assert_eq!(
+                umcg::storage::available(),
+                Err("the system gives no thread to try it with")
+            );
         }
         limit(1000);
         let runtime = Runtime::builder().servers(1).build().unwrap();
@@ -44,21 +56,31 @@ fn without_threads_is_not_for_good() {
             return;
         }
         let before = threads("").len();
-        let workers: Vec<_> = (0..100).map(|_| runtime.spawn(|| umcg::sleep(Duration::from_millis(20)))).collect();
+        let workers: Vec<_> = (0..100)
+            .map(|_| runtime.spawn(|| umcg::sleep(Duration::from_millis(20))))
+            .collect();
         assert_eq!(threads("").len(), before);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
     });
 }
 
 #[test]
 fn a_runtime_with_threads_for_its_servers_alone_makes_full_workers() {
-    as_user_of_its_own("shortage::a_runtime_with_threads_for_its_servers_alone_makes_full_workers", || {
-        // This one, the test's main one, a server and the watch.
-        limit(4);
-        let runtime = Runtime::builder().servers(1).build().unwrap();
-        match runtime.build(&umcg::Builder::new(), || 7) {
-            Ok(worker) => assert_eq!(worker.join().unwrap(), 7),
-            Err(error) => assert!(umcg::storage::is_ruled_out() && error == SpawnError::Thread, "{error}"),
-        }
-    });
+    as_user_of_its_own(
+        "shortage::a_runtime_with_threads_for_its_servers_alone_makes_full_workers",
+        || {
+            // This one, the test's main one, a server and the watch.
+            limit(4);
+            let runtime = Runtime::builder().servers(1).build().unwrap();
+            match runtime.build(&umcg::Builder::new(), || 7) {
+                Ok(worker) => assert_eq!(worker.join().unwrap(), 7),
+                Err(error) => assert!(
+                    umcg::storage::is_ruled_out() && error == SpawnError::Thread,
+                    "{error}"
+                ),
+            }
+        },
+    );
 }

@@ -1,9 +1,12 @@
 //! The search for an order.
 //!
-//! The moments of a history, calls and returns, are gone through one after the other (J. Wing and C. Gong, "Testing and Verifying Concurrent
-//! Objects", 1993; G. Lowe, "Testing for Linearizability", 2017: "just in time"). What is kept is the set of all that may be so: states of the object, with
-//! the answers of those that have not returned. At a return everything is tried that those may do that have been called, in any order; what
-//! then disagrees with the one that returns is dropped. When nothing is left, there is no order. What was seen before is not tried again.
+//! The moments of a history, calls and returns, are gone through one after the other (J. Wing and
+//! C. Gong, "Testing and Verifying Concurrent Objects", 1993; G. Lowe, "Testing for
+//! Linearizability", 2017: "just in time"). What is kept is the set of all that may be so: states
+//! of the object, with the answers of those that have not returned. At a return everything is tried
+//! that those may do that have been called, in any order; what then disagrees with the one that
+//! returns is dropped. When nothing is left, there is no order. What was seen before is not tried
+//! again.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -19,10 +22,21 @@ pub(crate) trait Specification {
     fn start(&self) -> Self::State;
 
     /// All that one step of this operation may lead to.
-    fn steps(&self, state: &Self::State, number: usize, operation: &Self::Operation) -> Vec<Self::State>;
+    fn steps(
+        &self,
+        state: &Self::State,
+        number: usize,
+        operation: &Self::Operation,
+    ) -> Vec<Self::State>;
 
-    /// The state without the operation, which returns; none if it cannot return with what it was told.
-    fn end(&self, state: &Self::State, number: usize, operation: &Self::Operation) -> Option<Self::State>;
+    /// The state without the operation, which returns; none if it cannot return with what it was
+    /// told.
+    fn end(
+        &self,
+        state: &Self::State,
+        number: usize,
+        operation: &Self::Operation,
+    ) -> Option<Self::State>;
 }
 
 /// An operation, from one moment to another.
@@ -35,9 +49,17 @@ pub(crate) struct Recorded<O> {
 }
 
 /// Where there is no order: the number of the first whose return cannot be explained.
-pub(crate) fn check<S: Specification>(specification: &S, history: &[Recorded<S::Operation>]) -> Result<(), usize> {
+pub(crate) fn check<S: Specification>(
+    specification: &S,
+    history: &[Recorded<S::Operation>],
+) -> Result<(), usize> {
     let mut moments: Vec<_> = (0..history.len())
-        .flat_map(|number| [(history[number].called, number, true), (history[number].returned, number, false)])
+        .flat_map(|number| {
+            [
+                (history[number].called, number, true),
+                (history[number].returned, number, false),
+            ]
+        })
         .collect();
     moments.sort_unstable();
     let mut states = HashSet::from([specification.start()]);
@@ -49,7 +71,10 @@ pub(crate) fn check<S: Specification>(specification: &S, history: &[Recorded<S::
         }
         states = reachable(specification, states, &pending, history);
         let operation = &history[number].operation;
-        states = states.iter().filter_map(|state| specification.end(state, number, operation)).collect();
+        states = states
+            .iter()
+            .filter_map(|state| specification.end(state, number, operation))
+            .collect();
         if states.is_empty() {
             return Err(number);
         }
@@ -81,15 +106,28 @@ fn reachable<S: Specification>(
 
 /// It has an order. Otherwise prints it.
 #[track_caller]
-pub(crate) fn assert_linear<S: Specification>(specification: &S, history: &mut [Recorded<S::Operation>], about: &str) {
+pub(crate) fn assert_linear<S: Specification>(
+    specification: &S,
+    history: &mut [Recorded<S::Operation>],
+    about: &str,
+) {
     history.sort_unstable_by_key(|recorded| recorded.called);
     if let Err(number) = check(specification, history) {
         let lines: Vec<_> = history
             .iter()
             .enumerate()
             .map(|(at, recorded)| {
-                let mark = if at == number { "  <- no order from here" } else { "" };
-                let Recorded { party, operation, called, returned } = recorded;
+                let mark = if at == number {
+                    "  <- no order from here"
+                } else {
+                    ""
+                };
+                let Recorded {
+                    party,
+                    operation,
+                    called,
+                    returned,
+                } = recorded;
                 format!("party {party}, {called:>3} to {returned:>3}: {operation:?}{mark}")
             })
             .collect();

@@ -22,7 +22,12 @@ impl<O> Party<O> {
         let called = self.clock.fetch_add(1, SeqCst);
         let operation = operation();
         let returned = self.clock.fetch_add(1, SeqCst);
-        self.recorded.push(Recorded { party: self.number, operation, called, returned });
+        self.recorded.push(Recorded {
+            party: self.number,
+            operation,
+            called,
+            returned,
+        });
         match self.rng.below(6) {
             0 | 1 => umcg::yield_now(),
             2 => spin(&mut self.rng, 200),
@@ -32,14 +37,20 @@ impl<O> Party<O> {
 
     /// Now, or soon.
     pub(crate) fn soon(&mut self) -> Instant {
-        let after = if self.rng.one_in(4) { 0 } else { self.rng.below(500) };
+        let after = if self.rng.one_in(4) {
+            0
+        } else {
+            self.rng.below(500)
+        };
         Instant::now() + Duration::from_micros(after)
     }
 }
 
 /// How many wait, as the object says of itself.
 pub(crate) fn waiting(text: &str, name: &str) -> usize {
-    let (_, after) = text.split_once(&format!(" {name}: ")).unwrap_or_else(|| panic!("{name}: {text}"));
+    let (_, after) = text
+        .split_once(&format!(" {name}: "))
+        .unwrap_or_else(|| panic!("{name}: {text}"));
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap()
 }
@@ -51,7 +62,13 @@ enum Joined<R> {
 
 /// Runtimes of different sizes, for all histories of a test.
 pub(crate) fn runtimes() -> Vec<Runtime> {
-    let build = |servers| Runtime::builder().servers(servers).stack_size(128 << 10).build().unwrap();
+    let build = |servers| {
+        Runtime::builder()
+            .servers(servers)
+            .stack_size(128 << 10)
+            .build()
+            .unwrap()
+    };
     [1, 2, 4].map(build).into()
 }
 
@@ -65,7 +82,12 @@ pub(crate) fn history<O: Send + 'static>(
     let (clock, arrived) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
     let start = |number| {
         let (arrived, body) = (arrived.clone(), body.clone());
-        let mut party = Party { number, rng: Rng::new(rng.next(), 0), clock: clock.clone(), recorded: Vec::new() };
+        let mut party = Party {
+            number,
+            rng: Rng::new(rng.next(), 0),
+            clock: clock.clone(),
+            recorded: Vec::new(),
+        };
         let all = move || {
             arrived.fetch_add(1, SeqCst);
             while arrived.load(SeqCst) < parties {

@@ -64,7 +64,9 @@ impl Semaphores {
 
     fn begin(&self, state: &mut State, number: usize, asked: Asked) -> Told {
         match asked {
-            Asked::Try(wanted) | Asked::Acquire(wanted) if self.may_take(state, wanted) => state.count -= wanted,
+            Asked::Try(wanted) | Asked::Acquire(wanted) if self.may_take(state, wanted) => {
+                state.count -= wanted
+            }
             Asked::Try(_) | Asked::Acquire(_) if state.is_closed => return Told::Closed,
             Asked::Try(_) => return Told::Empty,
             Asked::Acquire(wanted) => {
@@ -78,7 +80,9 @@ impl Semaphores {
             Asked::Look => return Told::Waiting(state.queue.len()),
             Asked::Close => {
                 state.is_closed = true;
-                let closed = std::mem::take(&mut state.queue).into_iter().map(|(number, _)| (number, Told::Closed));
+                let closed = std::mem::take(&mut state.queue)
+                    .into_iter()
+                    .map(|(number, _)| (number, Told::Closed));
                 state.answers.extend(closed);
             }
         }
@@ -91,7 +95,10 @@ impl Specification for Semaphores {
     type Operation = Operation;
 
     fn start(&self) -> State {
-        State { count: self.count, ..State::default() }
+        State {
+            count: self.count,
+            ..State::default()
+        }
     }
 
     fn steps(&self, state: &State, number: usize, (asked, told): &Operation) -> Vec<State> {
@@ -99,9 +106,17 @@ impl Specification for Semaphores {
         if state.answers.contains_key(&number) {
             return Vec::new();
         }
-        let Some(at) = state.queue.iter().position(|(waiting, _)| *waiting == number) else {
+        let Some(at) = state
+            .queue
+            .iter()
+            .position(|(waiting, _)| *waiting == number)
+        else {
             let answer = self.begin(&mut next, number, *asked);
-            if next.queue.last().is_none_or(|(waiting, _)| *waiting != number) {
+            if next
+                .queue
+                .last()
+                .is_none_or(|(waiting, _)| *waiting != number)
+            {
                 next.answers.insert(number, answer);
             }
             return vec![next];
@@ -177,11 +192,25 @@ fn record_and_check(is_barging: bool) {
     let (runtimes, mut rng) = (runtimes(), Rng::new(u64::from(std::process::id()), 17));
     for round in 0..300 {
         let count = rng.below(3) as u32;
-        let semaphore = Arc::new(if is_barging { Semaphore::barging(count) } else { Semaphore::new(count) });
+        let semaphore = Arc::new(if is_barging {
+            Semaphore::barging(count)
+        } else {
+            Semaphore::new(count)
+        });
         let inside = semaphore.clone();
-        let mut history = history(&runtimes[round % runtimes.len()], &mut rng, move |party| body(party, &inside, is_barging));
-        assert_linear(&Semaphores { count, is_barging }, &mut history, "a semaphore");
-        assert_eq!(waiting(&format!("{semaphore:?}"), "waiters"), 0, "{semaphore:?}");
+        let mut history = history(&runtimes[round % runtimes.len()], &mut rng, move |party| {
+            body(party, &inside, is_barging)
+        });
+        assert_linear(
+            &Semaphores { count, is_barging },
+            &mut history,
+            "a semaphore",
+        );
+        assert_eq!(
+            waiting(&format!("{semaphore:?}"), "waiters"),
+            0,
+            "{semaphore:?}"
+        );
     }
 }
 

@@ -9,7 +9,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
-use umcg::tube::{Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError, TrySendError, tube};
+use umcg::tube::{
+    Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
+    TrySendError, tube,
+};
 
 /// What was asked for. Messages are numbers.
 #[derive(Clone, Debug)]
@@ -35,7 +38,8 @@ pub(crate) enum Asked {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Done,
-    /// So many were sent. A batch has no order of its own with others, but each of its messages has.
+    /// So many were sent. A batch has no order of its own with others, but each of its messages
+    /// has.
     Sent(usize),
     Received(Vec<u64>),
     /// Full, or empty.
@@ -73,7 +77,9 @@ impl Tubes {
             return Told::Closed;
         }
         if let Some((receiver, is_future)) = state.receivers.pop_front() {
-            state.answers.insert(receiver, Told::Received(vec![message]));
+            state
+                .answers
+                .insert(receiver, Told::Received(vec![message]));
             state.given.extend(is_future.then_some(receiver));
         } else if state.messages.len() < self.capacity {
             state.messages.push_back(message);
@@ -83,7 +89,8 @@ impl Tubes {
         Told::Done
     }
 
-    /// The same; who waits to send has the room then, if there is any: there may be more messages than that, as some come back.
+    /// The same; who waits to send has the room then, if there is any: there may be more messages
+    /// than that, as some come back.
     fn receive(&self, state: &mut State) -> Result<u64, Told> {
         let first = state.messages.pop_front();
         if first.is_none() || state.messages.len() < self.capacity {
@@ -92,10 +99,17 @@ impl Tubes {
                 state.messages.push_back(message);
             }
         }
-        first.or_else(|| state.messages.pop_front()).ok_or(if state.is_closed { Told::Closed } else { Told::Nothing })
+        first
+            .or_else(|| state.messages.pop_front())
+            .ok_or(if state.is_closed {
+                Told::Closed
+            } else {
+                Told::Nothing
+            })
     }
 
-    /// A future that was served is polled, or given up: then the messages of those that were served after it are passed on, and the last one comes back.
+    /// A future that was served is polled, or given up: then the messages of those that were served
+    /// after it are passed on, and the last one comes back.
     fn know(&self, state: &mut State, number: usize, told: &Told) -> Option<()> {
         match (told, state.answers.get(&number)?) {
             (Told::Late, Told::Closed) => {}
@@ -106,7 +120,9 @@ impl Tubes {
                     for other in &state.given[at + 1..] {
                         left = state.answers.insert(*other, left)?;
                     }
-                    let Told::Received(left) = left else { return None };
+                    let Told::Received(left) = left else {
+                        return None;
+                    };
                     if let Some((receiver, is_future)) = state.receivers.pop_front() {
                         state.answers.insert(receiver, Told::Received(left));
                         state.given.extend(is_future.then_some(receiver));
@@ -123,7 +139,12 @@ impl Tubes {
     }
 
     /// A message of a batch; or the last look, if it ends before its time.
-    fn next_of_batch(&self, state: &mut State, number: usize, (asked, told): &Operation) -> Option<()> {
+    fn next_of_batch(
+        &self,
+        state: &mut State,
+        number: usize,
+        (asked, told): &Operation,
+    ) -> Option<()> {
         let so_far = state.progress.get(&number).copied().unwrap_or(0);
         match (asked, told) {
             (Asked::SendMany(batch), Told::Sent(count)) if so_far < *count => {
@@ -140,7 +161,9 @@ impl Tubes {
             }
             // Nothing at all, and why.
             (Asked::SendMany(_), told) => (self.send(state, 0) == *told).then_some(())?,
-            (Asked::ReceiveMany(_), told) => (self.receive(state).err().as_ref() == Some(told)).then_some(())?,
+            (Asked::ReceiveMany(_), told) => {
+                (self.receive(state).err().as_ref() == Some(told)).then_some(())?
+            }
             _ => return None,
         }
         let (all, wanted) = match (asked, told) {
@@ -170,11 +193,16 @@ impl Tubes {
                 }
                 Some(told)
             }
-            Asked::TryReceive => Some(self.receive(state).map_or_else(|told| told, |message| Told::Received(vec![message]))),
+            Asked::TryReceive => Some(
+                self.receive(state)
+                    .map_or_else(|told| told, |message| Told::Received(vec![message])),
+            ),
             Asked::Receive | Asked::ReceiveAsync => match self.receive(state) {
                 Ok(message) => Some(Told::Received(vec![message])),
                 Err(Told::Nothing) => {
-                    state.receivers.push_back((number, matches!(asked, Asked::ReceiveAsync)));
+                    state
+                        .receivers
+                        .push_back((number, matches!(asked, Asked::ReceiveAsync)));
                     None
                 }
                 Err(told) => Some(told),
@@ -182,13 +210,24 @@ impl Tubes {
             // What came back and has no room stands there as if it waited.
             Asked::Look => {
                 let back = state.messages.len().saturating_sub(self.capacity);
-                Some(Told::Waiting(state.senders.len() + back, state.receivers.len()))
+                Some(Told::Waiting(
+                    state.senders.len() + back,
+                    state.receivers.len(),
+                ))
             }
             _ => {
                 state.is_closed = true;
-                let senders = std::mem::take(&mut state.senders).into_iter().map(|(number, _)| number);
-                let all = senders.chain(std::mem::take(&mut state.receivers).into_iter().map(|(number, _)| number));
-                state.answers.extend(all.map(|number| (number, Told::Closed)));
+                let senders = std::mem::take(&mut state.senders)
+                    .into_iter()
+                    .map(|(number, _)| number);
+                let all = senders.chain(
+                    std::mem::take(&mut state.receivers)
+                        .into_iter()
+                        .map(|(number, _)| number),
+                );
+                state
+                    .answers
+                    .extend(all.map(|number| (number, Told::Closed)));
                 Some(Told::Done)
             }
         }
@@ -208,17 +247,30 @@ impl Specification for Tubes {
         let mut next = state.clone();
         if state.answers.contains_key(&number) {
             let is_future = matches!(asked, Asked::SendAsync(_) | Asked::ReceiveAsync);
-            return is_future.then(|| self.know(&mut next, number, told)).flatten().map(|()| next).into_iter().collect();
+            return is_future
+                .then(|| self.know(&mut next, number, told))
+                .flatten()
+                .map(|()| next)
+                .into_iter()
+                .collect();
         }
         if matches!(asked, Asked::SendMany(_) | Asked::ReceiveMany(_)) {
-            return self.next_of_batch(&mut next, number, operation).map(|()| next).into_iter().collect();
+            return self
+                .next_of_batch(&mut next, number, operation)
+                .map(|()| next)
+                .into_iter()
+                .collect();
         }
         next.senders.retain(|(sender, _)| *sender != number);
         next.receivers.retain(|(receiver, _)| *receiver != number);
         if next != *state {
             // It waits, and may give up.
             next.answers.insert(number, Told::Late);
-            return if *told == Told::Late { vec![next] } else { Vec::new() };
+            return if *told == Told::Late {
+                vec![next]
+            } else {
+                Vec::new()
+            };
         }
         if let Some(answer) = self.begin(&mut next, number, asked) {
             next.answers.insert(number, answer);
@@ -228,7 +280,8 @@ impl Specification for Tubes {
 
     fn end(&self, state: &State, number: usize, (_, told): &Operation) -> Option<State> {
         let mut next = state.clone();
-        (next.answers.remove(&number).as_ref() == Some(told) && !next.given.contains(&number)).then_some(next)
+        (next.answers.remove(&number).as_ref() == Some(told) && !next.given.contains(&number))
+            .then_some(next)
     }
 }
 
@@ -242,14 +295,21 @@ impl<const N: usize> Message<N> {
     }
 
     fn number(self) -> u64 {
-        assert!(self.0.iter().all(|word| *word == self.0[0]), "overwritten: {:?}", self.0);
+        assert!(
+            self.0.iter().all(|word| *word == self.0[0]),
+            "overwritten: {:?}",
+            self.0
+        );
         self.0[0]
     }
 }
 
 fn look<const N: usize>(receiver: &Receiver<Message<N>>) -> Told {
     let text = format!("{receiver:?}");
-    Told::Waiting(waiting(&text, "waiting_senders"), waiting(&text, "waiting_receivers"))
+    Told::Waiting(
+        waiting(&text, "waiting_senders"),
+        waiting(&text, "waiting_receivers"),
+    )
 }
 
 type Ends<const N: usize> = (Sender<Message<N>>, Receiver<Message<N>>);
@@ -257,7 +317,9 @@ type Ends<const N: usize> = (Sender<Message<N>>, Receiver<Message<N>>);
 /// Polls as long as that; the future is there still if it was not ready then.
 fn until<F: Future + Unpin>(future: &mut F, deadline: Instant) -> Option<F::Output> {
     loop {
-        if let Poll::Ready(output) = Pin::new(&mut *future).poll(&mut Context::from_waker(Waker::noop())) {
+        if let Poll::Ready(output) =
+            Pin::new(&mut *future).poll(&mut Context::from_waker(Waker::noop()))
+        {
             return Some(output);
         }
         if Instant::now() >= deadline {
@@ -293,7 +355,8 @@ fn ask<const N: usize>(party: &mut Party<Operation>, (sender, receiver): &Ends<N
             },
             Asked::SendAsync(message) => send_async(sender, *message, soon),
             Asked::SendMany(batch) => {
-                let mut batch: VecDeque<_> = batch.iter().map(|message| Message::new(*message)).collect();
+                let mut batch: VecDeque<_> =
+                    batch.iter().map(|message| Message::new(*message)).collect();
                 match sender.try_send_batch(&mut batch) {
                     Ok(count) => Told::Sent(count),
                     Err(TrySendError::Full(())) => Told::Nothing,
@@ -363,7 +426,9 @@ fn record_and_check<const N: usize>(capacity: usize, histories: usize, is_async:
     for round in 0..histories {
         let ends = Arc::new(tube::<Message<N>>(capacity));
         let inside = ends.clone();
-        let mut history = history(&runtimes[round % runtimes.len()], &mut rng, move |party| body(party, &inside, is_async));
+        let mut history = history(&runtimes[round % runtimes.len()], &mut rng, move |party| {
+            body(party, &inside, is_async)
+        });
         assert_linear(&Tubes { capacity }, &mut history, "a tube");
         // What came back last may stand there still.
         ends.1.try_iter().for_each(drop);

@@ -1,4 +1,5 @@
-//! What excludes, and what lets through: mutexes, locks for readers and writers, condition variables, events, what is done once.
+//! What excludes, and what lets through: mutexes, locks for readers and writers, condition
+//! variables, events, what is done once.
 
 use crate::semaphore::{Data, SOON, end};
 use crate::sync::Mutex;
@@ -11,14 +12,24 @@ use crate::{be, check, check_with_heavy, leak, party};
 use lock_api::{RawMutex as _, RawMutexFair as _, RawRwLock as _};
 
 fn mutex(is_fair: bool) -> &'static RawMutex {
-    leak(if is_fair { RawMutex::fair() } else { RawMutex::new() })
+    leak(if is_fair {
+        RawMutex::fair()
+    } else {
+        RawMutex::new()
+    })
 }
 
 /// By who has locked it.
 fn pass(mutex: &RawMutex, data: &Data, hands_over: bool) {
     data.write();
     // SAFETY: locked.
-    unsafe { if hands_over { mutex.unlock_fair() } else { mutex.unlock() } }
+    unsafe {
+        if hands_over {
+            mutex.unlock_fair()
+        } else {
+            mutex.unlock()
+        }
+    }
 }
 
 /// What one does in there the next one sees.
@@ -30,7 +41,9 @@ fn excludes(is_fair: bool, is_worker: bool, parties: u32, turns: u32) {
             pass(mutex, data, hands_over);
         }
     };
-    let others: Vec<_> = (1..parties).map(|n| party(is_worker, move || turns(n == 1)).1).collect();
+    let others: Vec<_> = (1..parties)
+        .map(|n| party(is_worker, move || turns(n == 1)).1)
+        .collect();
     be(is_worker);
     turns(false);
     others.into_iter().for_each(|other| other.join().unwrap());
@@ -134,7 +147,14 @@ fn nobody_sleeps_over_a_notification() {
 
 /// What was done before it was set is seen by who waited, and by who finds it set.
 fn through(is_manual: bool, is_worker: bool) {
-    let (event, data) = (leak(if is_manual { Event::manual(false) } else { Event::auto(false) }), Data::new());
+    let (event, data) = (
+        leak(if is_manual {
+            Event::manual(false)
+        } else {
+            Event::auto(false)
+        }),
+        Data::new(),
+    );
     let (_, waiter) = party(is_worker, move || {
         event.wait();
         assert_eq!(data.read(), 1);

@@ -1,16 +1,23 @@
-//! Models of the protocols under loom: the real sources, in two or three threads, under all of their interleavings up to some preemptions, and with all that a load may see by the memory
-//! model of C11. The models under shuttle (`tests/model`) have more threads and more steps; but to them an ordering is as good as any other.
+//! Models of the protocols under loom: the real sources, in two or three threads, under all of
+//! their interleavings up to some preemptions, and with all that a load may see by the memory model
+//! of C11. The models under shuttle (`tests/model`) have more threads and more steps; but to them
+//! an ordering is as good as any other.
 //!
-//! `ci/models.sh` runs them, first with orderings weakened in a copy of the sources: each has to be found. By hand:
+//! `ci/models.sh` runs them, first with orderings weakened in a copy of the sources: each has to be
+//! found. By hand:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --release -p umcg --test loom
 //! ```
 //!
-//! `LOOM_MAX_PREEMPTIONS` is how many preemptions an interleaving has; where not given 3 with two parties, 2 with three. `LOOM_LOCATION=1` has a failure say where the accesses were. The first failure ends the process.
+//! `LOOM_MAX_PREEMPTIONS` is how many preemptions an interleaving has; where not given 3 with two
+//! parties, 2 with three. `LOOM_LOCATION=1` has a failure say where the accesses were. The first
+//! failure ends the process.
 //!
-//! The sources are compiled as they are. What they import from `std` they find in this crate, which is `std` to itself: its atomics and cells are the checker's (`shim`), all else is that of the
-//! standard library. So each cell of a waiter, a place, a queue is checked for races, besides the atomics.
+//! The sources are compiled as they are. What they import from `std` they find in this crate, which
+//! is `std` to itself: its atomics and cells are the checker's (`shim`), all else is that of the
+//! standard library. So each cell of a waiter, a place, a queue is checked for races, besides the
+//! atomics.
 #![cfg(loom)]
 #![allow(
     missing_docs,
@@ -157,7 +164,9 @@ fn explore(parties: usize, model: fn(), has_heavy: bool) {
     let _one = ONE.lock().unwrap();
     let mut builder = loom::model::Builder::new();
     // One more costs some thirty times as much.
-    builder.preemption_bound = builder.preemption_bound.or(Some(if parties > 2 { 2 } else { 3 }));
+    builder.preemption_bound = builder
+        .preemption_bound
+        .or(Some(if parties > 2 { 2 } else { 3 }));
     builder.max_branches = 10_000;
     rt::sync::set_heavy(has_heavy);
     end_at_the_first_failure();
@@ -172,17 +181,26 @@ fn explore(parties: usize, model: fn(), has_heavy: bool) {
         model();
         LEAKED.with(|leaked| leaked.borrow_mut().clear());
     });
-    eprintln!("{} executions in {} ms", count.load(sync::atomic::Ordering::Relaxed), begun.elapsed().as_millis());
+    eprintln!(
+        "{} executions in {} ms",
+        count.load(sync::atomic::Ordering::Relaxed),
+        begun.elapsed().as_millis()
+    );
 }
 
-/// What is left of an execution that has failed cannot be taken apart: its threads are in the midst of something.
+/// What is left of an execution that has failed cannot be taken apart: its threads are in the midst
+/// of something.
 fn end_at_the_first_failure() {
     use real::io::Write;
     static IS_SET: real::sync::Once = real::sync::Once::new();
     IS_SET.call_once(|| {
         real::panic::set_hook(Box::new(|panic| {
             // Past the test's own output, which would be lost.
-            let _ = writeln!(real::io::stderr(), "\n{panic}\n{}", real::backtrace::Backtrace::capture());
+            let _ = writeln!(
+                real::io::stderr(),
+                "\n{panic}\n{}",
+                real::backtrace::Backtrace::capture()
+            );
             real::process::exit(1);
         }));
     });
@@ -202,7 +220,10 @@ fn leak<T: 'static>(value: T) -> &'static T {
 }
 
 /// Another party, which is a worker or a plain thread.
-fn party<R: 'static>(is_worker: bool, f: impl FnOnce() -> R + 'static) -> (&'static rt::task::Task, loom::thread::JoinHandle<R>) {
+fn party<R: 'static>(
+    is_worker: bool,
+    f: impl FnOnce() -> R + 'static,
+) -> (&'static rt::task::Task, loom::thread::JoinHandle<R>) {
     let task = rt::task::make(is_worker);
     let body = move || {
         rt::task::enter(task);

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const WHY: &&str = &"model";
 
-/// What was done before the unpark is seen after the park, though the word that says so orders nothing.
+/// What was done before the unpark is seen after the park, though the word that says so orders
+/// nothing.
 fn told(is_worker: bool, times: u32) {
     let count = leak(AtomicU32::new(0));
     let (task, waiter) = party(is_worker, move || {

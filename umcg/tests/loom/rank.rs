@@ -1,4 +1,5 @@
-//! Preemption by rank: one server that changes whom it runs, one that does not, and who makes workers ready.
+//! Preemption by rank: one server that changes whom it runs, one that does not, and who makes
+//! workers ready.
 
 use crate::rt::here::Here;
 use crate::rt::rank::{NOBODY, Post, Ranked, call, choose};
@@ -33,8 +34,16 @@ impl Ranked for World {
 
     /// As locks would have it; who comes first in each queue is seen without.
     fn next(&self, here: &Here) -> Option<u64> {
-        let bound = if here.index() == 0 { first(&self.bound) } else { NOBODY };
-        let queue = if bound < first(&self.ready) { &self.bound } else { &self.ready };
+        let bound = if here.index() == 0 {
+            first(&self.bound)
+        } else {
+            NOBODY
+        };
+        let queue = if bound < first(&self.ready) {
+            &self.bound
+        } else {
+            &self.ready
+        };
         let mut ready = queue.load(Relaxed);
         while ready != 0 {
             match queue.compare_exchange(ready, ready & (ready - 1), AcqRel, Relaxed) {
@@ -78,10 +87,16 @@ impl World {
     }
 }
 
-/// A server runs the first, which ends, and then the second, which is bound to it; another runs `beside`. A worker of rank `urgent` becomes ready meanwhile.
+/// A server runs the first, which ends, and then the second, which is bound to it; another runs
+/// `beside`. A worker of rank `urgent` becomes ready meanwhile.
 fn ready_while_a_server_chooses(first: u64, second: u64, beside: u64, urgent: u64) {
     let none = || AtomicU64::new(0);
-    let world = leak(World { posts: [Post::new(), Post::new()], ready: none(), bound: none(), preempted: none() });
+    let world = leak(World {
+        posts: [Post::new(), Post::new()],
+        ready: none(),
+        bound: none(),
+        preempted: none(),
+    });
     // SAFETY: nobody else is the server by then.
     let begin = |server| choose(world, &unsafe { Here::new(server) }, &world.posts[server]);
     for (server, worker) in [(1, beside), (0, first)] {
@@ -99,9 +114,13 @@ fn ready_while_a_server_chooses(first: u64, second: u64, beside: u64, urgent: u6
     world.make_ready(urgent);
     let runs = server.join().unwrap();
     let waits = world.most_urgent(None);
-    // Who finds nobody goes to sleep, and looks once more: that is not of this. Nor is what comes of it that a server is preempted.
+    // Who finds nobody goes to sleep, and looks once more: that is not of this. Nor is what comes
+    // of it that a server is preempted.
     let is_served = world.posts[0].is_overdue() || world.preempted.load(Relaxed) > 0;
-    assert!(is_served || runs == NOBODY || runs.max(beside) <= waits, "{waits} waits, {runs} and {beside} run");
+    assert!(
+        is_served || runs == NOBODY || runs.max(beside) <= waits,
+        "{waits} waits, {runs} and {beside} run"
+    );
 }
 
 #[test]

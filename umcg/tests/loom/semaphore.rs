@@ -31,7 +31,11 @@ impl Data {
 }
 
 fn of_kind(is_barging: bool) -> &'static Semaphore {
-    leak(if is_barging { Semaphore::barging(0) } else { Semaphore::new(0) })
+    leak(if is_barging {
+        Semaphore::barging(0)
+    } else {
+        Semaphore::new(0)
+    })
 }
 
 /// Who comes through sees what was done before.
@@ -79,7 +83,11 @@ fn each_gets_one() {
 
 /// As a lock: what one does in there the next one sees.
 fn excludes(is_barging: bool, is_worker: bool, turns: u32) {
-    let semaphore = leak(if is_barging { Semaphore::barging(1) } else { Semaphore::new(1) });
+    let semaphore = leak(if is_barging {
+        Semaphore::barging(1)
+    } else {
+        Semaphore::new(1)
+    });
     let data = Data::new();
     let pass = move || {
         for _ in 0..turns {
@@ -130,11 +138,14 @@ fn revoked(is_worker: bool, by_deadline: bool) {
     assert_eq!(semaphore.available(), u32::from(!taken));
 }
 
-/// A reason is not missed, though nobody gives anything; nor does the frame go while somebody looks at it.
+/// A reason is not missed, though nobody gives anything; nor does the frame go while somebody looks
+/// at it.
 fn only_ended(is_worker: bool, by_deadline: bool) {
     let semaphore = of_kind(false);
     let deadline = if by_deadline { SOON } else { u64::MAX };
-    let (task, taker) = party(is_worker, move || assert!(semaphore.acquire_until(1, deadline).is_err() || !by_deadline));
+    let (task, taker) = party(is_worker, move || {
+        assert!(semaphore.acquire_until(1, deadline).is_err() || !by_deadline)
+    });
     be(true);
     end(task, by_deadline);
     taker.join().unwrap();
@@ -143,7 +154,9 @@ fn only_ended(is_worker: bool, by_deadline: bool) {
 /// Somebody looks, without a reason, while the waiter goes on and waits again, in the same place.
 fn looked_at(is_worker: bool) {
     let semaphore = of_kind(false);
-    let (task, taker) = party(is_worker, || (0..2).for_each(|_| semaphore.acquire().unwrap()));
+    let (task, taker) = party(is_worker, || {
+        (0..2).for_each(|_| semaphore.acquire().unwrap())
+    });
     be(true);
     semaphore.release(1).unwrap();
     time::pass(task, SOON);

@@ -24,7 +24,11 @@ fn each_once(is_worker: bool) {
         semaphore.release(1).unwrap();
     }
     taker.join().unwrap();
-    assert!(semaphores.iter().all(|semaphore| semaphore.available() == 0));
+    assert!(
+        semaphores
+            .iter()
+            .all(|semaphore| semaphore.available() == 0)
+    );
 }
 
 #[test]

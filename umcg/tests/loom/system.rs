@@ -11,7 +11,8 @@ pub(crate) fn now() -> u64 {
     NOW.newest()
 }
 
-/// The time is this from now on. Nobody who sleeps until then is woken: whoever lets it pass sees to that.
+/// The time is this from now on. Nobody who sleeps until then is woken: whoever lets it pass sees
+/// to that.
 pub(crate) fn advance(to: u64) {
     NOW.swap(to, Relaxed);
 }
@@ -30,7 +31,8 @@ pub(crate) fn begin() {
     SLEEPERS.with(|sleepers| sleepers.borrow_mut().clear());
 }
 
-/// The lock of the kernel's table, as far as the order goes in which its users come: the memory of these is not ordered by it.
+/// The lock of the kernel's table, as far as the order goes in which its users come: the memory of
+/// these is not ordered by it.
 static TABLE: AtomicU32 = AtomicU32::new(0);
 
 /// For `rustix::io`.
@@ -63,22 +65,45 @@ pub mod futex {
         pub const PRIVATE: Flags = Flags;
     }
 
-    /// As rustix's. It stands in the table first and compares then, as the kernel does: so whoever changes the word and looks into the table afterwards finds it, or was seen. The kernel
-    /// has barriers for that, on both sides. That somebody was woken is no order for memory: whoever relies on it has one of its own.
+    /// As rustix's. It stands in the table first and compares then, as the kernel does: so whoever
+    /// changes the word and looks into the table afterwards finds it, or was seen. The kernel has
+    /// barriers for that, on both sides. That somebody was woken is no order for memory: whoever
+    /// relies on it has one of its own.
     #[allow(clippy::missing_errors_doc, reason = "as rustix's")]
-    pub fn wait_bitset(word: &AtomicU32, _: Flags, expected: u32, until: Option<&Timespec>, _: NonZeroU32) -> Result<(), Errno> {
-        let sleeper = Rc::new(Sleeper { address: std::ptr::from_ref(word).addr(), is_woken: Cell::new(false) });
+    pub fn wait_bitset(
+        word: &AtomicU32,
+        _: Flags,
+        expected: u32,
+        until: Option<&Timespec>,
+        _: NonZeroU32,
+    ) -> Result<(), Errno> {
+        let sleeper = Rc::new(Sleeper {
+            address: std::ptr::from_ref(word).addr(),
+            is_woken: Cell::new(false),
+        });
         TABLE.fetch_add(1, Relaxed);
         SLEEPERS.with(|sleepers| sleepers.borrow_mut().push(sleeper.clone()));
         if word.newest() != expected {
-            SLEEPERS.with(|sleepers| sleepers.borrow_mut().retain(|other| !Rc::ptr_eq(other, &sleeper)));
+            SLEEPERS.with(|sleepers| {
+                sleepers
+                    .borrow_mut()
+                    .retain(|other| !Rc::ptr_eq(other, &sleeper))
+            });
             return Err(Errno::AGAIN);
         }
         while !sleeper.is_woken.get() {
             if until.is_some_and(|until| now() >= until.0) {
                 TABLE.fetch_add(1, Relaxed);
-                SLEEPERS.with(|sleepers| sleepers.borrow_mut().retain(|other| !Rc::ptr_eq(other, &sleeper)));
-                return if sleeper.is_woken.get() { Ok(()) } else { Err(Errno::TIMEDOUT) };
+                SLEEPERS.with(|sleepers| {
+                    sleepers
+                        .borrow_mut()
+                        .retain(|other| !Rc::ptr_eq(other, &sleeper))
+                });
+                return if sleeper.is_woken.get() {
+                    Ok(())
+                } else {
+                    Err(Errno::TIMEDOUT)
+                };
             }
             crate::shim::turns::pass();
         }

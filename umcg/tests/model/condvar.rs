@@ -17,7 +17,11 @@ struct Shared {
 
 impl Shared {
     fn new() -> &'static Shared {
-        Box::leak(Box::new(Shared { value: Mutex::new(0), changed: Condvar::new(), inside: AtomicU32::new(0) }))
+        Box::leak(Box::new(Shared {
+            value: Mutex::new(0),
+            changed: Condvar::new(),
+            inside: AtomicU32::new(0),
+        }))
     }
 
     fn alone(&self) {
@@ -29,7 +33,10 @@ impl Shared {
     /// Waits until there is one, and takes it. False when the time has passed.
     fn take(&self, deadline: u64) -> bool {
         let mut value = self.value.lock();
-        let late = self.changed.wait_while_until(&mut value, |value| *value == 0, deadline).timed_out();
+        let late = self
+            .changed
+            .wait_while_until(&mut value, |value| *value == 0, deadline)
+            .timed_out();
         self.alone();
         *value -= u32::from(!late);
         !late
@@ -53,11 +60,16 @@ impl Shared {
 /// Nobody sleeps over a notification: by one for each, or by one for all.
 fn through(is_worker: bool, at_once: bool, under_lock: bool) {
     let shared = Shared::new();
-    let takers: Vec<_> = (0..2).map(|_| party(is_worker, || assert!(shared.take(u64::MAX))).1).collect();
+    let takers: Vec<_> = (0..2)
+        .map(|_| party(is_worker, || assert!(shared.take(u64::MAX))).1)
+        .collect();
     let givers = if at_once { 1 } else { 2 };
     let givers = (0..givers).map(|_| party(true, move || shared.give(2 / givers, under_lock)).1);
     let givers: Vec<_> = givers.collect();
-    takers.into_iter().chain(givers).for_each(|party| party.join().unwrap());
+    takers
+        .into_iter()
+        .chain(givers)
+        .for_each(|party| party.join().unwrap());
     assert_eq!(*shared.value.lock(), 0);
 }
 
@@ -86,12 +98,20 @@ fn revoked(is_worker: bool, by_deadline: bool) {
         thread::yield_now();
     }
     let (_, notifier) = party(true, || assert!(shared.changed.notify_one()));
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(asked)
+        }
+    });
     notifier.join().unwrap();
     if hasty.join().unwrap() {
         assert!(shared.changed.notify_one(), "the other one is lost");
     }
-    [patient, end].into_iter().for_each(|party| party.join().unwrap());
+    [patient, end]
+        .into_iter()
+        .for_each(|party| party.join().unwrap());
     assert!(!shared.changed.notify_one());
 }
 
@@ -108,21 +128,30 @@ fn a_notification_is_not_lost() {
 fn late_ones_have_the_mutex() {
     check(|| {
         let shared = Shared::new();
-        let takers: Vec<_> = (0..2).map(|_| party(true, || shared.take(SOON)).1).collect();
+        let takers: Vec<_> = (0..2)
+            .map(|_| party(true, || shared.take(SOON)).1)
+            .collect();
         let (_, giver) = party(true, || shared.give(1, false));
         let clock = thread::spawn(|| crate::kernel::advance(SOON));
-        let taken: u32 = takers.into_iter().map(|taker| u32::from(taker.join().unwrap())).sum();
-        [giver, clock].into_iter().for_each(|party| party.join().unwrap());
+        let taken: u32 = takers
+            .into_iter()
+            .map(|taker| u32::from(taker.join().unwrap()))
+            .sum();
+        [giver, clock]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(*shared.value.lock() + taken, 1);
     });
 }
 
-/// Who is cut short has the mutex when it unwinds, as its guard says, though others want it; and takes no notification with it.
+/// Who is cut short has the mutex when it unwinds, as its guard says, though others want it; and
+/// takes no notification with it.
 fn unwound(is_notified: bool) {
     let shared = Shared::new();
     let (asked, cut) = party(true, move || {
         let mut value = shared.value.lock();
-        let is_cut = cancel::unwinding(|| shared.changed.wait_until(&mut value, u64::MAX)).is_none();
+        let is_cut =
+            cancel::unwinding(|| shared.changed.wait_until(&mut value, u64::MAX)).is_none();
         shared.alone();
         *value += 1;
         is_cut
@@ -143,7 +172,10 @@ fn unwound(is_notified: bool) {
     let end = thread::spawn(move || cancel::ask(asked));
     let was_told = notifier.is_some_and(|notifier| notifier.join().unwrap());
     assert_eq!(cut.join().unwrap(), !was_told);
-    others.into_iter().chain([end]).for_each(|party| party.join().unwrap());
+    others
+        .into_iter()
+        .chain([end])
+        .for_each(|party| party.join().unwrap());
     assert_eq!(*shared.value.lock(), 3);
     assert!(!shared.changed.notify_one());
 }

@@ -49,13 +49,19 @@ fn all_come_through_at_once() {
 
 /// A pulse lets those through that wait, and is nothing to others.
 fn pulse(is_manual: bool) {
-    let event = leak(if is_manual { Event::manual(false) } else { Event::auto(false) });
+    let event = leak(if is_manual {
+        Event::manual(false)
+    } else {
+        Event::auto(false)
+    });
     let (task, waits) = party(true, || event.wait());
     while task.left.load(SeqCst) == 0 {
         thread::yield_now();
     }
     let (_, late) = party(true, || event.wait_until(SOON).is_ok());
-    let (_, looks) = party(true, || assert!(!event.is_set() && !event.try_wait(), "it was set"));
+    let (_, looks) = party(true, || {
+        assert!(!event.is_set() && !event.try_wait(), "it was set")
+    });
     event.pulse();
     waits.join().unwrap();
     crate::kernel::advance(SOON);
@@ -77,9 +83,17 @@ fn revoked(is_worker: bool, by_deadline: bool) {
     let deadline = if by_deadline { SOON } else { u64::MAX };
     let (asked, hasty) = party(is_worker, move || event.wait_until(deadline).is_ok());
     let (_, setter) = party(true, || event.set());
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(asked)
+        }
+    });
     let taken = hasty.join().unwrap();
-    [setter, end].into_iter().for_each(|party| party.join().unwrap());
+    [setter, end]
+        .into_iter()
+        .for_each(|party| party.join().unwrap());
     assert!(event.is_set() != taken);
 }
 
@@ -96,10 +110,19 @@ fn a_revoked_wait_takes_nothing() {
 fn any_takes_one_of_two() {
     check(|| {
         let pair = [leak(Event::auto(false)), leak(Event::auto(false))];
-        let parties: Vec<_> =
-            (0..2).map(|_| party(true, move || assert!(any(&[pair[0], pair[1]], u64::MAX).is_ok())).1).collect();
+        let parties: Vec<_> = (0..2)
+            .map(|_| {
+                party(true, move || {
+                    assert!(any(&[pair[0], pair[1]], u64::MAX).is_ok())
+                })
+                .1
+            })
+            .collect();
         let setters = pair.map(|event| party(true, || event.set()).1);
-        parties.into_iter().chain(setters).for_each(|party| party.join().unwrap());
+        parties
+            .into_iter()
+            .chain(setters)
+            .for_each(|party| party.join().unwrap());
         assert!(!pair[0].is_set() && !pair[1].is_set());
     });
 }

@@ -1,4 +1,5 @@
-//! Futexes: the table with two buckets, so that words share them; its waiters for one word and for many.
+//! Futexes: the table with two buckets, so that words share them; its waiters for one word and for
+//! many.
 
 use crate::check;
 use crate::rt::task::Task;
@@ -6,7 +7,9 @@ use crate::rt::{cancel, time};
 use crate::semaphore::{SOON, party};
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
-use sources::{Wait, WaitMultipleError, WaitSet, cmp_requeue, requeue, wait_multiple_until, wait_until, wake};
+use sources::{
+    Wait, WaitMultipleError, WaitSet, cmp_requeue, requeue, wait_multiple_until, wait_until, wake,
+};
 
 /// The sources as they are, but for words that processes share.
 #[allow(
@@ -66,7 +69,10 @@ fn no_change_is_missed() {
         let [word, other] = words();
         let parties = [word, word, other].map(|word| party(is_worker, || wait_for_change(word)).1);
         let wakers = [word, other].map(|word| party(true, || change(word)).1);
-        parties.into_iter().chain(wakers).for_each(|party| party.join().unwrap());
+        parties
+            .into_iter()
+            .chain(wakers)
+            .for_each(|party| party.join().unwrap());
     }
     check(|| one(true));
     check(|| one(false));
@@ -77,7 +83,9 @@ fn no_change_is_missed() {
 fn as_many_are_woken() {
     fn some(is_worker: bool) {
         let [word] = words();
-        let waiters: Vec<_> = (0..2).map(|_| party(is_worker, || wait_until(word, 0, u64::MAX).unwrap()).1).collect();
+        let waiters: Vec<_> = (0..2)
+            .map(|_| party(is_worker, || wait_until(word, 0, u64::MAX).unwrap()).1)
+            .collect();
         let wakers: Vec<_> = (0..2)
             .map(|_| {
                 let waker = || {
@@ -88,7 +96,10 @@ fn as_many_are_woken() {
                 party(true, waker).1
             })
             .collect();
-        waiters.into_iter().chain(wakers).for_each(|party| party.join().unwrap());
+        waiters
+            .into_iter()
+            .chain(wakers)
+            .for_each(|party| party.join().unwrap());
         assert_eq!(task_less(|| wake(word, 1)), 0);
     }
     check(|| some(true));
@@ -106,7 +117,13 @@ fn revoked(is_worker: bool, by_deadline: bool) {
     let deadline = if by_deadline { SOON } else { u64::MAX };
     let (task, waiter) = party(is_worker, move || wait_until(word, 0, deadline).is_ok());
     let (_, waker) = party(true, || wake(word, 1));
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(task) });
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(task)
+        }
+    });
     let (taken, woken) = (waiter.join().unwrap(), waker.join().unwrap());
     end.join().unwrap();
     assert_eq!(usize::from(taken), woken);
@@ -138,13 +155,18 @@ fn take(words: &'static [AtomicU32], way: Way, times: usize) -> Vec<usize> {
     while taken.len() < times {
         let ended = match way {
             Way::Once => wait_multiple_until(&list, u64::MAX),
-            Way::Kept => set.wait().map_err(|changed| WaitMultipleError::Changed(changed.0)),
+            Way::Kept => set
+                .wait()
+                .map_err(|changed| WaitMultipleError::Changed(changed.0)),
         };
         let index = match ended {
             Ok(index) | Err(WaitMultipleError::Changed(index)) => index,
             Err(WaitMultipleError::TimedOut) => unreachable!(),
         };
-        if words[index].fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1)).is_ok() {
+        if words[index]
+            .fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1))
+            .is_ok()
+        {
             taken.push(index);
         }
     }
@@ -156,12 +178,16 @@ fn give(word: &AtomicU32) {
     wake(word, 1);
 }
 
-/// Two producers, of a word each, and two consumers of both: each taking is somebody's, whoever was woken for it.
+/// Two producers, of a word each, and two consumers of both: each taking is somebody's, whoever was
+/// woken for it.
 fn through(is_worker: bool, ways: [Way; 2]) {
     let words = words::<2>();
     let takers = ways.map(|way| party(is_worker, move || take(words, way, 1)).1);
     let givers = words.each_ref().map(|word| party(true, || give(word)).1);
-    let mut taken: Vec<_> = takers.into_iter().flat_map(|party| party.join().unwrap()).collect();
+    let mut taken: Vec<_> = takers
+        .into_iter()
+        .flat_map(|party| party.join().unwrap())
+        .collect();
     taken.sort_unstable();
     givers.into_iter().for_each(|party| party.join().unwrap());
     assert_eq!(taken, [0, 1]);
@@ -185,18 +211,24 @@ fn again_and_again() {
     fn again(is_worker: bool) {
         let words = words::<2>();
         let taker = party(is_worker, || take(words, Way::Kept, 4)).1;
-        let givers = words.each_ref().map(|word| party(true, || (0..2).for_each(|_| give(word))).1);
+        let givers = words
+            .each_ref()
+            .map(|word| party(true, || (0..2).for_each(|_| give(word))).1);
         let mut taken = taker.join().unwrap();
         taken.sort_unstable();
         givers.into_iter().for_each(|party| party.join().unwrap());
         assert_eq!(taken, [0, 0, 1, 1]);
-        assert!(words.iter().all(|word| task_less(|| wake(word, 1)) == 0), "it has left");
+        assert!(
+            words.iter().all(|word| task_less(|| wake(word, 1)) == 0),
+            "it has left"
+        );
     }
     check(|| again(true));
     check(|| again(false));
 }
 
-/// A wait for many is served once: of two wake-ups one is for another waiter, if the first has not come back.
+/// A wait for many is served once: of two wake-ups one is for another waiter, if the first has not
+/// come back.
 #[test]
 fn many_words_are_woken_once() {
     fn once(way: Way, is_worker: bool) {
@@ -235,9 +267,14 @@ fn woken_or_changed() {
         let clock = thread::spawn(|| crate::kernel::advance(SOON));
         let ended = waiter.1.join().unwrap();
         let woken = waker.join().unwrap();
-        [changer, clock].into_iter().for_each(|party| party.join().unwrap());
+        [changer, clock]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(ended == Ok(0), woken == 1);
-        assert!(matches!(ended, Ok(0) | Err(WaitMultipleError::Changed(1) | WaitMultipleError::TimedOut)));
+        assert!(matches!(
+            ended,
+            Ok(0) | Err(WaitMultipleError::Changed(1) | WaitMultipleError::TimedOut)
+        ));
     }
     check(|| ended(Way::Once, true));
     check(|| ended(Way::Kept, true));
@@ -246,9 +283,12 @@ fn woken_or_changed() {
 
 /// Two words that share a bucket, or do not.
 fn two_words(same_bucket: bool) -> (&'static AtomicU32, &'static AtomicU32) {
-    let bucket = |word: &AtomicU32| sources::table::Table::<2>::index(sources::table::address(word));
+    let bucket =
+        |word: &AtomicU32| sources::table::Table::<2>::index(sources::table::address(word));
     let all = words::<32>();
-    let other = all[1..].iter().find(|word| (bucket(word) == bucket(&all[0])) == same_bucket);
+    let other = all[1..]
+        .iter()
+        .find(|word| (bucket(word) == bucket(&all[0])) == same_bucket);
     (&all[0], other.expect("all words are in one bucket"))
 }
 
@@ -257,17 +297,26 @@ fn two_words(same_bucket: bool) -> (&'static AtomicU32, &'static AtomicU32) {
 fn moved_from_word_to_word() {
     fn moved(is_worker: bool, same_bucket: bool) {
         let (from, to) = two_words(same_bucket);
-        let waiters: Vec<_> = (0..2).map(|_| party(is_worker, || wait_until(from, 0, SOON).is_ok()).1).collect();
+        let waiters: Vec<_> = (0..2)
+            .map(|_| party(is_worker, || wait_until(from, 0, SOON).is_ok()).1)
+            .collect();
         let mover = party(true, || (requeue(from, to, 0, 1), requeue(from, to, 1, 1))).1;
         let waker = party(true, || wake(to, 1)).1;
         let clock = thread::spawn(|| crate::kernel::advance(SOON));
         let (first, second) = mover.join().unwrap();
         let woken = waker.join().unwrap() + first.woken + second.woken;
-        let gone_on: usize = waiters.into_iter().map(|waiter| usize::from(waiter.join().unwrap())).sum();
+        let gone_on: usize = waiters
+            .into_iter()
+            .map(|waiter| usize::from(waiter.join().unwrap()))
+            .sum();
         clock.join().unwrap();
         assert_eq!(gone_on, woken);
         assert!(first.woken == 0 && first.moved + second.moved + second.woken <= 2);
-        assert_eq!(task_less(|| wake(from, 9) + wake(to, 9)), 0, "they have left");
+        assert_eq!(
+            task_less(|| wake(from, 9) + wake(to, 9)),
+            0,
+            "they have left"
+        );
     }
     check(|| moved(true, true));
     check(|| moved(true, false));
@@ -281,8 +330,13 @@ fn moved_to_and_fro() {
         let (one, other) = two_words(false);
         let waiter = party(true, || wait_until(one, 0, u64::MAX).unwrap()).1;
         let forth = party(true, || assert!(requeue(one, other, 0, 1).moved <= 1)).1;
-        let back = party(true, || assert_eq!(cmp_requeue(other, 0, one, 0, 1).unwrap().woken, 0)).1;
-        [forth, back].into_iter().for_each(|party| party.join().unwrap());
+        let back = party(true, || {
+            assert_eq!(cmp_requeue(other, 0, one, 0, 1).unwrap().woken, 0)
+        })
+        .1;
+        [forth, back]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         let waker = || {
             while wake(one, 1) + wake(other, 1) == 0 {
                 thread::yield_now();
@@ -298,7 +352,10 @@ fn moved_to_and_fro() {
 fn many_are_not_moved() {
     check(|| {
         let all = words::<3>();
-        let waiter = party(true, || wait_multiple_until(&[Wait::new(&all[0], 0), Wait::new(&all[1], 0)], u64::MAX)).1;
+        let waiter = party(true, || {
+            wait_multiple_until(&[Wait::new(&all[0], 0), Wait::new(&all[1], 0)], u64::MAX)
+        })
+        .1;
         let mover = party(true, || {
             let mut done = requeue(&all[0], &all[2], 0, 1);
             while done.woken == 0 {
@@ -330,7 +387,8 @@ fn in_order() {
     });
 }
 
-/// A set that was woken at a word stands behind the others there, and is not passed over when it waits again.
+/// A set that was woken at a word stands behind the others there, and is not passed over when it
+/// waits again.
 #[test]
 fn a_set_takes_turns() {
     check(|| {

@@ -36,16 +36,22 @@ fn serve(shared: &'static Shared) -> Vec<thread::JoinHandle<()>> {
 
 fn end(shared: &'static Shared, servers: Vec<thread::JoinHandle<()>>) {
     shared.end();
-    servers.into_iter().for_each(|server| server.join().unwrap());
+    servers
+        .into_iter()
+        .for_each(|server| server.join().unwrap());
 }
 
 /// So many threads make a worker ready each; each is run, though nothing else wakes anybody.
 fn all_are_run(servers: usize, pushers: usize, together: usize, has_sources: bool) {
     let shared = Shared::new(servers, together, has_sources);
     let running = serve(shared);
-    let pushers: Vec<_> = (0..pushers).map(|_| thread::spawn(|| shared.push())).collect();
+    let pushers: Vec<_> = (0..pushers)
+        .map(|_| thread::spawn(|| shared.push()))
+        .collect();
     let count = pushers.len();
-    pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    pushers
+        .into_iter()
+        .for_each(|pusher| pusher.join().unwrap());
     shared.wait_for(count);
     end(shared, running);
 }
@@ -62,7 +68,8 @@ fn several_servers_sleep_over_nothing() {
     check(|| all_are_run(3, 3, 0, true));
 }
 
-/// Workers that end only when all of them run: a server that takes one must not be the only one awake.
+/// Workers that end only when all of them run: a server that takes one must not be the only one
+/// awake.
 #[test]
 fn work_in_bulk_wakes_all() {
     check(|| all_are_run(2, 2, 2, false));

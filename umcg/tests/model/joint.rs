@@ -12,7 +12,13 @@ use shuttle::sync::atomic::Ordering::SeqCst;
 use shuttle::thread;
 
 fn pair(is_barging: bool) -> [&'static Semaphore; 2] {
-    let one = || if is_barging { Semaphore::barging(0) } else { Semaphore::new(0) };
+    let one = || {
+        if is_barging {
+            Semaphore::barging(0)
+        } else {
+            Semaphore::new(0)
+        }
+    };
     [Box::leak(Box::new(one())), Box::leak(Box::new(one()))]
 }
 
@@ -26,7 +32,10 @@ fn through(is_barging: bool, is_worker: bool, waiters: u32) {
     let waiters: Vec<_> = (0..waiters)
         .map(|n| {
             let list = if n == 0 { pair } else { [pair[1], pair[0]] };
-            party(is_worker, move || all(&[list[0], list[1]], u64::MAX).unwrap()).1
+            party(is_worker, move || {
+                all(&[list[0], list[1]], u64::MAX).unwrap()
+            })
+            .1
         })
         .collect();
     let count = waiters.len() as u32;
@@ -38,7 +47,10 @@ fn through(is_barging: bool, is_worker: bool, waiters: u32) {
         })
         .1
     });
-    waiters.into_iter().chain(givers).for_each(|party| party.join().unwrap());
+    waiters
+        .into_iter()
+        .chain(givers)
+        .for_each(|party| party.join().unwrap());
     assert_eq!(saved(pair), [0, 0]);
 }
 
@@ -54,14 +66,18 @@ fn all_come_through() {
 /// Beside one that wants one of them only.
 fn beside(is_barging: bool, is_worker: bool) {
     let pair = pair(is_barging);
-    let (_, joint) = party(is_worker, move || all(&[pair[0], pair[1]], u64::MAX).unwrap());
+    let (_, joint) = party(is_worker, move || {
+        all(&[pair[0], pair[1]], u64::MAX).unwrap()
+    });
     let (_, plain) = party(is_worker, move || pair[0].acquire().unwrap());
     let (_, giver) = party(true, move || {
         pair[0].release(1).unwrap();
         pair[1].release(1).unwrap();
     });
     pair[0].release(1).unwrap();
-    [joint, plain, giver].into_iter().for_each(|party| party.join().unwrap());
+    [joint, plain, giver]
+        .into_iter()
+        .for_each(|party| party.join().unwrap());
     assert_eq!(saved(pair), [0, 0]);
 }
 
@@ -76,11 +92,22 @@ fn beside_a_plain_one() {
 fn revoked(is_worker: bool, by_deadline: bool) {
     let pair = pair(false);
     let deadline = if by_deadline { SOON } else { u64::MAX };
-    let (asked, hasty) = party(is_worker, move || all(&[pair[0], pair[1]], deadline).is_ok());
+    let (asked, hasty) = party(is_worker, move || {
+        all(&[pair[0], pair[1]], deadline).is_ok()
+    });
     let givers = pair.map(|semaphore| party(true, move || semaphore.release(1).unwrap()).1);
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(asked)
+        }
+    });
     let taken = hasty.join().unwrap();
-    givers.into_iter().chain([end]).for_each(|party| party.join().unwrap());
+    givers
+        .into_iter()
+        .chain([end])
+        .for_each(|party| party.join().unwrap());
     assert_eq!(saved(pair), if taken { [0, 0] } else { [1, 1] });
 }
 
@@ -105,7 +132,9 @@ fn nothing_is_withheld() {
             pair[1].release(1).unwrap();
         });
         pair[0].release(1).unwrap();
-        [joint, plain].into_iter().for_each(|party| party.join().unwrap());
+        [joint, plain]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(saved(pair), [0, 0]);
     });
 }
@@ -120,7 +149,9 @@ fn who_goes_makes_way() {
         let (_, joint) = party(true, || all(&[semaphore, event], u64::MAX).unwrap());
         let clock = thread::spawn(|| crate::kernel::advance(SOON));
         assert!(!large.join().unwrap());
-        [joint, clock].into_iter().for_each(|party| party.join().unwrap());
+        [joint, clock]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(semaphore.available(), 0);
     });
 }
@@ -187,10 +218,14 @@ fn philosophers() {
 fn closed() {
     check(|| {
         let pair = pair(false);
-        let (_, joint) = party(true, move || assert!(all(&[pair[0], pair[1]], u64::MAX).is_err()));
+        let (_, joint) = party(true, move || {
+            assert!(all(&[pair[0], pair[1]], u64::MAX).is_err())
+        });
         let (_, giver) = party(true, move || pair[0].release(1).unwrap());
         pair[1].close();
-        [joint, giver].into_iter().for_each(|party| party.join().unwrap());
+        [joint, giver]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(saved(pair), [1, 0]);
     });
 }

@@ -1,7 +1,9 @@
-//! Models of the runtime's protocols: the real sources on locks, atomics and futexes of a checker's (shuttle), and, for what that one is blind to, the few
-//! lines that stand on a membarrier under every interleaving of an x86-64 ([`tso`]).
+//! Models of the runtime's protocols: the real sources on locks, atomics and futexes of a checker's
+//! (shuttle), and, for what that one is blind to, the few lines that stand on a membarrier under
+//! every interleaving of an x86-64 ([`tso`]).
 //!
-//! `ci/models.sh` runs them, first with bugs planted in a copy of the sources: each has to be found. By hand:
+//! `ci/models.sh` runs them, first with bugs planted in a copy of the sources: each has to be
+//! found. By hand:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p umcg --test model
@@ -36,7 +38,13 @@ mod moments;
 #[cfg(shuttle)]
 mod mutex;
 #[cfg(shuttle)]
-#[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as for `rt`")]
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "as for `rt`"
+)]
 #[path = "../../src/nt"]
 mod nt {
     pub(crate) mod handle;
@@ -133,11 +141,19 @@ mod select {
             unreachable!()
         }
 
-        fn wait_deadline(self, _: &mut [impl operation::Selectable], _: std::time::Instant) -> Option<usize> {
+        fn wait_deadline(
+            self,
+            _: &mut [impl operation::Selectable],
+            _: std::time::Instant,
+        ) -> Option<usize> {
             unreachable!()
         }
 
-        fn wait_timeout(self, _: &mut [impl operation::Selectable], _: std::time::Duration) -> Option<usize> {
+        fn wait_timeout(
+            self,
+            _: &mut [impl operation::Selectable],
+            _: std::time::Duration,
+        ) -> Option<usize> {
             unreachable!()
         }
     }
@@ -149,7 +165,13 @@ mod segment;
 #[cfg(shuttle)]
 mod semaphore;
 #[cfg(shuttle)]
-#[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "as above"
+)]
 #[path = "../../src/sync"]
 mod sync {
     pub(crate) mod any;
@@ -183,7 +205,13 @@ mod sets;
 mod system;
 #[cfg(shuttle)]
 #[path = "../../src/tube"]
-#[allow(missing_docs, dead_code, unreachable_pub, unused_imports, reason = "as above")]
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "as above"
+)]
 mod tube {
     pub(crate) mod back;
     pub(crate) mod batch;
@@ -220,14 +248,20 @@ extern crate self as umcg_core;
 #[cfg(shuttle)]
 pub use system::{asymmetric, io, raw, thread};
 
-/// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen preemptions (PCT).
+/// Runs `test` under many schedules of two kinds: random ones, and those with few but well chosen
+/// preemptions (PCT).
 #[cfg(shuttle)]
 fn check(test: fn()) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
     kernel::stop_at_the_first_failure();
-    let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let setting = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect(name))
+    };
     let runs = setting("UMCG_MODEL_RUNS").unwrap_or(500) as usize;
-    let seed = setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    let seed =
+        setting("UMCG_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
     eprintln!("UMCG_MODEL_SEED={seed}");
     let mut config = shuttle::Config::new();
     config.max_steps = shuttle::MaxSteps::FailAfter(100_000);

@@ -15,7 +15,11 @@ fn leak<T>(value: T) -> &'static T {
 
 /// Some try, the first fails, and one is asked to end: it is done once, and never by two at a time.
 fn once(is_worker: bool) {
-    let (once, inside, done) = (leak(Once::new()), leak(AtomicU32::new(0)), leak(AtomicU32::new(0)));
+    let (once, inside, done) = (
+        leak(Once::new()),
+        leak(AtomicU32::new(0)),
+        leak(AtomicU32::new(0)),
+    );
     let attempt = move |fails: bool| {
         once.try_call_once(|| {
             assert_eq!(inside.fetch_add(1, SeqCst), 0, "two do it");
@@ -34,7 +38,9 @@ fn once(is_worker: bool) {
     failing.join().unwrap();
     assert_ne!(cut.join().unwrap(), Some(false));
     assert!(patient.join().unwrap());
-    [waiting, end].into_iter().for_each(|party| party.join().unwrap());
+    [waiting, end]
+        .into_iter()
+        .for_each(|party| party.join().unwrap());
     assert!(once.is_completed() && done.load(SeqCst) == 1);
 }
 
@@ -47,14 +53,26 @@ fn it_is_done_once() {
 /// Two come, and one that may be late: each round has two, and one leader.
 fn barrier(is_worker: bool) {
     let barrier = leak(Barrier::new(2));
-    let hasty = party(is_worker, || barrier.wait_until(SOON).ok().map(|result| result.is_leader())).1;
-    let patient: Vec<_> = (0..2).map(|_| party(is_worker, || barrier.wait().is_leader()).1).collect();
+    let hasty = party(is_worker, || {
+        barrier
+            .wait_until(SOON)
+            .ok()
+            .map(|result| result.is_leader())
+    })
+    .1;
+    let patient: Vec<_> = (0..2)
+        .map(|_| party(is_worker, || barrier.wait().is_leader()).1)
+        .collect();
     let clock = thread::spawn(|| crate::kernel::advance(SOON));
     let hasty = hasty.join().unwrap();
     // It was one of a pair: who is left waits for another.
     let other = hasty.map(|_| party(true, || barrier.wait().is_leader()).1);
     let rounds = 1 + usize::from(hasty.is_some());
-    let leaders = patient.into_iter().chain(other).map(|party| party.join().unwrap()).chain(hasty);
+    let leaders = patient
+        .into_iter()
+        .chain(other)
+        .map(|party| party.join().unwrap())
+        .chain(hasty);
     assert_eq!(leaders.filter(|is_leader| *is_leader).count(), rounds);
     clock.join().unwrap();
 }
@@ -74,7 +92,8 @@ fn group(is_worker: bool) {
             assert_eq!(done.load(SeqCst), 2);
         }
     };
-    let waiting = [u64::MAX, SOON, u64::MAX].map(|deadline| party(is_worker, move || wait(deadline)).1);
+    let waiting =
+        [u64::MAX, SOON, u64::MAX].map(|deadline| party(is_worker, move || wait(deadline)).1);
     let doing = [0, 1].map(|_| {
         party(true, || {
             done.fetch_add(1, SeqCst);
@@ -83,7 +102,11 @@ fn group(is_worker: bool) {
         .1
     });
     let clock = thread::spawn(|| crate::kernel::advance(SOON));
-    waiting.into_iter().chain(doing).chain([clock]).for_each(|party| party.join().unwrap());
+    waiting
+        .into_iter()
+        .chain(doing)
+        .chain([clock])
+        .for_each(|party| party.join().unwrap());
     assert_eq!(group.count(), 0);
 }
 

@@ -49,20 +49,28 @@ fn leak<T>(value: T) -> &'static T {
 /// One of two is set at every moment.
 fn never_nothing(looks: fn(&'static [Event; 2]) -> bool) {
     let events = leak([Event::manual(true), Event::manual(false)]);
-    let (_, looks) = party(true, move || assert!(looks(events), "none was set, it says"));
+    let (_, looks) = party(true, move || {
+        assert!(looks(events), "none was set, it says")
+    });
     let (_, moves) = party(true, || {
         events[1].set();
         events[0].reset();
         events[0].set();
         events[1].reset();
     });
-    [looks, moves].into_iter().for_each(|party| party.join().unwrap());
+    [looks, moves]
+        .into_iter()
+        .for_each(|party| party.join().unwrap());
 }
 
 #[test]
 fn one_of_two_is_set_at_every_moment() {
     check(|| never_nothing(|events| try_wait_any(&[&events[1], &events[0]]).is_ok()));
-    check(|| never_nothing(|events| look(&Operations([events[1].waiting(), events[0].waiting()])).is_some()));
+    check(|| {
+        never_nothing(|events| {
+            look(&Operations([events[1].waiting(), events[0].waiting()])).is_some()
+        })
+    });
     check(|| {
         never_nothing(|events| {
             let mut set = Set::new([events[1].waiting(), events[0].waiting()]);
@@ -76,12 +84,16 @@ fn one_of_two_is_set_at_every_moment() {
 fn the_lowest() {
     check(|| {
         let events = leak([Event::auto(false), Event::auto(false), Event::auto(false)]);
-        let (_, waits) = party(true, || assert_eq!(any(&[&events[0], &events[1], &events[2]], u64::MAX), Ok(0)));
+        let (_, waits) = party(true, || {
+            assert_eq!(any(&[&events[0], &events[1], &events[2]], u64::MAX), Ok(0))
+        });
         let (_, sets) = party(true, || {
             events[0].set();
             events[2].set();
         });
-        [waits, sets].into_iter().for_each(|party| party.join().unwrap());
+        [waits, sets]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert!(events[2].is_set());
     });
 }
@@ -104,19 +116,32 @@ fn what_who_only_looks_is_served() {
 fn none_is_lost(looks: fn(&'static [Semaphore; 2]) -> u32) {
     let semaphores = leak([Semaphore::new(0), Semaphore::new(0)]);
     let looks = [true, false].map(|is_worker| party(is_worker, move || looks(semaphores)).1);
-    let gives = [0, 1].map(|index: usize| party(true, move || semaphores[index].release(1).unwrap()).1);
+    let gives =
+        [0, 1].map(|index: usize| party(true, move || semaphores[index].release(1).unwrap()).1);
     let taken: u32 = looks.into_iter().map(|party| party.join().unwrap()).sum();
     gives.into_iter().for_each(|party| party.join().unwrap());
-    assert_eq!(taken + semaphores.iter().map(Semaphore::available).sum::<u32>(), 2);
+    assert_eq!(
+        taken + semaphores.iter().map(Semaphore::available).sum::<u32>(),
+        2
+    );
 }
 
 #[test]
 fn nothing_is_lost_by_looking() {
-    check(|| none_is_lost(|semaphores| u32::from(try_acquire_any(&[&semaphores[0], &semaphores[1]]).is_ok())));
+    check(|| {
+        none_is_lost(|semaphores| {
+            u32::from(try_acquire_any(&[&semaphores[0], &semaphores[1]]).is_ok())
+        })
+    });
     check(|| {
         none_is_lost(|semaphores| {
             let mut set: Set<_> = semaphores.iter().map(Semaphore::acquiring).collect();
-            (0..2).filter(|_| set.try_wait().is_some_and(|index| set.outcome(index).is_ok())).count() as u32
+            (0..2)
+                .filter(|_| {
+                    set.try_wait()
+                        .is_some_and(|index| set.outcome(index).is_ok())
+                })
+                .count() as u32
         })
     });
 }

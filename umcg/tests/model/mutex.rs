@@ -18,8 +18,16 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(is_fair: bool) -> &'static Room {
-        let mutex = if is_fair { RawMutex::fair() } else { RawMutex::new() };
-        Box::leak(Box::new(Room { mutex, is_taken: AtomicBool::new(false), count: AtomicU32::new(0) }))
+        let mutex = if is_fair {
+            RawMutex::fair()
+        } else {
+            RawMutex::new()
+        };
+        Box::leak(Box::new(Room {
+            mutex,
+            is_taken: AtomicBool::new(false),
+            count: AtomicU32::new(0),
+        }))
     }
 
     /// By who has locked it.
@@ -100,7 +108,9 @@ fn handed(is_fair: bool) {
             room.pass(false);
         }
     });
-    [waiter, late].into_iter().for_each(|party| party.join().unwrap());
+    [waiter, late]
+        .into_iter()
+        .for_each(|party| party.join().unwrap());
 }
 
 #[test]
@@ -126,8 +136,17 @@ fn revoked(is_fair: bool, is_worker: bool, by_deadline: bool) {
         .1
     });
     let patient: Vec<_> = patient.collect();
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
-    patient.into_iter().chain([hasty, end]).for_each(|party| party.join().unwrap());
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(asked)
+        }
+    });
+    patient
+        .into_iter()
+        .chain([hasty, end])
+        .for_each(|party| party.join().unwrap());
     assert!(room.count.load(SeqCst) >= 2 && !room.mutex.is_locked());
 }
 
@@ -156,7 +175,9 @@ fn lock_waits_to_the_end() {
         thread::yield_now();
         room.leave();
         room.unlock(false);
-        [waiter, end].into_iter().for_each(|party| party.join().unwrap());
+        [waiter, end]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(room.count.load(SeqCst), 2);
     });
 }
@@ -180,7 +201,13 @@ fn one_of_two(is_fair: bool, is_worker: bool) {
     });
     let parties: Vec<_> = parties.collect();
     parties.into_iter().for_each(|party| party.join().unwrap());
-    assert_eq!(rooms.map(|room| room.count.load(SeqCst)).iter().sum::<u32>(), 3);
+    assert_eq!(
+        rooms
+            .map(|room| room.count.load(SeqCst))
+            .iter()
+            .sum::<u32>(),
+        3
+    );
     assert!(rooms.iter().all(|room| !room.mutex.is_locked()));
 }
 

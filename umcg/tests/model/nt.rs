@@ -1,4 +1,5 @@
-//! Objects of NT, on the protocol of waiting: waits for any and for all against those that give, pulse, kill and alert.
+//! Objects of NT, on the protocol of waiting: waits for any and for all against those that give,
+//! pulse, kill and alert.
 
 use crate::check;
 use crate::kernel::advance;
@@ -22,9 +23,19 @@ fn is_gone(task: &Task) -> bool {
 }
 
 /// Waits for the objects, as this owner.
-fn wait(objects: &[Handle], is_all: bool, alert: Option<&Event>, owner: u32, deadline: u64) -> Ended {
+fn wait(
+    objects: &[Handle],
+    is_all: bool,
+    alert: Option<&Event>,
+    owner: u32,
+    deadline: u64,
+) -> Ended {
     let list: Vec<_> = objects.iter().map(Handle::as_handle).collect();
-    let wait = if is_all { Wait::all(&list) } else { Wait::any(&list) };
+    let wait = if is_all {
+        Wait::all(&list)
+    } else {
+        Wait::any(&list)
+    };
     let wait = alert.map_or(wait, |alert| wait.alert(alert.as_handle()));
     wait.owner(id(owner)).wait_until(deadline)
 }
@@ -68,19 +79,29 @@ fn a_look_is_a_moment() {
             first.set();
             second.reset();
         });
-        assert!(party(true, move || wait(&list, false, None, 1, 0)).1.join().unwrap().is_ok());
+        assert!(
+            party(true, move || wait(&list, false, None, 1, 0))
+                .1
+                .join()
+                .unwrap()
+                .is_ok()
+        );
         giver.join().unwrap();
     });
 }
 
-/// Whatever comes when: all come through, those that want any and those that want all, and nothing is left.
+/// Whatever comes when: all come through, those that want any and those that want all, and nothing
+/// is left.
 fn through(is_worker: bool, anies: u32, alls: u32) {
     let pair = tickets([0, 0]);
     let parties: Vec<_> = (0..anies + alls)
         .map(|n| {
             let mut list = handles(&pair);
             list[n as usize % 2..].reverse();
-            party(is_worker, move || assert!(wait(&list, n < alls, None, 1, u64::MAX).is_ok())).1
+            party(is_worker, move || {
+                assert!(wait(&list, n < alls, None, 1, u64::MAX).is_ok())
+            })
+            .1
         })
         .collect();
     // So many that each can go on, wherever those that want any take theirs.
@@ -93,8 +114,14 @@ fn through(is_worker: bool, anies: u32, alls: u32) {
         })
         .1
     });
-    parties.into_iter().chain(givers).for_each(|party| party.join().unwrap());
-    assert_eq!(pair[0].count() + pair[1].count(), 2 * each - 2 * alls - anies);
+    parties
+        .into_iter()
+        .chain(givers)
+        .for_each(|party| party.join().unwrap());
+    assert_eq!(
+        pair[0].count() + pair[1].count(),
+        2 * each - 2 * alls - anies
+    );
 }
 
 #[test]
@@ -105,9 +132,17 @@ fn all_come_through() {
     check(|| through(true, 0, 2));
 }
 
-/// Whoever stands there is met by a pulse: alone, beside another, or with the rest there; and nothing stays.
+/// Whoever stands there is met by a pulse: alone, beside another, or with the rest there; and
+/// nothing stays.
 fn pulsed(is_worker: bool, is_manual: bool, is_all: bool) {
-    let (event, other) = (if is_manual { Event::manual(false) } else { Event::auto(false) }, Event::manual(is_all));
+    let (event, other) = (
+        if is_manual {
+            Event::manual(false)
+        } else {
+            Event::auto(false)
+        },
+        Event::manual(is_all),
+    );
     let list = [(*other).clone(), (*event).clone()];
     let (task, waiter) = party(is_worker, move || wait(&list, is_all, None, 1, SOON));
     if is_worker {
@@ -121,7 +156,10 @@ fn pulsed(is_worker: bool, is_manual: bool, is_all: bool) {
     assert!(!event.is_set());
     if is_worker {
         // It came first.
-        assert_eq!(waiter.join().unwrap(), Ok(Woken::Object(usize::from(!is_all))));
+        assert_eq!(
+            waiter.join().unwrap(),
+            Ok(Woken::Object(usize::from(!is_all)))
+        );
         advance(SOON);
         let _ = another.join().unwrap();
     } else {
@@ -139,7 +177,8 @@ fn pulses() {
     check(|| pulsed(false, false, true));
 }
 
-/// A wait for all meets a pulse in the moment when the rest is there, or not at all; the rest stays if not.
+/// A wait for all meets a pulse in the moment when the rest is there, or not at all; the rest stays
+/// if not.
 #[test]
 fn a_pulse_and_the_rest() {
     check(|| {
@@ -161,18 +200,32 @@ fn revoked(is_worker: bool, is_all: bool, by_deadline: bool) {
     let (pair, bell) = (tickets([0, 0]), Event::auto(false));
     let (list, heard) = (handles(&pair), bell.clone());
     let deadline = if by_deadline { SOON } else { u64::MAX };
-    let (asked, waiter) = party(is_worker, move || wait(&list, is_all, Some(&heard), 1, deadline));
-    let givers = pair.clone().map(|semaphore| party(true, move || semaphore.release(1).unwrap()).1);
+    let (asked, waiter) = party(is_worker, move || {
+        wait(&list, is_all, Some(&heard), 1, deadline)
+    });
+    let givers = pair
+        .clone()
+        .map(|semaphore| party(true, move || semaphore.release(1).unwrap()).1);
     let ringing = bell.clone();
     let (_, ringer) = party(true, move || ringing.set());
-    let end = thread::spawn(move || if by_deadline { advance(SOON) } else { cancel::ask(asked) });
+    let end = thread::spawn(move || {
+        if by_deadline {
+            advance(SOON)
+        } else {
+            cancel::ask(asked)
+        }
+    });
     let ended = waiter.join().unwrap();
-    givers.into_iter().for_each(|giver| assert_eq!(giver.join().unwrap(), 0));
+    givers
+        .into_iter()
+        .for_each(|giver| assert_eq!(giver.join().unwrap(), 0));
     ringer.join().unwrap();
     end.join().unwrap();
     let counts = [pair[0].count(), pair[1].count()];
     match ended {
-        Ok(Woken::Object(index)) if !is_all => assert_eq!((counts[index], counts[1 - index]), (0, 1)),
+        Ok(Woken::Object(index)) if !is_all => {
+            assert_eq!((counts[index], counts[1 - index]), (0, 1))
+        }
         Ok(Woken::Object(_)) => assert_eq!(counts, [0, 0]),
         _ => assert_eq!(counts, [1, 1]),
     }
@@ -190,16 +243,25 @@ fn all_or_nothing() {
 
 /// One at a time has a mutex, and one is told that its owner has died.
 fn mutexes(is_worker: bool, is_all: bool) {
-    let (mutexes, inside) = ([Mutex::with_owner(9, 2).unwrap(), Mutex::new(false)], Arc::new(AtomicU32::new(0)));
+    let (mutexes, inside) = (
+        [Mutex::with_owner(9, 2).unwrap(), Mutex::new(false)],
+        Arc::new(AtomicU32::new(0)),
+    );
     let parties: Vec<_> = (1..4)
         .map(|owner| {
             let (mutexes, inside) = (mutexes.clone(), inside.clone());
             let body = move || {
                 let count = if is_all && owner < 3 { 2 } else { 1 };
-                let list: Vec<Handle> = mutexes[..count].iter().map(|mutex| (**mutex).clone()).collect();
+                let list: Vec<Handle> = mutexes[..count]
+                    .iter()
+                    .map(|mutex| (**mutex).clone())
+                    .collect();
                 let ended = wait(&list, count == 2, None, owner, u64::MAX);
                 assert_eq!(inside.fetch_add(1, SeqCst), 0);
-                assert_eq!(wait(&list[..1], false, None, owner, 0), Ok(Woken::Object(0)));
+                assert_eq!(
+                    wait(&list[..1], false, None, owner, 0),
+                    Ok(Woken::Object(0))
+                );
                 inside.fetch_sub(1, SeqCst);
                 for mutex in &mutexes[..count] {
                     mutex.unlock_as(id(owner)).unwrap();
@@ -210,10 +272,26 @@ fn mutexes(is_worker: bool, is_all: bool) {
             party(is_worker, body).1
         })
         .collect();
-    assert_eq!((mutexes[0].kill(id(8)), mutexes[0].kill(id(9))), (Err(NotOwner), Ok(())));
-    let ended: Vec<Ended> = parties.into_iter().map(|party| party.join().unwrap()).collect();
-    assert_eq!(ended.iter().filter(|ended| **ended == Ok(Woken::Abandoned(0))).count(), 1, "{ended:?}");
-    assert_eq!(mutexes.map(|mutex| mutex.owned()), [Owned::Free, Owned::Free]);
+    assert_eq!(
+        (mutexes[0].kill(id(8)), mutexes[0].kill(id(9))),
+        (Err(NotOwner), Ok(()))
+    );
+    let ended: Vec<Ended> = parties
+        .into_iter()
+        .map(|party| party.join().unwrap())
+        .collect();
+    assert_eq!(
+        ended
+            .iter()
+            .filter(|ended| **ended == Ok(Woken::Abandoned(0)))
+            .count(),
+        1,
+        "{ended:?}"
+    );
+    assert_eq!(
+        mutexes.map(|mutex| mutex.owned()),
+        [Owned::Free, Owned::Free]
+    );
 }
 
 #[test]
@@ -232,19 +310,33 @@ fn owners() {
             .map(|owner| {
                 let mutex = mutex.clone();
                 let body = move || {
-                    assert_eq!(wait(&[(*mutex).clone()], false, None, owner, u64::MAX), Ok(Woken::Object(0)));
-                    if owner == 2 { mutex.unlock_as(id(2)).unwrap() } else { 0 }
+                    assert_eq!(
+                        wait(&[(*mutex).clone()], false, None, owner, u64::MAX),
+                        Ok(Woken::Object(0))
+                    );
+                    if owner == 2 {
+                        mutex.unlock_as(id(2)).unwrap()
+                    } else {
+                        0
+                    }
                 };
                 party(true, body).1
             })
             .collect();
         mutex.unlock_as(id(9)).unwrap();
         let mut waits = waits.into_iter();
-        let (one, other, again) = (waits.next().unwrap(), waits.next().unwrap(), waits.next().unwrap());
+        let (one, other, again) = (
+            waits.next().unwrap(),
+            waits.next().unwrap(),
+            waits.next().unwrap(),
+        );
         one.join().unwrap();
         again.join().unwrap();
         assert_eq!(mutex.owned(), Owned::By(id(1), 2));
-        assert_eq!((mutex.unlock_as(id(1)), mutex.unlock_as(id(1))), (Ok(2), Ok(1)));
+        assert_eq!(
+            (mutex.unlock_as(id(1)), mutex.unlock_as(id(1))),
+            (Ok(2), Ok(1))
+        );
         assert_eq!((other.join().unwrap(), mutex.owned()), (1, Owned::Free));
     });
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 const WHY: &&str = &"model";
 
-/// A party that waits until it was told `times` times, by that many threads, each of which tells and then unparks. Nothing else ends its
-/// wait, so a lost wake-up is a deadlock.
+/// A party that waits until it was told `times` times, by that many threads, each of which tells
+/// and then unparks. Nothing else ends its wait, so a lost wake-up is a deadlock.
 fn told(times: u32, is_worker: bool, with_deadline: bool) {
     let count = Arc::new(AtomicU32::new(0));
     let waiter = task::make(is_worker);
@@ -32,7 +32,9 @@ fn told(times: u32, is_worker: bool, with_deadline: bool) {
             park::park_for(WHY);
         }
     });
-    tellers.into_iter().for_each(|teller| teller.join().unwrap());
+    tellers
+        .into_iter()
+        .for_each(|teller| teller.join().unwrap());
     waiting.join().unwrap();
     clock.into_iter().for_each(|clock| clock.join().unwrap());
 }
@@ -56,11 +58,16 @@ fn a_thread_loses_no_wakeup() {
     check(|| told(3, false, false));
 }
 
-/// A deadline that nobody comes before ends the wait, of a worker by its timer, of a thread by the kernel.
+/// A deadline that nobody comes before ends the wait, of a worker by its timer, of a thread by the
+/// kernel.
 #[test]
 fn a_deadline_ends_a_wait() {
     for is_worker in [true, false] {
-        let test: fn() = if is_worker { || alone_until(true) } else { || alone_until(false) };
+        let test: fn() = if is_worker {
+            || alone_until(true)
+        } else {
+            || alone_until(false)
+        };
         check(test);
     }
 }
@@ -72,7 +79,8 @@ fn alone_until(is_worker: bool) {
     clock.join().unwrap();
 }
 
-/// An unpark before the park is remembered, once: the first park returns, the second one waits for another unpark.
+/// An unpark before the park is remembered, once: the first park returns, the second one waits for
+/// another unpark.
 #[test]
 fn one_unpark_is_remembered() {
     fn remembered(is_worker: bool) {
@@ -118,7 +126,9 @@ fn two_take_turns() {
                 }
             })
         });
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
 }
 
@@ -141,7 +151,8 @@ fn who_is_asked_to_end_hears_of_it() {
     });
 }
 
-/// Waits in the library, and futures, take nothing of what is meant for the park of a user, or for the waker of another future; nor does the park take from them.
+/// Waits in the library, and futures, take nothing of what is meant for the park of a user, or for
+/// the waker of another future; nor does the park take from them.
 #[test]
 fn each_park_has_signals_of_its_own() {
     fn mixed(is_worker: bool) {

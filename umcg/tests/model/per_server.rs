@@ -7,7 +7,8 @@ use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A number that knows when two are at it, or one finds it half-way. Plain values: the checker switches where `yield_now` says.
+/// A number that knows when two are at it, or one finds it half-way. Plain values: the checker
+/// switches where `yield_now` says.
 #[derive(Default)]
 struct Guarded {
     taken: AtomicBool,
@@ -39,7 +40,11 @@ fn run(owner_turns: usize, others: [fn(&PerServer<Guarded>) -> usize; 2]) {
     // SAFETY: used on this thread only.
     let here = unsafe { Here::new(0) };
     (0..owner_turns).for_each(|_| cells.own(&here, Guarded::add));
-    let added = others.into_iter().map(|other| other.join().unwrap()).sum::<usize>() + owner_turns;
+    let added = others
+        .into_iter()
+        .map(|other| other.join().unwrap())
+        .sum::<usize>()
+        + owner_turns;
     assert_eq!(cells.hint(0), added);
     assert_eq!(cells.own(&here, |guarded| guarded.number), added);
     assert_eq!(cells.other(0, |guarded| guarded.number), added);
@@ -52,7 +57,10 @@ fn waits(cells: &PerServer<Guarded>) -> usize {
 }
 
 fn tries(cells: &PerServer<Guarded>) -> usize {
-    let added = [cells.try_other(0, Guarded::add), cells.try_other(0, Guarded::add)];
+    let added = [
+        cells.try_other(0, Guarded::add),
+        cells.try_other(0, Guarded::add),
+    ];
     added.iter().flatten().count()
 }
 

@@ -38,7 +38,9 @@ struct State {
 impl State {
     /// Where the most urgent one stands.
     fn find(&self, fits: impl Fn(&Worker) -> bool) -> Option<usize> {
-        (0..self.ready.len()).filter(|&index| fits(&self.ready[index])).min_by_key(|&index| self.ready[index].rank)
+        (0..self.ready.len())
+            .filter(|&index| fits(&self.ready[index]))
+            .min_by_key(|&index| self.ready[index].rank)
     }
 
     fn find_for(&self, server: usize) -> Option<usize> {
@@ -89,7 +91,9 @@ impl Ranked for World {
 
     fn most_urgent(&self, only: Option<usize>) -> u64 {
         let state = self.state();
-        state.find(|worker| worker.only == only).map_or(NOBODY, |first| state.ready[first].rank)
+        state
+            .find(|worker| worker.only == only)
+            .map_or(NOBODY, |first| state.ready[first].rank)
     }
 
     fn put_back(&self, worker: Worker, _here: &Here) {
@@ -112,7 +116,9 @@ impl World {
     fn make_ready(&self, worker: Worker) {
         self.state().ready.push(worker);
         self.changed.notify_all();
-        call(self, worker.only, worker.rank, |server| self.preempt(server));
+        call(self, worker.only, worker.rank, |server| {
+            self.preempt(server)
+        });
     }
 
     fn serve(&self, server: usize) {
@@ -166,16 +172,26 @@ impl World {
                 state = self.changed.wait(state).unwrap();
             }
             // What the watch does.
-            if let Some(server) = (0..self.posts.len()).find(|&server| self.posts[server].is_overdue()) {
+            if let Some(server) =
+                (0..self.posts.len()).find(|&server| self.posts[server].is_overdue())
+            {
                 assert_ne!(self.lost, 0, "server {server} was to be preempted");
                 state.preempted[server] = true;
                 self.changed.notify_all();
                 continue;
             }
             for worker in &state.ready {
-                for server in (0..self.posts.len()).filter(|&server| worker.only.is_none_or(|only| only == server)) {
-                    let Doing::Runs(runs) = state.doing[server] else { unreachable!("it sleeps over work") };
-                    assert!(runs <= worker.rank, "{} waits, and {runs} runs on server {server}", worker.rank);
+                for server in (0..self.posts.len())
+                    .filter(|&server| worker.only.is_none_or(|only| only == server))
+                {
+                    let Doing::Runs(runs) = state.doing[server] else {
+                        unreachable!("it sleeps over work")
+                    };
+                    assert!(
+                        runs <= worker.rank,
+                        "{} waits, and {runs} runs on server {server}",
+                        worker.rank
+                    );
                 }
             }
             return;
@@ -184,15 +200,25 @@ impl World {
 }
 
 fn long(rank: u64) -> Worker {
-    Worker { rank, only: None, is_short: false }
+    Worker {
+        rank,
+        only: None,
+        is_short: false,
+    }
 }
 
 fn short(rank: u64) -> Worker {
-    Worker { is_short: true, ..long(rank) }
+    Worker {
+        is_short: true,
+        ..long(rank)
+    }
 }
 
 fn bound(server: usize, rank: u64) -> Worker {
-    Worker { only: Some(server), ..long(rank) }
+    Worker {
+        only: Some(server),
+        ..long(rank)
+    }
 }
 
 /// So many servers with these workers, and then those of each pusher.
@@ -206,8 +232,15 @@ fn the_urgent_run(servers: usize, lost: u32, first: &[Worker], pushers: &[&[Work
         over: false,
     };
     let posts = (0..servers).map(|_| Post::new()).collect();
-    let world: &'static World = Box::leak(Box::new(World { posts, state: Mutex::new(state), changed: Condvar::new(), lost }));
-    let running: Vec<_> = (0..servers).map(|server| thread::spawn(move || world.serve(server))).collect();
+    let world: &'static World = Box::leak(Box::new(World {
+        posts,
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+        lost,
+    }));
+    let running: Vec<_> = (0..servers)
+        .map(|server| thread::spawn(move || world.serve(server)))
+        .collect();
     first.iter().for_each(|worker| world.make_ready(*worker));
     world.settle();
     world.state().pushers = pushers.len();
@@ -224,46 +257,146 @@ fn the_urgent_run(servers: usize, lost: u32, first: &[Worker], pushers: &[&[Work
         world.state().ends[0] = true;
         world.changed.notify_all();
     }
-    pushing.into_iter().for_each(|pusher| pusher.join().unwrap());
+    pushing
+        .into_iter()
+        .for_each(|pusher| pusher.join().unwrap());
     world.settle();
     world.state().over = true;
     world.changed.notify_all();
-    running.into_iter().for_each(|server| server.join().unwrap());
+    running
+        .into_iter()
+        .for_each(|server| server.join().unwrap());
 }
 
 #[test]
 fn several_take_the_places_of_several() {
-    check(|| the_urgent_run(2, 0, &[long(245), long(235)], &[&[long(55), long(54)]], false));
-    check(|| the_urgent_run(2, 0, &[long(245), long(235)], &[&[long(55)], &[long(54)]], false));
-    check(|| the_urgent_run(3, 0, &[long(9), long(8), long(7)], &[&[long(3), long(1)], &[long(2)]], false));
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[long(245), long(235)],
+            &[&[long(55), long(54)]],
+            false,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[long(245), long(235)],
+            &[&[long(55)], &[long(54)]],
+            false,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            3,
+            0,
+            &[long(9), long(8), long(7)],
+            &[&[long(3), long(1)], &[long(2)]],
+            false,
+        )
+    });
 }
 
 /// Some servers sleep, and others run the less urgent.
 #[test]
 fn beside_servers_that_sleep() {
     check(|| the_urgent_run(2, 0, &[long(245)], &[&[long(55)], &[long(54)]], false));
-    check(|| the_urgent_run(3, 0, &[long(9), long(8)], &[&[long(3), short(1)], &[long(2), long(4)]], false));
+    check(|| {
+        the_urgent_run(
+            3,
+            0,
+            &[long(9), long(8)],
+            &[&[long(3), short(1)], &[long(2), long(4)]],
+            false,
+        )
+    });
 }
 
 /// Others end meanwhile, or are short.
 #[test]
 fn others_come_and_go() {
-    check(|| the_urgent_run(2, 0, &[long(3), long(9), long(5)], &[&[long(4), short(1)], &[long(6)]], true));
-    check(|| the_urgent_run(2, 0, &[long(1), long(2), long(7), long(8)], &[&[long(6)], &[short(0)]], true));
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[long(3), long(9), long(5)],
+            &[&[long(4), short(1)], &[long(6)]],
+            true,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[long(1), long(2), long(7), long(8)],
+            &[&[long(6)], &[short(0)]],
+            true,
+        )
+    });
 }
 
 /// Some may run on one server only.
 #[test]
 fn those_bound_to_a_server() {
-    check(|| the_urgent_run(2, 0, &[bound(0, 9), bound(1, 8)], &[&[long(5)], &[bound(0, 4)]], false));
-    check(|| the_urgent_run(2, 0, &[bound(0, 9), bound(1, 8)], &[&[long(5)], &[bound(0, 4)]], true));
-    check(|| the_urgent_run(2, 0, &[long(9), long(8)], &[&[bound(0, 5), long(3)], &[bound(0, 4)]], true));
-    check(|| the_urgent_run(2, 0, &[bound(1, 9)], &[&[bound(1, 5), long(6)], &[bound(0, 7)]], false));
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[bound(0, 9), bound(1, 8)],
+            &[&[long(5)], &[bound(0, 4)]],
+            false,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[bound(0, 9), bound(1, 8)],
+            &[&[long(5)], &[bound(0, 4)]],
+            true,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[long(9), long(8)],
+            &[&[bound(0, 5), long(3)], &[bound(0, 4)]],
+            true,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            2,
+            0,
+            &[bound(1, 9)],
+            &[&[bound(1, 5), long(6)], &[bound(0, 7)]],
+            false,
+        )
+    });
 }
 
 /// Signals come to nothing, and the watch repeats them.
 #[test]
 fn signals_are_lost() {
-    check(|| the_urgent_run(2, 2, &[long(9), long(8)], &[&[long(5), long(3)], &[long(4)]], false));
-    check(|| the_urgent_run(2, 1, &[long(9), bound(1, 8)], &[&[long(5), bound(1, 3)], &[long(4)]], true));
+    check(|| {
+        the_urgent_run(
+            2,
+            2,
+            &[long(9), long(8)],
+            &[&[long(5), long(3)], &[long(4)]],
+            false,
+        )
+    });
+    check(|| {
+        the_urgent_run(
+            2,
+            1,
+            &[long(9), bound(1, 8)],
+            &[&[long(5), bound(1, 3)], &[long(4)]],
+            true,
+        )
+    });
 }

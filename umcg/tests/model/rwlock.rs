@@ -4,7 +4,9 @@ use crate::check;
 use crate::rt::cancel;
 use crate::semaphore::{SOON, party};
 use crate::sync::rwlock::{RawRwLock, Until, Want};
-use lock_api::{RawRwLock as _, RawRwLockDowngrade as _, RawRwLockUpgrade as _, RawRwLockUpgradeDowngrade as _};
+use lock_api::{
+    RawRwLock as _, RawRwLockDowngrade as _, RawRwLockUpgrade as _, RawRwLockUpgradeDowngrade as _,
+};
 use shuttle::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 use shuttle::thread;
 
@@ -17,12 +19,19 @@ struct Room {
 
 impl Room {
     fn new() -> &'static Room {
-        Box::leak(Box::new(Room { lock: RawRwLock::new(), inside: AtomicI32::new(0), written: AtomicU32::new(0) }))
+        Box::leak(Box::new(Room {
+            lock: RawRwLock::new(),
+            inside: AtomicI32::new(0),
+            written: AtomicU32::new(0),
+        }))
     }
 
     /// By who may read.
     fn look(&self) {
-        assert!(self.inside.fetch_add(1, SeqCst) >= 0, "a writer is in there");
+        assert!(
+            self.inside.fetch_add(1, SeqCst) >= 0,
+            "a writer is in there"
+        );
         thread::yield_now();
         self.inside.fetch_sub(1, SeqCst);
     }
@@ -100,9 +109,15 @@ impl Room {
 /// Everybody gets there, and a writer is alone.
 fn through(ways: &str, is_worker: bool) {
     let room = Room::new();
-    let parties: Vec<_> = ways.chars().map(|way| party(is_worker, move || room.one_way(way)).1).collect();
+    let parties: Vec<_> = ways
+        .chars()
+        .map(|way| party(is_worker, move || room.one_way(way)).1)
+        .collect();
     parties.into_iter().for_each(|party| party.join().unwrap());
-    assert_eq!(room.written.load(SeqCst) as usize, ways.chars().filter(|way| *way != 'r').count());
+    assert_eq!(
+        room.written.load(SeqCst) as usize,
+        ways.chars().filter(|way| *way != 'r').count()
+    );
     assert!(!room.lock.is_locked());
 }
 
@@ -119,7 +134,8 @@ fn all_come_through() {
     check(|| through("rrrw", true));
 }
 
-/// A writer that waits is not overtaken by a reader that comes later; who reads already reads again all the same.
+/// A writer that waits is not overtaken by a reader that comes later; who reads already reads again
+/// all the same.
 #[test]
 fn a_waiting_writer_is_next() {
     check(|| {
@@ -140,7 +156,9 @@ fn a_waiting_writer_is_next() {
         });
         thread::yield_now();
         room.end_read();
-        [writer, reader].into_iter().for_each(|party| party.join().unwrap());
+        [writer, reader]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
     });
 }
 
@@ -164,11 +182,27 @@ fn revoked(way: Want, is_worker: bool, by_deadline: bool) {
             _ => {}
         }
     });
-    let others: Vec<_> = (0..2).map(|n| party(is_worker, move || room.one_way(if n == 0 { 'r' } else { 'w' })).1).collect();
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
+    let others: Vec<_> = (0..2)
+        .map(|n| {
+            party(is_worker, move || {
+                room.one_way(if n == 0 { 'r' } else { 'w' })
+            })
+            .1
+        })
+        .collect();
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(asked)
+        }
+    });
     room.look();
     room.end_read();
-    others.into_iter().chain([hasty, end]).for_each(|party| party.join().unwrap());
+    others
+        .into_iter()
+        .chain([hasty, end])
+        .for_each(|party| party.join().unwrap());
     assert!(!room.lock.is_locked());
 }
 
@@ -186,7 +220,9 @@ fn readers_behind_a_writer_that_gives_up() {
     check(|| {
         let room = Room::new();
         room.lock.lock_shared();
-        let (_, writer) = party(true, move || room.lock.lock(Want::Write, Until::Deadline(SOON)));
+        let (_, writer) = party(true, move || {
+            room.lock.lock(Want::Write, Until::Deadline(SOON))
+        });
         let (_, reader) = party(true, || room.read());
         crate::kernel::advance(SOON);
         assert!(!writer.join().unwrap());

@@ -1,6 +1,8 @@
 //! Segments: processes that die at any step of theirs, as threads that stop there.
 //!
-//! The sources as they are, on words of the checker's. A process dies when it looks up a word: what it does with those that it has is done. From then on the byte that it had locked is free, and it touches nothing.
+//! The sources as they are, on words of the checker's. A process dies when it looks up a word: what
+//! it does with those that it has is done. From then on the byte that it had locked is free, and it
+//! touches nothing.
 
 use crate::check;
 use crate::rt::{task, time};
@@ -144,7 +146,12 @@ mod sources {
     use standing::{End, Standing};
     use std::sync::Arc;
 
-    const LAYOUT: Layout = Layout { objects: 2, records: 6, parties: 5, bytes: 64 };
+    const LAYOUT: Layout = Layout {
+        objects: 2,
+        records: 6,
+        parties: 5,
+        bytes: 64,
+    };
 
     pub(crate) fn size() -> usize {
         LAYOUT.end() as usize
@@ -174,11 +181,24 @@ mod sources {
         }
 
         /// Waits for one of these, and takes it; says at once that it has.
-        pub(crate) fn wait(&self, names: &[&str], first: usize, kept: &KeptBy) -> Result<(), Fault> {
-            let handles: Vec<_> = names.iter().map(|name| self.object(name, Wanted::Semaphore(0))).collect();
-            let wishes: Vec<_> = handles.iter().map(|handle| handle.wish(object::FIRST, 1)).collect();
+        pub(crate) fn wait(
+            &self,
+            names: &[&str],
+            first: usize,
+            kept: &KeptBy,
+        ) -> Result<(), Fault> {
+            let handles: Vec<_> = names
+                .iter()
+                .map(|name| self.object(name, Wanted::Semaphore(0)))
+                .collect();
+            let wishes: Vec<_> = handles
+                .iter()
+                .map(|handle| handle.wish(object::FIRST, 1))
+                .collect();
             let (standing, end) = Standing::wait(&self.0, &wishes, 0, u64::MAX)?;
-            let End::Given(at) = end else { panic!("{end:?}") };
+            let End::Given(at) = end else {
+                panic!("{end:?}")
+            };
             // It dies before or after that, but not in between: so it is known which.
             Process::current().spare();
             standing.taken(at);
@@ -194,13 +214,15 @@ mod sources {
 
         /// Whether somebody is dead, and not buried.
         pub(crate) fn has_dead(&self) -> bool {
-            let is_left = |party| self.0.mark(party).load(SeqCst) != 0 && !self.0.memory.0.is_locked(party);
+            let is_left =
+                |party| self.0.mark(party).load(SeqCst) != 0 && !self.0.memory.0.is_locked(party);
             (0..LAYOUT.parties).any(is_left)
         }
     }
 }
 
-/// The file of a segment: its words, each of which is always used with one size; and its locked bytes.
+/// The file of a segment: its words, each of which is always used with one size; and its locked
+/// bytes.
 pub(crate) struct File {
     singles: Vec<shuttle::sync::atomic::AtomicU32>,
     doubles: Vec<shuttle::sync::atomic::AtomicU64>,
@@ -240,7 +262,8 @@ impl KeptBy {
     }
 }
 
-/// What a process is to the kernel. One thread is all of it. It is no part of what is checked, so nothing of it is the checker's.
+/// What a process is to the kernel. One thread is all of it. It is no part of what is checked, so
+/// nothing of it is the checker's.
 pub(crate) struct Process {
     number: u64,
     file: Arc<File>,
@@ -261,7 +284,9 @@ shuttle::thread_local! {
 
 impl Process {
     pub(crate) fn current() -> Arc<Process> {
-        PROCESS.with(|process| process.borrow().clone()).expect("a thread of no process")
+        PROCESS
+            .with(|process| process.borrow().clone())
+            .expect("a thread of no process")
     }
 
     pub(crate) fn step() {
@@ -293,11 +318,22 @@ impl Process {
     }
 
     fn try_lock(&self, byte: u32) -> bool {
-        *self.file.locks.lock().unwrap().entry(byte).or_insert(self.number) == self.number
+        *self
+            .file
+            .locks
+            .lock()
+            .unwrap()
+            .entry(byte)
+            .or_insert(self.number)
+            == self.number
     }
 
     fn unlock_all(&self) {
-        self.file.locks.lock().unwrap().retain(|_, owner| *owner != self.number);
+        self.file
+            .locks
+            .lock()
+            .unwrap()
+            .retain(|_, owner| *owner != self.number);
     }
 
     fn unlock(&self, byte: u32) {
@@ -377,8 +413,9 @@ impl Drop for Done {
     }
 }
 
-/// Mortals wait for a wakeup of any of the semaphores, and one who lives for one of the last. He gets it, whatever the dead were given, or is told that somebody died with the
-/// lock; and in the end there is as much as was released and not taken.
+/// Mortals wait for a wakeup of any of the semaphores, and one who lives for one of the last. He
+/// gets it, whatever the dead were given, or is told that somebody died with the lock; and in the
+/// end there is as much as was released and not taken.
 fn given_on(mortals: u64, names: &'static [&'static str]) {
     let file = File::new();
     become_process(&file, 0, u64::MAX);
@@ -394,7 +431,9 @@ fn given_on(mortals: u64, names: &'static [&'static str]) {
         });
         (ended, is_done, steps)
     };
-    let mut all: Vec<_> = (1..=mortals).map(|number| start(number, some_steps(110), 0)).collect();
+    let mut all: Vec<_> = (1..=mortals)
+        .map(|number| start(number, some_steps(110), 0))
+        .collect();
     all.push(start(mortals + 1, u64::MAX, last));
     let (living, mut released) = (all[mortals as usize].1, vec![0; names.len()]);
     eventually(|| {
@@ -406,12 +445,19 @@ fn given_on(mortals: u64, names: &'static [&'static str]) {
         }
         living.load(Relaxed)
     });
-    released[last] += if semaphores[last].release(mortals as u32).is_ok() { mortals } else { 0 };
+    released[last] += if semaphores[last].release(mortals as u32).is_ok() {
+        mortals
+    } else {
+        0
+    };
     eventually(|| all.iter().all(|(_, is_done, _)| is_done.load(Relaxed)));
     let died = all.iter().any(|(_, _, steps)| *steps != u64::MAX);
     for (ended, _, _) in all {
         let said = ended.join().unwrap();
-        assert!(said.is_none_or(|said| said == Ok(()) || (said == Err(Fault::Dead) && died)), "{said:?}");
+        assert!(
+            said.is_none_or(|said| said == Ok(()) || (said == Err(Fault::Dead) && died)),
+            "{said:?}"
+        );
     }
     eventually(|| {
         opening.patrol();
@@ -420,7 +466,10 @@ fn given_on(mortals: u64, names: &'static [&'static str]) {
     for (at, semaphore) in semaphores.iter().enumerate() {
         match semaphore.fault() {
             Some(fault) => assert!(died && fault == Fault::Dead),
-            None => assert_eq!((u64::from(semaphore.available()), semaphore.waiters()), (released[at] - kept.of(at), Ok(0))),
+            None => assert_eq!(
+                (u64::from(semaphore.available()), semaphore.waiters()),
+                (released[at] - kept.of(at), Ok(0))
+            ),
         }
     }
 }
@@ -436,7 +485,8 @@ fn altsems_of_the_dead() {
     check(|| given_on(1, &["a", "b"]));
 }
 
-/// Who gives may die at any step: it has given or not, or the semaphore is dead; and who waits is served by the next.
+/// Who gives may die at any step: it has given or not, or the semaphore is dead; and who waits is
+/// served by the next.
 #[test]
 fn givers_that_die() {
     check(|| {
@@ -449,7 +499,9 @@ fn givers_that_die() {
             opening.wait(&["a"], 0, kept)
         });
         let steps = some_steps(60);
-        let giver = process(&file, 2, steps, |opening| opening.semaphore("a").release(1).is_ok());
+        let giver = process(&file, 2, steps, |opening| {
+            opening.semaphore("a").release(1).is_ok()
+        });
         let given = giver.join().unwrap();
         if given.is_none() {
             // It may have served who waits, and not have woken it.
@@ -457,7 +509,9 @@ fn givers_that_die() {
         }
         eventually(|| done.load(Relaxed));
         match living.join().unwrap().unwrap() {
-            Ok(()) => assert!(semaphore.fault().is_some() || semaphore.available() <= u32::from(given.is_none())),
+            Ok(()) => assert!(
+                semaphore.fault().is_some() || semaphore.available() <= u32::from(given.is_none())
+            ),
             Err(fault) => assert!(fault == Fault::Dead && given != Some(true)),
         }
     });
@@ -491,7 +545,11 @@ fn receivers_that_die() {
         let mut sent = 0;
         eventually(|| {
             // Another one for the other, if he is there.
-            let all = [moved, done].iter().filter(|flag| flag.load(Relaxed)).count() + 1;
+            let all = [moved, done]
+                .iter()
+                .filter(|flag| flag.load(Relaxed))
+                .count()
+                + 1;
             if sent < all && tube.try_send(&[sent as u8; 8]).is_ok() {
                 sent += 1;
             }

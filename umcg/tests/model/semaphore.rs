@@ -30,15 +30,26 @@ fn leak(semaphore: Semaphore) -> &'static Semaphore {
 }
 
 fn of_kind(is_barging: bool) -> &'static Semaphore {
-    leak(if is_barging { Semaphore::barging(0) } else { Semaphore::new(0) })
+    leak(if is_barging {
+        Semaphore::barging(0)
+    } else {
+        Semaphore::new(0)
+    })
 }
 
 /// As many come through as there are wakeups: a lost one is a deadlock, one too many is left over.
 fn through(is_barging: bool, is_worker: bool, parties: u32) {
     let semaphore = of_kind(is_barging);
-    let takers: Vec<_> = (0..parties).map(|_| party(is_worker, || semaphore.acquire().unwrap()).1).collect();
-    let givers: Vec<_> = (0..parties).map(|_| party(true, || semaphore.release(1).unwrap()).1).collect();
-    takers.into_iter().chain(givers).for_each(|party| party.join().unwrap());
+    let takers: Vec<_> = (0..parties)
+        .map(|_| party(is_worker, || semaphore.acquire().unwrap()).1)
+        .collect();
+    let givers: Vec<_> = (0..parties)
+        .map(|_| party(true, || semaphore.release(1).unwrap()).1)
+        .collect();
+    takers
+        .into_iter()
+        .chain(givers)
+        .for_each(|party| party.join().unwrap());
     assert_eq!(semaphore.available(), 0);
 }
 
@@ -88,7 +99,9 @@ fn first_come_first_served() {
 /// Who is asked to end does, though nobody gives it anything.
 fn asked(is_worker: bool) {
     let semaphore = of_kind(false);
-    let (task, waiter) = party(is_worker, move || semaphore.acquire_until(1, u64::MAX).is_ok());
+    let (task, waiter) = party(is_worker, move || {
+        semaphore.acquire_until(1, u64::MAX).is_ok()
+    });
     let end = thread::spawn(move || cancel::ask(task));
     assert!(!waiter.join().unwrap());
     end.join().unwrap();
@@ -104,12 +117,25 @@ fn a_reason_is_not_missed() {
 fn revoked(is_barging: bool, is_worker: bool, by_deadline: bool) {
     let semaphore = of_kind(is_barging);
     let deadline = if by_deadline { SOON } else { u64::MAX };
-    let (task, waiter) = party(is_worker, move || semaphore.acquire_until(1, deadline).is_ok());
+    let (task, waiter) = party(is_worker, move || {
+        semaphore.acquire_until(1, deadline).is_ok()
+    });
     let (_, another) = party(is_worker, || semaphore.acquire().unwrap());
-    let givers: Vec<_> = (0..2).map(|_| party(true, || semaphore.release(1).unwrap()).1).collect();
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(task) });
+    let givers: Vec<_> = (0..2)
+        .map(|_| party(true, || semaphore.release(1).unwrap()).1)
+        .collect();
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(task)
+        }
+    });
     let taken = waiter.join().unwrap();
-    givers.into_iter().chain([another, end]).for_each(|party| party.join().unwrap());
+    givers
+        .into_iter()
+        .chain([another, end])
+        .for_each(|party| party.join().unwrap());
     assert_eq!(semaphore.available(), u32::from(!taken));
     assert!(!by_deadline || taken || time::now() >= SOON);
 }
@@ -134,20 +160,33 @@ fn who_goes_makes_way() {
         let (_, small) = party(true, || semaphore.acquire().unwrap());
         let clock = thread::spawn(|| crate::kernel::advance(SOON));
         assert!(!large.join().unwrap());
-        [small, clock].into_iter().for_each(|party| party.join().unwrap());
+        [small, clock]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(semaphore.available(), 0);
     });
 }
 
 /// Exactly one wakeup of exactly one semaphore, for each of two that wait for any.
 fn one_of_two(is_barging: bool, is_worker: bool, deadline: u64) {
-    let pair: &'static [&'static Semaphore; 2] = Box::leak(Box::new([of_kind(is_barging), of_kind(is_barging)]));
-    let anys: Vec<_> = (0..2).map(|_| party(is_worker, move || any(pair, deadline).ok()).1).collect();
-    let givers: Vec<_> = pair.iter().map(|semaphore| party(true, || semaphore.release(1).unwrap()).1).collect();
+    let pair: &'static [&'static Semaphore; 2] =
+        Box::leak(Box::new([of_kind(is_barging), of_kind(is_barging)]));
+    let anys: Vec<_> = (0..2)
+        .map(|_| party(is_worker, move || any(pair, deadline).ok()).1)
+        .collect();
+    let givers: Vec<_> = pair
+        .iter()
+        .map(|semaphore| party(true, || semaphore.release(1).unwrap()).1)
+        .collect();
     let clock = (deadline != u64::MAX).then(|| thread::spawn(|| crate::kernel::advance(SOON)));
     let mut taken = [0; 2];
-    anys.into_iter().filter_map(|party| party.join().unwrap()).for_each(|index| taken[index] += 1);
-    givers.into_iter().chain(clock).for_each(|party| party.join().unwrap());
+    anys.into_iter()
+        .filter_map(|party| party.join().unwrap())
+        .for_each(|index| taken[index] += 1);
+    givers
+        .into_iter()
+        .chain(clock)
+        .for_each(|party| party.join().unwrap());
     for (semaphore, taken) in pair.iter().zip(taken) {
         assert_eq!(semaphore.available() + taken, 1);
     }
@@ -169,7 +208,10 @@ fn the_same_one_twice() {
     check(|| {
         let semaphore = of_kind(false);
         let twice: &'static [&'static Semaphore; 2] = Box::leak(Box::new([semaphore, semaphore]));
-        let parties = [party(true, || _ = any(twice, u64::MAX).unwrap()).1, party(true, || semaphore.acquire().unwrap()).1];
+        let parties = [
+            party(true, || _ = any(twice, u64::MAX).unwrap()).1,
+            party(true, || semaphore.acquire().unwrap()).1,
+        ];
         semaphore.release(2).unwrap();
         parties.into_iter().for_each(|party| party.join().unwrap());
         assert_eq!(semaphore.available(), 0);
@@ -180,10 +222,13 @@ fn the_same_one_twice() {
 #[test]
 fn nobody_waits_for_a_closed_one() {
     check(|| {
-        let pair: &'static [&'static Semaphore; 2] = Box::leak(Box::new([of_kind(false), of_kind(false)]));
+        let pair: &'static [&'static Semaphore; 2] =
+            Box::leak(Box::new([of_kind(false), of_kind(false)]));
         let plain = party(true, || assert!(pair[0].acquire().is_err())).1;
         let either = party(false, || assert!(any(pair, u64::MAX).is_err())).1;
         pair[0].close();
-        [plain, either].into_iter().for_each(|party| party.join().unwrap());
+        [plain, either]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
     });
 }

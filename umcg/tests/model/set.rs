@@ -21,10 +21,16 @@ fn each_once(is_worker: bool, count: usize) {
             set.outcome(index).unwrap();
         }
     });
-    let giver = |index: usize, wakeups: u32| party(true, move || semaphores[index].release(wakeups).unwrap()).1;
+    let giver = |index: usize, wakeups: u32| {
+        party(true, move || semaphores[index].release(wakeups).unwrap()).1
+    };
     let parties = [taker.1, giver(0, 1), giver(count - 1, 2)];
     parties.into_iter().for_each(|party| party.join().unwrap());
-    assert!(semaphores.iter().all(|semaphore| semaphore.available() == 0));
+    assert!(
+        semaphores
+            .iter()
+            .all(|semaphore| semaphore.available() == 0)
+    );
 }
 
 #[test]
@@ -34,7 +40,8 @@ fn each_wakeup_is_taken_once() {
     check(|| each_once(true, 1));
 }
 
-/// Beside one that takes from the same semaphore alone, whom an idle set must not keep waiting; and a deadline.
+/// Beside one that takes from the same semaphore alone, whom an idle set must not keep waiting; and
+/// a deadline.
 fn beside_another(is_worker: bool, deadline: u64) {
     let semaphores = leak(2);
     let (task, taker) = party(is_worker, move || {
@@ -49,10 +56,22 @@ fn beside_another(is_worker: bool, deadline: u64) {
         taken
     });
     let (_, other) = party(true, || semaphores[1].acquire().unwrap());
-    let givers: Vec<_> = (0..3).map(|turn| party(true, move || semaphores[turn % 2].release(1).unwrap()).1).collect();
-    let end = thread::spawn(move || if deadline == u64::MAX { cancel::ask(task) } else { crate::kernel::advance(SOON) });
-    // It takes one at most from the one that the other needs, unless two were given there: there is one for each.
-    givers.into_iter().chain([end]).for_each(|party| party.join().unwrap());
+    let givers: Vec<_> = (0..3)
+        .map(|turn| party(true, move || semaphores[turn % 2].release(1).unwrap()).1)
+        .collect();
+    let end = thread::spawn(move || {
+        if deadline == u64::MAX {
+            cancel::ask(task)
+        } else {
+            crate::kernel::advance(SOON)
+        }
+    });
+    // It takes one at most from the one that the other needs, unless two were given there: there is
+    // one for each.
+    givers
+        .into_iter()
+        .chain([end])
+        .for_each(|party| party.join().unwrap());
     let taken = taker.join().unwrap();
     let left = || semaphores.iter().map(Semaphore::available).sum::<u32>();
     if taken > 0 && semaphores[1].available() == 0 {
@@ -86,8 +105,16 @@ fn two_sets() {
             }
         };
         let takers = [party(true, take_two).1, party(false, take_two).1];
-        let givers = [0, 1].map(|index| party(true, move || semaphores[index].release(2).unwrap()).1);
-        takers.into_iter().chain(givers).for_each(|party| party.join().unwrap());
-        assert!(semaphores.iter().all(|semaphore| semaphore.available() == 0));
+        let givers =
+            [0, 1].map(|index| party(true, move || semaphores[index].release(2).unwrap()).1);
+        takers
+            .into_iter()
+            .chain(givers)
+            .for_each(|party| party.join().unwrap());
+        assert!(
+            semaphores
+                .iter()
+                .all(|semaphore| semaphore.available() == 0)
+        );
     });
 }

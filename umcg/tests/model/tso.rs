@@ -1,9 +1,12 @@
-//! What shuttle is blind to: stores that stay in a processor's store buffer. Protocols that stand on `light` and `heavy`, a few lines each, under
-//! every interleaving that an x86-64 allows (Sewell, Sarkar, Owens and others, "x86-TSO", 2010).
+//! What shuttle is blind to: stores that stay in a processor's store buffer. Protocols that stand
+//! on `light` and `heavy`, a few lines each, under every interleaving that an x86-64 allows
+//! (Sewell, Sarkar, Owens and others, "x86-TSO", 2010).
 //!
-//! A thread's stores go into its own first-in, first-out buffer; its loads look there first, then in the memory; at any time the oldest store of any buffer may
-//! reach the memory. A fence waits until the thread's buffer is empty. `Heavy` is a membarrier as the kernel promises it, and no stronger: between its begin
-//! and its end each other thread's buffer is emptied once, in any order, each at a time of its own. `light` is nothing at all.
+//! A thread's stores go into its own first-in, first-out buffer; its loads look there first, then
+//! in the memory; at any time the oldest store of any buffer may reach the memory. A fence waits
+//! until the thread's buffer is empty. `Heavy` is a membarrier as the kernel promises it, and no
+//! stronger: between its begin and its end each other thread's buffer is emptied once, in any
+//! order, each at a time of its own. `light` is nothing at all.
 
 use std::collections::HashSet;
 
@@ -52,7 +55,11 @@ struct State {
 
 impl State {
     fn value(&self, of: usize, place: usize) -> u8 {
-        let own = self.threads[of].buffer.iter().rev().find(|store| store.0 == place);
+        let own = self.threads[of]
+            .buffer
+            .iter()
+            .rev()
+            .find(|store| store.0 == place);
         own.map_or(self.memory[place], |store| store.1)
     }
 
@@ -94,7 +101,9 @@ impl State {
         if !self.threads[of].buffer.is_empty() {
             return vec![]; // it begins and ends with a fence of the caller's
         }
-        let left = self.threads[of].barrier.unwrap_or(((1 << THREADS) - 1) & !(1 << of));
+        let left = self.threads[of]
+            .barrier
+            .unwrap_or(((1 << THREADS) - 1) & !(1 << of));
         if left == 0 {
             let mut next = self.clone();
             next.threads[of].barrier = None;
@@ -107,7 +116,10 @@ impl State {
             next.threads[of].barrier = Some(left & !(1 << other));
             next
         };
-        (0..THREADS).filter(|other| left & (1 << other) != 0).map(reach).collect()
+        (0..THREADS)
+            .filter(|other| left & (1 << other) != 0)
+            .map(reach)
+            .collect()
     }
 
     /// The oldest store of a buffer reaches the memory.
@@ -120,15 +132,24 @@ impl State {
     }
 }
 
-/// Goes through all that may happen. An error if two are inside at once, if somebody waits for ever, or if `good` does not like an end.
-fn explore(programs: [&[Op]; THREADS], good: fn(&[u8; PLACES], [u8; THREADS]) -> bool) -> Result<usize, String> {
+/// Goes through all that may happen. An error if two are inside at once, if somebody waits for
+/// ever, or if `good` does not like an end.
+fn explore(
+    programs: [&[Op]; THREADS],
+    good: fn(&[u8; PLACES], [u8; THREADS]) -> bool,
+) -> Result<usize, String> {
     let mut seen = HashSet::new();
     let mut left = vec![State::default()];
     while let Some(state) = left.pop() {
         if state.inside > 1 {
             return Err(format!("two are inside: {state:?}"));
         }
-        let steps = (0..THREADS).flat_map(|of| state.steps(of, programs[of]).into_iter().chain(state.flushed(of)));
+        let steps = (0..THREADS).flat_map(|of| {
+            state
+                .steps(of, programs[of])
+                .into_iter()
+                .chain(state.flushed(of))
+        });
         let steps: Vec<State> = steps.collect();
         if steps.is_empty() {
             let ended = (0..THREADS).all(|of| programs[of][state.threads[of].line] == End);
@@ -148,10 +169,13 @@ const NOBODY: &[Op] = &[End];
 fn crosswise(light: Op, heavy: Op) -> Result<usize, String> {
     let frequent = [Store(0, 1), light, Load(1), End];
     let rare = [Store(1, 1), heavy, Load(0), End];
-    explore([&frequent, &rare, NOBODY], |_, loaded| loaded[0] == 1 || loaded[1] == 1)
+    explore([&frequent, &rare, NOBODY], |_, loaded| {
+        loaded[0] == 1 || loaded[1] == 1
+    })
 }
 
-/// An operation that does nothing, at line 1: `light`, as it is where there is membarrier, and what is planted for others.
+/// An operation that does nothing, at line 1: `light`, as it is where there is membarrier, and what
+/// is planted for others.
 const NOTHING: Op = Goto(2);
 
 #[test]
@@ -163,13 +187,17 @@ fn crosswise_holds_with_a_membarrier_and_fails_without() {
     crosswise(NOTHING, NOTHING).unwrap_err();
 }
 
-/// The processor would leave out what a `light` of a second thread is paired with: two that both are light order nothing.
+/// The processor would leave out what a `light` of a second thread is paired with: two that both
+/// are light order nothing.
 #[test]
 fn two_lights_order_nothing() {
     let frequent = [Store(0, 1), NOTHING, Load(1), End];
     let other = [Store(1, 1), NOTHING, Load(0), End];
     let rare = [Store(2, 1), Heavy, End];
-    explore([&frequent, &other, &rare], |_, loaded| loaded[0] == 1 || loaded[1] == 1).unwrap_err();
+    explore([&frequent, &other, &rare], |_, loaded| {
+        loaded[0] == 1 || loaded[1] == 1
+    })
+    .unwrap_err();
 }
 
 const BUSY: usize = 0;
@@ -177,7 +205,8 @@ const REVOKED: usize = 1;
 const MUTEX: usize = 2;
 const VALUE: usize = 3;
 
-/// The steps of `PerServer`: the owner comes twice, two others once each; each adds one to the value, not atomically.
+/// The steps of `PerServer`: the owner comes twice, two others once each; each adds one to the
+/// value, not atomically.
 fn per_server(heavy: Op, look: Op) -> Result<usize, String> {
     let owner = [
         Store(BUSY, 1),
@@ -235,10 +264,26 @@ const QUEUE: usize = 0;
 const IDLE: usize = 1;
 const WOKEN: usize = 2;
 
-/// The idle protocol. The pusher: push; light; look whether a server is idle; wake it. The server: say so; heavy; look at the queue again; sleep.
+/// The idle protocol. The pusher: push; light; look whether a server is idle; wake it. The server:
+/// say so; heavy; look at the queue again; sleep.
 fn idle(light: Op, heavy: Op) -> Result<usize, String> {
-    let pusher = [Store(QUEUE, 1), light, Load(IDLE), If(0, 5), Store(WOKEN, 1), End];
-    let server = [Store(IDLE, 1), heavy, Load(QUEUE), If(1, 5), Sleep(WOKEN), Store(IDLE, 0), End];
+    let pusher = [
+        Store(QUEUE, 1),
+        light,
+        Load(IDLE),
+        If(0, 5),
+        Store(WOKEN, 1),
+        End,
+    ];
+    let server = [
+        Store(IDLE, 1),
+        heavy,
+        Load(QUEUE),
+        If(1, 5),
+        Sleep(WOKEN),
+        Store(IDLE, 0),
+        End,
+    ];
     explore([&pusher, &server, NOBODY], |_, _| true)
 }
 
@@ -249,8 +294,22 @@ fn nobody_sleeps_over_work_with_a_membarrier_and_somebody_does_without() {
     idle(NOTHING, Fence).unwrap_err();
     idle(Fence, NOTHING).unwrap_err();
     // A server that looks first and says that it is idle afterwards.
-    let pusher = [Store(QUEUE, 1), NOTHING, Load(IDLE), If(0, 5), Store(WOKEN, 1), End];
-    let server = [Load(QUEUE), If(1, 5), Store(IDLE, 1), Heavy, Sleep(WOKEN), End];
+    let pusher = [
+        Store(QUEUE, 1),
+        NOTHING,
+        Load(IDLE),
+        If(0, 5),
+        Store(WOKEN, 1),
+        End,
+    ];
+    let server = [
+        Load(QUEUE),
+        If(1, 5),
+        Store(IDLE, 1),
+        Heavy,
+        Sleep(WOKEN),
+        End,
+    ];
     explore([&pusher, &server, NOBODY], |_, _| true).unwrap_err();
 }
 
@@ -268,8 +327,26 @@ const FENCED: u8 = 2;
 fn leave(frequent: [Op; 4], loads: usize, says_first: u8, round: Op) -> Result<usize, String> {
     let [first, second, third, fourth] = frequent;
     let frequent = [first, second, third, fourth, Load(loads), End];
-    let leaves = [Store(Y, 1), Store(MODE, says_first), Fence, round, Store(MODE, FENCED), Fence, Load(X), End];
-    let later = [Store(LATER, 1), Load(MODE), If(0, 1), If(FENCED, 5), Heavy, Fence, Load(X), End];
+    let leaves = [
+        Store(Y, 1),
+        Store(MODE, says_first),
+        Fence,
+        round,
+        Store(MODE, FENCED),
+        Fence,
+        Load(X),
+        End,
+    ];
+    let later = [
+        Store(LATER, 1),
+        Load(MODE),
+        If(0, 1),
+        If(FENCED, 5),
+        Heavy,
+        Fence,
+        Load(X),
+        End,
+    ];
     let programs = [&frequent[..], &leaves, &later];
     if loads == Y {
         explore(programs, |_, loaded| loaded[0] == 1 || loaded[1] == 1)
@@ -291,5 +368,11 @@ fn fences_take_over_from_a_membarrier_that_is_refused() {
     // Who comes by meanwhile takes it for over.
     leave(light, LATER, FENCED, Heavy).unwrap_err();
     // The frequent side looks first, and stores then.
-    leave([Load(MODE), Store(X, 1), If(0, 4), Fence], LATER, LEAVING, Heavy).unwrap_err();
+    leave(
+        [Load(MODE), Store(X, 1), If(0, 4), Fence],
+        LATER,
+        LEAVING,
+        Heavy,
+    )
+    .unwrap_err();
 }

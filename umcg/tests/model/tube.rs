@@ -1,6 +1,7 @@
 //! Tubes: small and large messages, who waits with what, and the crossing of waits for one of many.
 //!
-//! A message is two words that are the same, copied one by one with others between: one that is overwritten, or read too early, is not the same any more.
+//! A message is two words that are the same, copied one by one with others between: one that is
+//! overwritten, or read too early, is not the same any more.
 
 use crate::check;
 use crate::rt::task::{self, Task};
@@ -80,7 +81,10 @@ fn receive(tube: &Tube, deadline: u64) -> Result<u64, Refused> {
 }
 
 fn whole(message: Message) -> u64 {
-    assert_eq!(message[0], message[1], "a message that was not copied as a whole");
+    assert_eq!(
+        message[0], message[1],
+        "a message that was not copied as a whole"
+    );
     assert_ne!(message[0], 0, "a message that nobody sent");
     message[0]
 }
@@ -90,7 +94,10 @@ fn close(tube: &Tube) {
 }
 
 /// A task of its own that does something with tubes.
-fn party<R: Send + 'static>(is_worker: bool, f: impl FnOnce() -> R + Send + 'static) -> (&'static Task, JoinHandle<R>) {
+fn party<R: Send + 'static>(
+    is_worker: bool,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> (&'static Task, JoinHandle<R>) {
     let task = task::make(is_worker);
     (
         task,
@@ -113,7 +120,10 @@ fn until_it_waits(task: &Task) {
 }
 
 fn join_all<R>(parties: impl IntoIterator<Item = JoinHandle<R>>) -> Vec<R> {
-    parties.into_iter().map(|party| party.join().unwrap()).collect()
+    parties
+        .into_iter()
+        .map(|party| party.join().unwrap())
+        .collect()
 }
 
 /// Every message comes out once, and those of one sender in their order.
@@ -121,22 +131,39 @@ fn through(is_large: bool, capacity: usize, is_worker: bool, senders: u64, recei
     const EACH: u64 = 2;
     let tube = make(is_large, capacity);
     let senders_: Vec<_> = (0..senders)
-        .map(|sender| party(is_worker, move || (1..=EACH).for_each(|n| send(tube, sender * 100 + n, NEVER).unwrap())).1)
+        .map(|sender| {
+            party(is_worker, move || {
+                (1..=EACH).for_each(|n| send(tube, sender * 100 + n, NEVER).unwrap())
+            })
+            .1
+        })
         .collect();
     let share = (senders * EACH / receivers) as usize;
-    let takers: Vec<_> =
-        (0..receivers).map(|_| worker(move || (0..share).map(|_| receive(tube, NEVER).unwrap()).collect::<Vec<_>>())).collect();
+    let takers: Vec<_> = (0..receivers)
+        .map(|_| {
+            worker(move || {
+                (0..share)
+                    .map(|_| receive(tube, NEVER).unwrap())
+                    .collect::<Vec<_>>()
+            })
+        })
+        .collect();
     join_all(senders_);
     let taken = join_all(takers);
     for one in &taken {
         for sender in 0..senders {
-            let own: Vec<_> = one.iter().filter(|message| **message / 100 == sender).collect();
+            let own: Vec<_> = one
+                .iter()
+                .filter(|message| **message / 100 == sender)
+                .collect();
             assert!(own.is_sorted(), "{taken:?}");
         }
     }
     let mut all = taken.concat();
     all.sort_unstable();
-    let sent: Vec<_> = (0..senders).flat_map(|sender| (1..=EACH).map(move |n| sender * 100 + n)).collect();
+    let sent: Vec<_> = (0..senders)
+        .flat_map(|sender| (1..=EACH).map(move |n| sender * 100 + n))
+        .collect();
     assert_eq!(all, sent);
     assert_eq!(tube.len(), 0);
 }
@@ -166,7 +193,9 @@ fn in_the_order_of_waiting(is_large: bool, capacity: usize) {
         until_it_waits(task);
         sender
     });
-    let taken: Vec<_> = (0..capacity + 2).map(|_| receive(tube, NEVER).unwrap()).collect();
+    let taken: Vec<_> = (0..capacity + 2)
+        .map(|_| receive(tube, NEVER).unwrap())
+        .collect();
     let sent: Vec<_> = (1..=capacity as u64).chain([100, 101]).collect();
     assert_eq!(taken, sent);
     join_all(senders);
@@ -198,7 +227,10 @@ fn nobody_is_overtaken(is_large: bool, capacity: usize) {
         send(tube, 7, NEVER).unwrap();
         let mut message: Message = [0; 2];
         // SAFETY: a place for one.
-        assert_eq!(unsafe { tube.try_receive((&raw mut message).cast()) }, Err(Refused::Late));
+        assert_eq!(
+            unsafe { tube.try_receive((&raw mut message).cast()) },
+            Err(Refused::Late)
+        );
     });
     assert_eq!(receiver.join().unwrap(), 7);
 }
@@ -214,19 +246,43 @@ fn a_message_for_who_waits_is_not_taken_by_another() {
 fn revoked(is_large: bool, capacity: usize, is_worker: bool, by_deadline: bool, is_sender: bool) {
     let tube = make(is_large, capacity);
     let deadline = if by_deadline { SOON } else { NEVER };
-    let (task, one) =
-        party(is_worker, move || if is_sender { send(tube, 9, deadline).map(|()| 9) } else { receive(tube, deadline) });
-    let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(task) });
-    let other =
-        worker(move || if is_sender { receive(tube, 2 * SOON).ok() } else { send(tube, 9, 2 * SOON).is_ok().then_some(9) });
+    let (task, one) = party(is_worker, move || {
+        if is_sender {
+            send(tube, 9, deadline).map(|()| 9)
+        } else {
+            receive(tube, deadline)
+        }
+    });
+    let end = thread::spawn(move || {
+        if by_deadline {
+            crate::kernel::advance(SOON)
+        } else {
+            cancel::ask(task)
+        }
+    });
+    let other = worker(move || {
+        if is_sender {
+            receive(tube, 2 * SOON).ok()
+        } else {
+            send(tube, 9, 2 * SOON).is_ok().then_some(9)
+        }
+    });
     let done = one.join().unwrap().ok();
     end.join().unwrap();
     let clock = thread::spawn(|| crate::kernel::advance(2 * SOON));
     let other = other.join().unwrap();
     clock.join().unwrap();
     let left = tube.len() as u64;
-    let (sent, received) = if is_sender { (done, other) } else { (other, done) };
-    assert_eq!(u64::from(sent.is_some()), u64::from(received.is_some()) + left, "{sent:?} {received:?}");
+    let (sent, received) = if is_sender {
+        (done, other)
+    } else {
+        (other, done)
+    };
+    assert_eq!(
+        u64::from(sent.is_some()),
+        u64::from(received.is_some()) + left,
+        "{sent:?} {received:?}"
+    );
 }
 
 #[test]
@@ -246,16 +302,22 @@ fn a_revoked_receiver_has_taken_nothing() {
     check(|| revoked(true, 1, true, true, false));
 }
 
-/// What was sent is received, and what was not is told so: nothing is sent after the close, and nobody waits.
+/// What was sent is received, and what was not is told so: nothing is sent after the close, and
+/// nobody waits.
 fn closed_meanwhile(is_large: bool, capacity: usize) {
     let tube = make(is_large, capacity);
-    let senders: Vec<_> = (1..=2).map(|number| worker(move || send(tube, number, NEVER).is_ok())).collect();
-    let receivers: Vec<_> = (0..2).map(|_| worker(move || receive(tube, NEVER).ok())).collect();
+    let senders: Vec<_> = (1..=2)
+        .map(|number| worker(move || send(tube, number, NEVER).is_ok()))
+        .collect();
+    let receivers: Vec<_> = (0..2)
+        .map(|_| worker(move || receive(tube, NEVER).ok()))
+        .collect();
     let closer = worker(move || close(tube));
     let sent = join_all(senders).into_iter().filter(|sent| *sent).count();
     closer.join().unwrap();
     let received: Vec<_> = join_all(receivers).into_iter().flatten().collect();
-    let left: Vec<_> = on_a_task_of(move || std::iter::from_fn(|| receive(tube, NEVER).ok()).collect::<Vec<_>>());
+    let left: Vec<_> =
+        on_a_task_of(move || std::iter::from_fn(|| receive(tube, NEVER).ok()).collect::<Vec<_>>());
     assert_eq!(sent, received.len() + left.len());
     assert!(!received.iter().any(|message| left.contains(message)));
 }
@@ -288,17 +350,31 @@ fn reserved(is_large: bool, commits: bool) {
             assert!(wait::undisturbed(|served| tube.commit(slot, served)));
         } else {
             // SAFETY: a message, for the place that is held.
-            assert!(wait::undisturbed(|served| unsafe { tube.commit_from((&raw const message).cast(), served) }));
+            assert!(wait::undisturbed(|served| unsafe {
+                tube.commit_from((&raw const message).cast(), served)
+            }));
         }
     });
     let sender = worker(move || (1..=2).for_each(|number| send(tube, number, NEVER).unwrap()));
-    let receiver = worker(move || (0..2 + u64::from(commits)).map(|_| receive(tube, NEVER).unwrap()).collect::<Vec<_>>());
+    let receiver = worker(move || {
+        (0..2 + u64::from(commits))
+            .map(|_| receive(tube, NEVER).unwrap())
+            .collect::<Vec<_>>()
+    });
     join_all([reserver, sender]);
     let taken = receiver.join().unwrap();
-    let of_sender: Vec<_> = taken.iter().copied().filter(|message| *message != 50).collect();
+    let of_sender: Vec<_> = taken
+        .iter()
+        .copied()
+        .filter(|message| *message != 50)
+        .collect();
     assert_eq!(of_sender, [1, 2]);
     assert_eq!(tube.len(), 0);
-    assert_eq!(on_a_task_of(move || tube.try_reserve().is_ok()), true, "the room was not given back");
+    assert_eq!(
+        on_a_task_of(move || tube.try_reserve().is_ok()),
+        true,
+        "the room was not given back"
+    );
 }
 
 #[test]
@@ -327,9 +403,13 @@ fn read_in_place(capacity: usize, readers: u64, copiers: u64) {
             })
         })
         .collect();
-    let copiers: Vec<_> = (0..copiers).map(|_| worker(move || receive(tube, NEVER).unwrap())).collect();
+    let copiers: Vec<_> = (0..copiers)
+        .map(|_| worker(move || receive(tube, NEVER).unwrap()))
+        .collect();
     let all = readers.len() + copiers.len();
-    let senders: Vec<_> = (1..=all as u64).map(|number| worker(move || send(tube, number, NEVER).unwrap())).collect();
+    let senders: Vec<_> = (1..=all as u64)
+        .map(|number| worker(move || send(tube, number, NEVER).unwrap()))
+        .collect();
     join_all(senders);
     let mut taken = join_all(readers.into_iter().chain(copiers));
     taken.sort_unstable();
@@ -353,11 +433,20 @@ struct Want {
 }
 
 fn to_send(tube: &'static Tube, number: u64) -> Want {
-    Want { tube, is_send: true, message: Box::new(Cell::new([number; 2])), place: Place::new(), outcome: Cell::new(None) }
+    Want {
+        tube,
+        is_send: true,
+        message: Box::new(Cell::new([number; 2])),
+        place: Place::new(),
+        outcome: Cell::new(None),
+    }
 }
 
 fn to_receive(tube: &'static Tube) -> Want {
-    Want { is_send: false, ..to_send(tube, 0) }
+    Want {
+        is_send: false,
+        ..to_send(tube, 0)
+    }
 }
 
 struct Wants<const N: usize>([Want; N]);
@@ -369,7 +458,11 @@ impl<const N: usize> engine::Set for Wants<N> {
 
     fn source(&self, index: usize) -> Option<&dyn Source> {
         let want = &self.0[index];
-        Some(if want.is_send { want.tube.sending() } else { want.tube.receiving() })
+        Some(if want.is_send {
+            want.tube.sending()
+        } else {
+            want.tube.receiving()
+        })
     }
 
     fn place(&self, index: usize) -> &Place {
@@ -382,7 +475,11 @@ impl<const N: usize> engine::Set for Wants<N> {
 
     fn finish(&self, index: usize, note: usize) -> bool {
         if note != TRY {
-            assert_eq!(self.0[index].outcome.replace(Some(note != NO_MORE)), None, "done twice");
+            assert_eq!(
+                self.0[index].outcome.replace(Some(note != NO_MORE)),
+                None,
+                "done twice"
+            );
         }
         note != TRY
     }
@@ -392,15 +489,21 @@ impl<const N: usize> engine::Set for Wants<N> {
 fn first_of<const N: usize>(wants: [Want; N], deadline: u64) -> Option<(usize, u64)> {
     let wants = Wants(wants);
     let index = engine::any(&wants, Order::in_turn(N), &"test", deadline);
-    let done: Vec<_> = (0..N).filter(|index| wants.0[*index].outcome.get().is_some()).collect();
+    let done: Vec<_> = (0..N)
+        .filter(|index| wants.0[*index].outcome.get().is_some())
+        .collect();
     assert_eq!(done, Vec::from_iter(index));
     index.map(|index| (index, whole(wants.0[index].message.get())))
 }
 
-/// Two that wait for either of two tubes, one to send and the other to receive, or both ways: they meet in exactly one.
+/// Two that wait for either of two tubes, one to send and the other to receive, or both ways: they
+/// meet in exactly one.
 fn crossing(is_large: bool, is_worker: bool) {
     let tubes = [make(is_large, 0), make(is_large, 0)];
-    let one = party(is_worker, move || first_of([to_send(tubes[0], 1), to_receive(tubes[1])], NEVER)).1;
+    let one = party(is_worker, move || {
+        first_of([to_send(tubes[0], 1), to_receive(tubes[1])], NEVER)
+    })
+    .1;
     let other = worker(move || first_of([to_send(tubes[1], 2), to_receive(tubes[0])], NEVER));
     let (one, other) = (one.join().unwrap().unwrap(), other.join().unwrap().unwrap());
     assert_eq!(one.1, other.1);
@@ -417,9 +520,13 @@ fn two_that_wait_for_many_meet() {
 /// Three around two tubes: two meet, and the third with the fourth, who comes plainly.
 fn in_a_crowd(capacity: usize) {
     let tubes = [make(false, capacity), make(false, capacity)];
-    let senders: Vec<_> =
-        (1..=2).map(|n| worker(move || first_of([to_send(tubes[0], n), to_send(tubes[1], n)], NEVER).unwrap())).collect();
-    let either = worker(move || first_of([to_receive(tubes[1]), to_receive(tubes[0])], NEVER).unwrap());
+    let senders: Vec<_> = (1..=2)
+        .map(|n| {
+            worker(move || first_of([to_send(tubes[0], n), to_send(tubes[1], n)], NEVER).unwrap())
+        })
+        .collect();
+    let either =
+        worker(move || first_of([to_receive(tubes[1]), to_receive(tubes[0])], NEVER).unwrap());
     let sent = worker(move || {
         // What is left is in either tube.
         let other = first_of([to_receive(tubes[0]), to_receive(tubes[1])], NEVER).unwrap();
@@ -452,7 +559,10 @@ fn nobody_meets_itself() {
         let tube = make(false, 0);
         let both = worker(move || first_of([to_receive(tube), to_send(tube, 1)], NEVER));
         let other = worker(move || first_of([to_send(tube, 2), to_receive(tube)], NEVER));
-        let (both, other) = (both.join().unwrap().unwrap(), other.join().unwrap().unwrap());
+        let (both, other) = (
+            both.join().unwrap().unwrap(),
+            other.join().unwrap().unwrap(),
+        );
         assert_eq!(both.1, other.1);
     });
     check(|| {
@@ -466,8 +576,12 @@ fn nobody_meets_itself() {
 /// A wait for one of many that is revoked, beside those who would serve it.
 fn one_of_many_is_revoked(capacity: usize, is_worker: bool) {
     let tubes = [make(false, capacity), make(false, capacity)];
-    let either = party(is_worker, move || first_of([to_receive(tubes[0]), to_receive(tubes[1])], SOON)).1;
-    let senders = [0, 1].map(|n: usize| worker(move || send(tubes[n], n as u64 + 1, 2 * SOON).is_ok()));
+    let either = party(is_worker, move || {
+        first_of([to_receive(tubes[0]), to_receive(tubes[1])], SOON)
+    })
+    .1;
+    let senders =
+        [0, 1].map(|n: usize| worker(move || send(tubes[n], n as u64 + 1, 2 * SOON).is_ok()));
     let clock = thread::spawn(|| crate::kernel::advance(SOON));
     let taken = either.join().unwrap();
     clock.join().unwrap();
@@ -538,7 +652,8 @@ fn ends<T: Send + 'static>(capacity: usize) -> (&'static Sender<T>, &'static Rec
     (sender, receiver)
 }
 
-/// Polls until so many polls were in vain, as it is called or before: the rest of it is the future's end.
+/// Polls until so many polls were in vain, as it is called or before: the rest of it is the
+/// future's end.
 fn some_polls<F: Future + Unpin>(future: &mut F, polls: usize) -> Option<F::Output> {
     let called = Arc::<Called>::default();
     for _ in 0..polls {
@@ -642,8 +757,12 @@ fn futures_meet_without_room() {
     check(|| futures_among_others(0, [Select, AsFuture], [AsFuture, Select]));
 }
 
-/// A receiver that is given up after some polls leaves the message to the other, whatever it was told.
-fn a_receiver_is_given_up<T: Send + From<u8> + PartialEq + Debug + 'static>(capacity: usize, how: How) {
+/// A receiver that is given up after some polls leaves the message to the other, whatever it was
+/// told.
+fn a_receiver_is_given_up<T: Send + From<u8> + PartialEq + Debug + 'static>(
+    capacity: usize,
+    how: How,
+) {
     let (sender, receiver) = ends::<T>(capacity);
     let fickle = worker(|| some_polls(&mut receiver.recv_async(), 2).is_some());
     let faithful = worker(move || receive_by(receiver, how).unwrap());
@@ -701,7 +820,8 @@ fn a_sending_future_that_is_dropped_has_sent_or_not() {
     check(|| a_sender_is_given_up::<Large>(1));
 }
 
-/// Two futures of one receiver, of which it drops the first at some time: it has the messages in their order nevertheless.
+/// Two futures of one receiver, of which it drops the first at some time: it has the messages in
+/// their order nevertheless.
 fn in_order_without_the_first(capacity: usize) {
     let (sender, receiver) = ends::<u64>(capacity);
     let [first, mut second] = on_a_task_of(|| {
@@ -715,10 +835,16 @@ fn in_order_without_the_first(capacity: usize) {
         drop(first);
         let mut taken: Vec<_> = some_polls(&mut second, 2).into_iter().collect();
         drop(second);
-        taken.extend((taken.len()..3).map(|_| receiver.recv()).collect::<Vec<_>>());
+        taken.extend(
+            (taken.len()..3)
+                .map(|_| receiver.recv())
+                .collect::<Vec<_>>(),
+        );
         taken.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     });
-    join_all([worker(|| (1..=3).for_each(|number| sender.send(number).unwrap()))]);
+    join_all([worker(|| {
+        (1..=3).for_each(|number| sender.send(number).unwrap())
+    })]);
     assert_eq!(taken.join().unwrap(), [1, 2, 3]);
 }
 
@@ -757,7 +883,8 @@ fn what_comes_back_is_before_what_is_committed_later() {
     check(committed_after_what_comes_back);
 }
 
-/// What was sent to futures is received or left, and what was not is told so, when the tube is closed meanwhile.
+/// What was sent to futures is received or left, and what was not is told so, when the tube is
+/// closed meanwhile.
 fn closed_with_futures(capacity: usize) {
     let (sender, receiver) = ends::<u64>(capacity);
     let senders = [1, 2].map(|number| {
@@ -773,7 +900,8 @@ fn closed_with_futures(capacity: usize) {
             is_sent
         })
     });
-    let receivers = [0, 1].map(|_| worker(|| some_polls(&mut receiver.recv_async(), 2).and_then(Result::ok)));
+    let receivers =
+        [0, 1].map(|_| worker(|| some_polls(&mut receiver.recv_async(), 2).and_then(Result::ok)));
     let closer = worker(|| sender.close());
     let sent = join_all(senders).into_iter().filter(|sent| *sent).count();
     closer.join().unwrap();

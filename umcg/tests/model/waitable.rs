@@ -29,7 +29,10 @@ impl Waitable for Purse {
     type Output = ();
 
     fn try_take(&self) -> Option<()> {
-        self.coins.fetch_update(SeqCst, SeqCst, |coins| coins.checked_sub(1)).ok().map(drop)
+        self.coins
+            .fetch_update(SeqCst, SeqCst, |coins| coins.checked_sub(1))
+            .ok()
+            .map(drop)
     }
 
     fn waiters(&self) -> &Waiters {
@@ -38,7 +41,10 @@ impl Waitable for Purse {
 }
 
 fn purses() -> &'static [Purse; 2] {
-    Box::leak(Box::new([0, 1].map(|_| Purse { coins: AtomicU32::new(0), waiters: Waiters::new() })))
+    Box::leak(Box::new([0, 1].map(|_| Purse {
+        coins: AtomicU32::new(0),
+        waiters: Waiters::new(),
+    })))
 }
 
 /// Both of them, as `select` has them.
@@ -80,11 +86,20 @@ fn each_gets_one() {
         let purses = purses();
         let takers = (0..2).map(|_| party(is_worker, || assert!(take(purses, u64::MAX))).1);
         let givers = purses.iter().map(|purse| party(true, || purse.put()).1);
-        let borrower = party(true, || purses[0].try_take().into_iter().for_each(|()| purses[0].put())).1;
+        let borrower = party(true, || {
+            purses[0]
+                .try_take()
+                .into_iter()
+                .for_each(|()| purses[0].put())
+        })
+        .1;
         let parties: Vec<_> = takers.chain(givers).chain([borrower]).collect();
         parties.into_iter().for_each(|party| party.join().unwrap());
         assert_eq!(left(purses), 0);
-        assert!(purses.iter().all(|purse| !purse.waiters.notify_one()), "nobody stands there");
+        assert!(
+            purses.iter().all(|purse| !purse.waiters.notify_one()),
+            "nobody stands there"
+        );
     }
     check(|| each(true));
     check(|| each(false));
@@ -95,15 +110,25 @@ fn each_gets_one() {
 fn a_revoked_wait_loses_nothing() {
     fn revoked(by_deadline: bool) {
         let purses = purses();
-        let (asked, hasty) = party(true, move || take(purses, if by_deadline { SOON } else { u64::MAX }));
+        let (asked, hasty) = party(true, move || {
+            take(purses, if by_deadline { SOON } else { u64::MAX })
+        });
         let patient = party(true, || assert!(take(purses, u64::MAX))).1;
         let giver = party(true, || purses[1].put()).1;
-        let end = thread::spawn(move || if by_deadline { crate::kernel::advance(SOON) } else { cancel::ask(asked) });
+        let end = thread::spawn(move || {
+            if by_deadline {
+                crate::kernel::advance(SOON)
+            } else {
+                cancel::ask(asked)
+            }
+        });
         let is_taken = hasty.join().unwrap();
         if is_taken {
             purses[0].put();
         }
-        [patient, giver, end].into_iter().for_each(|party| party.join().unwrap());
+        [patient, giver, end]
+            .into_iter()
+            .for_each(|party| party.join().unwrap());
         assert_eq!(left(purses), 0);
     }
     check(|| revoked(true));
@@ -122,8 +147,13 @@ fn a_set_takes_all() {
                 set.outcome(index);
             }
         });
-        let givers: Vec<_> = [0, 1, 0].map(|index| party(true, move || purses[index].put()).1).into();
-        givers.into_iter().chain([taker.1]).for_each(|party| party.join().unwrap());
+        let givers: Vec<_> = [0, 1, 0]
+            .map(|index| party(true, move || purses[index].put()).1)
+            .into();
+        givers
+            .into_iter()
+            .chain([taker.1])
+            .for_each(|party| party.join().unwrap());
         assert_eq!(left(purses), 0);
     });
 }

@@ -17,7 +17,11 @@ pub(crate) fn in_workers(f: impl Fn() + Send + Sync + 'static) {
     let f = Arc::new(f);
     for kind in drivers() {
         for servers in [1, 2, 4] {
-            let runtime = Runtime::builder().servers(servers).driver(kind).build().unwrap();
+            let runtime = Runtime::builder()
+                .servers(servers)
+                .driver(kind)
+                .build()
+                .unwrap();
             let f = f.clone();
             // SAFETY: as in `spawn`.
             unsafe { runtime.spawn_light(move || f()) }.join().unwrap();
@@ -29,7 +33,11 @@ pub(crate) fn in_workers(f: impl Fn() + Send + Sync + 'static) {
 /// The drivers that this kernel has.
 pub(crate) fn drivers() -> Vec<DriverKind> {
     let mut kinds = vec![DriverKind::Epoll];
-    match Runtime::builder().servers(1).driver(DriverKind::IoUring).build() {
+    match Runtime::builder()
+        .servers(1)
+        .driver(DriverKind::IoUring)
+        .build()
+    {
         Ok(_) => kinds.push(DriverKind::IoUring),
         Err(error) => eprintln!("no io_uring here: {error}"),
     }
@@ -44,7 +52,8 @@ pub(crate) enum Joiner<R> {
 
 pub(crate) fn spawn<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Joiner<R> {
     match umcg::current_id() {
-        // SAFETY: nothing that the tests call keeps what is in thread-local storage across a switch.
+        // SAFETY: nothing that the tests call keeps what is in thread-local storage across a
+        // switch.
         Some(_) => Joiner::Worker(unsafe { umcg::spawn_light(f) }),
         None => Joiner::Thread(std::thread::spawn(f)),
     }

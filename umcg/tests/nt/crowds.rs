@@ -28,18 +28,35 @@ struct World {
 const TICKETS: u32 = 2;
 
 impl World {
-    /// Waits for any or all of some of the five, in any order, with a deadline or an alert at times; gives back what it has got. How much that was.
+    /// Waits for any or all of some of the five, in any order, with a deadline or an alert at
+    /// times; gives back what it has got. How much that was.
     fn visit(&self, random: &mut Random) -> usize {
         let mut order = [0, 1, 2, 3, 4];
-        (1..5).rev().for_each(|n| order.swap(n, random.below(n as u64 + 1) as usize));
+        (1..5)
+            .rev()
+            .for_each(|n| order.swap(n, random.below(n as u64 + 1) as usize));
         let order = &order[..1 + random.below(4) as usize];
         let handles: Vec<_> = order
             .iter()
-            .map(|at| if *at < 3 { self.semaphores[*at].as_handle() } else { self.mutexes[*at - 3].as_handle() })
+            .map(|at| {
+                if *at < 3 {
+                    self.semaphores[*at].as_handle()
+                } else {
+                    self.mutexes[*at - 3].as_handle()
+                }
+            })
             .collect();
         let is_all = random.below(2) == 0;
-        let wait = if is_all { Wait::all(&handles) } else { Wait::any(&handles) };
-        let wait = if random.below(4) == 0 { wait.alert(self.bell.as_handle()) } else { wait };
+        let wait = if is_all {
+            Wait::all(&handles)
+        } else {
+            Wait::any(&handles)
+        };
+        let wait = if random.below(4) == 0 {
+            wait.alert(self.bell.as_handle())
+        } else {
+            wait
+        };
         let woken = match random.below(4) {
             0 => wait.wait_timeout(Duration::from_micros(random.below(200))),
             _ => wait.wait(),
@@ -51,7 +68,11 @@ impl World {
             other => panic!("{other:?}"),
         };
         for at in taken.iter().filter(|at| **at >= 3) {
-            assert_eq!(self.inside[*at - 3].fetch_add(1, Relaxed), 0, "one at a time");
+            assert_eq!(
+                self.inside[*at - 3].fetch_add(1, Relaxed),
+                0,
+                "one at a time"
+            );
         }
         if random.below(4) == 0 {
             umcg::yield_now();
@@ -124,8 +145,13 @@ fn each_takes_one() {
         for n in 0..total {
             pair[n as usize % 2].release(1).unwrap();
         }
-        let taken = join_all(parties).into_iter().fold([0, 0], |sum, taken| [sum[0] + taken[0], sum[1] + taken[1]]);
+        let taken = join_all(parties)
+            .into_iter()
+            .fold([0, 0], |sum, taken| [sum[0] + taken[0], sum[1] + taken[1]]);
         assert_eq!(taken, [total / 2, total / 2]);
-        assert!(pair.iter().all(|semaphore| semaphore.count() == 0 && waiters(&**semaphore) == 0));
+        assert!(
+            pair.iter()
+                .all(|semaphore| semaphore.count() == 0 && waiters(&**semaphore) == 0)
+        );
     });
 }

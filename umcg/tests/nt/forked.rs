@@ -18,7 +18,8 @@ impl Drop for Stop<'_> {
 
 const SHORT: Duration = Duration::from_millis(1);
 
-/// The child's own timers are set, though it has none of the parent's threads, and mutexes have owners.
+/// The child's own timers are set, though it has none of the parent's threads, and mutexes have
+/// owners.
 #[test]
 fn timers_and_owners_of_a_child() {
     const TEST: &str = "forked::timers_and_owners_of_a_child";
@@ -26,7 +27,10 @@ fn timers_and_owners_of_a_child() {
         return child_succeeds(TEST);
     }
     // What a thread gets with its first wait, under a lock that another one may have had.
-    assert_eq!(Wait::any(&[Timer::new(false).as_handle()]).wait_timeout(SHORT), LATE);
+    assert_eq!(
+        Wait::any(&[Timer::new(false).as_handle()]).wait_timeout(SHORT),
+        LATE
+    );
     let stop = AtomicBool::new(false);
     let inherited = Timer::new(false);
     std::thread::scope(|scope| {
@@ -34,7 +38,12 @@ fn timers_and_owners_of_a_child() {
             scope.spawn(|| {
                 let timer = Timer::new(false);
                 while !stop.load(Relaxed) {
-                    timer.set(Instant::now() + Duration::from_micros(5), Some(Duration::from_micros(5))).unwrap();
+                    timer
+                        .set(
+                            Instant::now() + Duration::from_micros(5),
+                            Some(Duration::from_micros(5)),
+                        )
+                        .unwrap();
                     // A number for each of many owners.
                     in_plain_thread(|| drop(Mutex::new(true)));
                 }
@@ -49,7 +58,12 @@ fn timers_and_owners_of_a_child() {
                 assert!(inherited.due().is_none() && !inherited.cancel());
                 let own = Timer::new(false);
                 assert!(!own.set(Instant::now() + SHORT, Some(SHORT)).unwrap());
-                assert_eq!((0..3).map(|_| Wait::any(&[own.as_handle()]).wait()).collect::<Vec<_>>(), [TAKEN; 3]);
+                assert_eq!(
+                    (0..3)
+                        .map(|_| Wait::any(&[own.as_handle()]).wait())
+                        .collect::<Vec<_>>(),
+                    [TAKEN; 3]
+                );
                 assert!(!inherited.set(Instant::now() + SHORT, None).unwrap());
                 assert_eq!(Wait::any(&[inherited.as_handle()]).wait(), TAKEN);
                 let mutex = Mutex::new(true);

@@ -1,4 +1,5 @@
-//! The objects of NT, by their public interface: workers of both kinds over numbers of servers, workers in blocking scopes, and plain threads, together.
+//! The objects of NT, by their public interface: workers of both kinds over numbers of servers,
+//! workers in blocking scopes, and plain threads, together.
 
 mod alone;
 mod crowds;

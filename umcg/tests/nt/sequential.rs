@@ -1,6 +1,9 @@
-//! Random sequences of operations, against what the document of ntsync says that they do, one after the other.
+//! Random sequences of operations, against what the document of ntsync says that they do, one after
+//! the other.
 //!
-//! Each wait that has to wait is a worker; the model says who goes on with each step, and with what. When a step is done those have gone on, and the others stand in as many queues as the model has.
+//! Each wait that has to wait is a worker; the model says who goes on with each step, and with
+//! what. When a step is done those have gone on, and the others stand in as many queues as the
+//! model has.
 
 use crate::id;
 use crate::parties::{abort, waiters};
@@ -16,17 +19,37 @@ type Ended = Result<Woken, WaitError>;
 /// An object, as a sentence of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Thing {
-    Event { is_manual: bool, is_set: bool },
-    Semaphore { count: u32, most: u32 },
-    Mutex { owner: u32, depth: u32, is_abandoned: bool },
+    Event {
+        is_manual: bool,
+        is_set: bool,
+    },
+    Semaphore {
+        count: u32,
+        most: u32,
+    },
+    Mutex {
+        owner: u32,
+        depth: u32,
+        is_abandoned: bool,
+    },
 }
 
-const MUTEX: Thing = Thing::Mutex { owner: 0, depth: 0, is_abandoned: false };
+const MUTEX: Thing = Thing::Mutex {
+    owner: 0,
+    depth: 0,
+    is_abandoned: false,
+};
 
 /// Two of each: events, semaphores, mutexes.
 const THINGS: [Thing; 6] = [
-    Thing::Event { is_manual: false, is_set: false },
-    Thing::Event { is_manual: true, is_set: false },
+    Thing::Event {
+        is_manual: false,
+        is_set: false,
+    },
+    Thing::Event {
+        is_manual: true,
+        is_set: false,
+    },
     Thing::Semaphore { count: 0, most: 1 },
     Thing::Semaphore { count: 1, most: 3 },
     MUTEX,
@@ -47,7 +70,11 @@ impl Thing {
         match self {
             Thing::Event { is_manual, is_set } => *is_set = *is_manual,
             Thing::Semaphore { count, .. } => *count -= 1,
-            Thing::Mutex { owner, depth, is_abandoned } => {
+            Thing::Mutex {
+                owner,
+                depth,
+                is_abandoned,
+            } => {
                 (*owner, *depth) = (by, *depth + 1);
                 return std::mem::take(is_abandoned);
             }
@@ -66,19 +93,35 @@ struct Asked {
 
 impl Asked {
     fn is_invalid(&self) -> bool {
-        let is_twice = |n: usize| self.list[..n].contains(&self.list[n]) || self.alert == Some(self.list[n]);
+        let is_twice =
+            |n: usize| self.list[..n].contains(&self.list[n]) || self.alert == Some(self.list[n]);
         self.is_all && (0..self.list.len()).any(is_twice)
     }
 
     fn places_at(&self, thing: usize) -> usize {
-        self.list.iter().chain(&self.alert).filter(|at| **at == thing).count()
+        self.list
+            .iter()
+            .chain(&self.alert)
+            .filter(|at| **at == thing)
+            .count()
     }
 
     fn call<R>(&self, handles: &[Handle], call: impl FnOnce(Wait<'_>) -> R) -> R {
-        let list: Vec<BorrowedHandle<'_>> = self.list.iter().map(|at| handles[*at].as_handle()).collect();
-        let wait = if self.is_all { Wait::all(&list) } else { Wait::any(&list) };
+        let list: Vec<BorrowedHandle<'_>> = self
+            .list
+            .iter()
+            .map(|at| handles[*at].as_handle())
+            .collect();
+        let wait = if self.is_all {
+            Wait::all(&list)
+        } else {
+            Wait::any(&list)
+        };
         let wait = wait.owner(id(self.owner));
-        call(self.alert.map_or(wait, |alert| wait.alert(handles[alert].as_handle())))
+        call(
+            self.alert
+                .map_or(wait, |alert| wait.alert(handles[alert].as_handle())),
+        )
     }
 }
 
@@ -107,16 +150,36 @@ impl Model {
         }
         let things = &mut self.things;
         let taken = if asked.is_all {
-            let are_all = asked.list.iter().all(|at| things[*at].is_signaled(asked.owner));
-            are_all.then(|| (0, asked.list.iter().fold(false, |before, at| things[*at].take(asked.owner) | before)))
+            let are_all = asked
+                .list
+                .iter()
+                .all(|at| things[*at].is_signaled(asked.owner));
+            are_all.then(|| {
+                (
+                    0,
+                    asked
+                        .list
+                        .iter()
+                        .fold(false, |before, at| things[*at].take(asked.owner) | before),
+                )
+            })
         } else {
-            let first = asked.list.iter().position(|at| things[*at].is_signaled(asked.owner));
+            let first = asked
+                .list
+                .iter()
+                .position(|at| things[*at].is_signaled(asked.owner));
             first.map(|first| (first, things[asked.list[first]].take(asked.owner)))
         };
         if let Some((index, is_abandoned)) = taken {
-            return Some(Ok(if is_abandoned { Woken::Abandoned(index) } else { Woken::Object(index) }));
+            return Some(Ok(if is_abandoned {
+                Woken::Abandoned(index)
+            } else {
+                Woken::Object(index)
+            }));
         }
-        let alert = asked.alert.filter(|alert| things[*alert].is_signaled(asked.owner))?;
+        let alert = asked
+            .alert
+            .filter(|alert| things[*alert].is_signaled(asked.owner))?;
         things[alert].take(asked.owner);
         Some(Ok(Woken::Alert))
     }
@@ -125,7 +188,11 @@ impl Model {
     fn serve(&mut self, at: usize) -> Vec<(usize, Ended)> {
         let mut ended = Vec::new();
         for (id, asked) in std::mem::take(&mut self.waiting) {
-            let woken = if asked.places_at(at) > 0 { self.try_wait(&asked) } else { None };
+            let woken = if asked.places_at(at) > 0 {
+                self.try_wait(&asked)
+            } else {
+                None
+            };
             match woken {
                 Some(woken) => ended.push((id, woken)),
                 None => self.waiting.push((id, asked)),
@@ -138,11 +205,21 @@ impl Model {
     fn change(&mut self, step: &Step) -> (Option<u32>, usize) {
         match *step {
             Step::Set(at) | Step::Reset(at) | Step::Pulse(at) => {
-                let Thing::Event { is_set, .. } = &mut self.things[at] else { unreachable!() };
-                (Some(u32::from(std::mem::replace(is_set, !matches!(step, Step::Reset(_))))), at)
+                let Thing::Event { is_set, .. } = &mut self.things[at] else {
+                    unreachable!()
+                };
+                (
+                    Some(u32::from(std::mem::replace(
+                        is_set,
+                        !matches!(step, Step::Reset(_)),
+                    ))),
+                    at,
+                )
             }
             Step::Release(at, add) => {
-                let Thing::Semaphore { count, most } = &mut self.things[at] else { unreachable!() };
+                let Thing::Semaphore { count, most } = &mut self.things[at] else {
+                    unreachable!()
+                };
                 let before = *count;
                 if before + add > *most {
                     return (None, at);
@@ -151,7 +228,14 @@ impl Model {
                 (Some(before), at)
             }
             Step::Unlock(at, by) | Step::Kill(at, by) => {
-                let Thing::Mutex { owner, depth, is_abandoned } = &mut self.things[at] else { unreachable!() };
+                let Thing::Mutex {
+                    owner,
+                    depth,
+                    is_abandoned,
+                } = &mut self.things[at]
+                else {
+                    unreachable!()
+                };
                 if *owner != by {
                     return (None, at);
                 }
@@ -175,7 +259,9 @@ fn change(handles: &[Handle], step: &Step) -> Option<u32> {
         Step::Unlock(at, by) => handles[at].as_mutex().unwrap().unlock_as(id(by)).ok(),
         Step::Kill(at, by) => {
             let mutex = handles[at].as_mutex().unwrap();
-            let Owned::By(_, depth) = mutex.owned() else { return mutex.kill(id(by)).ok().map(|()| 0) };
+            let Owned::By(_, depth) = mutex.owned() else {
+                return mutex.kill(id(by)).ok().map(|()| 0);
+            };
             mutex.kill(id(by)).ok().map(|()| depth)
         }
         Step::Wait(_) | Step::Poll(_) | Step::Abort(_) => unreachable!(),
@@ -184,11 +270,17 @@ fn change(handles: &[Handle], step: &Step) -> Option<u32> {
 
 fn is_like(handle: &Handle, thing: Thing) -> bool {
     match thing {
-        Thing::Event { is_manual, is_set } => {
-            handle.as_event().is_some_and(|event| event.is_set() == is_set && event.is_manual() == is_manual)
-        }
-        Thing::Semaphore { count, .. } => handle.as_semaphore().is_some_and(|semaphore| semaphore.count() == count),
-        Thing::Mutex { owner, depth, is_abandoned } => handle.as_mutex().is_some_and(|mutex| match mutex.owned() {
+        Thing::Event { is_manual, is_set } => handle
+            .as_event()
+            .is_some_and(|event| event.is_set() == is_set && event.is_manual() == is_manual),
+        Thing::Semaphore { count, .. } => handle
+            .as_semaphore()
+            .is_some_and(|semaphore| semaphore.count() == count),
+        Thing::Mutex {
+            owner,
+            depth,
+            is_abandoned,
+        } => handle.as_mutex().is_some_and(|mutex| match mutex.owned() {
             Owned::Free => owner == 0 && !is_abandoned,
             Owned::Abandoned => owner == 0 && is_abandoned,
             Owned::By(by, so_deep) => (owner, depth) == (by.get(), so_deep) && !is_abandoned,
@@ -197,7 +289,10 @@ fn is_like(handle: &Handle, thing: Thing) -> bool {
 }
 
 fn play(runtime: &Runtime, steps: Vec<Step>) {
-    let mut model = Model { things: THINGS, waiting: Vec::new() };
+    let mut model = Model {
+        things: THINGS,
+        waiting: Vec::new(),
+    };
     let handles: Arc<[Handle]> = Arc::new([
         Event::auto(false).into(),
         Event::manual(false).into(),
@@ -211,14 +306,25 @@ fn play(runtime: &Runtime, steps: Vec<Step>) {
         match &step {
             Step::Poll(asked) => {
                 let expected = model.try_wait(asked).unwrap_or(Err(WaitError::TimedOut));
-                assert_eq!(asked.call(&handles, |wait| wait.try_wait()), expected, "{step:?}");
+                assert_eq!(
+                    asked.call(&handles, |wait| wait.try_wait()),
+                    expected,
+                    "{step:?}"
+                );
             }
             Step::Wait(asked) => match model.try_wait(asked) {
-                Some(expected) => assert_eq!(asked.call(&handles, |wait| wait.wait()), expected, "{step:?}"),
+                Some(expected) => assert_eq!(
+                    asked.call(&handles, |wait| wait.wait()),
+                    expected,
+                    "{step:?}"
+                ),
                 None => {
                     model.waiting.push((number, asked.clone()));
                     let (inside, asked) = (handles.clone(), asked.clone());
-                    pending.push((number, runtime.spawn(move || asked.call(&inside, |wait| wait.wait()))));
+                    pending.push((
+                        number,
+                        runtime.spawn(move || asked.call(&inside, |wait| wait.wait())),
+                    ));
                 }
             },
             Step::Abort(_) if pending.is_empty() => {}
@@ -229,23 +335,46 @@ fn play(runtime: &Runtime, steps: Vec<Step>) {
             }
             step => {
                 let (expected, at) = model.change(step);
-                let ended = if expected.is_some() { model.serve(at) } else { Vec::new() };
-                if let (Step::Pulse(_), Thing::Event { is_set, .. }) = (step, &mut model.things[at]) {
+                let ended = if expected.is_some() {
+                    model.serve(at)
+                } else {
+                    Vec::new()
+                };
+                if let (Step::Pulse(_), Thing::Event { is_set, .. }) = (step, &mut model.things[at])
+                {
                     *is_set = false;
                 }
                 assert_eq!(change(&handles, step), expected, "{step:?}");
                 for (number, expected) in ended {
-                    let index = pending.iter().position(|(pending, _)| *pending == number).unwrap();
-                    assert_eq!(pending.remove(index).1.join().unwrap(), expected, "{step:?}");
+                    let index = pending
+                        .iter()
+                        .position(|(pending, _)| *pending == number)
+                        .unwrap();
+                    assert_eq!(
+                        pending.remove(index).1.join().unwrap(),
+                        expected,
+                        "{step:?}"
+                    );
                 }
             }
         }
         for (at, handle) in handles.iter().enumerate() {
-            let places: usize = model.waiting.iter().map(|(_, asked)| asked.places_at(at)).sum();
+            let places: usize = model
+                .waiting
+                .iter()
+                .map(|(_, asked)| asked.places_at(at))
+                .sum();
             eventually("the others wait", || waiters(handle) == places);
-            assert!(is_like(handle, model.things[at]), "{step:?}: {handle:?} is not {:?}", model.things[at]);
+            assert!(
+                is_like(handle, model.things[at]),
+                "{step:?}: {handle:?} is not {:?}",
+                model.things[at]
+            );
         }
-        assert!(!pending.iter().any(|(_, worker)| worker.is_finished()), "{step:?}: nobody else goes on");
+        assert!(
+            !pending.iter().any(|(_, worker)| worker.is_finished()),
+            "{step:?}: nobody else goes on"
+        );
     }
     pending.into_iter().for_each(|(_, worker)| abort(worker));
     assert!(handles.iter().all(|handle| waiters(handle) == 0));
@@ -260,7 +389,12 @@ fn asked() -> impl Strategy<Value = Asked> {
             let mut seen = Vec::new();
             list.retain(|at| alert != Some(*at) && !seen.contains(at) && (seen.push(*at), true).1);
         }
-        Asked { list, is_all, alert, owner }
+        Asked {
+            list,
+            is_all,
+            alert,
+            owner,
+        }
     })
 }
 
@@ -278,11 +412,17 @@ fn as_the_document_says() {
         1 => any::<usize>().prop_map(Step::Abort),
     ];
     with("sequences", 2, Runtime::builder(), |runtime| {
-        let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
-        let result = TestRunner::new(config).run(&proptest::collection::vec(step, 1..40), |steps| {
-            play(runtime, steps);
-            Ok(())
-        });
+        let config = Config {
+            cases: 600,
+            failure_persistence: None,
+            max_shrink_iters: 0,
+            ..Config::default()
+        };
+        let result =
+            TestRunner::new(config).run(&proptest::collection::vec(step, 1..40), |steps| {
+                play(runtime, steps);
+                Ok(())
+            });
         if let Err(error) = result {
             panic!("{error}");
         }

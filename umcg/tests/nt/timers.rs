@@ -25,7 +25,11 @@ fn one_shot() {
                         let due = soon();
                         assert!(!timer.set(due, None).unwrap());
                         let (is_set, armed) = (timer.is_set(), timer.due());
-                        assert!(Instant::now() >= due || (!is_set && armed.is_some_and(|at| at.duration_since(due) < SHORT)));
+                        assert!(
+                            Instant::now() >= due
+                                || (!is_set
+                                    && armed.is_some_and(|at| at.duration_since(due) < SHORT))
+                        );
                         let list = [other.as_handle(), timer.as_handle()];
                         let woken = match n {
                             0 => Wait::any(&list[1..]).wait(),
@@ -38,7 +42,10 @@ fn one_shot() {
                         assert_eq!(woken, Ok(Woken::Object(usize::from(n == 1))));
                         assert!(Instant::now() >= due);
                         assert!(timer.due().is_none());
-                        assert_eq!(poll(timer.as_handle()), if is_manual { TAKEN } else { LATE });
+                        assert_eq!(
+                            poll(timer.as_handle()),
+                            if is_manual { TAKEN } else { LATE }
+                        );
                     }
                 });
                 party.join();
@@ -65,11 +72,25 @@ fn periodic() {
         // Those that nobody takes are one.
         std::thread::sleep(SHORT * 4);
         assert!(timer.cancel() && !timer.cancel());
-        assert_eq!((timer.is_set(), poll(timer.as_handle()), poll(timer.as_handle())), (true, TAKEN, LATE));
+        assert_eq!(
+            (
+                timer.is_set(),
+                poll(timer.as_handle()),
+                poll(timer.as_handle())
+            ),
+            (true, TAKEN, LATE)
+        );
         // From the past: now, and then each period, none left out.
         timer.set(Instant::now() - HOUR, Some(HOUR)).unwrap();
-        assert_eq!((poll(timer.as_handle()), poll(timer.as_handle())), (TAKEN, LATE));
-        assert!(timer.due().is_some_and(|due| (HOUR / 2..=HOUR).contains(&due.duration_since(Instant::now()))));
+        assert_eq!(
+            (poll(timer.as_handle()), poll(timer.as_handle())),
+            (TAKEN, LATE)
+        );
+        assert!(
+            timer
+                .due()
+                .is_some_and(|due| (HOUR / 2..=HOUR).contains(&due.duration_since(Instant::now())))
+        );
     });
 }
 
@@ -88,14 +109,19 @@ fn set_again() {
         assert_eq!(party.join(), TAKEN);
         for _ in 0..100 {
             let gone = Timer::new(false);
-            gone.set(Instant::now() + Duration::from_micros(50), Some(Duration::from_micros(10))).unwrap();
+            gone.set(
+                Instant::now() + Duration::from_micros(50),
+                Some(Duration::from_micros(10)),
+            )
+            .unwrap();
             std::thread::sleep(Duration::from_micros(60));
         }
         assert_eq!(waiters(&*timer), 0);
     });
 }
 
-/// A manual one lets all through, another one; what is due is there for who looks, whether or not the thread of timers was fast enough.
+/// A manual one lets all through, another one; what is due is there for who looks, whether or not
+/// the thread of timers was fast enough.
 #[test]
 fn all_or_one() {
     everywhere("all or one", |place| {
@@ -115,7 +141,9 @@ fn all_or_one() {
                     timer.set(soon(), None).unwrap();
                 }
             }
-            parties.into_iter().for_each(|party| assert_eq!(party.join(), TAKEN));
+            parties
+                .into_iter()
+                .for_each(|party| assert_eq!(party.join(), TAKEN));
             assert_eq!(timer.is_set(), is_manual);
             let due = Instant::now() + Duration::from_micros(20);
             timer.set(due, None).unwrap();

@@ -23,7 +23,12 @@ fn things() -> Vec<Handle> {
 }
 
 fn give(thing: &Handle) {
-    match (thing.as_event(), thing.as_semaphore(), thing.as_mutex(), thing.as_timer()) {
+    match (
+        thing.as_event(),
+        thing.as_semaphore(),
+        thing.as_mutex(),
+        thing.as_timer(),
+    ) {
         (Some(event), ..) => drop(event.set()),
         (_, Some(semaphore), ..) => drop(semaphore.release(1).unwrap()),
         (_, _, Some(mutex), _) => drop(mutex.unlock_as(crate::id(1)).unwrap()),
@@ -33,7 +38,12 @@ fn give(thing: &Handle) {
 }
 
 fn is_signaled(thing: &Handle) -> bool {
-    match (thing.as_event(), thing.as_semaphore(), thing.as_mutex(), thing.as_timer()) {
+    match (
+        thing.as_event(),
+        thing.as_semaphore(),
+        thing.as_mutex(),
+        thing.as_timer(),
+    ) {
         (Some(event), ..) => event.is_set(),
         (_, Some(semaphore), ..) => semaphore.count() > 0,
         (_, _, Some(mutex), _) => mutex.owned() == umcg::nt::Owned::Free,
@@ -42,12 +52,25 @@ fn is_signaled(thing: &Handle) -> bool {
     }
 }
 
-fn wait(things: &[Handle], is_all: bool, alert: Option<&Event>, timeout: Duration) -> Result<Woken, WaitError> {
+fn wait(
+    things: &[Handle],
+    is_all: bool,
+    alert: Option<&Event>,
+    timeout: Duration,
+) -> Result<Woken, WaitError> {
     let handles: Vec<_> = things.iter().map(Handle::as_handle).collect();
-    let wait = if is_all { Wait::all(&handles) } else { Wait::any(&handles) };
+    let wait = if is_all {
+        Wait::all(&handles)
+    } else {
+        Wait::any(&handles)
+    };
     let wait = alert.map_or(wait, |alert| wait.alert(alert.as_handle()));
     let wait = wait.owner(crate::id(1));
-    if timeout == Duration::MAX { wait.wait() } else { wait.wait_timeout(timeout) }
+    if timeout == Duration::MAX {
+        wait.wait()
+    } else {
+        wait.wait_timeout(timeout)
+    }
 }
 
 /// Whatever is given ends the wait, with its index, and is taken; with an alert, or without.
@@ -59,10 +82,21 @@ fn any() {
             for sort in SORTS {
                 // Owned by another, as its owner has it at once.
                 let mutex = things[3].as_mutex().unwrap();
-                while mutex.unlock_as(crate::id(1)).or(mutex.unlock_as(crate::id(2))).is_ok() {}
-                assert_eq!(Wait::any(&[mutex.as_handle()]).owner(crate::id(2)).try_wait(), TAKEN);
+                while mutex
+                    .unlock_as(crate::id(1))
+                    .or(mutex.unlock_as(crate::id(2)))
+                    .is_ok()
+                {}
+                assert_eq!(
+                    Wait::any(&[mutex.as_handle()])
+                        .owner(crate::id(2))
+                        .try_wait(),
+                    TAKEN
+                );
                 let (inside, heard) = (things.clone(), Some(alert.clone()).filter(|_| n % 2 == 0));
-                let party = place.start(sort, move || wait(&inside, false, heard.as_ref(), Duration::MAX));
+                let party = place.start(sort, move || {
+                    wait(&inside, false, heard.as_ref(), Duration::MAX)
+                });
                 until_waiting(&things[4], 1);
                 if n == 3 {
                     mutex.unlock_as(crate::id(2)).map(drop).unwrap()
@@ -87,18 +121,35 @@ fn all() {
                 let things = Arc::new(things());
                 let mutex = things[3].as_mutex().unwrap();
                 mutex.unlock_as(crate::id(1)).unwrap();
-                assert_eq!(Wait::any(&[mutex.as_handle()]).owner(crate::id(2)).try_wait(), TAKEN);
+                assert_eq!(
+                    Wait::any(&[mutex.as_handle()])
+                        .owner(crate::id(2))
+                        .try_wait(),
+                    TAKEN
+                );
                 let give = |n: usize| {
-                    if n == 3 { mutex.unlock_as(crate::id(2)).map(drop).unwrap() } else { give(&things[n]) }
+                    if n == 3 {
+                        mutex.unlock_as(crate::id(2)).map(drop).unwrap()
+                    } else {
+                        give(&things[n])
+                    }
                 };
                 let inside = things.clone();
                 let party = place.start(sort, move || wait(&inside, true, None, Duration::MAX));
                 until_waiting(&things[4], 1);
                 for n in (0..5).filter(|n| *n != last) {
                     give(n);
-                    assert!(is_signaled(&things[n]), "nothing is taken before all is there");
+                    assert!(
+                        is_signaled(&things[n]),
+                        "nothing is taken before all is there"
+                    );
                     // Others may have it meanwhile.
-                    assert_eq!(Wait::any(&[things[n].as_handle()]).owner(crate::id(2)).try_wait(), TAKEN);
+                    assert_eq!(
+                        Wait::any(&[things[n].as_handle()])
+                            .owner(crate::id(2))
+                            .try_wait(),
+                        TAKEN
+                    );
                     give(n);
                 }
                 give(last);
@@ -122,13 +173,15 @@ fn alerts() {
                 rest.clone().for_each(|n| give(&things[n]));
                 let (inside, heard) = (things.clone(), alert.clone());
                 // Without the mutex, which is the caller's.
-                let party = place.start(sort, move || wait(&inside[..3], is_all, Some(&heard), HOUR));
+                let party =
+                    place.start(sort, move || wait(&inside[..3], is_all, Some(&heard), HOUR));
                 until_waiting(&alert, 1);
                 alert.set();
                 assert_eq!(party.join(), Ok(Woken::Alert));
                 assert!(!alert.is_set() && rest.clone().all(|n| is_signaled(&things[n])));
                 let (inside, heard) = (things.clone(), alert.clone());
-                let party = place.start(sort, move || wait(&inside[..3], is_all, Some(&heard), HOUR));
+                let party =
+                    place.start(sort, move || wait(&inside[..3], is_all, Some(&heard), HOUR));
                 until_waiting(&alert, 1);
                 alert.pulse();
                 assert_eq!(party.join(), Ok(Woken::Alert));
@@ -138,14 +191,17 @@ fn alerts() {
         }
         // Asleep for nothing but an alert.
         let heard = alert.clone();
-        let party = place.start(Sort::Worker, move || Wait::any(&[]).alert(heard.as_handle()).wait());
+        let party = place.start(Sort::Worker, move || {
+            Wait::any(&[]).alert(heard.as_handle()).wait()
+        });
         until_waiting(&alert, 1);
         alert.set();
         assert_eq!(party.join(), Ok(Woken::Alert));
     });
 }
 
-/// A pulse ends the waits that are there, as far as it completes them: all of them if the event is reset by hand, the first if not. The event stays reset.
+/// A pulse ends the waits that are there, as far as it completes them: all of them if the event is
+/// reset by hand, the first if not. The event stays reset.
 #[test]
 fn pulses() {
     everywhere("pulses", |place| {
@@ -174,8 +230,12 @@ fn pulses() {
                 left -= if event.is_manual() { 4 } else { 1 };
                 until_waiting(&event, left);
             }
-            let (all, rest): (Vec<_>, Vec<_>) = parties.into_iter().enumerate().partition(|(n, _)| n % 3 == 2);
-            rest.into_iter().for_each(|(n, party)| assert_eq!(party.join(), expected(n)));
+            let (all, rest): (Vec<_>, Vec<_>) = parties
+                .into_iter()
+                .enumerate()
+                .partition(|(n, _)| n % 3 == 2);
+            rest.into_iter()
+                .for_each(|(n, party)| assert_eq!(party.join(), expected(n)));
             // Those for all have the rest now.
             other.set();
             assert_eq!(waiters(&event), 2);
@@ -184,7 +244,8 @@ fn pulses() {
                 left -= if event.is_manual() { 2 } else { 1 };
                 until_waiting(&event, left);
             }
-            all.into_iter().for_each(|(n, party)| assert_eq!(party.join(), expected(n)));
+            all.into_iter()
+                .for_each(|(n, party)| assert_eq!(party.join(), expected(n)));
             assert!(!event.is_set() && other.is_set());
         }
     });
@@ -227,7 +288,10 @@ fn many() {
     everywhere("many", |place| {
         let semaphores: Vec<Semaphore> = (0..300).map(|_| Semaphore::new(0, 1).unwrap()).collect();
         let start = |is_all: bool, sort: Sort| {
-            let mut things: Vec<Handle> = semaphores.iter().map(|semaphore| (**semaphore).clone()).collect();
+            let mut things: Vec<Handle> = semaphores
+                .iter()
+                .map(|semaphore| (**semaphore).clone())
+                .collect();
             if !is_all {
                 things.extend_from_within(100..200);
             }
@@ -245,9 +309,17 @@ fn many() {
                 assert_eq!(semaphore.release(1), Ok(0));
             }
             assert_eq!(all.join(), TAKEN);
-            assert!(semaphores.iter().all(|semaphore| semaphore.count() == 0 && waiters(&**semaphore) == 0));
+            assert!(
+                semaphores
+                    .iter()
+                    .all(|semaphore| semaphore.count() == 0 && waiters(&**semaphore) == 0)
+            );
         }
-        let twice: Vec<_> = semaphores.iter().chain(&semaphores[17..18]).map(|semaphore| semaphore.as_handle()).collect();
+        let twice: Vec<_> = semaphores
+            .iter()
+            .chain(&semaphores[17..18])
+            .map(|semaphore| semaphore.as_handle())
+            .collect();
         assert_eq!(Wait::all(&twice).try_wait(), Err(WaitError::Invalid));
     });
 }
@@ -263,14 +335,31 @@ fn deadlines_and_aborts() {
             for sort in SORTS {
                 let (inside, range) = (things.clone(), some.clone());
                 let start = Instant::now();
-                assert_eq!(place.start(sort, move || wait(&inside[range], is_all, None, SHORT)).join(), LATE);
+                assert_eq!(
+                    place
+                        .start(sort, move || wait(&inside[range], is_all, None, SHORT))
+                        .join(),
+                    LATE
+                );
                 assert!(start.elapsed() >= SHORT);
                 let (inside, alert) = (things.clone(), Event::manual(false));
-                assert_eq!(place.start(sort, move || wait(&inside[..1], is_all, Some(&alert), SHORT)).join(), LATE);
+                assert_eq!(
+                    place
+                        .start(sort, move || wait(
+                            &inside[..1],
+                            is_all,
+                            Some(&alert),
+                            SHORT
+                        ))
+                        .join(),
+                    LATE
+                );
             }
             for sort in [Sort::Worker, Sort::Blocking] {
                 let (inside, range) = (things.clone(), some.clone());
-                let Party::Worker(worker) = place.start(sort, move || wait(&inside[range], is_all, None, HOUR)) else {
+                let Party::Worker(worker) =
+                    place.start(sort, move || wait(&inside[range], is_all, None, HOUR))
+                else {
                     unreachable!()
                 };
                 until_waiting(&things[0], 1);
@@ -283,8 +372,14 @@ fn deadlines_and_aborts() {
         give(&things[2]);
         assert_eq!(wait(&things[..3], true, None, SHORT), TAKEN);
         let passed = Instant::now();
-        assert_eq!(Wait::any(&[things[0].as_handle()]).wait_deadline(passed), LATE);
-        assert_eq!(Wait::all(&[things[0].as_handle(), things[1].as_handle()]).wait_deadline(passed), LATE);
+        assert_eq!(
+            Wait::any(&[things[0].as_handle()]).wait_deadline(passed),
+            LATE
+        );
+        assert_eq!(
+            Wait::all(&[things[0].as_handle(), things[1].as_handle()]).wait_deadline(passed),
+            LATE
+        );
     });
 }
 
@@ -297,7 +392,10 @@ fn a_look_is_no_point_of_cancellation() {
             let (seen, told) = (begun.clone(), over.clone());
             let worker = place.worker(move || {
                 let (things, alert) = (things(), Event::manual(false));
-                let (first, handles) = ([things[0].as_handle()], things.iter().map(Handle::as_handle).collect::<Vec<_>>());
+                let (first, handles) = (
+                    [things[0].as_handle()],
+                    things.iter().map(Handle::as_handle).collect::<Vec<_>>(),
+                );
                 let look = match turn % 3 {
                     0 => Wait::any(&handles),
                     1 => Wait::any(&first).alert(alert.as_handle()),
@@ -316,7 +414,8 @@ fn a_look_is_no_point_of_cancellation() {
     });
 }
 
-/// An object whose handles are gone lives as long as somebody waits for it, or is told that it may go by it.
+/// An object whose handles are gone lives as long as somebody waits for it, or is told that it may
+/// go by it.
 #[test]
 fn the_last_handle() {
     everywhere("handles", |place| {

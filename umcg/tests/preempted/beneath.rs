@@ -8,8 +8,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Once, OnceLock};
 
-const ONE_SERVER: Shape = Shape { servers: 1, workers: 8, ranked: false };
-const TWO_SERVERS: Shape = Shape { servers: 2, workers: 8, ranked: true };
+const ONE_SERVER: Shape = Shape {
+    servers: 1,
+    workers: 8,
+    ranked: false,
+};
+const TWO_SERVERS: Shape = Shape {
+    servers: 2,
+    workers: 8,
+    ranked: true,
+};
 
 fn compute(length: u64) {
     (0..length).for_each(|n| _ = black_box(n));
@@ -24,7 +32,11 @@ impl Alone {
     }
 
     fn compute(&self, length: u64) {
-        assert_eq!(self.0.fetch_add(1, Relaxed), 0, "somebody was taken off in there");
+        assert_eq!(
+            self.0.fetch_add(1, Relaxed),
+            0,
+            "somebody was taken off in there"
+        );
         compute(length);
         self.0.fetch_sub(1, Relaxed);
     }
@@ -47,7 +59,9 @@ fn in_a_constructor() {
     extern "C" fn call() {
         ALONE.compute(3000);
     }
-    let Some(path) = build("constructor", SOURCE) else { return };
+    let Some(path) = build("constructor", SOURCE) else {
+        return;
+    };
     PATH.get_or_init(|| path);
     let address = format!("{:x}", call as extern "C" fn() as usize);
     // SAFETY: no other thread of this process looks at the environment yet.
@@ -56,7 +70,9 @@ fn in_a_constructor() {
         // SAFETY: its constructor and its destructor only compute.
         let library = unsafe { Library::open(PATH.get().unwrap()) };
         // SAFETY: that is what it is, in the source above.
-        let has_begun = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> i32>(library.symbol(c"has_begun")) };
+        let has_begun = unsafe {
+            std::mem::transmute::<*mut c_void, extern "C" fn() -> i32>(library.symbol(c"has_begun"))
+        };
         assert_eq!(has_begun(), 1);
         compute(200);
         drop(library);
@@ -84,18 +100,31 @@ fn in_a_comparison() {
     extern "C" fn compare(one: &u64, other: &u64, comparisons: &AtomicU64) -> i32 {
         let sort = (&raw const *comparisons).addr();
         let is_first = comparisons.fetch_add(1, Relaxed) == 0;
-        assert!(SORT.swap(sort, Relaxed) == sort || is_first, "somebody was taken off in the midst of a sort");
+        assert!(
+            SORT.swap(sort, Relaxed) == sort || is_first,
+            "somebody was taken off in the midst of a sort"
+        );
         ALONE.compute(if is_first { 20_000 } else { 20 });
         one.cmp(other) as i32
     }
     let sort = || {
         // So many that the C library may want memory for them.
-        let mut numbers: Vec<u64> = (0..200u64).map(|n| n.wrapping_mul(6364136223846793005)).collect();
+        let mut numbers: Vec<u64> = (0..200u64)
+            .map(|n| n.wrapping_mul(6364136223846793005))
+            .collect();
         let comparisons = AtomicU64::new(0);
         // A former sort may have had its count in this place.
         SORT.store(0, Relaxed);
         // SAFETY: as many numbers, of this size.
-        unsafe { qsort_r(numbers.as_mut_ptr(), numbers.len(), size_of::<u64>(), compare, &raw const comparisons) };
+        unsafe {
+            qsort_r(
+                numbers.as_mut_ptr(),
+                numbers.len(),
+                size_of::<u64>(),
+                compare,
+                &raw const comparisons,
+            )
+        };
         assert!(numbers.is_sorted() && comparisons.into_inner() > 0);
         compute(200);
     };
@@ -123,7 +152,11 @@ fn at_the_end_of_a_critical_section() {
         compute(2000);
         ONCE.store(Box::into_raw(Box::new(AtomicI32::new(0))), Release);
     };
-    storm::survives("beneath::at_the_end_of_a_critical_section", ONE_SERVER, once);
+    storm::survives(
+        "beneath::at_the_end_of_a_critical_section",
+        ONE_SERVER,
+        once,
+    );
 }
 
 /// Nor in a signal handler, whose signal the kernel thread blocks until it returns.
@@ -141,7 +174,11 @@ fn at_the_end_of_a_critical_section_in_a_handler() {
         compute(2000);
         assert!(!storm::is_blocked(libc::SIGUSR1));
     };
-    storm::survives("beneath::at_the_end_of_a_critical_section_in_a_handler", ONE_SERVER, raise);
+    storm::survives(
+        "beneath::at_the_end_of_a_critical_section_in_a_handler",
+        ONE_SERVER,
+        raise,
+    );
 }
 
 /// A language runtime that is loaded when workers are preempted already, and its lock: nobody is
@@ -167,15 +204,20 @@ fn a_runtime_that_is_loaded_late() {
         ALONE.compute(2000);
     }
     // By its name it is one.
-    let Some(path) = build("libstdc++-of-the-test", SOURCE) else { return };
+    let Some(path) = build("libstdc++-of-the-test", SOURCE) else {
+        return;
+    };
     PATH.get_or_init(|| path);
     let lock = || {
         static LIBRARY: OnceLock<Library> = OnceLock::new();
         // SAFETY: it has no constructors.
-        let library = umcg::critical(|| LIBRARY.get_or_init(|| unsafe { Library::open(PATH.get().unwrap()) }));
+        let library = umcg::critical(|| {
+            LIBRARY.get_or_init(|| unsafe { Library::open(PATH.get().unwrap()) })
+        });
         let locked = library.symbol(c"locked");
         // SAFETY: that is what it is, in the source above.
-        let locked = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(extern "C" fn())>(locked) };
+        let locked =
+            unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(extern "C" fn())>(locked) };
         locked(call);
         compute(2000);
     };

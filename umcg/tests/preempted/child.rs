@@ -25,13 +25,27 @@ pub(crate) fn plays(test: &str, label: &str, limit: Duration, scene: impl FnOnce
     }
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", &limit.as_secs().to_string()]);
-    command.args(std::env::var(RUNNER).iter().flat_map(|runner| runner.split_whitespace()));
+    command.args(
+        std::env::var(RUNNER)
+            .iter()
+            .flat_map(|runner| runner.split_whitespace()),
+    );
     command.arg(std::env::current_exe().unwrap());
     // One lock of malloc's for all.
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, &label).env("MALLOC_ARENA_MAX", "1");
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, &label)
+        .env("MALLOC_ARENA_MAX", "1");
     let output = command.output().unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{label}: {:?}\n{said}\n{complained}", output.status);
+    let (said, complained) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "{label}: {:?}\n{said}\n{complained}",
+        output.status
+    );
     // With --nocapture for people.
     eprint!("{complained}");
 }

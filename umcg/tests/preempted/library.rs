@@ -12,10 +12,18 @@ pub(crate) fn build(name: &str, source: &str) -> Option<CString> {
     let (text, object) = (mine.with_extension("c"), mine.with_extension("so"));
     std::fs::write(&text, source).unwrap();
     // The first is that of another architecture too, under qemu.
-    let compilers = [format!("{}-linux-gnu-gcc", std::env::consts::ARCH), "cc".into()];
+    let compilers = [
+        format!("{}-linux-gnu-gcc", std::env::consts::ARCH),
+        "cc".into(),
+    ];
     let compile = |compiler: &String| {
         let mut compile = Command::new(compiler);
-        compile.args(["-shared", "-fPIC", "-O1", "-pthread", "-Wall", "-Werror", "-o"]).arg(&object).arg(&text);
+        compile
+            .args([
+                "-shared", "-fPIC", "-O1", "-pthread", "-Wall", "-Werror", "-o",
+            ])
+            .arg(&object)
+            .arg(&text);
         compile.status().is_ok_and(|status| status.success())
     };
     let is_built = compilers.iter().any(compile);

@@ -28,11 +28,29 @@ use storm::Shape;
 #[test]
 fn inside_malloc() {
     let allocate = || {
-        let all: Vec<Vec<u8>> = (0..64).map(|size| Vec::with_capacity(1040 + size * 97)).collect();
+        let all: Vec<Vec<u8>> = (0..64)
+            .map(|size| Vec::with_capacity(1040 + size * 97))
+            .collect();
         drop(black_box(all));
     };
-    storm::survives("inside_malloc", Shape { servers: 1, workers: 64, ranked: false }, allocate);
-    storm::survives("inside_malloc", Shape { servers: 2, workers: 8, ranked: true }, allocate);
+    storm::survives(
+        "inside_malloc",
+        Shape {
+            servers: 1,
+            workers: 64,
+            ranked: false,
+        },
+        allocate,
+    );
+    storm::survives(
+        "inside_malloc",
+        Shape {
+            servers: 2,
+            workers: 8,
+            ranked: true,
+        },
+        allocate,
+    );
 }
 
 /// stdio: a lock a stream, which knows its owner.
@@ -44,15 +62,39 @@ fn inside_stdio() {
         assert!(!null.is_null());
         for number in 0..50 {
             // SAFETY: an open stream, and what the format says.
-            unsafe { libc::fprintf(null, c"%d %s %f\n".as_ptr(), number, c"word".as_ptr(), 0.5f64) };
+            unsafe {
+                libc::fprintf(
+                    null,
+                    c"%d %s %f\n".as_ptr(),
+                    number,
+                    c"word".as_ptr(),
+                    0.5f64,
+                )
+            };
         }
         // SAFETY: opened above.
         unsafe { libc::fclose(null) };
         // SAFETY: all streams, each under its lock.
         unsafe { libc::fflush(std::ptr::null_mut()) };
     };
-    storm::survives("inside_stdio", Shape { servers: 1, workers: 8, ranked: false }, print);
-    storm::survives("inside_stdio", Shape { servers: 2, workers: 8, ranked: true }, print);
+    storm::survives(
+        "inside_stdio",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        print,
+    );
+    storm::survives(
+        "inside_stdio",
+        Shape {
+            servers: 2,
+            workers: 8,
+            ranked: true,
+        },
+        print,
+    );
 }
 
 /// The loader: `dlopen` of a library that is there already, and symbols.
@@ -68,11 +110,28 @@ fn inside_the_loader() {
             unsafe { libc::dlclose(library) };
         }
     };
-    storm::survives("inside_the_loader", Shape { servers: 1, workers: 8, ranked: false }, load);
-    storm::survives("inside_the_loader", Shape { servers: 2, workers: 8, ranked: true }, load);
+    storm::survives(
+        "inside_the_loader",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        load,
+    );
+    storm::survives(
+        "inside_the_loader",
+        Shape {
+            servers: 2,
+            workers: 8,
+            ranked: true,
+        },
+        load,
+    );
 }
 
-/// Something that may be preempted: a worker that is nearly always in the C library keeps its server.
+/// Something that may be preempted: a worker that is nearly always in the C library keeps its
+/// server.
 fn compute() {
     (0..2000u64).for_each(|n| _ = black_box(n));
 }
@@ -117,14 +176,34 @@ fn where_unwind_tables_are_wrong() {
         unsafe { umcg_test_astray(libc::getpid as *const () as usize) };
         compute();
     };
-    storm::survives("where_unwind_tables_are_wrong", Shape { servers: 1, workers: 8, ranked: false }, stray);
-    storm::survives("where_unwind_tables_are_wrong", Shape { servers: 2, workers: 8, ranked: true }, stray);
+    storm::survives(
+        "where_unwind_tables_are_wrong",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        stray,
+    );
+    storm::survives(
+        "where_unwind_tables_are_wrong",
+        Shape {
+            servers: 2,
+            workers: 8,
+            ranked: true,
+        },
+        stray,
+    );
 }
 
 /// A callback of the loader's runs under its lock.
 #[test]
 fn beneath_the_loaders_lock() {
-    unsafe extern "C" fn count(_: *mut libc::dl_phdr_info, _: usize, count: *mut libc::c_void) -> i32 {
+    unsafe extern "C" fn count(
+        _: *mut libc::dl_phdr_info,
+        _: usize,
+        count: *mut libc::c_void,
+    ) -> i32 {
         // SAFETY: the number below.
         unsafe { *count.cast::<u64>() += 1 };
         // Long enough for a tick.
@@ -138,8 +217,24 @@ fn beneath_the_loaders_lock() {
         assert!(objects > 0);
         compute();
     };
-    storm::survives("beneath_the_loaders_lock", Shape { servers: 1, workers: 8, ranked: false }, list);
-    storm::survives("beneath_the_loaders_lock", Shape { servers: 2, workers: 8, ranked: true }, list);
+    storm::survives(
+        "beneath_the_loaders_lock",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        list,
+    );
+    storm::survives(
+        "beneath_the_loaders_lock",
+        Shape {
+            servers: 2,
+            workers: 8,
+            ranked: true,
+        },
+        list,
+    );
 }
 
 /// Others wait in the kernel for whom `pthread_once` has called.
@@ -160,13 +255,24 @@ fn beneath_once() {
         }
         let next = Box::into_raw(Box::new(AtomicI32::new(0)));
         compute();
-        if ONCE.compare_exchange(current, next, AcqRel, Relaxed).is_err() {
+        if ONCE
+            .compare_exchange(current, next, AcqRel, Relaxed)
+            .is_err()
+        {
             current = next;
             // SAFETY: nobody has seen it.
             drop(unsafe { Box::from_raw(current) });
         }
     };
-    storm::survives("beneath_once", Shape { servers: 1, workers: 8, ranked: false }, once);
+    storm::survives(
+        "beneath_once",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        once,
+    );
 }
 
 /// A handler of the program's that blocks nothing, on the worker's own stack.
@@ -182,11 +288,21 @@ fn in_a_handler() {
     let raise = || {
         static INSTALL: Once = Once::new();
         // Others would wait for who is taken off in there.
-        umcg::critical(|| INSTALL.call_once(|| storm::handle(libc::SIGUSR1, handler, libc::SA_NODEFER)));
+        umcg::critical(|| {
+            INSTALL.call_once(|| storm::handle(libc::SIGUSR1, handler, libc::SA_NODEFER))
+        });
         storm::raise(libc::SIGUSR1);
         compute();
     };
-    storm::survives("in_a_handler", Shape { servers: 1, workers: 8, ranked: false }, raise);
+    storm::survives(
+        "in_a_handler",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        raise,
+    );
 }
 
 /// Unwinding.
@@ -203,8 +319,24 @@ fn inside_the_unwinder() {
         let panic = std::panic::catch_unwind(|| deep(20)).unwrap_err();
         assert_eq!(*panic.downcast::<u8>().unwrap(), 11);
     };
-    storm::survives("inside_the_unwinder", Shape { servers: 1, workers: 8, ranked: false }, unwind);
-    storm::survives("inside_the_unwinder", Shape { servers: 2, workers: 8, ranked: true }, unwind);
+    storm::survives(
+        "inside_the_unwinder",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        unwind,
+    );
+    storm::survives(
+        "inside_the_unwinder",
+        Shape {
+            servers: 2,
+            workers: 8,
+            ranked: true,
+        },
+        unwind,
+    );
 }
 
 /// A lock of the language's library under one of the C library's.
@@ -216,5 +348,13 @@ fn inside_a_write_to_a_file() {
             writeln!(null, "{number} {:?}", black_box(0.5)).unwrap();
         }
     };
-    storm::survives("inside_a_write_to_a_file", Shape { servers: 1, workers: 8, ranked: false }, write);
+    storm::survives(
+        "inside_a_write_to_a_file",
+        Shape {
+            servers: 1,
+            workers: 8,
+            ranked: false,
+        },
+        write,
+    );
 }

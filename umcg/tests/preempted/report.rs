@@ -22,7 +22,9 @@ pub(crate) struct Servers([AtomicPtr<()>; 8]);
 impl Servers {
     /// Notes that of the calling worker.
     pub(crate) fn note(&self) {
-        let Some(running) = Running::here() else { return };
+        let Some(running) = Running::here() else {
+            return;
+        };
         let server = running.server().into_ptr();
         drop(running);
         for place in &self.0 {
@@ -35,7 +37,11 @@ impl Servers {
     }
 
     fn all(&self) -> impl Iterator<Item = Server> {
-        let names = self.0.iter().map(|place| place.load(Relaxed)).filter(|name| !name.is_null());
+        let names = self
+            .0
+            .iter()
+            .map(|place| place.load(Relaxed))
+            .filter(|name| !name.is_null());
         // SAFETY: words of servers, which are there as long as their runtime.
         names.map(|name| unsafe { Server::from_ptr(name) })
     }
@@ -49,7 +55,11 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn prepare(runtime: RuntimeHandle) -> Report {
-        let report = Report { servers: Arc::default(), wanted: Arc::default(), made: Arc::default() };
+        let report = Report {
+            servers: Arc::default(),
+            wanted: Arc::default(),
+            made: Arc::default(),
+        };
         let (wanted, made) = (report.wanted.clone(), report.made.clone());
         std::thread::spawn(move || {
             while !wanted.load(Relaxed) {
@@ -68,17 +78,30 @@ impl Report {
     /// Says how far each worker has come, and what its server does, and ends the process.
     pub(crate) fn fail(&self, rounds: &[AtomicU64], before: &[u64]) -> ! {
         let mut out = Unbuffered;
-        let _ = writeln!(out, "a worker does not get on, though no tick comes but the timer's; rounds before, and now:");
+        let _ = writeln!(
+            out,
+            "a worker does not get on, though no tick comes but the timer's; rounds before, and now:"
+        );
         for (number, (worker, before)) in rounds.iter().zip(before).enumerate() {
             let _ = write!(out, "{number}: {before} {}; ", worker.load(Relaxed));
         }
         let _ = writeln!(out, "\nservers:");
-        self.servers.all().for_each(|server| describe(&mut out, server));
-        let total = || rounds.iter().map(|worker| worker.load(Relaxed)).sum::<u64>();
+        self.servers
+            .all()
+            .for_each(|server| describe(&mut out, server));
+        let total = || {
+            rounds
+                .iter()
+                .map(|worker| worker.load(Relaxed))
+                .sum::<u64>()
+        };
         let (rounds, turns) = (total(), self.turns());
         std::thread::sleep(LOOK);
         let (rounds, turns) = (total() - rounds, self.turns() - turns);
-        let _ = writeln!(out, "in {LOOK:?} there were {rounds} rounds of all workers, and {turns} turns of servers");
+        let _ = writeln!(
+            out,
+            "in {LOOK:?} there were {rounds} rounds of all workers, and {turns} turns of servers"
+        );
         self.wanted.store(true, Relaxed);
         let mut left = DUMP;
         while !self.made.load(Relaxed) && !left.is_zero() {
@@ -86,7 +109,10 @@ impl Report {
             left = left.saturating_sub(Duration::from_millis(100));
         }
         if left.is_zero() {
-            let _ = writeln!(out, "there is no dump: somebody keeps a lock that it needs, malloc's for example");
+            let _ = writeln!(
+                out,
+                "there is no dump: somebody keeps a lock that it needs, malloc's for example"
+            );
         }
         // SAFETY: no precondition.
         unsafe { libc::_exit(1) }
@@ -111,7 +137,11 @@ fn describe(out: &mut Unbuffered, server: Server) {
         // SAFETY: opened above, if it was.
         unsafe { libc::close(opened) };
         let text = &text[..usize::try_from(length).unwrap_or(0)];
-        let _ = writeln!(out, "{file}: {}", std::str::from_utf8(text).unwrap_or_default().trim_end());
+        let _ = writeln!(
+            out,
+            "{file}: {}",
+            std::str::from_utf8(text).unwrap_or_default().trim_end()
+        );
     }
 }
 
@@ -134,13 +164,19 @@ struct Text {
 
 impl Default for Text {
     fn default() -> Self {
-        Text { bytes: [0; 64], length: 0 }
+        Text {
+            bytes: [0; 64],
+            length: 0,
+        }
     }
 }
 
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.get_mut(self.length..self.length + text.len()).ok_or(fmt::Error)?;
+        let room = self
+            .bytes
+            .get_mut(self.length..self.length + text.len())
+            .ok_or(fmt::Error)?;
         room.copy_from_slice(text.as_bytes());
         self.length += text.len();
         Ok(())

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use umcg::rt::scheduler::Priority;
 use umcg::{Builder, Runtime};
 
-/// How many servers and workers, and whether urgent workers come from outside, which are preempted for at once.
+/// How many servers and workers, and whether urgent workers come from outside, which are preempted
+/// for at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) servers: usize,
@@ -21,14 +22,22 @@ pub(crate) struct Shape {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn duration() -> Duration {
-    let seconds = std::env::var("UMCG_STRESS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = std::env::var("UMCG_STRESS_SECONDS")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(1.0))
 }
 
-/// Runs `work` again and again in each of the shape's workers, in a process of its own, under a storm of ticks: each gets on once that is over.
+/// Runs `work` again and again in each of the shape's workers, in a process of its own, under a
+/// storm of ticks: each gets on once that is over.
 #[track_caller]
 pub(crate) fn survives(test: &str, shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
-    child::plays(test, &format!("{shape:?}"), duration() + 5 * PATIENCE, || weather(shape, work));
+    child::plays(
+        test,
+        &format!("{shape:?}"),
+        duration() + 5 * PATIENCE,
+        || weather(shape, work),
+    );
 }
 
 /// What each worker says of itself.
@@ -39,7 +48,9 @@ struct Progress {
 }
 
 fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
-    let mut builder = Runtime::builder().servers(shape.servers).preemption(Some(Duration::from_millis(1)));
+    let mut builder = Runtime::builder()
+        .servers(shape.servers)
+        .preemption(Some(Duration::from_millis(1)));
     if shape.ranked {
         builder = builder.scheduler(Priority::new());
     }
@@ -69,7 +80,8 @@ fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
     let end = Instant::now() + duration();
     while Instant::now() < end {
         if shape.ranked {
-            // Before each wait, as the urgent one may wait for a lock that a worker was taken off with.
+            // Before each wait, as the urgent one may wait for a lock that a worker was taken off
+            // with.
             drop(runtime.build(&Builder::new().priority(200), || ()).unwrap());
             std::thread::sleep(Duration::from_micros(20));
         } else {
@@ -80,7 +92,9 @@ fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
     all_get_on(&progress, &report);
     progress.over.store(true, Relaxed);
     ticker.join().unwrap();
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
     drop(runtime);
 }
 
@@ -88,9 +102,15 @@ fn weather(shape: Shape, work: impl Fn() + Copy + Send + Sync + 'static) {
 fn all_get_on(progress: &Progress, report: &Report) {
     let (began, mut since, mut left) = (Instant::now(), Instant::now(), usize::MAX);
     let rounds = |worker: &AtomicU64| worker.load(Relaxed);
-    let before: [u64; 64] = std::array::from_fn(|worker| progress.rounds.get(worker).map_or(0, rounds));
+    let before: [u64; 64] =
+        std::array::from_fn(|worker| progress.rounds.get(worker).map_or(0, rounds));
     while left > 0 {
-        let now = progress.rounds.iter().zip(before).filter(|(worker, before)| rounds(worker) == *before).count();
+        let now = progress
+            .rounds
+            .iter()
+            .zip(before)
+            .filter(|(worker, before)| rounds(worker) == *before)
+            .count();
         if now < left {
             (left, since) = (now, Instant::now());
         }
@@ -107,7 +127,11 @@ fn servers(count: usize) -> Vec<i32> {
     let named = |tid: &i32| {
         let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
         // Others of the runtime have no number.
-        name.is_ok_and(|name| name.trim_end().strip_prefix("storm-").is_some_and(|rest| rest.parse::<u32>().is_ok()))
+        name.is_ok_and(|name| {
+            name.trim_end()
+                .strip_prefix("storm-")
+                .is_some_and(|rest| rest.parse::<u32>().is_ok())
+        })
     };
     loop {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -143,7 +167,15 @@ fn send(tid: i32) {
     (information[0], information[2]) = (libc::SIGURG, libc::SI_TIMER);
     let process = std::process::id();
     // SAFETY: the kernel reads a siginfo_t, of this size.
-    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, tid, libc::SIGURG, information.as_ptr()) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            process,
+            tid,
+            libc::SIGURG,
+            information.as_ptr(),
+        )
+    };
 }
 
 /// Has the process handle a signal so.
@@ -153,7 +185,10 @@ pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) {
     action.sa_sigaction = handler as usize;
     action.sa_flags = flags;
     // SAFETY: the handlers of these tests are async-signal-safe while they do not fail.
-    assert_eq!(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }, 0);
+    assert_eq!(
+        unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) },
+        0
+    );
 }
 
 /// Sends it to the calling kernel thread. To another one of the runtime's, if the caller goes on
@@ -169,6 +204,14 @@ pub(crate) fn raise(signal: i32) {
 pub(crate) fn is_blocked(signal: i32) -> bool {
     let mut mask = 0u64;
     // SAFETY: room for a set of 64 signals.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, size_of::<u64>()) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            0usize,
+            &raw mut mask,
+            size_of::<u64>(),
+        )
+    };
     mask & 1 << (signal - 1) != 0
 }

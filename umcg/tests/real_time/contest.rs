@@ -1,6 +1,6 @@
 //! Two real-time threads on one processor: one does something instruction by instruction, by the
-//! trap flag, and before many of the instructions the more urgent one does something else, unless it
-//! is still at it.
+//! trap flag, and before many of the instructions the more urgent one does something else, unless
+//! it is still at it.
 //!
 //! Not before each: who changes a word between all looks and all compare-and-swaps of somebody else
 //! keeps that from ever getting on.
@@ -38,12 +38,14 @@ const IDLE: u32 = 0;
 const ASKED: u32 = 1;
 const OVER: u32 = 2;
 
-/// Calls `low`, and `high` before many instructions of what that has [`stepped`]. In a process of its
-/// own.
+/// Calls `low`, and `high` before many instructions of what that has [`stepped`]. In a process of
+/// its own.
 #[track_caller]
 pub(crate) fn contend(test: &str, high: impl Fn() + Sync, low: impl FnOnce()) {
     if !std::thread::spawn(|| become_real_time(LOW)).join().unwrap() {
-        return say(&format!("SKIPPED: {test}: no right to be a real-time thread"));
+        return say(&format!(
+            "SKIPPED: {test}: no right to be a real-time thread"
+        ));
     }
     if !is_child(test) {
         return child_succeeds(test);
@@ -51,7 +53,9 @@ pub(crate) fn contend(test: &str, high: impl Fn() + Sync, low: impl FnOnce()) {
     // SAFETY: no precondition; ends the process.
     unsafe { libc::alarm(SECONDS) };
     if !prepare() {
-        return say(&format!("SKIPPED: {test}: nothing traps behind an instruction here"));
+        return say(&format!(
+            "SKIPPED: {test}: nothing traps behind an instruction here"
+        ));
     }
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -71,8 +75,13 @@ pub(crate) fn contend(test: &str, high: impl Fn() + Sync, low: impl FnOnce()) {
         urgent.join().unwrap()
     });
     let (steps, waits) = (STEPS.load(Relaxed), WAITS.load(Relaxed));
-    say(&format!("{test}: {steps} instructions, the urgent one waited before {waits}, and took {most:?} at most"));
-    assert!(most < ENOUGH, "the urgent one computes while it waits: {most:?}");
+    say(&format!(
+        "{test}: {steps} instructions, the urgent one waited before {waits}, and took {most:?} at most"
+    ));
+    assert!(
+        most < ENOUGH,
+        "the urgent one computes while it waits: {most:?}"
+    );
     assert!(waits > 0, "the urgent one never had to wait");
 }
 
@@ -109,7 +118,11 @@ fn serve(high: impl Fn(), ready: &mpsc::Sender<()>) -> Duration {
                 let _ = WORD.compare_exchange(ASKED, IDLE, AcqRel, Relaxed);
             }
             // SAFETY: the word lives for ever.
-            _ => _ = unsafe { libc::syscall(libc::SYS_futex, &raw const WORD, libc::FUTEX_WAIT, IDLE, 0) },
+            _ => {
+                _ = unsafe {
+                    libc::syscall(libc::SYS_futex, &raw const WORD, libc::FUTEX_WAIT, IDLE, 0)
+                }
+            }
         }
     }
 }
@@ -126,19 +139,26 @@ fn become_real_time(priority: c_int) -> bool {
     let first = (0..CpuSet::MAX_CPU).find(|cpu| may.is_set(*cpu)).unwrap();
     let mut one = CpuSet::new();
     one.set(first);
-    let parameters = libc::sched_param { sched_priority: priority };
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
     // SAFETY: the parameters outlive the call.
-    sched_setaffinity(None, &one).is_ok() && unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } == 0
+    sched_setaffinity(None, &one).is_ok()
+        && unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } == 0
 }
 
 /// Installs the handler. False where nothing traps behind an instruction.
 fn prepare() -> bool {
     // SAFETY: zero is a valid sigaction.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_trap as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+    action.sa_sigaction =
+        on_trap as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: the handler is async-signal-safe.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) }, 0);
+    assert_eq!(
+        unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) },
+        0
+    );
     WORD.store(OVER, Relaxed); // nobody is asked
     begin();
     end();
@@ -175,7 +195,10 @@ extern "C" fn on_trap(_signal: c_int, _information: *mut libc::siginfo_t, contex
         LEFT.store(left - 1, Relaxed);
     } else if WORD.compare_exchange(IDLE, ASKED, AcqRel, Relaxed).is_ok() {
         wake(); // and it runs, at once
-        let seed = SEED.load(Relaxed).wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let seed = SEED
+            .load(Relaxed)
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223);
         SEED.store(seed, Relaxed);
         LEFT.store((seed >> 16) % GAP, Relaxed);
     }

@@ -1,6 +1,6 @@
-//! Real-time threads that want what a thread of lower priority has on their own processor: the inner
-//! locks, and what is waited for as shortly. The other one must get the processor, or they wait for
-//! ever.
+//! Real-time threads that want what a thread of lower priority has on their own processor: the
+//! inner locks, and what is waited for as shortly. The other one must get the processor, or they
+//! wait for ever.
 //!
 //! The less urgent thread does an operation instruction by instruction, and before many of them the
 //! urgent thread runs and does the same, as far as it gets.
@@ -37,7 +37,9 @@ fn the_lock_of_lists() {
 #[test]
 fn the_lock_of_an_object() {
     let barrier = Barrier::new(1);
-    both("the_lock_of_an_object", || assert!(barrier.wait().is_leader()));
+    both("the_lock_of_an_object", || {
+        assert!(barrier.wait().is_leader())
+    });
 }
 
 #[test]
@@ -118,7 +120,11 @@ impl Load for Asked {
 
 impl Scheduler for Counting {
     fn start(&mut self, servers: usize) {
-        assert!(self.asked.set(PerServer::new(servers, |_| Asked::default())).is_ok());
+        assert!(
+            self.asked
+                .set(PerServer::new(servers, |_| Asked::default()))
+                .is_ok()
+        );
     }
 
     fn ready(&self, worker: Runnable, _why: Why, _here: Option<&Here>) -> Wake {
@@ -128,7 +134,9 @@ impl Scheduler for Counting {
 
     fn next(&self, here: &Here) -> Option<Runnable> {
         // For a while, so that others come meanwhile.
-        self.asked.get()?.own(here, |asked| (0..100).for_each(|n| asked.0 += std::hint::black_box(n)));
+        self.asked.get()?.own(here, |asked| {
+            (0..100).for_each(|n| asked.0 += std::hint::black_box(n))
+        });
         self.ready.lock().unwrap().pop_front()
     }
 
@@ -141,7 +149,12 @@ impl Scheduler for Counting {
 fn what_belongs_to_a_server() {
     let scheduler = Counting::default();
     let asked = scheduler.asked.clone();
-    let runtime = Runtime::builder().servers(1).scheduler(scheduler).stack_size(256 << 10).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(1)
+        .scheduler(scheduler)
+        .stack_size(256 << 10)
+        .build()
+        .unwrap();
     let high = || asked.get().unwrap().other(0, |asked| asked.0 += 1);
     let low = || {
         let yields = || stepped_often(umcg::yield_now);
@@ -155,7 +168,11 @@ fn what_belongs_to_a_server() {
 #[test]
 fn a_worker_that_is_about_to_wait() {
     let (sender, receiver) = umcg::tube::tube(0);
-    let runtime = Runtime::builder().servers(1).stack_size(256 << 10).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(1)
+        .stack_size(256 << 10)
+        .build()
+        .unwrap();
     let high = || _ = sender.try_send(7);
     let low = || {
         let receives = move || stepped_often(|| _ = receiver.recv().unwrap());

@@ -26,7 +26,8 @@ impl Ran {
 
     /// It ended itself.
     pub(crate) fn is_aborted(&self) -> bool {
-        self.status.is_some_and(|status| status.signal() == Some(libc::SIGABRT))
+        self.status
+            .is_some_and(|status| status.signal() == Some(libc::SIGABRT))
     }
 
     /// It ended itself, and said why in one line.
@@ -41,28 +42,45 @@ impl Ran {
     /// The standard library had no memory, or a new thread got no signal stack or could not protect
     /// it, which ends a process of Rust's.
     pub(crate) fn was_ended_by_std(&self) -> bool {
-        let why =
-            ["memory allocation of", "failed to allocate an alternative stack", "failed to set up alternative stack guard page"];
+        let why = [
+            "memory allocation of",
+            "failed to allocate an alternative stack",
+            "failed to set up alternative stack guard page",
+        ];
         self.is_aborted() && why.iter().any(|why| self.output.contains(why))
     }
 
     /// The parts of the workload that have failed.
     pub(crate) fn failed(&self) -> impl Iterator<Item = &str> {
-        let parts = self.output.lines().filter_map(|line| line.split_once("@ ")?.1.split_once(": "));
-        parts.filter(|(_, outcome)| outcome.starts_with("error")).map(|(part, _)| part)
+        let parts = self
+            .output
+            .lines()
+            .filter_map(|line| line.split_once("@ ")?.1.split_once(": "));
+        parts
+            .filter(|(_, outcome)| outcome.starts_with("error"))
+            .map(|(part, _)| part)
     }
 }
 
 /// The scenario that this process is to run.
 pub(crate) fn asked() -> Option<Vec<String>> {
-    Some(std::env::var(SCENARIO).ok()?.split(' ').map(str::to_owned).collect())
+    Some(
+        std::env::var(SCENARIO)
+            .ok()?
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 /// Runs a scenario. Where there are no filters it is fine.
 pub(crate) fn run(scenario: &str) -> Ran {
     if !crate::filter::are_possible() {
         eprintln!("no filters of system calls here");
-        return Ran { status: Some(ExitStatus::from_raw(0)), output: "@ refused: fine".into() };
+        return Ran {
+            status: Some(ExitStatus::from_raw(0)),
+            output: "@ refused: fine".into(),
+        };
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["scenario", "--exact", "--nocapture", "--test-threads=1"])
@@ -74,10 +92,16 @@ pub(crate) fn run(scenario: &str) -> Ran {
         .spawn()
         .unwrap();
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let reading = [std::thread::spawn(move || read(out)), std::thread::spawn(move || read(err))];
+    let reading = [
+        std::thread::spawn(move || read(out)),
+        std::thread::spawn(move || read(err)),
+    ];
     let (status, threads) = wait(&mut child);
     let output = reading.map(|thread| thread.join().unwrap()).concat();
-    Ran { status, output: output + &threads }
+    Ran {
+        status,
+        output: output + &threads,
+    }
 }
 
 fn read(mut from: impl Read) -> String {
@@ -105,7 +129,11 @@ fn wait(child: &mut Child) -> (Option<ExitStatus>, String) {
 /// in, with the address that it was made from; and where the program lies in memory.
 fn threads(process: u32) -> String {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let mut text: String = maps.lines().filter(|line| line.contains(" r-xp ")).flat_map(|line| [line, "\n"]).collect();
+    let mut text: String = maps
+        .lines()
+        .filter(|line| line.contains(" r-xp "))
+        .flat_map(|line| [line, "\n"])
+        .collect();
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else {
         return text;
     };

@@ -1,4 +1,5 @@
-//! The table in `docs/refusals.md` has a row for each system call, and names each module that makes it.
+//! The table in `docs/refusals.md` has a row for each system call, and names each module that makes
+//! it.
 
 use crate::table::{NAMES, NO_CALLS, TESTED, UNTESTED};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,18 +49,29 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Without comments, and without the tests at the end.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    let text = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// The functions of `rustix` that a file has imported, or modules of it: what no path goes on from, within the import.
+/// The functions of `rustix` that a file has imported, or modules of it: what no path goes on from,
+/// within the import.
 fn imported(code: &str) -> BTreeSet<&str> {
-    let imports = code.match_indices("use rustix::").map(|(at, _)| code[at..].split(';').next().unwrap_or_default());
-    let leaves = imports.flat_map(|import| import.split([',', '{', '}'])).filter_map(|part| part.trim().rsplit("::").next());
+    let imports = code
+        .match_indices("use rustix::")
+        .map(|(at, _)| code[at..].split(';').next().unwrap_or_default());
+    let leaves = imports
+        .flat_map(|import| import.split([',', '{', '}']))
+        .filter_map(|part| part.trim().rsplit("::").next());
     leaves.filter(|leaf| is_function(leaf)).collect()
 }
 
@@ -72,14 +84,24 @@ fn named(code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (at, beginning) in code.match_indices("SYS_") {
         let rest = &code[at + beginning.len()..];
-        names.insert(rest[..rest.find(|character| !is_word(character)).unwrap_or(rest.len())].to_owned());
+        names.insert(
+            rest[..rest
+                .find(|character| !is_word(character))
+                .unwrap_or(rest.len())]
+                .to_owned(),
+        );
     }
     let imported = imported(code);
     for (at, _) in code.match_indices('(') {
         let before = &code[..at];
-        let begin = before.rfind(|character| !is_word(character) && character != ':').map_or(0, |at| at + 1);
+        let begin = before
+            .rfind(|character| !is_word(character) && character != ':')
+            .map_or(0, |at| at + 1);
         let name = &before[begin..];
-        if let Some(known) = ANYWHERE.iter().find(|known| name.ends_with(**known) && !name.starts_with("crate::")) {
+        if let Some(known) = ANYWHERE
+            .iter()
+            .find(|known| name.ends_with(**known) && !name.starts_with("crate::"))
+        {
             names.insert((*known).to_owned());
         }
         // Methods, functions of types, and declarations are none.
@@ -87,7 +109,10 @@ fn named(code: &str) -> BTreeSet<String> {
         if is_own || !name.split("::").all(is_function) {
             continue;
         }
-        if BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) {
+        if BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+        {
             names.insert(name.rsplit("::").next().unwrap_or_default().to_owned());
         } else if imported.contains(name.split("::").next().unwrap_or_default()) {
             names.insert(name.to_owned());
@@ -103,8 +128,17 @@ fn known() -> impl Iterator<Item = &'static &'static str> {
 
 fn calls(name: &str) -> Option<&'static [&'static str]> {
     let last = name.rsplit("::").next().unwrap_or_default();
-    let of = |name: &str| NAMES.iter().find(|(known, _)| *known == name).map(|(_, calls)| *calls);
-    let own = || known().find(|call| **call == last).map(std::slice::from_ref);
+    let of = |name: &str| {
+        NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, calls)| *calls)
+    };
+    let own = || {
+        known()
+            .find(|call| **call == last)
+            .map(std::slice::from_ref)
+    };
     // What threads of the C library are made of is its own.
     let none = || (NO_CALLS.contains(&last) || last.starts_with("pthread_")).then_some(&[][..]);
     // `futex::wait` is not `wait`: the longer name first.
@@ -118,7 +152,12 @@ fn made() -> (Sites, Vec<String>) {
         let mut files = Vec::new();
         sources(&root().join(folder), &mut files);
         for file in files {
-            let name = file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            let name = file
+                .strip_prefix(root())
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
             if name == READS_NUMBERS {
                 continue;
             }
@@ -129,7 +168,10 @@ fn made() -> (Sites, Vec<String>) {
                     None => unknown.push(format!("{name}: {function}")),
                     Some(calls) => {
                         for call in calls {
-                            sites.entry((*call).to_owned()).or_default().insert(name.clone());
+                            sites
+                                .entry((*call).to_owned())
+                                .or_default()
+                                .insert(name.clone());
                         }
                     }
                 }
@@ -145,8 +187,12 @@ fn documented() -> Sites {
     let rows = text.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         let call = cells.next()?.trim_end_matches('`').to_owned();
-        let files =
-            cells.next()?.split(", ").map(|file| file.trim_matches('`').to_owned()).filter(|file| file != "std").collect();
+        let files = cells
+            .next()?
+            .split(", ")
+            .map(|file| file.trim_matches('`').to_owned())
+            .filter(|file| file != "std")
+            .collect();
         Some((call, files))
     });
     rows.collect()
@@ -155,23 +201,45 @@ fn documented() -> Sites {
 #[test]
 fn each_call_that_the_sources_make_has_its_row_and_each_row_its_sources() {
     let (made, unknown) = made();
-    assert!(unknown.is_empty(), "tests/refusals/table.rs does not know which system calls these make: {unknown:#?}");
+    assert!(
+        unknown.is_empty(),
+        "tests/refusals/table.rs does not know which system calls these make: {unknown:#?}"
+    );
     let documented = documented();
     for (call, files) in &made {
         let files: Vec<_> = files.iter().map(|file| format!("`{file}`")).collect();
-        let row = documented.get(call).map(|files| files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>());
+        let row = documented.get(call).map(|files| {
+            files
+                .iter()
+                .map(|file| format!("`{file}`"))
+                .collect::<Vec<_>>()
+        });
         // What is never refused is made everywhere.
         if row.is_some() && UNTESTED.contains(&call.as_str()) {
             continue;
         }
-        assert_eq!(row.as_ref(), Some(&files), "docs/refusals.md: the row of {call}: {}", files.join(", "));
+        assert_eq!(
+            row.as_ref(),
+            Some(&files),
+            "docs/refusals.md: the row of {call}: {}",
+            files.join(", ")
+        );
     }
     for (call, files) in &documented {
-        assert!(made.contains_key(call) || files.is_empty(), "docs/refusals.md: {call} is not made");
-        assert!(known().any(|name| name == call), "tests/refusals/table.rs has no row for {call}");
+        assert!(
+            made.contains_key(call) || files.is_empty(),
+            "docs/refusals.md: {call} is not made"
+        );
+        assert!(
+            known().any(|name| name == call),
+            "tests/refusals/table.rs has no row for {call}"
+        );
     }
     for name in known() {
-        assert!(documented.contains_key(*name), "docs/refusals.md has no row for {name}");
+        assert!(
+            documented.contains_key(*name),
+            "docs/refusals.md has no row for {name}"
+        );
     }
 }
 
@@ -179,5 +247,8 @@ fn each_call_that_the_sources_make_has_its_row_and_each_row_its_sources() {
 fn a_call_is_seen_however_it_is_written() {
     let text = "use rustix::thread::{futex, membarrier};\nfn f() { unsafe { libc::open(a) }; libc::SYS_tgkill; rustix::fs::fstat(b); // libc::close(c)\nfutex::wait(d); membarrier(e); self.membarrier(g) }";
     let names: Vec<_> = named(&code(text)).into_iter().collect();
-    assert_eq!(names, ["fstat", "futex::wait", "membarrier", "open", "tgkill"]);
+    assert_eq!(
+        names,
+        ["fstat", "futex::wait", "membarrier", "open", "tgkill"]
+    );
 }

@@ -1,4 +1,5 @@
-//! The driver of input and output when it is refused what it was granted, or its descriptors are taken away.
+//! The driver of input and output when it is refused what it was granted, or its descriptors are
+//! taken away.
 
 use crate::filter::{refuse, refuse_for_a_moment, refuse_if, shared};
 use crate::run;
@@ -15,17 +16,31 @@ const IN_TIME: Duration = Duration::from_secs(60);
 
 pub(crate) fn scenario(name: &str) {
     match name {
-        "no-more-entering" => operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EACCES)),
-        "no-entering-for-a-moment" => operations_go_on(|| refuse_for_a_moment(&[libc::SYS_io_uring_enter], libc::EAGAIN, 3)),
-        "no-memory-for-entering" => operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EAGAIN)),
+        "no-more-entering" => {
+            operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EACCES))
+        }
+        "no-entering-for-a-moment" => {
+            operations_go_on(|| refuse_for_a_moment(&[libc::SYS_io_uring_enter], libc::EAGAIN, 3))
+        }
+        "no-memory-for-entering" => {
+            operations_go_on(|| refuse(&[libc::SYS_io_uring_enter], libc::EAGAIN))
+        }
         "shortage-ends" => a_ring_is_used_again_after_a_shortage(),
         "no-ring-at-first" => a_ring_that_could_not_be_had_is_asked_for_again(),
         "under-way" => operations_under_way_end(),
         "aborted" => an_operation_that_is_not_taken_is_aborted(),
         "no-entering" => {
             refuse(&[libc::SYS_io_uring_enter], libc::EPERM);
-            assert_eq!(Runtime::builder().build().unwrap().driver(), DriverKind::Epoll);
-            assert!(Runtime::builder().driver(DriverKind::IoUring).build().is_err());
+            assert_eq!(
+                Runtime::builder().build().unwrap().driver(),
+                DriverKind::Epoll
+            );
+            assert!(
+                Runtime::builder()
+                    .driver(DriverKind::IoUring)
+                    .build()
+                    .is_err()
+            );
         }
         "no-threads" => files_are_opened_without_threads_for_the_ring(),
         "closed" => descriptors_are_closed(DriverKind::Epoll, false),
@@ -39,25 +54,41 @@ pub(crate) fn scenario(name: &str) {
 
 /// A runtime whose ring has worked. None where the kernel has none.
 fn with_a_ring() -> Option<Runtime> {
-    let runtime = Runtime::builder().servers(2).driver(DriverKind::IoUring).build();
-    let runtime = runtime.inspect_err(|error| eprintln!("no io_uring here: {error}")).ok()?;
+    let runtime = Runtime::builder()
+        .servers(2)
+        .driver(DriverKind::IoUring)
+        .build();
+    let runtime = runtime
+        .inspect_err(|error| eprintln!("no io_uring here: {error}"))
+        .ok()?;
     runtime.run(write_and_read);
     Some(runtime)
 }
 
 fn write_and_read() {
-    let mut file =
-        umcg::fs::File::from(std::fs::File::from(rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap()));
+    let mut file = umcg::fs::File::from(std::fs::File::from(
+        rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap(),
+    ));
     file.write_all(b"text").unwrap();
     let mut text = [0; 4];
     file.read_exact_at(&mut text, 0).unwrap();
     assert_eq!(&text, b"text");
 }
 
-/// The kernel opens files of /proc on a thread of its own, and has none for a process that may make none.
+/// The kernel opens files of /proc on a thread of its own, and has none for a process that may make
+/// none.
 fn files_are_opened_without_threads_for_the_ring() {
-    let Ok(runtime) = Runtime::builder().servers(2).driver(DriverKind::IoUring).build() else { return };
-    let none = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
+    let Ok(runtime) = Runtime::builder()
+        .servers(2)
+        .driver(DriverKind::IoUring)
+        .build()
+    else {
+        return;
+    };
+    let none = rustix::process::Rlimit {
+        current: Some(1),
+        maximum: Some(1),
+    };
     // For root there are no limits.
     if rustix::process::geteuid().is_root() {
         // SAFETY: a plain call.
@@ -93,7 +124,9 @@ fn operations_go_on(refuse: impl Fn()) {
     // Nobody else is there to think of a single one.
     runtime.run(write_and_read);
     let workers: Vec<_> = (0..200).map(|_| runtime.spawn(write_and_read)).collect();
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
 }
 
 /// The kernel says "later" for longer than a runtime believes it. What was in the queue then has
@@ -113,7 +146,9 @@ fn a_ring_is_used_again_after_a_shortage() {
         let _ = reader.read(&mut byte);
         byte
     });
-    let written = std::fs::File::from(rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    let written = std::fs::File::from(
+        rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap(),
+    );
     let mut file = umcg::fs::File::from(written.try_clone().unwrap());
     let writes = runtime.spawn(move || file.write_all(b"once").unwrap());
     wait_until("the read waits", || runtime.dump().contains("waits: read"));
@@ -141,7 +176,9 @@ fn a_ring_that_could_not_be_had_is_asked_for_again() {
         return;
     }
     let is_over: &AtomicBool = shared();
-    refuse_if(&[libc::SYS_io_uring_setup], libc::ENOMEM, |_, _| !is_over.load(Relaxed));
+    refuse_if(&[libc::SYS_io_uring_setup], libc::ENOMEM, |_, _| {
+        !is_over.load(Relaxed)
+    });
     let runtime = Runtime::builder().servers(1).build().unwrap();
     runtime.run(write_and_read);
     assert_eq!(runtime.driver(), DriverKind::Epoll);
@@ -160,7 +197,9 @@ fn operations_under_way_end() {
     let reading = runtime.spawn(move || reader.read(&mut [0; 8]).unwrap());
     let aborted = runtime.spawn(move || other.read(&mut [0; 8]).unwrap());
     // Parked without a deadline: the kernel has them.
-    wait_until("both wait", || runtime.dump().matches("waits: read").count() == 2);
+    wait_until("both wait", || {
+        runtime.dump().matches("waits: read").count() == 2
+    });
     refuse(&[libc::SYS_io_uring_enter], libc::EPERM);
     writer.write_all(b"x").unwrap();
     assert_eq!(reading.join().unwrap(), 1);
@@ -176,7 +215,10 @@ fn an_operation_that_is_not_taken_is_aborted() {
     let reading: Vec<_> = (0..150)
         .map(|_| {
             let (mut reader, writer) = pipe();
-            (runtime.spawn(move || reader.read(&mut [0; 8]).unwrap()), writer)
+            (
+                runtime.spawn(move || reader.read(&mut [0; 8]).unwrap()),
+                writer,
+            )
         })
         .collect();
     wait_until("one waits", || runtime.dump().contains("waits: read"));
@@ -207,7 +249,11 @@ fn sockets_without_the_finer_wait(errno: i32) {
 }
 
 fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
-    let runtime = Runtime::builder().servers(1).driver(driver).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(1)
+        .driver(driver)
+        .build()
+        .unwrap();
     runtime.run(|| ());
     if driver == DriverKind::IoUring {
         runtime.run(write_and_read);
@@ -215,16 +261,29 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
         let (reader, writer) = pipe();
         let (mut reader, _writer) = (ManuallyDrop::new(reader), ManuallyDrop::new(writer));
         drop(runtime.spawn(move || reader.read(&mut [0; 8])));
-        wait_until("the ring has something to do", || runtime.dump().contains("waits: read"));
+        wait_until("the ring has something to do", || {
+            runtime.dump().contains("waits: read")
+        });
     }
-    let highest =
-        std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    let highest = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| {
+        entry
+            .unwrap()
+            .file_name()
+            .to_str()
+            .unwrap()
+            .parse()
+            .unwrap()
+    });
     let highest: i32 = highest.max().unwrap();
     let file = rustix::fs::memfd_create("replaced", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let file = rustix::io::fcntl_dupfd_cloexec(&file, highest + 10).unwrap();
     for fd in 3..=highest {
         // SAFETY: that is what the test is about.
-        let _ = if replaced { unsafe { libc::dup2(file.as_raw_fd(), fd) } } else { unsafe { libc::close(fd) } };
+        let _ = if replaced {
+            unsafe { libc::dup2(file.as_raw_fd(), fd) }
+        } else {
+            unsafe { libc::close(fd) }
+        };
     }
     // A server that has nothing to do asks the ring first, and then for readiness.
     let worker = runtime.spawn(|| ());
@@ -233,14 +292,21 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
 
 /// What the kernel says of the set is not told to the worker that waits for a socket.
 fn a_socket_takes_the_number_of_the_set() {
-    let runtime = Runtime::builder().servers(1).driver(DriverKind::Epoll).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(1)
+        .driver(DriverKind::Epoll)
+        .build()
+        .unwrap();
     let reads = runtime.spawn(|| {
-        let highest = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap().as_raw_fd();
+        let highest = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC)
+            .unwrap()
+            .as_raw_fd();
         for fd in 3..highest {
             // SAFETY: that is what the test is about.
             unsafe { libc::close(fd) };
         }
-        // More than there were descriptors. The server does not run meanwhile, and finds nothing out.
+        // More than there were descriptors. The server does not run meanwhile, and finds nothing
+        // out.
         let mut pairs: Vec<_> = (0..highest).map(|_| UnixStream::pair().unwrap()).collect();
         let outcome = pairs.last_mut().unwrap().0.read(&mut [0; 8]);
         eprintln!("the reader was told: {outcome:?}");
@@ -301,21 +367,45 @@ fn what_the_ring_has_not_taken_can_be_aborted() {
 
 #[test]
 fn sockets_and_reads_go_on_without_their_finer_calls_whatever_the_refusal_is() {
-    for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES, libc::EINVAL, libc::EAGAIN] {
+    for errno in [
+        libc::EPERM,
+        libc::ENOSYS,
+        libc::EACCES,
+        libc::EINVAL,
+        libc::EAGAIN,
+    ] {
         fine(&errno.to_string());
     }
 }
 
 #[test]
 fn a_runtime_whose_descriptors_are_closed_or_replaced_ends_the_process_and_says_why() {
-    let is_ring_there = Runtime::builder().servers(1).driver(DriverKind::IoUring).build().is_ok();
-    let with_ring: &[_] = if is_ring_there { &["driver closed-ring", "driver replaced-ring"] } else { &[] };
-    for scenario in ["driver closed", "driver replaced", "driver replaced-by-sockets"].iter().chain(with_ring) {
+    let is_ring_there = Runtime::builder()
+        .servers(1)
+        .driver(DriverKind::IoUring)
+        .build()
+        .is_ok();
+    let with_ring: &[_] = if is_ring_there {
+        &["driver closed-ring", "driver replaced-ring"]
+    } else {
+        &[]
+    };
+    for scenario in [
+        "driver closed",
+        "driver replaced",
+        "driver replaced-by-sockets",
+    ]
+    .iter()
+    .chain(with_ring)
+    {
         let ran = run(scenario);
         if !crate::filter::are_possible() {
             return;
         }
         assert!(ran.has_aborted(), "{ran:#?}");
-        assert!(ran.output.contains("closed or replaced by the program"), "{ran:#?}");
+        assert!(
+            ran.output.contains("closed or replaced by the program"),
+            "{ran:#?}"
+        );
     }
 }

@@ -12,7 +12,14 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 pub(crate) fn are_possible() -> bool {
     let action = libc::SECCOMP_RET_USER_NOTIF;
     // SAFETY: asks whether there is an action.
-    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
+    unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_ACTION_AVAIL,
+            0,
+            &raw const action,
+        ) == 0
+    }
 }
 
 /// How long a call is refused "for a moment".
@@ -23,12 +30,13 @@ pub(crate) fn refuse(calls: &[i64], errno: i32) {
     try_install(calls, libc::SECCOMP_RET_ERRNO | errno as u32, 0).unwrap();
 }
 
-/// Refuses these calls with `errno` for a moment that begins with the first of them, again and again if `times` says so, with as long a time between in
-/// which they are allowed.
+/// Refuses these calls with `errno` for a moment that begins with the first of them, again and
+/// again if `times` says so, with as long a time between in which they are allowed.
 pub(crate) fn refuse_for_a_moment(calls: &[i64], errno: i32, times: u32) {
     let mut began: Option<Instant> = None;
     refuse_if(calls, errno, move |_, _| {
-        let moment = began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
+        let moment =
+            began.get_or_insert_with(Instant::now).elapsed().as_millis() / MOMENT.as_millis();
         moment % 2 == 0 && moment / 2 < u128::from(times)
     });
 }
@@ -73,8 +81,8 @@ mod zero {
     unsafe impl<T: IsValid, const N: usize> IsValid for [T; N] {}
 }
 
-/// Has somebody say of each of these calls whether it is refused with `errno`: by its number and the
-/// kernel thread that makes it.
+/// Has somebody say of each of these calls whether it is refused with `errno`: by its number and
+/// the kernel thread that makes it.
 ///
 /// That is a process of its own, for which no filter holds, and to which the C library sends no
 /// signals. It has the descriptors of this one, and a copy of the memory but for what is
@@ -84,7 +92,11 @@ pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut(i64, i
     listener.store(-1, Relaxed);
     // SAFETY: a process that makes system calls alone, with a copy of this stack.
     let child = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_FILES, 0, 0, 0, 0) };
-    assert!(child >= 0, "nobody to judge: {}", std::io::Error::last_os_error());
+    assert!(
+        child >= 0,
+        "nobody to judge: {}",
+        std::io::Error::last_os_error()
+    );
     if child == 0 {
         // It ends with the thread that asked for it. It has no timers, but the handlers.
         // SAFETY: sets a number of the calling thread's.
@@ -97,7 +109,8 @@ pub(crate) fn refuse_if(calls: &[i64], errno: i32, is_refused: impl FnMut(i64, i
     // A signal does not interrupt a call that is being judged: not every kernel can do that.
     let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let install = |flags| try_install(calls, libc::SECCOMP_RET_USER_NOTIF, flags);
-    let installed = install(flags | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(|_| install(flags));
+    let installed =
+        install(flags | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(|_| install(flags));
     listener.store(installed.unwrap(), Release);
 }
 
@@ -110,8 +123,17 @@ fn judge(listener: RawFd, errno: i32, mut is_refused: impl FnMut(i64, i32) -> bo
             continue; // the thread that asked has been interrupted
         }
         let is_refused = is_refused(i64::from(asked.data.nr), asked.pid as i32);
-        let (error, flags) = if is_refused { (-errno, 0) } else { (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32) };
-        let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
+        let (error, flags) = if is_refused {
+            (-errno, 0)
+        } else {
+            (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32)
+        };
+        let mut answer = libc::seccomp_notif_resp {
+            id: asked.id,
+            val: 0,
+            error,
+            flags,
+        };
         // SAFETY: a listener, and an answer.
         unsafe { libc::ioctl(listener, SEND, &raw mut answer) };
     }
@@ -127,18 +149,40 @@ const fn request(number: usize, size: usize) -> libc::Ioctl {
 
 /// The listener, if the flags ask for one.
 fn try_install(calls: &[i64], verdict: u32, flags: u64) -> std::io::Result<i32> {
-    let step = |code, jump_false, k| libc::sock_filter { code, jt: 0, jf: jump_false, k };
+    let step = |code, jump_false, k| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: jump_false,
+        k,
+    };
     let mut program = vec![step(LOAD, 0, 0)];
     for &call in calls {
         program.push(step(IS, 1, call as u32));
         program.push(step(RETURN, 0, verdict));
     }
     program.push(step(RETURN, 0, libc::SECCOMP_RET_ALLOW));
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
     // SAFETY: sets a bit of the calling thread, which the filter's other threads get too.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    assert_eq!(
+        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) },
+        0
+    );
     let flags = flags | libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
     // SAFETY: a program that is valid and outlives the call.
-    let installed = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
-    if installed >= 0 { Ok(installed as i32) } else { Err(std::io::Error::last_os_error()) }
+    let installed = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const program,
+        )
+    };
+    if installed >= 0 {
+        Ok(installed as i32)
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
 }

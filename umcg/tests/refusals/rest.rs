@@ -16,8 +16,12 @@ pub(crate) fn scenario(name: &str) {
     match name {
         "timer" => a_preemptive_runtime_that_cannot_start_leaves_nothing(),
         "second-timer" => ticks_alone_preempt(),
-        "broken" => connections_are_accepted(|| refuse_some(&[libc::SYS_accept4], libc::ECONNABORTED, 3)),
-        "no-descriptors" => connections_are_accepted(|| refuse_for_a_moment(&[libc::SYS_accept4], libc::EMFILE, 1)),
+        "broken" => {
+            connections_are_accepted(|| refuse_some(&[libc::SYS_accept4], libc::ECONNABORTED, 3))
+        }
+        "no-descriptors" => {
+            connections_are_accepted(|| refuse_for_a_moment(&[libc::SYS_accept4], libc::EMFILE, 1))
+        }
         "no-helper" => no_thread_for_a_helper_is_told(),
         "no-helper-line" => blocks_without_a_helper(&one_server().build().unwrap()),
         call => a_home_thread_is_refused(call),
@@ -26,7 +30,12 @@ pub(crate) fn scenario(name: &str) {
 
 fn a_preemptive_runtime_that_cannot_start_leaves_nothing() {
     let plain = || Runtime::builder().servers(1).build();
-    let preemptive = || Runtime::builder().servers(1).preemption(Some(Duration::from_millis(5))).build();
+    let preemptive = || {
+        Runtime::builder()
+            .servers(1)
+            .preemption(Some(Duration::from_millis(5)))
+            .build()
+    };
     plain().unwrap().shutdown();
     refuse(&[libc::SYS_timer_settime], libc::EPERM);
     for _ in 0..3 {
@@ -44,7 +53,11 @@ fn ticks_alone_preempt() {
         count += 1;
         count % 2 == 0
     });
-    let runtime = Runtime::builder().servers(1).preemption(Some(Duration::from_millis(5))).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(1)
+        .preemption(Some(Duration::from_millis(5)))
+        .build()
+        .unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let own = is_over.clone();
     let busy = runtime.spawn(move || {
@@ -55,7 +68,10 @@ fn ticks_alone_preempt() {
     runtime.run(move || is_over.store(true, Relaxed));
     busy.join().unwrap();
     runtime.shutdown();
-    assert_eq!(std::fs::read_to_string("/proc/self/timers").unwrap_or_default(), "");
+    assert_eq!(
+        std::fs::read_to_string("/proc/self/timers").unwrap_or_default(),
+        ""
+    );
 }
 
 fn connections_are_accepted(refuse: impl Fn()) {
@@ -67,7 +83,12 @@ fn connections_are_accepted(refuse: impl Fn()) {
             stream.unwrap().write_all(b"x").unwrap();
         }
     });
-    let ask = move || TcpStream::connect(address).unwrap().read_exact(&mut [0]).unwrap();
+    let ask = move || {
+        TcpStream::connect(address)
+            .unwrap()
+            .read_exact(&mut [0])
+            .unwrap()
+    };
     runtime.run(ask);
     refuse();
     runtime.run(ask);
@@ -85,7 +106,12 @@ fn blocks_without_a_helper(runtime: &Runtime) {
     refuse(&[libc::SYS_clone3, libc::SYS_clone], libc::EAGAIN);
     for _ in 0..3 {
         let carrier = rustix::thread::gettid();
-        let (outside, inside) = runtime.run(|| (rustix::thread::gettid(), umcg::blocking(rustix::thread::gettid)));
+        let (outside, inside) = runtime.run(|| {
+            (
+                rustix::thread::gettid(),
+                umcg::blocking(rustix::thread::gettid),
+            )
+        });
         assert!(outside == inside && inside != carrier);
     }
     // A watch is awake while a server runs workers.
@@ -96,7 +122,10 @@ fn no_thread_for_a_helper_is_told() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tells = told.clone();
     let hour = Duration::from_secs(3600);
-    let runtime = one_server().on_stall(hour, move |stall| tells.lock().unwrap().push(stall.clone())).build().unwrap();
+    let runtime = one_server()
+        .on_stall(hour, move |stall| tells.lock().unwrap().push(stall.clone()))
+        .build()
+        .unwrap();
     blocks_without_a_helper(&runtime);
     let (begun, is_told) = (Instant::now(), || !told.lock().unwrap().is_empty());
     while !is_told() {
@@ -106,16 +135,31 @@ fn no_thread_for_a_helper_is_told() {
     runtime.shutdown();
     let told = told.lock().unwrap();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].cause, StallCause::NoHelper { helpers: 0, workers: 0 });
-    assert_eq!((told[0].server, told[0].worker, &*told[0].runtime), (None, None, "hamlet"));
-    assert!(told[0].to_string().starts_with("the system gives no thread for a helper"));
+    assert_eq!(
+        told[0].cause,
+        StallCause::NoHelper {
+            helpers: 0,
+            workers: 0
+        }
+    );
+    assert_eq!(
+        (told[0].server, told[0].worker, &*told[0].runtime),
+        (None, None, "hamlet")
+    );
+    assert!(
+        told[0]
+            .to_string()
+            .starts_with("the system gives no thread for a helper")
+    );
 }
 
 /// A worker that is away changes its credentials, and its home thread alone is refused this call.
 fn a_home_thread_is_refused(call: &str) {
     let home: &AtomicI32 = shared();
     let number = TESTED.iter().find(|row| row.name == call).unwrap().number;
-    refuse_if(&[number], libc::EPERM, |_, thread| thread == home.load(Relaxed));
+    refuse_if(&[number], libc::EPERM, |_, thread| {
+        thread == home.load(Relaxed)
+    });
     credentials(|| home.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed)).unwrap();
 }
 
@@ -164,9 +208,19 @@ fn a_home_thread_that_cannot_take_over_credentials_ends_the_process_and_says_why
     if !crate::filter::are_possible() || !may_change_credentials() {
         return eprintln!("SKIPPED: no filters of system calls, or no right to change credentials");
     }
-    for call in ["getgroups", "getresgid", "getresuid", "setgroups", "setresgid", "setresuid"] {
+    for call in [
+        "getgroups",
+        "getresgid",
+        "getresuid",
+        "setgroups",
+        "setresgid",
+        "setresuid",
+    ] {
         let ran = run(&format!("rest {call}"));
         assert!(ran.has_aborted(), "{call}: {ran:#?}");
-        assert!(ran.output.contains(&format!("{call} is refused (error 1)")), "{call}: {ran:#?}");
+        assert!(
+            ran.output.contains(&format!("{call} is refused (error 1)")),
+            "{call}: {ran:#?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What comes of each system call's refusal. `docs/refusals.md` says it in words, a row for each call; a test holds the two, and the sources, to each other.
+//! What comes of each system call's refusal. `docs/refusals.md` says it in words, a row for each
+//! call; a test holds the two, and the sources, to each other.
 
 /// A call, and what may fail when it is refused, with an error that says why.
 pub(crate) struct Row {
@@ -8,7 +9,8 @@ pub(crate) struct Row {
     pub(crate) fails: &'static [&'static str],
     /// It may end the process, with a line that says why.
     pub(crate) ends: Ends,
-    /// EAGAIN of it means "not now" to everybody, and is waited out: nothing else can be made of it.
+    /// EAGAIN of it means "not now" to everybody, and is waited out: nothing else can be made of
+    /// it.
     pub(crate) waits: bool,
     /// It is not refused for a moment: the C library ends a process one thread of which is refused
     /// what another one is granted.
@@ -75,10 +77,29 @@ const CREDENTIALS: &[&str] = &["credentials"];
 const SHARED: &[&str] = &["segment"];
 const FILES: &[&str] = &["files", "helpers"];
 /// What needs a new kernel thread. Std's own threads and processes are among it.
-const THREADS: &[&str] = &["runtime", "waits", "processes", "blocking", "servers", "segment", "words", "credentials"];
+const THREADS: &[&str] = &[
+    "runtime",
+    "waits",
+    "processes",
+    "blocking",
+    "servers",
+    "segment",
+    "words",
+    "credentials",
+];
 /// What needs new memory, too.
-const MEMORY: &[&str] =
-    &["runtime", "workers", "waits", "processes", "blocking", "preemption", "servers", "segment", "words", "credentials"];
+const MEMORY: &[&str] = &[
+    "runtime",
+    "workers",
+    "waits",
+    "processes",
+    "blocking",
+    "preemption",
+    "servers",
+    "segment",
+    "words",
+    "credentials",
+];
 
 /// What is there before `epoll_pwait`.
 const OTHER_WAITS: &[i64] = &[
@@ -93,8 +114,14 @@ pub(crate) const TESTED: &[Row] = &[
     row("clone3", libc::SYS_clone3, THREADS),
     row("connect", libc::SYS_connect, NET),
     row("epoll_create1", libc::SYS_epoll_create1, ONLY_AT_START),
-    row("epoll_ctl", libc::SYS_epoll_ctl, &["runtime", "sockets", "readiness", "processes"]),
-    row("epoll_pwait", libc::SYS_epoll_pwait, ONLY_AT_START).ends(Ends::Later).instead_of(OTHER_WAITS),
+    row(
+        "epoll_ctl",
+        libc::SYS_epoll_ctl,
+        &["runtime", "sockets", "readiness", "processes"],
+    ),
+    row("epoll_pwait", libc::SYS_epoll_pwait, ONLY_AT_START)
+        .ends(Ends::Later)
+        .instead_of(OTHER_WAITS),
     row("epoll_pwait2", libc::SYS_epoll_pwait2, &[]),
     row("eventfd2", libc::SYS_eventfd2, ONLY_AT_START),
     row("fcntl", libc::SYS_fcntl, &["segment", "readiness"]),
@@ -104,7 +131,9 @@ pub(crate) const TESTED: &[Row] = &[
     row("ftruncate", libc::SYS_ftruncate, SHARED),
     row("futex_waitv", libc::SYS_futex_waitv, &[]),
     row("get_robust_list", libc::SYS_get_robust_list, &[]),
-    row("getcpu", libc::SYS_getcpu, &[]).ends(Ends::Later).instead_of(&[libc::SYS_membarrier]),
+    row("getcpu", libc::SYS_getcpu, &[])
+        .ends(Ends::Later)
+        .instead_of(&[libc::SYS_membarrier]),
     row("getdents64", libc::SYS_getdents64, &[]).instead_of(&[libc::SYS_membarrier]),
     row("getgroups", libc::SYS_getgroups, CREDENTIALS).ends(Ends::Always),
     row("getpeername", libc::SYS_getpeername, NET),
@@ -128,19 +157,37 @@ pub(crate) const TESTED: &[Row] = &[
     row("mmap", libc::SYS_mmap, MEMORY).ends(Ends::Later),
     row("mprotect", libc::SYS_mprotect, MEMORY).ends(Ends::Later),
     row("munmap", libc::SYS_munmap, &[]),
-    row("openat", libc::SYS_openat, &["files", "helpers", "processes", "segment", "credentials"]),
+    row(
+        "openat",
+        libc::SYS_openat,
+        &["files", "helpers", "processes", "segment", "credentials"],
+    ),
     row("pidfd_open", libc::SYS_pidfd_open, &[]),
     row("poll", libc::SYS_ppoll, &["readiness"]),
     row("prctl", libc::SYS_prctl, &[]),
-    row("pread64", libc::SYS_pread64, &["files", "helpers", "processes"]),
+    row(
+        "pread64",
+        libc::SYS_pread64,
+        &["files", "helpers", "processes"],
+    ),
     row("preadv2", libc::SYS_preadv2, &[]),
     row("pwrite64", libc::SYS_pwrite64, FILES),
-    row("read", libc::SYS_read, &["files", "helpers", "processes", "credentials"]).waits(),
+    row(
+        "read",
+        libc::SYS_read,
+        &["files", "helpers", "processes", "credentials"],
+    )
+    .waits(),
     row("recvfrom", libc::SYS_recvfrom, NET).waits(),
     row("recvmsg", libc::SYS_recvmsg, &["vectored"]).waits(),
     row("rt_sigaction", libc::SYS_rt_sigaction, TICKS),
     row("rt_sigprocmask", libc::SYS_rt_sigprocmask, &[]).keeps_credentials(),
-    row("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, CREDENTIALS).ends(Ends::Always),
+    row(
+        "rt_tgsigqueueinfo",
+        libc::SYS_rt_tgsigqueueinfo,
+        CREDENTIALS,
+    )
+    .ends(Ends::Always),
     row("sched_getaffinity", libc::SYS_sched_getaffinity, &[]),
     row("sched_getparam", libc::SYS_sched_getparam, &[]),
     row("sched_getscheduler", libc::SYS_sched_getscheduler, &[]),
@@ -156,24 +203,52 @@ pub(crate) const TESTED: &[Row] = &[
     row("shutdown", libc::SYS_shutdown, NET),
     row("sigaltstack", libc::SYS_sigaltstack, &[]),
     row("socket", libc::SYS_socket, NET),
-    row("socketpair", libc::SYS_socketpair, &["sockets", "vectored", "processes"]),
+    row(
+        "socketpair",
+        libc::SYS_socketpair,
+        &["sockets", "vectored", "processes"],
+    ),
     row("tgkill", libc::SYS_tgkill, CREDENTIALS),
     row("timer_create", libc::SYS_timer_create, TICKS),
     row("timer_delete", libc::SYS_timer_delete, &[]),
     row("timer_settime", libc::SYS_timer_settime, TICKS),
     row("wait4", libc::SYS_wait4, &["processes"]),
-    row("write", libc::SYS_write, &["files", "helpers", "readiness", "processes"]),
-    row("writev", libc::SYS_writev, &["runtime", "sockets", "readiness", "files", "helpers", "processes"])
-        .ends(Ends::Later)
-        .instead_of(&[libc::SYS_epoll_ctl, libc::SYS_write]),
+    row(
+        "write",
+        libc::SYS_write,
+        &["files", "helpers", "readiness", "processes"],
+    ),
+    row(
+        "writev",
+        libc::SYS_writev,
+        &[
+            "runtime",
+            "sockets",
+            "readiness",
+            "files",
+            "helpers",
+            "processes",
+        ],
+    )
+    .ends(Ends::Later)
+    .instead_of(&[libc::SYS_epoll_ctl, libc::SYS_write]),
 ];
 
-/// Those without which the C library ends the process, or nothing can be told apart from a program that goes on; and those that fail by themselves.
-pub(crate) const UNTESTED: &[&str] =
-    &["clock_gettime", "clock_nanosleep", "close", "futex", "getpid", "rseq", "sched_yield", "waitid"];
+/// Those without which the C library ends the process, or nothing can be told apart from a program
+/// that goes on; and those that fail by themselves.
+pub(crate) const UNTESTED: &[&str] = &[
+    "clock_gettime",
+    "clock_nanosleep",
+    "close",
+    "futex",
+    "getpid",
+    "rseq",
+    "sched_yield",
+    "waitid",
+];
 
-/// Names in the sources that are no system call's, by their last part or more of them, and the calls
-/// that they become.
+/// Names in the sources that are no system call's, by their last part or more of them, and the
+/// calls that they become.
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("acceptfrom_with", &["accept4"]),
     ("epoll::add", &["epoll_ctl"]),

@@ -14,7 +14,8 @@ type Outcome = Result<(), String>;
 
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(10);
-/// How long an idle process is watched, and how much of a processor it may use meanwhile. One thread that spins uses the whole of one.
+/// How long an idle process is watched, and how much of a processor it may use meanwhile. One
+/// thread that spins uses the whole of one.
 const IDLE: Duration = Duration::from_millis(200);
 const IDLE_CPU: Duration = Duration::from_millis(120);
 /// What is done once is over by then, without optimisation and beside others.
@@ -29,11 +30,20 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Result<World, String> {
         let runtime = Runtime::builder().servers(2).build().map_err(text)?;
-        let preemptive = Runtime::builder().servers(1).preemption(Some(Duration::from_millis(4)));
-        let preemptive = preemptive.driver(DriverKind::Epoll).pin(true).build().map_err(text);
+        let preemptive = Runtime::builder()
+            .servers(1)
+            .preemption(Some(Duration::from_millis(4)));
+        let preemptive = preemptive
+            .driver(DriverKind::Epoll)
+            .pin(true)
+            .build()
+            .map_err(text);
         // What helpers have to follow.
         change_main_thread();
-        Ok(World { runtime, preemptive })
+        Ok(World {
+            runtime,
+            preemptive,
+        })
     }
 
     /// Runs each part, and prints what came of it.
@@ -41,9 +51,13 @@ impl World {
         let on = |part: fn() -> Outcome| self.on(part);
         report("workers", || self.workers());
         report("waits", || on(waits));
-        report("sockets", || on(sockets).and_then(|()| self.on_epoll(sockets)));
+        report("sockets", || {
+            on(sockets).and_then(|()| self.on_epoll(sockets))
+        });
         report("vectored", || on(vectored));
-        report("readiness", || on(readiness).and_then(|()| self.on_epoll(readiness)));
+        report("readiness", || {
+            on(readiness).and_then(|()| self.on_epoll(readiness))
+        });
         report("files", || on(files));
         report("helpers", || self.on_epoll(files));
         report("processes", || on(processes));
@@ -54,7 +68,13 @@ impl World {
         report("words", words);
         report("timers", timers);
         report("memory", || on(memory));
-        report("dump", || if self.runtime.dump().is_empty() { Err("empty".into()) } else { Ok(()) });
+        report("dump", || {
+            if self.runtime.dump().is_empty() {
+                Err("empty".into())
+            } else {
+                Ok(())
+            }
+        });
     }
 
     /// The part after which the process may be another one.
@@ -68,13 +88,23 @@ impl World {
     }
 
     fn on(&self, part: fn() -> Outcome) -> Outcome {
-        self.runtime.build(&Builder::new(), part).map_err(text)?.join().map_err(text)?
+        self.runtime
+            .build(&Builder::new(), part)
+            .map_err(text)?
+            .join()
+            .map_err(text)?
     }
 
     /// Without a ring. Where there is no such runtime the part `preemption` says so.
     fn on_epoll(&self, part: fn() -> Outcome) -> Outcome {
-        let Ok(runtime) = &self.preemptive else { return Ok(()) };
-        runtime.build(&Builder::new(), part).map_err(text)?.join().map_err(text)?
+        let Ok(runtime) = &self.preemptive else {
+            return Ok(());
+        };
+        runtime
+            .build(&Builder::new(), part)
+            .map_err(text)?
+            .join()
+            .map_err(text)?
     }
 
     fn workers(&self) -> Outcome {
@@ -83,7 +113,9 @@ impl World {
             umcg::yield_now();
             umcg::sleep(SHORT);
         };
-        let workers: Vec<_> = (0..8).map(|_| self.runtime.build(&builder, works)).collect();
+        let workers: Vec<_> = (0..8)
+            .map(|_| self.runtime.build(&builder, works))
+            .collect();
         for worker in workers {
             worker.map_err(text)?.join().map_err(text)?;
         }
@@ -107,9 +139,15 @@ impl World {
         let over = is_over.clone();
         let other = runtime.build(&Builder::new(), move || is_over.store(true, Relaxed));
         // Without the other one it would compute on, beside the parts that come next.
-        let other = other.inspect_err(|_| over.store(true, Relaxed)).map_err(text)?;
+        let other = other
+            .inspect_err(|_| over.store(true, Relaxed))
+            .map_err(text)?;
         other.join().map_err(text)?;
-        if busy.join().map_err(text)? { Ok(()) } else { Err("nobody was preempted".into()) }
+        if busy.join().map_err(text)? {
+            Ok(())
+        } else {
+            Err("nobody was preempted".into())
+        }
     }
 }
 
@@ -133,7 +171,13 @@ fn text(error: impl std::fmt::Display) -> String {
 fn report(part: &str, run: impl FnOnce() -> Outcome) {
     let outcome = catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let message = payload.downcast_ref::<String>().cloned();
-        Err(message.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
+        Err(message
+            .or_else(|| {
+                payload
+                    .downcast_ref::<&str>()
+                    .map(|text| (*text).to_owned())
+            })
+            .unwrap_or_default())
     });
     let outcome = outcome.map_or_else(|error| format!("error {error}"), |()| "fine".into());
     say(&format!("@ {part}: {outcome}"));
@@ -161,7 +205,9 @@ fn waits() -> Outcome {
     }
     thread.join().map_err(|_| "a thread panicked")?;
     let (sender, receiver) = umcg::tube::tube(0);
-    let sending = Builder::new().spawn(move || sender.send(1).is_ok()).map_err(text)?;
+    let sending = Builder::new()
+        .spawn(move || sender.send(1).is_ok())
+        .map_err(text)?;
     receiver.recv().map_err(text)?;
     sending.join().map_err(text)?;
     match umcg::timeout(SHORT, || umcg::sleep(LONG)) {
@@ -193,7 +239,10 @@ fn sockets() -> Outcome {
         let (mut one, mut other) = UnixStream::pair()?;
         one.write_all(b"x")?;
         other.read_exact(&mut [0])?;
-        let [one, other] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+        let [one, other] = [
+            UdpSocket::bind("127.0.0.1:0")?,
+            UdpSocket::bind("127.0.0.1:0")?,
+        ];
         other.set_read_timeout(Some(LONG))?;
         one.send_to(b"x", other.local_addr()?)?;
         other.recv_from(&mut [0]).map(drop)
@@ -213,7 +262,8 @@ fn vectored() -> Outcome {
         let (mut one, mut other) = UnixStream::pair()?;
         let written = one.write_vectored(&[IoSlice::new(b"x"), IoSlice::new(b"y")])?;
         let (mut first, mut second) = ([0], [0]);
-        let read = other.read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])?;
+        let read = other
+            .read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])?;
         assert_eq!((written, read, &first, &second), (2, 2, b"x", b"y"));
         Ok(())
     };
@@ -262,7 +312,11 @@ fn files() -> Outcome {
 
 fn processes() -> Outcome {
     let output = umcg::process::Command::new("true").output().map_err(text)?;
-    if output.status.success() { Ok(()) } else { Err(text(output.status)) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(text(output.status))
+    }
 }
 
 fn blocking() -> Outcome {
@@ -277,7 +331,10 @@ fn blocking() -> Outcome {
 type Thread = std::io::Result<std::thread::JoinHandle<Outcome>>;
 
 /// A thread that begins at home, and becomes a worker of the program's own server.
-fn thread_worker(begins: impl FnOnce() + Send + 'static, body: impl FnOnce() -> Outcome + Send + 'static) -> Thread {
+fn thread_worker(
+    begins: impl FnOnce() + Send + 'static,
+    body: impl FnOnce() -> Outcome + Send + 'static,
+) -> Thread {
     std::thread::Builder::new().spawn(move || {
         begins();
         let _worker = Worker::register(WorkerId::from_index(2)).map_err(text)?;
@@ -333,7 +390,10 @@ fn serve(server: &Server, thread: Thread, others: u32, mut event: Option<Event>)
             },
         };
     }
-    thread.map_err(text)?.join().map_err(|_| "a thread panicked")?
+    thread
+        .map_err(text)?
+        .join()
+        .map_err(|_| "a thread panicked")?
 }
 
 /// A thread worker that is away from home changes the credentials of the process; in the end they
@@ -348,8 +408,12 @@ pub(crate) fn credentials(begins: impl FnOnce() + Send + 'static) -> Outcome {
 pub(crate) fn may_change_credentials() -> bool {
     const SETGID_AND_SETUID: u64 = 0b11 << 6;
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
-    let has = u64::from_str_radix(line.trim(), 16).unwrap_or(0) & SETGID_AND_SETUID == SETGID_AND_SETUID;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .unwrap_or_default();
+    let has =
+        u64::from_str_radix(line.trim(), 16).unwrap_or(0) & SETGID_AND_SETUID == SETGID_AND_SETUID;
     rustix::process::geteuid().is_root() && has
 }
 
@@ -379,10 +443,14 @@ fn change_credentials() -> Outcome {
         // SAFETY: no precondition.
         done("setreuid", unsafe { libc::setreuid(user, user) })?;
         // SAFETY: the list has that many and one more.
-        done("setgroups", unsafe { libc::setgroups(count + 1, groups.as_ptr()) })?;
+        done("setgroups", unsafe {
+            libc::setgroups(count + 1, groups.as_ptr())
+        })?;
         same_at_home()?;
         // SAFETY: the list has that many.
-        done("setgroups", unsafe { libc::setgroups(count, groups.as_ptr()) })?;
+        done("setgroups", unsafe {
+            libc::setgroups(count, groups.as_ptr())
+        })?;
     }
     same_at_home()
 }
@@ -391,17 +459,26 @@ fn change_credentials() -> Outcome {
 fn same_at_home() -> Outcome {
     let now = || -> Result<Vec<String>, String> {
         let status = std::fs::read_to_string("/proc/thread-self/status").map_err(text)?;
-        let is_one = |line: &&str| ["Uid:", "Gid:", "Groups:"].iter().any(|key| line.starts_with(key));
+        let is_one = |line: &&str| {
+            ["Uid:", "Gid:", "Groups:"]
+                .iter()
+                .any(|key| line.starts_with(key))
+        };
         Ok(status.lines().filter(is_one).map(str::to_owned).collect())
     };
     let (here, at_home) = (now()?, umcg::blocking(now)?);
-    if here == at_home { Ok(()) } else { Err(format!("{here:?}, and at home {at_home:?}")) }
+    if here == at_home {
+        Ok(())
+    } else {
+        Err(format!("{here:?}, and at home {at_home:?}"))
+    }
 }
 
 fn segment() -> Outcome {
     let segment = umcg::segment::Segment::create().map_err(text)?;
     let semaphore = segment.semaphore("tokens", 0).map_err(text)?;
-    let other = umcg::segment::Segment::open(segment.as_fd().try_clone_to_owned().map_err(text)?).map_err(text)?;
+    let other = umcg::segment::Segment::open(segment.as_fd().try_clone_to_owned().map_err(text)?)
+        .map_err(text)?;
     let thread = std::thread::Builder::new().spawn(move || {
         let semaphore = other.semaphore("tokens", 0).map_err(text)?;
         semaphore.acquire_timeout(LONG).map_err(text)
@@ -420,7 +497,9 @@ fn words() -> Outcome {
     let thread = std::thread::Builder::new().spawn(move || {
         let not_woken = || Err("not woken".to_owned());
         let several = |list: [Wait<'_>; 2]| wait_multiple_timeout(&list, LONG);
-        if let Err(WaitMultipleError::TimedOut) = several([0, 1].map(|index| Wait::new(&waiting[index], 0))) {
+        if let Err(WaitMultipleError::TimedOut) =
+            several([0, 1].map(|index| Wait::new(&waiting[index], 0)))
+        {
             return not_woken();
         }
         if let Err(WaitError::TimedOut) = shared::wait_timeout(&waiting[2], 0, LONG) {
@@ -432,8 +511,11 @@ fn words() -> Outcome {
         }
     });
     let thread = thread.map_err(text)?;
-    let wakes: [fn(&AtomicU32); 3] =
-        [|word| _ = umcg::futex::wake(word, 1), |word| _ = shared::wake(word, 1), |word| _ = shared::wake(word, 1)];
+    let wakes: [fn(&AtomicU32); 3] = [
+        |word| _ = umcg::futex::wake(word, 1),
+        |word| _ = shared::wake(word, 1),
+        |word| _ = shared::wake(word, 1),
+    ];
     for (word, wake) in [&words[1], &words[2], &words[4]].into_iter().zip(wakes) {
         std::thread::sleep(SHORT);
         word.store(1, Relaxed);
@@ -455,7 +537,9 @@ fn timers() -> Outcome {
 /// Memory of workers that have ended is given back.
 fn memory() -> Outcome {
     let deep = || _ = std::hint::black_box([1u8; 32 << 10]);
-    let workers: Vec<_> = (0..8).map(|_| Builder::new().stack_size(256 << 10).spawn(deep)).collect();
+    let workers: Vec<_> = (0..8)
+        .map(|_| Builder::new().stack_size(256 << 10).spawn(deep))
+        .collect();
     for worker in workers {
         worker.map_err(text)?.join().map_err(text)?;
     }
@@ -463,8 +547,8 @@ fn memory() -> Outcome {
     Ok(())
 }
 
-/// Nobody computes when nobody has anything to do, but for what a refusal costs once: a look for all
-/// threads of the process, where the kernel does not list them.
+/// Nobody computes when nobody has anything to do, but for what a refusal costs once: a look for
+/// all threads of the process, where the kernel does not list them.
 fn idle() -> Outcome {
     let began = Instant::now();
     loop {

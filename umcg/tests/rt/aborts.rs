@@ -1,6 +1,8 @@
 //! Asking workers to end.
 
-use crate::support::{Counted, HOUR, Kind, child_succeeds, counter, eventually, flag, is_child, over, with};
+use crate::support::{
+    Counted, HOUR, Kind, child_succeeds, counter, eventually, flag, is_child, over, with,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -117,7 +119,10 @@ fn before_it_begins() {
             }
         });
         assert_eq!(drops.load(Relaxed), 100);
-        assert!(runtime.servers() > 1 || ran.load(Relaxed) == 0, "one server had no time to begin any");
+        assert!(
+            runtime.servers() > 1 || ran.load(Relaxed) == 0,
+            "one server had no time to begin any"
+        );
     });
 }
 
@@ -145,7 +150,8 @@ fn before_it_begins_with_destructors_that_wait() {
     over("abort at once what waits in its drop", |runtime, kind| {
         let drops = counter();
         let owned = |kind| Waits(kind, drops.clone());
-        let (joined, scoped, future, left) = (owned(kind), owned(kind), owned(Kind::Full), owned(kind));
+        let (joined, scoped, future, left) =
+            (owned(kind), owned(kind), owned(Kind::Full), owned(kind));
         kind.run(runtime, move || {
             let worker = kind.spawn(body(joined));
             worker.abort();
@@ -165,7 +171,8 @@ fn before_it_begins_with_destructors_that_wait() {
     });
 }
 
-/// Nothing but its captured values is dropped of one that does not begin; when that panics it is a panic like others.
+/// Nothing but its captured values is dropped of one that does not begin; when that panics it is a
+/// panic like others.
 #[test]
 fn before_it_begins_with_a_destructor_that_panics() {
     const NAME: &str = "aborts::before_it_begins_with_a_destructor_that_panics";
@@ -224,7 +231,8 @@ fn a_scope_ends_after_its_workers() {
 fn a_scope_that_is_closing_ends_after_its_workers() {
     over("abort a closing scope", |runtime, kind| {
         let (gate, ended, begun, after) = (flag(), counter(), flag(), flag());
-        let (open, count, beginning, went_on) = (gate.clone(), ended.clone(), begun.clone(), after.clone());
+        let (open, count, beginning, went_on) =
+            (gate.clone(), ended.clone(), begun.clone(), after.clone());
         let worker = kind.spawn_on(runtime, move || {
             umcg::scope(|scope| {
                 kind.spawn_in(scope, || {
@@ -286,7 +294,10 @@ fn one_that_catches_it() {
         worker.abort();
         match worker.join() {
             Ok(value) => assert_eq!((value, caught.load(Relaxed)), (8, 3)),
-            Err(error) => assert!(matches!(error, JoinError::Cancelled) && caught.load(Relaxed) == 0, "{error:?}"),
+            Err(error) => assert!(
+                matches!(error, JoinError::Cancelled) && caught.load(Relaxed) == 0,
+                "{error:?}"
+            ),
         }
     });
 }
@@ -403,7 +414,9 @@ fn at_random_moments() {
 #[test]
 fn by_each_other() {
     with("abort each other", 2, Runtime::builder(), |runtime| {
-        let sleepers: Vec<_> = (0..100).map(|_| runtime.spawn(|| umcg::sleep(HOUR))).collect();
+        let sleepers: Vec<_> = (0..100)
+            .map(|_| runtime.spawn(|| umcg::sleep(HOUR)))
+            .collect();
         let sleepers = Arc::new(sleepers);
         let aborters: Vec<_> = (0..4)
             .map(|_| {
@@ -411,8 +424,13 @@ fn by_each_other() {
                 runtime.spawn(move || sleepers.iter().for_each(JoinHandle::abort))
             })
             .collect();
-        aborters.into_iter().for_each(|aborter| aborter.join().unwrap());
-        Arc::try_unwrap(sleepers).unwrap().into_iter().for_each(is_cancelled);
+        aborters
+            .into_iter()
+            .for_each(|aborter| aborter.join().unwrap());
+        Arc::try_unwrap(sleepers)
+            .unwrap()
+            .into_iter()
+            .for_each(is_cancelled);
     });
 }
 
@@ -443,7 +461,9 @@ fn others_see_nothing_of_an_unwinding_that_has_to_wait() {
                 Kind::Light.spawn_on(runtime, move || wait(&mutex, &condvar))
             };
             let states = [": waits: condvar", ": waits: read"];
-            eventually("it waits", || states.iter().any(|state| runtime.dump().contains(state)));
+            eventually("it waits", || {
+                states.iter().any(|state| runtime.dump().contains(state))
+            });
             let guard = mutex.lock();
             worker.abort();
             // The condition variable's has to wait for the lock.

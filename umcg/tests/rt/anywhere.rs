@@ -22,10 +22,16 @@ const PLACES: [(&str, Place); 9] = [
     ("blocking", |f| blocking(|| f(Cut::Yes))),
     ("blocking, twice", |f| blocking(|| blocking(|| f(Cut::Yes)))),
     ("shielded", |f| shielded(|| f(Cut::No))),
-    ("shielded within blocking", |f| blocking(|| shielded(|| f(Cut::No)))),
-    ("blocking within shielded", |f| shielded(|| blocking(|| f(Cut::No)))),
+    ("shielded within blocking", |f| {
+        blocking(|| shielded(|| f(Cut::No)))
+    }),
+    ("blocking within shielded", |f| {
+        shielded(|| blocking(|| f(Cut::No)))
+    }),
     ("in time", |f| timeout(HOUR, || f(Cut::Yes)).unwrap()),
-    ("in time within blocking", |f| blocking(|| timeout(HOUR, || f(Cut::Yes)).unwrap())),
+    ("in time within blocking", |f| {
+        blocking(|| timeout(HOUR, || f(Cut::Yes)).unwrap())
+    }),
     ("in a future", |f| umcg::block_on(async { f(Cut::Yes) })),
 ];
 
@@ -86,11 +92,21 @@ fn parks() {
 fn spawns_and_joins() {
     anywhere("spawns anywhere", |kind, _| {
         for child in [Kind::Full, Kind::Light, kind] {
-            assert_eq!(child.spawn(|| (umcg::sleep(SHORT / 4), 5).1).join().unwrap(), 5);
+            assert_eq!(
+                child
+                    .spawn(|| (umcg::sleep(SHORT / 4), 5).1)
+                    .join()
+                    .unwrap(),
+                5
+            );
             let over = flag();
             let seen = over.clone();
             let waits = child.spawn(move || eventually("it may end", || seen.load(Relaxed)));
-            let waits = waits.join_timeout(SHORT / 4).unwrap_err().try_join().unwrap_err();
+            let waits = waits
+                .join_timeout(SHORT / 4)
+                .unwrap_err()
+                .try_join()
+                .unwrap_err();
             over.store(true, Relaxed);
             waits.join_timeout(HOUR).unwrap().unwrap();
         }

@@ -7,23 +7,39 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Plays `scene` in a process of its own, given a runtime with a worker that sleeps; it is to come to its end.
+/// Plays `scene` in a process of its own, given a runtime with a worker that sleeps; it is to come
+/// to its end.
 fn plays(test: &str, scene: fn(&umcg::Runtime)) {
     if !is_child(test) {
-        let output = child_command(test).env("RUST_BACKTRACE", "1").output().unwrap();
-        let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && said.contains("all was said"), "{:?}\n{said}\n{complained}", output.status);
+        let output = child_command(test)
+            .env("RUST_BACKTRACE", "1")
+            .output()
+            .unwrap();
+        let (said, complained) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(
+            output.status.success() && said.contains("all was said"),
+            "{:?}\n{said}\n{complained}",
+            output.status
+        );
         return;
     }
     // A failure does not wait for the sleeper.
-    let runtime = Box::leak(Box::new(umcg::Runtime::builder().servers(1).build().unwrap()));
+    let runtime = Box::leak(Box::new(
+        umcg::Runtime::builder().servers(1).build().unwrap(),
+    ));
     let builder = umcg::Builder::new().name("sleeper");
     let _sleeper = runtime.build(&builder, sleeps_for_the_dump).unwrap();
     while !runtime.dump().contains("sleeper: waits: sleep") {
         std::thread::sleep(Duration::from_millis(1));
     }
     let text = runtime.dump();
-    assert!(text.contains("dumps::sleeps_for_the_dump") && text.contains("dumps.rs:"), "{text}");
+    assert!(
+        text.contains("dumps::sleeps_for_the_dump") && text.contains("dumps.rs:"),
+        "{text}"
+    );
     scene(runtime);
     println!("all was said");
     std::process::exit(0);
@@ -46,15 +62,23 @@ fn somebody_keeps_the_lock_of_backtraces() {
         // Its message is said by the hook, which holds the lock.
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            sender.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            sender
+                .send(rustix::thread::gettid().as_raw_nonzero())
+                .unwrap();
             panic!("into a pipe that is full")
         });
         let call = format!("/proc/self/task/{}/syscall", receiver.recv().unwrap());
-        while !std::fs::read_to_string(&call).unwrap().starts_with(&format!("{} ", libc::SYS_write)) {
+        while !std::fs::read_to_string(&call)
+            .unwrap()
+            .starts_with(&format!("{} ", libc::SYS_write))
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         let text = runtime.dump();
-        assert!(text.contains("sleeper: waits: sleep") && text.contains("dumps::sleeps_for_the_dump"), "{text}");
+        assert!(
+            text.contains("sleeper: waits: sleep") && text.contains("dumps::sleeps_for_the_dump"),
+            "{text}"
+        );
     });
 }
 
@@ -72,7 +96,10 @@ fn somebody_keeps_the_lock_of_symbols() {
         });
         receiver.recv().unwrap();
         let text = runtime.dump();
-        assert!(text.contains("sleeper: waits: sleep") && text.contains("no names of functions: "), "{text}");
+        assert!(
+            text.contains("sleeper: waits: sleep") && text.contains("no names of functions: "),
+            "{text}"
+        );
         assert!(text.lines().any(|line| line.starts_with("  0x")), "{text}");
     });
 }

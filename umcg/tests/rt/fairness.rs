@@ -23,14 +23,23 @@ fn yielders_all_progress() {
                 })
             })
             .collect();
-        eventually("all have yielded", || counts.iter().all(|count| count.load(Relaxed) > 200));
+        eventually("all have yielded", || {
+            counts.iter().all(|count| count.load(Relaxed) > 200)
+        });
         over.store(true, Relaxed);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
     });
 }
 
 /// Two that unpark each other for as long as nobody ends it: they live in the slot of a server.
-fn ping_pong(runtime: &Runtime, kind: Kind, over: &Arc<AtomicBool>, handing_over: bool) -> [JoinHandle<()>; 2] {
+fn ping_pong(
+    runtime: &Runtime,
+    kind: Kind,
+    over: &Arc<AtomicBool>,
+    handing_over: bool,
+) -> [JoinHandle<()>; 2] {
     let handles = Arc::new([OnceLock::new(), OnceLock::new()]);
     [0, 1].map(|me| {
         let (handles, over) = (handles.clone(), over.clone());
@@ -58,7 +67,9 @@ fn ping_pong(runtime: &Runtime, kind: Kind, over: &Arc<AtomicBool>, handing_over
 /// What others can do while so many pairs of that sort run.
 fn others_get_on(runtime: &Runtime, kind: Kind, pairs: usize, handing_over: bool) {
     let over = flag();
-    let busy: Vec<_> = (0..pairs).flat_map(|_| ping_pong(runtime, kind, &over, handing_over)).collect();
+    let busy: Vec<_> = (0..pairs)
+        .flat_map(|_| ping_pong(runtime, kind, &over, handing_over))
+        .collect();
     std::thread::sleep(Duration::from_millis(2));
     // One from outside; one that a worker makes; one that yields; one that sleeps; one that blocks.
     let progress = counter();
@@ -177,7 +188,9 @@ fn deadlines_of_a_stuck_server_pass() {
                 std::hint::spin_loop();
             }
         });
-        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        sleepers
+            .into_iter()
+            .for_each(|sleeper| sleeper.join().unwrap());
         stuck.join().unwrap();
     });
 }
@@ -204,20 +217,33 @@ fn bound_ones_and_others_take_turns() {
                         }
                     }
                 };
-                let bound = |n: usize| runtime.build(&Builder::new().server(n % servers), yields(over.clone())).unwrap();
+                let bound = |n: usize| {
+                    runtime
+                        .build(&Builder::new().server(n % servers), yields(over.clone()))
+                        .unwrap()
+                };
                 let bound: Vec<_> = (0..2 * servers).map(bound).collect();
                 std::thread::sleep(Duration::from_millis(1));
                 // From outside, and by a worker; then beside others that yield.
                 for _ in 0..5 {
                     runtime.run(|| umcg::spawn(|| ()).join().unwrap());
                 }
-                let others: Vec<_> = (0..2 * servers).map(|_| runtime.spawn(yields(over.clone()))).collect();
+                let others: Vec<_> = (0..2 * servers)
+                    .map(|_| runtime.spawn(yields(over.clone())))
+                    .collect();
                 for n in 0..servers {
-                    runtime.build(&Builder::new().server(n), || ()).unwrap().join().unwrap();
+                    runtime
+                        .build(&Builder::new().server(n), || ())
+                        .unwrap()
+                        .join()
+                        .unwrap();
                     runtime.run(|| ());
                 }
                 over.store(true, Relaxed);
-                bound.into_iter().chain(others).for_each(|worker| worker.join().unwrap());
+                bound
+                    .into_iter()
+                    .chain(others)
+                    .for_each(|worker| worker.join().unwrap());
             });
         }
     }

@@ -1,4 +1,5 @@
-//! Schedulers that do what they should not: safe code, so no harm comes of it but an end of the process that says why.
+//! Schedulers that do what they should not: safe code, so no harm comes of it but an end of the
+//! process that says why.
 
 use crate::support::{child, child_succeeds, is_child, server_counts};
 use std::collections::VecDeque;
@@ -20,7 +21,12 @@ struct Faulty {
 
 impl Faulty {
     fn new(in_ready: fn(), in_next: fn()) -> Faulty {
-        Faulty { queue: Arc::default(), in_ready, in_next, wake: Wake::One }
+        Faulty {
+            queue: Arc::default(),
+            in_ready,
+            in_next,
+            wake: Wake::One,
+        }
     }
 }
 
@@ -48,7 +54,12 @@ impl Scheduler for Faulty {
 fn aborts(test: &str, words: &str) {
     let output = child(test);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{:?}\n{said}", output.status);
+    assert_eq!(
+        output.status.signal(),
+        Some(libc::SIGABRT),
+        "{:?}\n{said}",
+        output.status
+    );
     assert!(said.contains(words), "{said}");
 }
 
@@ -57,13 +68,24 @@ fn everything_runs(runtime: &Runtime) {
     let body = |n: usize| {
         for _ in 0..5 {
             umcg::yield_now();
-            assert_eq!(umcg::spawn(move || (umcg::yield_now(), n).1).join().unwrap(), n);
+            assert_eq!(
+                umcg::spawn(move || (umcg::yield_now(), n).1)
+                    .join()
+                    .unwrap(),
+                n
+            );
         }
         umcg::sleep(Duration::from_micros(100));
         umcg::blocking(|| n)
     };
     let workers: Vec<_> = (0..20).map(|n| runtime.spawn(move || body(n))).collect();
-    assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>(), 190);
+    assert_eq!(
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum::<usize>(),
+        190
+    );
 }
 
 #[test]
@@ -73,10 +95,18 @@ fn one_that_serves_two_runtimes_ends_the_process() {
         return aborts(TEST, "gave out a worker of another runtime");
     }
     let common = Faulty::new(|| (), || ());
-    let build = || Runtime::builder().servers(1).scheduler(common.clone()).build().unwrap();
+    let build = || {
+        Runtime::builder()
+            .servers(1)
+            .scheduler(common.clone())
+            .build()
+            .unwrap()
+    };
     let runtimes = [build(), build()];
     loop {
-        runtimes.iter().for_each(|runtime| drop(runtime.spawn(umcg::yield_now)));
+        runtimes
+            .iter()
+            .for_each(|runtime| drop(runtime.spawn(umcg::yield_now)));
     }
 }
 
@@ -92,12 +122,18 @@ fn one_that_waits_switches_nowhere() {
         umcg::blocking(umcg::yield_now);
         let _ = umcg::wait();
         umcg::critical(|| umcg::sleep(Duration::from_micros(1)));
-        assert!(umcg::Server::register().is_err() && umcg::Worker::register(umcg::Handle::current().id()).is_err());
+        assert!(
+            umcg::Server::register().is_err()
+                && umcg::Worker::register(umcg::Handle::current().id()).is_err()
+        );
     }
     for servers in server_counts() {
         for (in_ready, in_next) in [(waits as fn(), (|| ()) as fn()), (|| (), waits)] {
             let interval = Some(Duration::from_millis(1));
-            let builder = Runtime::builder().servers(servers).scheduler(Faulty::new(in_ready, in_next)).preemption(interval);
+            let builder = Runtime::builder()
+                .servers(servers)
+                .scheduler(Faulty::new(in_ready, in_next))
+                .preemption(interval);
             everything_runs(&builder.build().unwrap());
         }
     }
@@ -111,7 +147,11 @@ fn one_that_panics_ends_the_process() {
     }
     static PANICS: AtomicBool = AtomicBool::new(false);
     let faulty = Faulty::new(|| assert!(!PANICS.load(Relaxed), "from a scheduler"), || ());
-    let runtime = Runtime::builder().servers(1).scheduler(faulty).build().unwrap();
+    let runtime = Runtime::builder()
+        .servers(1)
+        .scheduler(faulty)
+        .build()
+        .unwrap();
     runtime.run(|| ());
     PANICS.store(true, Relaxed);
     // Would unwind out of the frame that the worker borrows from.
@@ -122,7 +162,16 @@ fn one_that_panics_ends_the_process() {
 #[test]
 fn one_that_wakes_a_server_that_there_is_not_wakes_another() {
     for servers in server_counts() {
-        let faulty = Faulty { wake: Wake::Server(servers + 7), ..Faulty::new(|| (), || ()) };
-        everything_runs(&Runtime::builder().servers(servers).scheduler(faulty).build().unwrap());
+        let faulty = Faulty {
+            wake: Wake::Server(servers + 7),
+            ..Faulty::new(|| (), || ())
+        };
+        everything_runs(
+            &Runtime::builder()
+                .servers(servers)
+                .scheduler(faulty)
+                .build()
+                .unwrap(),
+        );
     }
 }

@@ -8,12 +8,15 @@ use std::ptr::{null, null_mut};
 /// A child that was forked.
 pub(crate) struct Forked(Pid);
 
-/// Makes a child that does what `f` does and ends with its result; with 101, as tests do, if that panics.
+/// Makes a child that does what `f` does and ends with its result; with 101, as tests do, if that
+/// panics.
 ///
-/// The child has a copy of all memory and none of the other threads. What they had locked stays locked, so `f` takes no locks that they may have had: those of the
-/// allocator are free, as the C library sees to that.
+/// The child has a copy of all memory and none of the other threads. What they had locked stays
+/// locked, so `f` takes no locks that they may have had: those of the allocator are free, as the C
+/// library sees to that.
 pub(crate) fn fork(f: impl FnOnce() -> i32) -> Forked {
-    // SAFETY: the child ends in the branch that is its own, so nothing of its parent's frames is left or dropped twice. A lock that nobody unlocks would stop it, no more.
+    // SAFETY: the child ends in the branch that is its own, so nothing of its parent's frames is
+    // left or dropped twice. A lock that nobody unlocks would stop it, no more.
     match unsafe { libc::fork() } {
         0 => {
             let code = catch_unwind(AssertUnwindSafe(f)).unwrap_or(101);
@@ -35,12 +38,15 @@ impl Forked {
     /// Waits for its end, which is to be good.
     #[track_caller]
     pub(crate) fn ends_well(self) {
-        let (_, status) = waitpid(Some(self.0), WaitOptions::empty()).unwrap().unwrap();
+        let (_, status) = waitpid(Some(self.0), WaitOptions::empty())
+            .unwrap()
+            .unwrap();
         assert_eq!(status.exit_status(), Some(0), "{status:?}");
     }
 }
 
-/// Calls `f` in a thread that the standard library did not make: that has a lock while it begins, which a child that makes threads may find taken.
+/// Calls `f` in a thread that the standard library did not make: that has a lock while it begins,
+/// which a child that makes threads may find taken.
 pub(crate) fn in_plain_thread(f: fn()) {
     extern "C" fn main(f: *mut c_void) -> *mut c_void {
         // SAFETY: `in_plain_thread` passed a function of this type.

@@ -29,22 +29,49 @@ impl<W: FnMut(Waker) + Unpin> Future for Steps<W> {
 
 /// Wakes at once, from a thread, from a worker, from several.
 fn all_sorts() {
-    let at_once = Steps { left: 100, wake: |waker: Waker| waker.wake() };
+    let at_once = Steps {
+        left: 100,
+        wake: |waker: Waker| waker.wake(),
+    };
     assert_eq!(umcg::block_on(at_once), "done");
-    let by_ref = Steps { left: 100, wake: |waker: Waker| waker.wake_by_ref() };
+    let by_ref = Steps {
+        left: 100,
+        wake: |waker: Waker| waker.wake_by_ref(),
+    };
     assert_eq!(umcg::block_on(by_ref), "done");
-    let by_thread =
-        |waker: Waker| drop(std::thread::spawn(move || (std::thread::sleep(Duration::from_micros(50)), waker.wake())));
-    assert_eq!(umcg::block_on(Steps { left: 10, wake: by_thread }), "done");
+    let by_thread = |waker: Waker| {
+        drop(std::thread::spawn(move || {
+            (std::thread::sleep(Duration::from_micros(50)), waker.wake())
+        }))
+    };
+    assert_eq!(
+        umcg::block_on(Steps {
+            left: 10,
+            wake: by_thread
+        }),
+        "done"
+    );
     let by_worker = |waker: Waker| drop(umcg::spawn(move || (umcg::yield_now(), waker.wake())));
-    assert_eq!(umcg::block_on(Steps { left: 50, wake: by_worker }), "done");
+    assert_eq!(
+        umcg::block_on(Steps {
+            left: 50,
+            wake: by_worker
+        }),
+        "done"
+    );
     let by_many = |waker: Waker| {
         for _ in 0..5 {
             let waker = waker.clone();
             drop(umcg::spawn(move || waker.wake_by_ref()));
         }
     };
-    assert_eq!(umcg::block_on(Steps { left: 50, wake: by_many }), "done");
+    assert_eq!(
+        umcg::block_on(Steps {
+            left: 50,
+            wake: by_many
+        }),
+        "done"
+    );
 }
 
 #[test]
@@ -65,14 +92,26 @@ fn await_in_await() {
             waker.wake();
         };
         Steps { left: 1, wake }.await;
-        if depth == 0 { 1 } else { 1 + Box::pin(sum(depth - 1, waits)).await }
+        if depth == 0 {
+            1
+        } else {
+            1 + Box::pin(sum(depth - 1, waits)).await
+        }
     }
     over_servers("spawn_future", |runtime| {
         let waits = counter();
         let count = waits.clone();
         runtime.run(move || {
-            let futures: Vec<_> = (0..20).map(|_| umcg::spawn_future(sum(20, count.clone()))).collect();
-            assert_eq!(futures.into_iter().map(|future| future.join().unwrap()).sum::<u32>(), 420);
+            let futures: Vec<_> = (0..20)
+                .map(|_| umcg::spawn_future(sum(20, count.clone())))
+                .collect();
+            assert_eq!(
+                futures
+                    .into_iter()
+                    .map(|future| future.join().unwrap())
+                    .sum::<u32>(),
+                420
+            );
         });
         assert_eq!(waits.load(Relaxed), 420);
     });
@@ -139,7 +178,8 @@ fn values_between_futures_and_threads() {
     });
 }
 
-/// Registers its waker, and then waits for something else in the same `poll`, as two futures do that are polled together: the waker is called meanwhile.
+/// Registers its waker, and then waits for something else in the same `poll`, as two futures do
+/// that are polled together: the waker is called meanwhile.
 struct Both {
     is_there: Arc<AtomicUsize>,
     registered: bool,
@@ -175,12 +215,19 @@ fn a_waker_is_heard_while_poll_waits() {
             || assert!([true, false].contains(&umcg::park_timeout(Duration::from_millis(2)))),
             || drop(umcg::spawn(|| umcg::sleep(Duration::from_millis(1))).join()),
             || {
-                let within = Steps { left: 2, wake: |waker: Waker| waker.wake() };
+                let within = Steps {
+                    left: 2,
+                    wake: |waker: Waker| waker.wake(),
+                };
                 assert_eq!(umcg::block_on(within), "done");
             },
         ];
         for waits in waits {
-            umcg::block_on(Both { is_there: counter(), registered: false, waits });
+            umcg::block_on(Both {
+                is_there: counter(),
+                registered: false,
+                waits,
+            });
         }
     }
     over("wakers in polls", |runtime, kind| {

@@ -36,7 +36,10 @@ fn from_everywhere() {
             // A worker that blocks.
             let slow = kind.spawn(|| (umcg::sleep(SHORT), 6).1);
             let quick = kind.spawn(|| 7);
-            assert_eq!(umcg::blocking(|| slow.join().unwrap() + quick.join().unwrap()), 13);
+            assert_eq!(
+                umcg::blocking(|| slow.join().unwrap() + quick.join().unwrap()),
+                13
+            );
             // Another thread than where it was spawned.
             let slow = kind.spawn(|| (umcg::sleep(SHORT), 8).1);
             let thread = std::thread::spawn(|| slow.join().unwrap());
@@ -83,10 +86,23 @@ fn deadlines_in_time_and_late() {
             worker.handle().unpark();
             assert_eq!(worker.join_timeout(HOUR).unwrap().unwrap(), 9);
             let worker = gated(kind, &gate);
-            assert_eq!(worker.join_deadline(Instant::now() + HOUR).unwrap().unwrap(), 9);
+            assert_eq!(
+                worker
+                    .join_deadline(Instant::now() + HOUR)
+                    .unwrap()
+                    .unwrap(),
+                9
+            );
             let worker = gated(kind, &gate);
             eventually("it ends", || worker.is_finished());
-            assert_eq!(worker.join_deadline(Instant::now() - SHORT).unwrap().unwrap(), 9, "it has ended, so no matter when");
+            assert_eq!(
+                worker
+                    .join_deadline(Instant::now() - SHORT)
+                    .unwrap()
+                    .unwrap(),
+                9,
+                "it has ended, so no matter when"
+            );
         };
         kind.run(runtime, test);
         kind.run(runtime, move || umcg::blocking(test));
@@ -165,7 +181,13 @@ type Waits = fn(JoinHandle<()>);
 const OWN_END: [Waits; 7] = [
     |me| drop(me.join()),
     |me| umcg::blocking(|| drop(me.join())),
-    |me| drop(me.join_timeout(Duration::from_micros(10)).unwrap_err().join()),
+    |me| {
+        drop(
+            me.join_timeout(Duration::from_micros(10))
+                .unwrap_err()
+                .join(),
+        )
+    },
     |mut me| {
         umcg::select! {
             () = me.ending() => {}
@@ -198,12 +220,20 @@ fn nobody_waits_for_ones_own_end() {
                     eventually("it has its own handle", || mine.lock().unwrap().is_some());
                     let me = mine.lock().unwrap().take().unwrap();
                     let refused = catch_unwind(AssertUnwindSafe(|| waits(me))).unwrap_err();
-                    said.send(refused.downcast_ref::<String>().unwrap().clone()).unwrap();
+                    said.send(refused.downcast_ref::<String>().unwrap().clone())
+                        .unwrap();
                 });
                 *own.lock().unwrap() = Some(worker.unwrap());
                 let told = told.recv().unwrap();
-                let is_named = told.contains(if name.is_empty() { "(no name)" } else { "`hamlet`" });
-                assert!(is_named && told.ends_with(" waits for its own end"), "{how}: {told}");
+                let is_named = told.contains(if name.is_empty() {
+                    "(no name)"
+                } else {
+                    "`hamlet`"
+                });
+                assert!(
+                    is_named && told.ends_with(" waits for its own end"),
+                    "{how}: {told}"
+                );
                 eventually("it ends", || runtime.workers() == 0);
             }
         }
@@ -214,10 +244,19 @@ fn nobody_waits_for_ones_own_end() {
 #[test]
 fn errors_of_joins_have_messages() {
     over("messages", |runtime, kind| {
-        let error = kind.spawn_on(runtime, || panic!("expected: {}", 5)).join().unwrap_err();
+        let error = kind
+            .spawn_on(runtime, || panic!("expected: {}", 5))
+            .join()
+            .unwrap_err();
         assert_eq!(error.to_string(), "the worker panicked: expected: 5");
         assert_eq!(error.message(), Some("expected: 5"));
-        let error = kind.spawn_on(runtime, || std::panic::panic_any(7)).join().unwrap_err();
-        assert_eq!((error.to_string(), error.message()), ("the worker panicked".to_owned(), None));
+        let error = kind
+            .spawn_on(runtime, || std::panic::panic_any(7))
+            .join()
+            .unwrap_err();
+        assert_eq!(
+            (error.to_string(), error.message()),
+            ("the worker panicked".to_owned(), None)
+        );
     });
 }

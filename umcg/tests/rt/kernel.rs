@@ -35,13 +35,16 @@ fn blocking_stops_nobody_else() {
         eventually("the other goes on", || steps.load(Relaxed) > before + 100);
         assert!(blockers.iter().all(|blocker| !blocker.is_finished()));
         gate.store(true, Relaxed);
-        blockers.into_iter().for_each(|blocker| blocker.join().unwrap());
+        blockers
+            .into_iter()
+            .for_each(|blocker| blocker.join().unwrap());
         over.store(true, Relaxed);
         other.join().unwrap();
     });
 }
 
-/// A panic inside is the worker's, and touches nobody else; not the server's count of panics either.
+/// A panic inside is the worker's, and touches nobody else; not the server's count of panics
+/// either.
 #[test]
 fn a_panic_in_blocking() {
     over("panic in blocking", |runtime, kind| {
@@ -49,7 +52,11 @@ fn a_panic_in_blocking() {
             for _ in 0..20 {
                 let caught = std::panic::catch_unwind(|| umcg::blocking(|| panic!("expected")));
                 assert!(caught.is_err() && !std::thread::panicking());
-                assert!(kind.spawn(|| umcg::blocking(|| panic!("expected"))).join().is_err());
+                assert!(
+                    kind.spawn(|| umcg::blocking(|| panic!("expected")))
+                        .join()
+                        .is_err()
+                );
                 assert!(!std::thread::panicking());
                 assert_eq!(umcg::blocking(|| umcg::blocking(|| 3)), 3);
             }
@@ -66,7 +73,10 @@ fn all_sorts_in_blocking() {
                 umcg::yield_now();
                 umcg::sleep(Duration::from_micros(100));
                 assert_eq!(kind.spawn(|| 3).join().unwrap(), 3);
-                assert_eq!(umcg::scope(|scope| kind.spawn_in(scope, || 4).join().unwrap()), 4);
+                assert_eq!(
+                    umcg::scope(|scope| kind.spawn_in(scope, || 4).join().unwrap()),
+                    4
+                );
                 let (sender, receiver) = std::sync::mpsc::channel();
                 let child = kind.spawn(move || sender.send(5).unwrap());
                 assert_eq!(receiver.recv().unwrap(), 5);
@@ -110,7 +120,9 @@ fn pairs_of_sockets() {
                     })
                 })
                 .collect();
-            clients.into_iter().for_each(|client| client.join().unwrap());
+            clients
+                .into_iter()
+                .for_each(|client| client.join().unwrap());
             server.join().unwrap();
         });
     });
@@ -123,7 +135,9 @@ fn reads_that_are_cut() {
         kind.run(runtime, move || {
             let (mut one, mut other) = umcg::net::unix::UnixStream::pair().unwrap();
             for _ in 0..10 {
-                let late = umcg::timeout(Duration::from_micros(300), || one.read(&mut [0; 8]).map(drop));
+                let late = umcg::timeout(Duration::from_micros(300), || {
+                    one.read(&mut [0; 8]).map(drop)
+                });
                 assert!(late.is_err());
             }
             other.write_all(b"words").unwrap();
@@ -134,7 +148,10 @@ fn reads_that_are_cut() {
             umcg::sleep(Duration::from_micros(300));
             reader.abort();
             assert!(matches!(reader.join(), Err(umcg::JoinError::Cancelled)));
-            assert!(other.write_all(b"to nobody").is_err(), "the other end went with its worker");
+            assert!(
+                other.write_all(b"to nobody").is_err(),
+                "the other end went with its worker"
+            );
         });
     });
 }
@@ -182,7 +199,11 @@ fn input_comes_while_others_compute() {
 fn both_kinds_and_threads_count() {
     over("a lock", |runtime, kind| {
         let sum = std::sync::Arc::new(std::sync::Mutex::new(0u64));
-        let other = if kind == Kind::Full { Kind::Light } else { Kind::Full };
+        let other = if kind == Kind::Full {
+            Kind::Light
+        } else {
+            Kind::Full
+        };
         let add = |sum: std::sync::Arc<std::sync::Mutex<u64>>| {
             move || {
                 for n in 0..500 {
@@ -193,9 +214,13 @@ fn both_kinds_and_threads_count() {
                 }
             }
         };
-        let workers: Vec<_> = (0..10).flat_map(|_| [kind, other].map(|kind| kind.spawn_on(runtime, add(sum.clone())))).collect();
+        let workers: Vec<_> = (0..10)
+            .flat_map(|_| [kind, other].map(|kind| kind.spawn_on(runtime, add(sum.clone()))))
+            .collect();
         let thread = std::thread::spawn(add(sum.clone()));
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         thread.join().unwrap();
         assert_eq!(*sum.lock().unwrap(), 21 * 500);
     });

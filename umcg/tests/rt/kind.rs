@@ -1,10 +1,13 @@
 //! The two kinds of workers, by one name each way to make them.
 //!
-//! Making a light worker is unsafe, since wherever it waits, yields or blocks it may find the thread-local storage of another thread. What the worker does is for the tests to say, so
-//! it is argued here, once, for all of them; and it is for who writes a test to keep it so:
+//! Making a light worker is unsafe, since wherever it waits, yields or blocks it may find the
+//! thread-local storage of another thread. What the worker does is for the tests to say, so it is
+//! argued here, once, for all of them; and it is for who writes a test to keep it so:
 //!
-//! - L: where a test's light worker calls what may switch, it is in no `LocalKey::with`, and has nothing that is not `Send`, such as a guard of one of std's locks; none of its
-//!   destructors waits while it unwinds. Where preemption is on, all this holds at every instruction, so it does not even allocate.
+//! - L: where a test's light worker calls what may switch, it is in no `LocalKey::with`, and has
+//!   nothing that is not `Send`, such as a guard of one of std's locks; none of its destructors
+//!   waits while it unwinds. Where preemption is on, all this holds at every instruction, so it
+//!   does not even allocate.
 
 use umcg::{Builder, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError};
 
@@ -20,7 +23,10 @@ pub(crate) enum Kind {
 pub(crate) const KINDS: [Kind; 2] = [Kind::Full, Kind::Light];
 
 impl Kind {
-    pub(crate) fn spawn<R: Send + 'static>(self, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    pub(crate) fn spawn<R: Send + 'static>(
+        self,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
         match self {
             Kind::Full => umcg::spawn(f),
             // SAFETY: L.
@@ -28,7 +34,11 @@ impl Kind {
         }
     }
 
-    pub(crate) fn spawn_on<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    pub(crate) fn spawn_on<R: Send + 'static>(
+        self,
+        on: &Runtime,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
         match self {
             Kind::Full => on.spawn(f),
             // SAFETY: L.
@@ -74,7 +84,13 @@ impl Kind {
     }
 
     /// Runs `f` as a worker of the runtime, and goes on with its panic.
-    pub(crate) fn run<R: Send + 'static>(self, on: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> R {
-        self.spawn_on(on, f).join().unwrap_or_else(|error| error.resume_unwind())
+    pub(crate) fn run<R: Send + 'static>(
+        self,
+        on: &Runtime,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> R {
+        self.spawn_on(on, f)
+            .join()
+            .unwrap_or_else(|error| error.resume_unwind())
     }
 }

@@ -31,10 +31,16 @@ fn values_of_all_sizes_come_back() {
                 assert_eq!(kind.spawn(move || [step; 63]).join().unwrap(), [step; 63]);
                 assert_eq!(kind.spawn(move || [step; 64]).join().unwrap(), [step; 64]);
                 assert_eq!(kind.spawn(move || [step; 65]).join().unwrap(), [step; 65]);
-                assert_eq!(kind.spawn(move || [step; 1000]).join().unwrap(), [step; 1000]);
+                assert_eq!(
+                    kind.spawn(move || [step; 1000]).join().unwrap(),
+                    [step; 1000]
+                );
             }
             assert_eq!(kind.spawn(|| "words".to_owned()).join().unwrap(), "words");
-            assert_eq!(kind.spawn(|| Some(Box::new(3))).join().unwrap(), Some(Box::new(3)));
+            assert_eq!(
+                kind.spawn(|| Some(Box::new(3))).join().unwrap(),
+                Some(Box::new(3))
+            );
         });
     });
 }
@@ -44,10 +50,26 @@ fn closures_of_all_sizes_arrive() {
     over("closures", |runtime, kind| {
         kind.run(runtime, move || {
             let (small, large, huge) = ([1u64; 8], [2u64; 65], [3u64; 600]);
-            assert_eq!(kind.spawn(move || small.iter().sum::<u64>()).join().unwrap(), 8);
-            assert_eq!(kind.spawn(move || large.iter().sum::<u64>()).join().unwrap(), 130);
-            assert_eq!(kind.spawn(move || huge.iter().sum::<u64>()).join().unwrap(), 1800);
-            assert_eq!(kind.spawn(move || (large, huge)).join().unwrap(), (large, huge));
+            assert_eq!(
+                kind.spawn(move || small.iter().sum::<u64>())
+                    .join()
+                    .unwrap(),
+                8
+            );
+            assert_eq!(
+                kind.spawn(move || large.iter().sum::<u64>())
+                    .join()
+                    .unwrap(),
+                130
+            );
+            assert_eq!(
+                kind.spawn(move || huge.iter().sum::<u64>()).join().unwrap(),
+                1800
+            );
+            assert_eq!(
+                kind.spawn(move || (large, huge)).join().unwrap(),
+                (large, huge)
+            );
             let aligned = [Aligned(9); 3];
             let right = move || is_aligned(&aligned) && aligned[2] == Aligned(9);
             assert!(kind.spawn(right).join().unwrap());
@@ -59,12 +81,18 @@ fn closures_of_all_sizes_arrive() {
 fn a_panic_is_its_workers_alone() {
     over("panics", |runtime, kind| {
         kind.run(runtime, move || {
-            let others: Vec<_> = (0..50).map(|n| kind.spawn(move || (umcg::yield_now(), n).1)).collect();
+            let others: Vec<_> = (0..50)
+                .map(|n| kind.spawn(move || (umcg::yield_now(), n).1))
+                .collect();
             let text = kind.spawn(|| -> u8 { panic!("expected: {}", std::hint::black_box(5)) });
             let word = kind.spawn(|| std::panic::panic_any(17u64));
-            let Err(JoinError::Panicked(payload)) = text.join() else { panic!("no panic") };
+            let Err(JoinError::Panicked(payload)) = text.join() else {
+                panic!("no panic")
+            };
             assert_eq!(payload.downcast_ref::<String>().unwrap(), "expected: 5");
-            let Err(JoinError::Panicked(payload)) = word.join() else { panic!("no panic") };
+            let Err(JoinError::Panicked(payload)) = word.join() else {
+                panic!("no panic")
+            };
             assert_eq!(*payload.downcast::<u64>().unwrap(), 17);
             assert!(!std::thread::panicking());
             for (n, other) in others.into_iter().enumerate() {
@@ -85,7 +113,10 @@ fn a_panic_drops_what_the_worker_had() {
             let _captured = &captured;
             panic!("expected");
         };
-        assert!(matches!(kind.spawn_on(runtime, body).join(), Err(JoinError::Panicked(_))));
+        assert!(matches!(
+            kind.spawn_on(runtime, body).join(),
+            Err(JoinError::Panicked(_))
+        ));
         assert_eq!(drops.load(Relaxed), 2);
     });
 }
@@ -113,18 +144,23 @@ fn a_result_whose_destructor_panics() {
         let drops = counter();
         for _ in 0..20 {
             let bomb = Bomb(drops.clone());
-            detach(kind.spawn_on(runtime, move || (umcg::yield_now(), bomb).1)); // the worker drops it
+            // the worker drops it
+            detach(kind.spawn_on(runtime, move || (umcg::yield_now(), bomb).1));
         }
         eventually("detached results are dropped", || drops.load(Relaxed) == 20);
         for _ in 0..20 {
             let bomb = Bomb(drops.clone());
             let worker = kind.spawn_on(runtime, move || bomb);
             eventually("it ends", || worker.is_finished());
-            let drop_it = std::panic::AssertUnwindSafe(|| drop(worker)); // its end has come: we drop it
+            // its end has come: we drop it
+            let drop_it = std::panic::AssertUnwindSafe(|| drop(worker));
             assert!(std::panic::catch_unwind(drop_it).is_err());
         }
         assert_eq!(drops.load(Relaxed), 40);
-        assert!(!runtime.dump().contains("not joined"), "their stacks are free again");
+        assert!(
+            !runtime.dump().contains("not joined"),
+            "their stacks are free again"
+        );
         assert_eq!(kind.run(runtime, || 5), 5);
     });
 }
@@ -136,7 +172,9 @@ fn a_payload_whose_destructor_panics() {
         let drops = counter();
         for _ in 0..20 {
             let bomb = Bomb(drops.clone());
-            detach(kind.spawn_on(runtime, move || -> () { std::panic::resume_unwind(Box::new(bomb)) }));
+            detach(kind.spawn_on(runtime, move || -> () {
+                std::panic::resume_unwind(Box::new(bomb))
+            }));
         }
         eventually("payloads are dropped", || drops.load(Relaxed) == 20);
     });
@@ -215,7 +253,9 @@ fn handles_dropped_after_the_end_drop_the_result_once() {
                 kind.spawn_on(runtime, move || result)
             })
             .collect();
-        eventually("all have ended", || workers.iter().all(|worker| worker.is_finished()));
+        eventually("all have ended", || {
+            workers.iter().all(|worker| worker.is_finished())
+        });
         assert_eq!(drops.load(Relaxed), 0);
         drop(workers);
         assert_eq!(drops.load(Relaxed), 100);
@@ -252,7 +292,11 @@ fn drop_order_is_that_of_a_function() {
 fn a_deep_recursion_fits_a_large_stack() {
     fn deep(n: u64) -> u64 {
         let frame = std::hint::black_box([n; 64]);
-        if n == 0 { frame[1] } else { deep(n - 1) + frame[63] - (n - 1) }
+        if n == 0 {
+            frame[1]
+        } else {
+            deep(n - 1) + frame[63] - (n - 1)
+        }
     }
     over("deep", |runtime, kind| {
         let builder = Builder::new().stack_size(1 << 20).name("deep");
@@ -275,7 +319,9 @@ fn trees() {
         let right = kind.spawn(move || tree(kind, depth - 1));
         left.join().unwrap() + right.join().unwrap()
     }
-    over("trees", |runtime, kind| assert_eq!(kind.run(runtime, move || tree(kind, 10)), 1024));
+    over("trees", |runtime, kind| {
+        assert_eq!(kind.run(runtime, move || tree(kind, 10)), 1024)
+    });
 }
 
 #[test]
@@ -287,6 +333,12 @@ fn many_at_once() {
                 kind.spawn_on(runtime, move || (umcg::yield_now(), n).1)
             })
             .collect();
-        assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>(), 2999 * 1500);
+        assert_eq!(
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum::<u64>(),
+            2999 * 1500
+        );
     });
 }

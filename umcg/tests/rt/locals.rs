@@ -77,7 +77,9 @@ fn threads_have_theirs() {
         assert_eq!(kind.run(runtime, || NUMBER.with(Cell::get)), 7);
         assert_eq!(NUMBER.with(Cell::get), 8);
     });
-    std::thread::spawn(|| assert_eq!(NUMBER.with(Cell::get), 7)).join().unwrap();
+    std::thread::spawn(|| assert_eq!(NUMBER.with(Cell::get), 7))
+        .join()
+        .unwrap();
 }
 
 /// A value that is needed to make it is none; what was begun is forgotten, so that the next call
@@ -88,11 +90,17 @@ fn one_that_needs_itself() {
         let test = || {
             for key in [&ITSELF, &OTHERS, &ITSELF] {
                 let said = catch_unwind(|| key.with(|value| *value)).unwrap_err();
-                assert_eq!(said.downcast_ref(), Some(&"a worker-local is used while its value is being made"));
+                assert_eq!(
+                    said.downcast_ref(),
+                    Some(&"a worker-local is used while its value is being made")
+                );
             }
             // They are made where there is a way to.
             let before = NUMBER.with(|number| number.replace(0));
-            assert_eq!((OTHERS.with(|value| *value), ITSELF.with(|value| *value)), (5, 5));
+            assert_eq!(
+                (OTHERS.with(|value| *value), ITSELF.with(|value| *value)),
+                (5, 5)
+            );
             NUMBER.with(|number| number.set(before));
         };
         kind.run(runtime, test);
@@ -159,7 +167,9 @@ fn their_destructors_may_all_panic() {
     });
     let dropped = counter();
     std::thread::scope(|scope| scope.spawn(|| fill(&dropped)).join().unwrap());
-    eventually("those of a thread are dropped", || dropped.load(Relaxed) == 3);
+    eventually("those of a thread are dropped", || {
+        dropped.load(Relaxed) == 3
+    });
 }
 
 /// Thread-locals of a worker that has its own storage are made for it, and end with it.
@@ -196,7 +206,8 @@ fn thread_locals_of_those_that_have_their_own() {
     assert_eq!(OF_THREAD.get(), 1);
 }
 
-/// What the last destructors make, of a result that nobody wants and of thread-locals, ends as well, and is not left to the worker after.
+/// What the last destructors make, of a result that nobody wants and of thread-locals, ends as
+/// well, and is not left to the worker after.
 #[test]
 fn the_last_destructors_have_theirs() {
     struct Last(Arc<AtomicUsize>);
@@ -221,7 +232,9 @@ fn the_last_destructors_have_theirs() {
                 });
                 drop(worker);
                 is_unwanted.store(true, Release);
-                umcg::spawn(move || LAST.with_borrow_mut(|last| *last = Some(local))).join().unwrap();
+                umcg::spawn(move || LAST.with_borrow_mut(|last| *last = Some(local)))
+                    .join()
+                    .unwrap();
                 eventually("both are gone", || inner.load(Relaxed) == 2 * round);
                 for kind in KINDS {
                     assert_eq!(kind.spawn(|| NUMBER.with(Cell::get)).join().unwrap(), 7);
@@ -232,11 +245,16 @@ fn the_last_destructors_have_theirs() {
     });
 }
 
-/// What each worker may find in the storage that it shares is another's, and what has its own is not touched by that.
+/// What each worker may find in the storage that it shares is another's, and what has its own is
+/// not touched by that.
 #[test]
 fn both_kinds_side_by_side() {
     over("both kinds", |runtime, kind| {
-        let other = if kind == Kind::Full { Kind::Light } else { Kind::Full };
+        let other = if kind == Kind::Full {
+            Kind::Light
+        } else {
+            Kind::Full
+        };
         kind.run(runtime, move || {
             for n in 0..50 {
                 NUMBER.with(|number| number.set(n));
@@ -253,7 +271,8 @@ fn both_kinds_side_by_side() {
     });
 }
 
-/// Of a plain thread, too, what destructors make ends as well: those of its locals, and those of what it has in thread-locals.
+/// Of a plain thread, too, what destructors make ends as well: those of its locals, and those of
+/// what it has in thread-locals.
 #[test]
 fn the_last_destructors_of_threads_have_theirs() {
     struct Last(Arc<AtomicUsize>);
@@ -269,10 +288,16 @@ fn the_last_destructors_of_threads_have_theirs() {
             let ended = ended.clone();
             std::thread::spawn(move || {
                 let last = Last(ended);
-                if n % 2 == 0 { drop(last) } else { LAST.set(Some(last)) }
+                if n % 2 == 0 {
+                    drop(last)
+                } else {
+                    LAST.set(Some(last))
+                }
             })
         })
         .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     assert_eq!(ended.load(Relaxed), 10);
 }

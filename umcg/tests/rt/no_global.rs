@@ -6,11 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use umcg::{Builder, Error, SpawnError};
 
-const WHY: &str = "the global runtime could not be started: UMCG_DRIVER is neither epoll nor io_uring";
+const WHY: &str =
+    "the global runtime could not be started: UMCG_DRIVER is neither epoll nor io_uring";
 
 /// What a panic in `f` says.
 fn said<R>(f: impl FnOnce() -> R) -> String {
-    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else { panic!("it does not panic") };
+    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else {
+        panic!("it does not panic")
+    };
     *payload.downcast::<String>().unwrap()
 }
 
@@ -20,9 +23,15 @@ fn errors() {
     assert_eq!(refused.to_string(), WHY);
     assert_eq!(Builder::new().spawn(|| ()).unwrap_err(), refused);
     // SAFETY: it does nothing.
-    assert_eq!(unsafe { Builder::new().spawn_light(|| ()) }.unwrap_err(), refused);
+    assert_eq!(
+        unsafe { Builder::new().spawn_light(|| ()) }.unwrap_err(),
+        refused
+    );
     umcg::scope(|scope| assert_eq!(scope.build(&Builder::new(), || ()).unwrap_err(), refused));
-    assert_eq!(std::io::Error::from(refused).to_string(), Error::NoSuchDriver.to_string());
+    assert_eq!(
+        std::io::Error::from(refused).to_string(),
+        Error::NoSuchDriver.to_string()
+    );
     let file = umcg::fs::read("/proc/self/status").unwrap_err();
     assert_eq!(file.to_string(), Error::NoSuchDriver.to_string());
 }
@@ -34,10 +43,16 @@ fn panics() {
     // SAFETY: it does nothing.
     assert_eq!(said(|| unsafe { umcg::spawn_light(|| ()) }), no_worker);
     assert_eq!(said(|| umcg::spawn_future(async {})), no_worker);
-    assert_eq!(said(|| umcg::scope(|scope| drop(scope.spawn(|| ())))), no_worker);
+    assert_eq!(
+        said(|| umcg::scope(|scope| drop(scope.spawn(|| ())))),
+        no_worker
+    );
     assert_eq!(said(umcg::rt::global), WHY);
     let no_time = said(|| umcg::timeout(Duration::ZERO, || unreachable!("nobody keeps the time")));
-    assert!(no_time.starts_with("timeout: ") && no_time.ends_with(&Error::NoSuchDriver.to_string()), "{no_time}");
+    assert!(
+        no_time.starts_with("timeout: ") && no_time.ends_with(&Error::NoSuchDriver.to_string()),
+        "{no_time}"
+    );
 }
 
 /// What a plain thread does by itself.
@@ -49,14 +64,20 @@ fn works_all_the_same() {
     assert_eq!(umcg::scope(|_| umcg::shielded(|| 4)), 4);
     let (sender, receiver) = umcg::tube::tube(1);
     sender.send(5).unwrap();
-    assert_eq!((receiver.recv().unwrap(), *umcg::sync::Mutex::new(6).lock()), (5, 6));
+    assert_eq!(
+        (receiver.recv().unwrap(), *umcg::sync::Mutex::new(6).lock()),
+        (5, 6)
+    );
 }
 
 #[test]
 fn what_needs_it_says_so_and_tries_again() {
     const NAME: &str = "no_global::what_needs_it_says_so_and_tries_again";
     if !is_child(NAME) {
-        let output = child_command(NAME).env("UMCG_DRIVER", "carrier pigeons").output().unwrap();
+        let output = child_command(NAME)
+            .env("UMCG_DRIVER", "carrier pigeons")
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:#?}");
         return;
     }

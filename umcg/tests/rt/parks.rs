@@ -62,7 +62,10 @@ struct Turns {
 
 impl Turns {
     fn new() -> Arc<Turns> {
-        Arc::new(Turns { turn: AtomicUsize::new(0), parties: [Mutex::new(None), Mutex::new(None)] })
+        Arc::new(Turns {
+            turn: AtomicUsize::new(0),
+            parties: [Mutex::new(None), Mutex::new(None)],
+        })
     }
 
     fn play(&self, me: usize, rounds: usize) {
@@ -94,7 +97,9 @@ fn ping_pong_between_all_sorts() {
                 0 => kind.run(runtime, move || other.play(1, ROUNDS)),
                 1 => other.play(1, ROUNDS),
                 2 => kind.run(runtime, move || umcg::blocking(|| other.play(1, ROUNDS))),
-                _ => std::thread::spawn(move || other.play(1, ROUNDS)).join().unwrap(),
+                _ => std::thread::spawn(move || other.play(1, ROUNDS))
+                    .join()
+                    .unwrap(),
             }
             first.join().unwrap();
             assert_eq!(turns.turn.load(Relaxed), 2 * ROUNDS);
@@ -135,8 +140,12 @@ fn storms() {
                 std::thread::spawn(move || add(sum))
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         target.join().unwrap();
     });
 }
@@ -145,7 +154,9 @@ fn storms() {
 #[test]
 fn stale_handles() {
     over("stale", |runtime, kind| {
-        let stale: Vec<Handle> = (0..200).map(|_| kind.run(runtime, Handle::current)).collect();
+        let stale: Vec<Handle> = (0..200)
+            .map(|_| kind.run(runtime, Handle::current))
+            .collect();
         let over = flag();
         let seen = over.clone();
         let storm = std::thread::spawn(move || {
@@ -166,7 +177,13 @@ fn stale_handles() {
                     })
                 })
                 .collect();
-            assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>(), 49 * 25);
+            assert_eq!(
+                workers
+                    .into_iter()
+                    .map(|worker| worker.join().unwrap())
+                    .sum::<u64>(),
+                49 * 25
+            );
         }
         over.store(true, Relaxed);
         storm.join().unwrap();
@@ -176,7 +193,9 @@ fn stale_handles() {
 /// The handle of a thread that has ended, too.
 #[test]
 fn stale_handles_of_threads() {
-    let stale: Vec<Handle> = (0..20).map(|_| std::thread::spawn(Handle::current).join().unwrap()).collect();
+    let stale: Vec<Handle> = (0..20)
+        .map(|_| std::thread::spawn(Handle::current).join().unwrap())
+        .collect();
     let (sender, receiver) = channel();
     let thread = std::thread::spawn(move || {
         sender.send(Handle::current()).unwrap();
@@ -231,7 +250,9 @@ fn hand_over_runs_the_other_next() {
                 let wakes = Kind::Light.spawn(move || me.unpark());
                 umcg::hand_over(target);
                 theirs.lock().unwrap().push("me");
-                workers.into_iter().for_each(|worker| worker.join().unwrap());
+                workers
+                    .into_iter()
+                    .for_each(|worker| worker.join().unwrap());
                 wakes.join().unwrap();
             };
             Kind::Light.run(runtime, body);
@@ -247,7 +268,10 @@ fn hand_over_runs_the_other_next() {
 fn hand_over_back_and_forth() {
     over("hand over and back", |runtime, kind| {
         let turns = counter();
-        let body = |me: usize, turns: Arc<AtomicUsize>, other: Arc<Mutex<Option<Handle>>>, mine: Arc<Mutex<Option<Handle>>>| {
+        let body = |me: usize,
+                    turns: Arc<AtomicUsize>,
+                    other: Arc<Mutex<Option<Handle>>>,
+                    mine: Arc<Mutex<Option<Handle>>>| {
             *mine.lock().unwrap() = Some(Handle::current());
             eventually("the other begins", || other.lock().unwrap().is_some());
             let other = other.lock().unwrap().unwrap();
@@ -279,9 +303,16 @@ fn other_waits_take_no_unpark() {
     fn waits(kind: Kind, which: usize) {
         match which {
             0 => umcg::sleep(Duration::from_millis(5)),
-            1 => drop(kind.spawn(|| umcg::sleep(Duration::from_millis(5))).join_timeout(Duration::from_millis(3))),
-            2 => umcg::scope(|scope| drop(kind.spawn_in(scope, || umcg::sleep(Duration::from_millis(3))))),
-            _ => drop(umcg::timeout(Duration::from_millis(3), || umcg::sleep(HOUR))),
+            1 => drop(
+                kind.spawn(|| umcg::sleep(Duration::from_millis(5)))
+                    .join_timeout(Duration::from_millis(3)),
+            ),
+            2 => umcg::scope(|scope| {
+                drop(kind.spawn_in(scope, || umcg::sleep(Duration::from_millis(3))))
+            }),
+            _ => drop(umcg::timeout(Duration::from_millis(3), || {
+                umcg::sleep(HOUR)
+            })),
         }
     }
     over("unparks in other waits", |runtime, kind| {

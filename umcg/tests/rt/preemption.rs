@@ -9,7 +9,12 @@ use umcg::rt::scheduler::{EarliestDeadline, Priority};
 use umcg::{Builder, Runtime};
 
 fn often(name: &'static str, servers: usize, test: impl FnOnce(&Runtime)) {
-    with(name, servers, Runtime::builder().preemption(Some(Duration::from_millis(5))), test);
+    with(
+        name,
+        servers,
+        Runtime::builder().preemption(Some(Duration::from_millis(5))),
+        test,
+    );
 }
 
 /// Workers that compute for ever do not keep others from running.
@@ -44,7 +49,8 @@ fn who_computes_for_ever_stops_nobody() {
     }
 }
 
-/// Nor do those whose stacks have old return addresses into the C library in places that are not in use.
+/// Nor do those whose stacks have old return addresses into the C library in places that are not in
+/// use.
 #[test]
 fn what_is_left_on_a_stack_stops_nobody() {
     /// What calls into the C library leave, only more of it.
@@ -88,7 +94,11 @@ fn a_sleep_in_the_kernel_is_left_alone() {
         Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
     }
     /// Called by the loader, and so not taken off. Counts the sleeps that are cut short.
-    unsafe extern "C" fn sleep(_: *mut libc::dl_phdr_info, _: usize, cut_short: *mut libc::c_void) -> i32 {
+    unsafe extern "C" fn sleep(
+        _: *mut libc::dl_phdr_info,
+        _: usize,
+        cut_short: *mut libc::c_void,
+    ) -> i32 {
         let began = computed();
         while computed() - began < BUSY {}
         let end = Instant::now() + Duration::from_millis(300);
@@ -120,17 +130,23 @@ fn a_sleep_in_the_kernel_is_left_alone() {
 #[test]
 fn floating_point_survives() {
     fn series(terms: u64) -> f64 {
-        (0..terms).map(|n| black_box(1.0) / (2.0 * n as f64 + 1.0) * if n % 2 == 0 { 4.0 } else { -4.0 }).sum()
+        (0..terms)
+            .map(|n| black_box(1.0) / (2.0 * n as f64 + 1.0) * if n % 2 == 0 { 4.0 } else { -4.0 })
+            .sum()
     }
     let expected = series(200_000);
     for servers in server_counts() {
         for kind in [Kind::Full, Kind::Light] {
             often("floating point", servers, |runtime| {
-                let workers: Vec<_> =
-                    (0..4 + servers).map(|_| kind.spawn_on(runtime, || [(); 3].map(|()| series(200_000)))).collect();
+                let workers: Vec<_> = (0..4 + servers)
+                    .map(|_| kind.spawn_on(runtime, || [(); 3].map(|()| series(200_000))))
+                    .collect();
                 for worker in workers {
                     let sums = worker.join().unwrap();
-                    assert!(sums.iter().all(|sum| sum.to_bits() == expected.to_bits()), "{sums:?} is not {expected}");
+                    assert!(
+                        sums.iter().all(|sum| sum.to_bits() == expected.to_bits()),
+                        "{sums:?} is not {expected}"
+                    );
                 }
             });
         }
@@ -158,7 +174,9 @@ fn thread_locals_survive() {
                     })
                 })
                 .collect();
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
         });
     }
 }
@@ -187,7 +205,9 @@ fn panics_survive() {
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         assert_eq!(caught.load(Relaxed), 33_000);
     });
 }
@@ -214,18 +234,29 @@ fn critical_sections_are_not_preempted() {
                     })
                 })
                 .collect();
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
         });
     }
 }
 
-/// With ranks an urgent worker takes the place of one that is less so, without waiting for the interval.
+/// With ranks an urgent worker takes the place of one that is less so, without waiting for the
+/// interval.
 #[test]
 fn the_urgent_preempt_at_once() {
     let hour = Some(Duration::from_secs(3600));
     let builders = [
-        (Runtime::builder().scheduler(Priority::new()), Builder::new().priority(10), Builder::new().priority(200)),
-        (Runtime::builder().scheduler(EarliestDeadline::new()), Builder::new(), Builder::new().deadline(Instant::now())),
+        (
+            Runtime::builder().scheduler(Priority::new()),
+            Builder::new().priority(10),
+            Builder::new().priority(200),
+        ),
+        (
+            Runtime::builder().scheduler(EarliestDeadline::new()),
+            Builder::new(),
+            Builder::new().deadline(Instant::now()),
+        ),
     ];
     for (builder, low, urgent) in builders {
         with("ranks", 1, builder.preemption(hour), |runtime| {
@@ -241,7 +272,9 @@ fn the_urgent_preempt_at_once() {
             });
             eventually("it begins", || begun.load(Relaxed));
             let done = over.clone();
-            let urgent = runtime.build(&urgent, move || done.store(true, Relaxed)).unwrap();
+            let urgent = runtime
+                .build(&urgent, move || done.store(true, Relaxed))
+                .unwrap();
             eventually("the urgent one has run", || over.load(Relaxed));
             urgent.join().unwrap();
             busy.unwrap().join().unwrap();
@@ -249,11 +282,14 @@ fn the_urgent_preempt_at_once() {
     }
 }
 
-/// One that is bound to a server takes the place of who runs there, though somebody less urgent runs elsewhere, or another server sleeps.
+/// One that is bound to a server takes the place of who runs there, though somebody less urgent
+/// runs elsewhere, or another server sleeps.
 #[test]
 fn the_urgent_preempt_where_they_are_bound() {
     for priorities in [&[100, 50][..], &[100]] {
-        let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
+        let builder = Runtime::builder()
+            .scheduler(Priority::new())
+            .preemption(Some(Duration::from_secs(3600)));
         with("bound ranks", 2, builder, |runtime| {
             let over = flag();
             let begun = counter();
@@ -272,11 +308,14 @@ fn the_urgent_preempt_where_they_are_bound() {
                 })
                 .collect();
             eventually("they begin", || begun.load(Relaxed) == priorities.len());
-            let urgent = runtime.build(&Builder::new().server(0).priority(200), || ()).unwrap();
+            let urgent = runtime
+                .build(&Builder::new().server(0).priority(200), || ())
+                .unwrap();
             eventually("the urgent one has run", || urgent.is_finished());
             urgent.join().unwrap();
             over.store(true, Relaxed);
-            busy.into_iter().for_each(|worker| worker.unwrap().join().unwrap());
+            busy.into_iter()
+                .for_each(|worker| worker.unwrap().join().unwrap());
         });
     }
 }
@@ -296,7 +335,9 @@ fn the_urgent_run_beside_idle_servers() {
 
 /// Two urgent workers become ready at once where these run on two servers.
 fn urgent_beside(name: &'static str, low: &[u8]) {
-    let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
+    let builder = Runtime::builder()
+        .scheduler(Priority::new())
+        .preemption(Some(Duration::from_secs(3600)));
     with(name, 2, builder, |runtime| {
         let over = flag();
         let begun = counter();
@@ -315,9 +356,13 @@ fn urgent_beside(name: &'static str, low: &[u8]) {
             let low: Vec<_> = low.iter().map(busy).collect();
             eventually("they begin", || begun.load(Relaxed) == low.len());
             let urgent = [200, 201].each_ref().map(busy);
-            eventually("the urgent ones begin", || begun.load(Relaxed) == low.len() + 2);
+            eventually("the urgent ones begin", || {
+                begun.load(Relaxed) == low.len() + 2
+            });
             over.store(true, Relaxed);
-            low.into_iter().chain(urgent).for_each(|worker| worker.join().unwrap());
+            low.into_iter()
+                .chain(urgent)
+                .for_each(|worker| worker.join().unwrap());
             over.store(false, Relaxed);
         }
     });
@@ -326,14 +371,19 @@ fn urgent_beside(name: &'static str, low: &[u8]) {
 /// Who makes a more urgent one gives it its own place, though nobody else could take it off.
 #[test]
 fn who_is_less_urgent_gives_way_to_whom_it_makes() {
-    let builder = Runtime::builder().scheduler(Priority::new()).preemption(Some(Duration::from_secs(3600)));
+    let builder = Runtime::builder()
+        .scheduler(Priority::new())
+        .preemption(Some(Duration::from_secs(3600)));
     with("own ranks", 1, builder, |runtime| {
         for _ in 0..20 {
             let low = Builder::new().priority(10);
             let low = runtime.build(&low, || {
                 let over = flag();
                 let done = over.clone();
-                let urgent = Builder::new().priority(200).spawn(move || done.store(true, Relaxed)).unwrap();
+                let urgent = Builder::new()
+                    .priority(200)
+                    .spawn(move || done.store(true, Relaxed))
+                    .unwrap();
                 while !over.load(Relaxed) {
                     std::hint::spin_loop();
                 }
@@ -361,7 +411,9 @@ fn aborts_survive() {
                 .collect();
             std::thread::sleep(Duration::from_micros(round * 50));
             workers.iter().for_each(umcg::JoinHandle::abort);
-            workers.into_iter().for_each(|worker| assert!(worker.join().is_err()));
+            workers
+                .into_iter()
+                .for_each(|worker| assert!(worker.join().is_err()));
         }
     });
 }

@@ -2,8 +2,8 @@
 
 use crate::support::forks::{fork, in_plain_thread};
 use crate::support::{
-    HOUR, Kind, PanicsAgain, child, child_succeeds, counter, eventually, flag, is_child, over_drivers, server_counts, threads,
-    with,
+    HOUR, Kind, PanicsAgain, child, child_succeeds, counter, eventually, flag, is_child,
+    over_drivers, server_counts, threads, with,
 };
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -43,17 +43,34 @@ fn a_runtime_in_a_child() {
         // SAFETY: it says when SIGALRM ends a child that waits for ever.
         unsafe { libc::alarm(100) };
         let handle = runtime.handle();
-        assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+        assert_eq!(
+            handle.build(&Builder::new(), || ()).unwrap_err(),
+            SpawnError::LeftBehind
+        );
         // SAFETY: it does nothing.
-        assert_eq!(unsafe { handle.build_light(&Builder::new(), || ()) }.unwrap_err(), SpawnError::LeftBehind);
-        assert!(handle.dump().contains("left behind by a fork"), "{}", handle.dump());
+        assert_eq!(
+            unsafe { handle.build_light(&Builder::new(), || ()) }.unwrap_err(),
+            SpawnError::LeftBehind
+        );
+        assert!(
+            handle.dump().contains("left behind by a fork"),
+            "{}",
+            handle.dump()
+        );
         assert_eq!(runtime.shutdown_timeout(Duration::from_millis(1)), Ok(()));
-        assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
-        assert_eq!(own.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+        assert_eq!(
+            handle.build(&Builder::new(), || ()).unwrap_err(),
+            SpawnError::LeftBehind
+        );
+        assert_eq!(
+            own.build(&Builder::new(), || ()).unwrap_err(),
+            SpawnError::LeftBehind
+        );
     }
     for has_worker in [false, true] {
         for _ in 0..20 {
-            let mut runtimes = [1, 2].map(|servers| Some(Runtime::builder().servers(servers).build().unwrap()));
+            let mut runtimes =
+                [1, 2].map(|servers| Some(Runtime::builder().servers(servers).build().unwrap()));
             let over = flag();
             let seen = over.clone();
             let waits = move || {
@@ -86,7 +103,10 @@ fn a_runtime_in_a_child() {
             // SAFETY: as above.
             unsafe { libc::alarm(100) };
             let other = others.lock().unwrap().take().unwrap();
-            assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::LeftBehind);
+            assert_eq!(
+                handle.build(&Builder::new(), || ()).unwrap_err(),
+                SpawnError::LeftBehind
+            );
             drop(other);
             0
         });
@@ -141,15 +161,29 @@ fn an_overflow_is_named() {
     }
     if is_child(NAME) {
         let runtime = Runtime::builder().servers(1).build().unwrap();
-        let kind = if std::env::var_os("UMCG_TEST_LIGHT").is_some() { Kind::Light } else { Kind::Full };
+        let kind = if std::env::var_os("UMCG_TEST_LIGHT").is_some() {
+            Kind::Light
+        } else {
+            Kind::Full
+        };
         let builder = Builder::new().name("ophelia");
-        let worker = kind.build_on(&runtime, &builder, || assert_eq!(std::hint::black_box(deeper(0)), 0));
+        let worker = kind.build_on(&runtime, &builder, || {
+            assert_eq!(std::hint::black_box(deeper(0)), 0)
+        });
         return worker.unwrap().join().unwrap();
     }
     let ended = child(NAME);
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(!ended.status.success() && said.contains("worker `ophelia` overflowed its 256 KiB stack"), "{ended:?}");
-    assert!(said.contains("`stack_size`") && said.contains("deeper") && said.contains("an_overflow_is_named"), "{said}");
+    assert!(
+        !ended.status.success() && said.contains("worker `ophelia` overflowed its 256 KiB stack"),
+        "{ended:?}"
+    );
+    assert!(
+        said.contains("`stack_size`")
+            && said.contains("deeper")
+            && said.contains("an_overflow_is_named"),
+        "{said}"
+    );
 }
 
 /// Before the message of a panic stands the name of its worker, which that can ask for, too.
@@ -166,22 +200,36 @@ fn panics_have_names() {
                 umcg::yield_now();
                 panic!("a ghost");
             };
-            assert_eq!(kind.build_on(&runtime, &builder, body).unwrap().join().unwrap_err().message(), Some("a ghost"));
+            assert_eq!(
+                kind.build_on(&runtime, &builder, body)
+                    .unwrap()
+                    .join()
+                    .unwrap_err()
+                    .message(),
+                Some("a ghost")
+            );
         };
         fails(Kind::Full, "gertrude".to_owned());
         fails(Kind::Light, format!("{}tio", "hora"));
         assert_eq!(runtime.run(umcg::current_name), None);
-        std::panic::set_hook(Box::new(|_| eprintln!("of {}", umcg::current_name().unwrap())));
+        std::panic::set_hook(Box::new(|_| {
+            eprintln!("of {}", umcg::current_name().unwrap())
+        }));
         return fails(Kind::Full, "yorick".to_owned());
     }
     let ended = child(NAME);
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     for name in ["gertrude", "horatio"] {
-        let (_, message) = said.split_once(&format!("in worker `{name}`:\n")).unwrap_or_else(|| panic!("{said}"));
+        let (_, message) = said
+            .split_once(&format!("in worker `{name}`:\n"))
+            .unwrap_or_else(|| panic!("{said}"));
         assert!(message.trim_start().starts_with("thread"), "{said}");
     }
-    assert!(said.contains("of yorick") && !said.contains("in worker `yorick`"), "{said}");
+    assert!(
+        said.contains("of yorick") && !said.contains("in worker `yorick`"),
+        "{said}"
+    );
 }
 
 /// What is told when all workers wait for nothing that could come.
@@ -191,12 +239,19 @@ fn a_deadlock_is_told() {
         for kind in [Kind::Full, Kind::Light] {
             let reports = Arc::new(Mutex::new(Vec::new()));
             let told = reports.clone();
-            let builder = Runtime::builder().on_deadlock(move |dump| told.lock().unwrap().push(dump.to_owned()));
+            let builder = Runtime::builder()
+                .on_deadlock(move |dump| told.lock().unwrap().push(dump.to_owned()));
             with("deadlock", servers, builder, |runtime| {
                 // Nobody is in one who waits for a deadline, or for the kernel.
                 kind.run(runtime, || umcg::sleep(Duration::from_millis(20)));
-                kind.run(runtime, || umcg::blocking(|| std::thread::sleep(Duration::from_millis(20))));
-                assert!(reports.lock().unwrap().is_empty(), "{:?}", reports.lock().unwrap());
+                kind.run(runtime, || {
+                    umcg::blocking(|| std::thread::sleep(Duration::from_millis(20)))
+                });
+                assert!(
+                    reports.lock().unwrap().is_empty(),
+                    "{:?}",
+                    reports.lock().unwrap()
+                );
                 let over = flag();
                 let waits = |name: &'static str| {
                     let seen = over.clone();
@@ -205,7 +260,8 @@ fn a_deadlock_is_told() {
                             umcg::park();
                         }
                     };
-                    kind.build_on(runtime, &Builder::new().name(name), body).unwrap()
+                    kind.build_on(runtime, &Builder::new().name(name), body)
+                        .unwrap()
                 };
                 let workers = [waits("romeo"), waits("juliet")];
                 eventually("it is told", || !reports.lock().unwrap().is_empty());
@@ -267,7 +323,11 @@ fn the_report_of_a_deadlock_has_names() {
         worker.handle().unpark();
         worker.join().unwrap();
     });
-    assert!(reports.lock().unwrap().contains("romeo"), "{:?}", reports.lock().unwrap());
+    assert!(
+        reports.lock().unwrap().contains("romeo"),
+        "{:?}",
+        reports.lock().unwrap()
+    );
 }
 
 #[inline(never)]
@@ -288,27 +348,44 @@ fn a_dump_tells_who_waits_where() {
                     }
                 }
                 OVER.store(false, Relaxed);
-                let named = |name: &str, body: fn()| kind.build_on(runtime, &Builder::new().name(name), body).unwrap();
+                let named = |name: &str, body: fn()| {
+                    kind.build_on(runtime, &Builder::new().name(name), body)
+                        .unwrap()
+                };
                 let workers = [
                     named("falstaff", stands_here_for_the_dump),
                     named("banquo", || umcg::sleep(HOUR)),
-                    named("macduff", || umcg::spawn(|| umcg::blocking(until_over)).join().unwrap()),
+                    named("macduff", || {
+                        umcg::spawn(|| umcg::blocking(until_over)).join().unwrap()
+                    }),
                     named("cordelia", || umcg::blocking(until_over)),
                 ];
-                let states = ["falstaff: waits: park", "banquo: waits: sleep", "macduff: waits: join", "cordelia: blocks"];
+                let states = [
+                    "falstaff: waits: park",
+                    "banquo: waits: sleep",
+                    "macduff: waits: join",
+                    "cordelia: blocks",
+                ];
                 let dump = RefCell::new(String::new());
                 eventually("all are where they wait", || {
                     dump.replace(runtime.dump());
                     let dump = dump.borrow();
-                    // A server that gets no processor does not stop in time, and then there are no backtraces.
-                    let has_backtraces = !cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump");
+                    // A server that gets no processor does not stop in time, and then there are no
+                    // backtraces.
+                    let has_backtraces =
+                        !cfg!(debug_assertions) || dump.contains("stands_here_for_the_dump");
                     has_backtraces && states.iter().all(|words| dump.contains(words))
                 });
                 let dump = dump.into_inner();
-                assert!(dump.contains("5 workers") && !dump.contains("not joined"), "{dump}");
+                assert!(
+                    dump.contains("5 workers") && !dump.contains("not joined"),
+                    "{dump}"
+                );
                 workers[0].abort();
                 workers[1].abort();
-                eventually("two have ended", || runtime.dump().contains("\nended, but not joined: 2\n"));
+                eventually("two have ended", || {
+                    runtime.dump().contains("\nended, but not joined: 2\n")
+                });
                 OVER.store(true, Relaxed);
                 workers.into_iter().for_each(|worker| drop(worker.join()));
             });
@@ -324,7 +401,9 @@ fn a_dump_says_how_many_servers_sleep() {
             let asleep = |asleep: usize| {
                 eventually("so many sleep", || {
                     std::thread::sleep(Duration::from_millis(5));
-                    runtime.dump().contains(&format!("{servers} servers ({asleep} asleep)"))
+                    runtime
+                        .dump()
+                        .contains(&format!("{servers} servers ({asleep} asleep)"))
                 });
             };
             asleep(servers);
@@ -366,7 +445,10 @@ fn dumps_disturb_nobody() {
                         let (over, sum) = (over.clone(), sum.clone());
                         kind.spawn_on(runtime, move || {
                             while !over.load(Relaxed) {
-                                sum.fetch_add(kind.spawn(|| (umcg::yield_now(), 1).1).join().unwrap(), Relaxed);
+                                sum.fetch_add(
+                                    kind.spawn(|| (umcg::yield_now(), 1).1).join().unwrap(),
+                                    Relaxed,
+                                );
                                 umcg::sleep(Duration::from_micros(50));
                             }
                         })
@@ -378,7 +460,9 @@ fn dumps_disturb_nobody() {
                     eventually("they go on", || sum.load(Relaxed) > before);
                 }
                 over.store(true, Relaxed);
-                workers.into_iter().for_each(|worker| worker.join().unwrap());
+                workers
+                    .into_iter()
+                    .for_each(|worker| worker.join().unwrap());
             });
         }
     }
@@ -390,8 +474,12 @@ fn dumps_at_once() {
     for servers in [1, 2] {
         for kind in [Kind::Full, Kind::Light] {
             with("dumps at once", servers, Runtime::builder(), |runtime| {
-                let parked: Vec<_> = (0..3).map(|_| kind.spawn_on(runtime, || umcg::sleep(HOUR))).collect();
-                eventually("all wait", || runtime.dump().matches("waits: ").count() == parked.len());
+                let parked: Vec<_> = (0..3)
+                    .map(|_| kind.spawn_on(runtime, || umcg::sleep(HOUR)))
+                    .collect();
+                eventually("all wait", || {
+                    runtime.dump().matches("waits: ").count() == parked.len()
+                });
                 let handle = runtime.handle();
                 let dumping = kind.spawn_on(runtime, move || {
                     for _ in 0..20 {
@@ -400,7 +488,9 @@ fn dumps_at_once() {
                 });
                 std::thread::scope(|scope| {
                     for _ in 0..2 {
-                        scope.spawn(|| (0..20).for_each(|_| assert!(runtime.dump().contains("waits"))));
+                        scope.spawn(|| {
+                            (0..20).for_each(|_| assert!(runtime.dump().contains("waits")))
+                        });
                     }
                 });
                 dumping.join().unwrap();
@@ -417,7 +507,10 @@ fn dumps_at_once() {
 fn voluntary_switches(prefix: &str) -> u64 {
     let count = |tid: i32| {
         let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+            .unwrap();
         line.trim().parse::<u64>().unwrap()
     };
     threads(prefix).into_iter().map(count).sum()
@@ -432,12 +525,24 @@ fn an_idle_runtime_does_nothing() {
     }
     for driver in [DriverKind::Epoll, DriverKind::IoUring] {
         for servers in server_counts() {
-            let Ok(runtime) = Runtime::builder().servers(servers).name("idle").driver(driver).build() else { continue };
+            let Ok(runtime) = Runtime::builder()
+                .servers(servers)
+                .name("idle")
+                .driver(driver)
+                .build()
+            else {
+                continue;
+            };
             let parked = runtime.spawn(|| umcg::sleep(HOUR));
             let (one, _other) = runtime.run(|| umcg::net::unix::UnixStream::pair().unwrap());
-            let reader = runtime.spawn(move || std::io::Read::read(&mut { one }, &mut [0]).map(drop));
-            let workers: Vec<_> = (0..1000).map(|_| runtime.spawn(|| umcg::sleep(Duration::from_micros(100)))).collect();
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            let reader =
+                runtime.spawn(move || std::io::Read::read(&mut { one }, &mut [0]).map(drop));
+            let workers: Vec<_> = (0..1000)
+                .map(|_| runtime.spawn(|| umcg::sleep(Duration::from_micros(100))))
+                .collect();
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
             // They have come to rest, whenever that is, and stay there.
             let start = Instant::now();
             let (mut before, mut rests) = (voluntary_switches("idle-"), 0);
@@ -445,7 +550,11 @@ fn an_idle_runtime_does_nothing() {
                 std::thread::sleep(Duration::from_millis(300));
                 let now = voluntary_switches("idle-");
                 rests = if now == before { rests + 1 } else { 0 };
-                assert!(start.elapsed() < Duration::from_secs(60), "{servers} servers, {driver:?}: {} more", now - before);
+                assert!(
+                    start.elapsed() < Duration::from_secs(60),
+                    "{servers} servers, {driver:?}: {} more",
+                    now - before
+                );
                 before = now;
             }
             parked.abort();
@@ -466,7 +575,12 @@ fn runtimes_leave_nothing() {
         return child_succeeds(NAME);
     }
     let once = |driver: DriverKind, servers: usize| {
-        let runtime = Runtime::builder().servers(servers).name("gone").driver(driver).build().unwrap();
+        let runtime = Runtime::builder()
+            .servers(servers)
+            .name("gone")
+            .driver(driver)
+            .build()
+            .unwrap();
         runtime.run(|| {
             let (mut one, mut other) = umcg::net::unix::UnixStream::pair().unwrap();
             let reader = umcg::spawn(move || std::io::Read::read(&mut other, &mut [0]).unwrap());
@@ -476,10 +590,18 @@ fn runtimes_leave_nothing() {
             assert!(!umcg::fs::read("/proc/self/status").unwrap().is_empty());
             umcg::blocking(|| ());
         });
-        if servers % 2 == 0 { runtime.shutdown() } else { runtime.shutdown_timeout(HOUR).unwrap() }
+        if servers % 2 == 0 {
+            runtime.shutdown()
+        } else {
+            runtime.shutdown_timeout(HOUR).unwrap()
+        }
     };
-    let drivers = [DriverKind::Epoll, DriverKind::IoUring]
-        .map(|driver| (driver, Runtime::builder().servers(1).driver(driver).build().is_ok()));
+    let drivers = [DriverKind::Epoll, DriverKind::IoUring].map(|driver| {
+        (
+            driver,
+            Runtime::builder().servers(1).driver(driver).build().is_ok(),
+        )
+    });
     let all = || {
         for (driver, _) in drivers.iter().filter(|driver| driver.1) {
             (1..=4).for_each(|servers| once(*driver, servers));
@@ -488,7 +610,15 @@ fn runtimes_leave_nothing() {
     (0..3).for_each(|_| all());
     eventually("the threads end", || threads("gone-").is_empty());
     let before = descriptors();
-    let memory = || std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').nth(1).unwrap().parse::<usize>().unwrap();
+    let memory = || {
+        std::fs::read_to_string("/proc/self/statm")
+            .unwrap()
+            .split(' ')
+            .nth(1)
+            .unwrap()
+            .parse::<usize>()
+            .unwrap()
+    };
     let pages = memory();
     (0..30).for_each(|_| all());
     eventually("the threads end", || threads("gone-").is_empty());

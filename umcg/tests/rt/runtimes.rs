@@ -1,6 +1,9 @@
 //! Runtimes: their beginnings, their ends, and several of them.
 
-use crate::support::{Counted, HOUR, Kind, counter, eventually, flag, over, over_servers, server_counts, threads, with};
+use crate::support::{
+    Counted, HOUR, Kind, counter, eventually, flag, over, over_servers, server_counts, threads,
+    with,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex};
@@ -13,12 +16,19 @@ fn run_returns_what_its_function_does() {
     over_servers("run", |runtime| {
         let words = ["borrowed".to_owned()];
         assert_eq!(runtime.run(|| words[0].len()), 8);
-        let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(|| -> u8 { std::panic::panic_any(3u8) })));
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(|| -> u8 { std::panic::panic_any(3u8) })
+        }));
         assert_eq!(*panic.unwrap_err().downcast::<u8>().unwrap(), 3);
         assert_eq!(runtime.run(|| runtime.workers()), 1);
         let from_many: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || runtime.run(move || (umcg::yield_now(), n).1))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            let threads: Vec<_> = (0..8)
+                .map(|n| scope.spawn(move || runtime.run(move || (umcg::yield_now(), n).1)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         assert_eq!(from_many, [0, 1, 2, 3, 4, 5, 6, 7]);
     });
@@ -26,10 +36,19 @@ fn run_returns_what_its_function_does() {
 
 #[test]
 fn settings_are_what_was_said() {
-    for (servers, pin) in server_counts().into_iter().flat_map(|servers| [(servers, false), (servers, true)]) {
-        let builder = Runtime::builder().pin(pin).stack_size(32 << 10).driver(DriverKind::Epoll);
+    for (servers, pin) in server_counts()
+        .into_iter()
+        .flat_map(|servers| [(servers, false), (servers, true)])
+    {
+        let builder = Runtime::builder()
+            .pin(pin)
+            .stack_size(32 << 10)
+            .driver(DriverKind::Epoll);
         with("settings", servers, builder, |runtime| {
-            assert_eq!((runtime.servers(), runtime.driver()), (servers, DriverKind::Epoll));
+            assert_eq!(
+                (runtime.servers(), runtime.driver()),
+                (servers, DriverKind::Epoll)
+            );
             assert_eq!(runtime.run(|| 3), 3);
         });
     }
@@ -43,13 +62,22 @@ fn settings_are_what_was_said() {
 
 #[test]
 fn names_of_threads() {
-    let runtime = Runtime::builder().servers(2).name("hamlet").build().unwrap();
-    eventually("two servers and the watch have names", || threads("hamlet-").len() == 3);
+    let runtime = Runtime::builder()
+        .servers(2)
+        .name("hamlet")
+        .build()
+        .unwrap();
+    eventually("two servers and the watch have names", || {
+        threads("hamlet-").len() == 3
+    });
     runtime.shutdown();
     eventually("they end", || threads("hamlet-").is_empty());
     let refused = Runtime::builder().name("yorick\0").build().unwrap_err();
     assert_eq!(refused, umcg::Error::Name);
-    assert_eq!(std::io::Error::from(refused).kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(
+        std::io::Error::from(refused).kind(),
+        std::io::ErrorKind::InvalidInput
+    );
     assert!(threads("yorick").is_empty());
 }
 
@@ -85,7 +113,11 @@ fn drop_waits_for_all() {
 fn ends_that_come_together() {
     use umcg::rt::scheduler::Fifo;
     for round in 0..300u64 {
-        let runtime = Runtime::builder().servers(2).scheduler(Fifo::new()).build().unwrap();
+        let runtime = Runtime::builder()
+            .servers(2)
+            .scheduler(Fifo::new())
+            .build()
+            .unwrap();
         let gate = flag();
         for _ in 0..2 {
             let gate = gate.clone();
@@ -127,7 +159,11 @@ fn shutdown_in_time() {
 #[test]
 fn shutdown_gives_up() {
     for servers in server_counts() {
-        let runtime = Runtime::builder().servers(servers).name("left").build().unwrap();
+        let runtime = Runtime::builder()
+            .servers(servers)
+            .name("left")
+            .build()
+            .unwrap();
         let drops = counter();
         let workers: Vec<_> = (0..20)
             .map(|n| {
@@ -168,12 +204,17 @@ fn shutdown_gives_up() {
     }
 }
 
-/// A worker that computes does not hold up `shutdown_timeout`; whoever waits for it is told, and it does no harm later.
+/// A worker that computes does not hold up `shutdown_timeout`; whoever waits for it is told, and it
+/// does no harm later.
 #[test]
 fn shutdown_gives_up_what_computes() {
     for servers in server_counts() {
         for kind in [Kind::Full, Kind::Light] {
-            let runtime = Runtime::builder().servers(servers).name("busy").build().unwrap();
+            let runtime = Runtime::builder()
+                .servers(servers)
+                .name("busy")
+                .build()
+                .unwrap();
             let (begun, over) = (counter(), flag());
             let computes = || {
                 let (begun, over) = (begun.clone(), over.clone());
@@ -217,7 +258,13 @@ fn shutdown_gives_up_what_computes() {
 fn one_that_its_own_worker_drops() {
     for servers in server_counts() {
         for how in 0..4 {
-            let runtime = Arc::new(Runtime::builder().servers(servers).name("own").build().unwrap());
+            let runtime = Arc::new(
+                Runtime::builder()
+                    .servers(servers)
+                    .name("own")
+                    .build()
+                    .unwrap(),
+            );
             let (mine, go, done) = (runtime.clone(), flag(), counter());
             let (gone, ends) = (go.clone(), done.clone());
             let worker = runtime.spawn(move || {
@@ -241,8 +288,12 @@ fn one_that_its_own_worker_drops() {
                 }
                 ends.fetch_add(1, Relaxed);
                 // It is closed to others, and not to its own.
-                let outside = std::thread::spawn(move || handle.build(&Builder::new(), || ()).unwrap_err());
-                assert_eq!(umcg::blocking(|| outside.join().unwrap()), SpawnError::Closed);
+                let outside =
+                    std::thread::spawn(move || handle.build(&Builder::new(), || ()).unwrap_err());
+                assert_eq!(
+                    umcg::blocking(|| outside.join().unwrap()),
+                    SpawnError::Closed
+                );
                 other.join().unwrap() + umcg::spawn(|| 5).join().unwrap()
             });
             drop(runtime);
@@ -283,7 +334,9 @@ fn one_that_its_own_threads_drop() {
         let (own, done) = (Arc::new(Mutex::new(None::<Runtime>)), counter());
         let (mine, ends) = (own.clone(), done.clone());
         let drop_it = move || {
-            let Some(mine) = mine.lock().unwrap().take() else { return };
+            let Some(mine) = mine.lock().unwrap().take() else {
+                return;
+            };
             match how % 3 {
                 0 => drop(mine),
                 1 => mine.shutdown(),
@@ -304,7 +357,11 @@ fn one_that_its_own_threads_drop() {
             runtime.spawn(move || {
                 eventually("it may be dropped", || go.load(Relaxed));
                 while done.load(Relaxed) == 0 {
-                    if computes { std::hint::spin_loop() } else { umcg::park() }
+                    if computes {
+                        std::hint::spin_loop()
+                    } else {
+                        umcg::park()
+                    }
                 }
             })
         });
@@ -337,10 +394,16 @@ fn neighbours_run_while_another_one_begins_and_ends() {
                 let inner = Runtime::builder().servers(2).build().unwrap();
                 let go = flag();
                 let gone = go.clone();
-                drop(inner.spawn(move || eventually("the neighbour had turns", || gone.load(Relaxed))));
+                drop(
+                    inner.spawn(move || {
+                        eventually("the neighbour had turns", || gone.load(Relaxed))
+                    }),
+                );
                 let before = turns.load(Relaxed);
                 let lets_go = umcg::spawn(move || {
-                    eventually("the neighbour has turns", || turns.load(Relaxed) > before + 10);
+                    eventually("the neighbour has turns", || {
+                        turns.load(Relaxed) > before + 10
+                    });
                     go.store(true, Relaxed);
                 });
                 if in_time {
@@ -362,20 +425,35 @@ fn handles_of_runtimes() {
     over_servers("handles", |runtime| {
         let handle = runtime.handle();
         let nested = handle.clone();
-        assert_eq!(handle.spawn(move || nested.spawn(|| 3).join().unwrap()).join().unwrap(), 3);
-        assert_eq!((handle.servers(), handle.driver()), (runtime.servers(), runtime.driver()));
+        assert_eq!(
+            handle
+                .spawn(move || nested.spawn(|| 3).join().unwrap())
+                .join()
+                .unwrap(),
+            3
+        );
+        assert_eq!(
+            (handle.servers(), handle.driver()),
+            (runtime.servers(), runtime.driver())
+        );
         assert!(handle.dump().contains("runtime `rt"));
     });
     let runtime = Runtime::builder().servers(1).build().unwrap();
     let handle = runtime.handle();
     drop(runtime);
-    let others: Vec<_> = (0..3).map(|_| Runtime::builder().servers(1).build().unwrap()).collect();
-    assert_eq!(handle.build(&Builder::new(), || ()).unwrap_err(), SpawnError::Closed);
+    let others: Vec<_> = (0..3)
+        .map(|_| Runtime::builder().servers(1).build().unwrap())
+        .collect();
+    assert_eq!(
+        handle.build(&Builder::new(), || ()).unwrap_err(),
+        SpawnError::Closed
+    );
     assert_eq!(handle.workers(), 0);
     drop(others);
 }
 
-/// From outside no more workers are made once the end was asked for; those that there are make their own, in blocking scopes too.
+/// From outside no more workers are made once the end was asked for; those that there are make
+/// their own, in blocking scopes too.
 #[test]
 fn closed_to_those_outside() {
     for servers in server_counts() {
@@ -383,17 +461,32 @@ fn closed_to_those_outside() {
         let (closed, begun) = (flag(), flag());
         let (seen, beginning) = (closed.clone(), begun.clone());
         let worker = runtime.spawn(move || {
-            let make = || (0..10).map(|n| umcg::spawn(move || n).join().unwrap()).sum::<u32>();
+            let make = || {
+                (0..10)
+                    .map(|n| umcg::spawn(move || n).join().unwrap())
+                    .sum::<u32>()
+            };
             beginning.store(true, Relaxed);
             eventually("closed", || seen.load(Relaxed));
-            let light = || Kind::Light.build(&Builder::new(), || 1).unwrap().join().unwrap();
+            let light = || {
+                Kind::Light
+                    .build(&Builder::new(), || 1)
+                    .unwrap()
+                    .join()
+                    .unwrap()
+            };
             let timed = || umcg::timeout(HOUR, || 2).unwrap();
             make() + umcg::blocking(|| make() + light() + timed()) + make()
         });
         eventually("it begins", || begun.load(Relaxed));
         let handle = runtime.handle();
         let dropping = std::thread::spawn(move || drop(runtime));
-        let refused = || matches!(handle.build(&Builder::new(), || ()), Err(SpawnError::Closed));
+        let refused = || {
+            matches!(
+                handle.build(&Builder::new(), || ()),
+                Err(SpawnError::Closed)
+            )
+        };
         eventually("closed to this thread", refused);
         closed.store(true, Relaxed);
         dropping.join().unwrap();
@@ -405,39 +498,47 @@ fn closed_to_those_outside() {
 #[test]
 fn two_that_wake_each_other() {
     over("two runtimes", |first, kind| {
-        with("second of two", first.servers(), Runtime::builder(), |second| {
-            let turn = counter();
-            let handles = Arc::new([const { Mutex::new(None::<Handle>) }; 2]);
-            let players: Vec<_> = [first, second]
-                .into_iter()
-                .enumerate()
-                .map(|(me, runtime)| {
-                    let (turn, handles) = (turn.clone(), handles.clone());
-                    kind.spawn_on(runtime, move || {
-                        *handles[me].lock().unwrap() = Some(Handle::current());
-                        for round in 0..500 {
-                            while turn.load(Acquire) != 2 * round + me {
-                                umcg::park();
+        with(
+            "second of two",
+            first.servers(),
+            Runtime::builder(),
+            |second| {
+                let turn = counter();
+                let handles = Arc::new([const { Mutex::new(None::<Handle>) }; 2]);
+                let players: Vec<_> = [first, second]
+                    .into_iter()
+                    .enumerate()
+                    .map(|(me, runtime)| {
+                        let (turn, handles) = (turn.clone(), handles.clone());
+                        kind.spawn_on(runtime, move || {
+                            *handles[me].lock().unwrap() = Some(Handle::current());
+                            for round in 0..500 {
+                                while turn.load(Acquire) != 2 * round + me {
+                                    umcg::park();
+                                }
+                                turn.fetch_add(1, Release);
+                                let other = *handles[1 - me].lock().unwrap();
+                                if let Some(other) = other {
+                                    other.unpark();
+                                }
                             }
-                            turn.fetch_add(1, Release);
-                            let other = *handles[1 - me].lock().unwrap();
-                            if let Some(other) = other {
-                                other.unpark();
-                            }
-                        }
+                        })
                     })
-                })
-                .collect();
-            players.into_iter().for_each(|player| player.join().unwrap());
-            // One waits for the other's.
-            let worker = kind.spawn_on(second, || (umcg::sleep(Duration::from_micros(100)), 5).1);
-            assert_eq!(kind.run(first, || worker.join().unwrap()), 5);
-            let worker = kind.spawn_on(second, || umcg::sleep(HOUR));
-            assert!(kind.run(first, move || {
-                worker.abort();
-                worker.join().is_err()
-            }));
-        });
+                    .collect();
+                players
+                    .into_iter()
+                    .for_each(|player| player.join().unwrap());
+                // One waits for the other's.
+                let worker =
+                    kind.spawn_on(second, || (umcg::sleep(Duration::from_micros(100)), 5).1);
+                assert_eq!(kind.run(first, || worker.join().unwrap()), 5);
+                let worker = kind.spawn_on(second, || umcg::sleep(HOUR));
+                assert!(kind.run(first, move || {
+                    worker.abort();
+                    worker.join().is_err()
+                }));
+            },
+        );
     });
 }
 
@@ -446,7 +547,13 @@ fn one_inside_another() {
     over("nested runtimes", |runtime, kind| {
         let body = move || {
             let inner = Runtime::builder().servers(2).build().unwrap();
-            let worker = kind.spawn_on(&inner, || (umcg::sleep(Duration::from_micros(200)), umcg::spawn(|| 2).join().unwrap()).1);
+            let worker = kind.spawn_on(&inner, || {
+                (
+                    umcg::sleep(Duration::from_micros(200)),
+                    umcg::spawn(|| 2).join().unwrap(),
+                )
+                    .1
+            });
             let sum = inner.run(|| (umcg::yield_now(), 3).1) + worker.join().unwrap();
             inner.shutdown();
             sum
@@ -459,12 +566,20 @@ fn one_inside_another() {
 #[test]
 fn the_global_one() {
     let sum: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || umcg::spawn(move || n).join().unwrap())).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        let threads: Vec<_> = (0..8)
+            .map(|n| scope.spawn(move || umcg::spawn(move || n).join().unwrap()))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     assert_eq!(sum, 28);
     assert!(std::ptr::eq(umcg::rt::global(), umcg::rt::global()));
-    assert_eq!(umcg::rt::global().run(|| umcg::spawn(|| 3).join().unwrap()), 3);
+    assert_eq!(
+        umcg::rt::global().run(|| umcg::spawn(|| 3).join().unwrap()),
+        3
+    );
     // A worker's own is its runtime, not that.
     over("not global", |runtime, kind| {
         kind.run(runtime, move || {
@@ -482,9 +597,14 @@ fn many_in_a_row() {
     let mut stale = Vec::new();
     for round in 0..60 {
         let runtime = Runtime::builder().servers(1 + round % 3).build().unwrap();
-        let workers: Vec<_> = (0..10).map(|n| runtime.spawn(move || (umcg::yield_now(), n).1)).collect();
+        let workers: Vec<_> = (0..10)
+            .map(|n| runtime.spawn(move || (umcg::yield_now(), n).1))
+            .collect();
         stale.extend(workers.iter().map(|worker| worker.handle()));
-        let handles: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+        let handles: Vec<_> = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect();
         assert_eq!(handles.iter().sum::<i32>(), 45);
         stale.iter().for_each(|handle: &Handle| handle.unpark());
     }
@@ -534,7 +654,9 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
         let third = build("third");
         let next = third.spawn(move || {
             assert_eq!(stale.join().unwrap(), 1);
-            umcg::spawn(|| (here(), umcg::blocking(|| ()), here())).join().unwrap()
+            umcg::spawn(|| (here(), umcg::blocking(|| ()), here()))
+                .join()
+                .unwrap()
         });
         let Ok(places) = next.join_timeout(Duration::from_secs(100)) else {
             // Neither would end.
@@ -544,7 +666,9 @@ fn a_worker_that_outlives_its_runtime_comes_to_no_other() {
         let (before, (), after) = places.unwrap();
         assert_eq!((&*before, &*after), ("third-0\n", "third-0\n"));
         for runtime in [second, third] {
-            runtime.shutdown_timeout(Duration::from_secs(100)).expect("each counts its own");
+            runtime
+                .shutdown_timeout(Duration::from_secs(100))
+                .expect("each counts its own");
         }
     }
 }
@@ -571,7 +695,9 @@ fn workers_are_counted() {
             .collect();
         assert_eq!(runtime.workers(), 30);
         gate.store(true, Relaxed);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         eventually("none", || runtime.workers() == 0);
     });
 }

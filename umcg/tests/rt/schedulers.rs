@@ -10,17 +10,26 @@ use umcg::rt::{Here, Runnable, Scheduler, Wake, Why};
 use umcg::{Builder, Runtime};
 
 /// The order in which workers made in this order by a worker of one server run.
-fn order<'a>(kind: Kind, runtime: &Runtime, builders: impl Fn(usize) -> Option<Builder<'a>> + Send + 'static) -> Vec<usize> {
+fn order<'a>(
+    kind: Kind,
+    runtime: &Runtime,
+    builders: impl Fn(usize) -> Option<Builder<'a>> + Send + 'static,
+) -> Vec<usize> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let theirs = log.clone();
     kind.run(runtime, move || {
         let workers: Vec<_> = (0..)
             .map_while(|n| {
                 let log = theirs.clone();
-                Some(kind.build(&builders(n)?, move || log.lock().unwrap().push(n)).unwrap())
+                Some(
+                    kind.build(&builders(n)?, move || log.lock().unwrap().push(n))
+                        .unwrap(),
+                )
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
     });
     Arc::try_unwrap(log).unwrap().into_inner().unwrap()
 }
@@ -29,77 +38,116 @@ fn order<'a>(kind: Kind, runtime: &Runtime, builders: impl Fn(usize) -> Option<B
 fn priority() {
     const PRIORITIES: [u8; 9] = [3, 200, 128, 0, 255, 128, 7, 64, 200];
     for kind in [Kind::Full, Kind::Light] {
-        with("priority", 1, Runtime::builder().scheduler(Priority::new()), |runtime| {
-            let order = order(kind, runtime, |n| Some(Builder::new().priority(*PRIORITIES.get(n)?)));
-            assert_eq!(order, [4, 1, 8, 2, 5, 7, 6, 0, 3]);
-        });
+        with(
+            "priority",
+            1,
+            Runtime::builder().scheduler(Priority::new()),
+            |runtime| {
+                let order = order(kind, runtime, |n| {
+                    Some(Builder::new().priority(*PRIORITIES.get(n)?))
+                });
+                assert_eq!(order, [4, 1, 8, 2, 5, 7, 6, 0, 3]);
+            },
+        );
     }
 }
 
-/// Also among those that are bound to the server, and between these and the others; of equals these and those take turns.
+/// Also among those that are bound to the server, and between these and the others; of equals these
+/// and those take turns.
 #[test]
 fn priority_of_bound_ones() {
-    const PRIORITIES: [(u8, bool); 8] =
-        [(3, true), (200, false), (128, true), (255, false), (128, false), (7, true), (64, false), (200, true)];
-    with("bound priority", 1, Runtime::builder().scheduler(Priority::new()), |runtime| {
-        let order = order(Kind::Full, runtime, |n| {
-            let (priority, is_bound) = *PRIORITIES.get(n)?;
-            let builder = Builder::new().priority(priority);
-            Some(if is_bound { builder.server(0) } else { builder })
-        });
-        assert_eq!(order, [3, 7, 1, 4, 2, 6, 5, 0]);
-    });
+    const PRIORITIES: [(u8, bool); 8] = [
+        (3, true),
+        (200, false),
+        (128, true),
+        (255, false),
+        (128, false),
+        (7, true),
+        (64, false),
+        (200, true),
+    ];
+    with(
+        "bound priority",
+        1,
+        Runtime::builder().scheduler(Priority::new()),
+        |runtime| {
+            let order = order(Kind::Full, runtime, |n| {
+                let (priority, is_bound) = *PRIORITIES.get(n)?;
+                let builder = Builder::new().priority(priority);
+                Some(if is_bound { builder.server(0) } else { builder })
+            });
+            assert_eq!(order, [3, 7, 1, 4, 2, 6, 5, 0]);
+        },
+    );
 }
 
 /// The less urgent does not run while the more urgent one only yields.
 #[test]
 fn priority_is_strict() {
-    with("strict priority", 1, Runtime::builder().scheduler(Priority::new()), |runtime| {
-        let began = counter();
-        let count = began.clone();
-        let builder = Builder::new().priority(200);
-        let urgent = runtime.build(&builder, move || {
-            let seen = count.clone();
-            let low = Builder::new().priority(100).spawn(move || seen.fetch_add(1, Relaxed)).unwrap();
-            let equal = Builder::new().priority(200).spawn(|| ()).unwrap();
-            for _ in 0..1000 {
-                umcg::yield_now();
-            }
-            let ran = count.load(Relaxed);
-            assert!(equal.is_finished(), "its equals do");
-            low.join().unwrap();
-            ran
-        });
-        assert_eq!(urgent.unwrap().join().unwrap(), 0);
-        assert_eq!(began.load(Relaxed), 1);
-    });
+    with(
+        "strict priority",
+        1,
+        Runtime::builder().scheduler(Priority::new()),
+        |runtime| {
+            let began = counter();
+            let count = began.clone();
+            let builder = Builder::new().priority(200);
+            let urgent = runtime.build(&builder, move || {
+                let seen = count.clone();
+                let low = Builder::new()
+                    .priority(100)
+                    .spawn(move || seen.fetch_add(1, Relaxed))
+                    .unwrap();
+                let equal = Builder::new().priority(200).spawn(|| ()).unwrap();
+                for _ in 0..1000 {
+                    umcg::yield_now();
+                }
+                let ran = count.load(Relaxed);
+                assert!(equal.is_finished(), "its equals do");
+                low.join().unwrap();
+                ran
+            });
+            assert_eq!(urgent.unwrap().join().unwrap(), 0);
+            assert_eq!(began.load(Relaxed), 1);
+        },
+    );
 }
 
 #[test]
 fn earliest_deadline() {
     const SECONDS: [u64; 8] = [50, 10, 0, 30, 20, 0, 40, 10];
     for kind in [Kind::Full, Kind::Light] {
-        with("earliest deadline", 1, Runtime::builder().scheduler(EarliestDeadline::new()), |runtime| {
-            let start = Instant::now();
-            let order = order(kind, runtime, move |n| {
-                let builder = Builder::new();
-                Some(match *SECONDS.get(n)? {
-                    0 => builder,
-                    seconds => builder.deadline(start + Duration::from_secs(seconds)),
-                })
-            });
-            assert_eq!(order, [1, 7, 4, 3, 6, 0, 2, 5]);
-        });
+        with(
+            "earliest deadline",
+            1,
+            Runtime::builder().scheduler(EarliestDeadline::new()),
+            |runtime| {
+                let start = Instant::now();
+                let order = order(kind, runtime, move |n| {
+                    let builder = Builder::new();
+                    Some(match *SECONDS.get(n)? {
+                        0 => builder,
+                        seconds => builder.deadline(start + Duration::from_secs(seconds)),
+                    })
+                });
+                assert_eq!(order, [1, 7, 4, 3, 6, 0, 2, 5]);
+            },
+        );
     }
 }
 
 #[test]
 fn fifo() {
     for kind in [Kind::Full, Kind::Light] {
-        with("fifo", 1, Runtime::builder().scheduler(Fifo::new()), |runtime| {
-            let order = order(kind, runtime, |n| (n < 50).then(Builder::new));
-            assert!(order.is_sorted() && order.len() == 50, "{order:?}");
-        });
+        with(
+            "fifo",
+            1,
+            Runtime::builder().scheduler(Fifo::new()),
+            |runtime| {
+                let order = order(kind, runtime, |n| (n < 50).then(Builder::new));
+                assert!(order.is_sorted() && order.len() == 50, "{order:?}");
+            },
+        );
     }
 }
 
@@ -133,20 +181,33 @@ fn shares(kind: Kind, runtime: &Runtime, workers: usize) -> [usize; 2] {
 #[test]
 fn weighted() {
     for (kind, workers) in [(Kind::Full, 4), (Kind::Light, 4), (Kind::Light, 2)] {
-        with("weighted", 1, Runtime::builder().scheduler(Weighted::new(&[1, 3])), |runtime| {
-            let [one, three] = shares(kind, runtime, workers);
-            assert!((1800..=2200).contains(&one), "{one}, {three} with {workers} workers in a class");
-        });
+        with(
+            "weighted",
+            1,
+            Runtime::builder().scheduler(Weighted::new(&[1, 3])),
+            |runtime| {
+                let [one, three] = shares(kind, runtime, workers);
+                assert!(
+                    (1800..=2200).contains(&one),
+                    "{one}, {three} with {workers} workers in a class"
+                );
+            },
+        );
     }
 }
 
 /// One worker in a class gets what its class is due, though its queue is empty while it runs.
 #[test]
 fn weighted_with_one_worker_a_class() {
-    with("weighted alone", 1, Runtime::builder().scheduler(Weighted::new(&[1, 3])), |runtime| {
-        let [one, three] = shares(Kind::Light, runtime, 1);
-        assert!((1800..=2200).contains(&one), "{one}, {three}");
-    });
+    with(
+        "weighted alone",
+        1,
+        Runtime::builder().scheduler(Weighted::new(&[1, 3])),
+        |runtime| {
+            let [one, three] = shares(Kind::Light, runtime, 1);
+            assert!((1800..=2200).contains(&one), "{one}, {three}");
+        },
+    );
 }
 
 fn kernel_tid() -> i32 {
@@ -174,7 +235,11 @@ fn bound_ones_stay(runtime: &Runtime) {
     let servers = runtime.servers();
     let workers: Vec<_> = (0..6 * servers)
         .map(|n| {
-            let kind = if n < 3 * servers { Kind::Full } else { Kind::Light };
+            let kind = if n < 3 * servers {
+                Kind::Full
+            } else {
+                Kind::Light
+            };
             let builder = Builder::new().server(n % servers);
             let body = move || {
                 let mut tids = HashSet::new();
@@ -244,25 +309,41 @@ fn one_of_a_programs_own() {
         for kind in [Kind::Full, Kind::Light] {
             let stack = Stack::default();
             let told = stack.told.clone();
-            with("a stack", servers, Runtime::builder().scheduler(stack), |runtime| {
-                if servers == 1 {
-                    let order = order(kind, runtime, |n| (n < 20).then(Builder::new));
-                    assert!(order.iter().rev().is_sorted() && order.len() == 20, "{order:?}");
-                }
-                let workers: Vec<_> = (0..50)
-                    .map(|n| {
-                        kind.spawn_on(runtime, move || {
-                            umcg::yield_now();
-                            umcg::sleep(Duration::from_micros(100));
-                            umcg::blocking(|| ());
-                            umcg::scope(|scope| kind.spawn_in(scope, || n).join().unwrap())
+            with(
+                "a stack",
+                servers,
+                Runtime::builder().scheduler(stack),
+                |runtime| {
+                    if servers == 1 {
+                        let order = order(kind, runtime, |n| (n < 20).then(Builder::new));
+                        assert!(
+                            order.iter().rev().is_sorted() && order.len() == 20,
+                            "{order:?}"
+                        );
+                    }
+                    let workers: Vec<_> = (0..50)
+                        .map(|n| {
+                            kind.spawn_on(runtime, move || {
+                                umcg::yield_now();
+                                umcg::sleep(Duration::from_micros(100));
+                                umcg::blocking(|| ());
+                                umcg::scope(|scope| kind.spawn_in(scope, || n).join().unwrap())
+                            })
                         })
-                    })
-                    .collect();
-                assert_eq!(workers.into_iter().map(|worker| worker.join().unwrap()).sum::<i32>(), 49 * 25);
-            });
+                        .collect();
+                    assert_eq!(
+                        workers
+                            .into_iter()
+                            .map(|worker| worker.join().unwrap())
+                            .sum::<i32>(),
+                        49 * 25
+                    );
+                },
+            );
             let told = |why: Why| told[why as usize].load(Relaxed);
-            assert!(told(Why::Spawned) >= 100 && told(Why::Unblocked) == 50 && told(Why::Woken) >= 50);
+            assert!(
+                told(Why::Spawned) >= 100 && told(Why::Unblocked) == 50 && told(Why::Woken) >= 50
+            );
         }
     }
 }
@@ -284,7 +365,9 @@ fn all_of_them_run_everything() {
                 for n in 0..100u64 {
                     let count = count.clone();
                     let deadline = Instant::now() + Duration::from_millis(n % 10);
-                    let builder = Builder::new().priority((n * 37 % 256) as u8).deadline(deadline);
+                    let builder = Builder::new()
+                        .priority((n * 37 % 256) as u8)
+                        .deadline(deadline);
                     let body = move || {
                         umcg::yield_now();
                         umcg::sleep(Duration::from_micros(n));

@@ -30,7 +30,10 @@ fn they_borrow() {
                 })
             });
             let halves: Vec<_> = halves.collect();
-            halves.into_iter().map(|half| half.join().unwrap()).sum::<u64>()
+            halves
+                .into_iter()
+                .map(|half| half.join().unwrap())
+                .sum::<u64>()
         });
         assert_eq!(sum, 199 * 100 * 3);
         assert_eq!(numbers[199], 597);
@@ -102,10 +105,16 @@ fn a_panic_that_nobody_has_got_is_the_scopes() {
             assert_eq!(ends.load(Relaxed), 1);
             (so, scope.ok()).1
         };
-        assert_eq!(fails(|worker| assert!(matches!(worker.join(), Err(JoinError::Panicked(_))))), Some(5));
+        assert_eq!(
+            fails(|worker| assert!(matches!(worker.join(), Err(JoinError::Panicked(_))))),
+            Some(5)
+        );
         // Before it ends, and afterwards; and where its handle is leaked.
         assert_eq!(fails(|worker| drop(worker)), None);
-        assert_eq!(fails(|worker| (eventually("it ends", || worker.is_finished()), drop(worker)).1), None);
+        assert_eq!(
+            fails(|worker| (eventually("it ends", || worker.is_finished()), drop(worker)).1),
+            None
+        );
         assert_eq!(fails(|worker| std::mem::forget(worker)), None);
         // That of the scope itself comes first.
         let both = catch_unwind(|| {

@@ -12,17 +12,29 @@ const ROOM: &str = "UMCG_TEST_ROOM";
 /// Bytes of addresses that the process has.
 fn mapped() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmSize:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmSize:"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        << 10
 }
 
 fn set_most_mapped(most: u64) {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As);
-    let limit = rustix::process::Rlimit { current: Some(most.min(limit.maximum.unwrap_or(u64::MAX))), ..limit };
+    let limit = rustix::process::Rlimit {
+        current: Some(most.min(limit.maximum.unwrap_or(u64::MAX))),
+        ..limit
+    };
     rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
 }
 
-/// Where workers are kernel threads and memory is short, a closure that does not run has gone when the scope ends that it borrows from, and the caller is told.
+/// Where workers are kernel threads and memory is short, a closure that does not run has gone when
+/// the scope ends that it borrows from, and the caller is told.
 #[test]
 fn a_scope_outlives_closures_that_find_no_memory() {
     const TEST: &str = "shortages::a_scope_outlives_closures_that_find_no_memory";
@@ -31,11 +43,22 @@ fn a_scope_outlives_closures_that_find_no_memory() {
     }
     for room in [100u64, 300, 700, 1500, 3000, 5000, 20_000] {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap()).args(child_arguments(TEST));
-        command.envs([child_variable(TEST), (ROOM, room.to_string()), ("UMCG_NO_OWN_STORAGE", "1".to_owned())]);
+        command
+            .args(["--kill-after=5", "300"])
+            .arg(std::env::current_exe().unwrap())
+            .args(child_arguments(TEST));
+        command.envs([
+            child_variable(TEST),
+            (ROOM, room.to_string()),
+            ("UMCG_NO_OWN_STORAGE", "1".to_owned()),
+        ]);
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{room} KiB: {:?}\n{said}", output.status);
+        assert!(
+            output.status.success(),
+            "{room} KiB: {:?}\n{said}",
+            output.status
+        );
     }
 }
 
@@ -66,7 +89,10 @@ fn one_scope(room: u64) {
     std::thread::sleep(Duration::from_millis(60));
     // Of what little is left other threads may take some, after there is a thread.
     let is_told = matches!(&made, Ok(Err(said)) if said.contains("the thread of a worker could not register"));
-    assert!(is_told || matches!(made, Ok(Ok(1)) | Err(SpawnError::Thread)), "{made:?}");
+    assert!(
+        is_told || matches!(made, Ok(Ok(1)) | Err(SpawnError::Thread)),
+        "{made:?}"
+    );
     // The shortage is over.
     assert_eq!(umcg::spawn(|| 2).join().unwrap(), 2);
 }

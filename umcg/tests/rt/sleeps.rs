@@ -1,6 +1,8 @@
 //! Sleep: never too short.
 
-use crate::support::{Counted, HOUR, KINDS, Kind, counter, eventually, flag, over, over_servers, with};
+use crate::support::{
+    Counted, HOUR, KINDS, Kind, counter, eventually, flag, over, over_servers, with,
+};
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use umcg::{Builder, Runtime};
@@ -12,7 +14,11 @@ fn never_early() {
             for micros in [0, 1, 2, 10, 100, 1000, 5000] {
                 let (start, length) = (Instant::now(), Duration::from_micros(micros));
                 umcg::sleep(length);
-                assert!(start.elapsed() >= length, "{length:?}: {:?}", start.elapsed());
+                assert!(
+                    start.elapsed() >= length,
+                    "{length:?}: {:?}",
+                    start.elapsed()
+                );
                 let until = Instant::now() + length;
                 umcg::sleep_until(until);
                 assert!(Instant::now() >= until);
@@ -46,7 +52,9 @@ fn ten_thousand_at_once() {
                 })
             })
             .collect();
-        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        sleepers
+            .into_iter()
+            .for_each(|sleeper| sleeper.join().unwrap());
         assert_eq!(woken.load(Relaxed), 10_000);
         assert!(start.elapsed() >= Duration::from_millis(20));
     });
@@ -61,7 +69,11 @@ fn many_are_cancelled() {
                 let owned = Counted(drops.clone());
                 kind.spawn_on(runtime, move || {
                     let _owned = owned;
-                    umcg::sleep(if n % 2 == 0 { HOUR } else { Duration::from_millis(n % 10) });
+                    umcg::sleep(if n % 2 == 0 {
+                        HOUR
+                    } else {
+                        Duration::from_millis(n % 10)
+                    });
                 })
             })
             .collect();
@@ -89,8 +101,12 @@ fn deadlines_are_left_behind() {
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
-        eventually("no deadline is left", || runtime.dump().contains(" 0 deadlines"));
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        eventually("no deadline is left", || {
+            runtime.dump().contains(" 0 deadlines")
+        });
     });
 }
 
@@ -109,7 +125,8 @@ fn deadlines_pass_while_others_compute() {
     });
 }
 
-/// Those of a server that computes too, though all have slept for so long that nobody looks after servers any more.
+/// Those of a server that computes too, though all have slept for so long that nobody looks after
+/// servers any more.
 #[test]
 fn deadlines_pass_while_their_server_computes_after_a_rest() {
     const REST: Duration = Duration::from_millis(300);

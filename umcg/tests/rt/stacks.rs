@@ -25,8 +25,13 @@ fn the_smallest_stack_is_large_enough_for_nothing() {
 fn stacks_beyond_all_bounds_are_an_error() {
     let runtime = Runtime::builder().servers(1).build().unwrap();
     for bytes in [(1 << 30) + 1, usize::MAX / 2, usize::MAX] {
-        let error = Kind::Full.build_on(&runtime, &Builder::new().stack_size(bytes), || ()).unwrap_err();
-        assert!(matches!(error, SpawnError::Stack(_)) && error.to_string().contains("1 GiB"), "{error}");
+        let error = Kind::Full
+            .build_on(&runtime, &Builder::new().stack_size(bytes), || ())
+            .unwrap_err();
+        assert!(
+            matches!(error, SpawnError::Stack(_)) && error.to_string().contains("1 GiB"),
+            "{error}"
+        );
         let error = Runtime::builder().stack_size(bytes).build().unwrap_err();
         assert!(matches!(error, Error::Stack(_)), "{error}");
     }
@@ -37,7 +42,11 @@ fn stacks_beyond_all_bounds_are_an_error() {
 fn the_default_stack_has_room() {
     fn deep(n: u64) -> u64 {
         let frame = std::hint::black_box([n; 128]);
-        if n == 0 { 0 } else { frame[100] - n + deep(n - 1) + 1 }
+        if n == 0 {
+            0
+        } else {
+            frame[100] - n + deep(n - 1) + 1
+        }
     }
     let runtime = Runtime::builder().servers(1).build().unwrap();
     for kind in [Kind::Full, Kind::Light] {
@@ -52,8 +61,8 @@ fn until(over: &AtomicBool) {
 }
 
 /// A thread that is to end at its next point of cancellation of the C library's comes back from a
-/// trim that has to wait for a server, and from dumps, which read the kernel's files: or the servers
-/// would stand still for good.
+/// trim that has to wait for a server, and from dumps, which read the kernel's files: or the
+/// servers would stand still for good.
 #[test]
 fn trims_and_dumps_are_no_points_of_cancellation() {
     unsafe extern "C" {
@@ -74,7 +83,10 @@ fn trims_and_dumps_are_no_points_of_cancellation() {
         unsafe { pthread_setcancelstate(DISABLE, null_mut()) };
         without_provenance_mut(usize::from(dump.contains("blocks")))
     }
-    let (runs, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (runs, is_over) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let runtime = Runtime::builder().servers(1).build().unwrap();
     let (its_runs, its_end) = (runs.clone(), is_over.clone());
     let sees_end = is_over.clone();

@@ -40,7 +40,11 @@ fn a_lock_held_across_a_wait() {
             })
         };
         eventually("the lock is held", || held.load(Relaxed));
-        let wants = runtime.build(&Builder::new().name("wants it"), || drop(LOCK.lock().unwrap())).unwrap();
+        let wants = runtime
+            .build(&Builder::new().name("wants it"), || {
+                drop(LOCK.lock().unwrap())
+            })
+            .unwrap();
         let other = runtime.spawn(|| ());
         holder.join().unwrap();
         wants.join().unwrap();
@@ -48,13 +52,27 @@ fn a_lock_held_across_a_wait() {
     });
     let told = told.lock().unwrap();
     let stall = &told[0];
-    let StallCause::Blocks(call) = &stall.cause else { panic!("{stall:?}") };
-    assert!(call.starts_with("futex(0x") || call == "the kernel", "{call}");
-    assert_eq!((stall.server, &*stall.name, stall.worker.is_some()), (Some(0), "wants it", true));
+    let StallCause::Blocks(call) = &stall.cause else {
+        panic!("{stall:?}")
+    };
+    assert!(
+        call.starts_with("futex(0x") || call == "the kernel",
+        "{call}"
+    );
+    assert_eq!(
+        (stall.server, &*stall.name, stall.worker.is_some()),
+        (Some(0), "wants it", true)
+    );
     assert!(stall.lasted >= AFTER, "{stall:?}");
     let text = stall.to_string();
-    assert!(text.starts_with("worker `wants it` has kept server 0 of runtime `"), "{text}");
-    assert!(text.ends_with(&format!(" s and blocks it in {call}")), "{text}");
+    assert!(
+        text.starts_with("worker `wants it` has kept server 0 of runtime `"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(&format!(" s and blocks it in {call}")),
+        "{text}"
+    );
 }
 
 /// One that computes is told of once, and a function that panics has no effect on the next report.
@@ -100,7 +118,10 @@ fn none_while_another_server_is_idle() {
             std::thread::sleep(Duration::from_millis(5));
             runtime.dump().contains("2 servers (2 asleep), 1 deadlines")
         });
-        runtime.spawn(|| std::thread::sleep(3 * AFTER)).join().unwrap();
+        runtime
+            .spawn(|| std::thread::sleep(3 * AFTER))
+            .join()
+            .unwrap();
         other.abort();
         other.join().unwrap_err();
     });
@@ -115,7 +136,10 @@ fn a_dump_says_what_keeps_a_server() {
         let kept = runtime.spawn(move || drop((&reader).read(&mut [0])));
         eventually("the dump names the call", || {
             let dump = runtime.dump();
-            let line = dump.lines().find(|line| line.contains("runs on server 0 for ")).unwrap_or_default();
+            let line = dump
+                .lines()
+                .find(|line| line.contains("runs on server 0 for "))
+                .unwrap_or_default();
             line.ends_with(&read) || line.ends_with(" s, in the kernel (so no backtrace)")
         });
         drop(writer);
@@ -128,10 +152,16 @@ fn a_dump_says_what_keeps_a_server() {
 fn a_line_by_itself() {
     const TEST: &str = "stalls::a_line_by_itself";
     if is_child(TEST) {
-        let runtime = Runtime::builder().servers(1).name("hamlet").build().unwrap();
+        let runtime = Runtime::builder()
+            .servers(1)
+            .name("hamlet")
+            .build()
+            .unwrap();
         // Until the parent lets it go on.
         let blocks = |name| {
-            let worker = runtime.build(&Builder::new().name(name), || std::io::stdin().read_exact(&mut [0]).unwrap());
+            let worker = runtime.build(&Builder::new().name(name), || {
+                std::io::stdin().read_exact(&mut [0]).unwrap()
+            });
             (worker.unwrap(), runtime.spawn(|| ()))
         };
         for (worker, other) in [blocks("sleepy"), blocks("sleepy"), blocks("dozy")] {
@@ -146,8 +176,15 @@ fn a_line_by_itself() {
         if let Some(stalls) = stalls {
             command.env("UMCG_STALLS", stalls);
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
         let (mut said, mut go_on) = (Vec::new(), child.stdin.take().unwrap());
         for name in told {
             match name {
@@ -165,9 +202,20 @@ fn a_line_by_itself() {
     let by_default = run(None, &[Some("sleepy"), None, Some("dozy")]);
     say(&by_default.join("\n"));
     assert_eq!(by_default.len(), 2, "{by_default:?}");
-    assert!(by_default[0].starts_with("umcg: worker `sleepy` has kept "), "{by_default:?}");
-    assert!(by_default[1].starts_with("umcg: worker `dozy` has kept "), "{by_default:?}");
-    assert!(by_default.iter().all(|line| line.contains("read(0, ") || line.ends_with("the kernel")), "{by_default:?}");
+    assert!(
+        by_default[0].starts_with("umcg: worker `sleepy` has kept "),
+        "{by_default:?}"
+    );
+    assert!(
+        by_default[1].starts_with("umcg: worker `dozy` has kept "),
+        "{by_default:?}"
+    );
+    assert!(
+        by_default
+            .iter()
+            .all(|line| line.contains("read(0, ") || line.ends_with("the kernel")),
+        "{by_default:?}"
+    );
     assert_eq!(run(Some("0"), &[None; 3]), [""; 0]);
 }
 
@@ -182,7 +230,9 @@ fn a_lack_of_helpers_beyond_the_last_line() {
         // Until the parent has read the line.
         for name in 0..LINES {
             let kept = Builder::new().name(format!("keeper {name} of the server"));
-            let kept = runtime.build(&kept, || std::io::stdin().read_exact(&mut [0]).unwrap()).unwrap();
+            let kept = runtime
+                .build(&kept, || std::io::stdin().read_exact(&mut [0]).unwrap())
+                .unwrap();
             let other = runtime.spawn(|| ());
             kept.join().unwrap();
             other.join().unwrap();
@@ -198,18 +248,29 @@ fn a_lack_of_helpers_beyond_the_last_line() {
         // Its end, if the line does not come.
         let is_told = Arc::new(AtomicBool::new(false));
         let told = is_told.clone();
-        std::thread::spawn(move || told.store(std::io::stdin().read_exact(&mut [0]).is_ok(), Relaxed));
+        std::thread::spawn(move || {
+            told.store(std::io::stdin().read_exact(&mut [0]).is_ok(), Relaxed)
+        });
         eventually("the parent has read the line", || is_told.load(Relaxed));
         drop(writer);
-        workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), 0));
+        workers
+            .into_iter()
+            .for_each(|worker| assert_eq!(worker.join().unwrap(), 0));
         return;
     }
     let mut command = support::child_command(TEST);
-    command.env("UMCG_STALLS", "30").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .env("UMCG_STALLS", "30")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     let mut go_on = child.stdin.take().unwrap();
-    let keepers = (0..LINES).map(|name| format!("worker `keeper {name} of the server` has kept server 0"));
+    let keepers =
+        (0..LINES).map(|name| format!("worker `keeper {name} of the server` has kept server 0"));
     for told in keepers.chain(["umcg: all ".to_owned()]) {
         assert!(lines.any(|line| line.contains(&told)), "not told: {told}");
         go_on.write_all(b"x").unwrap();
@@ -227,7 +288,10 @@ fn a_lack_of_helpers() {
         return support::child_succeeds(TEST);
     }
     let (told, elsewhere) = (Told::default(), Told::default());
-    let builders = [telling(&told).helpers(MOST).name("hamlet"), telling(&elsewhere).helpers(MOST).name("polonius")];
+    let builders = [
+        telling(&told).helpers(MOST).name("hamlet"),
+        telling(&elsewhere).helpers(MOST).name("polonius"),
+    ];
     let [runtime, _other] = builders.map(|builder| builder.servers(1).build().unwrap());
     let (reader, writer) = std::io::pipe().unwrap();
     let reader = Arc::new(reader);
@@ -242,14 +306,30 @@ fn a_lack_of_helpers() {
         let is_lack = |stall: &&Stall| matches!(stall.cause, StallCause::NoHelper { .. });
         told.lock().unwrap().iter().find(is_lack).cloned()
     };
-    eventually("both tell", || [&told, &elsewhere].into_iter().all(|told| lack(told).is_some()));
+    eventually("both tell", || {
+        [&told, &elsewhere]
+            .into_iter()
+            .all(|told| lack(told).is_some())
+    });
     drop(writer);
-    workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), 0));
+    workers
+        .into_iter()
+        .for_each(|worker| assert_eq!(worker.join().unwrap(), 0));
     for (told, name) in [(&told, "hamlet"), (&elsewhere, "polonius")] {
         let stall = lack(told).unwrap();
-        let StallCause::NoHelper { helpers, workers } = stall.cause else { unreachable!() };
-        assert!((MOST..MOST + 3).contains(&helpers) && (1..=3).contains(&workers), "{stall:?}");
-        assert_eq!((stall.server, stall.worker, &*stall.runtime), (None, None, name));
-        assert!(stall.to_string().starts_with(&format!("all {helpers} helper threads block, and workers wait for one")));
+        let StallCause::NoHelper { helpers, workers } = stall.cause else {
+            unreachable!()
+        };
+        assert!(
+            (MOST..MOST + 3).contains(&helpers) && (1..=3).contains(&workers),
+            "{stall:?}"
+        );
+        assert_eq!(
+            (stall.server, stall.worker, &*stall.runtime),
+            (None, None, name)
+        );
+        assert!(stall.to_string().starts_with(&format!(
+            "all {helpers} helper threads block, and workers wait for one"
+        )));
     }
 }

@@ -18,8 +18,8 @@ mod kind;
 
 pub(crate) use kind::{KINDS, Kind};
 
-/// How long a test may take before the watchdog ends the process: far longer than on any machine that
-/// is only slow, or stands still now and then.
+/// How long a test may take before the watchdog ends the process: far longer than on any machine
+/// that is only slow, or stands still now and then.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Longer than any test.
@@ -39,7 +39,12 @@ pub(crate) fn over(name: &'static str, test: impl Fn(&Runtime, Kind)) {
     for servers in server_counts() {
         for kind in KINDS {
             // Without optimisation frames are large.
-            with(name, servers, Runtime::builder().stack_size(256 << 10), |runtime| test(runtime, kind));
+            with(
+                name,
+                servers,
+                Runtime::builder().stack_size(256 << 10),
+                |runtime| test(runtime, kind),
+            );
         }
     }
 }
@@ -54,18 +59,38 @@ pub(crate) fn over_servers(name: &'static str, test: impl Fn(&Runtime)) {
 /// A test with each driver, too.
 pub(crate) fn over_drivers(name: &'static str, test: impl Fn(&Runtime, Kind)) {
     for driver in [DriverKind::Epoll, DriverKind::IoUring] {
-        for (servers, kind) in server_counts().into_iter().flat_map(|servers| KINDS.map(|kind| (servers, kind))) {
-            if Runtime::builder().servers(1).driver(driver).build().is_err() {
-                say(&format!("SKIPPED: {name} with {driver:?}, which this kernel does not give us"));
+        for (servers, kind) in server_counts()
+            .into_iter()
+            .flat_map(|servers| KINDS.map(|kind| (servers, kind)))
+        {
+            if Runtime::builder()
+                .servers(1)
+                .driver(driver)
+                .build()
+                .is_err()
+            {
+                say(&format!(
+                    "SKIPPED: {name} with {driver:?}, which this kernel does not give us"
+                ));
                 break;
             }
-            with(name, servers, Runtime::builder().driver(driver), |runtime| test(runtime, kind));
+            with(
+                name,
+                servers,
+                Runtime::builder().driver(driver),
+                |runtime| test(runtime, kind),
+            );
         }
     }
 }
 
 /// A test with one runtime: started, watched, and looked at for what it leaves behind.
-pub(crate) fn with(name: &'static str, servers: usize, builder: RuntimeBuilder, test: impl FnOnce(&Runtime)) {
+pub(crate) fn with(
+    name: &'static str,
+    servers: usize,
+    builder: RuntimeBuilder,
+    test: impl FnOnce(&Runtime),
+) {
     silence_what_is_expected();
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let label = format!("rt{}", NUMBER.fetch_add(1, Relaxed));
@@ -89,7 +114,9 @@ pub(crate) fn with(name: &'static str, servers: usize, builder: RuntimeBuilder, 
         resume_unwind(panic);
     }
     drop(runtime);
-    eventually("all threads end", || threads(&format!("{label}-")).is_empty());
+    eventually("all threads end", || {
+        threads(&format!("{label}-")).is_empty()
+    });
     drop(watchdog);
 }
 
@@ -100,7 +127,10 @@ pub(crate) fn threads(prefix: &str) -> Vec<i32> {
         let name = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
         name.is_ok_and(|name| name.starts_with(prefix))
     };
-    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).filter(named).collect()
+    tasks
+        .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
+        .filter(named)
+        .collect()
 }
 
 /// Waits until it is so: as a thread or a worker.
@@ -108,13 +138,20 @@ pub(crate) fn threads(prefix: &str) -> Vec<i32> {
 pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < PATIENCE / 2, "not so after {:?}: {what}", start.elapsed());
+        assert!(
+            start.elapsed() < PATIENCE / 2,
+            "not so after {:?}: {what}",
+            start.elapsed()
+        );
         umcg::sleep(Duration::from_micros(300));
     }
 }
 
 /// What the library says where a test has it say that.
-const EXPECTED: [&str; 2] = ["a worker of a scope panicked", "a worker-local is used while its value is being made"];
+const EXPECTED: [&str; 2] = [
+    "a worker of a scope panicked",
+    "a worker-local is used while its value is being made",
+];
 
 /// The same, after the name of a worker.
 const EXPECTED_END: &str = " waits for its own end";
@@ -126,9 +163,14 @@ pub(crate) fn silence_what_is_expected() {
         let before = std::panic::take_hook();
         let expected = |panic: &PanicHookInfo<'_>| {
             let payload = panic.payload();
-            let words = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref().copied());
+            let words = payload
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or(payload.downcast_ref().copied());
             words.is_none_or(|words: &str| {
-                let begins = ["expected", "timeout: "].iter().any(|begin| words.starts_with(begin));
+                let begins = ["expected", "timeout: "]
+                    .iter()
+                    .any(|begin| words.starts_with(begin));
                 begins || EXPECTED.contains(&words) || words.ends_with(EXPECTED_END)
             })
         };
@@ -166,12 +208,17 @@ impl Watchdog {
                         std::thread::sleep(Duration::from_secs(10));
                         std::process::abort();
                     });
-                    say(&runtime.upgrade().map_or_else(|| "in its drop".to_owned(), |runtime| runtime.dump()));
+                    say(&runtime
+                        .upgrade()
+                        .map_or_else(|| "in its drop".to_owned(), |runtime| runtime.dump()));
                     std::process::abort();
                 }
             }
         });
-        Watchdog { over, thread: Some(thread) }
+        Watchdog {
+            over,
+            thread: Some(thread),
+        }
     }
 }
 
@@ -222,14 +269,23 @@ pub(crate) fn is_child(test: &str) -> bool {
 
 /// The command that runs a test of this binary alone, in a process that knows that it is the child.
 pub(crate) fn child_arguments(test: &str) -> [String; 3] {
-    ["--exact".to_owned(), test.to_owned(), "--nocapture".to_owned()]
+    [
+        "--exact".to_owned(),
+        test.to_owned(),
+        "--nocapture".to_owned(),
+    ]
 }
 
 /// What runs a test of this binary alone, in a process of its own.
 pub(crate) fn child_command(test: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "300"]).arg(std::env::current_exe().unwrap());
-    command.args(child_arguments(test)).env(CHILD, test).env("RUST_BACKTRACE", "0");
+    command
+        .args(["--kill-after=5", "300"])
+        .arg(std::env::current_exe().unwrap());
+    command
+        .args(child_arguments(test))
+        .env(CHILD, test)
+        .env("RUST_BACKTRACE", "0");
     command
 }
 
@@ -242,8 +298,15 @@ pub(crate) fn child(test: &str) -> Output {
 #[track_caller]
 pub(crate) fn child_succeeds(test: &str) {
     let output = child(test);
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{test}: {:?}\n{said}\n{complained}", output.status);
+    let (said, complained) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "{test}: {:?}\n{said}\n{complained}",
+        output.status
+    );
 }
 
 /// For a process that another program starts.

@@ -1,4 +1,5 @@
-//! What makes no system call: counted by strace, between two writes to no file that mark each operation.
+//! What makes no system call: counted by strace, between two writes to no file that mark each
+//! operation.
 //!
 //! Where there is no strace, or it may not trace, the test says so and passes.
 
@@ -51,7 +52,9 @@ fn operations(kind: Kind) {
     turn.store(2, Relaxed);
     other.unpark();
     partner.join().unwrap();
-    measured(&format!("spawn and join {kind:?}"), || kind.spawn(|| ()).join().unwrap());
+    measured(&format!("spawn and join {kind:?}"), || {
+        kind.spawn(|| ()).join().unwrap()
+    });
     measured(&format!("scope {kind:?}"), || {
         umcg::scope(|scope| {
             kind.spawn_in(scope, || ());

@@ -33,7 +33,10 @@ fn in_time_and_late() {
     everywhere("timeout", |kind| {
         let count = counter();
         assert_eq!(timeout(HOUR, || 5), Ok(5));
-        assert_eq!(timeout_at(Instant::now() + HOUR, || (umcg::sleep(SHORT), 6).1), Ok(6));
+        assert_eq!(
+            timeout_at(Instant::now() + HOUR, || (umcg::sleep(SHORT), 6).1),
+            Ok(6)
+        );
         let start = Instant::now();
         let late = timeout(SHORT, || {
             let _owned = Counted(count.clone());
@@ -48,7 +51,10 @@ fn in_time_and_late() {
         over.store(true, Relaxed);
         assert_eq!(timeout(Duration::ZERO, || umcg::sleep(HOUR)), Err(Elapsed));
         assert_eq!(timeout_at(Instant::now() - SHORT, park_on), Err(Elapsed));
-        assert_eq!(timeout(SHORT, || umcg::blocking(|| umcg::sleep(HOUR))), Err(Elapsed));
+        assert_eq!(
+            timeout(SHORT, || umcg::blocking(|| umcg::sleep(HOUR))),
+            Err(Elapsed)
+        );
         umcg::sleep(SHORT); // what is over is over
         umcg::rt::checkpoint();
         assert_eq!(count.load(Relaxed), 1);
@@ -85,12 +91,16 @@ fn nested() {
     });
 }
 
-/// Waits in queues are cut short as others are; locks that are no points of cancellation are waited for.
+/// Waits in queues are cut short as others are; locks that are no points of cancellation are waited
+/// for.
 #[test]
 fn in_queues() {
     everywhere("timeouts in queues", |kind| {
         let (semaphore, mutex) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(0)));
-        assert_eq!(timeout(SHORT, || semaphore.acquire().unwrap()).map_err(|_| ()), Err(()));
+        assert_eq!(
+            timeout(SHORT, || semaphore.acquire().unwrap()).map_err(|_| ()),
+            Err(())
+        );
         let (_sender, receiver) = umcg::tube::tube::<u8>(1);
         assert!(timeout(SHORT, || receiver.recv()).is_err());
         assert!(timeout(SHORT, || timeout(HOUR, || receiver.recv())).is_err());
@@ -146,7 +156,11 @@ fn shielded_sections() {
 #[test]
 fn as_deep_as_is_said() {
     fn nest(depth: u32) -> u32 {
-        if depth == 0 { 0 } else { timeout(HOUR, || nest(depth - 1) + 1).unwrap() }
+        if depth == 0 {
+            0
+        } else {
+            timeout(HOUR, || nest(depth - 1) + 1).unwrap()
+        }
     }
     over("deep timeouts", |runtime, kind| {
         let builder = umcg::Builder::new().stack_size(1 << 20);
@@ -156,7 +170,11 @@ fn as_deep_as_is_said() {
             assert_eq!(nest(60), 60);
             // All of these at once.
             fn wait(depth: u32, end: Instant) -> Result<(), Elapsed> {
-                if depth == 0 { timeout_at(end, || umcg::sleep(HOUR)) } else { timeout(HOUR, || wait(depth - 1, end)).unwrap() }
+                if depth == 0 {
+                    timeout_at(end, || umcg::sleep(HOUR))
+                } else {
+                    timeout(HOUR, || wait(depth - 1, end)).unwrap()
+                }
             }
             assert_eq!(wait(50, Instant::now() + SHORT), Err(Elapsed));
         });
@@ -168,7 +186,8 @@ fn as_deep_as_is_said() {
 fn panics_pass_through() {
     over("panicking timeouts", |runtime, kind| {
         kind.run(runtime, || {
-            let panic = catch_unwind(|| timeout(SHORT, || timeout(HOUR, || std::panic::panic_any(4u8))));
+            let panic =
+                catch_unwind(|| timeout(SHORT, || timeout(HOUR, || std::panic::panic_any(4u8))));
             assert_eq!(*panic.unwrap_err().downcast::<u8>().unwrap_or_default(), 4);
             umcg::sleep(SHORT * 2);
         });
@@ -200,7 +219,10 @@ fn races_leave_nothing_behind() {
                     umcg::sleep(Duration::from_micros(20));
                     umcg::rt::checkpoint();
                 }));
-                assert!(after.is_ok(), "a timeout that is over cut what came after it");
+                assert!(
+                    after.is_ok(),
+                    "a timeout that is over cut what came after it"
+                );
             }
             assert_eq!(in_time + late, 300);
         });
@@ -248,7 +270,9 @@ fn at_the_end_of_a_worker_none_elapses() {
     over("timeouts at the end", |runtime, kind| {
         let done = counter();
         let limited = Limited(done.clone());
-        kind.run(runtime, move || AT_THE_END.with(|place| place.set(Some(limited))));
+        kind.run(runtime, move || {
+            AT_THE_END.with(|place| place.set(Some(limited)))
+        });
         assert_eq!(done.load(Relaxed), 1);
     });
 }

@@ -1,8 +1,10 @@
-//! Stress of the runtime: workers of both kinds do everything at once, and every value, guard and end is accounted for.
+//! Stress of the runtime: workers of both kinds do everything at once, and every value, guard and
+//! end is accounted for.
 //!
-//! The variables are those of `tests/stress`: `UMCG_STRESS_SECONDS`, `UMCG_STRESS_SEED`, `UMCG_STRESS_PATIENCE`. A round takes its shape (servers, scheduler,
-//! driver, kinds, preemption, signals) and all choices in it from its seed. The kernel's scheduling is not in the seed, so a failure may take a
-//! few runs to come again.
+//! The variables are those of `tests/stress`: `UMCG_STRESS_SECONDS`, `UMCG_STRESS_SEED`,
+//! `UMCG_STRESS_PATIENCE`. A round takes its shape (servers, scheduler, driver, kinds, preemption,
+//! signals) and all choices in it from its seed. The kernel's scheduling is not in the seed, so a
+//! failure may take a few runs to come again.
 
 #[allow(dead_code, reason = "shared with the stress of servers")]
 #[path = "../stress/harness.rs"]
@@ -26,10 +28,15 @@ fn round(seed: u64) {
     let runtime = Arc::new(build(&shape));
     let world = Arc::new(World::new(seed, shape, runtime.clone()));
     let _watchdog = Watchdog::start("rt_stress", seed, world.clone());
-    let noise = Noise { signals: SIGNALS && shape.signals, ticks: SIGNALS && shape.preemption && shape.signals };
+    let noise = Noise {
+        signals: SIGNALS && shape.signals,
+        ticks: SIGNALS && shape.preemption && shape.signals,
+    };
     let signals = Signals::start(seed, noise, Arc::new(Mutex::new(servers())));
-    let storms: Vec<_> =
-        (0..2).map(|n| (world.clone(), n)).map(|(world, n)| std::thread::spawn(move || world.storm(n))).collect();
+    let storms: Vec<_> = (0..2)
+        .map(|n| (world.clone(), n))
+        .map(|(world, n)| std::thread::spawn(move || world.storm(n)))
+        .collect();
     let roots: Vec<_> = (0..shape.roots)
         .map(|n| {
             let inside = world.clone();
@@ -50,7 +57,11 @@ fn round(seed: u64) {
     world.over.store(true, Relaxed);
     storms.into_iter().for_each(|storm| storm.join().unwrap());
     drop(signals);
-    assert_eq!(world.made.load(Relaxed), world.dropped.load(Relaxed), "guards made and dropped");
+    assert_eq!(
+        world.made.load(Relaxed),
+        world.dropped.load(Relaxed),
+        "guards made and dropped"
+    );
     world.forget_runtime();
     let runtime = Arc::try_unwrap(runtime).unwrap_or_else(|_| panic!("the watchdog lets go of it"));
     match rng.below(2) {

@@ -86,7 +86,12 @@ fn children(world: &Arc<World>, rng: &mut Rng, depth: u32) -> u64 {
     let children: Vec<_> = (0..rng.below(4))
         .map(|_| {
             let (inside, theirs) = (world.clone(), fork(rng));
-            world.kind(rng).build(&world.builder(rng), move || tree(&inside, theirs, depth - 1)).unwrap()
+            world
+                .kind(rng)
+                .build(&world.builder(rng), move || {
+                    tree(&inside, theirs, depth - 1)
+                })
+                .unwrap()
         })
         .collect();
     if rng.one_in(2) {
@@ -151,7 +156,8 @@ fn asks(world: &World) -> u64 {
 fn victims(world: &Arc<World>, rng: &mut Rng) -> u64 {
     let victims: Vec<_> = (0..1 + rng.below(3))
         .map(|_| {
-            let (guards, inside, mut theirs) = ([world.guard(), world.guard()], world.clone(), fork(rng));
+            let (guards, inside, mut theirs) =
+                ([world.guard(), world.guard()], world.clone(), fork(rng));
             let value = rng.next();
             let body = move || {
                 let guards = guards;
@@ -173,7 +179,10 @@ fn victims(world: &Arc<World>, rng: &mut Rng) -> u64 {
                 }
                 (value, guards)
             };
-            (value, world.kind(rng).build(&world.builder(rng), body).unwrap())
+            (
+                value,
+                world.kind(rng).build(&world.builder(rng), body).unwrap(),
+            )
         })
         .collect();
     for (value, victim) in victims {
@@ -200,7 +209,13 @@ fn panics(world: &Arc<World>, rng: &mut Rng) -> u64 {
         std::panic::resume_unwind(Box::new((value, guard)))
     });
     match child.unwrap().join() {
-        Err(JoinError::Panicked(payload)) => assert_eq!(payload.downcast_ref::<(u64, crate::world::Guard)>().unwrap().0, value),
+        Err(JoinError::Panicked(payload)) => assert_eq!(
+            payload
+                .downcast_ref::<(u64, crate::world::Guard)>()
+                .unwrap()
+                .0,
+            value
+        ),
         other => panic!("{other:?}"),
     }
     0

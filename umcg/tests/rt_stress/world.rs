@@ -75,7 +75,10 @@ impl World {
     }
 
     pub(crate) fn answer_one(&self) -> bool {
-        let Some(Waiting(handle, flag)) = umcg::critical(|| self.waiting.lock().unwrap().pop()) else { return false };
+        let Some(Waiting(handle, flag)) = umcg::critical(|| self.waiting.lock().unwrap().pop())
+        else {
+            return false;
+        };
         flag.store(true, Release);
         handle.unpark();
         true
@@ -125,12 +128,19 @@ impl World {
 impl Dump for World {
     fn dump(&self) -> String {
         // First of all, as the dump may hang itself.
-        eprintln!("rt_stress: UMCG_STRESS_SEED={}, {:?}", self.seed, self.shape);
+        eprintln!(
+            "rt_stress: UMCG_STRESS_SEED={}, {:?}",
+            self.seed, self.shape
+        );
         std::thread::spawn(|| {
             std::thread::sleep(std::time::Duration::from_secs(20));
             std::process::abort();
         });
-        let runtime = self.runtime.try_lock().ok().and_then(|runtime| runtime.clone());
+        let runtime = self
+            .runtime
+            .try_lock()
+            .ok()
+            .and_then(|runtime| runtime.clone());
         let text = runtime.map_or_else(|| "the runtime ends".to_owned(), |runtime| runtime.dump());
         let asked = self.waiting.try_lock().map_or(0, |waiting| waiting.len());
         format!("{:?}, {asked} ask to be unparked\n{text}", self.shape)

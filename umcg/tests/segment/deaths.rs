@@ -1,4 +1,5 @@
-//! Processes that are killed. What they were given and had not taken goes to others; what they have left unfinished is told.
+//! Processes that are killed. What they were given and had not taken goes to others; what they have
+//! left unfinished is told.
 
 use crate::parties::Party;
 use crate::support::{KINDS, child_succeeds, eventually, is_child, with};
@@ -94,14 +95,19 @@ fn given_and_not_taken() {
                     world.give(way);
                 }
                 next.join();
-                assert_eq!((world.waiters(way), world.semaphores[0].available()), (0, 0), "{way}");
+                assert_eq!(
+                    (world.waiters(way), world.semaphores[0].available()),
+                    (0, 0),
+                    "{way}"
+                );
                 assert!(*way != "receive" || world.tube.is_empty());
             }
         }
     });
 }
 
-/// Who dies behind others, or before them, is not in their way; and what it holds is freed for others.
+/// Who dies behind others, or before them, is not in their way; and what it holds is freed for
+/// others.
 #[test]
 fn order_over_deaths() {
     const TEST: &str = "deaths::order_over_deaths";
@@ -119,14 +125,18 @@ fn order_over_deaths() {
             eventually("it waits", || there.waiters() == Ok(number + 1));
         }
         let (dead, alive): (Vec<_>, Vec<_>) = (0..5).partition(|number| (number + round) % 3 == 0);
-        dead.iter().for_each(|number| all[*number].take().unwrap().kill());
+        dead.iter()
+            .for_each(|number| all[*number].take().unwrap().kill());
         for number in alive {
             there.release(1).unwrap();
             done.acquire_timeout(LONG).unwrap();
             all[number].take().unwrap().ends_well();
         }
         // The last of them may be dead, and found only now.
-        assert_eq!(there.acquire_timeout(Duration::from_millis(150)), Err(WaitError::TimedOut));
+        assert_eq!(
+            there.acquire_timeout(Duration::from_millis(150)),
+            Err(WaitError::TimedOut)
+        );
         eventually("the dead are buried", || {
             there.acquire_timeout(Duration::from_millis(2)).is_err() && there.waiters() == Ok(0)
         });
@@ -156,7 +166,11 @@ fn dead_objects() {
                 let tube = tube.clone();
                 let body = move || {
                     let mut message = vec![0; 256 << 10];
-                    if number % 2 == 0 { tube.recv(&mut message) } else { tube.send(&message).and_then(|()| tube.send(&message)) }
+                    if number % 2 == 0 {
+                        tube.recv(&mut message)
+                    } else {
+                        tube.send(&message).and_then(|()| tube.send(&message))
+                    }
                 };
                 Party::start(number, KINDS[number % 2], runtime, body)
             };
@@ -171,7 +185,10 @@ fn dead_objects() {
                 }
                 continue;
             }
-            assert_eq!((fault, tube.fault(), tube.close()), (Some(Fault::Dead), Some(Fault::Dead), Err(Fault::Dead)));
+            assert_eq!(
+                (fault, tube.fault(), tube.close()),
+                (Some(Fault::Dead), Some(Fault::Dead), Err(Fault::Dead))
+            );
             for party in parties {
                 assert_eq!(party.join(), Err(Fault::Dead.into()));
             }
@@ -200,7 +217,12 @@ fn live(segment: &Segment) {
                         2 => drop(a.acquire_deadline(soon)),
                         3 => drop(umcg::segment::acquire_any_deadline(&[a, b], soon)),
                         4 => drop([a, b].map(|semaphore| semaphore.release(1))),
-                        5 => drop(world.event.wait_deadline(soon).and_then(|()| Ok(world.event.set()?))),
+                        5 => drop(
+                            world
+                                .event
+                                .wait_deadline(soon)
+                                .and_then(|()| Ok(world.event.set()?)),
+                        ),
                         6 => drop(world.tube.send_deadline(&[5; 8], soon)),
                         _ => drop(world.tube.recv_deadline(&mut [0; 8], soon)),
                     }
@@ -210,7 +232,8 @@ fn live(segment: &Segment) {
     });
 }
 
-/// For seconds processes come, and are killed in the middle of whatever they do. Nobody is left hanging: each object works, or says that it is dead.
+/// For seconds processes come, and are killed in the middle of whatever they do. Nobody is left
+/// hanging: each object works, or says that it is dead.
 #[test]
 fn killed_at_random() {
     const TEST: &str = "deaths::killed_at_random";
@@ -219,12 +242,18 @@ fn killed_at_random() {
     }
     let mut random = Random::new(std::process::id().into());
     for _ in 0..4 {
-        let segment = Segment::options().processes(12).waiters(64).create().unwrap();
+        let segment = Segment::options()
+            .processes(12)
+            .waiters(64)
+            .create()
+            .unwrap();
         let world = World::of(&segment);
         let mut others: Vec<_> = (0..3).map(|_| start(TEST, &segment, "")).collect();
         for _ in 0..12 {
             std::thread::sleep(Duration::from_millis(20 + random.below(50)));
-            others.swap_remove(random.below(others.len() as u64) as usize).kill();
+            others
+                .swap_remove(random.below(others.len() as u64) as usize)
+                .kill();
             others.push(start(TEST, &segment, ""));
         }
         others.into_iter().for_each(Process::kill);
@@ -239,11 +268,20 @@ fn works_or_says_why_not(world: &World, way: &str) {
     let [a, b] = &world.semaphores;
     let ended = Instant::now() + LONG;
     let fault = match way {
-        "acquire" => a.release(1).map_err(drop).and_then(|()| a.acquire_deadline(ended).map_err(drop)).err().and(a.fault()),
+        "acquire" => a
+            .release(1)
+            .map_err(drop)
+            .and_then(|()| a.acquire_deadline(ended).map_err(drop))
+            .err()
+            .and(a.fault()),
         "any" => b
             .release(1)
             .map_err(drop)
-            .and_then(|()| umcg::segment::acquire_any_deadline(&[a, b], ended).map(drop).map_err(drop))
+            .and_then(|()| {
+                umcg::segment::acquire_any_deadline(&[a, b], ended)
+                    .map(drop)
+                    .map_err(drop)
+            })
             .err()
             .and(a.fault().or(b.fault())),
         "event" => world
@@ -255,20 +293,26 @@ fn works_or_says_why_not(world: &World, way: &str) {
             .and(world.event.fault()),
         _ => {
             // What was promised to a dead one is had as soon as that is buried.
-            let message = || world.tube.is_empty() || world.tube.recv_deadline(&mut [0; 8], ended).is_ok();
-            let drained = (0..3).all(|_| message()) && (world.tube.is_empty() || world.tube.fault().is_some());
+            let message =
+                || world.tube.is_empty() || world.tube.recv_deadline(&mut [0; 8], ended).is_ok();
+            let drained = (0..3).all(|_| message())
+                && (world.tube.is_empty() || world.tube.fault().is_some());
             let filled = (0..2).all(|_| world.tube.send_deadline(&[0; 8], ended).is_ok());
             let full = world.tube.try_send(&[0; 8]).is_err();
             (!drained || !filled || !full).then(|| world.tube.fault().expect("it works"))
         }
     };
-    assert!(matches!(fault, None | Some(Fault::Dead)), "{way}: {fault:?}");
+    assert!(
+        matches!(fault, None | Some(Fault::Dead)),
+        "{way}: {fault:?}"
+    );
     if fault.is_none() && Instant::now() > ended {
         panic!("{way}: took too long");
     }
 }
 
-/// Wakeups that are given while processes that wait for them are killed: each is had by somebody who lives, by somebody who was killed after having it, or is there.
+/// Wakeups that are given while processes that wait for them are killed: each is had by somebody
+/// who lives, by somebody who was killed after having it, or is there.
 #[test]
 fn sums_over_deaths() {
     const TEST: &str = "deaths::sums_over_deaths";
@@ -290,7 +334,9 @@ fn sums_over_deaths() {
             others.push(start(TEST, &segment, &names.to_string()));
             names += 1;
         }
-        eventually("some wait", || there.fault().is_some() || there.waiters().is_ok_and(|waiters| waiters >= 2));
+        eventually("some wait", || {
+            there.fault().is_some() || there.waiters().is_ok_and(|waiters| waiters >= 2)
+        });
         for _ in 0..1 + random.below(3) {
             given += u32::from(there.release(1).is_ok());
         }
@@ -304,8 +350,18 @@ fn sums_over_deaths() {
     eventually("all is had", || there.available() == 0);
     std::thread::sleep(Duration::from_millis(1500));
     others.into_iter().for_each(Process::kill);
-    let had: u32 = (0..names).map(|name| segment.semaphore(&format!("had {name}"), 0).unwrap().available()).sum();
-    assert!(had <= given && given - had <= kills, "{given} given, {had} had, {kills} killed");
+    let had: u32 = (0..names)
+        .map(|name| {
+            segment
+                .semaphore(&format!("had {name}"), 0)
+                .unwrap()
+                .available()
+        })
+        .sum();
+    assert!(
+        had <= given && given - had <= kills,
+        "{given} given, {had} had, {kills} killed"
+    );
     crate::support::say(&format!("{given} given, {had} had, {kills} killed"));
 }
 
@@ -320,7 +376,9 @@ fn the_last_one() {
         for kind in KINDS {
             let segment = Segment::create().unwrap();
             let semaphore = segment.semaphore("s", 0).unwrap();
-            let waiter = kind.spawn_on(runtime, move || semaphore.acquire_timeout(Duration::from_millis(300)));
+            let waiter = kind.spawn_on(runtime, move || {
+                semaphore.acquire_timeout(Duration::from_millis(300))
+            });
             let busy = kind.spawn_on(runtime, || 7);
             assert_eq!(busy.join().unwrap(), 7, "the server is free");
             assert_eq!(waiter.join().unwrap(), Err(WaitError::TimedOut));

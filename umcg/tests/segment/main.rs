@@ -1,4 +1,5 @@
-//! Segments, by their public interface: workers of both kinds over numbers of servers, plain threads, and other processes, which are this binary again; some of them are killed.
+//! Segments, by their public interface: workers of both kinds over numbers of servers, plain
+//! threads, and other processes, which are this binary again; some of them are killed.
 
 mod corrupt;
 mod deaths;
@@ -31,14 +32,27 @@ fn again(segment: &Segment) -> Segment {
 
 /// The segment and the role of a process that was started by [`start`] for this test.
 fn role_in(test: &str) -> Option<(Segment, String)> {
-    support::is_child(test).then(|| (Segment::open_file(std::env::var(SEGMENT).unwrap()).unwrap(), std::env::var(ROLE).unwrap()))
+    support::is_child(test).then(|| {
+        (
+            Segment::open_file(std::env::var(SEGMENT).unwrap()).unwrap(),
+            std::env::var(ROLE).unwrap(),
+        )
+    })
 }
 
 /// A process that does what the test does when it is a child, in this role.
 fn start(test: &str, segment: &Segment, role: &str) -> Process {
-    let path = format!("/proc/{}/fd/{}", std::process::id(), segment.as_fd().as_raw_fd());
+    let path = format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        segment.as_fd().as_raw_fd()
+    );
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(support::child_arguments(test)).envs([support::child_variable(test)]).env(SEGMENT, path).env(ROLE, role);
+    command
+        .args(support::child_arguments(test))
+        .envs([support::child_variable(test)])
+        .env(SEGMENT, path)
+        .env(ROLE, role);
     Process(command.stdout(Stdio::null()).spawn().unwrap())
 }
 
@@ -54,7 +68,9 @@ impl Process {
             status.is_ok_and(|status| status.contains("(stopped)"))
         };
         let tasks = format!("/proc/{}/task", self.0.id());
-        support::eventually("it stands still", || std::fs::read_dir(&tasks).unwrap().all(stands));
+        support::eventually("it stands still", || {
+            std::fs::read_dir(&tasks).unwrap().all(stands)
+        });
     }
 
     fn kill(mut self) {

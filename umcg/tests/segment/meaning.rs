@@ -8,8 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::segment::{
-    Event, Fault, ReleaseError, Segment, Semaphore, TryError, TryTubeError, Tube, TubeError, TubeWaitError, WaitError,
-    acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any,
+    Event, Fault, ReleaseError, Segment, Semaphore, TryError, TryTubeError, Tube, TubeError,
+    TubeWaitError, WaitError, acquire_any, acquire_any_deadline, acquire_any_timeout,
+    try_acquire_any,
 };
 use umcg::{JoinError, Runtime};
 
@@ -28,15 +29,27 @@ fn semaphores_alone() {
         let semaphore = segment.semaphore("s", 2).unwrap();
         let same = again(&segment).semaphore("s", 9).unwrap();
         assert_eq!((semaphore.acquire(), same.try_acquire()), (Ok(()), Ok(())));
-        assert_eq!((semaphore.try_acquire(), same.acquire_timeout(SOON)), (Err(TryError::Empty), Err(WaitError::TimedOut)));
-        assert_eq!(same.acquire_deadline(Instant::now()), Err(WaitError::TimedOut));
+        assert_eq!(
+            (semaphore.try_acquire(), same.acquire_timeout(SOON)),
+            (Err(TryError::Empty), Err(WaitError::TimedOut))
+        );
+        assert_eq!(
+            same.acquire_deadline(Instant::now()),
+            Err(WaitError::TimedOut)
+        );
         same.release(3).unwrap();
         assert_eq!(semaphore.available(), 3);
         assert_eq!(semaphore.try_acquire_many(4), Err(TryError::Empty));
-        assert_eq!(semaphore.acquire_many_deadline(4, Instant::now() + SOON), Err(WaitError::TimedOut));
+        assert_eq!(
+            semaphore.acquire_many_deadline(4, Instant::now() + SOON),
+            Err(WaitError::TimedOut)
+        );
         semaphore.acquire_many(3).unwrap();
         semaphore.release(u32::MAX).unwrap();
-        assert_eq!((same.release(1), semaphore.available()), (Err(ReleaseError::Overflow), u32::MAX));
+        assert_eq!(
+            (same.release(1), semaphore.available()),
+            (Err(ReleaseError::Overflow), u32::MAX)
+        );
         assert_eq!((semaphore.waiters(), semaphore.fault()), (Ok(0), None));
     });
 }
@@ -45,19 +58,31 @@ fn semaphores_alone() {
 fn events_alone() {
     everywhere("an event", || {
         let segment = Segment::create().unwrap();
-        let (auto, manual) = (segment.auto_event("a", true).unwrap(), segment.manual_event("m", true).unwrap());
+        let (auto, manual) = (
+            segment.auto_event("a", true).unwrap(),
+            segment.manual_event("m", true).unwrap(),
+        );
         assert!(auto.is_set() && manual.is_set() && manual.is_manual() && !auto.is_manual());
-        assert_eq!((manual.wait(), manual.wait(), manual.try_wait()), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(
+            (manual.wait(), manual.wait(), manual.try_wait()),
+            (Ok(()), Ok(()), Ok(()))
+        );
         assert_eq!(
             (auto.wait(), auto.try_wait(), auto.wait_timeout(SOON)),
             (Ok(()), Err(TryError::Empty), Err(WaitError::TimedOut))
         );
         auto.set().unwrap();
         auto.set().unwrap();
-        assert_eq!((auto.try_wait(), auto.wait_deadline(Instant::now())), (Ok(()), Err(WaitError::TimedOut)));
+        assert_eq!(
+            (auto.try_wait(), auto.wait_deadline(Instant::now())),
+            (Ok(()), Err(WaitError::TimedOut))
+        );
         for event in [auto, manual] {
             event.set().unwrap();
-            assert_eq!((event.reset(), event.reset(), event.is_set()), (Ok(true), Ok(false), false));
+            assert_eq!(
+                (event.reset(), event.reset(), event.is_set()),
+                (Ok(true), Ok(false), false)
+            );
             event.pulse().unwrap();
             assert_eq!(event.try_wait(), Err(TryError::Empty));
         }
@@ -69,36 +94,68 @@ type Objects = (Semaphore, Event, Tube<u32>, Semaphore);
 #[test]
 fn passed_deadlines_let_others_run() {
     let segment = Segment::create().unwrap();
-    let (semaphore, event) = (segment.semaphore("s", 0).unwrap(), segment.auto_event("e", false).unwrap());
-    let (tube, many) = (segment.tube::<u32>("t", 1).unwrap(), segment.semaphore("m", 1).unwrap());
+    let (semaphore, event) = (
+        segment.semaphore("s", 0).unwrap(),
+        segment.auto_event("e", false).unwrap(),
+    );
+    let (tube, many) = (
+        segment.tube::<u32>("t", 1).unwrap(),
+        segment.semaphore("m", 1).unwrap(),
+    );
     let asks: [fn(&Objects); 5] = [
-        |(semaphore, ..)| assert_eq!(semaphore.acquire_deadline(Instant::now()), Err(WaitError::TimedOut)),
-        |(_, event, ..)| assert_eq!(event.wait_timeout(Duration::ZERO), Err(WaitError::TimedOut)),
-        |(.., tube, _)| assert_eq!(tube.recv_deadline(Instant::now()), Err(TubeWaitError::TimedOut)),
         |(semaphore, ..)| {
-            assert_eq!(acquire_any_timeout(&[semaphore, semaphore], Duration::ZERO), Err(WaitError::TimedOut));
+            assert_eq!(
+                semaphore.acquire_deadline(Instant::now()),
+                Err(WaitError::TimedOut)
+            )
+        },
+        |(_, event, ..)| assert_eq!(event.wait_timeout(Duration::ZERO), Err(WaitError::TimedOut)),
+        |(.., tube, _)| {
+            assert_eq!(
+                tube.recv_deadline(Instant::now()),
+                Err(TubeWaitError::TimedOut)
+            )
+        },
+        |(semaphore, ..)| {
+            assert_eq!(
+                acquire_any_timeout(&[semaphore, semaphore], Duration::ZERO),
+                Err(WaitError::TimedOut)
+            );
         },
         // It keeps nobody from anything while others run.
-        |(.., many)| assert_eq!(many.acquire_many_deadline(2, Instant::now()), Err(WaitError::TimedOut)),
+        |(.., many)| {
+            assert_eq!(
+                many.acquire_many_deadline(2, Instant::now()),
+                Err(WaitError::TimedOut)
+            )
+        },
     ];
-    for (kind, ask) in KINDS.into_iter().flat_map(|kind| asks.map(|ask| (kind, ask))) {
+    for (kind, ask) in KINDS
+        .into_iter()
+        .flat_map(|kind| asks.map(|ask| (kind, ask)))
+    {
         let objects = (semaphore.clone(), event.clone(), tube.clone(), many.clone());
-        with("passed deadlines", 1, Runtime::builder().preemption(None), move |runtime| {
-            kind.run(runtime, move || {
-                let (has_run, took) = (Arc::new(AtomicBool::new(false)), objects.3.clone());
-                let theirs = has_run.clone();
-                let other = kind.spawn(move || {
-                    let result = (took.try_acquire(), took.release(1));
-                    theirs.store(true, Relaxed);
-                    result
+        with(
+            "passed deadlines",
+            1,
+            Runtime::builder().preemption(None),
+            move |runtime| {
+                kind.run(runtime, move || {
+                    let (has_run, took) = (Arc::new(AtomicBool::new(false)), objects.3.clone());
+                    let theirs = has_run.clone();
+                    let other = kind.spawn(move || {
+                        let result = (took.try_acquire(), took.release(1));
+                        theirs.store(true, Relaxed);
+                        result
+                    });
+                    assert!((0..1000).any(|_| {
+                        ask(&objects);
+                        has_run.load(Relaxed)
+                    }));
+                    assert_eq!(other.join().unwrap(), (Ok(()), Ok(())));
                 });
-                assert!((0..1000).any(|_| {
-                    ask(&objects);
-                    has_run.load(Relaxed)
-                }));
-                assert_eq!(other.join().unwrap(), (Ok(()), Ok(())));
-            });
-        });
+            },
+        );
     }
 }
 
@@ -106,17 +163,23 @@ fn passed_deadlines_let_others_run() {
 fn passed_deadlines_are_points_of_cancellation() {
     let segment = Segment::create().unwrap();
     let semaphore = segment.semaphore("s", 0).unwrap();
-    over("an abort, and a deadline that has passed", |runtime, kind| {
-        let (asked, waits) = (semaphore.clone(), semaphore.clone());
-        let worker = kind.spawn_on(runtime, move || {
-            loop {
-                assert_eq!(asked.acquire_deadline(Instant::now()), Err(WaitError::TimedOut));
-            }
-        });
-        worker.abort();
-        assert!(matches!(worker.join(), Err(JoinError::Cancelled)));
-        assert_eq!(waits.waiters(), Ok(0));
-    });
+    over(
+        "an abort, and a deadline that has passed",
+        |runtime, kind| {
+            let (asked, waits) = (semaphore.clone(), semaphore.clone());
+            let worker = kind.spawn_on(runtime, move || {
+                loop {
+                    assert_eq!(
+                        asked.acquire_deadline(Instant::now()),
+                        Err(WaitError::TimedOut)
+                    );
+                }
+            });
+            worker.abort();
+            assert!(matches!(worker.join(), Err(JoinError::Cancelled)));
+            assert_eq!(waits.waiters(), Ok(0));
+        },
+    );
 }
 
 #[test]
@@ -125,20 +188,45 @@ fn tubes_alone() {
         let segment = Segment::create().unwrap();
         let tube = segment.tube::<[u16; 3]>("t", 2).unwrap();
         let same = again(&segment).tube_bytes("t", 6, 2).unwrap();
-        assert_eq!((tube.try_recv(), tube.recv_timeout(SOON)), (Err(TryTubeError::NotNow), Err(TubeWaitError::TimedOut)));
+        assert_eq!(
+            (tube.try_recv(), tube.recv_timeout(SOON)),
+            (Err(TryTubeError::NotNow), Err(TubeWaitError::TimedOut))
+        );
         for round in 0..5 {
             tube.send([round, 1, 2]).unwrap();
             same.try_send(&[3; 6]).unwrap();
             assert_eq!(tube.try_send([0; 3]), Err(TryTubeError::NotNow));
-            assert_eq!(tube.send_deadline([0; 3], Instant::now() + SOON), Err(TubeWaitError::TimedOut));
-            assert_eq!((same.len(), same.capacity(), same.message_size()), (2, 2, 6));
-            assert_eq!((tube.recv(), tube.try_recv()), (Ok([round, 1, 2]), Ok([0x303; 3])));
+            assert_eq!(
+                tube.send_deadline([0; 3], Instant::now() + SOON),
+                Err(TubeWaitError::TimedOut)
+            );
+            assert_eq!(
+                (same.len(), same.capacity(), same.message_size()),
+                (2, 2, 6)
+            );
+            assert_eq!(
+                (tube.recv(), tube.try_recv()),
+                (Ok([round, 1, 2]), Ok([0x303; 3]))
+            );
         }
         tube.send([7; 3]).unwrap();
         tube.close().unwrap();
-        assert_eq!((tube.send([8; 3]), tube.try_send([8; 3])), (Err(TubeError::Closed), Err(TryTubeError::Closed)));
-        assert_eq!((tube.recv(), tube.recv(), tube.try_recv()), (Ok([7; 3]), Err(TubeError::Closed), Err(TryTubeError::Closed)));
-        assert_eq!((tube.recv_timeout(HOUR), same.is_closed(), same.fault()), (Err(TubeWaitError::Closed), true, None));
+        assert_eq!(
+            (tube.send([8; 3]), tube.try_send([8; 3])),
+            (Err(TubeError::Closed), Err(TryTubeError::Closed))
+        );
+        assert_eq!(
+            (tube.recv(), tube.recv(), tube.try_recv()),
+            (
+                Ok([7; 3]),
+                Err(TubeError::Closed),
+                Err(TryTubeError::Closed)
+            )
+        );
+        assert_eq!(
+            (tube.recv_timeout(HOUR), same.is_closed(), same.fault()),
+            (Err(TubeWaitError::Closed), true, None)
+        );
     });
 }
 
@@ -147,9 +235,15 @@ fn tubes_alone() {
 fn messages_of_all_sizes() {
     let segment = Segment::create().unwrap();
     for size in 1..40_u8 {
-        let tube = segment.tube_bytes(&format!("of {size}"), size.into(), 3).unwrap();
+        let tube = segment
+            .tube_bytes(&format!("of {size}"), size.into(), 3)
+            .unwrap();
         for number in 0..7 {
-            let message = |of| (0..size).map(|at| at.wrapping_mul(7) ^ of).collect::<Vec<u8>>();
+            let message = |of| {
+                (0..size)
+                    .map(|at| at.wrapping_mul(7) ^ of)
+                    .collect::<Vec<u8>>()
+            };
             tube.send(&message(number)).unwrap();
             tube.send(&message(number + 100)).unwrap();
             for of in [number, number + 100] {
@@ -167,17 +261,29 @@ fn any_of_some_semaphores() {
         let segment = Segment::create().unwrap();
         let [a, b, c] = ["a", "b", "c"].map(|name| segment.semaphore(name, 0).unwrap());
         assert_eq!(try_acquire_any(&[&a, &b]), Err(TryError::Empty));
-        assert_eq!(acquire_any_timeout(&[&a, &b, &a], SOON), Err(WaitError::TimedOut));
-        assert_eq!(acquire_any_deadline(&[&a], Instant::now()), Err(WaitError::TimedOut));
+        assert_eq!(
+            acquire_any_timeout(&[&a, &b, &a], SOON),
+            Err(WaitError::TimedOut)
+        );
+        assert_eq!(
+            acquire_any_deadline(&[&a], Instant::now()),
+            Err(WaitError::TimedOut)
+        );
         b.release(1).unwrap();
         assert_eq!(acquire_any(&[&a, &b, &c]), Ok(1));
         let all = [&a, &b, &c];
-        all.iter().for_each(|semaphore| semaphore.release(100).unwrap());
+        all.iter()
+            .for_each(|semaphore| semaphore.release(100).unwrap());
         let mut taken = [0; 3];
         (0..150).for_each(|_| taken[acquire_any(&all).unwrap()] += 1);
         // Several times in a row, so not just so many of each.
         assert!(taken.iter().all(|taken| *taken > 10), "{taken:?}");
-        assert_eq!(all.iter().map(|semaphore| semaphore.available()).sum::<u32>(), 150);
+        assert_eq!(
+            all.iter()
+                .map(|semaphore| semaphore.available())
+                .sum::<u32>(),
+            150
+        );
     });
 }
 
@@ -187,7 +293,9 @@ fn any_of_some_semaphores() {
 fn any_is_fair() {
     const MANY: u32 = 4_000;
     let segment = Segment::create().unwrap();
-    let all: Vec<_> = (0..10).map(|number| segment.semaphore(&format!("s{number}"), 0).unwrap()).collect();
+    let all: Vec<_> = (0..10)
+        .map(|number| segment.semaphore(&format!("s{number}"), 0).unwrap())
+        .collect();
     let all: Vec<_> = all.iter().collect();
     all[3].release(2 * MANY).unwrap();
     all[4].release(2 * MANY).unwrap();
@@ -201,7 +309,8 @@ fn any_is_fair() {
     }
 }
 
-/// Waiters that come one after the other are served one after the other, and nobody who comes later takes what is theirs.
+/// Waiters that come one after the other are served one after the other, and nobody who comes later
+/// takes what is theirs.
 #[test]
 fn strong_order() {
     over("strong order", |runtime, kind| {
@@ -211,7 +320,11 @@ fn strong_order() {
         let order = Arc::new(Mutex::new(Vec::new()));
         let waiters: Vec<_> = (0..6)
             .map(|number| {
-                let (own, other, order) = (again(&segment).semaphore("s", 0).unwrap(), other.clone(), order.clone());
+                let (own, other, order) = (
+                    again(&segment).semaphore("s", 0).unwrap(),
+                    other.clone(),
+                    order.clone(),
+                );
                 let beside = segment.semaphore("s", 0).unwrap();
                 let waiter = Party::start(number, kind, runtime, move || {
                     if number % 2 == 0 {
@@ -227,8 +340,14 @@ fn strong_order() {
             .collect();
         for number in 0..6 {
             semaphore.release(1).unwrap();
-            assert_eq!(semaphore.try_acquire(), Err(TryError::Empty), "it is the waiter's, who may not run yet");
-            eventually("one is served", || order.lock().unwrap().len() == number + 1);
+            assert_eq!(
+                semaphore.try_acquire(),
+                Err(TryError::Empty),
+                "it is the waiter's, who may not run yet"
+            );
+            eventually("one is served", || {
+                order.lock().unwrap().len() == number + 1
+            });
         }
         waiters.into_iter().for_each(Party::join);
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
@@ -243,16 +362,26 @@ fn weights() {
         let segment = Segment::create().unwrap();
         let semaphore = segment.semaphore("s", 1).unwrap();
         let (large, small) = (semaphore.clone(), semaphore.clone());
-        let large = kind.spawn_on(runtime, move || large.acquire_many_deadline(3, Instant::now() + Duration::from_millis(200)));
+        let large = kind.spawn_on(runtime, move || {
+            large.acquire_many_deadline(3, Instant::now() + Duration::from_millis(200))
+        });
         eventually("it waits", || semaphore.waiters() == Ok(1));
         let small = kind.spawn_on(runtime, move || small.acquire());
-        eventually("it waits", || semaphore.waiters() == Ok(2) || semaphore.available() == 0);
-        assert_eq!((large.join().unwrap(), small.join().unwrap()), (Err(WaitError::TimedOut), Ok(())));
+        eventually("it waits", || {
+            semaphore.waiters() == Ok(2) || semaphore.available() == 0
+        });
+        assert_eq!(
+            (large.join().unwrap(), small.join().unwrap()),
+            (Err(WaitError::TimedOut), Ok(()))
+        );
         let large = semaphore.clone();
         let large = kind.spawn_on(runtime, move || large.acquire_many(3));
         eventually("it waits", || semaphore.waiters() == Ok(1));
         semaphore.release(2).unwrap();
-        assert_eq!((semaphore.try_acquire(), semaphore.waiters()), (Err(TryError::Empty), Ok(1)));
+        assert_eq!(
+            (semaphore.try_acquire(), semaphore.waiters()),
+            (Err(TryError::Empty), Ok(1))
+        );
         semaphore.release(2).unwrap();
         assert_eq!((large.join().unwrap(), semaphore.available()), (Ok(()), 1));
     });
@@ -267,8 +396,13 @@ fn waits_that_are_cut() {
         let mut given = 0;
         for round in 0..20 {
             let (one, two) = (a.clone(), b.clone());
-            let waiter = kind
-                .spawn_on(runtime, move || if round % 2 == 0 { one.acquire().map(|()| 0) } else { acquire_any(&[&one, &two]) });
+            let waiter = kind.spawn_on(runtime, move || {
+                if round % 2 == 0 {
+                    one.acquire().map(|()| 0)
+                } else {
+                    acquire_any(&[&one, &two])
+                }
+            });
             eventually("it waits", || a.waiters() == Ok(1));
             if round % 4 < 2 {
                 a.release(1).unwrap();
@@ -296,7 +430,12 @@ fn waits_that_are_cut() {
 /// All that wait go on, and none that comes later; with more of them than are noted by name.
 #[test]
 fn events_with_waiters() {
-    fn waiters(runtime: &Runtime, kind: crate::support::Kind, event: &Event, count: usize) -> Vec<Party<bool>> {
+    fn waiters(
+        runtime: &Runtime,
+        kind: crate::support::Kind,
+        event: &Event,
+        count: usize,
+    ) -> Vec<Party<bool>> {
         let start = |number| {
             let event = event.clone();
             Party::start(number, kind, runtime, move || event.wait().is_ok())
@@ -308,7 +447,10 @@ fn events_with_waiters() {
     for kind in KINDS {
         with("events", 2, Runtime::builder(), |runtime| {
             let segment = Segment::create().unwrap();
-            let (auto, manual) = (segment.auto_event("a", false).unwrap(), segment.manual_event("m", false).unwrap());
+            let (auto, manual) = (
+                segment.auto_event("a", false).unwrap(),
+                segment.manual_event("m", false).unwrap(),
+            );
             for count in [3, 40] {
                 let all = waiters(runtime, kind, &manual, count);
                 manual.pulse().unwrap();
@@ -339,7 +481,8 @@ fn messages_by_many() {
                 .map(|sender| {
                     let tube = again(&segment).tube::<u64>("t", capacity).unwrap();
                     Party::start(sender, kind, runtime, move || {
-                        (1..=EACH).for_each(|number| tube.send(sender as u64 * 1000 + number).unwrap())
+                        (1..=EACH)
+                            .for_each(|number| tube.send(sender as u64 * 1000 + number).unwrap())
                     })
                 })
                 .collect();
@@ -373,7 +516,10 @@ fn a_lock_that_is_given_back_is_in_order() {
     let mut patience = Duration::from_secs(2);
     while let (Some(told), longest) = hold_again_and_again(patience) {
         // Where a single hold takes that long it is what patience is for.
-        assert!(longest >= patience, "{told:?}, though nothing took longer than {longest:?}");
+        assert!(
+            longest >= patience,
+            "{told:?}, though nothing took longer than {longest:?}"
+        );
         patience *= 2;
     }
 }

@@ -16,16 +16,20 @@ fn turns() {
     const TEST: &str = "processes::turns";
     const ROUNDS: u64 = 300;
     if let Some((segment, role)) = role_in(TEST) {
-        let [ping, pong] = ["ping", "pong"].map(|name| segment.tube::<u64>(&format!("{name} {role}"), 1).unwrap());
+        let [ping, pong] =
+            ["ping", "pong"].map(|name| segment.tube::<u64>(&format!("{name} {role}"), 1).unwrap());
         (0..ROUNDS).for_each(|_| pong.send(ping.recv().unwrap() + 1).unwrap());
         return;
     }
     over("turns", |runtime, kind| {
         let segment = Segment::create().unwrap();
-        let others: Vec<_> = (0..3).map(|number| start(TEST, &segment, &number.to_string())).collect();
+        let others: Vec<_> = (0..3)
+            .map(|number| start(TEST, &segment, &number.to_string()))
+            .collect();
         let own: Vec<_> = (0..3)
             .map(|number| {
-                let [ping, pong] = ["ping", "pong"].map(|name| segment.tube::<u64>(&format!("{name} {number}"), 1).unwrap());
+                let [ping, pong] = ["ping", "pong"]
+                    .map(|name| segment.tube::<u64>(&format!("{name} {number}"), 1).unwrap());
                 Party::start(number, kind, runtime, move || {
                     for round in 0..ROUNDS {
                         ping.send(3 * round).unwrap();
@@ -39,7 +43,8 @@ fn turns() {
     });
 }
 
-/// What two processes' parties do with tokens in several semaphores, and a number that only who has one of them may change.
+/// What two processes' parties do with tokens in several semaphores, and a number that only who has
+/// one of them may change.
 fn use_tokens(segment: &Segment, runtime: &Runtime) {
     let parties: Vec<_> = (0..4)
         .map(|number| {
@@ -47,9 +52,16 @@ fn use_tokens(segment: &Segment, runtime: &Runtime) {
             let own = again(segment);
             let body = move || {
                 let [a, b] = ["a", "b"].map(|name| own.semaphore(name, 0).unwrap());
-                let (guarded, account) = (own.semaphore("guarded", 1).unwrap(), own.tube::<u64>("account", 1).unwrap());
+                let (guarded, account) = (
+                    own.semaphore("guarded", 1).unwrap(),
+                    own.tube::<u64>("account", 1).unwrap(),
+                );
                 for round in 0..200 {
-                    let one = if round % 3 == 0 { &a } else { [&a, &b][acquire_any(&[&a, &b]).unwrap()] };
+                    let one = if round % 3 == 0 {
+                        &a
+                    } else {
+                        [&a, &b][acquire_any(&[&a, &b]).unwrap()]
+                    };
                     if round % 3 == 0 {
                         a.acquire().unwrap();
                     }
@@ -70,7 +82,9 @@ fn use_tokens(segment: &Segment, runtime: &Runtime) {
 fn sums_are_exact() {
     const TEST: &str = "processes::sums_are_exact";
     if let Some((segment, _)) = role_in(TEST) {
-        return with("tokens", 2, Runtime::builder(), |runtime| use_tokens(&segment, runtime));
+        return with("tokens", 2, Runtime::builder(), |runtime| {
+            use_tokens(&segment, runtime)
+        });
     }
     with("tokens", 2, Runtime::builder(), |runtime| {
         let segment = Segment::create().unwrap();
@@ -80,7 +94,10 @@ fn sums_are_exact() {
         let others = [0, 1].map(|number| start(TEST, &segment, &number.to_string()));
         use_tokens(&segment, runtime);
         others.into_iter().for_each(crate::Process::ends_well);
-        assert_eq!((a.available() + b.available(), a.waiters(), b.waiters()), (4, Ok(0), Ok(0)));
+        assert_eq!(
+            (a.available() + b.available(), a.waiters(), b.waiters()),
+            (4, Ok(0), Ok(0))
+        );
         assert_eq!(account.try_recv(), Ok(3 * 4 * 200));
     });
 }
@@ -91,7 +108,10 @@ fn messages_between_processes() {
     const TEST: &str = "processes::messages_between_processes";
     const EACH: u64 = 2000;
     if let Some((segment, role)) = role_in(TEST) {
-        let (tube, sums) = (segment.tube::<u64>("t", 8).unwrap(), segment.tube::<u64>("sums", 8).unwrap());
+        let (tube, sums) = (
+            segment.tube::<u64>("t", 8).unwrap(),
+            segment.tube::<u64>("sums", 8).unwrap(),
+        );
         if role == "send" {
             return (1..=EACH).for_each(|number| tube.send(number).unwrap());
         }
@@ -108,10 +128,14 @@ fn messages_between_processes() {
     segment.tube::<u64>("t", 8).unwrap().close().unwrap();
     receivers.into_iter().for_each(crate::Process::ends_well);
     let sums = segment.tube::<u64>("sums", 8).unwrap();
-    assert_eq!(sums.recv().unwrap() + sums.recv().unwrap(), EACH * (EACH + 1));
+    assert_eq!(
+        sums.recv().unwrap() + sums.recv().unwrap(),
+        EACH * (EACH + 1)
+    );
 }
 
-/// A child after `fork` uses what it has inherited, as a party of its own: also when its parent dies first, as others then see.
+/// A child after `fork` uses what it has inherited, as a party of its own: also when its parent
+/// dies first, as others then see.
 #[test]
 fn a_forked_child() {
     const TEST: &str = "processes::a_forked_child";
@@ -120,9 +144,12 @@ fn a_forked_child() {
     }
     let segment = Segment::create().unwrap();
     let [there, back] = ["there", "back"].map(|name| segment.semaphore(name, 0).unwrap());
-    let waits = |semaphore: &umcg::segment::Semaphore| crate::support::eventually("it waits", || semaphore.waiters() == Ok(1));
+    let waits = |semaphore: &umcg::segment::Semaphore| {
+        crate::support::eventually("it waits", || semaphore.waiters() == Ok(1))
+    };
     let child = fork(|| {
-        // In its turn it leaves a child behind that has all descriptors for a while, and is killed while it waits.
+        // In its turn it leaves a child behind that has all descriptors for a while, and is killed
+        // while it waits.
         fork(|| {
             std::thread::sleep(Duration::from_secs(8));
             0
@@ -154,18 +181,31 @@ fn no_system_calls() {
     }
     let segment = Segment::create().unwrap();
     let [a, b] = ["a", "b"].map(|name| segment.semaphore(name, 1).unwrap());
-    let (event, tube) = (segment.auto_event("e", false).unwrap(), segment.tube::<u64>("t", 4).unwrap());
+    let (event, tube) = (
+        segment.auto_event("e", false).unwrap(),
+        segment.tube::<u64>("t", 4).unwrap(),
+    );
     let child = fork(|| {
         // It becomes a party when it has the first lock.
         a.waiters().unwrap();
         set_secure_computing_mode(SecureComputingMode::Strict).unwrap();
         let mut wrong = 0;
         for number in 0..1000 {
-            wrong += i32::from(a.acquire().is_err() || a.try_acquire().is_ok() || acquire_any(&[&a, &b]) != Ok(1));
-            wrong += i32::from(a.release(1).is_err() || b.release(1).is_err() || event.set().is_err() || event.wait().is_err());
-            wrong += i32::from(tube.send(number).is_err() || tube.recv() != Ok(number) || tube.try_recv().is_ok());
+            wrong += i32::from(
+                a.acquire().is_err() || a.try_acquire().is_ok() || acquire_any(&[&a, &b]) != Ok(1),
+            );
+            wrong += i32::from(
+                a.release(1).is_err()
+                    || b.release(1).is_err()
+                    || event.set().is_err()
+                    || event.wait().is_err(),
+            );
+            wrong += i32::from(
+                tube.send(number).is_err() || tube.recv() != Ok(number) || tube.try_recv().is_ok(),
+            );
         }
-        // SAFETY: it ends the thread, the only one here, at once: the end of all threads of a process is another call, which is not allowed.
+        // SAFETY: it ends the thread, the only one here, at once: the end of all threads of a
+        // process is another call, which is not allowed.
         unsafe { libc::syscall(libc::SYS_exit, wrong) };
         unreachable!()
     });

@@ -53,7 +53,10 @@ fn what_is_there_and_what_comes() {
             let (mut reader, mut writer) = pipe();
             let never = Semaphore::new(0);
             assert_eq!(Select::new().try_wait(&mut [readable(&reader)]), None);
-            assert_eq!(Select::new().wait_timeout(&mut [readable(&reader)], SOON), None);
+            assert_eq!(
+                Select::new().wait_timeout(&mut [readable(&reader)], SOON),
+                None
+            );
             writer.write_all(&[1]).unwrap();
             umcg::select! {
                 taken = never.acquiring() => taken.unwrap(),
@@ -84,7 +87,10 @@ fn room_to_write() {
             let (mut reader, mut writer) = pipe();
             make_impatient(&writer);
             while writer.write(&[0; 4096]).is_ok() {}
-            assert_eq!(Select::new().wait_timeout(&mut [writable(&writer)], SOON), None);
+            assert_eq!(
+                Select::new().wait_timeout(&mut [writable(&writer)], SOON),
+                None
+            );
             let drains = std::thread::spawn(move || {
                 std::thread::sleep(SOON);
                 reader.read_exact(&mut [0; 32 << 10]).unwrap();
@@ -136,7 +142,8 @@ fn the_peer_goes() {
     });
 }
 
-/// Bytes and wakeups that come at once: each is taken once, by operations that are kept, and by those that are new each time.
+/// Bytes and wakeups that come at once: each is taken once, by operations that are kept, and by
+/// those that are new each time.
 #[test]
 fn beside_a_semaphore() {
     const BYTES: usize = 200;
@@ -169,25 +176,40 @@ fn beside_a_semaphore() {
         let (readers, mut writers): (Vec<_>, Vec<_>) = (0..4).map(|_| pipe()).unzip();
         let mut readers = readers.into_iter();
         let mut next = || readers.next().unwrap();
-        let workers = [kind.spawn_on(runtime, body(next(), true)), kind.spawn_on(runtime, body(next(), false))];
-        let threads = [std::thread::spawn(body(next(), true)), std::thread::spawn(body(next(), false))];
+        let workers = [
+            kind.spawn_on(runtime, body(next(), true)),
+            kind.spawn_on(runtime, body(next(), false)),
+        ];
+        let threads = [
+            std::thread::spawn(body(next(), true)),
+            std::thread::spawn(body(next(), false)),
+        ];
         for turn in 0..BYTES {
-            writers.iter_mut().for_each(|writer| writer.write_all(&[0]).unwrap());
+            writers
+                .iter_mut()
+                .for_each(|writer| writer.write_all(&[0]).unwrap());
             semaphore.release(4).unwrap();
             if turn % 16 == 0 {
                 std::thread::yield_now();
             }
         }
         drop(writers);
-        let mut counts: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+        let mut counts: Vec<_> = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect();
         counts.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
         let wakeups: usize = counts.iter().map(|(_, wakeups)| wakeups).sum();
         assert_eq!(wakeups + semaphore.available() as usize, 4 * BYTES);
-        assert!(counts.iter().all(|(bytes, _)| *bytes == BYTES), "{counts:?}");
+        assert!(
+            counts.iter().all(|(bytes, _)| *bytes == BYTES),
+            "{counts:?}"
+        );
     });
 }
 
-/// Several that wait for the same descriptor: what one has taken is not there for another, who is not told that it is.
+/// Several that wait for the same descriptor: what one has taken is not there for another, who is
+/// not told that it is.
 #[test]
 fn many_readers() {
     const BYTES: u64 = 300;
@@ -218,14 +240,17 @@ fn many_readers() {
             writer.write_all(&[0]).unwrap();
         }
         drop(writer);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         thread.join().unwrap();
         assert_eq!(taken.load(Relaxed), BYTES);
     });
 }
 
-/// A worker that is aborted has taken nothing, and leaves no descriptor open. In a process of its own:
-/// one that another test starts has copies of this one's descriptors until it executes its program.
+/// A worker that is aborted has taken nothing, and leaves no descriptor open. In a process of its
+/// own: one that another test starts has copies of this one's descriptors until it executes its
+/// program.
 #[test]
 fn an_aborted_wait_leaves_nothing() {
     const SELF: &str = "descriptors::an_aborted_wait_leaves_nothing";
@@ -303,11 +328,15 @@ fn files_and_what_is_none() {
     let mut operations = [writable(&file), readable(&file)];
     let index = Select::new().wait(&mut operations);
     operations[index].outcome().unwrap();
-    // SAFETY: it is open for nobody, which is what the test is about; and it never will be, being beyond what a process may have, so nothing of anybody's is touched.
+    // SAFETY: it is open for nobody, which is what the test is about; and it never will be, being
+    // beyond what a process may have, so nothing of anybody's is touched.
     let none = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
     let mut operations = [readable(&none)];
     assert_eq!(Select::new().wait(&mut operations), 0);
-    assert_eq!(operations[0].outcome().unwrap_err().raw_os_error(), Some(libc::EBADF));
+    assert_eq!(
+        operations[0].outcome().unwrap_err().raw_os_error(),
+        Some(libc::EBADF)
+    );
 }
 
 /// Where the driver cannot be told, whoever waits is.
@@ -319,13 +348,23 @@ fn no_descriptor_left() {
     }
     let (reader, _writer) = pipe();
     umcg::spawn(|| ()).join().unwrap();
-    setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum: Some(1024) }).unwrap();
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(3),
+            maximum: Some(1024),
+        },
+    )
+    .unwrap();
     let mut operations = [readable(&reader)];
     assert_eq!(Select::new().try_wait(&mut operations), None);
     for _ in 0..2 {
         assert_eq!(Select::new().wait_timeout(&mut operations, HOUR), Some(0));
         let error = operations[0].outcome().unwrap_err();
-        assert!(matches!(error.raw_os_error(), Some(libc::EMFILE | libc::EINVAL)), "{error}");
+        assert!(
+            matches!(error.raw_os_error(), Some(libc::EMFILE | libc::EINVAL)),
+            "{error}"
+        );
     }
 }
 

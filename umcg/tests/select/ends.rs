@@ -17,12 +17,18 @@ fn one_after_the_other() {
                 .enumerate()
                 .map(|(index, gate)| {
                     let gate = gate.clone();
-                    (index, kind.spawn(move || gate.acquire().map(|()| index).unwrap()))
+                    (
+                        index,
+                        kind.spawn(move || gate.acquire().map(|()| index).unwrap()),
+                    )
                 })
                 .collect();
             for gate in [3, 0, 5, 1, 2, 4] {
                 gates[gate].release(1).unwrap();
-                let mut operations: Vec<_> = workers.iter_mut().map(|(_, worker)| worker.ending()).collect();
+                let mut operations: Vec<_> = workers
+                    .iter_mut()
+                    .map(|(_, worker)| worker.ending())
+                    .collect();
                 let ended = Select::new().wait(&mut operations);
                 drop(operations);
                 let (index, worker) = workers.remove(ended);
@@ -63,7 +69,10 @@ fn ends_and_wakeups_at_once() {
             }
         };
         let waiters: Vec<_> = (0..4).map(|_| kind.spawn_on(runtime, body())).collect();
-        let taken: u32 = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
+        let taken: u32 = waiters
+            .into_iter()
+            .map(|waiter| waiter.join().unwrap())
+            .sum();
         assert_eq!(taken + semaphore.available(), 600);
     });
 }
@@ -79,7 +88,10 @@ fn however_it_ends() {
             () = panics.ending() => assert!(panics.is_finished()),
         }
         assert!(panics.join().is_err());
-        assert_eq!(Select::new().wait_timeout(&mut [sleeps.ending()], Duration::from_millis(2)), None);
+        assert_eq!(
+            Select::new().wait_timeout(&mut [sleeps.ending()], Duration::from_millis(2)),
+            None
+        );
         assert_eq!(Select::new().try_wait(&mut [sleeps.ending()]), None);
         sleeps.abort();
         assert_eq!(Select::new().wait(&mut [sleeps.ending()]), 0);

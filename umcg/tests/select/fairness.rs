@@ -14,7 +14,10 @@ fn semaphores<const N: usize>() -> [Semaphore; N] {
 #[track_caller]
 fn assert_even(what: &str, taken: &[usize]) {
     let share = taken.iter().sum::<usize>() / taken.len();
-    assert!(taken.iter().all(|count| *count > share / 2), "{what}: {taken:?}");
+    assert!(
+        taken.iter().all(|count| *count > share / 2),
+        "{what}: {taken:?}"
+    );
 }
 
 /// Calls of this kind in each turn of a loop, one after the other.
@@ -22,7 +25,10 @@ fn assert_even(what: &str, taken: &[usize]) {
 fn in_turns<const CALLS: usize>(what: &str, mut calls: [&mut dyn FnMut() -> usize; CALLS]) {
     let mut taken = [[0; 2]; CALLS];
     for _ in 0..MANY {
-        calls.iter_mut().zip(&mut taken).for_each(|(call, taken)| taken[call()] += 1);
+        calls
+            .iter_mut()
+            .zip(&mut taken)
+            .for_each(|(call, taken)| taken[call()] += 1);
     }
     taken.iter().for_each(|taken| assert_even(what, taken));
 }
@@ -30,18 +36,33 @@ fn in_turns<const CALLS: usize>(what: &str, mut calls: [&mut dyn FnMut() -> usiz
 #[test]
 fn calls_that_take_turns() {
     let [a, b, c, d, e, f] = semaphores();
-    in_turns("acquire_any", [&mut || acquire_any(&[&a, &b]).unwrap(), &mut || acquire_any(&[&c, &d]).unwrap()]);
-    in_turns("try_acquire_any", [&mut || try_acquire_any(&[&a, &b]).unwrap(), &mut || try_acquire_any(&[&c, &d]).unwrap()]);
+    in_turns(
+        "acquire_any",
+        [&mut || acquire_any(&[&a, &b]).unwrap(), &mut || {
+            acquire_any(&[&c, &d]).unwrap()
+        }],
+    );
+    in_turns(
+        "try_acquire_any",
+        [&mut || try_acquire_any(&[&a, &b]).unwrap(), &mut || {
+            try_acquire_any(&[&c, &d]).unwrap()
+        }],
+    );
     in_turns(
         "Select",
         [
             &mut || Select::new().wait(&mut [a.acquiring(), b.acquiring()]),
             &mut || Select::new().wait(&mut [c.acquiring(), d.acquiring()]),
             &mut || Select::new().wait(&mut [e.acquiring(), f.acquiring()]),
-            &mut || Select::new().try_wait(&mut [e.acquiring(), f.acquiring()]).unwrap(),
+            &mut || {
+                Select::new()
+                    .try_wait(&mut [e.acquiring(), f.acquiring()])
+                    .unwrap()
+            },
         ],
     );
-    let [mut one, mut other] = [[&a, &b], [&c, &d]].map(|pair| Set::new(pair.map(Semaphore::acquiring)));
+    let [mut one, mut other] =
+        [[&a, &b], [&c, &d]].map(|pair| Set::new(pair.map(Semaphore::acquiring)));
     let wait = |set: &mut Set<Acquiring<'_>>| {
         // Both are missing, so that it looks at both.
         for index in 0..2 {
@@ -72,8 +93,14 @@ fn unlike_calls_that_take_turns() {
 /// Those behind many that are not ready are found as often as others.
 #[test]
 fn neighbours() {
-    let (idle, full) = ([(); 2].map(|()| tube::<u8>(0)), [(); 2].map(|()| tube::<u8>(MANY)));
-    let fill = || full.iter().for_each(|(sender, _)| while sender.try_send(0).is_ok() {});
+    let (idle, full) = (
+        [(); 2].map(|()| tube::<u8>(0)),
+        [(); 2].map(|()| tube::<u8>(MANY)),
+    );
+    let fill = || {
+        full.iter()
+            .for_each(|(sender, _)| while sender.try_send(0).is_ok() {})
+    };
     let mut taken = [0_usize; 2];
     for _ in 0..MANY {
         fill();
@@ -99,7 +126,10 @@ fn new_sets() {
             tried[new().try_wait().unwrap()] += 1;
         }
         for taken in [waited, tried] {
-            assert!(taken.iter().all(|times| *times > MANY / len * 3 / 5), "{taken:?}");
+            assert!(
+                taken.iter().all(|times| *times > MANY / len * 3 / 5),
+                "{taken:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Waiting for the first of many: by its public interface, over numbers of servers and both kinds of workers, and from kernel threads.
+//! Waiting for the first of many: by its public interface, over numbers of servers and both kinds
+//! of workers, and from kernel threads.
 
 mod descriptors;
 mod ends;

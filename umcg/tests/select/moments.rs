@@ -20,7 +20,11 @@ const FOR: Duration = Duration::from_millis(700);
 fn found_at_every_moment(what: &str, step: impl Fn(usize) + Sync, mut looks: impl FnMut() -> bool) {
     let over = flag();
     let missed = thread::scope(|scope| {
-        scope.spawn(|| (0..).take_while(|_| !over.load(Relaxed)).for_each(|turn| step(turn % 2)));
+        scope.spawn(|| {
+            (0..)
+                .take_while(|_| !over.load(Relaxed))
+                .for_each(|turn| step(turn % 2))
+        });
         let start = Instant::now();
         let mut missed = 0;
         while start.elapsed() < FOR && missed == 0 {
@@ -39,9 +43,16 @@ fn one_of_two_events_is_set_at_every_moment() {
         events[1 - from].set();
         events[from].reset();
     };
-    found_at_every_moment("Select", step, || Select::new().try_wait(&mut [events[0].waiting(), events[1].waiting()]).is_some());
+    found_at_every_moment("Select", step, || {
+        Select::new()
+            .try_wait(&mut [events[0].waiting(), events[1].waiting()])
+            .is_some()
+    });
     found_at_every_moment("Select, biased", step, || {
-        Select::new().biased().try_wait(&mut [events[1].waiting(), events[0].waiting()]).is_some()
+        Select::new()
+            .biased()
+            .try_wait(&mut [events[1].waiting(), events[0].waiting()])
+            .is_some()
     });
     found_at_every_moment("select!", step, || {
         umcg::select! {
@@ -52,9 +63,16 @@ fn one_of_two_events_is_set_at_every_moment() {
     });
     let mut set = Set::new([events[0].waiting(), events[1].waiting()]);
     found_at_every_moment("Set", step, || set.try_wait().is_some());
-    found_at_every_moment("try_wait_any", step, || try_wait_any(&[&events[0], &events[1]]).is_ok());
+    found_at_every_moment("try_wait_any", step, || {
+        try_wait_any(&[&events[0], &events[1]]).is_ok()
+    });
     found_at_every_moment("Select, when the deadline has passed", step, || {
-        Select::new().wait_deadline(&mut [events[0].waiting(), events[1].waiting()], Instant::now()).is_some()
+        Select::new()
+            .wait_deadline(
+                &mut [events[0].waiting(), events[1].waiting()],
+                Instant::now(),
+            )
+            .is_some()
     });
 }
 
@@ -67,14 +85,19 @@ fn one_of_two_events_of_nt_is_set_at_every_moment() {
         events[from].reset();
     };
     found_at_every_moment("try_wait", step, || nt::Wait::any(&both).try_wait().is_ok());
-    found_at_every_moment("a deadline that has passed", step, || nt::Wait::any(&both).wait_deadline(Instant::now()).is_ok());
+    found_at_every_moment("a deadline that has passed", step, || {
+        nt::Wait::any(&both).wait_deadline(Instant::now()).is_ok()
+    });
 }
 
 /// Two that a segment has are looked at together only by who stands in their queues.
 #[test]
 fn one_of_two_semaphores_of_a_segment_has_a_wakeup_at_every_moment() {
     let segment = Segment::create().unwrap();
-    let semaphores = [segment.semaphore("a", 1).unwrap(), segment.semaphore("b", 0).unwrap()];
+    let semaphores = [
+        segment.semaphore("a", 1).unwrap(),
+        segment.semaphore("b", 0).unwrap(),
+    ];
     let from = AtomicUsize::new(0);
     let step = |_| {
         let from = from.fetch_xor(1, Relaxed);
@@ -82,8 +105,11 @@ fn one_of_two_semaphores_of_a_segment_has_a_wakeup_at_every_moment() {
         semaphores[from].acquire().unwrap();
     };
     found_at_every_moment("a deadline that has passed", step, || {
-        let found = segment::acquire_any_deadline(&[&semaphores[0], &semaphores[1]], Instant::now());
-        found.map(|index| semaphores[index].release(1).unwrap()).is_ok()
+        let found =
+            segment::acquire_any_deadline(&[&semaphores[0], &semaphores[1]], Instant::now());
+        found
+            .map(|index| semaphores[index].release(1).unwrap())
+            .is_ok()
     });
 }
 
@@ -96,12 +122,20 @@ fn one_of_two_semaphores_has_a_wakeup_at_every_moment() {
             semaphores[1 - from].release(1).unwrap();
             semaphores[from].acquire().unwrap();
         };
-        let put_back = |index: Option<usize>| index.map(|index| semaphores[index].release(1).unwrap()).is_some();
+        let put_back = |index: Option<usize>| {
+            index
+                .map(|index| semaphores[index].release(1).unwrap())
+                .is_some()
+        };
         let from = AtomicUsize::new(0);
         let step = |_| step(from.fetch_xor(1, Relaxed));
-        found_at_every_moment("try_acquire_any", step, || put_back(try_acquire_any(&[&semaphores[0], &semaphores[1]]).ok()));
+        found_at_every_moment("try_acquire_any", step, || {
+            put_back(try_acquire_any(&[&semaphores[0], &semaphores[1]]).ok())
+        });
         found_at_every_moment("Select", step, || {
-            put_back(Select::new().try_wait(&mut [semaphores[0].acquiring(), semaphores[1].acquiring()]))
+            put_back(
+                Select::new().try_wait(&mut [semaphores[0].acquiring(), semaphores[1].acquiring()]),
+            )
         });
     }
 }
@@ -161,7 +195,10 @@ fn the_lowest_of_those_that_are_there() {
             events[if first == 0 { MANY - 1 } else { 0 }].wait();
         }
         over.store(true, Relaxed);
-        assert_eq!(wrong, 0, "the last was taken, though the first was there before it");
+        assert_eq!(
+            wrong, 0,
+            "the last was taken, though the first was there before it"
+        );
     });
 }
 
@@ -194,5 +231,7 @@ fn who_only_looks_may_be_served() {
         (sender.join().unwrap(), received)
     });
     assert_eq!(sent, received);
-    eventually("nobody stands there", || tubes.iter().all(|(sender, _)| sender.try_send(1).is_err()));
+    eventually("nobody stands there", || {
+        tubes.iter().all(|(sender, _)| sender.try_send(1).is_err())
+    });
 }

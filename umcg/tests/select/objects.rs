@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::JoinError;
-use umcg::select::{Select, Set, Waitable, Waiters, taking, wait_for, wait_for_deadline, wait_for_timeout};
+use umcg::select::{
+    Select, Set, Waitable, Waiters, taking, wait_for, wait_for_deadline, wait_for_timeout,
+};
 use umcg::sync::Semaphore;
 
 /// A number of coins.
@@ -27,7 +29,9 @@ impl Waitable for Purse {
     type Output = u64;
 
     fn try_take(&self) -> Option<u64> {
-        self.coins.fetch_update(SeqCst, SeqCst, |coins| coins.checked_sub(1)).ok()
+        self.coins
+            .fetch_update(SeqCst, SeqCst, |coins| coins.checked_sub(1))
+            .ok()
     }
 
     fn waiters(&self) -> &Waiters {
@@ -66,7 +70,11 @@ fn each_coin_is_taken_once() {
                 std::thread::yield_now();
             }
         }
-        let coins: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>() + thread.join().unwrap();
+        let coins: u64 = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum::<u64>()
+            + thread.join().unwrap();
         assert_eq!(coins, 3 * EACH);
         assert_eq!((purse.coins.load(SeqCst), semaphore.available()), (0, 0));
     });
@@ -84,7 +92,9 @@ fn all_are_told() {
             .collect();
         purse.coins.fetch_add(5, SeqCst);
         purse.waiters.notify_all();
-        workers.into_iter().for_each(|worker| assert!(worker.join().unwrap() > 0));
+        workers
+            .into_iter()
+            .for_each(|worker| assert!(worker.join().unwrap() > 0));
         assert!(!purse.waiters.notify_one());
     });
 }
@@ -105,7 +115,13 @@ fn late_and_aborted() {
         assert!(matches!(waiter.join(), Err(JoinError::Cancelled)));
         assert!(!purse.waiters.notify_one());
         purse.put();
-        assert_eq!((wait_for_deadline(&*purse, begun), wait_for_timeout(&*purse, Duration::from_millis(5))), (Some(1), None));
+        assert_eq!(
+            (
+                wait_for_deadline(&*purse, begun),
+                wait_for_timeout(&*purse, Duration::from_millis(5))
+            ),
+            (Some(1), None)
+        );
         let inside = purse.clone();
         let waiter = kind.spawn_on(runtime, move || wait_for_timeout(&*inside, HOUR));
         purse.put();
@@ -177,8 +193,14 @@ fn one_that_is_not_to_be_trusted() {
                     _ = other.acquiring() => {}
                 }
             };
-            assert!(catch_unwind(AssertUnwindSafe(wait)).is_err(), "it looks until that panics");
-            assert!(inside.waiters.iter().all(|waiters| !waiters.notify_one()), "it stands in a queue");
+            assert!(
+                catch_unwind(AssertUnwindSafe(wait)).is_err(),
+                "it looks until that panics"
+            );
+            assert!(
+                inside.waiters.iter().all(|waiters| !waiters.notify_one()),
+                "it stands in a queue"
+            );
         });
         eventually("it is told", || {
             object.waiters.iter().for_each(|waiters| {
@@ -190,12 +212,16 @@ fn one_that_is_not_to_be_trusted() {
         semaphore.release(1).unwrap();
         assert_eq!(semaphore.available(), 1);
         object.looks.store(0, SeqCst);
-        assert_eq!(Select::new().wait_timeout(&mut [taking(&*object)], Duration::from_micros(100)), None);
+        assert_eq!(
+            Select::new().wait_timeout(&mut [taking(&*object)], Duration::from_micros(100)),
+            None
+        );
         assert!(object.waiters.iter().all(|waiters| !waiters.notify_one()));
     });
 }
 
-/// Finds nothing, and before it says so somebody has put something; waits itself, which it should not.
+/// Finds nothing, and before it says so somebody has put something; waits itself, which it should
+/// not.
 #[derive(Default)]
 struct Late {
     looks: AtomicU64,

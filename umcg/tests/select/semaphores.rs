@@ -18,7 +18,8 @@ fn wait_for_one_of(semaphores: &[Semaphore]) -> usize {
     index
 }
 
-/// Many that wait for any of many, and as many wakeups: each gets one, from the semaphore that it says, and none is left.
+/// Many that wait for any of many, and as many wakeups: each gets one, from the semaphore that it
+/// says, and none is left.
 #[test]
 fn each_gets_one() {
     over("each gets one", |runtime, kind| {
@@ -39,7 +40,11 @@ fn each_gets_one() {
                 given[taker.join().unwrap()] -= 1;
             }
             assert_eq!(given, vec![0; count]);
-            assert!(semaphores.iter().all(|semaphore| semaphore.available() == 0));
+            assert!(
+                semaphores
+                    .iter()
+                    .all(|semaphore| semaphore.available() == 0)
+            );
         }
     });
 }
@@ -63,8 +68,12 @@ fn nothing_is_lost_in_a_crowd() {
         let workers: Vec<_> = (0..4).map(|_| kind.spawn_on(runtime, body())).collect();
         let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(body())).collect();
         semaphores[0].release(2).unwrap();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
         assert_eq!(taken.load(Relaxed), 6 * EACH);
         assert_eq!(semaphores.iter().map(Semaphore::available).sum::<u32>(), 2);
     });
@@ -104,7 +113,10 @@ fn biased_and_fair() {
     }
     let left: Vec<_> = semaphores.iter().map(Semaphore::available).collect();
     assert_eq!(left.iter().sum::<u32>(), 3500);
-    assert!(left[1..].iter().all(|left| (850..950).contains(left)), "{left:?}");
+    assert!(
+        left[1..].iter().all(|left| (850..950).contains(left)),
+        "{left:?}"
+    );
 }
 
 #[test]
@@ -117,7 +129,9 @@ fn a_closed_one_is_selected() {
     }
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| umcg::select! { taken = open.acquiring() => taken });
-        eventually("it waits", || format!("{open:?}").contains("has_waiters: true"));
+        eventually("it waits", || {
+            format!("{open:?}").contains("has_waiters: true")
+        });
         open.close();
         assert_eq!(waiter.join().unwrap(), Err(Closed));
     });
@@ -141,7 +155,9 @@ fn barging_ones_too() {
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
         assert_eq!(semaphores.iter().map(Semaphore::available).sum::<u32>(), 1);
     });
 }

@@ -42,15 +42,21 @@ fn nothing_is_lost_in_a_crowd() {
                         if turn % 7 == 0 {
                             umcg::yield_now();
                         }
-                        semaphores[(index + n + turn as usize % 3) % count].release(1).unwrap();
+                        semaphores[(index + n + turn as usize % 3) % count]
+                            .release(1)
+                            .unwrap();
                     }
                 }
             };
             let workers: Vec<_> = (0..3).map(|n| kind.spawn_on(runtime, body(n))).collect();
             let threads: Vec<_> = (0..2).map(|n| std::thread::spawn(body(n))).collect();
             semaphores[0].release(2).unwrap();
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
             assert_eq!(taken.load(Relaxed), 5 * EACH);
             assert_eq!(semaphores.iter().map(Semaphore::available).sum::<u32>(), 2);
         }
@@ -80,7 +86,8 @@ fn an_idle_set_is_in_nobodys_way() {
     });
 }
 
-/// Aborted in a wait, it has taken nothing, and is in no queue; with a deadline it can be waited for again.
+/// Aborted in a wait, it has taken nothing, and is in no queue; with a deadline it can be waited
+/// for again.
 #[test]
 fn late_and_aborted() {
     over("late sets", |runtime, kind| {
@@ -118,13 +125,19 @@ fn messages_in_order() {
     const EACH: usize = 400;
     over("sets of tubes", |runtime, kind| {
         for capacity in [0, 1, 8] {
-            let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| tube::<usize>(capacity)).unzip();
+            let (senders, receivers): (Vec<_>, Vec<_>) =
+                (0..4).map(|_| tube::<usize>(capacity)).unzip();
             let receiver = kind.spawn_on(runtime, move || {
-                let mut set: Set<_> = receivers.iter().map(|receiver| receiver.receiving()).collect();
+                let mut set: Set<_> = receivers
+                    .iter()
+                    .map(|receiver| receiver.receiving())
+                    .collect();
                 let mut next = [0; 4];
                 while next.iter().any(|next| *next < EACH) {
                     let index = set.wait();
-                    let Ok(message) = set.outcome(index) else { continue };
+                    let Ok(message) = set.outcome(index) else {
+                        continue;
+                    };
                     assert_eq!(message, next[index]);
                     next[index] += 1;
                 }
@@ -139,7 +152,9 @@ fn messages_in_order() {
                 })
                 .collect();
             receiver.join().unwrap();
-            senders.into_iter().for_each(|sender| drop(sender.join().unwrap()));
+            senders
+                .into_iter()
+                .for_each(|sender| drop(sender.join().unwrap()));
         }
     });
 }
@@ -174,14 +189,17 @@ fn the_next_message() {
 fn guests_and_times() {
     over("guests", |runtime, kind| {
         kind.run(runtime, move || {
-            let mut workers: Vec<_> =
-                (0..4).map(|index| kind.spawn(move || umcg::sleep(Duration::from_micros(index * 100)))).collect();
+            let mut workers: Vec<_> = (0..4)
+                .map(|index| kind.spawn(move || umcg::sleep(Duration::from_micros(index * 100))))
+                .collect();
             let mut ends: Set<_> = workers.iter_mut().map(|worker| worker.ending()).collect();
             let first = ends.wait();
             ends.outcome(first);
             assert_eq!(ends.wait_timeout(HOUR), Some(ends.wait()));
             std::mem::forget(ends);
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
 
             let semaphore = Semaphore::new(0);
             let mut operation = semaphore.acquiring();
@@ -210,7 +228,8 @@ fn guests_and_times() {
     });
 }
 
-/// Operations of several types, of which one that must not stay comes later in the place of one that may: it is sent away as others are.
+/// Operations of several types, of which one that must not stay comes later in the place of one
+/// that may: it is sent away as others are.
 #[test]
 fn of_several_types() {
     over("boxes", |runtime, kind| {
@@ -222,7 +241,11 @@ fn of_several_types() {
             let gate = Arc::new(Event::auto(false));
             let theirs = gate.clone();
             let mut late = kind.spawn(move || theirs.wait());
-            let mut set = Set::new([Box::new(event.waiting()) as Kept<'_>, Box::new(after(HOUR)), Box::new(other.waiting())]);
+            let mut set = Set::new([
+                Box::new(event.waiting()) as Kept<'_>,
+                Box::new(after(HOUR)),
+                Box::new(other.waiting()),
+            ]);
             assert_eq!((set.wait(), set.try_wait()), (2, None));
             *set.get_mut(1) = Box::new(worker.ending());
             assert_eq!(set.wait(), 1);
@@ -251,7 +274,10 @@ fn biased_and_fair() {
         wait(&mut fair);
     });
     let left: Vec<_> = semaphores.iter().map(Semaphore::available).collect();
-    assert!(left[1..].iter().all(|left| (850..950).contains(left)), "{left:?}");
+    assert!(
+        left[1..].iter().all(|left| (850..950).contains(left)),
+        "{left:?}"
+    );
 }
 
 /// Events, of which all that wait are told.
@@ -273,7 +299,9 @@ fn events() {
             .collect();
         events[1].set();
         events[2].set();
-        waiters.into_iter().for_each(|waiter| assert!(waiter.join().unwrap() > 2));
+        waiters
+            .into_iter()
+            .for_each(|waiter| assert!(waiter.join().unwrap() > 2));
     });
 }
 
@@ -315,7 +343,10 @@ fn what_was_not_asked_for_comes_next() {
     drop(set);
     assert_eq!(receiver.try_recv(), Ok(2));
 
-    let mailbox = Mailbox { letters: vec![2, 1].into(), readers: Waiters::new() };
+    let mailbox = Mailbox {
+        letters: vec![2, 1].into(),
+        readers: Waiters::new(),
+    };
     let mut set = Set::new([taking(&mailbox)]);
     assert_eq!((set.wait(), set.wait(), set.try_wait()), (0, 0, Some(0)));
     assert_eq!(set.outcome(0), 1);
@@ -378,7 +409,10 @@ fn objects_outlive_forgotten_sets() {
     let mutex = Mutex::new(());
     let guard = mutex.lock();
     let mut set = Set::new([semaphore.acquiring()]);
-    assert_eq!((set.try_wait(), set.wait_timeout(Duration::from_millis(1))), (None, None));
+    assert_eq!(
+        (set.try_wait(), set.wait_timeout(Duration::from_millis(1))),
+        (None, None)
+    );
     forget(set);
     let mut set = Set::new([event.waiting()]);
     assert_eq!(set.wait_timeout(Duration::from_millis(1)), None);

@@ -66,7 +66,10 @@ fn deadlines() {
     let mut operations = [semaphore.acquiring(), semaphore.acquiring()];
     let begun = Instant::now();
     assert_eq!(Select::new().wait_timeout(&mut operations, SOON), None);
-    assert_eq!(Select::new().wait_deadline(&mut operations, begun + SOON), None);
+    assert_eq!(
+        Select::new().wait_deadline(&mut operations, begun + SOON),
+        None
+    );
     assert!(begun.elapsed() >= SOON);
     semaphore.release(1).unwrap();
     assert!(Select::new().wait_timeout(&mut operations, SOON).is_some());

@@ -7,7 +7,8 @@ use std::process::Command;
 /// How often an operation is done.
 const TIMES: usize = 100_000;
 
-/// How often one is done of which it is known that it makes a call: each is a stop of the traced process.
+/// How often one is done of which it is known that it makes a call: each is a stop of the traced
+/// process.
 const PLANTED_TIMES: usize = 1_000;
 
 /// Of any sort, in all of the repetitions: room for what a runtime does now and then.
@@ -42,24 +43,33 @@ pub(crate) fn planted(name: &str) {
 pub(crate) struct Trace(String);
 
 impl Trace {
-    /// Runs this program under strace, with these arguments and this variable, up to its mark `done`. Where there is no strace, or it may not trace, says why.
+    /// Runs this program under strace, with these arguments and this variable, up to its mark
+    /// `done`. Where there is no strace, or it may not trace, says why.
     pub(crate) fn of(
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         (variable, value): (&str, String),
     ) -> Result<Trace, String> {
         let file = std::env::temp_dir().join(format!("umcg-syscalls-{}", std::process::id()));
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-s", "100", "-o"]).arg(&file).arg(std::env::current_exe().unwrap());
+        strace
+            .args(["-f", "-s", "100", "-o"])
+            .arg(&file)
+            .arg(std::env::current_exe().unwrap());
         let output = strace.args(arguments).env(variable, value).output();
         let trace = Trace(std::fs::read_to_string(&file).unwrap_or_default());
         let _ = std::fs::remove_file(&file);
-        let output = output.map_err(|error| format!("SKIPPED: no strace ({error}), so no system calls were counted"))?;
+        let output = output.map_err(|error| {
+            format!("SKIPPED: no strace ({error}), so no system calls were counted")
+        })?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         if trace.0.is_empty() {
             return Err(format!("SKIPPED: strace may not trace here: {complaint}"));
         }
         assert!(output.status.success(), "{complaint}");
-        assert!(trace.has_mark("done"), "the traced process did not come to its end");
+        assert!(
+            trace.has_mark("done"),
+            "the traced process did not come to its end"
+        );
         Ok(trace)
     }
 
@@ -82,7 +92,8 @@ impl Trace {
         }
     }
 
-    /// The system calls of each measured operation, by name: those of the kernel thread that does it. What the watch does goes by time, and a traced process is slow.
+    /// The system calls of each measured operation, by name: those of the kernel thread that does
+    /// it. What the watch does goes by time, and a traced process is slow.
     fn count(&self) -> BTreeMap<String, BTreeMap<String, usize>> {
         let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
         let mut now: Option<(&str, String)> = None;
@@ -91,15 +102,27 @@ impl Trace {
             let call = call.trim_start();
             if let Some(words) = call.strip_prefix("write(-1, \"") {
                 let words = words.split("\\n").next().unwrap_or_default();
-                now = words.strip_prefix("begin ").map(|name| (thread, name.to_owned()));
+                now = words
+                    .strip_prefix("begin ")
+                    .map(|name| (thread, name.to_owned()));
                 if let Some((_, name)) = &now {
                     counts.entry(name.clone()).or_default();
                 }
                 continue;
             }
-            let name: String = call.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            if let Some((_, now)) = now.as_ref().filter(|now| now.0 == thread && !name.is_empty()) {
-                *counts.entry(now.clone()).or_default().entry(name).or_default() += 1;
+            let name: String = call
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect();
+            if let Some((_, now)) = now
+                .as_ref()
+                .filter(|now| now.0 == thread && !name.is_empty())
+            {
+                *counts
+                    .entry(now.clone())
+                    .or_default()
+                    .entry(name)
+                    .or_default() += 1;
             }
         }
         counts

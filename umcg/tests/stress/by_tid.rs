@@ -1,9 +1,12 @@
-//! The one call of the kernel interface: workers are named by tids, events come in arrays, and servers race for workers.
+//! The one call of the kernel interface: workers are named by tids, events come in arrays, and
+//! servers race for workers.
 //!
-//! Servers run whatever a queue or chance names, so that many switches are refused, and of those that name a runnable worker one succeeds.
+//! Servers run whatever a queue or chance names, so that many switches are refused, and of those
+//! that name a runnable worker one succeeds.
 
 use crate::harness::{
-    Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, is_signal_blocked, kernel_tid, progress, rounds, spin, turn,
+    Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, is_signal_blocked, kernel_tid,
+    progress, rounds, spin, turn,
 };
 use rustix::io::Errno;
 use std::ffi::c_void;
@@ -22,7 +25,10 @@ const PREEMPT: usize = 6;
 
 /// Nanoseconds of CLOCK_REALTIME, so far from now.
 fn deadline_in(timeout: Duration) -> u64 {
-    (SystemTime::now() + timeout).duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+    (SystemTime::now() + timeout)
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_nanos() as u64
 }
 
 /// The call where no events are stored.
@@ -32,9 +38,24 @@ fn call(command: u32, tid: i32, timeout: u64) -> Result<(), Errno> {
 }
 
 /// The call where they are, by a server.
-fn call_for(events: &mut [u64], flags: u32, command: u32, tid: i32, timeout: u64) -> Result<(), Errno> {
+fn call_for(
+    events: &mut [u64],
+    flags: u32,
+    command: u32,
+    tid: i32,
+    timeout: u64,
+) -> Result<(), Errno> {
     // SAFETY: so many words are the caller's to write.
-    unsafe { umcg_ctl(flags, command, tid, timeout, events.as_mut_ptr(), events.len() as i32) }
+    unsafe {
+        umcg_ctl(
+            flags,
+            command,
+            tid,
+            timeout,
+            events.as_mut_ptr(),
+            events.len() as i32,
+        )
+    }
 }
 
 /// A worker's accounts.
@@ -70,7 +91,11 @@ impl Account {
     }
 
     fn begins(&self) {
-        assert!(!self.running.swap(true, Relaxed), "two run tid {}", self.tid.load(Relaxed));
+        assert!(
+            !self.running.swap(true, Relaxed),
+            "two run tid {}",
+            self.tid.load(Relaxed)
+        );
     }
 
     fn ends(&self) {
@@ -113,7 +138,10 @@ impl Shape {
             threads: threads as usize,
             steps: 20 + 5_000 / workers,
             preempted,
-            noise: Noise { signals: SIGNALS && rng.one_in(2), ticks: preempted && rng.one_in(2) },
+            noise: Noise {
+                signals: SIGNALS && rng.one_in(2),
+                ticks: preempted && rng.one_in(2),
+            },
         }
     }
 }
@@ -131,9 +159,19 @@ struct Round {
 impl Dump for Round {
     fn dump(&self) -> String {
         let mut text = format!("{:?}, left {:?}", self.shape, self.left);
-        let _ = writeln!(text, ", queue {:?}", self.queue.try_lock().map(|queue| queue.len()));
+        let _ = writeln!(
+            text,
+            ", queue {:?}",
+            self.queue.try_lock().map(|queue| queue.len())
+        );
         let open = |account: &&Account| account.count(EXIT) == 0;
-        for (index, account) in self.accounts.iter().enumerate().filter(|(_, account)| open(account)).take(40) {
+        for (index, account) in self
+            .accounts
+            .iter()
+            .enumerate()
+            .filter(|(_, account)| open(account))
+            .take(40)
+        {
             let _ = writeln!(text, "{}", account.line(index));
         }
         text
@@ -143,7 +181,9 @@ impl Dump for Round {
 impl Round {
     /// Some worker's tid, or 0.
     fn any_tid(&self, rng: &mut Rng) -> i32 {
-        self.accounts[rng.below(self.accounts.len() as u64) as usize].tid.load(Relaxed)
+        self.accounts[rng.below(self.accounts.len() as u64) as usize]
+            .tid
+            .load(Relaxed)
     }
 
     fn next(&self, rng: &mut Rng) -> Option<i32> {
@@ -174,7 +214,11 @@ impl Round {
             match kind {
                 BLOCK => {}
                 EXIT => drop(self.left.fetch_sub(1, Relaxed)),
-                _ => self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(account.tid()),
+                _ => self
+                    .queue
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(account.tid()),
             }
         }
     }
@@ -190,7 +234,10 @@ impl Round {
                 None => self.wait(&mut rng),
             }
         }
-        self.servers.lock().unwrap().retain(|&tid| tid != kernel_tid());
+        self.servers
+            .lock()
+            .unwrap()
+            .retain(|&tid| tid != kernel_tid());
         assert!(!is_signal_blocked(), "a signal handler was left behind");
         call(command::UNREGISTER, 0, 0).unwrap();
     }
@@ -238,7 +285,11 @@ impl Round {
             assert_eq!(account.count(BLOCK), account.blocks.load(Relaxed), "{line}");
             assert_eq!(account.count(WAKE), account.expect_wakes(), "{line}");
             assert_eq!(account.count(WAIT), account.waits.load(Relaxed), "{line}");
-            assert_eq!(account.count(TIMEOUT), account.timed_out.load(Relaxed), "{line}");
+            assert_eq!(
+                account.count(TIMEOUT),
+                account.timed_out.load(Relaxed),
+                "{line}"
+            );
             assert_eq!(account.count(EXIT), 1, "{line}");
             assert!(!account.running.load(Relaxed), "{line}");
         }
@@ -263,7 +314,12 @@ fn step(round: &Round, me: &Account, rng: &mut Rng) {
         0..=4 => give_way(me, command::WAIT, 0, 0),
         5..=6 => give_way(me, command::WAIT, 0, some_deadline(rng)),
         7..=8 => give_way(me, command::CTX_SWITCH, round.any_tid(rng), 0),
-        9 => give_way(me, command::CTX_SWITCH, round.any_tid(rng), some_deadline(rng)),
+        9 => give_way(
+            me,
+            command::CTX_SWITCH,
+            round.any_tid(rng),
+            some_deadline(rng),
+        ),
         10..=11 => {
             me.blocks.fetch_add(1, Relaxed);
             me.ends();
@@ -284,7 +340,11 @@ fn step(round: &Round, me: &Account, rng: &mut Rng) {
 }
 
 fn some_deadline(rng: &mut Rng) -> u64 {
-    if rng.one_in(4) { 1 + rng.below(1000) } else { deadline_in(Duration::from_micros(rng.below(200))) }
+    if rng.one_in(4) {
+        1 + rng.below(1000)
+    } else {
+        deadline_in(Duration::from_micros(rng.below(200)))
+    }
 }
 
 /// A worker's WAIT, or a switch to another that may be refused.
@@ -299,7 +359,9 @@ fn give_way(me: &Account, command: u32, tid: i32, timeout: u64) {
             assert_ne!(timeout, 0);
             me.timed_out.fetch_add(1, Relaxed);
         }
-        Err(Errno::INVAL | Errno::SRCH) if command == command::CTX_SWITCH => drop(me.waits.fetch_sub(1, Relaxed)),
+        Err(Errno::INVAL | Errno::SRCH) if command == command::CTX_SWITCH => {
+            drop(me.waits.fetch_sub(1, Relaxed))
+        }
         Err(error) => panic!("{error:?}"),
     }
 }
@@ -338,8 +400,13 @@ extern "C-unwind" fn light(light: *mut c_void) {
 }
 
 fn make_light(round: &Arc<Round>, index: usize) {
-    let argument = Box::into_raw(Box::new(Light { round: round.clone(), index })).cast();
-    // SAFETY: it keeps nothing of a server's across what switches, and is not preempted where it frees; else it allocates nothing.
+    let argument = Box::into_raw(Box::new(Light {
+        round: round.clone(),
+        index,
+    }))
+    .cast();
+    // SAFETY: it keeps nothing of a server's across what switches, and is not preempted where it
+    // frees; else it allocates nothing.
     let tid = unsafe { ctl::light_create((index as u64) << 5, light, argument, 0, "") }.unwrap();
     round.accounts[index].tid.store(tid, Relaxed);
 }
@@ -366,7 +433,9 @@ fn run(seed: u64) {
         .collect();
     std::thread::scope(|scope| {
         let round = &round;
-        let servers: Vec<_> = (1..=round.shape.servers as u64).map(|stream| scope.spawn(move || round.serve(stream))).collect();
+        let servers: Vec<_> = (1..=round.shape.servers as u64)
+            .map(|stream| scope.spawn(move || round.serve(stream)))
+            .collect();
         (threads.len()..workers).for_each(|index| make_light(round, index));
         while !servers.iter().all(|server| server.is_finished()) {
             std::thread::sleep(Duration::from_micros(200));
@@ -376,7 +445,9 @@ fn run(seed: u64) {
         }
     });
     drop(signals);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     round.check();
 }
 

@@ -14,7 +14,10 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 }
 
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number"))
+    })
 }
 
 /// SplitMix64.
@@ -52,17 +55,19 @@ pub(crate) fn progress() {
     PROGRESS.fetch_add(1, Relaxed);
 }
 
-/// What a round can say about itself when it hangs or fails. Takes no lock that it would have to wait for.
+/// What a round can say about itself when it hangs or fails. Takes no lock that it would have to
+/// wait for.
 pub(crate) trait Dump: Send + Sync {
     fn dump(&self) -> String;
 }
 
-/// ThreadSanitizer holds a signal back until the flow that it came to makes a system call, which may be on another kernel thread by then: so its
-/// job goes without signals.
+/// ThreadSanitizer holds a signal back until the flow that it came to makes a system call, which
+/// may be on another kernel thread by then: so its job goes without signals.
 pub(crate) const SIGNALS: bool = !cfg!(umcg_tsan);
 
-/// A worker that is preempted within an allocation keeps the allocator's lock from the others of its server. The C library's allocator is known to the library;
-/// AddressSanitizer's is a part of the program.
+/// A worker that is preempted within an allocation keeps the allocator's lock from the others of
+/// its server. The C library's allocator is known to the library; AddressSanitizer's is a part of
+/// the program.
 pub(crate) const PREEMPTION: bool = SIGNALS && !cfg!(umcg_asan);
 
 /// How a round is disturbed.
@@ -101,8 +106,12 @@ impl Watchdog {
         let patience = Duration::from_secs(setting("UMCG_STRESS_PATIENCE", 120));
         let hook_round = Arc::downgrade(&round);
         std::panic::set_hook(Box::new(move |panic| {
-            let known = hook_round.upgrade().map_or_else(String::new, |round| round.dump());
-            die(&format!("{panic}\n{name}: UMCG_STRESS_SEED={seed}\n{known}"));
+            let known = hook_round
+                .upgrade()
+                .map_or_else(String::new, |round| round.dump());
+            die(&format!(
+                "{panic}\n{name}: UMCG_STRESS_SEED={seed}\n{known}"
+            ));
         }));
         let watch = move || {
             let (mut seen, mut since) = (PROGRESS.load(Relaxed), Instant::now());
@@ -112,11 +121,17 @@ impl Watchdog {
                 if now != seen {
                     (seen, since) = (now, Instant::now());
                 } else if since.elapsed() > patience {
-                    die(&format!("{name}: no progress for {patience:?}; UMCG_STRESS_SEED={seed}\n{}", round.dump()));
+                    die(&format!(
+                        "{name}: no progress for {patience:?}; UMCG_STRESS_SEED={seed}\n{}",
+                        round.dump()
+                    ));
                 }
             }
         };
-        Watchdog { stop, thread: Some(std::thread::spawn(watch)) }
+        Watchdog {
+            stop,
+            thread: Some(std::thread::spawn(watch)),
+        }
     }
 }
 
@@ -137,11 +152,13 @@ impl Drop for Watchdog {
     }
 }
 
-/// Whether the calling kernel thread blocks the harmless signal: no preempted handler may leave it so.
+/// Whether the calling kernel thread blocks the harmless signal: no preempted handler may leave it
+/// so.
 pub(crate) fn is_signal_blocked() -> bool {
     let mut mask = MaybeUninit::uninit();
     // SAFETY: it only asks; there is room for the answer.
-    let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
+    let failed =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
     assert_eq!(failed, 0);
     // SAFETY: the answer is there.
     unsafe { libc::sigismember(mask.as_ptr(), libc::SIGUSR1) != 0 }
@@ -173,19 +190,33 @@ impl Signals {
             while !stopped.load(Relaxed) && (noise.signals || noise.ticks) {
                 std::thread::sleep(Duration::from_micros(rng.below(100)));
                 let servers = servers.lock().unwrap().clone();
-                let Some(&server) = servers.get(rng.below(servers.len().max(1) as u64) as usize) else { continue };
+                let Some(&server) = servers.get(rng.below(servers.len().max(1) as u64) as usize)
+                else {
+                    continue;
+                };
                 send_one(&mut rng, noise, server);
             }
         };
-        Signals { stop, thread: Some(std::thread::spawn(send)) }
+        Signals {
+            stop,
+            thread: Some(std::thread::spawn(send)),
+        }
     }
 }
 
 fn send_one(rng: &mut Rng, noise: Noise, server: i32) {
     let process = rustix::process::getpid();
     if noise.signals && rng.one_in(4) {
-        // SAFETY: numbers only; the signal is handled, and nobody is there any more if the call fails.
-        unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw_pid(), server, libc::SIGUSR1) };
+        // SAFETY: numbers only; the signal is handled, and nobody is there any more if the call
+        // fails.
+        unsafe {
+            libc::syscall(
+                libc::SYS_tgkill,
+                process.as_raw_pid(),
+                server,
+                libc::SIGUSR1,
+            )
+        };
     }
     if noise.signals && rng.one_in(8) {
         rustix::process::kill_process(process, Signal::USR1).unwrap();
@@ -197,9 +228,16 @@ fn send_one(rng: &mut Rng, noise: Noise, server: i32) {
             let mut information = [0i32; 32];
             information[0] = libc::SIGURG;
             information[2] = libc::SI_TIMER;
-            // SAFETY: the kernel reads a `siginfo_t`, which has this size; the library handles the signal, whoever sends it.
+            // SAFETY: the kernel reads a `siginfo_t`, which has this size; the library handles the
+            // signal, whoever sends it.
             unsafe {
-                libc::syscall(libc::SYS_rt_tgsigqueueinfo, process.as_raw_pid(), server, libc::SIGURG, information.as_ptr())
+                libc::syscall(
+                    libc::SYS_rt_tgsigqueueinfo,
+                    process.as_raw_pid(),
+                    server,
+                    libc::SIGURG,
+                    information.as_ptr(),
+                )
             };
             (0..rng.below(2000)).for_each(|_| std::hint::spin_loop());
         }

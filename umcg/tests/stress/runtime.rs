@@ -35,7 +35,11 @@ impl Shape {
 
     /// A light worker that may be preempted anywhere could not allocate.
     pub(crate) fn kind(&self, rng: &mut Rng) -> Kind {
-        if self.preemption || rng.one_in(2) { Kind::Full } else { Kind::Light }
+        if self.preemption || rng.one_in(2) {
+            Kind::Full
+        } else {
+            Kind::Light
+        }
     }
 
     pub(crate) fn builder(&self, rng: &mut Rng) -> Builder<'static> {
@@ -52,7 +56,10 @@ impl Shape {
 
 /// The runtime of a round.
 pub(crate) fn build(shape: &Shape) -> Runtime {
-    let builder = Runtime::builder().servers(shape.servers).name("stress").stack_size(128 << 10);
+    let builder = Runtime::builder()
+        .servers(shape.servers)
+        .name("stress")
+        .stack_size(128 << 10);
     let builder = builder.preemption(shape.preemption.then_some(Duration::from_millis(2)));
     let builder = match shape.scheduler {
         1 => builder.scheduler(Fifo::new()),
@@ -61,16 +68,25 @@ pub(crate) fn build(shape: &Shape) -> Runtime {
         4 => builder.scheduler(Weighted::new(&[1, 5, 2])),
         _ => builder,
     };
-    let driver = if shape.ring { DriverKind::Auto } else { DriverKind::Epoll };
+    let driver = if shape.ring {
+        DriverKind::Auto
+    } else {
+        DriverKind::Epoll
+    };
     builder.driver(driver).build().unwrap()
 }
 
 /// The kernel threads of the round's runtime.
 pub(crate) fn servers() -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let ours =
-        |tid: &i32| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).is_ok_and(|name| name.starts_with("stress-"));
-    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).filter(ours).collect()
+    let ours = |tid: &i32| {
+        std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"))
+            .is_ok_and(|name| name.starts_with("stress-"))
+    };
+    tasks
+        .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
+        .filter(ours)
+        .collect()
 }
 
 /// What a dump says if there is a worker that has ended and was not recycled.

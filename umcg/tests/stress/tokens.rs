@@ -1,11 +1,13 @@
-//! The safe types: the right to run a worker is a value, which servers and workers pass to each other.
+//! The safe types: the right to run a worker is a value, which servers and workers pass to each
+//! other.
 //!
-//! Servers wait without a timeout, so an event that nobody is called for shows as a hang. What each worker did and what the servers were
-//! told of it stand side by side in its ledger, and have to agree.
+//! Servers wait without a timeout, so an event that nobody is called for shows as a hang. What each
+//! worker did and what the servers were told of it stand side by side in its ledger, and have to
+//! agree.
 
 use crate::harness::{
-    Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, cpu_time, is_signal_blocked, kernel_tid, progress, rounds, spin,
-    turn,
+    Dump, Noise, PREEMPTION, Rng, SIGNALS, Signals, Watchdog, cpu_time, is_signal_blocked,
+    kernel_tid, progress, rounds, spin, turn,
 };
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -32,7 +34,8 @@ struct Ledger {
     waits: AtomicU64,
     deadlines: AtomicU64,
     blocks: AtomicU64,
-    /// It begins, or ends, where an event of the other kind is not to come: registered as a thread; unregistered while it blocked.
+    /// It begins, or ends, where an event of the other kind is not to come: registered as a thread;
+    /// unregistered while it blocked.
     extra_wakes: AtomicU64,
     missing_wakes: AtomicU64,
     /// What its waits returned.
@@ -43,7 +46,8 @@ struct Ledger {
     seen: [AtomicU64; 7],
     /// A token of it exists.
     held: AtomicBool,
-    /// The token, while nobody may use it until the deadline has passed; and whether that was told before the token was here.
+    /// The token, while nobody may use it until the deadline has passed; and whether that was told
+    /// before the token was here.
     parked: Mutex<(Option<Ready>, bool)>,
 }
 
@@ -58,13 +62,17 @@ impl Ledger {
     }
 
     fn expect_wakes(&self) -> u64 {
-        self.blocks.load(Relaxed) + self.extra_wakes.load(Relaxed) - self.missing_wakes.load(Relaxed)
+        self.blocks.load(Relaxed) + self.extra_wakes.load(Relaxed)
+            - self.missing_wakes.load(Relaxed)
     }
 
     fn line(&self, index: usize) -> String {
         let of = |value: &AtomicU64| value.load(Relaxed);
         let seen: Vec<u64> = self.seen[1..].iter().map(of).collect();
-        let parked = self.parked.try_lock().map_or_else(|_| "?".into(), |parked| format!("{}/{}", parked.0.is_some(), parked.1));
+        let parked = self.parked.try_lock().map_or_else(
+            |_| "?".into(),
+            |parked| format!("{}/{}", parked.0.is_some(), parked.1),
+        );
         format!(
             "{index}: waits {} deadlines {} passed {} blocks {} extra wakes {}-{}; seen B W W E T P {seen:?}; held {:?} parked {parked}",
             of(&self.waits),
@@ -87,7 +95,8 @@ struct Shape {
     steps: u64,
     interval: Option<Duration>,
     noise: Noise,
-    /// A worker with a deadline is not run before that has passed, so that the numbers agree exactly.
+    /// A worker with a deadline is not run before that has passed, so that the numbers agree
+    /// exactly.
     patient: bool,
 }
 
@@ -95,14 +104,19 @@ impl Shape {
     fn new(rng: &mut Rng) -> Shape {
         let workers = rng.pick(&[1, 2, 3, 10, 30, 100, 300, 1000]);
         let threads = rng.below(workers + 1).min(100);
-        let interval = rng.pick(&[None, Some(Duration::from_millis(1))]).filter(|_| PREEMPTION);
+        let interval = rng
+            .pick(&[None, Some(Duration::from_millis(1))])
+            .filter(|_| PREEMPTION);
         Shape {
             servers: rng.pick(&[1, 2, 4]),
             light: (workers - threads) as usize,
             threads: threads as usize,
             steps: 20 + 5_000 / workers,
             interval,
-            noise: Noise { signals: SIGNALS && rng.one_in(2), ticks: interval.is_some() && rng.one_in(2) },
+            noise: Noise {
+                signals: SIGNALS && rng.one_in(2),
+                ticks: interval.is_some() && rng.one_in(2),
+            },
             patient: rng.one_in(2),
         }
     }
@@ -127,7 +141,12 @@ impl Dump for Round {
         let _ = writeln!(text, ", in the pool {pool}");
         let open = |ledger: &&Ledger| ledger.count(EXIT) == 0;
         let used = &self.ledgers[..self.used.load(Relaxed).min(self.ledgers.len())];
-        for (index, ledger) in used.iter().enumerate().filter(|(_, ledger)| open(ledger)).take(40) {
+        for (index, ledger) in used
+            .iter()
+            .enumerate()
+            .filter(|(_, ledger)| open(ledger))
+            .take(40)
+        {
             let _ = writeln!(text, "{}", ledger.line(index));
         }
         text
@@ -139,19 +158,38 @@ impl Round {
         &self.ledgers[id.index() as usize]
     }
 
-    /// Takes a token out of the pool. A worker that holds the pool's lock must not lose the processor.
+    /// Takes a token out of the pool. A worker that holds the pool's lock must not lose the
+    /// processor.
     fn take(&self, rng: &mut Rng) -> Option<Ready> {
         let ready = umcg::critical(|| {
             let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-            if pool.is_empty() { None } else { Some(rng.below(pool.len() as u64) as usize) }.map(|at| pool.swap_remove(at))
+            if pool.is_empty() {
+                None
+            } else {
+                Some(rng.below(pool.len() as u64) as usize)
+            }
+            .map(|at| pool.swap_remove(at))
         })?;
-        assert!(self.ledger(ready.id()).held.swap(false, Relaxed), "a second token of {:?}", ready.id());
+        assert!(
+            self.ledger(ready.id()).held.swap(false, Relaxed),
+            "a second token of {:?}",
+            ready.id()
+        );
         Some(ready)
     }
 
     fn put(&self, ready: Ready) {
-        assert!(!self.ledger(ready.id()).held.swap(true, Relaxed), "a second token of {:?}", ready.id());
-        umcg::critical(|| self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(ready));
+        assert!(
+            !self.ledger(ready.id()).held.swap(true, Relaxed),
+            "a second token of {:?}",
+            ready.id()
+        );
+        umcg::critical(|| {
+            self.pool
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(ready)
+        });
     }
 
     /// A ledger for one more worker, if there is any left.
@@ -171,16 +209,24 @@ impl Round {
         let own = index % 2 == 1 && umcg_core::storage::available().is_ok();
         let body = move || {
             if own {
-                assert_eq!(NUMBER.replace(index), usize::MAX, "the storage of a worker before");
+                assert_eq!(
+                    NUMBER.replace(index),
+                    usize::MAX,
+                    "the storage of a worker before"
+                );
             }
             body(&round, index);
-            assert!(!own || NUMBER.get() == index, "the storage of another worker");
+            assert!(
+                !own || NUMBER.get() == index,
+                "the storage of another worker"
+            );
         };
         let light = umcg::light(WorkerId::from_index(index as u64)).stack_size(64 << 10);
         // Every other one with storage of its own, where there is such.
         let made = match own {
             true => light.spawn_owning(body),
-            // SAFETY: it has nothing of its server's across what switches; as it may be preempted, it locks and allocates in critical sections only.
+            // SAFETY: it has nothing of its server's across what switches; as it may be preempted,
+            // it locks and allocates in critical sections only.
             false => unsafe { light.spawn(body) },
         };
         self.put(made.unwrap());
@@ -190,13 +236,24 @@ impl Round {
     fn note(&self, rng: &mut Rng, event: Event, used: Option<Duration>) {
         let ledger = self.ledger(event.id());
         match event {
-            Event::Block(_) => assert!(ledger.saw(BLOCK) <= ledger.blocks.load(Relaxed), "spurious BLOCK"),
+            Event::Block(_) => assert!(
+                ledger.saw(BLOCK) <= ledger.blocks.load(Relaxed),
+                "spurious BLOCK"
+            ),
             Event::Wake(ready) => {
-                assert!(ledger.saw(WAKE) <= ledger.expect_wakes(), "spurious WAKE of {:?}", ready.id());
+                assert!(
+                    ledger.saw(WAKE) <= ledger.expect_wakes(),
+                    "spurious WAKE of {:?}",
+                    ready.id()
+                );
                 self.put(ready);
             }
             Event::Wait(ready) => {
-                assert!(ledger.saw(WAIT) <= ledger.waits.load(Relaxed), "spurious WAIT of {:?}", ready.id());
+                assert!(
+                    ledger.saw(WAIT) <= ledger.waits.load(Relaxed),
+                    "spurious WAIT of {:?}",
+                    ready.id()
+                );
                 self.note_wait(rng, ledger, ready);
             }
             Event::Exit(id) => {
@@ -204,7 +261,10 @@ impl Round {
                 self.left.fetch_sub(1, Relaxed);
             }
             Event::Timeout(id) => {
-                assert!(ledger.saw(TIMEOUT) <= ledger.deadlines.load(Relaxed), "spurious TIMEOUT of {id:?}");
+                assert!(
+                    ledger.saw(TIMEOUT) <= ledger.deadlines.load(Relaxed),
+                    "spurious TIMEOUT of {id:?}"
+                );
                 let mut parked = ledger.parked.lock().unwrap();
                 match parked.0.take() {
                     Some(ready) => self.put(ready),
@@ -213,7 +273,11 @@ impl Round {
             }
             Event::Preempt(ready) => {
                 ledger.saw(PREEMPT);
-                let least = self.shape.interval.expect("PREEMPT without preemption").mul_f64(0.9);
+                let least = self
+                    .shape
+                    .interval
+                    .expect("PREEMPT without preemption")
+                    .mul_f64(0.9);
                 // A thread worker that stays on its own thread uses another clock.
                 let stays = std::env::var_os("UMCG_NO_FSGSBASE").is_some();
                 if let (Some(used), false) = (used, stays || self.shape.noise.ticks) {
@@ -261,11 +325,16 @@ impl Round {
                 },
             }
             while rng.one_in(2) {
-                let Some(event) = server.try_wait() else { break };
+                let Some(event) = server.try_wait() else {
+                    break;
+                };
                 self.note(&mut rng, event, None);
             }
         }
-        self.servers.lock().unwrap().retain(|&tid| tid != kernel_tid());
+        self.servers
+            .lock()
+            .unwrap()
+            .retain(|&tid| tid != kernel_tid());
         assert!(!is_signal_blocked(), "a signal handler was left behind");
     }
 
@@ -278,9 +347,18 @@ impl Round {
             assert_eq!(ledger.count(WAIT), ledger.waits.load(Relaxed), "{line}");
             assert_eq!(ledger.count(EXIT), 1, "{line}");
             let (told, passed) = (ledger.count(TIMEOUT), ledger.passed.load(Relaxed));
-            assert!(told <= passed && passed <= ledger.deadlines.load(Relaxed), "{line}");
-            assert!(!self.shape.patient || told == ledger.deadlines.load(Relaxed), "{line}");
-            assert!(!ledger.held.load(Relaxed) && ledger.parked.lock().unwrap().0.is_none(), "{line}");
+            assert!(
+                told <= passed && passed <= ledger.deadlines.load(Relaxed),
+                "{line}"
+            );
+            assert!(
+                !self.shape.patient || told == ledger.deadlines.load(Relaxed),
+                "{line}"
+            );
+            assert!(
+                !ledger.held.load(Relaxed) && ledger.parked.lock().unwrap().0.is_none(),
+                "{line}"
+            );
         }
     }
 }
@@ -303,7 +381,12 @@ fn body(round: &Arc<Round>, index: usize) {
         progress();
         step(round, me, &mut rng);
         assert_eq!(umcg::current_id(), Some(id));
-        assert!(std::hint::black_box(&canary).iter().all(|word| *word == canary[0]), "the stack of {id:?}");
+        assert!(
+            std::hint::black_box(&canary)
+                .iter()
+                .all(|word| *word == canary[0]),
+            "the stack of {id:?}"
+        );
     }
 }
 
@@ -402,7 +485,9 @@ fn run(seed: u64) {
     let (first, workers) = (shape.threads, shape.threads + shape.light);
     let round = Arc::new(Round {
         seed,
-        ledgers: (0..workers + workers / 4 + 8).map(|_| Ledger::default()).collect(),
+        ledgers: (0..workers + workers / 4 + 8)
+            .map(|_| Ledger::default())
+            .collect(),
         used: AtomicUsize::new(first),
         left: AtomicUsize::new(first),
         pool: Mutex::new(Vec::new()),
@@ -435,7 +520,9 @@ fn run(seed: u64) {
         }
     });
     drop(signals);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     round.check();
     let server = Server::register().unwrap();
     assert!(server.try_wait().is_none(), "an event is left over");

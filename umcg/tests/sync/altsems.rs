@@ -7,14 +7,21 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use umcg::JoinError;
 use umcg::sync::{
-    AcquireError, Closed, Semaphore, TryAcquireError, acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any,
+    AcquireError, Closed, Semaphore, TryAcquireError, acquire_any, acquire_any_deadline,
+    acquire_any_timeout, try_acquire_any,
 };
 
 const SHORT: Duration = Duration::from_millis(2);
 
 /// So many, every other one barging.
 fn semaphores(count: usize) -> Arc<Vec<Semaphore>> {
-    let of_kind = |n| if n % 2 == 0 { Semaphore::new(0) } else { Semaphore::barging(0) };
+    let of_kind = |n| {
+        if n % 2 == 0 {
+            Semaphore::new(0)
+        } else {
+            Semaphore::barging(0)
+        }
+    };
     Arc::new((0..count).map(of_kind).collect())
 }
 
@@ -26,7 +33,8 @@ fn sum(semaphores: &[Semaphore]) -> u32 {
     semaphores.iter().map(Semaphore::available).sum()
 }
 
-/// Each of many that wait for any of many, or for one, gets one wakeup from the semaphore that it says.
+/// Each of many that wait for any of many, or for one, gets one wakeup from the semaphore that it
+/// says.
 #[test]
 fn exactly_one() {
     everywhere("exactly one", |place| {
@@ -49,15 +57,25 @@ fn exactly_one() {
                     }
                 }
             });
-            semaphores.iter().for_each(|semaphore| semaphore.release(1).unwrap());
+            semaphores
+                .iter()
+                .for_each(|semaphore| semaphore.release(1).unwrap());
             join_all(parties);
-            assert!(semaphores.iter().all(|semaphore| semaphore.available() == 1 && waiters(semaphore) == 0));
-            assert_eq!(taken.iter().map(|taken| taken.load(Relaxed)).sum::<usize>(), 300);
+            assert!(
+                semaphores
+                    .iter()
+                    .all(|semaphore| semaphore.available() == 1 && waiters(semaphore) == 0)
+            );
+            assert_eq!(
+                taken.iter().map(|taken| taken.load(Relaxed)).sum::<usize>(),
+                300
+            );
         }
     });
 }
 
-/// Those that wait are served in their order, plain or not; the others of their semaphores are left as they are.
+/// Those that wait are served in their order, plain or not; the others of their semaphores are left
+/// as they are.
 #[test]
 fn in_order() {
     everywhere("order", |place| {
@@ -108,36 +126,60 @@ fn the_same_one_twice() {
 #[test]
 fn without_waiting() {
     let semaphores = semaphores(10);
-    assert_eq!(try_acquire_any(&all(&semaphores)), Err(TryAcquireError::Empty));
+    assert_eq!(
+        try_acquire_any(&all(&semaphores)),
+        Err(TryAcquireError::Empty)
+    );
     assert_eq!(try_acquire_any(&[]), Err(TryAcquireError::Empty));
     semaphores[7].release(2).unwrap();
     assert_eq!(try_acquire_any(&all(&semaphores)), Ok(7));
     semaphores[1].close();
     assert_eq!(try_acquire_any(&all(&semaphores)), Ok(7));
-    assert_eq!(try_acquire_any(&all(&semaphores)), Err(TryAcquireError::Closed));
+    assert_eq!(
+        try_acquire_any(&all(&semaphores)),
+        Err(TryAcquireError::Closed)
+    );
     assert_eq!(acquire_any(&all(&semaphores)), Err(Closed));
 }
 
 #[test]
 fn an_empty_list_is_refused() {
     crate::support::silence_what_is_expected();
-    let refused = |wait: fn()| *std::panic::catch_unwind(wait).unwrap_err().downcast::<&str>().unwrap();
+    let refused = |wait: fn()| {
+        *std::panic::catch_unwind(wait)
+            .unwrap_err()
+            .downcast::<&str>()
+            .unwrap()
+    };
     let said = "acquire_any: an empty list";
     assert_eq!(refused(|| assert!(acquire_any(&[]).is_err())), said);
-    assert_eq!(refused(|| assert!(acquire_any_timeout(&[], SHORT).is_err())), said);
-    assert_eq!(refused(|| assert!(acquire_any_deadline(&[], Instant::now()).is_err())), said);
+    assert_eq!(
+        refused(|| assert!(acquire_any_timeout(&[], SHORT).is_err())),
+        said
+    );
+    assert_eq!(
+        refused(|| assert!(acquire_any_deadline(&[], Instant::now()).is_err())),
+        said
+    );
 }
 
 /// None of those that have wakeups is preferred.
 #[test]
 fn fair_between_semaphores() {
     let semaphores = semaphores(4);
-    semaphores.iter().for_each(|semaphore| semaphore.release(1000).unwrap());
+    semaphores
+        .iter()
+        .for_each(|semaphore| semaphore.release(1000).unwrap());
     for _ in 0..400 {
         acquire_any(&all(&semaphores)).unwrap();
     }
     // Several times in a row, so not just so many of each.
-    assert!(semaphores.iter().all(|semaphore| (850..950).contains(&semaphore.available())), "{semaphores:?}");
+    assert!(
+        semaphores
+            .iter()
+            .all(|semaphore| (850..950).contains(&semaphore.available())),
+        "{semaphores:?}"
+    );
 }
 
 #[test]
@@ -148,9 +190,15 @@ fn deadlines() {
             let semaphores = semaphores.clone();
             move || {
                 let start = Instant::now();
-                assert_eq!(acquire_any_timeout(&all(&semaphores), SHORT), Err(AcquireError::TimedOut));
+                assert_eq!(
+                    acquire_any_timeout(&all(&semaphores), SHORT),
+                    Err(AcquireError::TimedOut)
+                );
                 assert!(start.elapsed() >= SHORT);
-                assert_eq!(acquire_any_deadline(&all(&semaphores), start), Err(AcquireError::TimedOut));
+                assert_eq!(
+                    acquire_any_deadline(&all(&semaphores), start),
+                    Err(AcquireError::TimedOut)
+                );
             }
         });
         join_all(parties);
@@ -170,9 +218,13 @@ fn nothing_is_lost() {
                 0 => acquire_any_timeout(&all(&inside), Duration::from_micros(50)).is_ok(),
                 _ => acquire_any(&all(&inside)).is_ok(),
             });
-            let Party::Worker(worker) = party else { unreachable!() };
+            let Party::Worker(worker) = party else {
+                unreachable!()
+            };
             let inside = semaphores.clone();
-            let giver = place.start(SORTS[turn % 3], move || inside[turn % 3].release(1).unwrap());
+            let giver = place.start(SORTS[turn % 3], move || {
+                inside[turn % 3].release(1).unwrap()
+            });
             worker.abort();
             giver.join();
             let taken = match worker.join() {
@@ -194,14 +246,17 @@ fn closed_while_they_wait() {
             let semaphores = semaphores.clone();
             move || assert_eq!(acquire_any(&all(&semaphores)), Err(Closed))
         });
-        eventually("they wait", || semaphores.iter().all(|semaphore| waiters(semaphore) == 3));
+        eventually("they wait", || {
+            semaphores.iter().all(|semaphore| waiters(semaphore) == 3)
+        });
         semaphores[2].close();
         join_all(parties);
         assert_eq!((waiters(&semaphores[0]), waiters(&semaphores[1])), (0, 0));
     });
 }
 
-/// Who waits for several is handed its wakeup, also by barging ones: nobody who comes in that moment has it.
+/// Who waits for several is handed its wakeup, also by barging ones: nobody who comes in that
+/// moment has it.
 #[test]
 fn nobody_overtakes() {
     everywhere("overtaking", |place| {
@@ -216,7 +271,9 @@ fn nobody_overtakes() {
                     taken = inside[1].acquiring() => taken.map(|()| 1),
                 },
             });
-            eventually("it waits", || (waiters(&pair[0]), waiters(&pair[1])) == (1, 1));
+            eventually("it waits", || {
+                (waiters(&pair[0]), waiters(&pair[1])) == (1, 1)
+            });
             pair[0].release(1).unwrap();
             assert_eq!(pair[0].try_acquire(), Err(TryAcquireError::Empty));
             assert_eq!(waiter.join(), Ok(0));

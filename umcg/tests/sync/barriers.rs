@@ -40,7 +40,9 @@ fn who_gives_up_has_not_come() {
         let barrier = Arc::new(Barrier::new(3));
         for sort in [Sort::Worker, Sort::Blocking] {
             let inside = barrier.clone();
-            let Party::Worker(worker) = place.start(sort, move || inside.wait().is_leader()) else { unreachable!() };
+            let Party::Worker(worker) = place.start(sort, move || inside.wait().is_leader()) else {
+                unreachable!()
+            };
             until_waiting(&*barrier, 1);
             abort(worker);
             let start = Instant::now();

@@ -18,8 +18,16 @@ struct Shared<T> {
 }
 
 fn both<T>(make: impl Fn() -> T) -> [Arc<Shared<T>>; 2] {
-    [Mutex::new(make()), Mutex::from_raw(RawMutex::fair(), make())]
-        .map(|value| Arc::new(Shared { value, changed: Condvar::new() }))
+    [
+        Mutex::new(make()),
+        Mutex::from_raw(RawMutex::fair(), make()),
+    ]
+    .map(|value| {
+        Arc::new(Shared {
+            value,
+            changed: Condvar::new(),
+        })
+    })
 }
 
 /// Waits once, in the queue's order, and says so.
@@ -40,7 +48,9 @@ fn one_by_one() {
     everywhere("one by one", |place| {
         for shared in both(Vec::new) {
             assert!(!shared.changed.notify_one());
-            let parties: Vec<_> = (0..6).map(|n| waiter(place, &shared, SORTS[n % 3], n)).collect();
+            let parties: Vec<_> = (0..6)
+                .map(|n| waiter(place, &shared, SORTS[n % 3], n))
+                .collect();
             for n in 0..6 {
                 let mut log = (n % 2 == 0).then(|| shared.value.lock());
                 assert!(shared.changed.notify_one());
@@ -62,7 +72,9 @@ fn all_at_once() {
     everywhere("all at once", |place| {
         for shared in both(Vec::new) {
             assert_eq!(shared.changed.notify_all(), 0);
-            let parties: Vec<_> = (0..6).map(|n| waiter(place, &shared, SORTS[n % 3], n)).collect();
+            let parties: Vec<_> = (0..6)
+                .map(|n| waiter(place, &shared, SORTS[n % 3], n))
+                .collect();
             assert_eq!(shared.changed.notify_all(), 6);
             join_all(parties);
             let mut log = shared.value.lock();
@@ -82,13 +94,19 @@ fn bounded_buffer() {
             not_full: Condvar,
             not_empty: Condvar,
         }
-        let buffer = Arc::new(Buffer { items: Mutex::new(VecDeque::new()), not_full: Condvar::new(), not_empty: Condvar::new() });
+        let buffer = Arc::new(Buffer {
+            items: Mutex::new(VecDeque::new()),
+            not_full: Condvar::new(),
+            not_empty: Condvar::new(),
+        });
         let producers = place.crowd(1, |n| {
             let buffer = buffer.clone();
             move || {
                 for item in 0..EACH {
                     let mut items = buffer.items.lock();
-                    buffer.not_full.wait_while(&mut items, |items| items.len() == 2);
+                    buffer
+                        .not_full
+                        .wait_while(&mut items, |items| items.len() == 2);
                     items.push_back(n as u64 * EACH + item);
                     drop(items);
                     buffer.not_empty.notify_one();
@@ -102,14 +120,18 @@ fn bounded_buffer() {
                 let mut sum = 0;
                 for _ in 0..EACH {
                     let mut items = buffer.items.lock();
-                    buffer.not_empty.wait_while(&mut items, |items| items.is_empty());
+                    buffer
+                        .not_empty
+                        .wait_while(&mut items, |items| items.is_empty());
                     sum += items.pop_front().unwrap();
                     buffer.not_full.notify_one();
                 }
                 sum
             }
         });
-        let sum: u64 = join_all(producers.into_iter().chain(consumers)).into_iter().sum();
+        let sum: u64 = join_all(producers.into_iter().chain(consumers))
+            .into_iter()
+            .sum();
         assert_eq!(sum, (0..3 * EACH).sum());
     });
 }
@@ -126,8 +148,18 @@ fn deadlines() {
                     assert!(shared.changed.wait_timeout(&mut value, SHORT).timed_out());
                     assert!(start.elapsed() >= SHORT);
                     assert!(shared.changed.wait_deadline(&mut value, start).timed_out());
-                    assert!(shared.changed.wait_while_timeout(&mut value, |value| !*value, SHORT).timed_out());
-                    assert!(!shared.changed.wait_while_deadline(&mut value, |value| *value, start).timed_out());
+                    assert!(
+                        shared
+                            .changed
+                            .wait_while_timeout(&mut value, |value| !*value, SHORT)
+                            .timed_out()
+                    );
+                    assert!(
+                        !shared
+                            .changed
+                            .wait_while_deadline(&mut value, |value| *value, start)
+                            .timed_out()
+                    );
                 }
             });
             join_all(parties);
@@ -135,7 +167,10 @@ fn deadlines() {
             let inside = shared.clone();
             let waits = place.worker(move || {
                 let mut value = inside.value.lock();
-                inside.changed.wait_while_timeout(&mut value, |value| !*value, HOUR).timed_out()
+                inside
+                    .changed
+                    .wait_while_timeout(&mut value, |value| !*value, HOUR)
+                    .timed_out()
             });
             until_waiting(&shared.changed, 1);
             // In vain, and then not.
@@ -166,7 +201,9 @@ fn an_aborted_wait_has_the_mutex() {
                     let mut guard = InDrop(inside.value.lock());
                     inside.changed.wait(&mut guard.0);
                 });
-                let Party::Worker(worker) = party else { unreachable!() };
+                let Party::Worker(worker) = party else {
+                    unreachable!()
+                };
                 until_waiting(&shared.changed, 1);
                 let guard = shared.value.lock();
                 worker.abort();
@@ -189,7 +226,8 @@ fn an_aborted_wait_has_the_mutex() {
     });
 }
 
-/// Of two that wait one is aborted while one is notified: either the other one was, or the aborted one was and has gone on.
+/// Of two that wait one is aborted while one is notified: either the other one was, or the aborted
+/// one was and has gone on.
 #[test]
 fn a_notification_is_not_lost() {
     everywhere("not lost", |place| {
@@ -213,7 +251,9 @@ fn a_notification_is_not_lost() {
                 });
                 until_waiting(&shared.changed, 2);
                 let inside = shared.clone();
-                let notifier = place.start(SORTS[turn % 2], move || assert!(inside.changed.notify_one()));
+                let notifier = place.start(SORTS[turn % 2], move || {
+                    assert!(inside.changed.notify_one())
+                });
                 first.abort();
                 notifier.join();
                 assert!(matches!(first.join(), Err(JoinError::Cancelled)));

@@ -39,7 +39,10 @@ fn without_waiting() {
 #[test]
 fn one_by_one() {
     everywhere("auto", |place| {
-        let (event, log) = (Arc::new(Event::auto(false)), Arc::new(Mutex::new(Vec::new())));
+        let (event, log) = (
+            Arc::new(Event::auto(false)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let parties: Vec<_> = (0..6)
             .map(|n| {
                 let (inside, log) = (event.clone(), log.clone());
@@ -86,7 +89,10 @@ fn all_at_once() {
             }
             join_all(parties);
             assert_eq!(event.is_set(), !pulses);
-            assert_eq!(event.wait_timeout(SHORT), if pulses { Err(Elapsed) } else { Ok(()) });
+            assert_eq!(
+                event.wait_timeout(SHORT),
+                if pulses { Err(Elapsed) } else { Ok(()) }
+            );
         }
     });
 }
@@ -107,7 +113,9 @@ fn deadlines_and_aborts() {
             join_all(parties);
             for sort in [Sort::Worker, Sort::Blocking] {
                 let inside = event.clone();
-                let Party::Worker(worker) = place.start(sort, move || inside.wait()) else { unreachable!() };
+                let Party::Worker(worker) = place.start(sort, move || inside.wait()) else {
+                    unreachable!()
+                };
                 until_waiting(&*event, 1);
                 abort(worker);
                 until_waiting(&*event, 0);
@@ -159,16 +167,29 @@ fn selected() {
                 })
             })
             .collect();
-        eventually("all wait", || events.iter().all(|event| crate::parties::waiters(event) == 6));
+        eventually("all wait", || {
+            events
+                .iter()
+                .all(|event| crate::parties::waiters(event) == 6)
+        });
         for n in 0..6 {
             events[n % 3].set();
         }
         let mut taken = join_all(waiters);
         taken.sort_unstable();
         assert_eq!(taken, [0, 0, 1, 1, 2, 2]);
-        assert!(events.iter().all(|event| !event.is_set() && crate::parties::waiters(event) == 0));
+        assert!(
+            events
+                .iter()
+                .all(|event| !event.is_set() && crate::parties::waiters(event) == 0)
+        );
         let manual = Event::manual(true);
-        assert_eq!(Select::new().biased().wait(&mut [events[0].waiting(), manual.waiting()]), 1);
+        assert_eq!(
+            Select::new()
+                .biased()
+                .wait(&mut [events[0].waiting(), manual.waiting()]),
+            1
+        );
         assert!(manual.is_set());
     });
 }

@@ -1,9 +1,13 @@
-//! All that waits, in all its forms: what is there is taken, whatever is asked meanwhile; what is not is waited for as long as the form says, or until an abort; and who got nothing has changed nothing.
+//! All that waits, in all its forms: what is there is taken, whatever is asked meanwhile; what is
+//! not is waited for as long as the form says, or until an abort; and who got nothing has changed
+//! nothing.
 
 use crate::mutexes::raw;
 use crate::parties::{SORTS, abort, everywhere, waiters};
 use crate::support::{HOUR, counter, eventually, flag};
-use lock_api::{RawRwLock as _, RawRwLockTimed as _, RawRwLockUpgrade as _, RawRwLockUpgradeTimed as _};
+use lock_api::{
+    RawRwLock as _, RawRwLockTimed as _, RawRwLockUpgrade as _, RawRwLockUpgradeTimed as _,
+};
 use std::fmt::Debug;
 use std::mem::forget;
 use std::sync::Arc;
@@ -12,9 +16,10 @@ use std::time::{Duration, Instant};
 use umcg::futex::{self, Wait, WaitError, WaitMultipleError, WaitSet};
 use umcg::select::{Select, Set};
 use umcg::sync::{
-    Acquiring, Barrier, Condvar, Event, Mutex, Once, OnceLock, RawMutex, RawRwLock, Semaphore, WaitGroup, acquire_any,
-    acquire_any_deadline, acquire_any_timeout, try_acquire_any, try_wait_all, try_wait_any, wait_all, wait_all_deadline,
-    wait_all_timeout, wait_any, wait_any_deadline, wait_any_timeout,
+    Acquiring, Barrier, Condvar, Event, Mutex, Once, OnceLock, RawMutex, RawRwLock, Semaphore,
+    WaitGroup, acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any,
+    try_wait_all, try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any,
+    wait_any_deadline, wait_any_timeout,
 };
 
 const SHORT: Duration = Duration::from_millis(1);
@@ -41,7 +46,8 @@ struct Case {
     is_cut: bool,
 }
 
-/// A case: what it is about, how many wait, how it comes to be there; and the call in its four forms.
+/// A case: what it is about, how many wait, how it comes to be there; and the call in its four
+/// forms.
 macro_rules! case {
     ($name:literal: $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+) => {
         case!(@of [$name, $object, Arc::new($make), $waiters, $give] [true] $($call)+)
@@ -139,7 +145,9 @@ fn what_happens() -> Vec<Case> {
     fn come(barrier: &Arc<Barrier>) {
         let (inside, before) = (barrier.clone(), waiters(&**barrier));
         std::thread::spawn(move || inside.wait());
-        eventually("one more has come", || waiters(&**barrier) == (before + 1) % 2);
+        eventually("one more has come", || {
+            waiters(&**barrier) == (before + 1) % 2
+        });
     }
     vec![
         event(Event::auto(false)),
@@ -271,13 +279,19 @@ fn words() -> Vec<Case> {
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    [semaphores(), one_of_two(), what_happens(), locks(), words()].into_iter().flatten()
+    [semaphores(), one_of_two(), what_happens(), locks(), words()]
+        .into_iter()
+        .flatten()
 }
 
 impl Case {
     #[track_caller]
     fn expect(&self, form: Form, expected: bool) {
-        assert!((self.call)(form).is_none_or(|has| has == expected), "{}, {form:?}: not {expected}", self.name);
+        assert!(
+            (self.call)(form).is_none_or(|has| has == expected),
+            "{}, {form:?}: not {expected}",
+            self.name
+        );
     }
 
     fn until_waiting(&self) {
@@ -296,14 +310,22 @@ fn nothing_is_there() {
         for (n, case) in cases().map(Arc::new).enumerate() {
             let body = move || {
                 let start = Instant::now();
-                for form in [Form::Try, Form::Deadline(start), Form::Timeout(Duration::ZERO)] {
+                for form in [
+                    Form::Try,
+                    Form::Deadline(start),
+                    Form::Timeout(Duration::ZERO),
+                ] {
                     case.expect(form, false);
                 }
                 case.expect(Form::Timeout(SHORT), false);
                 assert!(start.elapsed() >= SHORT, "{}", case.name);
                 case.expect(Form::Deadline(Instant::now() + SHORT), false);
                 assert!(start.elapsed() >= 2 * SHORT, "{}", case.name);
-                assert!((case.waiting)().is_none_or(|waiting| waiting == 0), "{}", case.name);
+                assert!(
+                    (case.waiting)().is_none_or(|waiting| waiting == 0),
+                    "{}",
+                    case.name
+                );
                 (case.give)();
                 case.expect(Form::Timeout(HOUR), true);
             };
@@ -313,11 +335,18 @@ fn nothing_is_there() {
     });
 }
 
-/// Something is there: it is taken, even if the time has passed, and by who is asked to end, as nobody has to wait.
+/// Something is there: it is taken, even if the time has passed, and by who is asked to end, as
+/// nobody has to wait.
 #[test]
 fn what_is_there_is_taken() {
     everywhere("something is there", |place| {
-        for form in [Form::Wait, Form::Try, Form::Deadline(Instant::now()), Form::Timeout(Duration::ZERO), Form::Timeout(HOUR)] {
+        for form in [
+            Form::Wait,
+            Form::Try,
+            Form::Deadline(Instant::now()),
+            Form::Timeout(Duration::ZERO),
+            Form::Timeout(HOUR),
+        ] {
             for case in cases() {
                 let (begun, asked, taken, name) = (flag(), flag(), counter(), case.name);
                 let (has_begun, is_asked, count) = (begun.clone(), asked.clone(), taken.clone());
@@ -341,11 +370,17 @@ fn what_is_there_is_taken() {
     });
 }
 
-/// Who waits and is asked to end has taken nothing, and stands nowhere; but who waits for a lock has it first.
+/// Who waits and is asked to end has taken nothing, and stands nowhere; but who waits for a lock
+/// has it first.
 #[test]
 fn an_abort() {
     everywhere("an abort", |place| {
-        for form in [Form::Wait, Form::Timeout(HOUR), Form::Timeout(Duration::MAX), Form::Deadline(Instant::now() + HOUR)] {
+        for form in [
+            Form::Wait,
+            Form::Timeout(HOUR),
+            Form::Timeout(Duration::MAX),
+            Form::Deadline(Instant::now() + HOUR),
+        ] {
             for case in cases().map(Arc::new) {
                 let (inside, returned) = (case.clone(), counter());
                 let count = returned.clone();
@@ -358,7 +393,11 @@ fn an_abort() {
                 let is_cut = case.is_cut || !matches!(form, Form::Wait);
                 if is_cut {
                     abort(worker);
-                    assert!((case.waiting)().is_none_or(|waiting| waiting == 0), "{}", case.name);
+                    assert!(
+                        (case.waiting)().is_none_or(|waiting| waiting == 0),
+                        "{}",
+                        case.name
+                    );
                     (case.give)();
                     case.expect(Form::Timeout(HOUR), true);
                 } else {
@@ -368,7 +407,12 @@ fn an_abort() {
                     (case.give)();
                     abort(worker);
                 }
-                assert_eq!(returned.load(Relaxed), usize::from(!is_cut), "{}", case.name);
+                assert_eq!(
+                    returned.load(Relaxed),
+                    usize::from(!is_cut),
+                    "{}",
+                    case.name
+                );
             }
         }
     });

@@ -1,4 +1,5 @@
-//! Synchronisation, by its public interface: workers of both kinds over numbers of servers, workers in blocking scopes, and plain threads, together.
+//! Synchronisation, by its public interface: workers of both kinds over numbers of servers, workers
+//! in blocking scopes, and plain threads, together.
 
 mod altsems;
 mod barriers;

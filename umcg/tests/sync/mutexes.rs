@@ -7,12 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg::Elapsed;
 use umcg::select::Select;
-use umcg::sync::{ArcMutexGuard, MappedMutexGuard, Mutex, MutexGuard, RawMutex, Semaphore, locking};
+use umcg::sync::{
+    ArcMutexGuard, MappedMutexGuard, Mutex, MutexGuard, RawMutex, Semaphore, locking,
+};
 
 const SHORT: Duration = Duration::from_millis(2);
 
 fn both<T>(make: impl Fn() -> T) -> [Arc<Mutex<T>>; 2] {
-    [Arc::new(Mutex::new(make())), Arc::new(Mutex::from_raw(RawMutex::fair(), make()))]
+    [
+        Arc::new(Mutex::new(make())),
+        Arc::new(Mutex::from_raw(RawMutex::fair(), make())),
+    ]
 }
 
 /// To see who waits.
@@ -51,7 +56,11 @@ fn one_at_a_time() {
                             0 => mutex.lock().add(umcg::yield_now),
                             1 => mutex.lock().add(|| umcg::sleep(Duration::from_micros(20))),
                             2 => {
-                                while mutex.try_lock().map(|mut halves| halves.add(|| {})).is_none() {
+                                while mutex
+                                    .try_lock()
+                                    .map(|mut halves| halves.add(|| {}))
+                                    .is_none()
+                                {
                                     umcg::yield_now();
                                 }
                             }
@@ -77,7 +86,10 @@ fn in_order() {
             let mut parties = Vec::new();
             for n in 0..6 {
                 let inside = mutex.clone();
-                parties.push(place.start([Sort::Worker, Sort::Thread, Sort::Blocking][n % 3], move || inside.lock().push(n)));
+                parties.push(place.start(
+                    [Sort::Worker, Sort::Thread, Sort::Blocking][n % 3],
+                    move || inside.lock().push(n),
+                ));
                 until_waiting(raw(&mutex), n + 1);
             }
             drop(guard);
@@ -106,7 +118,10 @@ fn overtaking() {
             until_waiting(raw(&mutex), 1);
             if is_fair {
                 drop(guard);
-                assert!(mutex.try_lock().is_none(), "it was handed on before it could be taken");
+                assert!(
+                    mutex.try_lock().is_none(),
+                    "it was handed on before it could be taken"
+                );
             } else {
                 // By hand-over on request.
                 MutexGuard::unlock_fair(guard);
@@ -215,7 +230,9 @@ fn aborts() {
             for sort in [Sort::Worker, Sort::Blocking] {
                 let inside = mutex.clone();
                 let party = place.start(sort, move || inside.try_lock_for(Duration::MAX).is_some());
-                let crate::parties::Party::Worker(worker) = party else { unreachable!() };
+                let crate::parties::Party::Worker(worker) = party else {
+                    unreachable!()
+                };
                 until_waiting(raw(&mutex), 2);
                 abort(worker);
                 until_waiting(raw(&mutex), 1);
@@ -228,7 +245,8 @@ fn aborts() {
             assert_eq!(*mutex.lock(), 1);
             let inside = mutex.clone();
             let guard = mutex.lock();
-            let late = place.worker(move || umcg::timeout(SHORT, || drop(inside.try_lock_for(Duration::MAX))));
+            let late = place
+                .worker(move || umcg::timeout(SHORT, || drop(inside.try_lock_for(Duration::MAX))));
             assert_eq!(late.join().unwrap(), Err(Elapsed));
             drop(guard);
         }
@@ -354,7 +372,10 @@ fn selected() {
             assert_eq!(*mutex.lock(), 1);
             let guard = mutex.lock();
             let mut operation = locking(&*mutex);
-            assert_eq!(Select::new().wait_timeout(&mut [&mut operation], SHORT), None);
+            assert_eq!(
+                Select::new().wait_timeout(&mut [&mut operation], SHORT),
+                None
+            );
             drop(guard);
         }
     });

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use umcg::JoinError;
 use umcg::sync::{
-    AcquireError, Closed, Event, Mutex, Object, RawMutex, Semaphore, TryAcquireError, try_wait_all, try_wait_any, wait_all,
-    wait_all_deadline, wait_all_timeout, wait_any, wait_any_deadline, wait_any_timeout,
+    AcquireError, Closed, Event, Mutex, Object, RawMutex, Semaphore, TryAcquireError, try_wait_all,
+    try_wait_any, wait_all, wait_all_deadline, wait_all_timeout, wait_any, wait_any_deadline,
+    wait_any_timeout,
 };
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -40,7 +41,14 @@ impl Things {
     }
 
     fn all(&self) -> [&dyn Object; 6] {
-        [&self.auto, &self.manual, &self.strong, &self.barging, &self.mutex, &self.fair]
+        [
+            &self.auto,
+            &self.manual,
+            &self.strong,
+            &self.barging,
+            &self.mutex,
+            &self.fair,
+        ]
     }
 
     fn mutexes(&self) -> [&Mutex<u64>; 2] {
@@ -53,7 +61,8 @@ impl Things {
             1 => self.manual.set(),
             2 => self.strong.release(1).unwrap(),
             3 => self.barging.release(1).unwrap(),
-            // SAFETY: locked by `new`, by `try_take` or by a wait, none of which leaves a guard; and given once for each time.
+            // SAFETY: locked by `new`, by `try_take` or by a wait, none of which leaves a guard;
+            // and given once for each time.
             n => unsafe { self.mutexes()[n - 4].force_unlock() },
         }
     }
@@ -74,13 +83,23 @@ impl Things {
             1 => self.manual.try_wait(),
             2 => self.strong.try_acquire().is_ok(),
             3 => self.barging.try_acquire().is_ok(),
-            n => self.mutexes()[n - 4].try_lock().map(std::mem::forget).is_some(),
+            n => self.mutexes()[n - 4]
+                .try_lock()
+                .map(std::mem::forget)
+                .is_some(),
         }
     }
 
     fn waiting(&self) -> [usize; 6] {
         let raw = self.mutexes().map(|mutex| waiters(raw(mutex)));
-        [waiters(&self.auto), waiters(&self.manual), waiters(&self.strong), waiters(&self.barging), raw[0], raw[1]]
+        [
+            waiters(&self.auto),
+            waiters(&self.manual),
+            waiters(&self.strong),
+            waiters(&self.barging),
+            raw[0],
+            raw[1],
+        ]
     }
 
     #[track_caller]
@@ -113,7 +132,10 @@ fn all_or_nothing() {
                 assert!(!is_over.load(Relaxed));
                 things.give(last);
                 party.join();
-                assert_eq!([0, 1, 2, 3, 4, 5].map(|n| things.is_there(n)), [false, true, false, false, false, false]);
+                assert_eq!(
+                    [0, 1, 2, 3, 4, 5].map(|n| things.is_there(n)),
+                    [false, true, false, false, false, false]
+                );
                 assert_eq!(things.waiting(), [0; 6]);
             }
         }
@@ -156,7 +178,10 @@ fn any_of_all() {
 #[test]
 fn in_order() {
     everywhere("order", |place| {
-        let (pair, log) = (Arc::new([Semaphore::new(0), Semaphore::new(0)]), Arc::new(Mutex::new(Vec::new())));
+        let (pair, log) = (
+            Arc::new([Semaphore::new(0), Semaphore::new(0)]),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let mut parties = Vec::new();
         for n in 0..6 {
             let (inside, log) = (pair.clone(), log.clone());
@@ -203,7 +228,10 @@ fn who_gives_up_makes_way() {
         let joint = place.start(Sort::Thread, move || wait_all(&[&*one, &*other]).unwrap());
         until_waiting(&*semaphore, 2);
         event.set();
-        assert_eq!(try_wait_all(&[&*event, &*semaphore]), Err(TryAcquireError::Empty));
+        assert_eq!(
+            try_wait_all(&[&*event, &*semaphore]),
+            Err(TryAcquireError::Empty)
+        );
         assert_eq!(waiters(&*semaphore), 2);
         abort(large);
         joint.join();
@@ -238,17 +266,28 @@ fn deadlines_and_aborts() {
         let things = Things::new();
         (0..5).for_each(|n| things.give(n));
         let start = Instant::now();
-        assert_eq!(wait_all_timeout(&things.all(), SHORT), Err(AcquireError::TimedOut));
+        assert_eq!(
+            wait_all_timeout(&things.all(), SHORT),
+            Err(AcquireError::TimedOut)
+        );
         assert!(start.elapsed() >= SHORT);
-        assert_eq!(wait_all_deadline(&things.all(), start), Err(AcquireError::TimedOut));
+        assert_eq!(
+            wait_all_deadline(&things.all(), start),
+            Err(AcquireError::TimedOut)
+        );
         for sort in [Sort::Worker, Sort::Blocking] {
             let inside = things.clone();
-            let Party::Worker(worker) = place.start(sort, move || wait_all(&inside.all())) else { unreachable!() };
+            let Party::Worker(worker) = place.start(sort, move || wait_all(&inside.all())) else {
+                unreachable!()
+            };
             things.until_waiting(1);
             abort(worker);
             things.until_waiting(0);
         }
-        assert_eq!([0, 1, 2, 3, 4, 5].map(|n| things.is_there(n)), [true, true, true, true, true, false]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|n| things.is_there(n)),
+            [true, true, true, true, true, false]
+        );
         things.give(5);
         assert_eq!(wait_all_timeout(&things.all(), HOUR), Ok(()));
     });
@@ -260,7 +299,9 @@ fn an_abort_takes_all_or_nothing() {
     everywhere("aborts", |place| {
         for turn in 0..60 {
             let (things, taken) = (Things::new(), counter());
-            (0..6).filter(|n| *n != turn % 6).for_each(|n| things.give(n));
+            (0..6)
+                .filter(|n| *n != turn % 6)
+                .for_each(|n| things.give(n));
             let (inside, count) = (things.clone(), taken.clone());
             let worker = place.worker(move || {
                 wait_all(&inside.all()).unwrap();
@@ -275,7 +316,10 @@ fn an_abort_takes_all_or_nothing() {
             let is_taken = taken.load(Relaxed) == 1;
             assert!(is_taken || matches!(result, Err(JoinError::Cancelled)));
             let left = !is_taken;
-            assert_eq!([0, 1, 2, 3, 4, 5].map(|n| things.is_there(n)), [left, true, left, left, left, left]);
+            assert_eq!(
+                [0, 1, 2, 3, 4, 5].map(|n| things.is_there(n)),
+                [left, true, left, left, left, left]
+            );
             assert_eq!(things.waiting(), [0; 6]);
         }
     });
@@ -299,26 +343,40 @@ fn closed() {
         assert_eq!(wait_all(&things.all()), Err(Closed));
         assert_eq!(try_wait_all(&things.all()), Err(TryAcquireError::Closed));
         assert_eq!(try_wait_any(&things.all()), Err(TryAcquireError::Closed));
-        assert_eq!(wait_all_timeout(&things.all(), HOUR), Err(AcquireError::Closed));
-        assert_eq!(wait_any_timeout(&things.all(), HOUR), Err(AcquireError::Closed));
+        assert_eq!(
+            wait_all_timeout(&things.all(), HOUR),
+            Err(AcquireError::Closed)
+        );
+        assert_eq!(
+            wait_any_timeout(&things.all(), HOUR),
+            Err(AcquireError::Closed)
+        );
     });
 }
 
 #[test]
 fn nothing_and_the_same_twice() {
     crate::support::silence_what_is_expected();
-    let panics = |f: &(dyn Fn() + std::panic::RefUnwindSafe)| std::panic::catch_unwind(f).unwrap_err();
+    let panics =
+        |f: &(dyn Fn() + std::panic::RefUnwindSafe)| std::panic::catch_unwind(f).unwrap_err();
     let words = panics(&|| assert!(wait_any(&[]).is_err()));
-    assert_eq!(*words.downcast::<&str>().unwrap(), "wait_any: an empty list");
+    assert_eq!(
+        *words.downcast::<&str>().unwrap(),
+        "wait_any: an empty list"
+    );
     assert_eq!(wait_all(&[]), Ok(()));
     let words = panics(&|| {
         let event = Event::manual(true);
         assert!(wait_all(&[&event, &event]).is_err());
     });
-    assert_eq!(*words.downcast::<&str>().unwrap(), "wait_all: the same object twice");
+    assert_eq!(
+        *words.downcast::<&str>().unwrap(),
+        "wait_all: the same object twice"
+    );
 }
 
-/// Philosophers, who take their forks in whatever order: none starves, and a fork is one's at a time.
+/// Philosophers, who take their forks in whatever order: none starves, and a fork is one's at a
+/// time.
 #[test]
 fn philosophers() {
     const MEALS: u64 = 60;
@@ -332,7 +390,11 @@ fn philosophers() {
                     match meal % 3 {
                         0 => wait_all(&[left, right]).unwrap(),
                         1 => wait_all(&[right, left]).unwrap(),
-                        _ => while wait_all_timeout(&[left, right], Duration::from_micros(100)).is_err() {},
+                        _ => {
+                            while wait_all_timeout(&[left, right], Duration::from_micros(100))
+                                .is_err()
+                            {}
+                        }
                     }
                     for fork in [left, right] {
                         // SAFETY: it is locked, by the wait, and has no other guard.
@@ -348,12 +410,17 @@ fn philosophers() {
     });
 }
 
-/// Everything that one can do with a few semaphores and events at once, with aborts: nothing is lost or doubled, and nobody stranded.
+/// Everything that one can do with a few semaphores and events at once, with aborts: nothing is
+/// lost or doubled, and nobody stranded.
 #[test]
 fn a_crowd_with_aborts() {
     everywhere("crowd", |place| {
         const TOKENS: u32 = 2;
-        let pool = Arc::new([Semaphore::new(TOKENS), Semaphore::barging(TOKENS), Semaphore::new(TOKENS)]);
+        let pool = Arc::new([
+            Semaphore::new(TOKENS),
+            Semaphore::barging(TOKENS),
+            Semaphore::new(TOKENS),
+        ]);
         let (event, stop) = (Arc::new(Event::auto(true)), flag());
         let body = |n: usize| {
             let (pool, event, stop) = (pool.clone(), event.clone(), stop.clone());
@@ -367,12 +434,18 @@ fn a_crowd_with_aborts() {
                         0 => {
                             wait_all(&[one, other, &*event]).unwrap();
                             event.set();
-                            [one, other].iter().for_each(|semaphore| semaphore.release(1).unwrap());
+                            [one, other]
+                                .iter()
+                                .for_each(|semaphore| semaphore.release(1).unwrap());
                         }
                         1 if wait_all_timeout(&[other, one], Duration::from_micros(50)).is_ok() => {
-                            [one, other].iter().for_each(|semaphore| semaphore.release(1).unwrap());
+                            [one, other]
+                                .iter()
+                                .for_each(|semaphore| semaphore.release(1).unwrap());
                         }
-                        2 => [one, other][wait_any(&[one, other]).unwrap()].release(1).unwrap(),
+                        2 => [one, other][wait_any(&[one, other]).unwrap()]
+                            .release(1)
+                            .unwrap(),
                         3 => {
                             event.wait();
                             event.set();
@@ -389,7 +462,10 @@ fn a_crowd_with_aborts() {
             }
         };
         place.crowd_with_aborts(&stop, body);
-        assert!(pool.iter().all(|semaphore| semaphore.available() == TOKENS && waiters(semaphore) == 0));
+        assert!(
+            pool.iter()
+                .all(|semaphore| semaphore.available() == TOKENS && waiters(semaphore) == 0)
+        );
         assert!(event.is_set() && waiters(&*event) == 0);
     });
 }

@@ -59,7 +59,10 @@ fn the_next_one_does_it() {
                     assert_eq!(calls.fetch_add(1, Relaxed), 0);
                     panic!("expected");
                 }),
-                2 => assert_eq!(inside.try_call_once(|| Err(calls.fetch_add(1, Relaxed))), Err(1)),
+                2 => assert_eq!(
+                    inside.try_call_once(|| Err(calls.fetch_add(1, Relaxed))),
+                    Err(1)
+                ),
                 3 => inside.call_once(|| assert_eq!(calls.fetch_add(1, Relaxed), 2)),
                 _ => inside.call_once(|| unreachable!()),
             };
@@ -85,7 +88,9 @@ fn deadlines_and_aborts() {
         assert!(start.elapsed() >= SHORT);
         for sort in [Sort::Worker, Sort::Blocking] {
             let inside = once.clone();
-            let Party::Worker(worker) = place.start(sort, move || inside.wait()) else { unreachable!() };
+            let Party::Worker(worker) = place.start(sort, move || inside.wait()) else {
+                unreachable!()
+            };
             until_waiting(&*once, 1);
             abort(worker);
         }
@@ -137,7 +142,10 @@ fn shapes_of_values() {
     assert_eq!(VALUE.get_or_try_init(|| Err(5)), Err(5));
     assert_eq!(VALUE.set("one".to_owned()), Ok(()));
     assert_eq!(VALUE.set("two".to_owned()), Err("two".to_owned()));
-    assert_eq!(VALUE.try_insert("two".to_owned()), Err((&"one".to_owned(), "two".to_owned())));
+    assert_eq!(
+        VALUE.try_insert("two".to_owned()),
+        Err((&"one".to_owned(), "two".to_owned()))
+    );
     assert_eq!(VALUE.get().unwrap(), "one");
     let mut other = OnceLock::from(1);
     assert_eq!(other.clone(), other);

@@ -36,15 +36,24 @@ pub(crate) enum Party<R> {
 }
 
 impl Place<'_> {
-    pub(crate) fn start<R: Send + 'static>(&self, sort: Sort, f: impl FnOnce() -> R + Send + 'static) -> Party<R> {
+    pub(crate) fn start<R: Send + 'static>(
+        &self,
+        sort: Sort,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> Party<R> {
         match sort {
             Sort::Worker => Party::Worker(self.kind.spawn_on(self.runtime, f)),
-            Sort::Blocking => Party::Worker(self.kind.spawn_on(self.runtime, move || umcg::blocking(f))),
+            Sort::Blocking => {
+                Party::Worker(self.kind.spawn_on(self.runtime, move || umcg::blocking(f)))
+            }
             Sort::Thread => Party::Thread(std::thread::spawn(f)),
         }
     }
 
-    pub(crate) fn worker<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    pub(crate) fn worker<R: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
         self.kind.spawn_on(self.runtime, f)
     }
 
@@ -54,13 +63,20 @@ impl Place<'_> {
         of_each: usize,
         body: impl Fn(usize) -> F,
     ) -> Vec<Party<R>> {
-        (0..of_each * SORTS.len()).map(|n| self.start(SORTS[n % SORTS.len()], body(n))).collect()
+        (0..of_each * SORTS.len())
+            .map(|n| self.start(SORTS[n % SORTS.len()], body(n)))
+            .collect()
     }
 }
 
 impl Place<'_> {
-    /// Threads that do it all the time, beside workers that do it until they are aborted, over and over. Then all are told to stop. Nobody panics.
-    pub(crate) fn crowd_with_aborts<F: FnOnce() + Send + 'static>(&self, stop: &AtomicBool, body: impl Fn(usize) -> F) {
+    /// Threads that do it all the time, beside workers that do it until they are aborted, over and
+    /// over. Then all are told to stop. Nobody panics.
+    pub(crate) fn crowd_with_aborts<F: FnOnce() + Send + 'static>(
+        &self,
+        stop: &AtomicBool,
+        body: impl Fn(usize) -> F,
+    ) {
         let threads: Vec<_> = (0..2).map(|n| self.start(Sort::Thread, body(n))).collect();
         for round in 0..10 {
             let workers: Vec<_> = (0..4).map(|n| self.worker(body(n + round))).collect();
@@ -77,7 +93,9 @@ impl<R> Party<R> {
     pub(crate) fn join(self) -> R {
         match self {
             Party::Worker(worker) => worker.join().unwrap_or_else(|error| error.resume_unwind()),
-            Party::Thread(thread) => thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload)),
+            Party::Thread(thread) => thread
+                .join()
+                .unwrap_or_else(|payload| std::panic::resume_unwind(payload)),
         }
     }
 }
@@ -89,7 +107,9 @@ pub(crate) fn join_all<R>(parties: impl IntoIterator<Item = Party<R>>) -> Vec<R>
 /// How many wait, as the object says.
 pub(crate) fn waiters(object: &impl Debug) -> usize {
     let text = format!("{object:?}");
-    let (_, after) = text.split_once(" waiters: ").unwrap_or_else(|| panic!("{text}"));
+    let (_, after) = text
+        .split_once(" waiters: ")
+        .unwrap_or_else(|| panic!("{text}"));
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap()
 }

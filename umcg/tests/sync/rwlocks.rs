@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use umcg::sync::{
-    ArcRwLockReadGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, RawRwLock, RwLock, RwLockReadGuard,
-    RwLockUpgradableReadGuard, RwLockWriteGuard,
+    ArcRwLockReadGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, RawRwLock, RwLock,
+    RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -52,11 +52,17 @@ fn one_way(halves: &RwLock<(u64, u64)>, turn: usize) -> u64 {
             write(&mut guard, false) + read(&RwLockWriteGuard::downgrade(guard))
         }
         3 => match RwLockUpgradableReadGuard::try_upgrade(halves.upgradable_read()) {
-            Ok(mut guard) => write(&mut guard, true) + read(&RwLockWriteGuard::downgrade_to_upgradable(guard)),
+            Ok(mut guard) => {
+                write(&mut guard, true) + read(&RwLockWriteGuard::downgrade_to_upgradable(guard))
+            }
             Err(upgradable) => read(&upgradable),
         },
-        4 => halves.try_write_for(Duration::from_micros(50)).map_or(0, |mut guard| write(&mut guard, false)),
-        5 => read(&RwLockUpgradableReadGuard::downgrade(halves.upgradable_read())),
+        4 => halves
+            .try_write_for(Duration::from_micros(50))
+            .map_or(0, |mut guard| write(&mut guard, false)),
+        5 => read(&RwLockUpgradableReadGuard::downgrade(
+            halves.upgradable_read(),
+        )),
         6 => {
             let outer = halves.read();
             read(&halves.read_recursive()) + read(&outer)
@@ -127,15 +133,18 @@ fn in_order() {
         for (n, what) in "RRWRWWRR".chars().enumerate() {
             let (value, log) = (value.clone(), log.clone());
             let object = value.clone();
-            parties.push(place.start([Sort::Worker, Sort::Thread, Sort::Blocking][n % 3], move || {
-                if what == 'W' {
-                    let _guard = value.write();
-                    log.lock().push(what);
-                } else {
-                    let _guard = value.read();
-                    log.lock().push(what);
-                }
-            }));
+            parties.push(place.start(
+                [Sort::Worker, Sort::Thread, Sort::Blocking][n % 3],
+                move || {
+                    if what == 'W' {
+                        let _guard = value.write();
+                        log.lock().push(what);
+                    } else {
+                        let _guard = value.read();
+                        log.lock().push(what);
+                    }
+                },
+            ));
             until_waiting(raw(&object), n + 1);
         }
         drop(guard);
@@ -154,11 +163,12 @@ fn readers_go_in_batches() {
             .map(|n| {
                 let (value, inside) = (value.clone(), inside.clone());
                 let object = value.clone();
-                let party = place.start([Sort::Worker, Sort::Thread, Sort::Blocking][n], move || {
-                    let _guard = value.read();
-                    inside.fetch_add(1, AcqRel);
-                    eventually("the batch is in there", || inside.load(Acquire) == 3);
-                });
+                let party =
+                    place.start([Sort::Worker, Sort::Thread, Sort::Blocking][n], move || {
+                        let _guard = value.read();
+                        inside.fetch_add(1, AcqRel);
+                        eventually("the batch is in there", || inside.load(Acquire) == 3);
+                    });
                 until_waiting(raw(&object), n + 1);
                 party
             })
@@ -249,7 +259,8 @@ fn who_gives_up_makes_way() {
         drop(reader);
         // One that upgrades stays upgradable.
         let (reader, upgradable) = (value.read(), value.upgradable_read());
-        let upgradable = RwLockUpgradableReadGuard::try_upgrade_until(upgradable, Instant::now()).unwrap_err();
+        let upgradable =
+            RwLockUpgradableReadGuard::try_upgrade_until(upgradable, Instant::now()).unwrap_err();
         assert!(value.try_read().is_some() && value.try_upgradable_read().is_none());
         drop((reader, upgradable));
         assert!(!value.is_locked());
@@ -282,14 +293,19 @@ fn aborts() {
                 0 => drop(inside.try_read_for(Duration::MAX)),
                 _ => drop(inside.try_upgradable_read_for(Duration::MAX)),
             });
-            let Party::Worker(worker) = party else { unreachable!() };
+            let Party::Worker(worker) = party else {
+                unreachable!()
+            };
             until_waiting(raw(&value), 4);
             abort(worker);
             until_waiting(raw(&value), 3);
         }
         workers.iter().for_each(umcg::JoinHandle::abort);
         umcg::sleep(SHORT);
-        assert!(!workers.iter().any(umcg::JoinHandle::is_finished), "they wait to the end");
+        assert!(
+            !workers.iter().any(umcg::JoinHandle::is_finished),
+            "they wait to the end"
+        );
         drop(guard);
         workers.into_iter().for_each(abort);
         assert_eq!(*value.read(), 2);
@@ -316,12 +332,20 @@ fn a_crowd_with_aborts() {
                     match turn % 6 {
                         0 => write(&mut halves.write()),
                         1 => {
-                            halves.try_write_for(Duration::MAX).as_deref_mut().map(write);
+                            halves
+                                .try_write_for(Duration::MAX)
+                                .as_deref_mut()
+                                .map(write);
                         }
                         2 => {
-                            halves.try_write_for(Duration::from_micros(50)).as_deref_mut().map(write);
+                            halves
+                                .try_write_for(Duration::from_micros(50))
+                                .as_deref_mut()
+                                .map(write);
                         }
-                        3 => write(&mut RwLockUpgradableReadGuard::upgrade(halves.upgradable_read())),
+                        3 => write(&mut RwLockUpgradableReadGuard::upgrade(
+                            halves.upgradable_read(),
+                        )),
                         4 => drop(halves.try_read_for(Duration::MAX)),
                         _ => drop(halves.read()),
                     }
@@ -347,7 +371,8 @@ fn shapes() {
     let mapped: MappedRwLockReadGuard<'_, i32> = RwLockReadGuard::map(pair.read(), |pair| &pair.1);
     assert!(pair.try_write().is_none() && pair.try_read().is_some());
     drop(mapped);
-    let mut mapped: MappedRwLockWriteGuard<'_, i32> = RwLockWriteGuard::map(pair.write(), |pair| &mut pair.1);
+    let mut mapped: MappedRwLockWriteGuard<'_, i32> =
+        RwLockWriteGuard::map(pair.write(), |pair| &mut pair.1);
     *mapped = 4;
     assert!(pair.is_locked_exclusive());
     drop(mapped);

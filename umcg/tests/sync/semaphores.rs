@@ -10,7 +10,10 @@ use umcg::sync::{AcquireError, Closed, Mutex, Overflow, Semaphore, TryAcquireErr
 const SHORT: Duration = Duration::from_millis(2);
 
 fn both(wakeups: u32) -> [Arc<Semaphore>; 2] {
-    [Arc::new(Semaphore::new(wakeups)), Arc::new(Semaphore::barging(wakeups))]
+    [
+        Arc::new(Semaphore::new(wakeups)),
+        Arc::new(Semaphore::barging(wakeups)),
+    ]
 }
 
 #[test]
@@ -26,9 +29,15 @@ fn without_waiting() {
         semaphore.release(0).unwrap();
         semaphore.release(2).unwrap();
         drop(semaphore.access().unwrap());
-        drop((semaphore.access_timeout(HOUR).unwrap(), semaphore.access_deadline(Instant::now()).unwrap()));
+        drop((
+            semaphore.access_timeout(HOUR).unwrap(),
+            semaphore.access_deadline(Instant::now()).unwrap(),
+        ));
         assert_eq!(semaphore.available(), 2);
-        let permits = (semaphore.try_access().unwrap(), semaphore.try_access().unwrap());
+        let permits = (
+            semaphore.try_access().unwrap(),
+            semaphore.try_access().unwrap(),
+        );
         assert_eq!(semaphore.try_access().err(), Some(TryAcquireError::Empty));
         drop(permits);
         semaphore.access().unwrap().forget();
@@ -79,7 +88,10 @@ fn so_many_at_a_time() {
 #[test]
 fn in_order() {
     everywhere("order", |place| {
-        let (semaphore, log) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (semaphore, log) = (
+            Arc::new(Semaphore::new(0)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let wanted = [1, 3, 1, 2, 5, 1];
         let parties: Vec<_> = wanted
             .into_iter()
@@ -107,7 +119,10 @@ fn in_order() {
             eventually("it goes on", || log.lock().len() == n + 1);
         }
         join_all(parties);
-        assert_eq!((log.lock().clone(), semaphore.available()), (vec![0, 1, 2, 3, 4, 5], 0));
+        assert_eq!(
+            (log.lock().clone(), semaphore.available()),
+            (vec![0, 1, 2, 3, 4, 5], 0)
+        );
     });
 }
 
@@ -128,7 +143,8 @@ fn one_release_serves_many() {
     });
 }
 
-/// A strong one keeps its wakeups for those that wait; a barging one gives them to who is there, but not for ever.
+/// A strong one keeps its wakeups for those that wait; a barging one gives them to who is there,
+/// but not for ever.
 #[test]
 fn overtaking() {
     everywhere("overtaking", |place| {
@@ -168,13 +184,31 @@ fn deadlines() {
                 let semaphore = semaphore.clone();
                 move || {
                     let start = Instant::now();
-                    assert_eq!(semaphore.acquire_timeout(SHORT), Err(AcquireError::TimedOut));
+                    assert_eq!(
+                        semaphore.acquire_timeout(SHORT),
+                        Err(AcquireError::TimedOut)
+                    );
                     assert!(start.elapsed() >= SHORT);
-                    assert_eq!(semaphore.acquire_deadline(start), Err(AcquireError::TimedOut));
-                    assert_eq!(semaphore.acquire_many_deadline(3, start), Err(AcquireError::TimedOut));
-                    assert_eq!(semaphore.acquire_many_timeout(3, Duration::ZERO), Err(AcquireError::TimedOut));
-                    assert_eq!(semaphore.access_deadline(start).err(), Some(AcquireError::TimedOut));
-                    assert_eq!(semaphore.access_timeout(Duration::ZERO).err(), Some(AcquireError::TimedOut));
+                    assert_eq!(
+                        semaphore.acquire_deadline(start),
+                        Err(AcquireError::TimedOut)
+                    );
+                    assert_eq!(
+                        semaphore.acquire_many_deadline(3, start),
+                        Err(AcquireError::TimedOut)
+                    );
+                    assert_eq!(
+                        semaphore.acquire_many_timeout(3, Duration::ZERO),
+                        Err(AcquireError::TimedOut)
+                    );
+                    assert_eq!(
+                        semaphore.access_deadline(start).err(),
+                        Some(AcquireError::TimedOut)
+                    );
+                    assert_eq!(
+                        semaphore.access_timeout(Duration::ZERO).err(),
+                        Some(AcquireError::TimedOut)
+                    );
                 }
             });
             join_all(parties);
@@ -184,7 +218,11 @@ fn deadlines() {
             semaphore.release(1).unwrap();
             assert_eq!(waits.join().unwrap(), Ok(()));
             semaphore.release(1).unwrap();
-            assert_eq!(semaphore.acquire_deadline(Instant::now()), Ok(()), "what is there is taken also when it is late");
+            assert_eq!(
+                semaphore.acquire_deadline(Instant::now()),
+                Ok(()),
+                "what is there is taken also when it is late"
+            );
         }
     });
 }
@@ -203,7 +241,9 @@ fn who_gives_up_makes_way() {
                 inside.acquire().unwrap();
                 through.store(true, Relaxed);
             });
-            eventually("it waits, or has overtaken", || is_through.load(Relaxed) || crate::parties::waiters(&*semaphore) == 2);
+            eventually("it waits, or has overtaken", || {
+                is_through.load(Relaxed) || crate::parties::waiters(&*semaphore) == 2
+            });
             abort(large);
             small.join();
             assert_eq!(semaphore.available(), 0);
@@ -224,7 +264,9 @@ fn nothing_is_lost_by_an_abort() {
                         inside.acquire().unwrap();
                         count.fetch_add(1, Relaxed);
                     });
-                    let Party::Worker(worker) = party else { unreachable!() };
+                    let Party::Worker(worker) = party else {
+                        unreachable!()
+                    };
                     if turn % 2 == 0 {
                         until_waiting(&*semaphore, 1);
                     }
@@ -259,7 +301,10 @@ fn close() {
             assert_eq!(semaphore.acquire_timeout(HOUR), Err(AcquireError::Closed));
             assert_eq!(semaphore.access().err(), Some(Closed));
             assert_eq!(semaphore.try_access().err(), Some(TryAcquireError::Closed));
-            assert_eq!(semaphore.access_timeout(HOUR).err(), Some(AcquireError::Closed));
+            assert_eq!(
+                semaphore.access_timeout(HOUR).err(),
+                Some(AcquireError::Closed)
+            );
             assert_eq!(semaphore.available(), 2);
         }
     });

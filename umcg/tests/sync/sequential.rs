@@ -1,7 +1,8 @@
 //! Random sequences of operations, against what they would do one after the other.
 //!
-//! Each request is a worker that waits until it is served; a model of a few lines says who is served by each step. When a step is done, those have gone on, and
-//! the others wait, as the objects' own count has it.
+//! Each request is a worker that waits until it is served; a model of a few lines says who is
+//! served by each step. When a step is done, those have gone on, and the others wait, as the
+//! objects' own count has it.
 
 use crate::parties::waiters;
 use crate::support::{eventually, flag, with};
@@ -32,7 +33,10 @@ trait Model: Default {
     type Subject: Subject;
 
     /// What becomes of a gift when there may be nobody that has it to give.
-    fn give(&mut self, give: <Self::Subject as Subject>::Give) -> Option<<Self::Subject as Subject>::Give>;
+    fn give(
+        &mut self,
+        give: <Self::Subject as Subject>::Give,
+    ) -> Option<<Self::Subject as Subject>::Give>;
 
     fn may_ask(&self, _want: <Self::Subject as Subject>::Want) -> bool {
         true
@@ -77,11 +81,17 @@ fn play<M: Model>(runtime: &Runtime, steps: Steps<M::Subject>) {
                     inside.wait(want);
                     served.store(true, Release);
                 });
-                pending.push(Request { id, worker, is_served });
+                pending.push(Request {
+                    id,
+                    worker,
+                    is_served,
+                });
                 model.ask(id, want);
             }
             Step::Give(give) => {
-                let Some(give) = model.give(give) else { continue };
+                let Some(give) = model.give(give) else {
+                    continue;
+                };
                 subject.give(give);
             }
             Step::Abort(_) if pending.is_empty() => continue,
@@ -99,11 +109,18 @@ fn play<M: Model>(runtime: &Runtime, steps: Steps<M::Subject>) {
         }
         let places = model.places();
         eventually("the others wait", || subject.places() == places);
-        assert!(!pending.iter().any(|request| request.is_served.load(Acquire)), "nobody else is served");
+        assert!(
+            !pending
+                .iter()
+                .any(|request| request.is_served.load(Acquire)),
+            "nobody else is served"
+        );
     }
     // Whoever goes may make way for another.
     pending.iter().for_each(|request| request.worker.abort());
-    pending.into_iter().for_each(|request| drop(request.worker.join()));
+    pending
+        .into_iter()
+        .for_each(|request| drop(request.worker.join()));
     assert_eq!(subject.places(), 0);
 }
 
@@ -112,7 +129,12 @@ fn check<M: Model>(
     step: impl Strategy<Value = Step<<M::Subject as Subject>::Want, <M::Subject as Subject>::Give>>,
 ) {
     with(name, 2, Runtime::builder(), |runtime| {
-        let config = Config { cases: 400, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+        let config = Config {
+            cases: 400,
+            failure_persistence: None,
+            max_shrink_iters: 0,
+            ..Config::default()
+        };
         let steps = proptest::collection::vec(step, 1..40);
         let result = TestRunner::new(config).run(&steps, |steps| {
             play::<M>(runtime, steps);
@@ -181,7 +203,9 @@ struct PairModel {
 impl PairModel {
     /// Whether nobody who does not want all stands before this one, in that queue.
     fn is_first(&self, position: usize, semaphore: usize) -> bool {
-        self.queue[..position].iter().all(|(_, want)| matches!(want, Taking::All) || want.wants(semaphore).is_none())
+        self.queue[..position]
+            .iter()
+            .all(|(_, want)| matches!(want, Taking::All) || want.wants(semaphore).is_none())
     }
 
     /// What is taken for the one at this position, if it can be.
@@ -219,7 +243,9 @@ impl Model for PairModel {
 
     fn serve(&mut self) -> Vec<usize> {
         let mut served = Vec::new();
-        while let Some((position, takes)) = (0..self.queue.len()).find_map(|at| self.takes(at).map(|takes| (at, takes))) {
+        while let Some((position, takes)) =
+            (0..self.queue.len()).find_map(|at| self.takes(at).map(|takes| (at, takes)))
+        {
             (0..2).for_each(|semaphore| self.saved[semaphore] -= takes[semaphore]);
             served.push(self.queue.remove(position).0);
         }
@@ -227,7 +253,14 @@ impl Model for PairModel {
     }
 
     fn places(&self) -> usize {
-        self.queue.iter().map(|(_, want)| (0..2).filter(|semaphore| want.wants(*semaphore).is_some()).count()).sum()
+        self.queue
+            .iter()
+            .map(|(_, want)| {
+                (0..2)
+                    .filter(|semaphore| want.wants(*semaphore).is_some())
+                    .count()
+            })
+            .sum()
     }
 }
 
@@ -296,7 +329,9 @@ struct LockModel {
 
 impl LockModel {
     fn upgrades(&self) -> bool {
-        self.queue.first().is_some_and(|(_, want)| *want == Locking::Upgrade)
+        self.queue
+            .first()
+            .is_some_and(|(_, want)| *want == Locking::Upgrade)
     }
 
     fn is_room(&self, want: Locking) -> bool {
@@ -317,7 +352,9 @@ impl Model for LockModel {
         match give {
             Locking::Read if self.readers > 0 => self.readers -= 1,
             Locking::Write if self.is_written => self.is_written = false,
-            Locking::Upgradable if self.is_upgradable && !self.upgrades() => self.is_upgradable = false,
+            Locking::Upgradable if self.is_upgradable && !self.upgrades() => {
+                self.is_upgradable = false
+            }
             _ => return None,
         }
         Some(give)
@@ -328,7 +365,11 @@ impl Model for LockModel {
     }
 
     fn ask(&mut self, id: usize, want: Locking) {
-        let position = if want == Locking::Upgrade { 0 } else { self.queue.len() };
+        let position = if want == Locking::Upgrade {
+            0
+        } else {
+            self.queue.len()
+        };
         self.queue.insert(position, (id, want));
     }
 
@@ -338,11 +379,18 @@ impl Model for LockModel {
 
     fn serve(&mut self) -> Vec<usize> {
         let mut served = Vec::new();
-        while let Some((id, want)) = self.queue.first().copied().filter(|(_, want)| self.is_room(*want)) {
+        while let Some((id, want)) = self
+            .queue
+            .first()
+            .copied()
+            .filter(|(_, want)| self.is_room(*want))
+        {
             match want {
                 Locking::Read => self.readers += 1,
                 Locking::Upgradable => self.is_upgradable = true,
-                Locking::Write | Locking::Upgrade => (self.is_written, self.is_upgradable) = (true, false),
+                Locking::Write | Locking::Upgrade => {
+                    (self.is_written, self.is_upgradable) = (true, false)
+                }
             }
             self.queue.remove(0);
             served.push(id);

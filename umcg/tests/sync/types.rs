@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use umcg::sync::{
-    Acquiring, ArcMutexGuard, Barrier, Condvar, Doing, Event, LazyLock, Locking, MappedMutexGuard, Mutex, MutexGuard, Once,
-    OnceLock, Permit, RawMutex, RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, Semaphore,
-    WaitGroup, Waiting,
+    Acquiring, ArcMutexGuard, Barrier, Condvar, Doing, Event, LazyLock, Locking, MappedMutexGuard,
+    Mutex, MutexGuard, Once, OnceLock, Permit, RawMutex, RawRwLock, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, Semaphore, WaitGroup, Waiting,
 };
 
-/// Asks at run time what a bound would ask, so that the answer may be no: the constant of the type hides that of the trait where the bound holds.
+/// Asks at run time what a bound would ask, so that the answer may be no: the constant of the type
+/// hides that of the trait where the bound holds.
 struct Ask<T: ?Sized>(PhantomData<T>);
 
 trait No {
@@ -48,7 +49,11 @@ type Neither = Rc<u8>;
 
 #[test]
 fn send_and_sync() {
-    assert_eq!((Ask::<u8>::SEND, Ask::<u8>::SYNC), (false, false), "the default");
+    assert_eq!(
+        (Ask::<u8>::SEND, Ask::<u8>::SYNC),
+        (false, false),
+        "the default"
+    );
     assert_types! {
         Semaphore: true true;
         RawMutex: true true;
@@ -102,5 +107,8 @@ fn sizes() {
         size_of::<Condvar>(),
         size_of::<Once>(),
     ];
-    assert!(others.iter().all(|size| (16..=24).contains(size)), "{others:?}");
+    assert!(
+        others.iter().all(|size| (16..=24).contains(size)),
+        "{others:?}"
+    );
 }

@@ -50,7 +50,9 @@ fn deadlines_and_aborts() {
         assert!(start.elapsed() >= SHORT);
         for sort in [Sort::Worker, Sort::Blocking] {
             let inside = group.clone();
-            let Party::Worker(worker) = place.start(sort, move || inside.wait()) else { unreachable!() };
+            let Party::Worker(worker) = place.start(sort, move || inside.wait()) else {
+                unreachable!()
+            };
             until_waiting(&*group, 1);
             abort(worker);
             until_waiting(&*group, 0);

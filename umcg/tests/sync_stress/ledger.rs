@@ -40,7 +40,11 @@ pub(crate) struct Before(Vec<u32>);
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fates = &self.fates[..self.made.load(Relaxed) as usize];
-        write!(f, "{:?} sent, {:?} received, {fates:?}", self.sent, self.received)
+        write!(
+            f,
+            "{:?} sent, {:?} received, {fates:?}",
+            self.sent, self.received
+        )
     }
 }
 
@@ -60,7 +64,13 @@ impl Ledger {
     pub(crate) fn make<const N: usize>(self: &Arc<Ledger>, sender: usize) -> Message<N> {
         let number = self.0[sender].made.fetch_add(1, Relaxed);
         let mark = u64::from(number) << 32 | sender as u64;
-        Message { ledger: self.clone(), sender: sender as u32, number, fate: DROPPED, body: [mark; N] }
+        Message {
+            ledger: self.clone(),
+            sender: sender as u32,
+            number,
+            fate: DROPPED,
+            body: [mark; N],
+        }
     }
 
     pub(crate) fn may_make(&self, sender: usize) -> bool {
@@ -72,9 +82,15 @@ impl Ledger {
         self.0[sender].sent.fetch_add(count as u32, Relaxed);
     }
 
-    /// Before something is received. What is received then is not older than what had been received of the same sender.
+    /// Before something is received. What is received then is not older than what had been received
+    /// of the same sender.
     pub(crate) fn before(&self) -> Before {
-        Before(self.0.iter().map(|account| account.last.load(SeqCst)).collect())
+        Before(
+            self.0
+                .iter()
+                .map(|account| account.last.load(SeqCst))
+                .collect(),
+        )
     }
 
     /// In the end. What was sent was received.
@@ -82,8 +98,14 @@ impl Ledger {
         for (sender, account) in self.0.iter().enumerate() {
             let made = account.made.load(SeqCst) as usize;
             let (sent, received) = (account.sent.load(SeqCst), account.received.load(SeqCst));
-            let lost = account.fates[..made].iter().position(|fate| fate.load(SeqCst) == 0);
-            assert_eq!((sent, lost), (received, None), "sender {sender}: sent and received, and a lost one");
+            let lost = account.fates[..made]
+                .iter()
+                .position(|fate| fate.load(SeqCst) == 0);
+            assert_eq!(
+                (sent, lost),
+                (received, None),
+                "sender {sender}: sent and received, and a lost one"
+            );
         }
     }
 }
@@ -97,10 +119,20 @@ impl<const N: usize> Message<N> {
     /// The same, where it lies.
     pub(crate) fn receive_in_place(&mut self, before: &mut Before) {
         let mark = u64::from(self.number) << 32 | u64::from(self.sender);
-        assert!(self.body.iter().all(|word| *word == mark), "a message was overwritten: {:x?}", self.body);
+        assert!(
+            self.body.iter().all(|word| *word == mark),
+            "a message was overwritten: {:x?}",
+            self.body
+        );
         let account = &self.ledger.0[self.sender as usize];
         let late = before.0[self.sender as usize];
-        assert!(self.number >= late, "{} of sender {} comes after {}", self.number, self.sender, late - 1);
+        assert!(
+            self.number >= late,
+            "{} of sender {} comes after {}",
+            self.number,
+            self.sender,
+            late - 1
+        );
         before.0[self.sender as usize] = self.number + 1;
         account.received.fetch_add(1, SeqCst);
         account.last.fetch_max(self.number + 1, SeqCst);
@@ -110,7 +142,12 @@ impl<const N: usize> Message<N> {
 
 impl<const N: usize> Drop for Message<N> {
     fn drop(&mut self) {
-        let before = self.ledger.0[self.sender as usize].fates[self.number as usize].swap(self.fate, SeqCst);
-        assert_eq!(before, 0, "message {} of sender {}: {} and {before}", self.number, self.sender, self.fate);
+        let before =
+            self.ledger.0[self.sender as usize].fates[self.number as usize].swap(self.fate, SeqCst);
+        assert_eq!(
+            before, 0,
+            "message {} of sender {}: {} and {before}",
+            self.number, self.sender, self.fate
+        );
     }
 }

@@ -4,7 +4,10 @@ use crate::harness::Rng;
 use crate::party::Party;
 use crate::world::told;
 use std::sync::atomic::{AtomicU64, Ordering::*};
-use umcg::sync::{Condvar, Event, Mutex, MutexGuard, RawMutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use umcg::sync::{
+    Condvar, Event, Mutex, MutexGuard, RawMutex, RwLock, RwLockUpgradableReadGuard,
+    RwLockWriteGuard,
+};
 
 /// Alike, whenever somebody else may look.
 type Values = [u64; 3];
@@ -40,7 +43,10 @@ fn change(values: &mut Values, written: &AtomicU64) {
 }
 
 fn look(values: &Values) {
-    assert!(values.iter().all(|value| *value == values[0]), "two at once: {values:?}");
+    assert!(
+        values.iter().all(|value| *value == values[0]),
+        "two at once: {values:?}"
+    );
 }
 
 impl Locks {
@@ -50,7 +56,11 @@ impl Locks {
             fair: Mutex::from_raw(RawMutex::fair(), [0; 3]),
             shared: RwLock::new([0; 3]),
             written: Default::default(),
-            stock: Stock { items: Mutex::new(0), some: Condvar::new(), room: Condvar::new() },
+            stock: Stock {
+                items: Mutex::new(0),
+                some: Condvar::new(),
+                room: Condvar::new(),
+            },
             gate: Event::manual(false),
         }
     }
@@ -79,11 +89,25 @@ impl Locks {
     }
 
     pub(crate) fn check(&self) {
-        let values = [*self.barging.lock(), *self.fair.lock(), *self.shared.write()];
+        let values = [
+            *self.barging.lock(),
+            *self.fair.lock(),
+            *self.shared.write(),
+        ];
         values.iter().for_each(look);
-        assert_eq!(values.map(|values| values[0]), self.written.each_ref().map(|written| written.load(SeqCst)));
+        assert_eq!(
+            values.map(|values| values[0]),
+            self.written.each_ref().map(|written| written.load(SeqCst))
+        );
         assert_eq!(*self.stock.items.lock(), 0, "put and taken");
-        assert_eq!((waiters(&self.stock.some), waiters(&self.stock.room), told(&self.gate, "waiters")), (0, 0, 0));
+        assert_eq!(
+            (
+                waiters(&self.stock.some),
+                waiters(&self.stock.room),
+                told(&self.gate, "waiters")
+            ),
+            (0, 0, 0)
+        );
     }
 }
 
@@ -132,7 +156,11 @@ fn rwlock(party: &mut Party) {
     let short = party.short();
     match party.rng.below(8) {
         0..=2 => {
-            let guard = if party.rng.one_in(2) { lock.try_read_for(short) } else { Some(lock.read()) };
+            let guard = if party.rng.one_in(2) {
+                lock.try_read_for(short)
+            } else {
+                Some(lock.read())
+            };
             let Some(guard) = guard else { return };
             look(&guard);
             party.step();
@@ -140,7 +168,11 @@ fn rwlock(party: &mut Party) {
         }
         3 => drop(lock.try_read().map(|guard| look(&guard))),
         4 | 5 => {
-            let guard = if party.rng.one_in(2) { lock.try_write_for(short) } else { Some(lock.write()) };
+            let guard = if party.rng.one_in(2) {
+                lock.try_write_for(short)
+            } else {
+                Some(lock.write())
+            };
             let Some(mut guard) = guard else { return };
             change(&mut guard, written);
             if party.rng.one_in(2) {
@@ -150,7 +182,11 @@ fn rwlock(party: &mut Party) {
             }
         }
         _ => {
-            let guard = if party.rng.one_in(2) { lock.try_upgradable_read_for(short) } else { Some(lock.upgradable_read()) };
+            let guard = if party.rng.one_in(2) {
+                lock.try_upgradable_read_for(short)
+            } else {
+                Some(lock.upgradable_read())
+            };
             let Some(guard) = guard else { return };
             let before = *guard;
             party.step();
@@ -196,7 +232,11 @@ fn stock(party: &mut Party) {
     let short = party.short();
     let took = party.cut(|_| {
         let mut items = stock.items.lock();
-        if stock.some.wait_while_timeout(&mut items, |items| *items == 0, short).timed_out() {
+        if stock
+            .some
+            .wait_while_timeout(&mut items, |items| *items == 0, short)
+            .timed_out()
+        {
             return false;
         }
         taken(stock, items);

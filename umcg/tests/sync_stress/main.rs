@@ -1,9 +1,11 @@
-//! Stress of synchronisation: workers of both kinds and kernel threads wait for the same things in every way, with deadlines, aborts, closes and
-//! signals. What was taken and given is added up, messages are counted and their order is looked at, and at odd moments everybody stops where it
+//! Stress of synchronisation: workers of both kinds and kernel threads wait for the same things in
+//! every way, with deadlines, aborts, closes and signals. What was taken and given is added up,
+//! messages are counted and their order is looked at, and at odd moments everybody stops where it
 //! stands: then nobody may be waiting for what is there.
 //!
-//! The variables are those of `tests/stress`: `UMCG_STRESS_SECONDS`, `UMCG_STRESS_SEED`, `UMCG_STRESS_PATIENCE`. All choices of a round come from its
-//! seed, but not the kernel's, so a failure may take a few runs to come again.
+//! The variables are those of `tests/stress`: `UMCG_STRESS_SECONDS`, `UMCG_STRESS_SEED`,
+//! `UMCG_STRESS_PATIENCE`. All choices of a round come from its seed, but not the kernel's, so a
+//! failure may take a few runs to come again.
 
 #[allow(dead_code, reason = "shared with the stress of servers")]
 #[path = "../stress/harness.rs"]
@@ -29,20 +31,27 @@ use umcg::sync::WaitGroup;
 use world::World;
 
 /// Everybody of a round.
-fn start(world: &Arc<World>, rng: &mut Rng, tids: &Arc<Mutex<Vec<i32>>>) -> (Vec<Joined>, Arc<WaitGroup>) {
+fn start(
+    world: &Arc<World>,
+    rng: &mut Rng,
+    tids: &Arc<Mutex<Vec<i32>>>,
+) -> (Vec<Joined>, Arc<WaitGroup>) {
     let group = Arc::new(WaitGroup::new());
     let mut bodies = messages::bodies(world, rng);
     while bodies.len() < world.intents.len() {
         bodies.push((Box::new(party::anything), rng.one_in(3)));
     }
-    let parties = bodies.into_iter().enumerate().map(|(number, (body, may_be_cut))| {
-        let doing = WaitGroup::enter_arc(&group);
-        let all = move |party| {
-            let _doing = doing;
-            body(party);
-        };
-        Joined::start(world, number, rng, tids, (all, may_be_cut))
-    });
+    let parties = bodies
+        .into_iter()
+        .enumerate()
+        .map(|(number, (body, may_be_cut))| {
+            let doing = WaitGroup::enter_arc(&group);
+            let all = move |party| {
+                let _doing = doing;
+                body(party);
+            };
+            Joined::start(world, number, rng, tids, (all, may_be_cut))
+        });
     (parties.collect(), group)
 }
 
@@ -67,7 +76,10 @@ fn round(seed: u64) {
     let runtime = Arc::new(build(&shape));
     let world = Arc::new(World::new(seed, shape, &mut rng, runtime.clone()));
     let _watchdog = Watchdog::start("sync_stress", seed, world.clone());
-    let noise = Noise { signals: SIGNALS && shape.signals, ticks: SIGNALS && shape.preemption && shape.signals };
+    let noise = Noise {
+        signals: SIGNALS && shape.signals,
+        ticks: SIGNALS && shape.preemption && shape.signals,
+    };
     let tids = Arc::new(Mutex::new(servers()));
     let signals = Signals::start(seed, noise, tids.clone());
     let (parties, group) = start(&world, &mut rng, &tids);

@@ -1,4 +1,5 @@
-//! Tubes: senders of their own, who close them by their end; receivers that stay to the end, and others that come by.
+//! Tubes: senders of their own, who close them by their end; receivers that stay to the end, and
+//! others that come by.
 
 use crate::harness::Rng;
 use crate::ledger::{Ledger, Message};
@@ -21,7 +22,8 @@ pub(crate) struct Line<const N: usize> {
     senders: usize,
 }
 
-/// The tubes: of messages that are copied under the lock, and of those that have a place in the tube.
+/// The tubes: of messages that are copied under the lock, and of those that have a place in the
+/// tube.
 #[derive(Debug)]
 pub(crate) struct Messages {
     pub(crate) small: Vec<Line<1>>,
@@ -49,13 +51,21 @@ impl<const N: usize> Line<N> {
     fn new(rng: &mut Rng) -> Line<N> {
         let senders = 1 + rng.below(3) as usize;
         let (sender, receiver) = tube(rng.pick(&[0, 0, 1, 2, 3, 7, 40]));
-        Line { ledger: Arc::new(Ledger::new(senders)), receiver, sender: Mutex::new(Some(sender)), senders }
+        Line {
+            ledger: Arc::new(Ledger::new(senders)),
+            receiver,
+            sender: Mutex::new(Some(sender)),
+            senders,
+        }
     }
 
     /// Somebody waits for what is there.
     fn stranded(&self) -> bool {
         let tube = &self.receiver;
-        let (senders, receivers) = (told(tube, "waiting_senders"), told(tube, "waiting_receivers"));
+        let (senders, receivers) = (
+            told(tube, "waiting_senders"),
+            told(tube, "waiting_receivers"),
+        );
         let is_closed = tube.is_closed();
         (receivers > 0 && (senders > 0 || is_closed || !tube.is_empty()))
             || (senders > 0 && (is_closed || tube.len() < tube.capacity()))
@@ -64,14 +74,25 @@ impl<const N: usize> Line<N> {
     fn check(&self) {
         self.ledger.check();
         let tube = &self.receiver;
-        assert_eq!((told(tube, "waiting_senders"), told(tube, "waiting_receivers"), tube.len()), (0, 0, 0), "{tube:?}");
+        assert_eq!(
+            (
+                told(tube, "waiting_senders"),
+                told(tube, "waiting_receivers"),
+                tube.len()
+            ),
+            (0, 0, 0),
+            "{tube:?}"
+        );
     }
 }
 
 impl Messages {
     pub(crate) fn new(rng: &mut Rng) -> Messages {
         let small = (0..rng.below(3)).map(|_| Line::new(rng)).collect();
-        Messages { small, large: (0..rng.below(2)).map(|_| Line::new(rng)).collect() }
+        Messages {
+            small,
+            large: (0..rng.below(2)).map(|_| Line::new(rng)).collect(),
+        }
     }
 
     pub(crate) fn close_one(&self, rng: &mut Rng) {
@@ -85,9 +106,20 @@ impl Messages {
     }
 
     pub(crate) fn stranded(&self) -> Option<String> {
-        let small = self.small.iter().find(|line| line.stranded()).map(|line| format!("{:?}", line.receiver));
-        let large = || self.large.iter().find(|line| line.stranded()).map(|line| format!("{:?}", line.receiver));
-        small.or_else(large).map(|tube| format!("somebody waits at {tube}"))
+        let small = self
+            .small
+            .iter()
+            .find(|line| line.stranded())
+            .map(|line| format!("{:?}", line.receiver));
+        let large = || {
+            self.large
+                .iter()
+                .find(|line| line.stranded())
+                .map(|line| format!("{:?}", line.receiver))
+        };
+        small
+            .or_else(large)
+            .map(|tube| format!("somebody waits at {tube}"))
     }
 
     pub(crate) fn check(&self) {
@@ -109,12 +141,23 @@ where
     Messages: Lines<N>,
 {
     for (index, line) in messages.lines().iter().enumerate() {
-        let sender = line.sender.lock().unwrap().take().expect("for those who send");
+        let sender = line
+            .sender
+            .lock()
+            .unwrap()
+            .take()
+            .expect("for those who send");
         for number in 0..line.senders {
             let sender = sender.clone();
-            bodies.push((Box::new(move |party| send::<N>(party, index, number, &sender)), rng.one_in(3)));
+            bodies.push((
+                Box::new(move |party| send::<N>(party, index, number, &sender)),
+                rng.one_in(3),
+            ));
         }
-        bodies.push((Box::new(move |party| receive_to_the_end::<N>(party, index)), false));
+        bodies.push((
+            Box::new(move |party| receive_to_the_end::<N>(party, index)),
+            false,
+        ));
     }
 }
 
@@ -132,7 +175,12 @@ where
     }
 }
 
-fn send_one<const N: usize>(party: &mut Party, ledger: &Arc<Ledger>, number: usize, sender: &Sender<Message<N>>) {
+fn send_one<const N: usize>(
+    party: &mut Party,
+    ledger: &Arc<Ledger>,
+    number: usize,
+    sender: &Sender<Message<N>>,
+) {
     let message = || ledger.make(number);
     let (short, soon) = (party.short(), party.soon());
     let sent = match party.rng.below(if sender.capacity() > 0 { 12 } else { 9 }) {
@@ -142,10 +190,16 @@ fn send_one<const N: usize>(party: &mut Party, ledger: &Arc<Ledger>, number: usi
         4 => sender.send_deadline(message(), soon).is_ok(),
         5 | 6 => return send_batch(party, ledger, number, sender),
         7 | 8 => return crate::select::send(party, ledger, number, sender),
-        9 => sender.try_reserve().is_ok_and(|reserved| reserved.send(message()).is_ok()),
-        10 => sender.reserve_timeout(short).is_ok_and(|reserved| reserved.write(message()).commit().is_ok()),
+        9 => sender
+            .try_reserve()
+            .is_ok_and(|reserved| reserved.send(message()).is_ok()),
+        10 => sender
+            .reserve_timeout(short)
+            .is_ok_and(|reserved| reserved.write(message()).commit().is_ok()),
         _ => {
-            let Ok(reserved) = sender.reserve() else { return };
+            let Ok(reserved) = sender.reserve() else {
+                return;
+            };
             let pause = party.short() / 4;
             umcg::sleep(pause);
             reserved.write(message()).commit().is_ok()
@@ -155,7 +209,11 @@ fn send_one<const N: usize>(party: &mut Party, ledger: &Arc<Ledger>, number: usi
 }
 
 /// The same message again and again, as long as it comes back.
-fn send_stubbornly<const N: usize>(party: &mut Party, sender: &Sender<Message<N>>, mut message: Message<N>) -> bool {
+fn send_stubbornly<const N: usize>(
+    party: &mut Party,
+    sender: &Sender<Message<N>>,
+    mut message: Message<N>,
+) -> bool {
     for _ in 0..5 {
         message = match sender.send_timeout(message, party.short()) {
             Ok(()) => return true,
@@ -166,7 +224,8 @@ fn send_stubbornly<const N: usize>(party: &mut Party, sender: &Sender<Message<N>
     sender.send(message).is_ok()
 }
 
-/// Messages to send, and how many of them were: also when the wait is cancelled, which drops the message that it waited with.
+/// Messages to send, and how many of them were: also when the wait is cancelled, which drops the
+/// message that it waited with.
 struct Batch<'a, const N: usize> {
     messages: VecDeque<Message<N>>,
     before: usize,
@@ -178,14 +237,26 @@ struct Batch<'a, const N: usize> {
 impl<const N: usize> Drop for Batch<'_, N> {
     fn drop(&mut self) {
         let dropped = usize::from(!self.has_returned);
-        self.ledger.sent(self.number, self.before - self.messages.len() - dropped);
+        self.ledger
+            .sent(self.number, self.before - self.messages.len() - dropped);
     }
 }
 
-fn send_batch<const N: usize>(party: &mut Party, ledger: &Arc<Ledger>, number: usize, sender: &Sender<Message<N>>) {
+fn send_batch<const N: usize>(
+    party: &mut Party,
+    ledger: &Arc<Ledger>,
+    number: usize,
+    sender: &Sender<Message<N>>,
+) {
     let before = party.rng.below(10) as usize;
     let messages = (0..before).map(|_| ledger.make(number)).collect();
-    let mut batch = Batch { messages, before, has_returned: false, ledger, number };
+    let mut batch = Batch {
+        messages,
+        before,
+        has_returned: false,
+        ledger,
+        number,
+    };
     let short = party.short();
     match party.rng.below(3) {
         0 => drop(sender.send_batch(&mut batch.messages)),
@@ -211,21 +282,39 @@ pub(crate) fn receive_one<const N: usize>(party: &mut Party, line: &Line<N>) -> 
     let (short, soon) = (party.short(), party.soon());
     let (tube, mut before) = (&line.receiver, line.ledger.before());
     match party.rng.below(9) {
-        0 | 1 => tube.recv().map(|message| message.receive(&mut before)).is_err(),
-        2 => matches!(tube.try_recv().map(|message| message.receive(&mut before)), Err(TryRecvError::Disconnected)),
-        3 => is_over(tube.recv_timeout(short).map(|message| message.receive(&mut before))),
-        4 => is_over(tube.recv_deadline(soon).map(|message| message.receive(&mut before))),
+        0 | 1 => tube
+            .recv()
+            .map(|message| message.receive(&mut before))
+            .is_err(),
+        2 => matches!(
+            tube.try_recv().map(|message| message.receive(&mut before)),
+            Err(TryRecvError::Disconnected)
+        ),
+        3 => is_over(
+            tube.recv_timeout(short)
+                .map(|message| message.receive(&mut before)),
+        ),
+        4 => is_over(
+            tube.recv_deadline(soon)
+                .map(|message| message.receive(&mut before)),
+        ),
         5 | 6 => {
             let (mut messages, most) = (Vec::new(), 1 + party.rng.below(12) as usize);
             let received = match party.rng.below(2) {
-                0 => tube.recv_batch(&mut messages, most).map_err(|_| RecvTimeoutError::Disconnected),
+                0 => tube
+                    .recv_batch(&mut messages, most)
+                    .map_err(|_| RecvTimeoutError::Disconnected),
                 _ => tube.recv_batch_timeout(&mut messages, most, short),
             };
-            messages.into_iter().for_each(|message| message.receive(&mut before));
+            messages
+                .into_iter()
+                .for_each(|message| message.receive(&mut before));
             is_over(received)
         }
         7 => {
-            let received = tube.recv_ref_timeout(short).map(|mut message| message.receive_in_place(&mut before));
+            let received = tube
+                .recv_ref_timeout(short)
+                .map(|mut message| message.receive_in_place(&mut before));
             is_over(received)
         }
         _ => match tube.recv_ref() {

@@ -16,7 +16,8 @@ pub(crate) struct Party {
 }
 
 impl Party {
-    /// Between two things that it does, or while it has something: stops here while the world is frozen. A point of cancellation.
+    /// Between two things that it does, or while it has something: stops here while the world is
+    /// frozen. A point of cancellation.
     pub(crate) fn step(&mut self) {
         progress();
         while self.world.is_frozen.load(Acquire) {
@@ -43,7 +44,8 @@ impl Party {
         Instant::now() + self.short()
     }
 
-    /// In a worker, now and then within a time: none if that was over first. Or within a blocking scope.
+    /// In a worker, now and then within a time: none if that was over first. Or within a blocking
+    /// scope.
     pub(crate) fn cut<R>(&mut self, f: impl FnOnce(&mut Party) -> R) -> Option<R> {
         match self.rng.below(10) {
             0 | 1 if self.is_worker => umcg::timeout(self.short(), || f(self)).ok(),
@@ -97,10 +99,25 @@ impl Joined {
         (body, may_be_cut): (impl FnOnce(Party) + Send + 'static, bool),
     ) -> Joined {
         let is_worker = may_be_cut || !rng.one_in(3);
-        let party = Party { world: world.clone(), rng: Rng::new(rng.next(), 1), number, is_worker };
+        let party = Party {
+            world: world.clone(),
+            rng: Rng::new(rng.next(), 1),
+            number,
+            is_worker,
+        };
         if is_worker {
-            let (runtime, builder) = (world.runtime().expect("the round has begun"), world.shape.builder(rng));
-            return Joined::Worker(world.shape.kind(rng).build_on(&runtime, &builder, move || body(party)).unwrap(), may_be_cut);
+            let (runtime, builder) = (
+                world.runtime().expect("the round has begun"),
+                world.shape.builder(rng),
+            );
+            return Joined::Worker(
+                world
+                    .shape
+                    .kind(rng)
+                    .build_on(&runtime, &builder, move || body(party))
+                    .unwrap(),
+                may_be_cut,
+            );
         }
         let tids = tids.clone();
         Joined::Thread(std::thread::spawn(move || {

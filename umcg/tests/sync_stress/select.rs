@@ -12,14 +12,26 @@ use umcg::sync::{Acquiring, Semaphore};
 use umcg::tube::Sender;
 
 /// One of the semaphores, perhaps.
-fn semaphore<'a>(party: &mut Party, takings: &'a crate::takings::Takings) -> Option<(usize, &'a Semaphore)> {
+fn semaphore<'a>(
+    party: &mut Party,
+    takings: &'a crate::takings::Takings,
+) -> Option<(usize, &'a Semaphore)> {
     let index = party.rng.below(takings.0.len() as u64) as usize;
     Some((index, takings.0[index].semaphore()?))
 }
 
 /// Waits in one of some ways; without an end only where there is one.
-fn wait(party: &mut Party, operations: &mut [&mut dyn Selectable], mask: u64, may_wait: bool) -> Option<usize> {
-    let select = if party.rng.one_in(2) { Select::new() } else { Select::new().biased() };
+fn wait(
+    party: &mut Party,
+    operations: &mut [&mut dyn Selectable],
+    mask: u64,
+    may_wait: bool,
+) -> Option<usize> {
+    let select = if party.rng.one_in(2) {
+        Select::new()
+    } else {
+        Select::new().biased()
+    };
     match party.rng.below(if may_wait { 3 } else { 2 }) {
         0 => select.try_wait(operations),
         1 => select.wait_timeout(operations, party.short()),
@@ -31,7 +43,12 @@ fn wait(party: &mut Party, operations: &mut [&mut dyn Selectable], mask: u64, ma
 }
 
 fn outcome(party: &mut Party, acquiring: Option<(usize, Acquiring<'_>)>) {
-    let hold = acquiring.and_then(|(index, mut operation)| operation.outcome().is_ok().then(|| Hold::new(party, index, 1)));
+    let hold = acquiring.and_then(|(index, mut operation)| {
+        operation
+            .outcome()
+            .is_ok()
+            .then(|| Hold::new(party, index, 1))
+    });
     party.step();
     drop(hold);
 }
@@ -59,11 +76,15 @@ where
     }
     let mut befores: Vec<_> = lines.iter().map(|line| line.ledger.before()).collect();
     let mut receiving: Vec<_> = lines.iter().map(|line| line.receiver.receiving()).collect();
-    let mut acquiring = semaphore(party, &world.takings).map(|(index, semaphore)| (index, semaphore.acquiring()));
+    let mut acquiring =
+        semaphore(party, &world.takings).map(|(index, semaphore)| (index, semaphore.acquiring()));
     let mask = acquiring.as_ref().map_or(0, |(index, _)| 1 << index);
     let mut timer = after(party.short() + Duration::from_micros(100));
     let at = {
-        let mut operations: Vec<&mut dyn Selectable> = receiving.iter_mut().map(|one| one as &mut dyn Selectable).collect();
+        let mut operations: Vec<&mut dyn Selectable> = receiving
+            .iter_mut()
+            .map(|one| one as &mut dyn Selectable)
+            .collect();
         if let Some((_, operation)) = &mut acquiring {
             operations.push(operation);
         }
@@ -87,10 +108,16 @@ where
 }
 
 /// Sends a message, or does something else.
-pub(crate) fn send<const N: usize>(party: &mut Party, ledger: &Arc<Ledger>, number: usize, sender: &Sender<Message<N>>) {
+pub(crate) fn send<const N: usize>(
+    party: &mut Party,
+    ledger: &Arc<Ledger>,
+    number: usize,
+    sender: &Sender<Message<N>>,
+) {
     let world = party.world.clone();
     let mut sending = sender.sending(ledger.make(number));
-    let mut acquiring = semaphore(party, &world.takings).map(|(index, semaphore)| (index, semaphore.acquiring()));
+    let mut acquiring =
+        semaphore(party, &world.takings).map(|(index, semaphore)| (index, semaphore.acquiring()));
     let mask = acquiring.as_ref().map_or(0, |(index, _)| 1 << index);
     let at = {
         let mut operations: Vec<&mut dyn Selectable> = vec![&mut sending];

@@ -1,5 +1,5 @@
-//! What is taken and given back: semaphores, events that are reset automatically, and mutexes; one at a time, one of many, or all
-//! at once.
+//! What is taken and given back: semaphores, events that are reset automatically, and mutexes; one
+//! at a time, one of many, or all at once.
 
 use crate::harness::Rng;
 use crate::party::Party;
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg::select::{Operation, Select, Selectable, after};
 use umcg::sync::{
-    Event, Mutex, Object, RawMutex, Semaphore, acquire_any, acquire_any_timeout, locking, try_acquire_any, try_wait_all,
-    try_wait_any, wait_all, wait_all_timeout, wait_any, wait_any_timeout,
+    Event, Mutex, Object, RawMutex, Semaphore, acquire_any, acquire_any_timeout, locking,
+    try_acquire_any, try_wait_all, try_wait_any, wait_all, wait_all_timeout, wait_any,
+    wait_any_timeout,
 };
 
 #[derive(Debug)]
@@ -43,8 +44,15 @@ impl Hold {
     pub(crate) fn new(party: &Party, index: usize, count: u32) -> Hold {
         let taking = &party.world.takings.0[index];
         let before = taking.in_hands.fetch_add(count, SeqCst);
-        assert!(before + count <= taking.tokens, "{before} + {count} of {taking:?}");
-        Hold { world: party.world.clone(), index, count }
+        assert!(
+            before + count <= taking.tokens,
+            "{before} + {count} of {taking:?}"
+        );
+        Hold {
+            world: party.world.clone(),
+            index,
+            count,
+        }
     }
 }
 
@@ -53,7 +61,9 @@ impl Drop for Hold {
         let taking = &self.world.takings.0[self.index];
         taking.in_hands.fetch_sub(self.count, SeqCst);
         match &taking.thing {
-            Thing::Strong(semaphore) | Thing::Barging(semaphore) => semaphore.release(self.count).unwrap(),
+            Thing::Strong(semaphore) | Thing::Barging(semaphore) => {
+                semaphore.release(self.count).unwrap()
+            }
             Thing::Event(event) => event.set(),
             // SAFETY: it is locked, without a guard: that is what this holds.
             Thing::Mutex(mutex) => unsafe { mutex.force_unlock() },
@@ -68,9 +78,23 @@ impl Taking {
             0..=2 => (Thing::Strong(Semaphore::new(tokens)), tokens),
             3 | 4 => (Thing::Barging(Semaphore::barging(tokens)), tokens),
             5 | 6 => (Thing::Event(Event::auto(true)), 1),
-            _ => (Thing::Mutex(Mutex::from_raw(if rng.one_in(2) { RawMutex::fair() } else { RawMutex::new() }, ())), 1),
+            _ => (
+                Thing::Mutex(Mutex::from_raw(
+                    if rng.one_in(2) {
+                        RawMutex::fair()
+                    } else {
+                        RawMutex::new()
+                    },
+                    (),
+                )),
+                1,
+            ),
         };
-        Taking { thing, tokens, in_hands: AtomicU32::new(0) }
+        Taking {
+            thing,
+            tokens,
+            in_hands: AtomicU32::new(0),
+        }
     }
 
     fn available(&self) -> u32 {
@@ -110,27 +134,42 @@ impl Takings {
 
     /// Who waits for what is there.
     pub(crate) fn stranded(&self, intents: &[u64]) -> Option<String> {
-        let parts: Vec<_> = intents.iter().map(|intent| Intents::parts(*intent)).collect();
+        let parts: Vec<_> = intents
+            .iter()
+            .map(|intent| Intents::parts(*intent))
+            .collect();
         // The most that somebody wants who wants this, but not together with others.
         let plain = |index: usize| {
-            let wants = parts.iter().filter(|(mask, _, is_joint, _)| mask >> index & 1 != 0 && !is_joint);
+            let wants = parts
+                .iter()
+                .filter(|(mask, _, is_joint, _)| mask >> index & 1 != 0 && !is_joint);
             wants.map(|(_, count, ..)| *count).max()
         };
         let plainly =
-            self.0.iter().enumerate().find(|(index, taking)| plain(*index).is_some_and(|most| most <= taking.available()));
+            self.0.iter().enumerate().find(|(index, taking)| {
+                plain(*index).is_some_and(|most| most <= taking.available())
+            });
         if let Some((index, taking)) = plainly {
             return Some(format!("somebody waits for number {index}, {taking:?}"));
         }
         let all_there = |mask: u64| {
-            (0..self.0.len()).all(|index| mask >> index & 1 == 0 || self.0[index].available() > 0 && plain(index).is_none())
+            (0..self.0.len()).all(|index| {
+                mask >> index & 1 == 0 || self.0[index].available() > 0 && plain(index).is_none()
+            })
         };
-        let joint = parts.iter().find(|(mask, _, is_joint, _)| *is_joint && all_there(*mask));
+        let joint = parts
+            .iter()
+            .find(|(mask, _, is_joint, _)| *is_joint && all_there(*mask));
         joint.map(|(mask, ..)| format!("somebody waits for all of {mask:b}"))
     }
 
     pub(crate) fn check(&self) {
         for taking in &self.0 {
-            assert_eq!((taking.available(), taking.in_hands.load(SeqCst)), (taking.tokens, 0), "{taking:?}");
+            assert_eq!(
+                (taking.available(), taking.in_hands.load(SeqCst)),
+                (taking.tokens, 0),
+                "{taking:?}"
+            );
             let waiters = match &taking.thing {
                 Thing::Strong(semaphore) | Thing::Barging(semaphore) => told(semaphore, "waiters"),
                 Thing::Event(event) => told(event, "waiters"),
@@ -143,7 +182,9 @@ impl Takings {
 
 /// Takes something, has it for a while, and perhaps something else as well.
 pub(crate) fn one(party: &mut Party) {
-    let Some(holds) = party.cut(|party| take(party, true)) else { return };
+    let Some(holds) = party.cut(|party| take(party, true)) else {
+        return;
+    };
     if holds.is_empty() {
         return;
     }
@@ -181,9 +222,14 @@ fn take_one(party: &mut Party, may_wait: bool) -> Option<Hold> {
             0 => semaphore.try_acquire().is_ok().then_some(1),
             1 => semaphore.try_acquire_many(count).is_ok().then_some(count),
             2 => semaphore.acquire_timeout(short).is_ok().then_some(1),
-            3 => semaphore.acquire_many_deadline(count, soon).is_ok().then_some(count),
+            3 => semaphore
+                .acquire_many_deadline(count, soon)
+                .is_ok()
+                .then_some(count),
             4 => (forever(1), semaphore.acquire().is_ok()).1.then_some(1),
-            _ => (forever(count), semaphore.acquire_many(count).is_ok()).1.then_some(count),
+            _ => (forever(count), semaphore.acquire_many(count).is_ok())
+                .1
+                .then_some(count),
         },
         (Thing::Event(event), how) => match how {
             0 | 1 => event.try_wait().then_some(1),
@@ -206,7 +252,10 @@ fn take_one(party: &mut Party, may_wait: bool) -> Option<Hold> {
 /// A few of them, perhaps the same twice.
 fn some(party: &mut Party, is_wanted: impl Fn(&Taking) -> bool) -> Vec<usize> {
     let world = party.world.clone();
-    (0..1 + party.rng.below(4)).map(|_| pick(party)).filter(|index| is_wanted(&world.takings.0[*index])).collect()
+    (0..1 + party.rng.below(4))
+        .map(|_| pick(party))
+        .filter(|index| is_wanted(&world.takings.0[*index]))
+        .collect()
 }
 
 fn mask(list: &[usize]) -> u64 {
@@ -249,19 +298,37 @@ fn select_any(party: &mut Party, list: &[usize], how: u64) -> Option<Hold> {
     let (mut acquiring, mut waiting, mut locked) = (Vec::new(), Vec::new(), Vec::new());
     for index in list {
         match &world.takings.0[*index].thing {
-            Thing::Strong(semaphore) | Thing::Barging(semaphore) => acquiring.push((*index, semaphore.acquiring())),
+            Thing::Strong(semaphore) | Thing::Barging(semaphore) => {
+                acquiring.push((*index, semaphore.acquiring()))
+            }
             Thing::Event(event) => waiting.push((*index, event.waiting())),
             Thing::Mutex(mutex) => locked.push((*index, locking(mutex))),
         }
     }
-    let select = if party.rng.one_in(2) { Select::new() } else { Select::new().biased() };
+    let select = if party.rng.one_in(2) {
+        Select::new()
+    } else {
+        Select::new().biased()
+    };
     let (short, mut timer) = (party.short(), after(party.short()));
     let with_timer = how == 1 && party.rng.one_in(2);
     let selected = {
         let mut operations: Vec<&mut dyn Selectable> = Vec::new();
-        operations.extend(acquiring.iter_mut().map(|(_, operation)| operation as &mut dyn Selectable));
-        operations.extend(waiting.iter_mut().map(|(_, operation)| operation as &mut dyn Selectable));
-        operations.extend(locked.iter_mut().map(|(_, operation)| operation as &mut dyn Selectable));
+        operations.extend(
+            acquiring
+                .iter_mut()
+                .map(|(_, operation)| operation as &mut dyn Selectable),
+        );
+        operations.extend(
+            waiting
+                .iter_mut()
+                .map(|(_, operation)| operation as &mut dyn Selectable),
+        );
+        operations.extend(
+            locked
+                .iter_mut()
+                .map(|(_, operation)| operation as &mut dyn Selectable),
+        );
         if with_timer {
             operations.push(&mut timer);
         }
@@ -277,7 +344,10 @@ fn select_any(party: &mut Party, list: &[usize], how: u64) -> Option<Hold> {
     };
     let mut at = selected?;
     if let Some((index, operation)) = acquiring.get_mut(at) {
-        return operation.outcome().is_ok().then(|| Hold::new(party, *index, 1));
+        return operation
+            .outcome()
+            .is_ok()
+            .then(|| Hold::new(party, *index, 1));
     }
     at -= acquiring.len();
     if let Some((index, _)) = waiting.get(at) {
@@ -293,11 +363,26 @@ fn take_all(party: &mut Party, may_wait: bool) -> Vec<Hold> {
     let mut list = some(party, |_| true);
     list.sort_unstable();
     list.dedup();
-    let objects: Vec<_> = list.iter().map(|index| world.takings.0[*index].object()).collect();
+    let objects: Vec<_> = list
+        .iter()
+        .map(|index| world.takings.0[*index].object())
+        .collect();
     let taken = match party.rng.below(if may_wait { 3 } else { 2 }) {
         0 => try_wait_all(&objects).is_ok(),
         1 => wait_all_timeout(&objects, party.short()).is_ok(),
-        _ => (party.intends(Intents::takings(mask(&list), 1, true)), wait_all(&objects).is_ok()).1,
+        _ => {
+            (
+                party.intends(Intents::takings(mask(&list), 1, true)),
+                wait_all(&objects).is_ok(),
+            )
+                .1
+        }
     };
-    if taken { list.iter().map(|index| Hold::new(party, *index, 1)).collect() } else { Vec::new() }
+    if taken {
+        list.iter()
+            .map(|index| Hold::new(party, *index, 1))
+            .collect()
+    } else {
+        Vec::new()
+    }
 }

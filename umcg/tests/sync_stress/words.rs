@@ -1,4 +1,5 @@
-//! Futexes: counts in words, which are taken from whichever of some has one; and a lock with a condition, made of two words.
+//! Futexes: counts in words, which are taken from whichever of some has one; and a lock with a
+//! condition, made of two words.
 
 use crate::harness::Rng;
 use crate::party::Party;
@@ -14,8 +15,8 @@ pub(crate) struct Words {
     lock: Lock,
 }
 
-/// 0 is free, 1 locked, 2 locked while somebody may wait (U. Drepper, "Futexes Are Tricky"). Who waits for a change stands at the other word,
-/// and is moved to the lock.
+/// 0 is free, 1 locked, 2 locked while somebody may wait (U. Drepper, "Futexes Are Tricky"). Who
+/// waits for a change stands at the other word, and is moved to the lock.
 #[derive(Debug)]
 struct Lock {
     word: AtomicU32,
@@ -64,32 +65,66 @@ impl Lock {
         // Who is moved has to be woken by the unlock.
         self.word.store(2, SeqCst);
         let done = futex::cmp_requeue(&self.changes, now, &self.word, 0, usize::MAX);
-        assert_eq!(done.map(|done| done.woken), Ok(0), "only who has the lock changes it");
+        assert_eq!(
+            done.map(|done| done.woken),
+            Ok(0),
+            "only who has the lock changes it"
+        );
     }
 }
 
 impl Words {
     pub(crate) fn new(rng: &mut Rng) -> Words {
-        let counts: Vec<_> = (0..2 + rng.below(5)).map(|_| AtomicU32::new(rng.below(2) as u32)).collect();
+        let counts: Vec<_> = (0..2 + rng.below(5))
+            .map(|_| AtomicU32::new(rng.below(2) as u32))
+            .collect();
         // One that stays empty is of no use alone.
         counts[0].store(1, Relaxed);
         let total = counts.iter().map(|count| count.load(Relaxed)).sum();
-        let lock =
-            Lock { word: AtomicU32::new(0), changes: AtomicU32::new(0), value: AtomicU64::new(0), written: AtomicU64::new(0) };
-        Words { counts, total, lock }
+        let lock = Lock {
+            word: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
+            value: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        };
+        Words {
+            counts,
+            total,
+            lock,
+        }
     }
 
     pub(crate) fn stranded(&self, intents: &[u64]) -> Option<String> {
-        let wanted = intents.iter().fold(0, |mask, intent| mask | Intents::parts(*intent).3);
-        let index = (0..self.counts.len()).find(|index| wanted >> index & 1 != 0 && self.counts[*index].load(SeqCst) > 0);
+        let wanted = intents
+            .iter()
+            .fold(0, |mask, intent| mask | Intents::parts(*intent).3);
+        let index = (0..self.counts.len())
+            .find(|index| wanted >> index & 1 != 0 && self.counts[*index].load(SeqCst) > 0);
         index.map(|index| format!("somebody waits for word {index} of {:?}", self.counts))
     }
 
     pub(crate) fn check(&self) {
-        assert_eq!(self.counts.iter().map(|count| count.load(SeqCst)).sum::<u32>(), self.total, "{:?}", self.counts);
+        assert_eq!(
+            self.counts
+                .iter()
+                .map(|count| count.load(SeqCst))
+                .sum::<u32>(),
+            self.total,
+            "{:?}",
+            self.counts
+        );
         assert_eq!(self.lock.value.load(SeqCst), self.lock.written.load(SeqCst));
-        let words = self.counts.iter().chain([&self.lock.word, &self.lock.changes]);
-        assert_eq!(words.map(|word| futex::wake(word, usize::MAX)).sum::<usize>(), 0, "nobody waits any more");
+        let words = self
+            .counts
+            .iter()
+            .chain([&self.lock.word, &self.lock.changes]);
+        assert_eq!(
+            words
+                .map(|word| futex::wake(word, usize::MAX))
+                .sum::<usize>(),
+            0,
+            "nobody waits any more"
+        );
     }
 }
 
@@ -129,7 +164,9 @@ fn lock(party: &mut Party) {
 
 fn try_take(world: &Arc<World>, index: usize) -> Option<Took> {
     let word = &world.words.counts[index];
-    let taken = word.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1)).is_ok();
+    let taken = word
+        .fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1))
+        .is_ok();
     taken.then(|| Took(world.clone(), index))
 }
 
@@ -140,9 +177,14 @@ fn take(party: &mut Party) -> Option<Took> {
     // The first always has one, sooner or later.
     let how = party.rng.below(6);
     let others = if how == 5 { 0 } else { party.rng.below(4) };
-    let mut list: Vec<_> = (0..others).map(|_| party.rng.below(counts.len() as u64) as usize).collect();
+    let mut list: Vec<_> = (0..others)
+        .map(|_| party.rng.below(counts.len() as u64) as usize)
+        .collect();
     list.push(0);
-    let words: Vec<_> = list.iter().map(|index| Wait::new(&counts[*index], 0)).collect();
+    let words: Vec<_> = list
+        .iter()
+        .map(|index| Wait::new(&counts[*index], 0))
+        .collect();
     let mask = list.iter().fold(0, |mask, index| mask | 1 << index);
     let soon = party.soon();
     let mut set: Option<WaitSet<'_>> = (how < 2).then(|| words.iter().copied().collect());
@@ -156,7 +198,9 @@ fn take(party: &mut Party) -> Option<Took> {
             (Some(set), _) => set.wait_deadline(soon),
             (None, 2 | 3) => futex::wait_multiple(&words).map_err(changed),
             (None, 4) => futex::wait_multiple_deadline(&words, soon),
-            (None, _) => futex::wait(&counts[0], 0).map(|()| 0).map_err(|futex::Changed| WaitMultipleError::Changed(0)),
+            (None, _) => futex::wait(&counts[0], 0)
+                .map(|()| 0)
+                .map_err(|futex::Changed| WaitMultipleError::Changed(0)),
         };
         match index {
             // Who was woken for a word takes it from there: it was woken in place of others.

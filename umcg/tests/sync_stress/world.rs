@@ -26,7 +26,8 @@ pub(crate) struct World {
     complaint: Mutex<String>,
 }
 
-/// What somebody waits for: which of the takings (8 bits), how many of it (8), all of them at once (1), which of the words (8).
+/// What somebody waits for: which of the takings (8 bits), how many of it (8), all of them at once
+/// (1), which of the words (8).
 #[derive(Clone, Copy)]
 pub(crate) struct Intents;
 
@@ -41,7 +42,12 @@ impl Intents {
 
     /// Mask, count, whether they are wanted together; and the mask of words.
     pub(crate) fn parts(intent: u64) -> (u64, u32, bool, u64) {
-        (intent & 0xff, (intent >> 8) as u32 & 0xff, intent >> 16 & 1 != 0, intent >> 17 & 0xff)
+        (
+            intent & 0xff,
+            (intent >> 8) as u32 & 0xff,
+            intent >> 16 & 1 != 0,
+            intent >> 17 & 0xff,
+        )
     }
 }
 
@@ -70,7 +76,8 @@ impl World {
         drop(self.runtime.lock().unwrap().take());
     }
 
-    /// Has everybody stop, and waits until nobody waits for what is there. If somebody goes on to, the watchdog says so.
+    /// Has everybody stop, and waits until nobody waits for what is there. If somebody goes on to,
+    /// the watchdog says so.
     pub(crate) fn freeze(&self) {
         self.is_frozen.store(true, Release);
         std::thread::sleep(Duration::from_millis(2));
@@ -83,10 +90,17 @@ impl World {
     }
 
     fn stranded(&self) -> Option<String> {
-        let intents: Vec<_> = self.intents.iter().map(|intent| intent.load(SeqCst)).collect();
+        let intents: Vec<_> = self
+            .intents
+            .iter()
+            .map(|intent| intent.load(SeqCst))
+            .collect();
         let takings = || self.takings.stranded(&intents);
         let words = || self.words.stranded(&intents);
-        takings().or_else(words).or_else(|| self.messages.stranded()).or_else(|| self.locks.stranded())
+        takings()
+            .or_else(words)
+            .or_else(|| self.messages.stranded())
+            .or_else(|| self.locks.stranded())
     }
 
     /// At the end.
@@ -101,22 +115,43 @@ impl World {
 /// A number that the object's own words have for this.
 pub(crate) fn told(object: &impl std::fmt::Debug, name: &str) -> u64 {
     let text = format!("{object:?}");
-    let after = text.split_once(&format!(" {name}: ")).unwrap_or_else(|| panic!("{name}: {text}")).1;
-    after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    let after = text
+        .split_once(&format!(" {name}: "))
+        .unwrap_or_else(|| panic!("{name}: {text}"))
+        .1;
+    after
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect::<String>()
+        .parse()
+        .unwrap()
 }
 
 impl Dump for World {
     fn dump(&self) -> String {
         // First of all, as the dump may hang itself.
-        eprintln!("sync_stress: UMCG_STRESS_SEED={}, {:?}", self.seed, self.shape);
+        eprintln!(
+            "sync_stress: UMCG_STRESS_SEED={}, {:?}",
+            self.seed, self.shape
+        );
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_secs(20));
             std::process::abort();
         });
-        let complaint = self.complaint.try_lock().map_or_else(|_| String::new(), |complaint| complaint.clone());
+        let complaint = self
+            .complaint
+            .try_lock()
+            .map_or_else(|_| String::new(), |complaint| complaint.clone());
         eprintln!("{complaint}\n{:x?}", self.intents);
-        let runtime = self.runtime.try_lock().ok().and_then(|runtime| runtime.clone());
+        let runtime = self
+            .runtime
+            .try_lock()
+            .ok()
+            .and_then(|runtime| runtime.clone());
         let text = runtime.map_or_else(|| "the runtime ends".to_owned(), |runtime| runtime.dump());
-        format!("{text}\n{:?}\n{:?}\n{:?}\n{:?}", self.takings, self.messages, self.locks, self.words)
+        format!(
+            "{text}\n{:?}\n{:?}\n{:?}\n{:?}",
+            self.takings, self.messages, self.locks, self.words
+        )
     }
 }

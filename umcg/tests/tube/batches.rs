@@ -4,7 +4,9 @@ use crate::support::over;
 use crate::{large, number_of, until_receivers_wait};
 use std::collections::VecDeque;
 use std::time::Duration;
-use umcg::tube::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError, tube};
+use umcg::tube::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError, tube,
+};
 
 const SOON: Duration = Duration::from_millis(2);
 
@@ -15,16 +17,31 @@ fn as_many_as_there_is_room_for() {
     batch.rotate_left(50);
     assert_eq!(sender.try_send_batch(&mut batch), Ok(100));
     assert_eq!((batch.len(), batch[0]), (150, 150));
-    assert_eq!(sender.try_send_batch(&mut batch), Err(TrySendError::Full(())));
-    assert_eq!(sender.send_batch_timeout(&mut batch, SOON), Err(SendTimeoutError::Timeout(())));
+    assert_eq!(
+        sender.try_send_batch(&mut batch),
+        Err(TrySendError::Full(()))
+    );
+    assert_eq!(
+        sender.send_batch_timeout(&mut batch, SOON),
+        Err(SendTimeoutError::Timeout(()))
+    );
     assert_eq!(batch.len(), 150);
     let mut received = vec![7];
     assert_eq!(receiver.recv_batch(&mut received, 60), Ok(60));
     assert_eq!(receiver.try_recv_batch(&mut received, 60), Ok(40));
     assert_eq!(received[1..], (50..150).collect::<Vec<_>>());
-    assert_eq!(receiver.try_recv_batch(&mut received, 60), Err(TryRecvError::Empty));
-    assert_eq!(receiver.recv_batch_timeout(&mut received, 60, SOON), Err(RecvTimeoutError::Timeout));
-    assert_eq!((receiver.recv_batch(&mut received, 0), received.len()), (Ok(0), 101));
+    assert_eq!(
+        receiver.try_recv_batch(&mut received, 60),
+        Err(TryRecvError::Empty)
+    );
+    assert_eq!(
+        receiver.recv_batch_timeout(&mut received, 60, SOON),
+        Err(RecvTimeoutError::Timeout)
+    );
+    assert_eq!(
+        (receiver.recv_batch(&mut received, 0), received.len()),
+        (Ok(0), 101)
+    );
     receiver.close();
     assert_eq!(sender.send_batch(&mut batch), Err(SendError(())));
     assert_eq!((batch.len(), batch[0]), (150, 150));
@@ -42,7 +59,10 @@ fn of_large_messages() {
     assert_eq!(receiver.recv_batch(&mut received, 4), Ok(4));
     sender.send_batch(&mut batch.drain(..4).collect()).unwrap();
     assert_eq!(receiver.recv_batch(&mut received, 99), Ok(10));
-    assert_eq!(received.iter().map(number_of).collect::<Vec<_>>(), (0..14).collect::<Vec<_>>());
+    assert_eq!(
+        received.iter().map(number_of).collect::<Vec<_>>(),
+        (0..14).collect::<Vec<_>>()
+    );
 }
 
 /// Batches and single messages between many; those of one sender stay in their order.
@@ -59,7 +79,8 @@ fn in_a_crowd() {
                         let mut left: VecDeque<u64> = (0..EACH).map(|n| who * EACH + n).collect();
                         while !left.is_empty() {
                             if who % 2 == 0 {
-                                let mut some: VecDeque<_> = left.drain(..left.len().min(37)).collect();
+                                let mut some: VecDeque<_> =
+                                    left.drain(..left.len().min(37)).collect();
                                 sender.send_batch(&mut some).unwrap();
                             } else {
                                 sender.send(left.pop_front().unwrap()).unwrap();
@@ -76,7 +97,9 @@ fn in_a_crowd() {
                         let mut messages = Vec::new();
                         loop {
                             if who == 0 {
-                                let Ok(message) = receiver.recv() else { break messages };
+                                let Ok(message) = receiver.recv() else {
+                                    break messages;
+                                };
                                 messages.push(message);
                             } else if receiver.recv_batch(&mut messages, 1 + 40 * who).is_err() {
                                 break messages;
@@ -85,12 +108,19 @@ fn in_a_crowd() {
                     })
                 })
                 .collect();
-            senders.into_iter().for_each(|worker| worker.join().unwrap());
+            senders
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
             let mut all = Vec::new();
             for receiver in receivers {
                 let messages = receiver.join().unwrap();
                 for who in 0..4 {
-                    assert!(messages.iter().filter(|message| *message / EACH == who).is_sorted());
+                    assert!(
+                        messages
+                            .iter()
+                            .filter(|message| *message / EACH == who)
+                            .is_sorted()
+                    );
                 }
                 all.extend(messages);
             }

@@ -39,7 +39,8 @@ fn a_cancelled_receiver_takes_nothing() {
     });
 }
 
-/// Each message is received by one or is still there, whoever is asked to end while it is on its way.
+/// Each message is received by one or is still there, whoever is asked to end while it is on its
+/// way.
 fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize, receives_async: bool) {
     for turn in 0..if receives_async { 20 } else { 60 } {
         let (sender, receiver) = tube::<Counted>(capacity);
@@ -55,7 +56,13 @@ fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize, receives_
         let receive = || {
             let (receiver, received) = (receiver.clone(), received.clone());
             kind.spawn_on(runtime, move || {
-                let next = || if receives_async { umcg::block_on(receiver.recv_async()) } else { receiver.recv() };
+                let next = || {
+                    if receives_async {
+                        umcg::block_on(receiver.recv_async())
+                    } else {
+                        receiver.recv()
+                    }
+                };
                 std::iter::from_fn(|| next().ok()).for_each(|message| {
                     std::mem::forget(message);
                     received.fetch_add(1, SeqCst);
@@ -74,7 +81,11 @@ fn aborted_at_any_time(runtime: &Runtime, kind: Kind, capacity: usize, receives_
         receiver.close();
         all.into_iter().for_each(|worker| drop(worker.join()));
         let left = receiver.try_iter().map(std::mem::forget).count();
-        assert_eq!(received.load(SeqCst) + left, sent.load(SeqCst), "turn {turn}");
+        assert_eq!(
+            received.load(SeqCst) + left,
+            sent.load(SeqCst),
+            "turn {turn}"
+        );
     }
 }
 
@@ -112,7 +123,9 @@ fn nothing_is_lost_by_a_deadline() {
                         for n in 0..200 {
                             match sender.send_timeout(large(n), SHORT) {
                                 Ok(()) => sent += n,
-                                Err(SendTimeoutError::Timeout(message)) => assert_eq!(number_of(&message), n),
+                                Err(SendTimeoutError::Timeout(message)) => {
+                                    assert_eq!(number_of(&message), n)
+                                }
                                 Err(error) => panic!("{error}"),
                             }
                         }
@@ -135,9 +148,18 @@ fn nothing_is_lost_by_a_deadline() {
                     })
                 })
                 .collect();
-            let sent: u64 = senders.into_iter().map(|worker| worker.join().unwrap()).sum();
+            let sent: u64 = senders
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum();
             sender.close();
-            assert_eq!(receivers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>(), sent);
+            assert_eq!(
+                receivers
+                    .into_iter()
+                    .map(|worker| worker.join().unwrap())
+                    .sum::<u64>(),
+                sent
+            );
         }
     });
 }

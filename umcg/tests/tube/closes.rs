@@ -27,7 +27,9 @@ fn those_that_wait_are_told() {
             });
             until_receivers_wait(&receiver, 2);
             sender.close();
-            workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), Err(RecvError)));
+            workers
+                .into_iter()
+                .for_each(|worker| assert_eq!(worker.join().unwrap(), Err(RecvError)));
         }
     });
 }
@@ -56,7 +58,10 @@ fn the_last_end_closes() {
         drop(receiver);
         assert!(worker.join().unwrap());
         assert_eq!(drops.load(SeqCst), 2);
-        assert!(matches!(sender.try_send(Counted(drops.clone())), Err(TrySendError::Disconnected(_))));
+        assert!(matches!(
+            sender.try_send(Counted(drops.clone())),
+            Err(TrySendError::Disconnected(_))
+        ));
     });
 }
 
@@ -68,7 +73,13 @@ fn what_is_there_can_be_received() {
     assert!(receiver.is_closed() && receiver.len() == 5);
     assert_eq!(number_of(&sender.send(large(9)).unwrap_err().0), 9);
     assert_eq!(number_of(&receiver.recv().unwrap()), 0);
-    assert_eq!(receiver.iter().map(|message| number_of(&message)).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(
+        receiver
+            .iter()
+            .map(|message| number_of(&message))
+            .collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
     receiver.close();
     assert_eq!(receiver.recv(), Err(RecvError));
 }
@@ -83,7 +94,10 @@ fn a_tube_within_itself() {
     let drops = counter();
     let (sender, receiver) = tube(3);
     for _ in 0..3 {
-        sender.send(Message(sender.clone(), Counted(drops.clone()))).map_err(drop).unwrap();
+        sender
+            .send(Message(sender.clone(), Counted(drops.clone())))
+            .map_err(drop)
+            .unwrap();
     }
     drop((sender, receiver));
     assert_eq!(drops.load(SeqCst), 3);
@@ -98,7 +112,9 @@ fn nothing_is_lost_by_a_close() {
             let senders: Vec<_> = (0..3)
                 .map(|_| {
                     let sender = sender.clone();
-                    kind.spawn_on(runtime, move || (0..).take_while(|n| sender.send(*n).is_ok()).count())
+                    kind.spawn_on(runtime, move || {
+                        (0..).take_while(|n| sender.send(*n).is_ok()).count()
+                    })
                 })
                 .collect();
             let receivers: Vec<_> = (0..2)
@@ -109,8 +125,14 @@ fn nothing_is_lost_by_a_close() {
                 .collect();
             let first = receiver.iter().take(turn * 3).count();
             sender.close();
-            let sent: usize = senders.into_iter().map(|worker| worker.join().unwrap()).sum();
-            let received: usize = receivers.into_iter().map(|worker| worker.join().unwrap()).sum();
+            let sent: usize = senders
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum();
+            let received: usize = receivers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum();
             assert_eq!(sent, first + received + receiver.drain().count());
         }
     });

@@ -25,7 +25,11 @@ fn receive_all<T: Send>(receiver: &Receiver<T>, number: fn(T) -> u64, sum: &Atom
     for message in receiver {
         let message = number(message);
         let (who, n) = ((message / EACH) as usize, message % EACH);
-        assert!(last[who].is_none_or(|last| last < n), "{n} of {who} after {:?}", last[who]);
+        assert!(
+            last[who].is_none_or(|last| last < n),
+            "{n} of {who} after {:?}",
+            last[who]
+        );
         last[who] = Some(n);
         sum.fetch_add(message, Relaxed);
         count += 1;
@@ -33,7 +37,12 @@ fn receive_all<T: Send>(receiver: &Receiver<T>, number: fn(T) -> u64, sum: &Atom
     count
 }
 
-fn crowd<T: Send + 'static>(name: &'static str, capacity: usize, make: fn(u64) -> T, number: fn(T) -> u64) {
+fn crowd<T: Send + 'static>(
+    name: &'static str,
+    capacity: usize,
+    make: fn(u64) -> T,
+    number: fn(T) -> u64,
+) {
     over(name, |runtime, kind| {
         let (sender, receiver) = tube::<T>(capacity);
         let sum = Arc::new(AtomicU64::new(0));
@@ -57,10 +66,18 @@ fn crowd<T: Send + 'static>(name: &'static str, capacity: usize, make: fn(u64) -
             }
             drop(sender);
             let taken = [0, 1].map(|_| scope.spawn(|| receive_all(&receiver, number, &sum)));
-            taken.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+            taken
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum::<u64>()
         });
-        senders.into_iter().for_each(|worker| worker.join().unwrap());
-        count += receivers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>();
+        senders
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        count += receivers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum::<u64>();
         assert_eq!((count, sum.load(Relaxed)), (8 * EACH, (0..8 * EACH).sum()));
     });
 }
@@ -74,7 +91,9 @@ fn small_messages() {
 #[test]
 fn from_hand_to_hand() {
     crowd("hand to hand", 0, |n| n, |n| n);
-    crowd("large from hand to hand", 0, large, |message| number_of(&message));
+    crowd("large from hand to hand", 0, large, |message| {
+        number_of(&message)
+    });
 }
 
 #[test]
@@ -109,7 +128,9 @@ fn around_a_ring() {
                 .collect();
             tubes[0].0.send(2000).unwrap();
             drop(tubes);
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
         }
     });
 }

@@ -31,7 +31,10 @@ struct Polled<F> {
 }
 
 fn polled<F>(future: F) -> Polled<F> {
-    Polled { future, calls: Arc::default() }
+    Polled {
+        future,
+        calls: Arc::default(),
+    }
 }
 
 impl<F: Future + Unpin> Polled<F> {
@@ -110,9 +113,13 @@ fn a_sender_that_was_served_and_is_dropped_has_sent() {
         let drops = counter();
         let counted = || Counted(drops.clone());
         (0..capacity).for_each(|_| sender.send(counted()).unwrap());
-        let [first, mut second, third, fourth] = [(); 4].map(|()| polled(sender.send_async(counted())).waits());
+        let [first, mut second, third, fourth] =
+            [(); 4].map(|()| polled(sender.send_async(counted())).waits());
         drop(receiver.recv());
-        assert_eq!((drops.load(SeqCst), first.calls(), second.calls()), (1, 1, 0));
+        assert_eq!(
+            (drops.load(SeqCst), first.calls(), second.calls()),
+            (1, 1, 0)
+        );
         // Sent: what becomes of the future is nothing to the message.
         assert!(first.future.into_inner().is_none());
         assert_eq!(drops.load(SeqCst), 1);
@@ -122,7 +129,14 @@ fn a_sender_that_was_served_and_is_dropped_has_sent() {
         drop(fourth.future.into_inner().unwrap());
         assert_eq!(drops.load(SeqCst), 3);
         drop(receiver.recv());
-        assert_eq!((second.calls(), second.poll().is_ready(), field(&sender, "waiting_senders")), (1, true, 0));
+        assert_eq!(
+            (
+                second.calls(),
+                second.poll().is_ready(),
+                field(&sender, "waiting_senders")
+            ),
+            (1, true, 0)
+        );
         assert_eq!(sender.len(), capacity);
     }
 }
@@ -138,7 +152,10 @@ fn nobody_takes_what_a_future_was_given() {
         assert!(polled(receiver.recv_async()).poll().is_pending());
         sender.try_send(2).unwrap();
         assert_eq!((first.calls(), second.calls()), (1, 1));
-        assert_eq!((second.poll(), first.poll()), (Poll::Ready(Ok(2)), Poll::Ready(Ok(1))));
+        assert_eq!(
+            (second.poll(), first.poll()),
+            (Poll::Ready(Ok(2)), Poll::Ready(Ok(1)))
+        );
         assert_eq!(sender.try_send(3).is_ok(), capacity > 0);
     }
 }
@@ -153,11 +170,15 @@ fn futures_wait_in_the_order_of_all() {
             let second = scope.spawn(|| receiver.recv().unwrap());
             until_receivers_wait(&receiver, 2);
             let mut third = polled(receiver.recv_async()).waits();
-            let fourth = scope.spawn(|| umcg::select! { received = receiver.receiving() => received.unwrap() });
+            let fourth = scope
+                .spawn(|| umcg::select! { received = receiver.receiving() => received.unwrap() });
             until_receivers_wait(&receiver, 4);
             (1..=4).for_each(|number| sender.send(number).unwrap());
             assert_eq!((second.join().unwrap(), fourth.join().unwrap()), (2, 4));
-            assert_eq!((third.poll(), first.poll()), (Poll::Ready(Ok(3)), Poll::Ready(Ok(1))));
+            assert_eq!(
+                (third.poll(), first.poll()),
+                (Poll::Ready(Ok(3)), Poll::Ready(Ok(1)))
+            );
         });
         (0..capacity as u64).for_each(|number| sender.send(number).unwrap());
         thread::scope(|scope| {
@@ -165,9 +186,12 @@ fn futures_wait_in_the_order_of_all() {
             let second = scope.spawn(|| sender.send(11).unwrap());
             until_senders_wait(&sender, 2);
             let mut third = polled(sender.send_async(12)).waits();
-            let fourth = scope.spawn(|| umcg::select! { sent = sender.sending(13) => sent.unwrap() });
+            let fourth =
+                scope.spawn(|| umcg::select! { sent = sender.sending(13) => sent.unwrap() });
             until_senders_wait(&sender, 4);
-            let all: Vec<_> = (0..capacity + 4).map(|_| receiver.recv().unwrap()).collect();
+            let all: Vec<_> = (0..capacity + 4)
+                .map(|_| receiver.recv().unwrap())
+                .collect();
             assert_eq!(all, (0..capacity as u64).chain(10..14).collect::<Vec<_>>());
             assert_eq!(
                 (third.calls(), third.poll(), first.calls(), first.poll()),
@@ -179,32 +203,55 @@ fn futures_wait_in_the_order_of_all() {
     }
 }
 
-/// So many futures were served, and more was sent then. Those in the bits of `dropped` are dropped, from the first on or from the last on: what they had comes back before all others, so that all is in its
-/// order, with those that are kept and behind them.
-fn put_back<T: PartialEq + Debug>(capacity: usize, served: u64, behind: u64, dropped: u64, message: &impl Fn(u64) -> T) {
+/// So many futures were served, and more was sent then. Those in the bits of `dropped` are dropped,
+/// from the first on or from the last on: what they had comes back before all others, so that all
+/// is in its order, with those that are kept and behind them.
+fn put_back<T: PartialEq + Debug>(
+    capacity: usize,
+    served: u64,
+    behind: u64,
+    dropped: u64,
+    message: &impl Fn(u64) -> T,
+) {
     for from_the_last in [false, true] {
         let (sender, receiver) = tube::<T>(capacity);
-        let mut takers: Vec<_> = (0..served).map(|index| (index, polled(receiver.recv_async()).waits())).collect();
+        let mut takers: Vec<_> = (0..served)
+            .map(|index| (index, polled(receiver.recv_async()).waits()))
+            .collect();
         (0..served).for_each(|number| sender.send(message(number)).unwrap());
-        let mut others: Vec<_> = (served..served + behind).map(|number| polled(sender.send_async(message(number)))).collect();
+        let mut others: Vec<_> = (served..served + behind)
+            .map(|number| polled(sender.send_async(message(number))))
+            .collect();
         others.iter_mut().for_each(|other| drop(other.poll()));
         if from_the_last {
             takers.reverse();
         }
-        let mut kept: Vec<_> = takers.into_iter().filter(|(index, _)| dropped >> index & 1 == 0).collect();
+        let mut kept: Vec<_> = takers
+            .into_iter()
+            .filter(|(index, _)| dropped >> index & 1 == 0)
+            .collect();
         kept.sort_by_key(|(index, _)| *index);
         let mut received: Vec<_> = kept.iter_mut().map(|(_, taker)| taker.poll()).collect();
         received.extend(receiver.try_iter().map(|message| Poll::Ready(Ok(message))));
-        let expected: Vec<_> = (0..served + behind).map(|number| Poll::Ready(Ok(message(number)))).collect();
-        assert_eq!(received, expected, "capacity {capacity}, {served} served, {behind} behind, {dropped:b} dropped");
+        let expected: Vec<_> = (0..served + behind)
+            .map(|number| Poll::Ready(Ok(message(number))))
+            .collect();
+        assert_eq!(
+            received, expected,
+            "capacity {capacity}, {served} served, {behind} behind, {dropped:b} dropped"
+        );
         assert_eq!(field(&sender, "waiting_senders"), 0);
     }
 }
 
 #[test]
 fn a_message_that_comes_back_is_first() {
-    for (capacity, served) in (0..4).flat_map(|capacity| (1..4).map(move |served| (capacity, served))) {
-        for (behind, dropped) in (0..=capacity as u64 + 2).flat_map(|behind| (0..1 << served).map(move |bits| (behind, bits))) {
+    for (capacity, served) in
+        (0..4).flat_map(|capacity| (1..4).map(move |served| (capacity, served)))
+    {
+        for (behind, dropped) in (0..=capacity as u64 + 2)
+            .flat_map(|behind| (0..1 << served).map(move |bits| (behind, bits)))
+        {
             put_back(capacity, served, behind, dropped, &std::convert::identity);
             // A large one is in its place until it is polled.
             if capacity == 0 || served <= capacity as u64 {
@@ -214,7 +261,8 @@ fn a_message_that_comes_back_is_first() {
     }
 }
 
-/// Messages of no size, of odd sizes, of wide alignment: given to a future, put back, given to the next.
+/// Messages of no size, of odd sizes, of wide alignment: given to a future, put back, given to the
+/// next.
 #[test]
 fn messages_of_any_shape() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -227,13 +275,29 @@ fn messages_of_any_shape() {
             let [first, mut second] = [(); 2].map(|()| polled(receiver.recv_async()).waits());
             sender.try_send(message).unwrap();
             drop(first.future);
-            assert_eq!((second.calls(), second.poll()), (1, Poll::Ready(Ok(message))));
+            assert_eq!(
+                (second.calls(), second.poll()),
+                (1, Poll::Ready(Ok(message)))
+            );
             let third = polled(receiver.recv_async()).waits();
             sender.try_send(message).unwrap();
             let mut others: Vec<_> = (0..3).map(|_| polled(sender.send_async(message))).collect();
-            assert!(others.iter_mut().map(|other| other.poll().is_ready()).filter(|is_sent| *is_sent).count() <= capacity);
+            assert!(
+                others
+                    .iter_mut()
+                    .map(|other| other.poll().is_ready())
+                    .filter(|is_sent| *is_sent)
+                    .count()
+                    <= capacity
+            );
             drop(third.future);
-            assert_eq!(receiver.try_iter().filter(|received| *received == message).count(), 4);
+            assert_eq!(
+                receiver
+                    .try_iter()
+                    .filter(|received| *received == message)
+                    .count(),
+                4
+            );
         }
     }
 
@@ -245,7 +309,8 @@ fn messages_of_any_shape() {
     through("words");
 }
 
-/// What comes back while all room is taken, and after a close, is received nevertheless; and dropped with the last receiver.
+/// What comes back while all room is taken, and after a close, is received nevertheless; and
+/// dropped with the last receiver.
 #[test]
 fn a_message_comes_back_to_a_tube_that_has_no_room_or_is_closed() {
     for capacity in [0, 2] {
@@ -311,14 +376,21 @@ fn a_waker_may_wait() {
         let (sender, receiver) = tube(0);
         let waker = Waker::from(Arc::new(Passes(sender.clone())));
         let mut future = receiver.recv_async();
-        assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(
+            Pin::new(&mut future)
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
         let caller = kind.spawn_on(runtime, {
             let sender = sender.clone();
             move || sender.send(1).unwrap()
         });
         // Sent, but the caller does not go on before somebody receives what the waker sends.
         until_senders_wait(&sender, 1);
-        assert_eq!((polled(future).poll(), receiver.recv()), (Poll::Ready(Ok(1)), Ok(7)));
+        assert_eq!(
+            (polled(future).poll(), receiver.recv()),
+            (Poll::Ready(Ok(1)), Ok(7))
+        );
         caller.join().unwrap();
     });
 }
@@ -329,14 +401,20 @@ fn all_are_told_of_a_close() {
     let mut takers = [(); 2].map(|()| polled(receiver.recv_async()).waits());
     sender.close();
     for taker in &mut takers {
-        assert_eq!((taker.calls(), taker.poll()), (1, Poll::Ready(Err(RecvError))));
+        assert_eq!(
+            (taker.calls(), taker.poll()),
+            (1, Poll::Ready(Err(RecvError)))
+        );
     }
     let (sender, receiver) = tube(1);
     sender.send(0).unwrap();
     let mut givers = [1, 2].map(|number| polled(sender.send_async(number)).waits());
     drop(receiver);
     for (giver, number) in givers.iter_mut().zip(1..) {
-        assert_eq!((giver.calls(), giver.poll()), (1, Poll::Ready(Err(SendError(number)))));
+        assert_eq!(
+            (giver.calls(), giver.poll()),
+            (1, Poll::Ready(Err(SendError(number))))
+        );
     }
 }
 
@@ -345,7 +423,12 @@ fn called_by_all<T: PartialEq + Debug>(send: impl Fn(u64) -> T) {
     let (sender, receiver) = tube::<T>(1);
     let brings: [&dyn Fn(); 5] = [
         &|| sender.reserve().unwrap().send(send(1)).unwrap(),
-        &|| sender.try_send_batch(&mut VecDeque::from([send(1)])).map(drop).unwrap(),
+        &|| {
+            sender
+                .try_send_batch(&mut VecDeque::from([send(1)]))
+                .map(drop)
+                .unwrap()
+        },
         &|| sender.send_timeout(send(1), crate::support::HOUR).unwrap(),
         &|| umcg::select! { sent = sender.sending(send(1)) => sent.unwrap() },
         &|| drop(block_on(sender.send_async(send(1)))),
@@ -390,15 +473,27 @@ fn meets_all<T: PartialEq + Debug>(message: impl Fn(u64) -> T) {
     let brings: [&dyn Fn(); 6] = [
         &|| sender.send(message(1)).unwrap(),
         &|| sender.try_send(message(1)).unwrap(),
-        &|| sender.send_timeout(message(1), crate::support::HOUR).unwrap(),
-        &|| sender.try_send_batch(&mut VecDeque::from([message(1)])).map(drop).unwrap(),
+        &|| {
+            sender
+                .send_timeout(message(1), crate::support::HOUR)
+                .unwrap()
+        },
+        &|| {
+            sender
+                .try_send_batch(&mut VecDeque::from([message(1)]))
+                .map(drop)
+                .unwrap()
+        },
         &|| umcg::select! { sent = sender.sending(message(1)) => sent.unwrap() },
         &|| block_on(sender.send_async(message(1))).unwrap(),
     ];
     for bring in brings {
         let mut future = polled(receiver.recv_async()).waits();
         bring();
-        assert_eq!((future.calls(), future.poll()), (1, Poll::Ready(Ok(message(1)))));
+        assert_eq!(
+            (future.calls(), future.poll()),
+            (1, Poll::Ready(Ok(message(1))))
+        );
     }
     let takes: [&dyn Fn() -> T; 7] = [
         &|| receiver.recv().unwrap(),
@@ -421,8 +516,14 @@ fn meets_all<T: PartialEq + Debug>(message: impl Fn(u64) -> T) {
     // Who was selected, and does not ask what came of it.
     let mut future = polled(receiver.recv_async()).waits();
     let mut sending = sender.sending(message(3));
-    assert_eq!(Select::new().try_wait(std::slice::from_mut(&mut sending)), Some(0));
-    assert_eq!((future.calls(), future.poll()), (1, Poll::Ready(Ok(message(3)))));
+    assert_eq!(
+        Select::new().try_wait(std::slice::from_mut(&mut sending)),
+        Some(0)
+    );
+    assert_eq!(
+        (future.calls(), future.poll()),
+        (1, Poll::Ready(Ok(message(3))))
+    );
 }
 
 #[test]
@@ -439,7 +540,8 @@ fn futures_may_be_sent() {
     is_send::<RecvFuture<'_, Vec<u8>>>();
 }
 
-/// Between futures and workers, each way, everything comes through, and what one sends in its order.
+/// Between futures and workers, each way, everything comes through, and what one sends in its
+/// order.
 #[test]
 fn futures_and_workers() {
     for capacity in [0, 3] {
@@ -457,7 +559,12 @@ fn through(capacity: usize) {
                 kind.spawn_on(runtime, move || {
                     for number in 0..EACH {
                         let message = (which, number);
-                        if which % 2 == 0 { block_on(sender.send_async(message)) } else { sender.send(message) }.unwrap();
+                        if which % 2 == 0 {
+                            block_on(sender.send_async(message))
+                        } else {
+                            sender.send(message)
+                        }
+                        .unwrap();
                     }
                 })
             })
@@ -467,19 +574,43 @@ fn through(capacity: usize) {
             .map(|which| {
                 let receiver = receiver.clone();
                 kind.spawn_on(runtime, move || {
-                    let next = || if which % 2 == 0 { block_on(receiver.recv_async()) } else { receiver.recv() };
+                    let next = || {
+                        if which % 2 == 0 {
+                            block_on(receiver.recv_async())
+                        } else {
+                            receiver.recv()
+                        }
+                    };
                     std::iter::from_fn(|| next().ok()).collect::<Vec<_>>()
                 })
             })
             .collect();
-        senders.into_iter().for_each(|worker| worker.join().unwrap());
-        let taken: Vec<Vec<(u64, u64)>> = receivers.into_iter().map(|worker| worker.join().unwrap()).collect();
-        for (messages, which) in taken.iter().flat_map(|messages| (0..4).map(move |which| (messages, which))) {
-            assert!(messages.iter().filter(|message| message.0 == which).is_sorted());
+        senders
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        let taken: Vec<Vec<(u64, u64)>> = receivers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect();
+        for (messages, which) in taken
+            .iter()
+            .flat_map(|messages| (0..4).map(move |which| (messages, which)))
+        {
+            assert!(
+                messages
+                    .iter()
+                    .filter(|message| message.0 == which)
+                    .is_sorted()
+            );
         }
         let mut all = taken.concat();
         all.sort_unstable();
-        assert_eq!(all, (0..4).flat_map(|which| (0..EACH).map(move |number| (which, number))).collect::<Vec<_>>());
+        assert_eq!(
+            all,
+            (0..4)
+                .flat_map(|which| (0..EACH).map(move |number| (which, number)))
+                .collect::<Vec<_>>()
+        );
     });
 }
 
@@ -503,7 +634,8 @@ fn some_polls<F: Future + Unpin>(future: &mut F, polls: u64) -> Option<F::Output
     }))
 }
 
-/// Futures that are given up after so many polls, among others: what was sent is received once, and nobody is left waiting for what is there.
+/// Futures that are given up after so many polls, among others: what was sent is received once, and
+/// nobody is left waiting for what is there.
 #[test]
 fn futures_that_are_given_up() {
     for capacity in [0, 2] {
@@ -520,7 +652,11 @@ fn given_up(capacity: usize) {
                 let (sender, sent) = (sender.clone(), sent.clone());
                 kind.spawn_on(runtime, move || {
                     for turn in 0..200 {
-                        let polls = if which == 0 { u64::MAX } else { 1 + 2 * ((turn + which) % 3) };
+                        let polls = if which == 0 {
+                            u64::MAX
+                        } else {
+                            1 + 2 * ((turn + which) % 3)
+                        };
                         let mut future = sender.send_async(turn);
                         some_polls(&mut future, polls);
                         if future.into_inner().is_none() {
@@ -537,7 +673,11 @@ fn given_up(capacity: usize) {
                 kind.spawn_on(runtime, move || {
                     let mut received = 0;
                     for turn in 0.. {
-                        let polls = if which == 0 { u64::MAX } else { 1 + 2 * ((turn + which) % 3) };
+                        let polls = if which == 0 {
+                            u64::MAX
+                        } else {
+                            1 + 2 * ((turn + which) % 3)
+                        };
                         match some_polls(&mut receiver.recv_async(), polls) {
                             Some(Ok(_)) => received += 1,
                             Some(Err(RecvError)) => break,
@@ -548,8 +688,13 @@ fn given_up(capacity: usize) {
                 })
             })
             .collect();
-        senders.into_iter().for_each(|worker| worker.join().unwrap());
-        let received: usize = receivers.into_iter().map(|worker| worker.join().unwrap()).sum();
+        senders
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        let received: usize = receivers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum();
         assert_eq!(received, sent.load(SeqCst));
     });
 }

@@ -17,7 +17,10 @@ fn written_and_read_in_place() {
     assert_eq!(receiver.try_recv_ref().unwrap_err(), TryRecvError::Empty);
     first.commit().unwrap();
     let received = receiver.recv_ref().unwrap();
-    assert_eq!((number_of(&received), std::ptr::from_ref(&*received)), (1, lies_at));
+    assert_eq!(
+        (number_of(&received), std::ptr::from_ref(&*received)),
+        (1, lies_at)
+    );
     // Its place is taken as long as it is read.
     assert!(sender.try_send(large(9)).unwrap_err().is_full());
     second.send(large(2)).unwrap();
@@ -59,7 +62,10 @@ fn in_places_of_their_own() {
         assert_eq!(receiver.recv_ref().unwrap().into_inner().0, [3; 100]);
         let reserved = sender.reserve().unwrap();
         receiver.close();
-        assert_eq!(reserved.send(message(4)).unwrap_err().into_inner().0, [4; 100]);
+        assert_eq!(
+            reserved.send(message(4)).unwrap_err().into_inner().0,
+            [4; 100]
+        );
     }
     assert_eq!(drops.load(SeqCst), 3 + 4);
 }
@@ -71,7 +77,11 @@ fn room_that_is_not_used_is_given_back() {
     drop(sender.reserve().unwrap());
     drop(sender.reserve().unwrap().write(Counted(drops.clone())));
     assert_eq!(drops.load(SeqCst), 1);
-    sender.try_reserve().unwrap().send(Counted(drops.clone())).unwrap();
+    sender
+        .try_reserve()
+        .unwrap()
+        .send(Counted(drops.clone()))
+        .unwrap();
     drop(receiver.recv_ref().unwrap());
     assert_eq!(drops.load(SeqCst), 2);
     sender.send(Counted(drops.clone())).unwrap();
@@ -114,9 +124,13 @@ fn drops_that_panic() {
     }
     crate::support::silence_what_is_expected();
     let (sender, receiver) = tube(1);
-    let panics = |f: &dyn Fn()| assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err());
+    let panics =
+        |f: &dyn Fn()| assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err());
     panics(&|| drop(sender.reserve().unwrap().write(Bad([1; 150]))));
-    sender.send(Bad([2; 150])).map_err(|error| std::mem::forget(error.0)).unwrap();
+    sender
+        .send(Bad([2; 150]))
+        .map_err(|error| std::mem::forget(error.0))
+        .unwrap();
     panics(&|| drop(receiver.recv_ref().unwrap()));
     assert!(sender.try_reserve().is_ok());
 }
@@ -158,10 +172,14 @@ fn all_ways_at_once() {
                         let (mut count, mut sum) = (0, 0);
                         loop {
                             if who < 2 {
-                                let Ok(message) = receiver.recv() else { break (count, sum) };
+                                let Ok(message) = receiver.recv() else {
+                                    break (count, sum);
+                                };
                                 sum += number_of(&message);
                             } else {
-                                let Ok(message) = receiver.recv_ref() else { break (count, sum) };
+                                let Ok(message) = receiver.recv_ref() else {
+                                    break (count, sum);
+                                };
                                 sum += number_of(&message);
                                 if count % 5 == 0 {
                                     umcg::yield_now();
@@ -173,7 +191,9 @@ fn all_ways_at_once() {
                     })
                 })
                 .collect();
-            senders.into_iter().for_each(|worker| worker.join().unwrap());
+            senders
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
             let taken = receivers.into_iter().map(|worker| worker.join().unwrap());
             let (count, sum) = taken.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
             assert_eq!((count, sum), (4 * EACH, 4 * (0..EACH).sum::<u64>()));
@@ -181,7 +201,8 @@ fn all_ways_at_once() {
     });
 }
 
-/// One waits for room, and the other for a message in place: each is served by who gives back what it waits for.
+/// One waits for room, and the other for a message in place: each is served by who gives back what
+/// it waits for.
 #[test]
 fn waits_in_place() {
     over("waits in place", |runtime, kind| {
@@ -191,7 +212,9 @@ fn waits_in_place() {
         until_receivers_wait(&receiver, 1);
         let reserved = sender.reserve().unwrap();
         let inside = sender.clone();
-        let reserver = kind.spawn_on(runtime, move || inside.reserve().unwrap().send(large(2)).unwrap());
+        let reserver = kind.spawn_on(runtime, move || {
+            inside.reserve().unwrap().send(large(2)).unwrap()
+        });
         until_senders_wait(&sender, 1);
         reserved.send(large(1)).unwrap();
         assert_eq!(reader.join().unwrap(), 1);

@@ -1,4 +1,5 @@
-//! Tubes, by their public interface: over numbers of servers and both kinds of workers, and between kernel threads.
+//! Tubes, by their public interface: over numbers of servers and both kinds of workers, and between
+//! kernel threads.
 
 mod batches;
 mod cancels;
@@ -25,7 +26,10 @@ fn large(number: u64) -> Large {
 /// The number of a large message that is whole.
 #[track_caller]
 fn number_of(message: &Large) -> u64 {
-    assert!(message.iter().all(|word| *word == message[0]), "torn: {message:?}");
+    assert!(
+        message.iter().all(|word| *word == message[0]),
+        "torn: {message:?}"
+    );
     message[0]
 }
 
@@ -33,7 +37,12 @@ fn number_of(message: &Large) -> u64 {
 fn field(end: &impl std::fmt::Debug, name: &str) -> usize {
     let text = format!("{end:?}");
     let (_, after) = text.split_once(&format!("{name}: ")).unwrap();
-    after.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse().unwrap()
+    after
+        .split(|letter: char| !letter.is_ascii_digit())
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// Until so many wait to send.
@@ -45,5 +54,7 @@ fn until_senders_wait<T>(sender: &Sender<T>, count: usize) {
 /// Until so many wait to receive.
 #[track_caller]
 fn until_receivers_wait<T>(receiver: &Receiver<T>, count: usize) {
-    support::eventually("receivers wait", || field(receiver, "waiting_receivers") == count);
+    support::eventually("receivers wait", || {
+        field(receiver, "waiting_receivers") == count
+    });
 }

@@ -17,7 +17,9 @@ fn waiting_senders<T: Send + 'static>(
 ) -> Vec<JoinHandle<()>> {
     let wait = |n: u64| {
         let inside = sender.clone();
-        let worker = kind.spawn_on(runtime, move || inside.send(make(100 + n)).map_err(drop).unwrap());
+        let worker = kind.spawn_on(runtime, move || {
+            inside.send(make(100 + n)).map_err(drop).unwrap()
+        });
         until_senders_wait(sender, n as usize + 1);
         worker
     };
@@ -30,9 +32,13 @@ fn senders_in_order<T: Send + 'static>(capacity: usize, make: fn(u64) -> T, numb
         (0..capacity as u64).for_each(|n| sender.send(make(n)).map_err(drop).unwrap());
         let workers = waiting_senders(runtime, kind, &sender, make);
         let sent: Vec<_> = (0..capacity as u64).chain(100..110).collect();
-        let received: Vec<_> = (0..sent.len()).map(|_| number(receiver.recv().unwrap())).collect();
+        let received: Vec<_> = (0..sent.len())
+            .map(|_| number(receiver.recv().unwrap()))
+            .collect();
         assert_eq!(received, sent);
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
     });
 }
 
@@ -57,8 +63,14 @@ fn receivers_that_wait_are_served_in_their_order() {
             };
             let workers: Vec<_> = (0..10).map(wait).collect();
             (0..10).for_each(|n| sender.send(n).unwrap());
-            assert!(receiver.try_recv().is_err(), "what was sent is for those that wait");
-            let received: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
+            assert!(
+                receiver.try_recv().is_err(),
+                "what was sent is for those that wait"
+            );
+            let received: Vec<_> = workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .collect();
             assert_eq!(received, (0..10).collect::<Vec<_>>());
         }
     });
@@ -73,7 +85,9 @@ fn what_comes_back_is_before_what_is_committed_later() {
         let mut reserved: Vec<_> = (0..capacity).map(|_| sender.reserve().unwrap()).collect();
         let mut receivers: Vec<_> = (0..back).map(|_| Box::pin(receiver.recv_async())).collect();
         let mut context = Context::from_waker(Waker::noop());
-        receivers.iter_mut().for_each(|future| assert!(future.as_mut().poll(&mut context).is_pending()));
+        receivers
+            .iter_mut()
+            .for_each(|future| assert!(future.as_mut().poll(&mut context).is_pending()));
         (1..=back).for_each(|number| sender.send(number).unwrap());
         drop(receivers);
         // Who waits to send comes behind all of them.
@@ -84,7 +98,10 @@ fn what_comes_back_is_before_what_is_committed_later() {
             drop(reserved.pop());
         }
         let last = back + reserved.len();
-        reserved.into_iter().zip(back + 1..).for_each(|(room, number)| room.send(number).unwrap());
+        reserved
+            .into_iter()
+            .zip(back + 1..)
+            .for_each(|(room, number)| room.send(number).unwrap());
         let received: Vec<_> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
         let sent: Vec<_> = (1..=last).chain([100]).collect();
         assert_eq!(received, sent, "room for {capacity}, {back} back");

@@ -5,7 +5,9 @@ use crate::{Large, large, number_of};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
-use umcg::tube::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError, tube};
+use umcg::tube::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError, tube,
+};
 
 const SOON: Duration = Duration::from_millis(2);
 
@@ -35,7 +37,10 @@ fn large_messages_too() {
             sender.try_send(large(turn * 3 + n)).unwrap();
         }
         assert!(sender.is_full());
-        assert_eq!(number_of(&sender.try_send(large(99)).unwrap_err().into_inner()), 99);
+        assert_eq!(
+            number_of(&sender.try_send(large(99)).unwrap_err().into_inner()),
+            99
+        );
         for n in 0..3 {
             assert_eq!(number_of(&receiver.try_recv().unwrap()), turn * 3 + n);
         }
@@ -59,7 +64,10 @@ fn messages_of_any_shape() {
             sender.send(message).unwrap();
             sender.send(message).unwrap();
             assert!(sender.try_send(message).is_err());
-            assert_eq!((receiver.recv().unwrap(), *receiver.recv_ref().unwrap()), (message, message));
+            assert_eq!(
+                (receiver.recv().unwrap(), *receiver.recv_ref().unwrap()),
+                (message, message)
+            );
             sender.reserve().unwrap().send(message).unwrap();
             assert_eq!(receiver.recv(), Ok(message));
         }
@@ -82,16 +90,28 @@ fn deadlines_that_pass() {
     let (sender, receiver) = tube(1);
     let begun = Instant::now();
     assert_eq!(receiver.recv_timeout(SOON), Err(RecvTimeoutError::Timeout));
-    assert_eq!(receiver.recv_deadline(begun), Err(RecvTimeoutError::Timeout));
+    assert_eq!(
+        receiver.recv_deadline(begun),
+        Err(RecvTimeoutError::Timeout)
+    );
     sender.send(1).unwrap();
-    assert_eq!(sender.send_timeout(2, SOON), Err(SendTimeoutError::Timeout(2)));
-    assert_eq!(sender.send_deadline(2, begun), Err(SendTimeoutError::Timeout(2)));
+    assert_eq!(
+        sender.send_timeout(2, SOON),
+        Err(SendTimeoutError::Timeout(2))
+    );
+    assert_eq!(
+        sender.send_deadline(2, begun),
+        Err(SendTimeoutError::Timeout(2))
+    );
     assert!(begun.elapsed() >= 2 * SOON);
     assert_eq!(receiver.recv_timeout(HOUR), Ok(1));
     sender.send_timeout(3, Duration::ZERO).unwrap();
     assert_eq!(receiver.recv_deadline(begun), Ok(3));
     let (sender, receiver) = tube(0);
-    assert_eq!(sender.send_timeout(1, SOON), Err(SendTimeoutError::Timeout(1)));
+    assert_eq!(
+        sender.send_timeout(1, SOON),
+        Err(SendTimeoutError::Timeout(1))
+    );
     assert_eq!(receiver.recv_timeout(SOON), Err(RecvTimeoutError::Timeout));
     assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
 }
@@ -131,7 +151,10 @@ fn drops_that_panic() {
     let drops = counter();
     let (sender, receiver) = tube(4);
     for n in 0..4 {
-        sender.send(Bad((n != 1).then(|| Counted(drops.clone())))).map_err(drop).unwrap();
+        sender
+            .send(Bad((n != 1).then(|| Counted(drops.clone()))))
+            .map_err(drop)
+            .unwrap();
     }
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(receiver))).is_err());
     assert_eq!(drops.load(SeqCst), 3);
@@ -180,10 +203,16 @@ fn iterators() {
 fn errors_say_what_they_mean() {
     assert_eq!(SendError(1).to_string(), "the tube is closed");
     assert_eq!(TrySendError::Full(1).to_string(), "the tube has no room");
-    assert_eq!(SendTimeoutError::Timeout(1).to_string(), "the time has passed");
+    assert_eq!(
+        SendTimeoutError::Timeout(1).to_string(),
+        "the time has passed"
+    );
     assert_eq!(RecvError.to_string(), "the tube is closed and empty");
     assert_eq!(TryRecvError::Empty.to_string(), "the tube has no message");
-    assert_eq!(RecvTimeoutError::from(RecvError), RecvTimeoutError::Disconnected);
+    assert_eq!(
+        RecvTimeoutError::from(RecvError),
+        RecvTimeoutError::Disconnected
+    );
     assert_eq!(TrySendError::from(SendError(4)).into_inner(), 4);
     assert!(SendTimeoutError::from(SendError(4)).is_disconnected());
     assert_eq!(format!("{:?}", TrySendError::Full(drop::<u8>)), "Full(..)");

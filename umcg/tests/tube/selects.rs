@@ -45,7 +45,10 @@ fn whichever_is_ready() {
 fn messages_of_operations() {
     let drops = counter();
     let ((sender, receiver), (full, _empty)) = (tube(2), tube(0));
-    let mut operations = [full.sending(Counted(drops.clone())), sender.sending(Counted(drops.clone()))];
+    let mut operations = [
+        full.sending(Counted(drops.clone())),
+        sender.sending(Counted(drops.clone())),
+    ];
     assert_eq!(Select::new().wait(&mut operations), 1);
     operations[1].outcome().unwrap();
     let [first, second] = operations;
@@ -104,7 +107,8 @@ fn a_wait_is_served() {
     });
 }
 
-/// Pairs that meet by select on both sides, in tubes of any capacity; every message once, none but those.
+/// Pairs that meet by select on both sides, in tubes of any capacity; every message once, none but
+/// those.
 #[test]
 fn both_sides_select() {
     const EACH: u64 = 300;
@@ -117,8 +121,10 @@ fn both_sides_select() {
                     kind.spawn_on(runtime, move || {
                         let (mut sent, mut received) = (0u64, 0u64);
                         for n in 1..=EACH {
-                            // Half of them send into the one and receive from the other, half the other way.
-                            let (sender, receiver) = if who % 2 == 0 { (&s0, &r1) } else { (&s1, &r0) };
+                            // Half of them send into the one and receive from the other, half the
+                            // other way.
+                            let (sender, receiver) =
+                                if who % 2 == 0 { (&s0, &r1) } else { (&s1, &r0) };
                             umcg::select! {
                                 done = sender.sending(n) => { done.unwrap(); sent += n; }
                                 message = receiver.receiving() => received += message.unwrap(),
@@ -131,7 +137,10 @@ fn both_sides_select() {
                 .collect();
             let all = workers.into_iter().map(|worker| worker.join().unwrap());
             let (sent, received) = all.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-            let left: u64 = tubes.iter().flat_map(|(_, receiver)| receiver.try_iter()).sum();
+            let left: u64 = tubes
+                .iter()
+                .flat_map(|(_, receiver)| receiver.try_iter())
+                .sum();
             assert_eq!(sent, received + left);
         }
     });
@@ -144,7 +153,10 @@ fn any_of_many() {
         let tubes: Vec<_> = (0..12).map(|n| tube::<u64>(n % 3)).collect();
         let receivers: Vec<_> = tubes.iter().map(|(_, receiver)| receiver.clone()).collect();
         let receive = move || {
-            let mut operations: Vec<_> = receivers.iter().map(|receiver| receiver.receiving()).collect();
+            let mut operations: Vec<_> = receivers
+                .iter()
+                .map(|receiver| receiver.receiving())
+                .collect();
             let mut sum = 0;
             while !operations.is_empty() {
                 let index = Select::new().wait(&mut operations);
@@ -156,14 +168,25 @@ fn any_of_many() {
             sum
         };
         let thread = std::thread::spawn(receive.clone());
-        let workers: Vec<_> = (0..3).map(|_| kind.spawn_on(runtime, receive.clone())).collect();
+        let workers: Vec<_> = (0..3)
+            .map(|_| kind.spawn_on(runtime, receive.clone()))
+            .collect();
         let senders: Vec<_> = tubes
             .into_iter()
-            .map(|(sender, _)| kind.spawn_on(runtime, move || (1..=100).for_each(|n| sender.send(n).unwrap())))
+            .map(|(sender, _)| {
+                kind.spawn_on(runtime, move || {
+                    (1..=100).for_each(|n| sender.send(n).unwrap())
+                })
+            })
             .collect();
         drop(receive);
-        senders.into_iter().for_each(|worker| worker.join().unwrap());
-        let sum: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+        senders
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        let sum: u64 = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum();
         assert_eq!(sum + thread.join().unwrap(), 12 * 5050);
     });
 }

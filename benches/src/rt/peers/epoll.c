@@ -1,4 +1,5 @@
-/* An echo server as one writes it by hand: a thread and an epoll set a server, connections dealt out in turn, level-triggered. */
+/* An echo server as one writes it by hand: a thread and an epoll set a server, connections dealt
+ * out in turn, level-triggered. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -27,7 +28,8 @@ static int watch(int set, int fd)
 	return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The listener does not block, so this takes whoever is waiting. Only the first server comes here. */
+/* The listener does not block, so this takes whoever is waiting. Only the first server comes here.
+ */
 static void take(struct shared *shared)
 {
 	static int turn;

@@ -17,7 +17,10 @@ fn runtime(cpus: usize) -> Result<Runtime> {
 }
 
 /// As a task: what `block_on` itself runs is not on a worker thread.
-fn enter<T: Send + 'static>(runtime: &Runtime, body: impl Future<Output = T> + Send + 'static) -> Result<T> {
+fn enter<T: Send + 'static>(
+    runtime: &Runtime,
+    body: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
     Ok(runtime.block_on(runtime.spawn(body))?)
 }
 

@@ -29,7 +29,10 @@ impl<const K: usize> Ends<K> {
             receivers.push(receiver);
             sender
         });
-        Ends { senders, receivers: receivers.try_into().expect("as many") }
+        Ends {
+            senders,
+            receivers: receivers.try_into().expect("as many"),
+        }
     }
 }
 
@@ -62,12 +65,18 @@ pub(in super::super) fn blocking(request: &Request) -> Result<Answer> {
 fn one_ready<const K: usize>(request: &Request) -> Result<Answer> {
     let budget = request.budget();
     let body = async move {
-        let Ends::<K> { senders, mut receivers } = Ends::new();
+        let Ends::<K> {
+            senders,
+            mut receivers,
+        } = Ends::new();
         let (mut order, mut batches) = (Order::of(K), Batches::new(budget));
         while batches.go_on() {
             let index = order.next();
             for _ in 0..BATCH {
-                senders[index].send(index).await.expect("both ends are there");
+                senders[index]
+                    .send(index)
+                    .await
+                    .expect("both ends are there");
             }
             let (start, mut all_right) = (ticks(), true);
             for _ in 0..BATCH {
@@ -92,7 +101,10 @@ fn answering<const K: usize>(request: &Request) -> Result<Answer> {
             if is_over.load(Relaxed) {
                 return there.receivers;
             }
-            here.senders[index].send(index).await.expect("both ends are there");
+            here.senders[index]
+                .send(index)
+                .await
+                .expect("both ends are there");
         }
     });
     let asking = async move {

@@ -54,7 +54,10 @@ fn contended(request: &Request) -> Result<Answer> {
     let joins: Vec<_> = (0..count).map(|_| start()).collect();
     shared.1.begin(count);
     shared.0.add_permits(1);
-    let each: Result<Vec<u64>, _> = joins.into_iter().map(|join| runtime.block_on(join)).collect();
+    let each: Result<Vec<u64>, _> = joins
+        .into_iter()
+        .map(|join| runtime.block_on(join))
+        .collect();
     shared.1.answer(&each?)
 }
 

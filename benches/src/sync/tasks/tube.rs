@@ -56,9 +56,36 @@ macro_rules! channel {
     };
 }
 
-channel!(Kanal, kanal, bounded_async, AsyncSender, AsyncReceiver, send, recv, |receiver| Some(receiver.clone()));
-channel!(Flume, flume, bounded, Sender, Receiver, send_async, recv_async, |receiver| Some(receiver.clone()));
-channel!(Tokio, tokio::sync::mpsc, channel, Sender, Receiver, send, recv, |_| None);
+channel!(
+    Kanal,
+    kanal,
+    bounded_async,
+    AsyncSender,
+    AsyncReceiver,
+    send,
+    recv,
+    |receiver| Some(receiver.clone())
+);
+channel!(
+    Flume,
+    flume,
+    bounded,
+    Sender,
+    Receiver,
+    send_async,
+    recv_async,
+    |receiver| Some(receiver.clone())
+);
+channel!(
+    Tokio,
+    tokio::sync::mpsc,
+    channel,
+    Sender,
+    Receiver,
+    send,
+    recv,
+    |_| None
+);
 
 macro_rules! with_channel {
     ($work:ident, $request:expr) => {
@@ -80,7 +107,10 @@ pub(in super::super) fn throughput<const W: usize>(request: &Request) -> Result<
 }
 
 /// `count` ends to receive from.
-fn receivers<C: Channel<W>, const W: usize>(first: C::Receiver, count: usize) -> Result<Vec<C::Receiver>> {
+fn receivers<C: Channel<W>, const W: usize>(
+    first: C::Receiver,
+    count: usize,
+) -> Result<Vec<C::Receiver>> {
     let more: Option<Vec<_>> = (1..count).map(|_| C::another(&first)).collect();
     let mut all = more.context("it has one receiver")?;
     all.push(first);
@@ -88,7 +118,10 @@ fn receivers<C: Channel<W>, const W: usize>(first: C::Receiver, count: usize) ->
 }
 
 fn all<T>(runtime: &Runtime, joins: Vec<JoinHandle<T>>) -> Result<Vec<T>> {
-    Ok(joins.into_iter().map(|join| runtime.block_on(join)).collect::<Result<_, _>>()?)
+    Ok(joins
+        .into_iter()
+        .map(|join| runtime.block_on(join))
+        .collect::<Result<_, _>>()?)
 }
 
 fn rounds_over<C: Channel<W>, const W: usize>(request: &Request) -> Result<Answer> {
@@ -107,8 +140,14 @@ fn rounds_over<C: Channel<W>, const W: usize>(request: &Request) -> Result<Answe
             }
         })
     };
-    let joins: Vec<_> = receivers::<C, W>(receiver, pongers)?.into_iter().map(start).collect();
-    let found = enter(&runtime, pinger::<C, W>(pings, pongs, pongers, budget, times))?;
+    let joins: Vec<_> = receivers::<C, W>(receiver, pongers)?
+        .into_iter()
+        .map(start)
+        .collect();
+    let found = enter(
+        &runtime,
+        pinger::<C, W>(pings, pongs, pongers, budget, times),
+    )?;
     all(&runtime, joins)?;
     found.answer()
 }
@@ -148,7 +187,11 @@ async fn pinger<C: Channel<W>, const W: usize>(
     for _ in 0..pongers {
         C::send(&sender, [STOP; W]).await;
     }
-    Rounds { nanos: sample.nanos(), each, is_even: tally.is_even() }
+    Rounds {
+        nanos: sample.nanos(),
+        each,
+        is_even: tally.is_even(),
+    }
 }
 
 fn throughput_over<C: Channel<W>, const W: usize>(request: &Request) -> Result<Answer> {
@@ -172,7 +215,11 @@ fn throughput_over<C: Channel<W>, const W: usize>(request: &Request) -> Result<A
                     C::send(&sender, [STOP; W]).await;
                 }
             }
-            Share { count, sum, end: Instant::now() }
+            Share {
+                count,
+                sum,
+                end: Instant::now(),
+            }
         })
     };
     let consume = |mut receiver: C::Receiver| {
@@ -181,14 +228,24 @@ fn throughput_over<C: Channel<W>, const W: usize>(request: &Request) -> Result<A
             loop {
                 let message = C::receive(&mut receiver).await;
                 if black_box(&message)[0] == STOP {
-                    return (Share { count, sum, end: Instant::now() }, receiver);
+                    return (
+                        Share {
+                            count,
+                            sum,
+                            end: Instant::now(),
+                        },
+                        receiver,
+                    );
                 }
                 count += 1;
                 sum = sum.wrapping_add(message[0]);
             }
         })
     };
-    let consuming: Vec<_> = receivers::<C, W>(receiver, consumers)?.into_iter().map(consume).collect();
+    let consuming: Vec<_> = receivers::<C, W>(receiver, consumers)?
+        .into_iter()
+        .map(consume)
+        .collect();
     let producing: Vec<_> = (0..producers).map(|_| produce()).collect();
     let mut shares = all(&runtime, producing)?;
     let (consumed, _kept): (Vec<_>, Vec<_>) = all(&runtime, consuming)?.into_iter().unzip();

@@ -41,7 +41,14 @@ pub(crate) fn install() -> Result<(), Errno> {
     // On the kernel thread's own signal stack, if it has one: a worker's may be small. With all
     // signals blocked: no other handler sees the wrong storage.
     // SAFETY: the handler is async-signal-safe, and does what the one before did.
-    unsafe { signal::install(SIGSETXID, on_setxid, libc::SA_ONSTACK | libc::SA_RESTART, u64::MAX) }
+    unsafe {
+        signal::install(
+            SIGSETXID,
+            on_setxid,
+            libc::SA_ONSTACK | libc::SA_RESTART,
+            u64::MAX,
+        )
+    }
 }
 
 extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -66,8 +73,8 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
         }
         return glibcs(signal, information, context);
     }
-    // No ordering is needed: what the home did for an earlier command of glibc's was over, by glibc's
-    // own count of answers, before this signal was sent.
+    // No ordering is needed: what the home did for an earlier command of glibc's was over, by
+    // glibc's own count of answers, before this signal was sent.
     let before = away.map(|(_, takeover)| takeover.commands.load(Relaxed));
     // SAFETY: the kernel thread's own storage, which nobody runs with while the kernel thread runs
     // with another; all signals are blocked.
@@ -132,7 +139,15 @@ fn try_once(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
     // SAFETY: this storage's.
     let before = unsafe { errno.read() };
     // SAFETY: its callers pass what the call needs.
-    let result = unsafe { libc::syscall(number, arguments[0], arguments[1], arguments[2], arguments[3]) };
+    let result = unsafe {
+        libc::syscall(
+            number,
+            arguments[0],
+            arguments[1],
+            arguments[2],
+            arguments[3],
+        )
+    };
     if result >= 0 {
         return Ok(result as usize);
     }
@@ -143,11 +158,20 @@ fn try_once(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
 
 impl Groups {
     const fn none() -> Groups {
-        Groups { few: [0; FEW], many: null_mut(), len: 0, room: FEW }
+        Groups {
+            few: [0; FEW],
+            many: null_mut(),
+            len: 0,
+            room: FEW,
+        }
     }
 
     fn ask(&mut self) -> Result<usize, Refused> {
-        call("getgroups", libc::SYS_getgroups, [self.room, self.place().expose_provenance(), 0, 0])
+        call(
+            "getgroups",
+            libc::SYS_getgroups,
+            [self.room, self.place().expose_provenance(), 0, 0],
+        )
     }
 
     /// Those of the calling kernel thread.
@@ -162,7 +186,11 @@ impl Groups {
     }
 
     fn place(&mut self) -> *mut u32 {
-        if self.many.is_null() { self.few.as_mut_ptr() } else { self.many }
+        if self.many.is_null() {
+            self.few.as_mut_ptr()
+        } else {
+            self.many
+        }
     }
 
     fn list(&self) -> &[u32] {
@@ -200,17 +228,31 @@ impl Drop for Groups {
 /// The three that such a call tells: real, effective, saved.
 fn look_at_three(name: &'static str, number: c_long, ids: &mut [u32; 3]) -> Result<usize, Refused> {
     let place = ids.as_mut_ptr();
-    let [real, effective, saved] = [0, 1, 2].map(|index| place.wrapping_add(index).expose_provenance());
+    let [real, effective, saved] =
+        [0, 1, 2].map(|index| place.wrapping_add(index).expose_provenance());
     call(name, number, [real, effective, saved, 0])
 }
 
-fn set_three(name: &'static str, number: c_long, [real, effective, saved]: [u32; 3]) -> Result<usize, Refused> {
-    call(name, number, [real as usize, effective as usize, saved as usize, 0])
+fn set_three(
+    name: &'static str,
+    number: c_long,
+    [real, effective, saved]: [u32; 3],
+) -> Result<usize, Refused> {
+    call(
+        name,
+        number,
+        [real as usize, effective as usize, saved as usize, 0],
+    )
 }
 
 impl Credentials {
     const fn none() -> Credentials {
-        Credentials { commands: 0, users: [0; 3], groups: [0; 3], also: Groups::none() }
+        Credentials {
+            commands: 0,
+            users: [0; 3],
+            groups: [0; 3],
+            also: Groups::none(),
+        }
     }
 
     /// Those of the calling kernel thread.
@@ -227,7 +269,11 @@ impl Credentials {
         now.look()?;
         if now.also.list() != self.also.list() {
             let list = self.also.list();
-            call("setgroups", libc::SYS_setgroups, [list.len(), list.as_ptr().expose_provenance(), 0, 0])?;
+            call(
+                "setgroups",
+                libc::SYS_setgroups,
+                [list.len(), list.as_ptr().expose_provenance(), 0, 0],
+            )?;
         }
         if now.groups != self.groups {
             set_three("setresgid", libc::SYS_setresgid, self.groups)?;
@@ -251,7 +297,8 @@ impl Takeover {
         }
         let done = self.done.load(Relaxed);
         // ORDERING(takeover.1): Release, pairs with takeover.2: the home sees the credentials.
-        self.wanted.store((&raw const wanted).cast_mut().cast(), Release);
+        self.wanted
+            .store((&raw const wanted).cast_mut().cast(), Release);
         if let Err(refused) = signal(home) {
             give_up(refused); // the home lives as long as its worker is one
         }
@@ -267,7 +314,9 @@ impl Takeover {
         // ORDERING(takeover.2): Acquire, pairs with takeover.1.
         let wanted = self.wanted.swap(null_mut(), Acquire).cast::<Credentials>();
         // SAFETY: null, or what `ask` keeps until `done` has changed.
-        let Some(wanted) = (unsafe { wanted.as_ref() }) else { return };
+        let Some(wanted) = (unsafe { wanted.as_ref() }) else {
+            return;
+        };
         if wanted.commands == self.commands.load(Relaxed) {
             if let Err(refused) = wanted.adopt() {
                 give_up(refused);
@@ -287,7 +336,11 @@ fn signal(home: u32) -> Result<(), Refused> {
     information.si_code = libc::SI_QUEUE;
     let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
     let place = (&raw const information).expose_provenance();
-    call("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, [process, home as usize, SIGSETXID as usize, place])?;
+    call(
+        "rt_tgsigqueueinfo",
+        libc::SYS_rt_tgsigqueueinfo,
+        [process, home as usize, SIGSETXID as usize, place],
+    )?;
     Ok(())
 }
 
@@ -296,7 +349,10 @@ fn signal(home: u32) -> Result<(), Refused> {
 #[inline(never)]
 fn give_up(Refused(call, error): Refused) -> ! {
     let digits = [100, 10, 1].map(|unit| b'0' + (error / unit % 10) as u8);
-    let zeros = digits[..2].iter().take_while(|digit| **digit == b'0').count();
+    let zeros = digits[..2]
+        .iter()
+        .take_while(|digit| **digit == b'0')
+        .count();
     let error = std::str::from_utf8(&digits[zeros..]).unwrap_or_default();
     let why = "a worker's home thread cannot take over the credentials of the process: ";
     crate::fatal::in_handler([why, call, " is refused (error ", error, ")"])

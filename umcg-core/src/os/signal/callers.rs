@@ -1,35 +1,45 @@
-//! Whether an interrupted flow is in the C library, the loader or a language runtime: it itself, or one of its callers.
+//! Whether an interrupted flow is in the C library, the loader or a language runtime: it itself, or
+//! one of its callers.
 //!
-//! A flow that is suspended in there may keep a lock of theirs, malloc's or the loader's, which the next flow on the same kernel thread would wait for in
-//! vain. That the *innermost* function is the program's says little: the C library calls the program back with a lock held, from `dlopen` (constructors),
-//! `dl_iterate_phdr`, `pthread_once`, streams with functions of the program's. So every frame counts. A signal handler counts, too, since it returns to the
-//! C library or to the kernel's code.
+//! A flow that is suspended in there may keep a lock of theirs, malloc's or the loader's, which the
+//! next flow on the same kernel thread would wait for in vain. That the *innermost* function is the
+//! program's says little: the C library calls the program back with a lock held, from `dlopen`
+//! (constructors), `dl_iterate_phdr`, `pthread_once`, streams with functions of the program's. So
+//! every frame counts. A signal handler counts, too, since it returns to the C library or to the
+//! kernel's code.
 //!
 //! Two steps, as most flows have no such frame and show it cheaply:
 //!
-//! 1. *Suspects.* A live caller has its return address in memory between the stack pointer and the stack's top, or in the register for it. Where no word
-//!    there is an address in a runtime, there is none: half a nanosecond a word.
-//! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was not written yet. So the unwinder goes from the interrupted frame up to
-//!    the highest suspect, and looks at each return address: a microsecond or so a frame. Where it takes the loader's
-//!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its way, as in code without unwind
-//!    tables, the answer is yes: the caller asks again later, perhaps for as long as that code
-//!    runs. (For riscv64 compilers of C make tables only if they are told to.) So it is where
-//!    tables are wrong, and lead it to where nothing is ([`attempt`]), if it takes no lock.
+//! 1. *Suspects.* A live caller has its return address in memory between the stack pointer and the
+//!    stack's top, or in the register for it. Where no word there is an address in a runtime, there
+//!    is none: half a nanosecond a word.
+//! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was
+//!    not written yet. So the unwinder goes from the interrupted frame up to the highest suspect,
+//!    and looks at each return address: a microsecond or so a frame. Where it takes the loader's
+//!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its
+//!    way, as in code without unwind tables, the answer is yes: the caller asks again later,
+//!    perhaps for as long as that code runs. (For riscv64 compilers of C make tables only if they
+//!    are told to.) So it is where tables are wrong, and lead it to where nothing is ([`attempt`]),
+//!    if it takes no lock.
 //!
-//! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is nearly always in there. So the kernel's code may be
-//! interrupted, and its caller in the C library does not count.
+//! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is
+//! nearly always in there. So the kernel's code may be interrupted, and its caller in the C library
+//! does not count.
 //!
-//! The frames that a thread had when it became a worker (`start_thread`, `__libc_start_main`) do not count either: [`stack`] says where they begin. A flow that
-//! is on none of the stacks that we know of, as one of a coroutine library's, is walked to its end.
+//! The frames that a thread had when it became a worker (`start_thread`, `__libc_start_main`) do
+//! not count either: [`stack`] says where they begin. A flow that is on none of the stacks that we
+//! know of, as one of a coroutine library's, is walked to its end.
 //!
-//! A runtime may be loaded later than the first look. Whether that is so a handler cannot ask, since
-//! the loader has a lock. So who is about to suspend a flow has [`renew`] called outside of handlers
-//! before, and looks again if that found another one ([`preempt`](crate::umcg::preempt)).
+//! A runtime may be loaded later than the first look. Whether that is so a handler cannot ask,
+//! since the loader has a lock. So who is about to suspend a flow has [`renew`] called outside of
+//! handlers before, and looks again if that found another one ([`preempt`](crate::umcg::preempt)).
 //!
 //! # Rejected
 //!
-//! - *Step 1 alone*: a left-over address in the frame of a loop that runs for long would keep its worker from being preempted for as long.
-//! - *The walk alone*: twenty times the cost, and code without unwind tables would never be preempted.
+//! - *Step 1 alone*: a left-over address in the frame of a loop that runs for long would keep its
+//!   worker from being preempted for as long.
+//! - *The walk alone*: twenty times the cost, and code without unwind tables would never be
+//!   preempted.
 //! - *Frame pointers*: the C libraries of most systems have none.
 //! - *The state of the locks*: there is no way to ask for it.
 
@@ -42,7 +52,8 @@ use std::ops::{ControlFlow, Range};
 use std::ptr::null_mut;
 use umcg_context::annotate;
 
-/// Bytes of stack that [`is_in_runtime`] may need; most of that is for registers, of which aarch64 has many.
+/// Bytes of stack that [`is_in_runtime`] may need; most of that is for registers, of which aarch64
+/// has many.
 pub(crate) const ROOM: usize = 8 << 10;
 
 /// Does now what must not be done in a signal handler for the first time.
@@ -50,8 +61,8 @@ pub(crate) fn prepare() {
     base();
 }
 
-/// Takes note of runtimes that were loaded since. Not in a signal handler: it waits for the loader's
-/// lock.
+/// Takes note of runtimes that were loaded since. Not in a signal handler: it waits for the
+/// loader's lock.
 pub(crate) fn renew() {
     Ranges::renew();
 }
@@ -61,28 +72,60 @@ pub(crate) fn known() -> usize {
     (&raw const *Ranges::get()).addr()
 }
 
-/// Whether the flow is in a runtime, or may be. `stack` is where its frames lie that count. Async-signal-safe, once [`prepare`] has been called.
+/// Whether the flow is in a runtime, or may be. `stack` is where its frames lie that count.
+/// Async-signal-safe, once [`prepare`] has been called.
 pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     let ranges = Ranges::get();
     if ranges.is_runtime(frame.program_counter()) {
         return true;
     }
-    let Some((suspect, end)) = suspect(ranges, frame.stack_pointer(), frame.return_register(), stack) else { return false };
+    let Some((suspect, end)) = suspect(
+        ranges,
+        frame.stack_pointer(),
+        frame.return_register(),
+        stack,
+    ) else {
+        return false;
+    };
     let start = frame.program_counter();
-    Walk { ranges, start, suspect, end, before: None, is_clear: false }.stops()
+    Walk {
+        ranges,
+        start,
+        suspect,
+        end,
+        before: None,
+        is_clear: false,
+    }
+    .stops()
 }
 
 /// The same of the calling flow: whether a runtime has called the code that calls this. Where there
 /// is no `room` for the unwinder, a suspect is taken for one.
 pub(crate) fn is_beneath_runtime(stack: Range<usize>, room: bool) -> bool {
     let (ranges, here) = (Ranges::get(), 0usize);
-    let Some((suspect, end)) = suspect(ranges, (&raw const here).addr(), None, stack) else { return false };
-    !room || Walk { ranges, start: 0, suspect, end, before: Some(0), is_clear: false }.stops()
+    let Some((suspect, end)) = suspect(ranges, (&raw const here).addr(), None, stack) else {
+        return false;
+    };
+    !room
+        || Walk {
+            ranges,
+            start: 0,
+            suspect,
+            end,
+            before: Some(0),
+            is_clear: false,
+        }
+        .stops()
 }
 
 /// The highest place that may hold a return address into a runtime, and where the frames end that
 /// count. None: there is no such place.
-fn suspect(ranges: &Ranges, low: usize, register: Option<usize>, stack: Range<usize>) -> Option<(usize, usize)> {
+fn suspect(
+    ranges: &Ranges,
+    low: usize,
+    register: Option<usize>,
+    stack: Range<usize>,
+) -> Option<(usize, usize)> {
     if !stack.contains(&low) {
         return Some((usize::MAX, usize::MAX));
     }
@@ -91,8 +134,8 @@ fn suspect(ranges: &Ranges, low: usize, register: Option<usize>, stack: Range<us
 
 /// As [`each_caller`]. False where that read what is not there.
 ///
-/// Where it takes the loader's lock a fault ends the process, as it does without an attempt: given up
-/// with that lock, it would let the next `dlopen` or exception wait for good.
+/// Where it takes the loader's lock a fault ends the process, as it does without an attempt: given
+/// up with that lock, it would let the next `dlopen` or exception wait for good.
 fn each(step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
     each_by(unwinder::takes_no_lock(), step)
 }
@@ -113,10 +156,16 @@ fn each_by(may_be_given_up: bool, step: &mut dyn FnMut(Caller) -> ControlFlow<()
 }
 
 /// `register`: the return address of a function that has no frame yet.
-fn highest_suspect(ranges: &Ranges, low: usize, register: Option<usize>, end: usize) -> Option<usize> {
+fn highest_suspect(
+    ranges: &Ranges,
+    low: usize,
+    register: Option<usize>,
+    end: usize,
+) -> Option<usize> {
     let low = low.next_multiple_of(size_of::<usize>());
     if annotate::watches_memory() {
-        return Some(end); // they would complain of a look at words that were never written, or must not be
+        // they would complain of a look at words that were never written, or must not be
+        return Some(end);
     }
     let mut at = end & !(size_of::<usize>() - 1);
     while at > low {
@@ -127,12 +176,18 @@ fn highest_suspect(ranges: &Ranges, low: usize, register: Option<usize>, end: us
             return Some(at);
         }
     }
-    register.filter(|address| ranges.contains(stripped(*address))).map(|_| low)
+    register
+        .filter(|address| ranges.contains(stripped(*address)))
+        .map(|_| low)
 }
 
 /// A return address without what pointer authentication adds.
 fn stripped(word: usize) -> usize {
-    if cfg!(target_arch = "aarch64") { word & ((1 << 48) - 1) } else { word }
+    if cfg!(target_arch = "aarch64") {
+        word & ((1 << 48) - 1)
+    } else {
+        word
+    }
 }
 
 struct Walk {
@@ -180,7 +235,8 @@ impl Walk {
     }
 }
 
-/// Where the frames of the calling thread lie, without those of the C library that it began with. Empty where that is not known.
+/// Where the frames of the calling thread lie, without those of the C library that it began with.
+/// Empty where that is not known.
 pub(crate) fn stack() -> Range<usize> {
     // SAFETY: an all-zero attribute is overwritten by the first call.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
@@ -196,7 +252,11 @@ pub(crate) fn stack() -> Range<usize> {
     // SAFETY: as above, and not used again.
     unsafe { libc::pthread_attr_destroy(&mut attributes) };
     let (low, base) = (low.addr(), base());
-    if (low..low + size).contains(&base) { low..base } else { 0..0 }
+    if (low..low + size).contains(&base) {
+        low..base
+    } else {
+        0..0
+    }
 }
 
 /// From which address on the caller's frames are those of the C library that its thread began with;
@@ -205,7 +265,11 @@ fn base() -> usize {
     let (ranges, mut base) = (Ranges::get(), 0);
     let is_whole = each(&mut |caller| {
         base = caller.stack_pointer;
-        if ranges.is_runtime(caller.pc) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if ranges.is_runtime(caller.pc) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     if is_whole { base } else { 0 }
 }
@@ -244,7 +308,10 @@ mod tests {
         const BYTES: usize = 64 << 10;
         const MARK: u64 = 0x5eed_5eed_5eed_5eed;
         let mut stack = vec![MARK; BYTES / size_of::<u64>()];
-        let top = stack.as_mut_ptr().wrapping_add(stack.len()).map_addr(|top| top & !15);
+        let top = stack
+            .as_mut_ptr()
+            .wrapping_add(stack.len())
+            .map_addr(|top| top & !15);
         // SAFETY: a stack of this test's; `look` returns.
         unsafe { crate::elsewhere::call(top.cast(), look, null_mut()) };
         let untouched = stack.iter().take_while(|word| **word == MARK).count() * size_of::<u64>();

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::ptr::null;
 
-/// What a handler interrupted, and what the kernel restores when it returns: registers, signal mask, alternate stack.
+/// What a handler interrupted, and what the kernel restores when it returns: registers, signal
+/// mask, alternate stack.
 #[repr(transparent)]
 pub(crate) struct Frame(libc::ucontext_t);
 
@@ -36,16 +37,23 @@ impl Frame {
         let code = |place: usize| {
             let (word, shift) = (place & !3, place % 4 * 8);
             // Instructions need not be aligned.
-            let next = if shift == 0 { 0 } else { load(word.wrapping_add(4))? };
+            let next = if shift == 0 {
+                0
+            } else {
+                load(word.wrapping_add(4))?
+            };
             Some((u64::from(load(word)?) | u64::from(next) << 32) >> shift)
         };
-        let is_call = |place: usize| code(place).is_some_and(|code| code as u32 & CALL_MASK == CALL);
+        let is_call =
+            |place: usize| code(place).is_some_and(|code| code as u32 & CALL_MASK == CALL);
         let place = self.program_counter();
-        is_call(place) || (self.result() == -(libc::EINTR as isize) && is_call(place.wrapping_sub(CALL_LENGTH)))
+        is_call(place)
+            || (self.result() == -(libc::EINTR as isize)
+                && is_call(place.wrapping_sub(CALL_LENGTH)))
     }
 
-    /// Makes it restore what the calling kernel thread has, not what the one had that it was made on. `mask`: the signals that the calling one blocks
-    /// outside the handler.
+    /// Makes it restore what the calling kernel thread has, not what the one had that it was made
+    /// on. `mask`: the signals that the calling one blocks outside the handler.
     pub(crate) fn adopt_thread(&mut self, mask: u64) {
         // SAFETY: as in `mask`.
         unsafe { (&raw mut self.0.uc_sigmask).cast::<u64>().write(mask) };

@@ -32,7 +32,11 @@ struct Raw {
 impl Action {
     /// The one of now. The default one where the kernel does not tell.
     pub(crate) fn of(signal: c_int) -> Action {
-        const DEFAULT: Action = Action { handler: libc::SIG_DFL, flags: 0, blocks: 0 };
+        const DEFAULT: Action = Action {
+            handler: libc::SIG_DFL,
+            flags: 0,
+            blocks: 0,
+        };
         Action::ask(signal).unwrap_or(DEFAULT)
     }
 
@@ -40,7 +44,11 @@ impl Action {
     pub(crate) fn ask(signal: c_int) -> Result<Action, Errno> {
         if is_the_c_librarys(signal) {
             let raw = raw_action(signal)?;
-            return Ok(Action { handler: raw.handler, flags: raw.flags as c_int, blocks: raw.mask });
+            return Ok(Action {
+                handler: raw.handler,
+                flags: raw.flags as c_int,
+                blocks: raw.mask,
+            });
         }
         // SAFETY: zero is a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -48,7 +56,11 @@ impl Action {
         granted(unsafe { libc::sigaction(signal, null(), &mut action) }.into())?;
         // SAFETY: the kernel's signal set is the first word of the C library's.
         let blocks = unsafe { (&raw const action.sa_mask).cast::<u64>().read() };
-        Ok(Action { handler: action.sa_sigaction, flags: action.sa_flags, blocks })
+        Ok(Action {
+            handler: action.sa_sigaction,
+            flags: action.sa_flags,
+            blocks,
+        })
     }
 
     /// Whether the signal has a function.
@@ -66,7 +78,12 @@ impl Action {
 ///
 /// # Safety
 /// The function is async-signal-safe.
-pub unsafe fn install(signal: c_int, function: Function, flags: c_int, blocks: u64) -> Result<(), Errno> {
+pub unsafe fn install(
+    signal: c_int,
+    function: Function,
+    flags: c_int,
+    blocks: u64,
+) -> Result<(), Errno> {
     let flags = flags | libc::SA_SIGINFO;
     if is_the_c_librarys(signal) {
         return set_beside(signal, function, flags, blocks);
@@ -98,7 +115,12 @@ fn is_the_c_librarys(signal: c_int) -> bool {
 /// from the handler above all.
 fn set_beside(signal: c_int, function: Function, flags: c_int, mask: u64) -> Result<(), Errno> {
     let before = raw_action(signal)?;
-    let new = Raw { handler: function as usize, flags: before.flags | flags as libc::c_ulong, mask, ..before };
+    let new = Raw {
+        handler: function as usize,
+        flags: before.flags | flags as libc::c_ulong,
+        mask,
+        ..before
+    };
     // SAFETY: by the contract of `install`, and it returns as the one before did.
     granted(unsafe { sigaction(signal, &new, null_mut()) })
 }
@@ -121,6 +143,8 @@ unsafe fn sigaction(signal: c_int, new: *const Raw, old: *mut Raw) -> libc::c_lo
 fn granted(result: libc::c_long) -> Result<(), Errno> {
     match result {
         0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)),
+        _ => Err(std::io::Error::last_os_error()
+            .raw_os_error()
+            .map_or(Errno::INVAL, Errno::from_raw_os_error)),
     }
 }

@@ -1,4 +1,5 @@
-//! Signals: the kernel thread's mask and alternate stack, the frames of handlers, and the handlers that the program had before ours.
+//! Signals: the kernel thread's mask and alternate stack, the frames of handlers, and the handlers
+//! that the program had before ours.
 //!
 //! | module | holds |
 //! |---|---|
@@ -8,11 +9,13 @@
 //! | `program` | a handler of ours, in front of the program's own |
 //! | `stack` | alternate signal stacks |
 //!
-//! Mask and alternate stack belong to a kernel thread, and a frame restores both. So a flow that was suspended in a handler, and goes on on another
-//! kernel thread, first makes its frame that thread's ([`Frame::adopt_thread`]). A handler on an alternate stack cannot be suspended at all, as the next
-//! one there begins on top of its frames ([`Frame::is_on_signal_stack`]).
+//! Mask and alternate stack belong to a kernel thread, and a frame restores both. So a flow that
+//! was suspended in a handler, and goes on on another kernel thread, first makes its frame that
+//! thread's ([`Frame::adopt_thread`]). A handler on an alternate stack cannot be suspended at all,
+//! as the next one there begins on top of its frames ([`Frame::is_on_signal_stack`]).
 //!
-//! None of this touches thread-local storage but `errno`, and that only where a call fails which cannot.
+//! None of this touches thread-local storage but `errno`, and that only where a call fails which
+//! cannot.
 
 pub(crate) mod callers;
 mod frame;
@@ -49,8 +52,9 @@ pub(crate) const fn only(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// Calls `f`, which starts a thread, with all signals blocked that the program can have handlers of: the thread is to run none.
-/// What the C library keeps for itself still comes, as credentials are changed that way. `f` stays on the kernel thread.
+/// Calls `f`, which starts a thread, with all signals blocked that the program can have handlers
+/// of: the thread is to run none. What the C library keeps for itself still comes, as credentials
+/// are changed that way. `f` stays on the kernel thread.
 pub fn without<R>(f: impl FnOnce() -> R) -> R {
     let programs = (32..libc::SIGRTMIN()).fold(u64::MAX, |all, signal| all & !only(signal));
     let before = block(programs);
@@ -61,8 +65,17 @@ pub fn without<R>(f: impl FnOnce() -> R) -> R {
 
 fn change_mask(how: c_int, signals: *const u64) -> u64 {
     let mut before = 0u64;
-    // SAFETY: null, or a signal set of 64 bits, which is what the kernel is told. It cannot fail, so errno is not written.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, signals, &mut before, size_of::<u64>()) };
+    // SAFETY: null, or a signal set of 64 bits, which is what the kernel is told. It cannot fail,
+    // so errno is not written.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            signals,
+            &mut before,
+            size_of::<u64>(),
+        )
+    };
     before
 }
 
@@ -76,7 +89,9 @@ mod tests {
         let thread = without(|| std::thread::spawn(mask)).join().unwrap();
         assert_eq!(mask(), before);
         // Some can be blocked by nobody: two, and an emulator's own.
-        let most = std::thread::spawn(|| (set_mask(u64::MAX), mask()).1).join().unwrap();
+        let most = std::thread::spawn(|| (set_mask(u64::MAX), mask()).1)
+            .join()
+            .unwrap();
         let c_librarys = (32..libc::SIGRTMIN()).fold(0, |all, signal| all | only(signal));
         assert_eq!(thread, most & !c_librarys);
     }

@@ -2,10 +2,11 @@
 //!
 //! What is not ours goes on to the program's, with what its `sigaction` asked of the kernel:
 //!
-//! - The signals of its `sa_mask` are blocked, and without `SA_NODEFER` its own. They are unblocked as our handler returns.
+//! - The signals of its `sa_mask` are blocked, and without `SA_NODEFER` its own. They are unblocked
+//!   as our handler returns.
 //! - With `SA_RESETHAND` it is called once.
-//! - The default action, and a fault that is ignored, end the process: ours takes itself away, and the instruction is repeated. A signal that was *sent* is
-//!   sent again, or ignored.
+//! - The default action, and a fault that is ignored, end the process: ours takes itself away, and
+//!   the instruction is repeated. A signal that was *sent* is sent again, or ignored.
 //!
 //! It runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
 
@@ -29,7 +30,11 @@ unsafe impl Sync for Handler {}
 
 impl Handler {
     pub(crate) const fn new(signal: c_int) -> Handler {
-        Handler { signal, before: UnsafeCell::new(MaybeUninit::uninit()), is_spent: AtomicBool::new(false) }
+        Handler {
+            signal,
+            before: UnsafeCell::new(MaybeUninit::uninit()),
+            is_spent: AtomicBool::new(false),
+        }
     }
 
     /// Installs `function`, on the alternate stack.
@@ -39,10 +44,21 @@ impl Handler {
     pub(crate) unsafe fn install(&'static self, function: Function) {
         // First only asked for: a handler that runs at once finds it.
         // SAFETY: nobody else writes there.
-        unsafe { self.before.get().write(MaybeUninit::new(Action::of(self.signal))) };
+        unsafe {
+            self.before
+                .get()
+                .write(MaybeUninit::new(Action::of(self.signal)))
+        };
         // Refused, a fault ends the process as without it.
         // SAFETY: passed on.
-        let _ = unsafe { install(self.signal, function, libc::SA_ONSTACK | libc::SA_NODEFER, 0) };
+        let _ = unsafe {
+            install(
+                self.signal,
+                function,
+                libc::SA_ONSTACK | libc::SA_NODEFER,
+                0,
+            )
+        };
     }
 
     /// Gives the signal its default action.
@@ -53,7 +69,8 @@ impl Handler {
     /// Does what the program would have had done.
     ///
     /// # Safety
-    /// Called by the handler that was installed, with its arguments; the program's own may never return.
+    /// Called by the handler that was installed, with its arguments; the program's own may never
+    /// return.
     pub(crate) unsafe fn pass_on(&self, information: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: written by `install`.
         let before = unsafe { &*self.before.get().cast::<Action>() };
@@ -62,7 +79,8 @@ impl Handler {
         if before.handler == libc::SIG_IGN && was_sent {
             return;
         }
-        let called_once = before.flags & libc::SA_RESETHAND != 0 && self.is_spent.swap(true, Relaxed);
+        let called_once =
+            before.flags & libc::SA_RESETHAND != 0 && self.is_spent.swap(true, Relaxed);
         if !before.is_function() || called_once {
             self.reset();
             if was_sent {
@@ -70,7 +88,11 @@ impl Handler {
             }
             return;
         }
-        let itself = if before.flags & libc::SA_NODEFER == 0 { only(self.signal) } else { 0 };
+        let itself = if before.flags & libc::SA_NODEFER == 0 {
+            only(self.signal)
+        } else {
+            0
+        };
         block(before.blocks | itself);
         if before.flags & libc::SA_SIGINFO != 0 {
             // SAFETY: SA_SIGINFO says that the handler has this type.
@@ -78,7 +100,8 @@ impl Handler {
             handler(self.signal, information, context);
         } else {
             // SAFETY: without SA_SIGINFO it has this type.
-            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.handler) };
+            let handler =
+                unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.handler) };
             handler(self.signal);
         }
     }

@@ -1,4 +1,5 @@
-//! Where the code of the C library, the loader and the language runtimes lies, whose locks nobody else knows.
+//! Where the code of the C library, the loader and the language runtimes lies, whose locks nobody
+//! else knows.
 //!
 //! Libraries come and go: a program in Rust or C may load a plugin that brings libstdc++ along. The
 //! loader counts what it has added and taken away, and who asks for the count waits for a lock of
@@ -22,7 +23,16 @@ pub(super) struct Ranges {
 }
 
 /// The beginnings of their file names.
-const RUNTIMES: [&str; 8] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread", "libgcc_s", "libstdc++", "libc++"];
+const RUNTIMES: [&str; 8] = [
+    "libc.so",
+    "libc-",
+    "ld-linux",
+    "ld-musl",
+    "libpthread",
+    "libgcc_s",
+    "libstdc++",
+    "libc++",
+];
 const KERNEL: &str = "linux-vdso";
 
 /// What was published last. It is never freed, as a handler may be looking at it: such a library
@@ -46,7 +56,9 @@ impl Ranges {
             let before = published();
             // SAFETY: null, or published.
             let current = unsafe { before.as_ref() };
-            if let Some(current) = current.filter(|current| current.changes.load(Relaxed) >= changes) {
+            if let Some(current) =
+                current.filter(|current| current.changes.load(Relaxed) >= changes)
+            {
                 return current;
             }
             let new = Ranges::now();
@@ -56,7 +68,10 @@ impl Ranges {
             }
             let new = Box::into_raw(Box::new(new));
             // ORDERING(runtimes.1): Release, pairs with runtimes.2.
-            if PUBLISHED.compare_exchange(before.cast_mut(), new, Release, Relaxed).is_ok() {
+            if PUBLISHED
+                .compare_exchange(before.cast_mut(), new, Release, Relaxed)
+                .is_ok()
+            {
                 // SAFETY: never freed from here on.
                 return unsafe { &*new };
             }
@@ -70,7 +85,10 @@ impl Ranges {
         // SAFETY: the callback gets our ranges back, and does not unwind.
         unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut ranges).cast()) };
         let all = || ranges.runtimes.iter().chain(&ranges.kernel);
-        ranges.span = (all().map(|range| range.0).min().unwrap_or(0), all().map(|range| range.1).max().unwrap_or(0));
+        ranges.span = (
+            all().map(|range| range.0).min().unwrap_or(0),
+            all().map(|range| range.1).max().unwrap_or(0),
+        );
         ranges
     }
 
@@ -80,18 +98,23 @@ impl Ranges {
 
     /// Whether it is an address in one of the runtimes.
     pub(super) fn is_runtime(&self, address: usize) -> bool {
-        self.runtimes.iter().any(|&(start, end)| (start..end).contains(&address))
+        self.runtimes
+            .iter()
+            .any(|&(start, end)| (start..end).contains(&address))
     }
 
     /// Whether it is one of the kernel's own code.
     pub(super) fn is_kernel(&self, address: usize) -> bool {
-        self.kernel.iter().any(|&(start, end)| (start..end).contains(&address))
+        self.kernel
+            .iter()
+            .any(|&(start, end)| (start..end).contains(&address))
     }
 
     /// Either of them.
     #[inline(always)]
     pub(super) fn contains(&self, address: usize) -> bool {
-        address.wrapping_sub(self.span.0) < self.span.1 - self.span.0 && (self.is_runtime(address) || self.is_kernel(address))
+        address.wrapping_sub(self.span.0) < self.span.1 - self.span.0
+            && (self.is_runtime(address) || self.is_kernel(address))
     }
 }
 
@@ -102,11 +125,19 @@ fn published() -> *const Ranges {
 
 /// The loader's count, which it gives with each object; 0 where it has none.
 fn changes(object: &libc::dl_phdr_info, size: usize) -> u64 {
-    if size < size_of::<libc::dl_phdr_info>() { 0 } else { object.dlpi_adds.wrapping_add(object.dlpi_subs) }
+    if size < size_of::<libc::dl_phdr_info>() {
+        0
+    } else {
+        object.dlpi_adds.wrapping_add(object.dlpi_subs)
+    }
 }
 
 /// Looks at the first object only.
-unsafe extern "C" fn note_changes(object: *mut libc::dl_phdr_info, size: usize, found: *mut c_void) -> c_int {
+unsafe extern "C" fn note_changes(
+    object: *mut libc::dl_phdr_info,
+    size: usize,
+    found: *mut c_void,
+) -> c_int {
     // SAFETY: the loader passes an object that lives during the call.
     let object = unsafe { &*object };
     // SAFETY: the number of `renew`.
@@ -114,7 +145,11 @@ unsafe extern "C" fn note_changes(object: *mut libc::dl_phdr_info, size: usize, 
     1
 }
 
-unsafe extern "C" fn note(object: *mut libc::dl_phdr_info, size: usize, ranges: *mut c_void) -> c_int {
+unsafe extern "C" fn note(
+    object: *mut libc::dl_phdr_info,
+    size: usize,
+    ranges: *mut c_void,
+) -> c_int {
     // SAFETY: the loader passes an object that lives during the call.
     let object = unsafe { &*object };
     // SAFETY: and the ranges of `now`.
@@ -134,8 +169,12 @@ unsafe extern "C" fn note(object: *mut libc::dl_phdr_info, size: usize, ranges: 
         return 0;
     };
     // SAFETY: the loader's table has that many entries.
-    let segments = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
-    for segment in segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0) {
+    let segments =
+        unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+    for segment in segments
+        .iter()
+        .filter(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0)
+    {
         let start = object.dlpi_addr as usize + segment.p_vaddr as usize;
         found.push((start, start + segment.p_memsz as usize));
     }

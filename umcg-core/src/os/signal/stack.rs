@@ -14,9 +14,9 @@ const FRAMES: usize = 4;
 const REST: usize = 8 << 10;
 
 /// Gives the calling kernel thread an alternate signal stack if it has none, or a small one. It is
-/// one of our own stacks, so a handler that overflows it hits a guard, and is kept for as long as the
-/// kernel thread lives. `top` says below which address its frames are to begin: above may lie what
-/// belongs to others.
+/// one of our own stacks, so a handler that overflows it hits a guard, and is kept for as long as
+/// the kernel thread lives. `top` says below which address its frames are to begin: above may lie
+/// what belongs to others.
 pub(crate) fn ensure(top: impl FnOnce(&Stack) -> *mut u8) {
     replace(top, |now| now.ss_flags == libc::SS_DISABLE || is_small(now));
 }
@@ -33,13 +33,19 @@ fn is_small(now: &libc::stack_t) -> bool {
 
 fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::stack_t) -> bool) {
     thread_local!(static KEPT: Kept = const { Kept(Cell::new(None)) });
-    let Some(mut new) = setting().filter(is_wanting) else { return };
+    let Some(mut new) = setting().filter(is_wanting) else {
+        return;
+    };
     // In a destructor of a thread-local, perhaps, which comes after that of this one.
     if KEPT.try_with(|_| ()).is_err() {
         return;
     }
-    let Some(class) = Class::for_size(least() + REST) else { return };
-    let Ok(stack) = stack::allocate(class) else { return };
+    let Some(class) = Class::for_size(least() + REST) else {
+        return;
+    };
+    let Ok(stack) = stack::allocate(class) else {
+        return;
+    };
     new.ss_sp = stack.base().cast();
     new.ss_flags = 0;
     new.ss_size = top(&stack).addr() - stack.base().addr();
@@ -50,7 +56,10 @@ fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::s
     }
     // One that it was given before, and the program has replaced since.
     let before = KEPT.with(|kept| kept.0.replace(Some((stack, tid()))));
-    before.into_iter().filter(|(_, thread)| *thread != -1 && *thread == tid()).for_each(|(stack, _)| stack::release(stack));
+    before
+        .into_iter()
+        .filter(|(_, thread)| *thread != -1 && *thread == tid())
+        .for_each(|(stack, _)| stack::release(stack));
 }
 
 /// That of the calling kernel thread.
@@ -79,9 +88,14 @@ struct Kept(Cell<Option<(Stack, libc::c_long)>>);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let Some((stack, thread)) = self.0.take() else { return };
-        // A thread worker may end while it is on a server's kernel thread, whose signal stack is another.
-        let Some(mut now) = setting().filter(|_| thread != -1 && tid() == thread) else { return };
+        let Some((stack, thread)) = self.0.take() else {
+            return;
+        };
+        // A thread worker may end while it is on a server's kernel thread, whose signal stack is
+        // another.
+        let Some(mut now) = setting().filter(|_| thread != -1 && tid() == thread) else {
+            return;
+        };
         if now.ss_sp.cast() == stack.base() && now.ss_flags & libc::SS_DISABLE == 0 {
             now.ss_flags = libc::SS_DISABLE;
             // SAFETY: switches the signal stack off; we are not on it.

@@ -1,10 +1,10 @@
 //! The maker: one kernel thread that makes helpers.
 //!
 //! A thread inherits affinity, nice value and scheduling class from the one that makes it. A helper
-//! serves all runtimes, so it has to be as the process is, and not as the first server was that needed
-//! one: pinned, or of low priority. The process's are those of its main thread
-//! ([`identity::process`](crate::identity::process)). Raising a nice value takes a privilege, so the
-//! maker is made early, when a runtime starts, before any of its servers has changed its own.
+//! serves all runtimes, so it has to be as the process is, and not as the first server was that
+//! needed one: pinned, or of low priority. The process's are those of its main thread
+//! ([`identity::process`](crate::identity::process)). Raising a nice value takes a privilege, so
+//! the maker is made early, when a runtime starts, before any of its servers has changed its own.
 //!
 //! It also sees to it that the bound does not stop the program for good: see `pool`.
 
@@ -42,7 +42,11 @@ const REFUSED: u32 = 2;
 impl Maker {
     pub(super) const fn new() -> Maker {
         let requests = HoldLock::new(AtomicPtr::new(null_mut()));
-        Maker { is_there: AtomicU32::new(NONE), called: AtomicU32::new(0), requests }
+        Maker {
+            is_there: AtomicU32::new(NONE),
+            called: AtomicU32::new(0),
+            requests,
+        }
     }
 
     /// Takes the last request.
@@ -102,7 +106,10 @@ pub(super) fn make(pool: &'static Pool) -> bool {
     if !ensure(pool) {
         return false;
     }
-    let mut request = Request { answer: AtomicU32::new(0), next: null_mut() };
+    let mut request = Request {
+        answer: AtomicU32::new(0),
+        next: null_mut(),
+    };
     let requests = pool.maker.requests.lock();
     request.next = requests.load(Relaxed);
     let request = &raw mut request;
@@ -130,7 +137,11 @@ pub(crate) fn main(pool: &'static Pool) {
         // ORDERING: none is needed: the lists have locks, and the count is read before them.
         let called = pool.maker.called.load(Relaxed);
         while let Some(request) = pool.maker.next_request() {
-            let answer = if (pool.outside.make_helper)(pool) { MADE } else { REFUSED };
+            let answer = if (pool.outside.make_helper)(pool) {
+                MADE
+            } else {
+                REFUSED
+            };
             // SAFETY: as in `next_request`.
             let word = unsafe { &raw const (*request).answer };
             // ORDERING(maker.1): Release, pairs with maker.2: the request is its owner's again.

@@ -26,7 +26,12 @@ use umcg_context::annotate::Flow;
 use umcg_context::{Context, local};
 
 /// The helpers of the process.
-pub(crate) static POOL: Pool = Pool::new(Outside { most, make_maker, make_helper, notice });
+pub(crate) static POOL: Pool = Pool::new(Outside {
+    most,
+    make_maker,
+    make_helper,
+    notice,
+});
 
 /// How many helpers there may be where nothing is said.
 const MOST: usize = 512;
@@ -53,7 +58,9 @@ fn most() -> usize {
     static OF_ENVIRONMENT: OnceLock<usize> = OnceLock::new();
     match SET.load(Relaxed) {
         0 => *OF_ENVIRONMENT.get_or_init(|| {
-            let said = std::env::var("UMCG_HELPERS").ok().and_then(|text| text.trim().parse().ok());
+            let said = std::env::var("UMCG_HELPERS")
+                .ok()
+                .and_then(|text| text.trim().parse().ok());
             said.filter(|most| *most > 0).unwrap_or(MOST)
         }),
         set => set,
@@ -62,18 +69,26 @@ fn most() -> usize {
 
 fn notice(helpers: usize, waiting: usize) {
     // SAFETY: null or a notice; `Option<fn>` represents null as None.
-    if let Some(notice) = unsafe { std::mem::transmute::<*mut (), Option<Notice>>(NOTICE.load(Relaxed)) } {
+    if let Some(notice) =
+        unsafe { std::mem::transmute::<*mut (), Option<Notice>>(NOTICE.load(Relaxed)) }
+    {
         notice(helpers, waiting);
     }
 }
 
 fn make_maker(pool: &'static Pool) -> bool {
-    std::thread::Builder::new().name("umcg-maker".into()).spawn(move || maker::main(pool)).is_ok()
+    std::thread::Builder::new()
+        .name("umcg-maker".into())
+        .spawn(move || maker::main(pool))
+        .is_ok()
 }
 
 fn make_helper(pool: &'static Pool) -> bool {
     process::follow();
-    std::thread::Builder::new().name("umcg-helper".into()).spawn(move || main(pool)).is_ok()
+    std::thread::Builder::new()
+        .name("umcg-helper".into())
+        .spawn(move || main(pool))
+        .is_ok()
 }
 
 pub(crate) struct Helper {
@@ -89,7 +104,8 @@ unsafe impl Sync for Helper {}
 
 /// The body of a helper's kernel thread.
 fn main(pool: &'static Pool) {
-    // Without memory for a virtual processor the worker still gets its thread; only `uth::current` is blind there.
+    // Without memory for a virtual processor the worker still gets its thread; only `uth::current`
+    // is blind there.
     let _ = uth::vp_init_with(None, uth::Method::Asm);
     let helper: &'static Helper = Box::leak(Box::new(Helper {
         context: UnsafeCell::new(Context::empty()),
@@ -122,7 +138,8 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
         worker.helper.set(Some(helper));
         // SAFETY: its server saw it leave for here, and nobody else may resume it.
         unsafe { worker.set_vp(vp) };
-        // SAFETY: as above; nothing touches thread-local storage before the switch. Who comes back sets our own again.
+        // SAFETY: as above; nothing touches thread-local storage before the switch. Who comes back
+        // sets our own again.
         unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
     }
     // SAFETY: its server saw it leave for here, and nobody else may resume it.

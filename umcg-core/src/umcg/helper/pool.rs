@@ -14,11 +14,12 @@
 //! - P2: while a claim waits no helper is free.
 //!
 //! A helper may block until some other worker has blocked, which waits for a helper: a worker that
-//! reads from a pipe, and the one that is to write to it. So the bound gives way. While workers wait
-//! and no helper has come back for [`maker::PATIENCE`], one more is made. Those beyond the bound end as
-//! soon as they are free.
+//! reads from a pipe, and the one that is to write to it. So the bound gives way. While workers
+//! wait and no helper has come back for [`maker::PATIENCE`], one more is made. Those beyond the
+//! bound end as soon as they are free.
 //!
-//! Where the system gives no thread a claim is refused, and the worker blocks its server. That is told.
+//! Where the system gives no thread a claim is refused, and the worker blocks its server. That is
+//! told.
 //!
 //! Model: `umcg-core/tests/model/helpers.rs`.
 
@@ -84,8 +85,20 @@ impl State {
 impl Pool {
     pub(crate) const fn new(outside: Outside) -> Pool {
         let (first, last) = (Link::none(), Link::none());
-        let state = State { first, last, free: 0, alive: 0, waiting: 0, came_back: 0 };
-        Pool { state: HoldLock::new(state), submitted: AtomicU32::new(0), maker: Maker::new(), outside }
+        let state = State {
+            first,
+            last,
+            free: 0,
+            alive: 0,
+            waiting: 0,
+            came_back: 0,
+        };
+        Pool {
+            state: HoldLock::new(state),
+            submitted: AtomicU32::new(0),
+            maker: Maker::new(),
+            outside,
+        }
     }
 
     /// Sees to it that there is a maker. False where the system gives no thread.
@@ -106,7 +119,11 @@ impl Pool {
         state.waiting += usize::from(waits);
         state.alive += usize::from(!waits);
         drop(state);
-        let done = if waits { maker::call(self) } else { maker::make(self) };
+        let done = if waits {
+            maker::call(self)
+        } else {
+            maker::make(self)
+        };
         done || self.take_back(waits)
     }
 

@@ -1,11 +1,13 @@
 //! The epoll set, and the eventfd that ends a wait for it.
 //!
-//! The eventfd is always ready to be written. So a wait is ended by a change of what the set is to report of it, which is a report; nothing is ever written
-//! to it unless that is refused. Thus a program that closes descriptors it does not know, or puts others in their places, loses nothing by
-//! us, and we see it: the kernel does not find the one in the other.
+//! The eventfd is always ready to be written. So a wait is ended by a change of what the set is to
+//! report of it, which is a report; nothing is ever written to it unless that is refused. Thus a
+//! program that closes descriptors it does not know, or puts others in their places, loses nothing
+//! by us, and we see it: the kernel does not find the one in the other.
 //!
-//! What is refused here would stop all input and output in silence, or have a server spin. So each call has another one that stands in for it; and where
-//! that fails, too, the process ends with a line that says why.
+//! What is refused here would stop all input and output in silence, or have a server spin. So each
+//! call has another one that stands in for it; and where that fails, too, the process ends with a
+//! line that says why.
 
 use super::uring::is_passing;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -51,28 +53,44 @@ impl Epoll {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&set, &wake, EventData::new_u64(WAKE), WAKING)?;
-        let epoll = Epoll { set, wake, is_coarse: AtomicBool::new(false), refusals: AtomicU32::new(0) };
-        match epoll.wait_for(Some(Duration::ZERO), &mut [const { MaybeUninit::uninit() }; REPORTS]) {
+        let epoll = Epoll {
+            set,
+            wake,
+            is_coarse: AtomicBool::new(false),
+            refusals: AtomicU32::new(0),
+        };
+        match epoll.wait_for(
+            Some(Duration::ZERO),
+            &mut [const { MaybeUninit::uninit() }; REPORTS],
+        ) {
             Ok(_) | Err(Errno::INTR) => Ok(epoll),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Level-triggered: the ring is reported until somebody has emptied it, who need not be the poller.
+    /// Level-triggered: the ring is reported until somebody has emptied it, who need not be the
+    /// poller.
     pub(super) fn add_ring(&self, ring: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::add(&self.set, ring, EventData::new_u64(RING), EventFlags::IN)?)
+        Ok(epoll::add(
+            &self.set,
+            ring,
+            EventData::new_u64(RING),
+            EventFlags::IN,
+        )?)
     }
 
     pub(super) fn add(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
-        epoll::add(&self.set, fd, EventData::new_u64(key), flags).map_err(|error| self.refused(error))
+        epoll::add(&self.set, fd, EventData::new_u64(key), flags)
+            .map_err(|error| self.refused(error))
     }
 
     pub(super) fn modify(&self, fd: BorrowedFd<'_>, key: u64, flags: EventFlags) -> io::Result<()> {
-        epoll::modify(&self.set, fd, EventData::new_u64(key), flags).map_err(|error| self.refused(error))
+        epoll::modify(&self.set, fd, EventData::new_u64(key), flags)
+            .map_err(|error| self.refused(error))
     }
 
-    /// The error for the descriptor's owner, unless it is about the set: that has a number of its own
-    /// which the program may have given to something else.
+    /// The error for the descriptor's owner, unless it is about the set: that has a number of its
+    /// own which the program may have given to something else.
     #[cold]
     fn refused(&self, error: Errno) -> io::Error {
         if matches!(error, Errno::INVAL | Errno::BADF) && !self.is_there() {
@@ -81,10 +99,10 @@ impl Epoll {
         error.into()
     }
 
-    /// Whether the descriptor is a set. It is asked for a report without a place for one, so that a set
-    /// answers with none or by EFAULT, and keeps it. By a call that waits need, too, as a filter may
-    /// allow no other; and not by the C library's, which a thread that was cancelled does not come
-    /// back from.
+    /// Whether the descriptor is a set. It is asked for a report without a place for one, so that a
+    /// set answers with none or by EFAULT, and keeps it. By a call that waits need, too, as a
+    /// filter may allow no other; and not by the C library's, which a thread that was cancelled
+    /// does not come back from.
     fn is_there(&self) -> bool {
         let set = self.set.as_raw_fd();
         let (nowhere, no_mask) = (std::ptr::null_mut::<Event>(), std::ptr::null::<()>());
@@ -92,9 +110,22 @@ impl Epoll {
             // SAFETY: nothing is written, as there is no memory at that address.
             unsafe { libc::syscall(libc::SYS_epoll_pwait, set, nowhere, 1, 0, no_mask, 0usize) }
         } else {
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let at_once = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
             // SAFETY: as above.
-            unsafe { libc::syscall(libc::SYS_epoll_pwait2, set, nowhere, 1, &raw const at_once, no_mask, 0usize) }
+            unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    set,
+                    nowhere,
+                    1,
+                    &raw const at_once,
+                    no_mask,
+                    0usize,
+                )
+            }
         };
         !matches!(outcome(count), Err(Errno::INVAL | Errno::BADF))
     }
@@ -115,24 +146,35 @@ impl Epoll {
     #[cold]
     fn wake_otherwise(&self, error: Errno) {
         // What is not in a file system has no type of file.
-        let is_ours =
-            rustix::fs::fstat(&self.wake).map_or_else(|error| error != Errno::BADF, |stat| stat.st_mode & libc::S_IFMT == 0);
+        let is_ours = rustix::fs::fstat(&self.wake).map_or_else(
+            |error| error != Errno::BADF,
+            |stat| stat.st_mode & libc::S_IFMT == 0,
+        );
         let one = 1u64.to_ne_bytes();
-        let is_written =
-            || rustix::io::write(&self.wake, &one).is_ok() || rustix::io::writev(&self.wake, &[IoSlice::new(&one)]).is_ok();
+        let is_written = || {
+            rustix::io::write(&self.wake, &one).is_ok()
+                || rustix::io::writev(&self.wake, &[IoSlice::new(&one)]).is_ok()
+        };
         if !is_ours || !is_written() {
             lost("epoll_ctl", error);
         }
     }
 
     /// Waits, and passes on what is reported about sources. True when the ring has completions.
-    pub(super) fn wait(&self, timeout: Option<Duration>, report: &mut dyn FnMut(u64, EventFlags)) -> bool {
+    pub(super) fn wait(
+        &self,
+        timeout: Option<Duration>,
+        report: &mut dyn FnMut(u64, EventFlags),
+    ) -> bool {
         let mut buffer: Buffer = [const { MaybeUninit::uninit() }; REPORTS];
         let events = match self.wait_for(timeout, &mut buffer) {
             Ok(events) => events,
-            // A signal handler ends the wait without a report, which the caller takes as any other idle turn.
+            // A signal handler ends the wait without a report, which the caller takes as any other
+            // idle turn.
             Err(Errno::INTR) => return false,
-            Err(error) if is_passing(&error.into()) && self.refusals.fetch_add(1, Relaxed) < PATIENCE => {
+            Err(error)
+                if is_passing(&error.into()) && self.refusals.fetch_add(1, Relaxed) < PATIENCE =>
+            {
                 nap(PAUSE);
                 return false;
             }
@@ -153,21 +195,42 @@ impl Epoll {
         ring
     }
 
-    /// `epoll_pwait2`, whose timeout is in nanoseconds; where it is missing or forbidden, `epoll_wait`, in milliseconds rounded up, or `epoll_pwait`.
-    fn wait_for<'a>(&self, timeout: Option<Duration>, buffer: &'a mut Buffer) -> Result<&'a [Event], Errno> {
+    /// `epoll_pwait2`, whose timeout is in nanoseconds; where it is missing or forbidden,
+    /// `epoll_wait`, in milliseconds rounded up, or `epoll_pwait`.
+    fn wait_for<'a>(
+        &self,
+        timeout: Option<Duration>,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [Event], Errno> {
         let set = self.set.as_raw_fd();
         let mut count = Err(Errno::NOSYS);
         if !self.is_coarse.load(Relaxed) {
             count = fine(set, timeout, buffer);
         }
         if !matches!(count, Ok(_) | Err(Errno::INTR)) {
-            let until = timeout.map_or(-1, |timeout| timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32);
+            let until = timeout.map_or(-1, |timeout| {
+                timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32
+            });
             let (refused, events) = (count, buffer.as_mut_ptr());
-            // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same layout.
-            count = outcome(unsafe { libc::epoll_wait(set, events.cast(), REPORTS as i32, until) }.into());
+            // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have
+            // the same layout.
+            count = outcome(
+                unsafe { libc::epoll_wait(set, events.cast(), REPORTS as i32, until) }.into(),
+            );
             if !matches!(count, Ok(_) | Err(Errno::INTR)) {
                 // SAFETY: as above.
-                count = outcome(unsafe { libc::epoll_pwait(set, events.cast(), REPORTS as i32, until, std::ptr::null()) }.into());
+                count = outcome(
+                    unsafe {
+                        libc::epoll_pwait(
+                            set,
+                            events.cast(),
+                            REPORTS as i32,
+                            until,
+                            std::ptr::null(),
+                        )
+                    }
+                    .into(),
+                );
             }
             if count.is_ok() && refused.is_err_and(|error| !is_passing(&error.into())) {
                 self.is_coarse.store(true, Relaxed);
@@ -183,16 +246,28 @@ fn fine(set: RawFd, timeout: Option<Duration>, buffer: &mut Buffer) -> Result<us
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
         tv_nsec: timeout.subsec_nanos().into(),
     });
-    let until = until.as_ref().map_or(std::ptr::null(), |until| until as *const Timespec);
-    // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same layout.
+    let until = until
+        .as_ref()
+        .map_or(std::ptr::null(), |until| until as *const Timespec);
+    // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same
+    // layout.
     let count = unsafe {
-        libc::syscall(libc::SYS_epoll_pwait2, set, buffer.as_mut_ptr(), REPORTS as i32, until, std::ptr::null::<()>(), 0usize)
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            set,
+            buffer.as_mut_ptr(),
+            REPORTS as i32,
+            until,
+            std::ptr::null::<()>(),
+            0usize,
+        )
     };
     outcome(count)
 }
 
 fn outcome(result: i64) -> Result<usize, Errno> {
-    usize::try_from(result).map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+    usize::try_from(result)
+        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// Nothing that waits for this driver would ever go on.
@@ -218,7 +293,9 @@ mod tests {
     /// What a thread does that is to end at its next point of cancellation of the C library's.
     extern "C" fn add_as_a_cancelled_thread(_: *mut c_void) -> *mut c_void {
         const DISABLE: i32 = 1;
-        let Ok(epoll) = Epoll::new() else { return null_mut() };
+        let Ok(epoll) = Epoll::new() else {
+            return null_mut();
+        };
         // SAFETY: no preconditions.
         let me = unsafe { libc::pthread_self() };
         // SAFETY: the calling thread.
@@ -239,7 +316,14 @@ mod tests {
         if child == 0 {
             let (mut thread, mut result) = (0, null_mut());
             // SAFETY: the function takes any argument.
-            let made = unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), add_as_a_cancelled_thread, null_mut()) };
+            let made = unsafe {
+                libc::pthread_create(
+                    &raw mut thread,
+                    std::ptr::null(),
+                    add_as_a_cancelled_thread,
+                    null_mut(),
+                )
+            };
             // SAFETY: made just now, and joined once.
             let joined = made == 0 && unsafe { libc::pthread_join(thread, &raw mut result) } == 0;
             // SAFETY: ends the process, running nothing of the parent's.

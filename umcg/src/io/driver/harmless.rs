@@ -26,17 +26,33 @@ const _: () = assert!(size_of::<squeue::Entry>() == 64);
 /// # Safety
 /// It is the descriptor of a ring whose queue has room for so many `entries`, and nobody uses that
 /// queue meanwhile, here or in the kernel.
-pub(super) unsafe fn make(ring: BorrowedFd<'_>, entries: u32, numbers: Range<u64>, user_data: u64) -> io::Result<()> {
+pub(super) unsafe fn make(
+    ring: BorrowedFd<'_>,
+    entries: u32,
+    numbers: Range<u64>,
+    user_data: u64,
+) -> io::Result<()> {
     let bytes = entries as usize * size_of::<squeue::Entry>();
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a mapping of its own.
-    let pages = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, ring.as_raw_fd(), ENTRIES_AT) };
+    let pages = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            access,
+            libc::MAP_SHARED,
+            ring.as_raw_fd(),
+            ENTRIES_AT,
+        )
+    };
     if pages == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     let nothing = opcode::Nop::new().build().user_data(user_data);
     for number in numbers {
-        let entry = pages.cast::<squeue::Entry>().wrapping_add((number % u64::from(entries)) as usize);
+        let entry = pages
+            .cast::<squeue::Entry>()
+            .wrapping_add((number % u64::from(entries)) as usize);
         // SAFETY: within the mapping, and nobody else's by the contract.
         unsafe { entry.write(nothing.clone()) };
     }

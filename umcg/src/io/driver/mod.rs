@@ -1,4 +1,5 @@
-//! The driver: where a runtime learns from the kernel that something can be read or written, or that an operation is complete.
+//! The driver: where a runtime learns from the kernel that something can be read or written, or
+//! that an operation is complete.
 //!
 //! ```text
 //!    sockets, pipes, pidfds ----> Source (source.rs) ---+
@@ -7,18 +8,21 @@
 //!                                                   wake(): eventfd
 //! ```
 //!
-//! What has readiness is reported by epoll, edge-triggered; what has none is carried out by io_uring where there is one, and on helper
-//! threads where not. The ring's descriptor is in epoll's set, so that there is one place to wait at. `docs/decisions/0006-io.md` says why, with
+//! What has readiness is reported by epoll, edge-triggered; what has none is carried out by
+//! io_uring where there is one, and on helper threads where not. The ring's descriptor is in
+//! epoll's set, so that there is one place to wait at. `docs/decisions/0006-io.md` says why, with
 //! the figures. Where there was a ring to be had but for a shortage, an operation that comes later
 //! tries again.
 //!
-//! Any server may poll; one at a time does (`polling`). Nobody is unparked before that lock is free again, so that what wakes up, and the
-//! server that runs it, finds the driver free.
+//! Any server may poll; one at a time does (`polling`). Nobody is unparked before that lock is free
+//! again, so that what wakes up, and the server that runs it, finds the driver free.
 //!
-//! `sleeper` says whether the poller is in the kernel: AWAKE, ASLEEP, NOTIFIED. `wake` before a blocking poll is remembered and ends it at once.
+//! `sleeper` says whether the poller is in the kernel: AWAKE, ASLEEP, NOTIFIED. `wake` before a
+//! blocking poll is remembered and ends it at once.
 //!
-//! A driver ends when its runtime does, while sockets that it knows may live on: `close` makes their waiters try again, with the driver that
-//! they find then. A fork's child may not use the parent's driver: each operation fails there, before it touches any of it.
+//! A driver ends when its runtime does, while sockets that it knows may live on: `close` makes
+//! their waiters try again, with the driver that they find then. A fork's child may not use the
+//! parent's driver: each operation fails there, before it touches any of it.
 
 mod epoll;
 mod harmless;
@@ -44,7 +48,8 @@ use uring::Ring;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverKind {
-    /// As the environment variable `UMCG_DRIVER` says (`io_uring` or `epoll`); without it `IoUring` if the kernel lets us, else `Epoll`.
+    /// As the environment variable `UMCG_DRIVER` says (`io_uring` or `epoll`); without it `IoUring`
+    /// if the kernel lets us, else `Epoll`.
     #[default]
     Auto,
     /// Files by io_uring, sockets by epoll.
@@ -90,7 +95,8 @@ impl Driver {
     /// A driver of this kind.
     ///
     /// # Errors
-    /// No descriptors or memory left; or the kernel does not allow io_uring, and `kind` or the environment asks for it.
+    /// No descriptors or memory left; or the kernel does not allow io_uring, and `kind` or the
+    /// environment asks for it.
     pub(crate) fn new(kind: DriverKind) -> io::Result<Driver> {
         pool::install()?;
         let epoll = Epoll::new()?;
@@ -116,7 +122,11 @@ impl Driver {
 
     /// What it became.
     pub(crate) fn kind(&self) -> DriverKind {
-        if self.0.ring.get().is_some() { DriverKind::IoUring } else { DriverKind::Epoll }
+        if self.0.ring.get().is_some() {
+            DriverKind::IoUring
+        } else {
+            DriverKind::Epoll
+        }
     }
 
     /// Whether both are the same driver.
@@ -130,9 +140,15 @@ impl Driver {
     /// It has ended, or was made before a fork whose child this is.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.is_left_behind() {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "the runtime did not come along through the fork"))
+            Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the runtime did not come along through the fork",
+            ))
         } else if !self.0.open.load(Relaxed) {
-            Err(io::Error::new(io::ErrorKind::NotConnected, "the runtime has ended"))
+            Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the runtime has ended",
+            ))
         } else {
             Ok(())
         }
@@ -158,7 +174,10 @@ impl Driver {
         let is_ours = at != NEVER
             && after(0) >= at
             && self.check().is_ok()
-            && shared.ring_at.compare_exchange(at, NEVER, Relaxed, Relaxed).is_ok();
+            && shared
+                .ring_at
+                .compare_exchange(at, NEVER, Relaxed, Relaxed)
+                .is_ok();
         if !is_ours {
             return None;
         }
@@ -192,21 +211,34 @@ impl Driver {
         self.0.sources.load(Relaxed) != 0 || self.0.ring.get().is_some_and(Ring::is_busy)
     }
 
-    /// Takes what the kernel has to say, and unparks who waits for it. Waits for that until `timeout` (`None`: for ever; zero: not at all) or
-    /// [`Driver::wake`]. False when another one polls, or the driver is a parent's.
+    /// Takes what the kernel has to say, and unparks who waits for it. Waits for that until
+    /// `timeout` (`None`: for ever; zero: not at all) or [`Driver::wake`]. False when another one
+    /// polls, or the driver is a parent's.
     pub(crate) fn poll(&self, timeout: Option<Duration>) -> bool {
         self.poll_while(timeout, || true)
     }
 
-    /// Like [`Driver::poll`], but waits only if `asleep` says so. It is asked once [`Driver::wake`] would end the wait: so who first takes the caller's sleep back and
-    /// then wakes the driver is heard, even if another poller was there to take that wake-up for its own.
-    pub(crate) fn poll_while(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool) -> bool {
+    /// Like [`Driver::poll`], but waits only if `asleep` says so. It is asked once [`Driver::wake`]
+    /// would end the wait: so who first takes the caller's sleep back and then wakes the driver is
+    /// heard, even if another poller was there to take that wake-up for its own.
+    pub(crate) fn poll_while(
+        &self,
+        timeout: Option<Duration>,
+        asleep: impl FnOnce() -> bool,
+    ) -> bool {
         let shared = &*self.0;
-        // ORDERING(polling.1): Acquire, pairs with polling.2: the buffers of the ring are as the last poller left them.
-        if shared.born != pool::forks() || shared.polling.load(Relaxed) || shared.polling.swap(true, Acquire) {
+        // ORDERING(polling.1): Acquire, pairs with polling.2: the buffers of the ring are as the
+        // last poller left them.
+        if shared.born != pool::forks()
+            || shared.polling.load(Relaxed)
+            || shared.polling.swap(true, Acquire)
+        {
             return false;
         }
-        let mut woken = Woken { parked: Batch::new(), told: ClaimedList::new() };
+        let mut woken = Woken {
+            parked: Batch::new(),
+            told: ClaimedList::new(),
+        };
         shared.collect(timeout, asleep, &mut woken);
         // ORDERING(polling.2): Release, pairs with polling.1.
         shared.polling.store(false, Release);
@@ -219,7 +251,8 @@ impl Driver {
     pub(crate) fn wake(&self) {
         // ORDERING(asleep.2): SeqCst, pairs with asleep.1.
         fence(SeqCst);
-        // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what the caller did before.
+        // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what
+        // the caller did before.
         if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && !self.is_left_behind() {
             self.0.epoll.wake();
         }
@@ -247,8 +280,12 @@ impl Shared {
         let blocking = timeout != Some(Duration::ZERO);
         if blocking {
             // ORDERING(sleeper.2): AcqRel, pairs with sleeper.1.
-            let announced = self.sleeper.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok();
-            // ORDERING(asleep.1): SeqCst, pairs with asleep.2: either the caller's sleep is seen to be over, or its announcement is seen.
+            let announced = self
+                .sleeper
+                .compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed)
+                .is_ok();
+            // ORDERING(asleep.1): SeqCst, pairs with asleep.2: either the caller's sleep is seen to
+            // be over, or its announcement is seen.
             fence(SeqCst);
             if !announced || !asleep() {
                 timeout = Some(Duration::ZERO);
@@ -276,7 +313,10 @@ impl Shared {
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("kind", &self.kind()).field("sources", &self.0.sources).finish()
+        f.debug_struct("Driver")
+            .field("kind", &self.kind())
+            .field("sources", &self.0.sources)
+            .finish()
     }
 }
 
@@ -291,7 +331,11 @@ impl Epoll {
 
 /// When a ring is to be asked for again that was refused with this error.
 fn again_at(error: &io::Error) -> u64 {
-    if uring::is_passing(error) { after(uring::AGAIN) } else { NEVER }
+    if uring::is_passing(error) {
+        after(uring::AGAIN)
+    } else {
+        NEVER
+    }
 }
 
 /// What is asked for, the environment considered.
@@ -303,7 +347,10 @@ fn asked(kind: DriverKind) -> io::Result<DriverKind> {
         None => Ok(DriverKind::Auto),
         Some(name) if name == "epoll" => Ok(DriverKind::Epoll),
         Some(name) if name == "io_uring" => Ok(DriverKind::IoUring),
-        Some(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "UMCG_DRIVER is neither epoll nor io_uring")),
+        Some(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "UMCG_DRIVER is neither epoll nor io_uring",
+        )),
     }
 }
 
@@ -330,7 +377,10 @@ impl Batch {
     const SIZE: usize = 2 * epoll::REPORTS;
 
     fn new() -> Batch {
-        Batch { handles: [const { MaybeUninit::uninit() }; Batch::SIZE], count: 0 }
+        Batch {
+            handles: [const { MaybeUninit::uninit() }; Batch::SIZE],
+            count: 0,
+        }
     }
 
     fn push(&mut self, handle: Handle) {

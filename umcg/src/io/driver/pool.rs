@@ -1,7 +1,7 @@
 //! Where sources come from: slabs that are never freed, and a list of those that are free.
 //!
-//! Around a fork the lock is held, so that the child finds the lists in order. It begins with empty ones: the sources that the parent had handed
-//! out may have been in the midst of anything.
+//! Around a fork the lock is held, so that the child finds the lists in order. It begins with empty
+//! ones: the sources that the parent had handed out may have been in the midst of anything.
 
 use super::source::Source;
 use std::io;
@@ -17,7 +17,10 @@ struct Pool {
     free: Vec<&'static Source>,
 }
 
-static POOL: HoldLock<Pool> = HoldLock::new(Pool { slabs: Vec::new(), free: Vec::new() });
+static POOL: HoldLock<Pool> = HoldLock::new(Pool {
+    slabs: Vec::new(),
+    free: Vec::new(),
+});
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How many forks lie between this process and the one that the program began as.
@@ -63,8 +66,12 @@ pub(super) fn all() -> Vec<&'static [Source]> {
 pub(super) fn install() -> io::Result<()> {
     static INSTALLED: Granted<()> = Granted::new();
     // SAFETY: the handlers are functions of ours that may run in any thread.
-    let install = || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    INSTALLED.get_or_ask(install).copied().map_err(io::Error::from_raw_os_error)
+    let install =
+        || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
+    INSTALLED
+        .get_or_ask(install)
+        .copied()
+        .map_err(io::Error::from_raw_os_error)
 }
 
 unsafe extern "C" fn prepare() {

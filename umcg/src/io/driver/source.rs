@@ -1,7 +1,7 @@
 //! The readiness of one file descriptor, and who waits for it.
 //!
-//! A source's state is one word: what may be tried without waiting, what is for good, what the driver was asked to report, and a *tick* that each
-//! report of the driver advances:
+//! A source's state is one word: what may be tried without waiting, what is for good, what the
+//! driver was asked to report, and a *tick* that each report of the driver advances:
 //!
 //! ```text
 //!   63           8   7      6        5 4       3 2        1 0
@@ -12,25 +12,31 @@
 //!
 //! Invariants:
 //!
-//! - S1. *Ready is optimistic.* A direction that is not armed is ready: the system call is tried. Only who saw the kernel say "not now" (EAGAIN, or a
-//!   short read) makes it unready, by a compare-and-swap from the word that it read *before* its system call. A report in
-//!   between changes the tick, so the compare-and-swap fails and no edge is lost.
-//! - S2. An armed direction is reported whenever it becomes ready (edge-triggered). It is armed after it was made unready, under
-//!   `registration`; arming reports what is ready already.
-//! - S3. Who waits stands in the slot of its direction, or in the list when the slot is taken, *before* it looks at the state for the last time; who
-//!   reports changes the state before it looks at slot and list. One of them sees the other (quartet `ready`).
-//! - S4. Nobody but the waiter itself takes it out of the slot or list, and does so before its stack frame goes, also when `park` unwinds. The
-//!   poller only reads them: what it unparks may have left since, and then wakes for nothing.
-//!   A `select` stands in a queue instead ([`Source::enter`]), by the same rule; whoever reports claims it there, for a hint.
-//! - S5. Sources are never freed, only recycled. A report carries the generation of the source it was armed with; one that comes late all the
-//!   same makes its new owner try once for nothing, and keeps "closed" from sparing it system calls.
+//! - S1. *Ready is optimistic.* A direction that is not armed is ready: the system call is tried.
+//!   Only who saw the kernel say "not now" (EAGAIN, or a short read) makes it unready, by a
+//!   compare-and-swap from the word that it read *before* its system call. A report in between
+//!   changes the tick, so the compare-and-swap fails and no edge is lost.
+//! - S2. An armed direction is reported whenever it becomes ready (edge-triggered). It is armed
+//!   after it was made unready, under `registration`; arming reports what is ready already.
+//! - S3. Who waits stands in the slot of its direction, or in the list when the slot is taken,
+//!   *before* it looks at the state for the last time; who reports changes the state before it
+//!   looks at slot and list. One of them sees the other (quartet `ready`).
+//! - S4. Nobody but the waiter itself takes it out of the slot or list, and does so before its
+//!   stack frame goes, also when `park` unwinds. The poller only reads them: what it unparks may
+//!   have left since, and then wakes for nothing. A `select` stands in a queue instead
+//!   ([`Source::enter`]), by the same rule; whoever reports claims it there, for a hint.
+//! - S5. Sources are never freed, only recycled. A report carries the generation of the source it
+//!   was armed with; one that comes late all the same makes its new owner try once for nothing, and
+//!   keeps "closed" from sparing it system calls.
 //!
-//! Who may touch what: `state`, `slots`, `others` anybody; `more` and `selects` under their locks; arming, and the driver, under `registration`.
-//! `registration` is taken before `more` or `selects`, and all before no other lock.
+//! Who may touch what: `state`, `slots`, `others` anybody; `more` and `selects` under their locks;
+//! arming, and the driver, under `registration`. `registration` is taken before `more` or
+//! `selects`, and all before no other lock.
 //!
-//! Not chosen: *clearing the bit before the system call* instead of after it: a locked operation as well, and another one to set it
-//! again after a full read. *Registering both directions at once*: a Unix socket reports room to write after each message that its
-//! peer reads, so that an echo costs two reports.
+//! Not chosen: *clearing the bit before the system call* instead of after it: a locked operation as
+//! well, and another one to set it again after a full read. *Registering both directions at once*:
+//! a Unix socket reports room to write after each message that its peer reads, so that an echo
+//! costs two reports.
 
 use super::{Driver, pool};
 use crate::io::wait::{self, Reason};
@@ -92,7 +98,8 @@ struct Waiter {
 /// The list of those, newest first.
 struct Waiters(Option<NonNull<Waiter>>);
 
-// SAFETY: the list is used under its lock, and what it points to stays until it was taken out, under the same lock (S4).
+// SAFETY: the list is used under its lock, and what it points to stays until it was taken out,
+// under the same lock (S4).
 unsafe impl Send for Waiters {}
 
 /// See the module. In this order, so that a report and a wait touch one cache line.
@@ -118,7 +125,10 @@ impl Source {
     pub(super) const fn new() -> Source {
         Source {
             state: AtomicU64::new(READY),
-            slots: [AtomicPtr::new(std::ptr::null_mut()), AtomicPtr::new(std::ptr::null_mut())],
+            slots: [
+                AtomicPtr::new(std::ptr::null_mut()),
+                AtomicPtr::new(std::ptr::null_mut()),
+            ],
             others: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             born: AtomicU32::new(0),
@@ -133,12 +143,14 @@ impl Source {
         self.born.store(pool::forks(), Relaxed);
     }
 
-    /// Whether it was handed out before a fork whose child this is: its driver and its locks are the parent's.
+    /// Whether it was handed out before a fork whose child this is: its driver and its locks are
+    /// the parent's.
     pub(crate) fn is_foreign(&self) -> bool {
         self.born.load(Relaxed) != pool::forks()
     }
 
-    /// What a report about this source carries: its address, and its generation in the bits that an address leaves free.
+    /// What a report about this source carries: its address, and its generation in the bits that an
+    /// address leaves free.
     fn key(&'static self) -> u64 {
         let generation = u64::from(self.generation.load(Relaxed));
         (self as *const Source).expose_provenance() as u64 | generation << 48
@@ -148,26 +160,31 @@ impl Source {
     pub(super) fn of_key(key: u64) -> Option<&'static Source> {
         let address = (key & ((1 << 48) - 1)) as usize;
         // SAFETY: keys are made by `key`, of sources, which are never freed (S5).
-        let source: &'static Source = unsafe { &*std::ptr::with_exposed_provenance::<Source>(address) };
+        let source: &'static Source =
+            unsafe { &*std::ptr::with_exposed_provenance::<Source>(address) };
         (u64::from(source.generation.load(Relaxed)) & 0xffff == key >> 48).then_some(source)
     }
 
     /// What may be tried without waiting.
     #[inline]
     pub(crate) fn look(&self) -> Seen {
-        // ORDERING(report.1): Acquire, pairs with report.2: what was done before a report is seen by who relies on it.
+        // ORDERING(report.1): Acquire, pairs with report.2: what was done before a report is seen
+        // by who relies on it.
         Seen(self.state.load(Acquire))
     }
 
     /// The kernel said "not now" to a system call made after `seen` (S1).
     #[inline]
     pub(crate) fn not_now(&self, direction: Direction, seen: Seen) {
-        // A failure is a report, or the other direction's doing; then one more system call says it again.
-        let _ = self.state.compare_exchange(seen.0, seen.0 & !direction.ready(), Relaxed, Relaxed);
+        // A failure is a report, or the other direction's doing; then one more system call says it
+        // again.
+        let _ = self
+            .state
+            .compare_exchange(seen.0, seen.0 & !direction.ready(), Relaxed, Relaxed);
     }
 
-    /// A read got less than it asked for, so there is no more: the next one waits at once, unless the stream has ended, or may have stopped short
-    /// of urgent data.
+    /// A read got less than it asked for, so there is no more: the next one waits at once, unless
+    /// the stream has ended, or may have stopped short of urgent data.
     #[inline]
     pub(crate) fn drained(&self, direction: Direction, seen: Seen) {
         if seen.0 & (direction.closed() | URGENT) == 0 {
@@ -180,14 +197,22 @@ impl Source {
     /// # Errors
     /// What the driver says: that the descriptor cannot be waited for, or that there are too many.
     #[cold]
-    pub(crate) fn arm(&'static self, fd: BorrowedFd<'_>, directions: &[Direction]) -> io::Result<()> {
+    pub(crate) fn arm(
+        &'static self,
+        fd: BorrowedFd<'_>,
+        directions: &[Direction],
+    ) -> io::Result<()> {
         let here = wait::driver()?;
         let mut registration = self.registration.lock();
         // Under the lock: a driver that ends later finds this source.
         here.check()?;
         let state = self.state.load(Relaxed);
-        let ready = directions.iter().fold(0, |bits, direction| bits | direction.ready());
-        let wanted = directions.iter().fold(state & ARMED, |bits, direction| bits | direction.armed());
+        let ready = directions
+            .iter()
+            .fold(0, |bits, direction| bits | direction.ready());
+        let wanted = directions
+            .iter()
+            .fold(state & ARMED, |bits, direction| bits | direction.armed());
         if wanted == state & ARMED {
             return Ok(()); // another one who waits was first
         }
@@ -211,13 +236,19 @@ impl Source {
         }
     }
 
-    /// Waits until `direction` may be tried. The caller arms it before. False when `deadline` passes first.
+    /// Waits until `direction` may be tried. The caller arms it before. False when `deadline`
+    /// passes first.
     pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> bool {
-        let mut own = Waiter { handle: Handle::current(), direction, next: None };
+        let mut own = Waiter {
+            handle: Handle::current(),
+            direction,
+            next: None,
+        };
         let _place = Place::take(self, &mut own);
         let mut in_time = true;
         loop {
-            // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: stand in the slot or list, then look (S3).
+            // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: stand in the slot
+            // or list, then look (S3).
             let state = self.state.load(SeqCst);
             if state & direction.ready() != 0 {
                 return true;
@@ -229,10 +260,27 @@ impl Source {
         }
     }
 
-    /// Waits until `direction` of this or of another source may be tried. The caller arms both before.
-    pub(crate) fn wait_either(&'static self, other: &'static Source, direction: Direction, reason: Reason) {
+    /// Waits until `direction` of this or of another source may be tried. The caller arms both
+    /// before.
+    pub(crate) fn wait_either(
+        &'static self,
+        other: &'static Source,
+        direction: Direction,
+        reason: Reason,
+    ) {
         let handle = Handle::current();
-        let (mut here, mut there) = (Waiter { handle, direction, next: None }, Waiter { handle, direction, next: None });
+        let (mut here, mut there) = (
+            Waiter {
+                handle,
+                direction,
+                next: None,
+            },
+            Waiter {
+                handle,
+                direction,
+                next: None,
+            },
+        );
         let _places = (Place::take(self, &mut here), Place::take(other, &mut there));
         // ORDERING(ready.2): as in `wait`.
         while (self.state.load(SeqCst) | other.state.load(SeqCst)) & direction.ready() == 0 {
@@ -247,7 +295,8 @@ impl Source {
         self.state.load(Acquire) & direction.armed() != 0
     }
 
-    /// Puts the place of a `select` into the queue, with the direction in its note. True if that direction may be tried now: then it is perhaps told, perhaps not.
+    /// Puts the place of a `select` into the queue, with the direction in its note. True if that
+    /// direction may be tried now: then it is perhaps told, perhaps not.
     ///
     /// # Safety
     /// The place stays where it is until it has left the queue.
@@ -267,7 +316,8 @@ impl Source {
         left
     }
 
-    /// The kernel reports: `wake` gets those who wait for it, and `told` those who wait for other things as well.
+    /// The kernel reports: `wake` gets those who wait for it, and `told` those who wait for other
+    /// things as well.
     pub(super) fn report(&self, events: EventFlags, wake: Wake<'_>, told: &mut ClaimedList) {
         let bits = state_bits(events);
         self.set(|state| (state | bits).wrapping_add(TICK));
@@ -278,7 +328,8 @@ impl Source {
         }
     }
 
-    /// The driver ends: nobody is armed any more, and all try again, with the driver that they find then.
+    /// The driver ends: nobody is armed any more, and all try again, with the driver that they find
+    /// then.
     pub(super) fn driver_gone(&self, gone: &Driver, wake: Wake<'_>, told: &mut ClaimedList) {
         let mut registration = self.registration.lock();
         if !registration.as_ref().is_some_and(|driver| driver.is(gone)) {
@@ -292,9 +343,12 @@ impl Source {
     }
 
     fn set(&self, f: impl Fn(u64) -> u64) {
-        // ORDERING(ready.3): SeqCst, quartet with ready.1, ready.2, ready.4: change the state, then look for who waits (S3).
+        // ORDERING(ready.3): SeqCst, quartet with ready.1, ready.2, ready.4: change the state, then
+        // look for who waits (S3).
         // ORDERING(report.2): Release, pairs with report.1.
-        let _ = self.state.fetch_update(SeqCst, Relaxed, |state| Some(f(state)));
+        let _ = self
+            .state
+            .fetch_update(SeqCst, Relaxed, |state| Some(f(state)));
     }
 
     /// Tells `wake` and `told` who waits for `direction`.
@@ -313,7 +367,8 @@ impl Source {
         }
     }
 
-    /// Those in the list. Nobody may be unparked under a hold, so they are noted down first, by whoever expects them.
+    /// Those in the list. Nobody may be unparked under a hold, so they are noted down first, by
+    /// whoever expects them.
     #[cold]
     fn call_others(&self, direction: Direction, wake: Wake<'_>) {
         loop {
@@ -332,7 +387,8 @@ impl Source {
     fn claim_selects(&self, direction: Direction, told: &mut ClaimedList) {
         let _hold = Hold::begin();
         let places = self.selects.lock();
-        while let Some(claimed) = places.claim_where(|place| place.note.get() == direction as usize) {
+        while let Some(claimed) = places.claim_where(|place| place.note.get() == direction as usize)
+        {
             told.push(claimed);
         }
     }
@@ -355,7 +411,8 @@ impl Source {
         true
     }
 
-    /// The descriptor is about to be closed or given away. The caller is the last one to use the source.
+    /// The descriptor is about to be closed or given away. The caller is the last one to use the
+    /// source.
     pub(crate) fn release(&'static self, fd: BorrowedFd<'_>) {
         if self.is_foreign() {
             return; // the parent's driver still has it
@@ -384,8 +441,15 @@ impl<'a> Place<'a> {
         let own = waiter.handle.into_raw().cast_mut();
         let slot = &source.slots[direction as usize];
         // ORDERING(ready.1): SeqCst, quartet with ready.2, ready.3, ready.4.
-        if slot.compare_exchange(std::ptr::null_mut(), own, SeqCst, Relaxed).is_ok() {
-            return Place { source, direction, waiter: None };
+        if slot
+            .compare_exchange(std::ptr::null_mut(), own, SeqCst, Relaxed)
+            .is_ok()
+        {
+            return Place {
+                source,
+                direction,
+                waiter: None,
+            };
         }
         let waiter = NonNull::from(waiter);
         let mut waiters = source.more.lock();
@@ -394,7 +458,11 @@ impl<'a> Place<'a> {
         waiters.0 = Some(waiter);
         // ORDERING(ready.1)
         source.others.fetch_add(1, SeqCst);
-        Place { source, direction, waiter: Some(waiter) }
+        Place {
+            source,
+            direction,
+            waiter: Some(waiter),
+        }
     }
 }
 
@@ -406,7 +474,8 @@ impl Drop for Place<'_> {
         };
         let mut waiters = self.source.more.lock();
         let mut link: *mut Option<NonNull<Waiter>> = &mut waiters.0;
-        // SAFETY: links lead from the list's head through waiters that are in it; we hold the lock (S4).
+        // SAFETY: links lead from the list's head through waiters that are in it; we hold the lock
+        // (S4).
         while let Some(at) = unsafe { *link } {
             // SAFETY: as above.
             let next = unsafe { &raw mut (*at.as_ptr()).next };
@@ -436,7 +505,9 @@ fn interest(armed: u64) -> EventFlags {
 /// What a report says about the state.
 fn state_bits(events: EventFlags) -> u64 {
     let mut bits = 0;
-    if events.intersects(EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+    if events.intersects(
+        EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR,
+    ) {
         bits |= Direction::Read.ready();
     }
     if events.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {

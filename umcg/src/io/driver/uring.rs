@@ -1,37 +1,45 @@
 //! The ring: operations that the kernel carries out while their worker is parked.
 //!
-//! Any server submits and any reaps, so each end of the ring has a lock, held for a few words; the system call that hands entries to the
-//! kernel is made outside of it. SINGLE_ISSUER, DEFER_TASKRUN and COOP_TASKRUN are not used: completions must not wait until
-//! the submitter, which may compute for long, enters the kernel.
+//! Any server submits and any reaps, so each end of the ring has a lock, held for a few words; the
+//! system call that hands entries to the kernel is made outside of it. SINGLE_ISSUER, DEFER_TASKRUN
+//! and COOP_TASKRUN are not used: completions must not wait until the submitter, which may compute
+//! for long, enters the kernel.
 //!
 //! An operation stands in its caller's stack frame, and so does what it points to. So:
 //!
-//! - U1. `Ring::run` does not return, nor unwind, before the completion is there, or the kernel cannot take the entry any more. When `park` unwinds
-//!   (an abort), the operation is cancelled, and its end awaited without being cancelled again.
-//! - U2. Who reaps reads the handle before it publishes the result: with the result the frame may go.
-//! - U3. Who flushes hands over what others have put into the queue as well, and when a thread ends the kernel cancels what it has handed over. Servers outlive
-//!   their workers' operations, plain threads and helpers do not: so an operation that was cancelled, and not by its caller, is made again.
+//! - U1. `Ring::run` does not return, nor unwind, before the completion is there, or the kernel
+//!   cannot take the entry any more. When `park` unwinds (an abort), the operation is cancelled,
+//!   and its end awaited without being cancelled again.
+//! - U2. Who reaps reads the handle before it publishes the result: with the result the frame may
+//!   go.
+//! - U3. Who flushes hands over what others have put into the queue as well, and when a thread ends
+//!   the kernel cancels what it has handed over. Servers outlive their workers' operations, plain
+//!   threads and helpers do not: so an operation that was cancelled, and not by its caller, is made
+//!   again.
 //!
 //! The kernel may refuse to take entries (`io_uring_enter`):
 //!
-//! - U4. For a moment (EAGAIN, EBUSY, ENOMEM): each caller whose entry is still in the queue comes back by a deadline of its own and flushes again. Nobody
-//!   else need think of it, so an idle driver may sleep.
+//! - U4. For a moment (EAGAIN, EBUSY, ENOMEM): each caller whose entry is still in the queue comes
+//!   back by a deadline of its own and flushes again. Nobody else need think of it, so an idle
+//!   driver may sleep.
 //! - U5. For good (any other error, as by a filter of system calls), or "for a moment" for as long
-//!   as `PATIENCE`: the ring is *given up*. Its entries
-//!   cannot be taken out of the queue, so from then on nobody may enter the kernel with it: the kernel would carry out what points into frames that are gone. `flushes` sees to
-//!   that. It counts the threads that may be in the kernel with this ring, and has the bit `GIVEN_UP`, which is seen by all that come later; who brings the count
-//!   to zero after that gives the operations that the kernel has not taken back to their callers, who carry them out another way.
-//!   Operations that the kernel has taken are completed as ever: their completions need no entering.
+//!   as `PATIENCE`: the ring is *given up*. Its entries cannot be taken out of the queue, so from
+//!   then on nobody may enter the kernel with it: the kernel would carry out what points into
+//!   frames that are gone. `flushes` sees to that. It counts the threads that may be in the kernel
+//!   with this ring, and has the bit `GIVEN_UP`, which is seen by all that come later; who brings
+//!   the count to zero after that gives the operations that the kernel has not taken back to their
+//!   callers, who carry them out another way. Operations that the kernel has taken are completed as
+//!   ever: their completions need no entering.
 //! - U6. A ring that was given up for a shortage is tried again, by an operation that comes `AGAIN`
 //!   later. First the entries in the queue, which are nobody's by then, are
 //!   made harmless: so whoever enters the kernel from there on hands over nothing else. If the
 //!   kernel takes these the ring is as before.
-//! - U7. Nobody is told of a cancellation that was given back, and one that is overwritten looks as if
-//!   the kernel had taken it. So each entry knows how often entries had been given back when it came
-//!   (`Place::epoch`), and a cancellation from before the last time is handed over anew. The kernel
-//!   may have two of them then, of which the second finds nothing. Where the ring is given up
-//!   the operation is cancelled in another way, but not before entries are given back: until then
-//!   whoever is in the kernel may still hand the operation over.
+//! - U7. Nobody is told of a cancellation that was given back, and one that is overwritten looks as
+//!   if the kernel had taken it. So each entry knows how often entries had been given back when it
+//!   came (`Place::epoch`), and a cancellation from before the last time is handed over anew. The
+//!   kernel may have two of them then, of which the second finds nothing. Where the ring is given
+//!   up the operation is cancelled in another way, but not before entries are given back: until
+//!   then whoever is in the kernel may still hand the operation over.
 
 use super::harmless;
 use crate::io::wait::{self, Reason};
@@ -47,7 +55,8 @@ use umcg_core::context::lock::HoldLock;
 use umcg_core::context::way::nap;
 
 const ENTRIES: u32 = 128;
-/// Many operations may be under way at once; beyond this the kernel keeps their completions in a list of its own.
+/// Many operations may be under way at once; beyond this the kernel keeps their completions in a
+/// list of its own.
 const COMPLETIONS: u32 = 1024;
 /// How many completions are taken under one lock.
 const REAPED: usize = 32;
@@ -122,20 +131,35 @@ struct Operation {
 
 impl Ring {
     pub(super) fn new() -> io::Result<Ring> {
-        let mut ring: IoUring = IoUring::builder().dontfork().setup_cqsize(COMPLETIONS).build(ENTRIES)?;
+        let mut ring: IoUring = IoUring::builder()
+            .dontfork()
+            .setup_cqsize(COMPLETIONS)
+            .build(ENTRIES)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let needed =
-            [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::OpenAt::CODE, opcode::AsyncCancel::CODE];
+        let needed = [
+            opcode::Read::CODE,
+            opcode::Write::CODE,
+            opcode::Fsync::CODE,
+            opcode::OpenAt::CODE,
+            opcode::AsyncCancel::CODE,
+        ];
         let params = ring.params();
-        let complete = params.is_feature_nodrop() && params.is_feature_rw_cur_pos() && params.is_feature_cur_personality();
+        let complete = params.is_feature_nodrop()
+            && params.is_feature_rw_cur_pos()
+            && params.is_feature_cur_personality();
         if !complete || needed.iter().any(|&code| !probe.is_supported(code)) {
             return Err(Errno::OPNOTSUPP.into());
         }
         let count = enter(&mut ring)?;
         Ok(Ring {
             ring,
-            submission: HoldLock::new(Submitted { count, keys: [NOBODY; ENTRIES as usize], is_given_back: false, epoch: 0 }),
+            submission: HoldLock::new(Submitted {
+                count,
+                keys: [NOBODY; ENTRIES as usize],
+                is_given_back: false,
+                epoch: 0,
+            }),
             completion: HoldLock::new(()),
             under_way: AtomicUsize::new(0),
             flushes: AtomicU32::new(0),
@@ -161,13 +185,23 @@ impl Ring {
         self.under_way.load(Relaxed) != 0
     }
 
-    /// Carries out an operation; parks the caller meanwhile. Gives the operation's result; `discard` gets it when the caller unwinds.
-    /// None where the kernel does not take the operation, which has not begun then.
+    /// Carries out an operation; parks the caller meanwhile. Gives the operation's result;
+    /// `discard` gets it when the caller unwinds. None where the kernel does not take the
+    /// operation, which has not begun then.
     ///
     /// # Safety
-    /// What the entry points to stays as it is, and is not used otherwise, until this returns or unwinds.
-    pub(crate) unsafe fn run(&self, reason: Reason, entry: squeue::Entry, discard: impl Fn(usize)) -> Option<io::Result<usize>> {
-        let operation = Operation { handle: Handle::current(), result: AtomicI64::new(PENDING) };
+    /// What the entry points to stays as it is, and is not used otherwise, until this returns or
+    /// unwinds.
+    pub(crate) unsafe fn run(
+        &self,
+        reason: Reason,
+        entry: squeue::Entry,
+        discard: impl Fn(usize),
+    ) -> Option<io::Result<usize>> {
+        let operation = Operation {
+            handle: Handle::current(),
+            result: AtomicI64::new(PENDING),
+        };
         let key = (&raw const operation).expose_provenance() as u64;
         self.under_way.fetch_add(1, Relaxed);
         let park = |pause: Option<u64>| match pause {
@@ -192,13 +226,22 @@ impl Ring {
     /// The caller of an operation is to unwind: sees the operation to its end first (U1). `place`:
     /// which entry of the queue it is, once it is in there.
     #[cold]
-    fn cut_short(&self, key: u64, operation: &Operation, place: Option<Place>, reason: Reason, discard: impl Fn(usize)) {
+    fn cut_short(
+        &self,
+        key: u64,
+        operation: &Operation,
+        place: Option<Place>,
+        reason: Reason,
+        discard: impl Fn(usize),
+    ) {
         if place.is_none() {
             // It was never in the queue.
             self.under_way.fetch_sub(1, Relaxed);
             return;
         }
-        let park = |pause: Option<u64>| wait::park_shielded_until(reason, pause.map_or(wait::NEVER, wait::after));
+        let park = |pause: Option<u64>| {
+            wait::park_shielded_until(reason, pause.map_or(wait::NEVER, wait::after))
+        };
         let mut result = operation.result();
         if result.is_none() {
             let cancel = opcode::AsyncCancel::new(key).build().user_data(NOBODY);
@@ -208,7 +251,10 @@ impl Ring {
             // The ring is given up. This needs no entering; where it fails, too, the end is the
             // operation's own.
             let cancel = types::CancelBuilder::user_data(key);
-            let _ = self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), cancel);
+            let _ = self
+                .ring
+                .submitter()
+                .register_sync_cancel(Some(types::Timespec::new()), cancel);
             self.take_all(Some(operation), &mut wait::wake);
         }
         let result = loop {
@@ -222,9 +268,10 @@ impl Ring {
         }
     }
 
-    /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon as the entry is in the queue; `park` stops the
-    /// caller, for so many nanoseconds at most. None when the ring is given up: before the entry was in the queue; or, if its `key` is NOBODY's, after all
-    /// that the kernel has not taken was given back.
+    /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon
+    /// as the entry is in the queue; `park` stops the caller, for so many nanoseconds at most. None
+    /// when the ring is given up: before the entry was in the queue; or, if its `key` is NOBODY's,
+    /// after all that the kernel has not taken was given back.
     fn see_through(
         &self,
         entry: &squeue::Entry,
@@ -246,7 +293,9 @@ impl Ring {
             // Much is complete by now.
             self.take_all(Some(operation), &mut wait::wake);
             let seen = self.catch_up();
-            if key == NOBODY && seen.is_given_back || key != NOBODY && !seen.is_open && place.is_none() {
+            if key == NOBODY && seen.is_given_back
+                || key != NOBODY && !seen.is_open && place.is_none()
+            {
                 return operation.result();
             }
             if key == NOBODY && place.is_some_and(|place| place.epoch != seen.epoch) {
@@ -269,7 +318,8 @@ impl Ring {
         }
     }
 
-    /// Puts an entry into the queue; the so-manieth, or none if there is no room, or the ring is given up.
+    /// Puts an entry into the queue; the so-manieth, or none if there is no room, or the ring is
+    /// given up.
     fn push(&self, entry: &squeue::Entry, key: u64) -> Option<Place> {
         let mut submitted = self.submission.lock();
         if self.is_given_up() {
@@ -279,7 +329,10 @@ impl Ring {
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: what it points to stays, as `run` demands.
         unsafe { queue.push(entry) }.ok()?;
-        let place = Place { number: submitted.count, epoch: submitted.epoch };
+        let place = Place {
+            number: submitted.count,
+            epoch: submitted.epoch,
+        };
         submitted.keys[(place.number % u64::from(ENTRIES)) as usize] = key;
         submitted.count += 1;
         Some(place)
@@ -288,7 +341,8 @@ impl Ring {
     /// Hands the kernel what is in the queue. False if the kernel refuses. `soon`: a ring that was
     /// given up is tried again before its time.
     fn flush(&self, soon: bool) -> bool {
-        // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set sees it, and stays out of the kernel.
+        // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set
+        // sees it, and stays out of the kernel.
         let is_given_up = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP != 0;
         let mut is_open = !is_given_up || self.may_try_again(soon);
         while is_open {
@@ -304,20 +358,25 @@ impl Ring {
         if is_open && (is_given_up || self.refused_since.load(Relaxed) != 0) {
             self.note_end_of_refusals();
         }
-        // ORDERING(given_up.2): AcqRel, pairs with given_up.1: what the kernel took from those that have left is seen to be taken.
+        // ORDERING(given_up.2): AcqRel, pairs with given_up.1: what the kernel took from those that
+        // have left is seen to be taken.
         if self.flushes.fetch_sub(1, AcqRel) == GIVEN_UP | 1 {
             self.give_back();
         }
         is_open
     }
 
-    /// The kernel refuses to take entries: later then, or not at all (U4, U5). The caller is counted in `flushes`.
+    /// The kernel refuses to take entries: later then, or not at all (U4, U5). The caller is
+    /// counted in `flushes`.
     #[cold]
     fn note_refusal(&self, error: &io::Error) {
         let mut again_at = wait::NEVER;
         if is_passing(error) {
             let now = wait::after(0).max(1);
-            let since = self.refused_since.compare_exchange(0, now, Relaxed, Relaxed).unwrap_or_else(|since| since);
+            let since = self
+                .refused_since
+                .compare_exchange(0, now, Relaxed, Relaxed)
+                .unwrap_or_else(|since| since);
             if since == 0 || now.saturating_sub(since) < PATIENCE {
                 return;
             }
@@ -367,7 +426,8 @@ impl Ring {
         let numbers = submitted.count - queue.len() as u64..submitted.count;
         if numbers.is_empty() {
             // SAFETY: it points to nothing.
-            let is_pushed = unsafe { queue.push(&opcode::Nop::new().build().user_data(NOBODY)) }.is_ok();
+            let is_pushed =
+                unsafe { queue.push(&opcode::Nop::new().build().user_data(NOBODY)) }.is_ok();
             let at = (submitted.count % u64::from(ENTRIES)) as usize;
             submitted.keys[at] = NOBODY;
             submitted.count += u64::from(is_pushed);
@@ -412,19 +472,21 @@ impl Ring {
         // SAFETY: an operation's, which stays until it has its result (U1).
         let operation = unsafe { &*std::ptr::with_exposed_provenance::<Operation>(key as usize) };
         let handle = operation.handle;
-        // ORDERING(result.1): Release, pairs with result.2: what the kernel wrote is seen by who sees the result.
+        // ORDERING(result.1): Release, pairs with result.2: what the kernel wrote is seen by who
+        // sees the result.
         operation.result.store(result, Release);
         handle
     }
 
-    /// Takes completions, and sees that the kernel does not keep any back. `wake` gets whom they belong to.
+    /// Takes completions, and sees that the kernel does not keep any back. `wake` gets whom they
+    /// belong to.
     pub(super) fn reap(&self, wake: &mut dyn FnMut(Handle)) {
         self.take_all(None, wake);
         self.catch_up();
     }
 
-    /// Takes completions. `wake` gets whom they belong to, but for the operation `own`, whose caller does this. It gets them after the lock, because
-    /// nobody may be unparked under a hold.
+    /// Takes completions. `wake` gets whom they belong to, but for the operation `own`, whose
+    /// caller does this. It gets them after the lock, because nobody may be unparked under a hold.
     fn take_all(&self, own: Option<&Operation>, wake: &mut dyn FnMut(Handle)) {
         let own = own.map_or(NOBODY, |own| ptr::from_ref(own).addr() as u64);
         loop {
@@ -443,7 +505,9 @@ impl Ring {
         // SAFETY: the lock keeps others from this end of the ring.
         let mut queue = unsafe { self.ring.completion_shared() };
         for (taken, place) in handles.iter_mut().enumerate() {
-            let Some(completion) = queue.next() else { return taken };
+            let Some(completion) = queue.next() else {
+                return taken;
+            };
             let key = completion.user_data();
             if key != NOBODY {
                 *place = Some(self.settle(key, completion.result().into())).filter(|_| key != own);
@@ -452,7 +516,8 @@ impl Ring {
         REAPED
     }
 
-    /// Enters the kernel again if it keeps completions back, or has not taken all entries. How the queue is afterwards.
+    /// Enters the kernel again if it keeps completions back, or has not taken all entries. How the
+    /// queue is afterwards.
     fn catch_up(&self) -> Seen {
         let seen = self.look();
         if seen.is_open && seen.taken == seen.count && !seen.keeps_back {
@@ -503,7 +568,10 @@ fn enter(ring: &mut IoUring) -> io::Result<u64> {
 
 /// Whether an error is no more than a shortage.
 pub(super) fn is_passing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM | libc::EMFILE | libc::ENFILE))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM | libc::EMFILE | libc::ENFILE)
+    )
 }
 
 impl Operation {
@@ -520,22 +588,32 @@ mod tests {
     use std::cell::Cell;
     use std::sync::mpsc;
 
-    /// From now on the calling thread may not enter the kernel with a ring: for want of memory, as it
-    /// is told. False where there are no filters.
+    /// From now on the calling thread may not enter the kernel with a ring: for want of memory, as
+    /// it is told. False where there are no filters.
     fn refuse_here() -> bool {
         let code = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-        let (load, equal, verdict) = (0x20, 0x15, 0x06); // BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ; BPF_RET
+        // BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ; BPF_RET
+        let (load, equal, verdict) = (0x20, 0x15, 0x06);
         let mut program = [
             code(load, 0, 0),
             code(equal, 1, libc::SYS_io_uring_enter as u32),
             code(verdict, 0, libc::SECCOMP_RET_ERRNO | libc::EAGAIN as u32),
             code(verdict, 0, libc::SECCOMP_RET_ALLOW),
         ];
-        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        let program = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
         // SAFETY: takes plain numbers.
         let first = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         // SAFETY: the program lives until the kernel has copied it.
-        let second = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        let second = unsafe {
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+        };
         first == 0 && second == 0
     }
 
@@ -550,19 +628,25 @@ mod tests {
 
     /// Calls `f` in a thread that the kernel refuses to take entries from.
     fn reading(f: impl FnOnce(Reading<'_>) + Send) {
-        let Ok(ring) = Ring::new() else { return eprintln!("no io_uring here") };
+        let Ok(ring) = Ring::new() else {
+            return eprintln!("no io_uring here");
+        };
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
         let ((ask, asked), (answer, answered)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
             let (ring, reader) = (&ring, &reader);
             scope.spawn(move || {
                 // It stays, whatever becomes of the test.
-                let operation: &Operation =
-                    Box::leak(Box::new(Operation { handle: Handle::current(), result: AtomicI64::new(PENDING) }));
+                let operation: &Operation = Box::leak(Box::new(Operation {
+                    handle: Handle::current(),
+                    result: AtomicI64::new(PENDING),
+                }));
                 let key = ptr::from_ref(operation).expose_provenance() as u64;
                 let byte: &mut u8 = Box::leak(Box::new(0));
                 ring.under_way.fetch_add(1, Relaxed);
-                let read = opcode::Read::new(types::Fd(reader.as_raw_fd()), byte, 1).build().user_data(key);
+                let read = opcode::Read::new(types::Fd(reader.as_raw_fd()), byte, 1)
+                    .build()
+                    .user_data(key);
                 assert!(ring.push(&read, key).is_some() && ring.flush(false));
                 if !refuse_here() {
                     return eprintln!("no filters of system calls here");
@@ -572,9 +656,16 @@ mod tests {
                     answered.recv().unwrap()
                 };
                 let cancel = opcode::AsyncCancel::new(key).build().user_data(NOBODY);
-                f(Reading { ring, operation, cancel, elsewhere: &elsewhere });
+                f(Reading {
+                    ring,
+                    operation,
+                    cancel,
+                    elsewhere: &elsewhere,
+                });
             });
-            asked.into_iter().for_each(|soon| answer.send(ring.flush(soon)).unwrap());
+            asked
+                .into_iter()
+                .for_each(|soon| answer.send(ring.flush(soon)).unwrap());
         });
     }
 
@@ -587,46 +678,66 @@ mod tests {
     /// take the queue all the same, without it.
     #[test]
     fn a_cancellation_that_was_given_back_is_handed_over_again() {
-        reading(|Reading { ring, operation, cancel, elsewhere }| {
-            let parks = Cell::new(0);
-            let park = |pause: Option<u64>| {
-                parks.set(parks.get() + 1);
-                match parks.get() {
-                    1 => {
-                        refused_for_long(ring);
-                        assert!(!ring.flush(false) && ring.is_given_up());
-                        assert!(elsewhere(true) && !ring.is_given_up());
+        reading(
+            |Reading {
+                 ring,
+                 operation,
+                 cancel,
+                 elsewhere,
+             }| {
+                let parks = Cell::new(0);
+                let park = |pause: Option<u64>| {
+                    parks.set(parks.get() + 1);
+                    match parks.get() {
+                        1 => {
+                            refused_for_long(ring);
+                            assert!(!ring.flush(false) && ring.is_given_up());
+                            assert!(elsewhere(true) && !ring.is_given_up());
+                        }
+                        2 => {
+                            assert!(
+                                pause.is_some(),
+                                "the cancellation is taken for one that the kernel has"
+                            );
+                            assert!(elsewhere(false));
+                        }
+                        3..10_000 => std::thread::sleep(std::time::Duration::from_millis(1)),
+                        _ => panic!("the read is not cancelled"),
                     }
-                    2 => {
-                        assert!(pause.is_some(), "the cancellation is taken for one that the kernel has");
-                        assert!(elsewhere(false));
-                    }
-                    3..10_000 => std::thread::sleep(std::time::Duration::from_millis(1)),
-                    _ => panic!("the read is not cancelled"),
-                }
-            };
-            let result = ring.see_through(&cancel, NOBODY, operation, &mut None, park);
-            assert_eq!(result, Some(-i64::from(libc::ECANCELED)));
-        });
+                };
+                let result = ring.see_through(&cancel, NOBODY, operation, &mut None, park);
+                assert_eq!(result, Some(-i64::from(libc::ECANCELED)));
+            },
+        );
     }
 
     /// As long as somebody is in the kernel that thread may hand the operation over, and a
     /// cancellation by another way would not find it.
     #[test]
     fn a_ring_is_given_up_for_a_cancellation_once_all_have_left_the_kernel() {
-        reading(|Reading { ring, operation, cancel, .. }| {
-            ring.flushes.fetch_add(1, Relaxed);
-            refused_for_long(ring);
-            let parks = Cell::new(0);
-            let park = |pause: Option<u64>| {
-                parks.set(parks.get() + 1);
-                assert!(parks.get() == 1 && pause.is_some() && ring.is_given_up());
-                // That one leaves.
-                assert_eq!(ring.flushes.fetch_sub(1, Relaxed), GIVEN_UP | 1);
-                ring.give_back();
-            };
-            assert_eq!(ring.see_through(&cancel, NOBODY, operation, &mut None, park), None);
-            assert_eq!(parks.get(), 1);
-        });
+        reading(
+            |Reading {
+                 ring,
+                 operation,
+                 cancel,
+                 ..
+             }| {
+                ring.flushes.fetch_add(1, Relaxed);
+                refused_for_long(ring);
+                let parks = Cell::new(0);
+                let park = |pause: Option<u64>| {
+                    parks.set(parks.get() + 1);
+                    assert!(parks.get() == 1 && pause.is_some() && ring.is_given_up());
+                    // That one leaves.
+                    assert_eq!(ring.flushes.fetch_sub(1, Relaxed), GIVEN_UP | 1);
+                    ring.give_back();
+                };
+                assert_eq!(
+                    ring.see_through(&cancel, NOBODY, operation, &mut None, park),
+                    None
+                );
+                assert_eq!(parks.get(), 1);
+            },
+        );
     }
 }

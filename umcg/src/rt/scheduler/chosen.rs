@@ -1,11 +1,15 @@
 //! The scheduler of a runtime, and how it is called.
 //!
-//! The default one is known by its type, so that the compiler can see through the calls of a hop. It is the runtime's own part, and is trusted. Any other may be a program's: a
-//! safe trait must not be able to break the runtime, which calls it in the midst of a switch, with the right to run a worker in its hands.
+//! The default one is known by its type, so that the compiler can see through the calls of a hop.
+//! It is the runtime's own part, and is trusted. Any other may be a program's: a safe trait must
+//! not be able to break the runtime, which calls it in the midst of a switch, with the right to run
+//! a worker in its hands.
 //!
-//! - G1: it is called *apart*: to all of the library the caller is a plain thread meanwhile. So it cannot switch, nor be preempted.
+//! - G1: it is called *apart*: to all of the library the caller is a plain thread meanwhile. So it
+//!   cannot switch, nor be preempted.
 //! - G2: it does not unwind into the runtime: that ends the process.
-//! - G3: the worker that it gives out is one of this runtime's. All else about it is in the value: there is one for a worker.
+//! - G3: the worker that it gives out is one of this runtime's. All else about it is in the value:
+//!   there is one for a worker.
 //! - G4: a server that it names exists.
 
 use super::super::here::Here;
@@ -64,13 +68,19 @@ impl Other {
 /// G3: to run the worker here would break both runtimes.
 #[cold]
 fn end_for_stranger(of: &Shared) -> ! {
-    umcg_core::fatal(format_args!("the scheduler of runtime `{}` gave out a worker of another runtime", of.name))
+    umcg_core::fatal(format_args!(
+        "the scheduler of runtime `{}` gave out a worker of another runtime",
+        of.name
+    ))
 }
 
 impl Chosen {
     /// One that a program has named.
     pub(crate) fn other(scheduler: impl Scheduler) -> Chosen {
-        Chosen::Other(Other { scheduler: Box::new(scheduler), servers: 0 })
+        Chosen::Other(Other {
+            scheduler: Box::new(scheduler),
+            servers: 0,
+        })
     }
 
     /// Before the runtime begins: nothing depends on the scheduler yet.
@@ -118,7 +128,9 @@ impl Chosen {
     pub(crate) fn look_around(&self, here: &Here) {
         match self {
             Chosen::Default(scheduler) => scheduler.look_around(here),
-            Chosen::Other(other) => other.call("look_around", |scheduler| scheduler.look_around(here)),
+            Chosen::Other(other) => {
+                other.call("look_around", |scheduler| scheduler.look_around(here))
+            }
         }
     }
 
@@ -139,7 +151,9 @@ impl Chosen {
     pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
         match self {
             Chosen::Default(_) => u64::MAX,
-            Chosen::Other(other) => other.call("most_urgent", |scheduler| scheduler.most_urgent(server)),
+            Chosen::Other(other) => {
+                other.call("most_urgent", |scheduler| scheduler.most_urgent(server))
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Earliest deadline first.
 //!
-//! Source: Liu, Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", 1973.
+//! Source: Liu, Layland, "Scheduling algorithms for multiprogramming in a hard-real-time
+//! environment", 1973.
 
 use super::super::here::Here;
 use super::super::runnable::Runnable;
@@ -9,8 +10,10 @@ use super::{Scheduler, Wake, Why};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The worker whose deadline ([`Builder::deadline`](crate::Builder::deadline)) is the earliest runs next; those without come last, in the order in which they became
-/// ready. With preemption on, a worker that becomes ready takes the place of the one with the latest deadline that runs, if its own is earlier.
+/// The worker whose deadline ([`Builder::deadline`](crate::Builder::deadline)) is the earliest runs
+/// next; those without come last, in the order in which they became ready. With preemption on, a
+/// worker that becomes ready takes the place of the one with the latest deadline that runs, if its
+/// own is earlier.
 #[derive(Default)]
 pub struct EarliestDeadline(Ordered<Ready>);
 
@@ -24,7 +27,11 @@ struct Ready {
 impl Order for Ready {
     fn push(&mut self, worker: Runnable) {
         self.count += 1;
-        self.heap.push(Reverse(Entry { deadline: worker.deadline_nanos(), number: self.count, worker }));
+        self.heap.push(Reverse(Entry {
+            deadline: worker.deadline_nanos(),
+            number: self.count,
+            worker,
+        }));
     }
 
     fn pop(&mut self) -> Option<Runnable> {
@@ -32,7 +39,9 @@ impl Order for Ready {
     }
 
     fn first(&self) -> u64 {
-        self.heap.peek().map_or(EMPTY, |first| rank_of(&first.0.worker))
+        self.heap
+            .peek()
+            .map_or(EMPTY, |first| rank_of(&first.0.worker))
     }
 
     fn another(&self) -> Ready {

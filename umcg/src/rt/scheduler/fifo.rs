@@ -5,8 +5,9 @@ use super::super::runnable::{Queue, Runnable};
 use super::shared::Ordered;
 use super::{Scheduler, Wake, Why};
 
-/// Workers run in the order in which they became ready, on any server. A lock around one queue: fair and simple, and slower than
-/// [`WorkStealing`](super::WorkStealing) the more servers there are.
+/// Workers run in the order in which they became ready, on any server. A lock around one queue:
+/// fair and simple, and slower than [`WorkStealing`](super::WorkStealing) the more servers there
+/// are.
 #[derive(Default)]
 pub struct Fifo(Ordered<Queue>);
 

@@ -7,8 +7,10 @@ use super::{Scheduler, Wake, Why};
 
 const PRIORITIES: usize = 256;
 
-/// The most urgent worker that is ready runs next; among equals those that are bound to the server, and then who has been ready for longest. With preemption on, a worker that becomes ready takes the
-/// place of the least urgent one that runs, if that is less urgent. Less urgent workers starve while there are more urgent ones: that is what it is for.
+/// The most urgent worker that is ready runs next; among equals those that are bound to the server,
+/// and then who has been ready for longest. With preemption on, a worker that becomes ready takes
+/// the place of the least urgent one that runs, if that is less urgent. Less urgent workers starve
+/// while there are more urgent ones: that is what it is for.
 #[derive(Default)]
 pub struct Priority(Ordered<Queues>);
 
@@ -57,7 +59,10 @@ fn rank_of(priority: usize) -> u64 {
 
 impl Default for Queues {
     fn default() -> Self {
-        Queues { by_priority: [const { Queue::new() }; PRIORITIES], occupied: [0; PRIORITIES / 64] }
+        Queues {
+            by_priority: [const { Queue::new() }; PRIORITIES],
+            occupied: [0; PRIORITIES / 64],
+        }
     }
 }
 

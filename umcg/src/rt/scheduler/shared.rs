@@ -1,4 +1,5 @@
-//! What more than one scheduler is made of: a queue that all servers share, in whatever order, and one for each of them.
+//! What more than one scheduler is made of: a queue that all servers share, in whatever order, and
+//! one for each of them.
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
@@ -56,7 +57,10 @@ impl<O: Order + Default> Default for SharedQueue<O> {
 
 impl<O: Order> SharedQueue<O> {
     fn new(order: O) -> SharedQueue<O> {
-        SharedQueue { order: HoldLock::new(order), first: AtomicU64::new(EMPTY) }
+        SharedQueue {
+            order: HoldLock::new(order),
+            first: AtomicU64::new(EMPTY),
+        }
     }
 
     /// The rank of whom it would give out.
@@ -83,7 +87,11 @@ impl<O: Order> SharedQueue<O> {
     }
 
     pub(crate) fn pop(&self) -> Option<Runnable> {
-        if self.is_empty() { None } else { self.with(O::pop) }
+        if self.is_empty() {
+            None
+        } else {
+            self.with(O::pop)
+        }
     }
 }
 
@@ -111,14 +119,22 @@ impl<O> Default for Bound<O> {
 
 impl<O: Order> Bound<O> {
     pub(crate) fn start(&mut self, servers: usize, another: impl Fn() -> O) {
-        let own = |_| Own { queue: SharedQueue::new(another()), has_turn: AtomicBool::new(true) };
+        let own = |_| Own {
+            queue: SharedQueue::new(another()),
+            has_turn: AtomicBool::new(true),
+        };
         self.0 = (0..servers).map(own).collect();
     }
 
-    /// Keeps a worker that is for one server. One that is not, or for a server that there is not, is given back.
+    /// Keeps a worker that is for one server. One that is not, or for a server that there is not,
+    /// is given back.
     #[inline(always)]
     pub(crate) fn put(&self, worker: Runnable) -> Result<Wake, Runnable> {
-        if worker.server().is_none() { Err(worker) } else { self.put_bound(worker) }
+        if worker.server().is_none() {
+            Err(worker)
+        } else {
+            self.put_bound(worker)
+        }
     }
 
     #[cold]
@@ -148,8 +164,9 @@ impl<O: Order> Bound<O> {
     }
 }
 
-/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order is exact. Those for one server only stand apart, and take turns with others
-/// of their rank: neither class starves the other.
+/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order
+/// is exact. Those for one server only stand apart, and take turns with others of their rank:
+/// neither class starves the other.
 pub(crate) struct Ordered<O> {
     all: SharedQueue<O>,
     bound: Bound<O>,
@@ -163,7 +180,10 @@ impl<O: Order + Default> Default for Ordered<O> {
 
 impl<O: Order> Ordered<O> {
     pub(crate) fn new(order: O) -> Ordered<O> {
-        Ordered { all: SharedQueue::new(order), bound: Bound::default() }
+        Ordered {
+            all: SharedQueue::new(order),
+            bound: Bound::default(),
+        }
     }
 
     pub(crate) fn start(&mut self, servers: usize) {
@@ -181,8 +201,16 @@ impl<O: Order> Ordered<O> {
     pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
         let bound = self.bound.of(here.index());
         let (mine, all) = (bound.first(), self.all.first());
-        let mine_first = if mine == all { mine != EMPTY && self.bound.takes_turn(here.index()) } else { mine < all };
-        let first = if mine_first { bound.pop() } else { self.all.pop() };
+        let mine_first = if mine == all {
+            mine != EMPTY && self.bound.takes_turn(here.index())
+        } else {
+            mine < all
+        };
+        let first = if mine_first {
+            bound.pop()
+        } else {
+            self.all.pop()
+        };
         // Another server may have taken the last one of all.
         first.or_else(|| bound.pop())
     }
@@ -192,6 +220,8 @@ impl<O: Order> Ordered<O> {
     }
 
     pub(crate) fn most_urgent(&self, server: Option<usize>) -> u64 {
-        server.map_or(&self.all, |server| self.bound.of(server)).first()
+        server
+            .map_or(&self.all, |server| self.bound.of(server))
+            .first()
     }
 }

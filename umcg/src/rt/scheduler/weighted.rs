@@ -1,8 +1,9 @@
 //! Weighted classes: each gets turns in proportion to its weight.
 //!
-//! Source: Waldspurger, Weihl, "Stride scheduling: deterministic proportional-share resource management", 1995. A class has a *pass*, which grows by its stride (the
-//! inverse of its weight) with each turn; the class with the least pass that has workers is next. A class that comes back after having had none begins
-//! at the pass of the others: it cannot save up turns.
+//! Source: Waldspurger, Weihl, "Stride scheduling: deterministic proportional-share resource
+//! management", 1995. A class has a *pass*, which grows by its stride (the inverse of its weight)
+//! with each turn; the class with the least pass that has workers is next. A class that comes back
+//! after having had none begins at the pass of the others: it cannot save up turns.
 
 use super::super::here::Here;
 use super::super::runnable::{Queue, Runnable};
@@ -12,8 +13,9 @@ use super::{Scheduler, Wake, Why};
 /// What a class of weight 1 advances by in a turn.
 const STRIDE: u64 = 1 << 32;
 
-/// Classes by priority: the workers whose priority is the index of a class are in it, higher ones in the last. A class gets turns in proportion to its weight, as long as it
-/// has workers that are ready; within a class they take turns in order.
+/// Classes by priority: the workers whose priority is the index of a class are in it, higher ones
+/// in the last. A class gets turns in proportion to its weight, as long as it has workers that are
+/// ready; within a class they take turns in order.
 pub struct Weighted(Ordered<Classes>);
 
 struct Classes {
@@ -34,14 +36,28 @@ impl Weighted {
     /// # Panics
     /// When there is no weight, or one is 0.
     pub fn new(weights: &[u32]) -> Weighted {
-        assert!(!weights.is_empty() && !weights.contains(&0), "weights are numbers from 1, and there is one at least");
-        Weighted(Ordered::new(Classes::new(weights.iter().map(|weight| STRIDE / u64::from(*weight)))))
+        assert!(
+            !weights.is_empty() && !weights.contains(&0),
+            "weights are numbers from 1, and there is one at least"
+        );
+        Weighted(Ordered::new(Classes::new(
+            weights.iter().map(|weight| STRIDE / u64::from(*weight)),
+        )))
     }
 }
 
 impl Classes {
     fn new(strides: impl Iterator<Item = u64>) -> Classes {
-        Classes { all: strides.map(|stride| Class { queue: Queue::new(), stride, pass: 0 }).collect(), now: 0 }
+        Classes {
+            all: strides
+                .map(|stride| Class {
+                    queue: Queue::new(),
+                    stride,
+                    pass: 0,
+                })
+                .collect(),
+            now: 0,
+        }
     }
 }
 
@@ -56,14 +72,22 @@ impl Order for Classes {
     }
 
     fn pop(&mut self) -> Option<Runnable> {
-        let class = self.all.iter_mut().filter(|class| !class.queue.is_empty()).min_by_key(|class| class.pass)?;
+        let class = self
+            .all
+            .iter_mut()
+            .filter(|class| !class.queue.is_empty())
+            .min_by_key(|class| class.pass)?;
         self.now = class.pass;
         class.pass += class.stride;
         class.queue.pop_front()
     }
 
     fn first(&self) -> u64 {
-        if self.all.iter().all(|class| class.queue.is_empty()) { EMPTY } else { 0 }
+        if self.all.iter().all(|class| class.queue.is_empty()) {
+            EMPTY
+        } else {
+            0
+        }
     }
 
     fn another(&self) -> Classes {

@@ -7,16 +7,22 @@
 //! | woken | workers woken, yielded, back from the kernel | oldest first | oldest first |
 //! | fresh | workers that have not run yet | newest first | oldest first |
 //!
-//! Before both stands the server's slot ([`Scheduler::has_slots`]), which holds the last worker made ready there; what falls out of it comes here.
+//! Before both stands the server's slot ([`Scheduler::has_slots`]), which holds the last worker
+//! made ready there; what falls out of it comes here.
 //!
-//! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a time; thieves take the oldest, the
-//!   largest part of the tree (Blumofe, Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
-//! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's, and every [`LEAP`] the oldest one's; when the server looks around,
-//!   those bound to it, those from outside and the oldest come first, by turns. The oldest is served by the clock and not by turns, as each time that begins another branch of a tree, which has to be kept. So
-//!   a worker runs after a number of turns that is bounded by how many stand before it.
-//! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one shared queue.
+//! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a
+//!   time; thieves take the oldest, the largest part of the tree (Blumofe, Leiserson, "Scheduling
+//!   multithreaded computations by work stealing", 1999).
+//! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's,
+//!   and every [`LEAP`] the oldest one's; when the server looks around, those bound to it, those
+//!   from outside and the oldest come first, by turns. The oldest is served by the clock and not by
+//!   turns, as each time that begins another branch of a tree, which has to be kept. So a worker
+//!   runs after a number of turns that is bounded by how many stand before it.
+//! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one
+//!   shared queue.
 //!
-//! A server touches its own part without a locked operation; a thief pays a system call for both ([`PerServer`]).
+//! A server touches its own part without a locked operation; a thief pays a system call for both
+//! ([`PerServer`]).
 
 use super::super::here::Here;
 use super::super::per_server::{Load, PerServer};
@@ -32,8 +38,9 @@ const SHARE: u32 = 8;
 const LEAP: Duration = Duration::from_millis(5);
 /// The most workers that are stolen at a time.
 const LOOT: usize = 128;
-/// Fewer are hardly worth a theft, which stops the server that is stolen from. Who has got no more last time waits until there are as many, but no longer than so many looks;
-/// the longer, the oftener that happens.
+/// Fewer are hardly worth a theft, which stops the server that is stolen from. Who has got no more
+/// last time waits until there are as many, but no longer than so many looks; the longer, the
+/// oftener that happens.
 const WORTHWHILE: usize = 16;
 const MOST_LOOKS: u32 = 32;
 /// Between two looks, each of which takes the cache line from the server that is looked at.
@@ -116,7 +123,8 @@ impl WorkStealing {
         }
     }
 
-    /// Whoever else would come last, comes first: those bound to the server, those from outside, and the oldest, by turns, as each of the three may never be without workers.
+    /// Whoever else would come last, comes first: those bound to the server, those from outside,
+    /// and the oldest, by turns, as each of the three may never be without workers.
     #[cold]
     #[inline(never)]
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
@@ -130,7 +138,8 @@ impl WorkStealing {
             _ => self.own().own(here, Own::leap),
         };
         let rare = (0..3).find_map(|step| of_class(first.wrapping_add(step)));
-        rare.or_else(|| self.own().own(here, Own::next)).or_else(|| self.look_elsewhere(here))
+        rare.or_else(|| self.own().own(here, Own::next))
+            .or_else(|| self.look_elsewhere(here))
     }
 
     #[cold]
@@ -147,7 +156,10 @@ impl WorkStealing {
         }
         let servers = self.own().servers();
         let start = self.rotation.fetch_add(1, Relaxed);
-        for index in (0..servers).map(|step| (start + step) % servers).filter(|index| *index != here.index()) {
+        for index in (0..servers)
+            .map(|step| (start + step) % servers)
+            .filter(|index| *index != here.index())
+        {
             if self.own().hint(index) == 0 {
                 continue;
             }
@@ -155,7 +167,13 @@ impl WorkStealing {
             let loot = self.own().try_other(index, Own::loot);
             if let Some(loot) = loot.filter(|loot| !loot.is_empty()) {
                 let few = loot.len() < WORTHWHILE / 2;
-                self.own().own(here, |own| own.looks = if few { (own.looks * 2 + 1).min(MOST_LOOKS) } else { own.looks / 2 });
+                self.own().own(here, |own| {
+                    own.looks = if few {
+                        (own.looks * 2 + 1).min(MOST_LOOKS)
+                    } else {
+                        own.looks / 2
+                    }
+                });
                 return self.keep(here, loot);
             }
         }

@@ -1,6 +1,8 @@
-//! Messages in place, by their addresses: what [`guards`](super::super::guards) are where there are none.
+//! Messages in place, by their addresses: what [`guards`](super::super::guards) are where there are
+//! none.
 //!
-//! A large message lies in the tube's store, as there. A small one, and a large one of a tube that has no store, lies in memory of its own.
+//! A large message lies in the tube's store, as there. A small one, and a large one of a tube that
+//! has no store, lies in memory of its own.
 //!
 //! The tube knows which places are in use, and what for ([`Places`]): C may name any address, or
 //! one twice.
@@ -97,7 +99,10 @@ impl Own {
     /// # Safety
     /// It came from `into_raw` of one for this tube, once.
     unsafe fn from_raw(tube: &Tube, at: *mut u8) -> Option<Own> {
-        Some(Own { at: NonNull::new(at)?, layout: Own::layout(tube)? })
+        Some(Own {
+            at: NonNull::new(at)?,
+            layout: Own::layout(tube)?,
+        })
     }
 }
 
@@ -109,7 +114,9 @@ impl Drop for Own {
 }
 
 impl Tube {
-    /// Takes room for a message; waits until `deadline` in nanoseconds at most, or as long as it takes. Returns where it is to be written, before [`commit`](Tube::commit). A point of cancellation if it has to wait. Switches.
+    /// Takes room for a message; waits until `deadline` in nanoseconds at most, or as long as it
+    /// takes. Returns where it is to be written, before [`commit`](Tube::commit). A point of
+    /// cancellation if it has to wait. Switches.
     ///
     /// # Errors
     /// [`NoPlace`].
@@ -125,10 +132,20 @@ impl Tube {
         self.reserve_by(|| self.0.try_reserve())
     }
 
-    fn reserve_by(&self, reserve: impl FnOnce() -> Result<usize, Refused>) -> Result<*mut u8, NoPlace> {
-        let own = if self.0.layout.is_large() { None } else { Some(Own::new(self)?) };
+    fn reserve_by(
+        &self,
+        reserve: impl FnOnce() -> Result<usize, Refused>,
+    ) -> Result<*mut u8, NoPlace> {
+        let own = if self.0.layout.is_large() {
+            None
+        } else {
+            Some(Own::new(self)?)
+        };
         let slot = reserve()?;
-        Ok(self.1.begin(own.map_or_else(|| self.0.at(slot), Own::into_raw), Use::Sending))
+        Ok(self.1.begin(
+            own.map_or_else(|| self.0.at(slot), Own::into_raw),
+            Use::Sending,
+        ))
     }
 
     /// Sends the message. Does not wait. The place is used up.
@@ -156,7 +173,9 @@ impl Tube {
 
     /// Sends nothing, and gives the room back. False if there is no such place, or not any more.
     pub fn unreserve(&self, at: usize) -> bool {
-        let Some(at) = self.1.end(at, Use::Sending) else { return false };
+        let Some(at) = self.1.end(at, Use::Sending) else {
+            return false;
+        };
         // SAFETY: it was in use until now.
         let (slot, _own) = unsafe { self.take_back(at) };
         wait::undisturbed(|served| self.0.release(slot.unwrap_or(0), served));
@@ -175,14 +194,17 @@ impl Tube {
         }
     }
 
-    /// Receives a message where it lies; waits until `deadline` in nanoseconds at most, or as long as it takes. A point of cancellation if it has to wait. Switches.
+    /// Receives a message where it lies; waits until `deadline` in nanoseconds at most, or as long
+    /// as it takes. A point of cancellation if it has to wait. Switches.
     ///
     /// # Errors
     /// [`NoPlace`].
     pub fn recv_ref(&self, deadline: Option<u64>) -> Result<*mut u8, NoPlace> {
         let deadline = deadline.unwrap_or(u64::MAX);
         if self.has_places() {
-            return Ok(self.1.begin(self.0.at(self.0.receive_slot(deadline)?), Use::Receiving));
+            return Ok(self
+                .1
+                .begin(self.0.at(self.0.receive_slot(deadline)?), Use::Receiving));
         }
         let own = Own::new(self)?;
         // SAFETY: a place for one.
@@ -196,7 +218,9 @@ impl Tube {
     /// [`NoPlace`].
     pub fn try_recv_ref(&self) -> Result<*mut u8, NoPlace> {
         if self.has_places() {
-            return Ok(self.1.begin(self.0.at(self.0.try_receive_slot()?), Use::Receiving));
+            return Ok(self
+                .1
+                .begin(self.0.at(self.0.try_receive_slot()?), Use::Receiving));
         }
         let own = Own::new(self)?;
         // SAFETY: a place for one.
@@ -207,7 +231,9 @@ impl Tube {
     /// The message has been read: its place is free again. False if there is no such place, or not
     /// any more.
     pub fn recv_done(&self, at: usize) -> bool {
-        let Some(at) = self.1.end(at, Use::Receiving) else { return false };
+        let Some(at) = self.1.end(at, Use::Receiving) else {
+            return false;
+        };
         // SAFETY: it was in use until now.
         let (slot, _own) = unsafe { self.take_back(at) };
         if let Some(slot) = slot {

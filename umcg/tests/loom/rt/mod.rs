@@ -1,4 +1,5 @@
-//! The sources of the runtime as they are, and beside them what they find in place of the rest of it.
+//! The sources of the runtime as they are, and beside them what they find in place of the rest of
+//! it.
 
 #[path = "../../../src/rt/here.rs"]
 pub(crate) mod here;

@@ -1,6 +1,8 @@
 //! The names of the library's `rt::sync`, as the checker has them.
 
-pub(crate) use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use crate::shim::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 use real::cell::Cell;
 
 thread_local! {
@@ -12,10 +14,13 @@ pub(crate) fn set_heavy(has_heavy: bool) {
     HAS_HEAVY.set(has_heavy);
 }
 
-/// A membarrier has every thread pass a sequentially consistent fence, wherever it is just then. The checker knows no such thing; so both sides pass one themselves where the sources say that the
-/// other may come. That is as much as a membarrier gives between the two, and no less: what needs the pairing is explored as it is. But it is more besides, as a fence also releases and
-/// acquires, and two that are light do not order each other in truth. Therefore this is nothing at all in a model in which nobody calls `heavy`, and orderings that a fence
-/// could stand in for are checked there.
+/// A membarrier has every thread pass a sequentially consistent fence, wherever it is just then.
+/// The checker knows no such thing; so both sides pass one themselves where the sources say that
+/// the other may come. That is as much as a membarrier gives between the two, and no less: what
+/// needs the pairing is explored as it is. But it is more besides, as a fence also releases and
+/// acquires, and two that are light do not order each other in truth. Therefore this is nothing at
+/// all in a model in which nobody calls `heavy`, and orderings that a fence could stand in for are
+/// checked there.
 pub(crate) fn light() {
     if HAS_HEAVY.get() {
         fence(Ordering::SeqCst);
@@ -24,7 +29,10 @@ pub(crate) fn light() {
 
 /// As [`light`].
 pub(crate) fn heavy() {
-    assert!(HAS_HEAVY.get(), "the model does not say that it has a heavy side");
+    assert!(
+        HAS_HEAVY.get(),
+        "the model does not say that it has a heavy side"
+    );
     fence(Ordering::SeqCst);
 }
 

@@ -17,7 +17,8 @@ pub(crate) struct Task {
     pub(crate) interrupted: AtomicBool,
     pub(crate) patience: AtomicU32,
     is_worker: bool,
-    /// How often its context was saved. Who runs it reads that, and races with the saving if nothing orders the two: it is for the protocols to do that.
+    /// How often its context was saved. Who runs it reads that, and races with the saving if
+    /// nothing orders the two: it is for the protocols to do that.
     context: Cell<u32>,
     runs: Plain<bool>,
     thread: OnceCell<Thread>,
@@ -68,7 +69,8 @@ impl Task {
 
     pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
 
-    /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on when that right is used.
+    /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on
+    /// when that right is used.
     pub(crate) fn suspend(&'static self, step: impl FnOnce(Runnable)) {
         self.context.set(self.context.get() + 1);
         self.runs.set(false);
@@ -79,10 +81,14 @@ impl Task {
         }
     }
 
-    /// The right to run it is used, once. It sees what the caller has done, as it goes on where that one is; not the other way round.
+    /// The right to run it is used, once. It sees what the caller has done, as it goes on where
+    /// that one is; not the other way round.
     pub(crate) fn run(&self) {
         self.context.get();
-        assert!(!self.runs.replace(true), "run before its context was saved, or twice");
+        assert!(
+            !self.runs.replace(true),
+            "run before its context was saved, or twice"
+        );
         self.thread.get().expect("a thread of its own").unpark();
     }
 }

@@ -1,4 +1,5 @@
-//! Deadlines. Who is about to wait arms no timer: the model has a thread that revokes, or unparks, once the clock has gone on, and then too late perhaps.
+//! Deadlines. Who is about to wait arms no timer: the model has a thread that revokes, or unparks,
+//! once the clock has gone on, and then too late perhaps.
 
 use rustix::thread::Timespec;
 use std::time::{Duration, Instant};

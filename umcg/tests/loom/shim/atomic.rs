@@ -6,7 +6,8 @@ use Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::AtomicU64 as AtomicOfLoom;
 pub(crate) use loom::sync::atomic::{Ordering, fence};
 use real::marker::PhantomData;
-// A hint of a lock, what its word will be: nothing depends on it, so it is left out of what is explored.
+// A hint of a lock, what its word will be: nothing depends on it, so it is left out of what is
+// explored.
 pub(crate) use real::sync::atomic::AtomicU8;
 
 /// A value that has room in 64 bits.
@@ -29,7 +30,11 @@ unsafe impl<T> Send for Atomic<T> {}
 
 impl<T: Value> Atomic<T> {
     const fn of_bits(initial: u64) -> Atomic<T> {
-        Atomic { slot: Slot::new(), initial, _value: PhantomData }
+        Atomic {
+            slot: Slot::new(),
+            initial,
+            _value: PhantomData,
+        }
     }
 
     fn inner(&self, value: T) -> u64 {
@@ -48,8 +53,9 @@ impl<T: Value> Atomic<T> {
         })
     }
 
-    /// The checker does not know that nothing comes between what is read and what is stored by one operation: a plain store could. One that is in the way of such operations of others, as a lock's is not, is
-    /// therefore made to come after all that was stored before.
+    /// The checker does not know that nothing comes between what is read and what is stored by one
+    /// operation: a plain store could. One that is in the way of such operations of others, as a
+    /// lock's is not, is therefore made to come after all that was stored before.
     pub(crate) fn store(&self, value: T, order: Ordering) {
         if order == Relaxed {
             self.newest();
@@ -62,17 +68,26 @@ impl<T: Value> Atomic<T> {
     }
 
     pub(crate) fn swap(&self, value: T, order: Ordering) -> T {
-        self.change(|_| self.inner(value), |atomic| atomic.swap(self.inner(value), order))
+        self.change(
+            |_| self.inner(value),
+            |atomic| atomic.swap(self.inner(value), order),
+        )
     }
 
     pub(crate) fn fetch_add(&self, value: T, order: Ordering) -> T {
         let value = value.into_bits();
-        self.change(|bits| bits.wrapping_add(value), |atomic| atomic.fetch_add(value, order))
+        self.change(
+            |bits| bits.wrapping_add(value),
+            |atomic| atomic.fetch_add(value, order),
+        )
     }
 
     pub(crate) fn fetch_sub(&self, value: T, order: Ordering) -> T {
         let value = value.into_bits();
-        self.change(|bits| bits.wrapping_sub(value), |atomic| atomic.fetch_sub(value, order))
+        self.change(
+            |bits| bits.wrapping_sub(value),
+            |atomic| atomic.fetch_sub(value, order),
+        )
     }
 
     pub(crate) fn fetch_and(&self, value: T, order: Ordering) -> T {
@@ -91,14 +106,23 @@ impl<T: Value> Atomic<T> {
     fn fetch_one_of(&self, next: impl Fn(u64) -> u64, order: Ordering) -> T {
         let mut before = self.newest();
         loop {
-            match self.compare_exchange(before, T::from_bits(next(before.into_bits())), order, Relaxed) {
+            match self.compare_exchange(
+                before,
+                T::from_bits(next(before.into_bits())),
+                order,
+                Relaxed,
+            ) {
                 Ok(before) => return before,
                 Err(newer) => before = newer,
             }
         }
     }
 
-    fn change(&self, next: impl FnOnce(u64) -> u64, change: impl FnOnce(&AtomicOfLoom) -> u64) -> T {
+    fn change(
+        &self,
+        next: impl FnOnce(u64) -> u64,
+        change: impl FnOnce(&AtomicOfLoom) -> u64,
+    ) -> T {
         let before = self.slot.atomic(|atomic, last| {
             let before = change(atomic);
             last.set(next(before));
@@ -108,7 +132,13 @@ impl<T: Value> Atomic<T> {
         self.outer(before)
     }
 
-    pub(crate) fn compare_exchange(&self, from: T, to: T, order: Ordering, or: Ordering) -> Result<T, T> {
+    pub(crate) fn compare_exchange(
+        &self,
+        from: T,
+        to: T,
+        order: Ordering,
+        or: Ordering,
+    ) -> Result<T, T> {
         let exchanged = self.slot.atomic(|atomic, last| {
             let exchanged = atomic.compare_exchange(self.inner(from), self.inner(to), order, or);
             if exchanged.is_ok() {
@@ -120,18 +150,28 @@ impl<T: Value> Atomic<T> {
             Ok(_) => turns::stored(),
             Err(_) => turns::loaded(false),
         }
-        exchanged.map(|bits| self.outer(bits)).map_err(|bits| self.outer(bits))
+        exchanged
+            .map(|bits| self.outer(bits))
+            .map_err(|bits| self.outer(bits))
     }
 
-    pub(crate) fn compare_exchange_weak(&self, from: T, to: T, order: Ordering, or: Ordering) -> Result<T, T> {
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        from: T,
+        to: T,
+        order: Ordering,
+        or: Ordering,
+    ) -> Result<T, T> {
         self.compare_exchange(from, to, order, or)
     }
 
-    /// The newest value there is, which a load does not always see. It synchronises with nobody, and is no store, either: the checker would take that for one
-    /// that others may come before.
+    /// The newest value there is, which a load does not always see. It synchronises with nobody,
+    /// and is no store, either: the checker would take that for one that others may come before.
     pub(crate) fn newest(&self) -> T {
         let none = !self.initial;
-        let newest = self.slot.atomic(|atomic, _| atomic.compare_exchange(none, none, Relaxed, Relaxed));
+        let newest = self
+            .slot
+            .atomic(|atomic, _| atomic.compare_exchange(none, none, Relaxed, Relaxed));
         self.outer(newest.unwrap_or_else(|newest| newest))
     }
 }

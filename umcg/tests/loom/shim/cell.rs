@@ -1,4 +1,5 @@
-//! The cells of the standard library, which fail where two threads are at one without an order between them.
+//! The cells of the standard library, which fail where two threads are at one without an order
+//! between them.
 
 use super::pool::Slot;
 pub(crate) use real::cell::RefCell;
@@ -10,7 +11,10 @@ pub(crate) struct Cell<T> {
 
 impl<T> Cell<T> {
     pub(crate) const fn new(value: T) -> Cell<T> {
-        Cell { slot: Slot::new(), value: real::cell::Cell::new(value) }
+        Cell {
+            slot: Slot::new(),
+            value: real::cell::Cell::new(value),
+        }
     }
 
     #[track_caller]
@@ -65,7 +69,10 @@ pub(crate) struct UnsafeCell<T> {
 
 impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> UnsafeCell<T> {
-        UnsafeCell { slot: Slot::new(), value: real::cell::UnsafeCell::new(value) }
+        UnsafeCell {
+            slot: Slot::new(),
+            value: real::cell::UnsafeCell::new(value),
+        }
     }
 
     #[track_caller]

@@ -1,6 +1,8 @@
-//! What of the checker's stands behind the atomics and cells of the sources. An atomic of loom's is made by a call, and everything else has to come after that; the
-//! sources make theirs by constants, in statics and in frames, wherever they like. So an execution begins with a stock of them, made before there is a second thread,
-//! and an atomic or cell takes one when it is first used.
+//! What of the checker's stands behind the atomics and cells of the sources. An atomic of loom's is
+//! made by a call, and everything else has to come after that; the sources make theirs by
+//! constants, in statics and in frames, wherever they like. So an execution begins with a stock of
+//! them, made before there is a second thread, and an atomic or cell takes one when it is first
+//! used.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
@@ -38,7 +40,9 @@ pub(crate) fn begin() {
     POOL.with(|pool| {
         *pool.borrow_mut() = Some(Rc::new(Pool {
             execution,
-            atomics: (0..STOCK).map(|_| (AtomicU64::new(0), Cell::new(0))).collect(),
+            atomics: (0..STOCK)
+                .map(|_| (AtomicU64::new(0), Cell::new(0)))
+                .collect(),
             cells: (0..2 * STOCK).map(|_| UnsafeCell::new(())).collect(),
             atomics_used: Cell::new(0),
             cells_used: Cell::new(0),
@@ -66,26 +70,41 @@ impl Slot {
         index as usize
     }
 
-    /// Calls `f` with the atomic behind this one, and what was stored there last. It holds 0 at first.
+    /// Calls `f` with the atomic behind this one, and what was stored there last. It holds 0 at
+    /// first.
     pub(super) fn atomic<R>(&self, f: impl FnOnce(&AtomicU64, &Cell<u64>) -> R) -> R {
         let pool = current();
         let index = self.index(&pool, &pool.atomics_used);
-        let (atomic, last) = pool.atomics.get(index).expect("the model uses too many atomics");
+        let (atomic, last) = pool
+            .atomics
+            .get(index)
+            .expect("the model uses too many atomics");
         f(atomic, last)
     }
 
-    /// Says that this one is read, or written: fails if that is a race. Where another one has been before, its memory is written by then.
+    /// Says that this one is read, or written: fails if that is a race. Where another one has been
+    /// before, its memory is written by then.
     #[track_caller]
     pub(super) fn access(&self, writes: bool) {
         let pool = current();
         let is_new = !self.is_used();
         let index = self.index(&pool, &pool.cells_used);
-        let cell = pool.cells.get(index).expect("the model uses too many cells");
+        let cell = pool
+            .cells
+            .get(index)
+            .expect("the model uses too many cells");
         if is_new {
-            let before = pool.cells_at.borrow_mut().insert(real::ptr::from_ref(self).addr(), index);
+            let before = pool
+                .cells_at
+                .borrow_mut()
+                .insert(real::ptr::from_ref(self).addr(), index);
             before.inspect(|before| pool.cells[*before].with_mut(|_| ()));
         }
-        if writes { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
+        if writes {
+            cell.with_mut(|_| ())
+        } else {
+            cell.with(|_| ())
+        }
     }
 
     /// Whether anybody has used it in this execution.
@@ -99,11 +118,23 @@ impl Slot {
 pub(crate) fn access_memory(address: usize, writes: bool) {
     let pool = current();
     let next = || pool.cells_used.replace(pool.cells_used.get() + 1) as usize;
-    let index = *pool.of_memory.borrow_mut().entry(address).or_insert_with(next);
-    let cell = pool.cells.get(index).expect("the model uses too many cells");
-    if writes { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
+    let index = *pool
+        .of_memory
+        .borrow_mut()
+        .entry(address)
+        .or_insert_with(next);
+    let cell = pool
+        .cells
+        .get(index)
+        .expect("the model uses too many cells");
+    if writes {
+        cell.with_mut(|_| ())
+    } else {
+        cell.with(|_| ())
+    }
 }
 
 fn current() -> Rc<Pool> {
-    POOL.with(|pool| pool.borrow().clone()).expect("an atomic or cell is used outside of a model")
+    POOL.with(|pool| pool.borrow().clone())
+        .expect("an atomic or cell is used outside of a model")
 }

@@ -1,7 +1,9 @@
-//! Turns of those that wait for another thread. The checker lets others run when a thread yields; but two that yield take turns for ever, as an execution of its own
-//! each. So a thread that has yielded a few times in vain is stopped until something is stored.
+//! Turns of those that wait for another thread. The checker lets others run when a thread yields;
+//! but two that yield take turns for ever, as an execution of its own each. So a thread that has
+//! yielded a few times in vain is stopped until something is stored.
 //!
-//! Who makes it go on then is ordered before it, by the checker. An ordering that is missing shows where a thread had not to be stopped.
+//! Who makes it go on then is ordered before it, by the checker. An ordering that is missing shows
+//! where a thread had not to be stopped.
 
 use loom::thread::{self, Thread, ThreadId};
 use real::cell::{Cell, RefCell};
@@ -38,7 +40,11 @@ pub(crate) fn stored() {
     TURNS_TAKEN.with(|turns| {
         turns.stores.set(turns.stores.get() + 1);
         turns.is_stale.set(false);
-        turns.stopped.borrow_mut().drain(..).for_each(|thread| thread.unpark());
+        turns
+            .stopped
+            .borrow_mut()
+            .drain(..)
+            .for_each(|thread| thread.unpark());
     });
 }
 
@@ -52,7 +58,9 @@ pub(crate) fn pass() {
     let has_to_stop = TURNS_TAKEN.with(|turns| {
         let stores = turns.stores.get();
         let mut of_threads = turns.of_threads.borrow_mut();
-        let (since, count) = of_threads.entry(thread::current().id()).or_insert((stores, 0));
+        let (since, count) = of_threads
+            .entry(thread::current().id())
+            .or_insert((stores, 0));
         if *since != stores || turns.is_stale.take() {
             (*since, *count) = (stores, 0);
         }

@@ -52,7 +52,10 @@ impl Nothing {
 
 impl Shared {
     pub(crate) fn new(servers: usize, together: usize, has_sources: bool) -> &'static Shared {
-        let seat = |_| Seat { sleeping: AtomicU32::new(0), timers: Timers(AtomicU64::new(u64::MAX)) };
+        let seat = |_| Seat {
+            sleeping: AtomicU32::new(0),
+            timers: Timers(AtomicU64::new(u64::MAX)),
+        };
         Box::leak(Box::new(Shared {
             seats: (0..servers).map(seat).collect(),
             sleepers: Sleepers::new(),
@@ -164,7 +167,11 @@ const NOTIFIED: u32 = 2;
 
 impl Driver {
     fn new(has_sources: bool) -> Driver {
-        Driver { has_sources, polling: AtomicBool::new(false), sleeper: AtomicU32::new(AWAKE) }
+        Driver {
+            has_sources,
+            polling: AtomicBool::new(false),
+            sleeper: AtomicU32::new(AWAKE),
+        }
     }
 
     pub(crate) fn has_sources(&self) -> bool {
@@ -181,13 +188,21 @@ impl Driver {
         self.poll_while(timeout, || true)
     }
 
-    /// No source ever becomes ready: it sleeps until it is woken, or until then (see `time::until`). Who only looks leaves a wake-up to who sleeps.
-    pub(crate) fn poll_while(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool) -> bool {
+    /// No source ever becomes ready: it sleeps until it is woken, or until then (see
+    /// `time::until`). Who only looks leaves a wake-up to who sleeps.
+    pub(crate) fn poll_while(
+        &self,
+        timeout: Option<Duration>,
+        asleep: impl FnOnce() -> bool,
+    ) -> bool {
         if self.polling.swap(true, SeqCst) {
             return false;
         }
         if timeout != Some(Duration::ZERO) {
-            let announced = self.sleeper.compare_exchange(AWAKE, ASLEEP, SeqCst, SeqCst).is_ok();
+            let announced = self
+                .sleeper
+                .compare_exchange(AWAKE, ASLEEP, SeqCst, SeqCst)
+                .is_ok();
             if announced && asleep() {
                 let until = timeout.map_or(u64::MAX, |until| until.as_nanos() as u64);
                 let _ = crate::kernel::sleep(&self.sleeper, ASLEEP, until);

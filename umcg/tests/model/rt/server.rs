@@ -17,7 +17,11 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn new(index: usize, shared: Option<&'static Shared>) -> Local {
         // SAFETY: used on this thread only.
-        Local { here: unsafe { Here::new(index) }, patience: Cell::new(2), shared }
+        Local {
+            here: unsafe { Here::new(index) },
+            patience: Cell::new(2),
+            shared,
+        }
     }
 
     pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {

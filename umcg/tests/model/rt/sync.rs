@@ -2,10 +2,13 @@
 
 use shuttle::rand::Rng;
 #[allow(unused_imports, reason = "as many as the sources want")]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use shuttle::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 use shuttle::sync::{Mutex, MutexGuard};
 
-/// Nothing: to the checker every atomic operation is sequentially consistent. That fences are needed, and enough, is what `tso` shows.
+/// Nothing: to the checker every atomic operation is sequentially consistent. That fences are
+/// needed, and enough, is what `tso` shows.
 pub(crate) fn light() {}
 
 /// As [`light`].

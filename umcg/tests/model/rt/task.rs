@@ -61,7 +61,8 @@ pub(crate) fn current_worker() -> Option<&'static Task> {
 }
 
 impl Task {
-    /// A worker that stops while it unwinds makes the checker's thread one that panics, and all of its locks look poisoned.
+    /// A worker that stops while it unwinds makes the checker's thread one that panics, and all of
+    /// its locks look poisoned.
     fn runs(&self) -> MutexGuard<'_, bool> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +74,8 @@ impl Task {
 
     pub(crate) fn set_reason(&self, _reason: &'static &'static str) {}
 
-    /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on when that right is used.
+    /// The caller's flow stops; `step` is done with the right to run it, as by a server; it goes on
+    /// when that right is used.
     pub(crate) fn suspend(&'static self, step: impl FnOnce(Runnable)) {
         *self.runs() = false;
         assert!(!self.saved.swap(true, Relaxed));
@@ -81,13 +83,19 @@ impl Task {
         step(unsafe { Runnable::new(self) });
         let mut runs = self.runs();
         while !*runs {
-            runs = self.changed.wait(runs).unwrap_or_else(PoisonError::into_inner);
+            runs = self
+                .changed
+                .wait(runs)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// The right to run it is used, once.
     pub(crate) fn run(&self) {
-        assert!(self.saved.swap(false, Relaxed), "run before its context was saved, or twice");
+        assert!(
+            self.saved.swap(false, Relaxed),
+            "run before its context was saved, or twice"
+        );
         let mut runs = self.runs();
         assert!(!std::mem::replace(&mut *runs, true), "run twice");
         self.changed.notify_one();

@@ -1,4 +1,5 @@
-//! Deadlines: a timer is a thread that unparks at a time of its own choice, under the lock that it is disarmed under.
+//! Deadlines: a timer is a thread that unparks at a time of its own choice, under the lock that it
+//! is disarmed under.
 
 use super::server;
 use rustix::thread::Timespec;
@@ -30,13 +31,16 @@ pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
     (deadline != u64::MAX).then_some(Timespec(deadline))
 }
 
-/// The deadline itself rather than the time until then: the model's clock would go on meanwhile, by as much as it likes.
+/// The deadline itself rather than the time until then: the model's clock would go on meanwhile, by
+/// as much as it likes.
 pub(crate) fn until(deadline: u64) -> Option<Duration> {
     (deadline != u64::MAX).then(|| Duration::from_nanos(deadline))
 }
 
 pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bool {
-    let Some(running) = server::running() else { return wait(deadline) };
+    let Some(running) = server::running() else {
+        return wait(deadline);
+    };
     let task = running.task();
     let armed = Arc::new(Mutex::new(true));
     let timer = armed.clone();

@@ -13,7 +13,9 @@
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
+};
 use umcg_core::raw::{Running, Server};
 
 const FLAG: i64 = 0x100;
@@ -43,8 +45,13 @@ struct Thread {
     stack: AtomicPtr<c_void>,
 }
 
-static THREADS: [Thread; 4] =
-    [const { Thread { tid: AtomicI32::new(0), server: AtomicPtr::new(null_mut()), stack: AtomicPtr::new(null_mut()) } }; 4];
+static THREADS: [Thread; 4] = [const {
+    Thread {
+        tid: AtomicI32::new(0),
+        server: AtomicPtr::new(null_mut()),
+        stack: AtomicPtr::new(null_mut()),
+    }
+}; 4];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// An instruction before which a server's thread had another alternate stack than its own.
 static WRONG_STACK: AtomicUsize = AtomicUsize::new(0);
@@ -71,12 +78,16 @@ pub(crate) fn seen() -> Seen {
 pub(crate) fn prepare(stride: u64, first: u64) -> bool {
     // SAFETY: zero is a valid sigaction.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_trap as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+    action.sa_sigaction =
+        on_trap as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: a signal set to fill.
     unsafe { libc::sigfillset(&mut action.sa_mask) };
     // SAFETY: the handler is async-signal-safe.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) }, 0);
+    assert_eq!(
+        unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) },
+        0
+    );
     STRIDE.store(u64::MAX, Relaxed);
     begin();
     end();
@@ -88,7 +99,9 @@ pub(crate) fn prepare(stride: u64, first: u64) -> bool {
 
 /// Makes the calling worker's server known, whose turns are ended from here on.
 pub(crate) fn know_server() {
-    let Some(running) = Running::here() else { return };
+    let Some(running) = Running::here() else {
+        return;
+    };
     let server = running.server().into_ptr();
     let (tid, stack) = (tid(), signal_stack());
     drop(running);
@@ -104,9 +117,13 @@ pub(crate) fn know_server() {
 /// The turn of the calling worker's server; 0 where that is not known. Async-signal-safe.
 pub(crate) fn turn() -> u64 {
     let tid = tid();
-    let thread = THREADS.iter().find(|thread| thread.tid.load(Acquire) == tid);
+    let thread = THREADS
+        .iter()
+        .find(|thread| thread.tid.load(Acquire) == tid);
     // SAFETY: as in `on_trap`.
-    thread.map_or(0, |thread| unsafe { Server::from_ptr(thread.server.load(Relaxed)) }.turns())
+    thread.map_or(0, |thread| {
+        unsafe { Server::from_ptr(thread.server.load(Relaxed)) }.turns()
+    })
 }
 
 /// From here on the calling flow is stepped, and each that it switches to.
@@ -150,11 +167,16 @@ extern "C" fn on_trap(_signal: c_int, information: *mut libc::siginfo_t, context
     if unsafe { (*information).si_code } != STEP {
         return;
     }
-    PLACE.store(context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize, Relaxed);
+    PLACE.store(
+        context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize,
+        Relaxed,
+    );
     let step = STEPS.fetch_add(1, Relaxed);
     keep_traps_unblocked(context);
     let tid = tid();
-    let thread = THREADS.iter().find(|thread| thread.tid.load(Acquire) == tid);
+    let thread = THREADS
+        .iter()
+        .find(|thread| thread.tid.load(Acquire) == tid);
     if let Some(thread) = thread {
         if context.uc_stack.ss_sp != thread.stack.load(Relaxed) {
             WRONG_STACK.store(PLACE.load(Relaxed), Relaxed);
@@ -186,7 +208,8 @@ fn keep_traps_unblocked(context: &mut libc::ucontext_t) {
     // SAFETY: the processor is about to execute it, and no instruction lies at the very end of what
     // is mapped: a jump or the like follows.
     let next = unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(place).read_unaligned() };
-    let is_it = registers[libc::REG_RAX as usize] == libc::SYS_rt_sigprocmask && registers[libc::REG_R10 as usize] == 8;
+    let is_it = registers[libc::REG_RAX as usize] == libc::SYS_rt_sigprocmask
+        && registers[libc::REG_R10 as usize] == 8;
     let set = std::ptr::with_exposed_provenance::<u64>(registers[libc::REG_RSI as usize] as usize);
     if next != SYSTEM_CALL || !is_it || set.is_null() {
         return;
@@ -204,7 +227,8 @@ fn keep_traps_unblocked(context: &mut libc::ucontext_t) {
     if after & only(libc::SIGTRAP) == 0 {
         return;
     }
-    let told = std::ptr::with_exposed_provenance_mut::<u64>(registers[libc::REG_RDX as usize] as usize);
+    let told =
+        std::ptr::with_exposed_provenance_mut::<u64>(registers[libc::REG_RDX as usize] as usize);
     if !told.is_null() {
         // SAFETY: the caller passes room for a signal set.
         unsafe { told.write_unaligned(before) };
@@ -235,7 +259,12 @@ fn send_tick(tid: i32) {
     // A siginfo_t: signal, errno, code.
     let mut information = [0i32; 32];
     (information[0], information[2]) = (libc::SIGURG, libc::SI_TIMER);
-    let arguments = [process as usize, tid as usize, libc::SIGURG as usize, information.as_ptr().expose_provenance()];
+    let arguments = [
+        process as usize,
+        tid as usize,
+        libc::SIGURG as usize,
+        information.as_ptr().expose_provenance(),
+    ];
     // SAFETY: the kernel reads a siginfo_t, of this size.
     unsafe { system_call(libc::SYS_rt_tgsigqueueinfo, arguments) };
 }

@@ -10,7 +10,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::*};
 
 /// Flags that handlers are installed with.
-const ALL: [i32; 4] = [0, libc::SA_NODEFER, libc::SA_ONSTACK, libc::SA_ONSTACK | libc::SA_NODEFER];
+const ALL: [i32; 4] = [
+    0,
+    libc::SA_NODEFER,
+    libc::SA_ONSTACK,
+    libc::SA_ONSTACK | libc::SA_NODEFER,
+];
 
 /// What the handlers of the process are installed with.
 static FLAGS: AtomicI32 = AtomicI32::new(0);
@@ -19,8 +24,18 @@ static HANDLED: AtomicU64 = AtomicU64::new(0);
 static WRONG: AtomicU64 = AtomicU64::new(0);
 
 fn named(flags: i32) -> String {
-    let name = |flag, name: &str| if flags & flag != 0 { format!(" {name}") } else { String::new() };
-    format!("handlers{}{}", name(libc::SA_ONSTACK, "SA_ONSTACK"), name(libc::SA_NODEFER, "SA_NODEFER"))
+    let name = |flag, name: &str| {
+        if flags & flag != 0 {
+            format!(" {name}")
+        } else {
+            String::new()
+        }
+    };
+    format!(
+        "handlers{}{}",
+        name(libc::SA_ONSTACK, "SA_ONSTACK"),
+        name(libc::SA_NODEFER, "SA_NODEFER")
+    )
 }
 
 fn install(signal: i32, handler: extern "C" fn(i32), flags: i32) {
@@ -51,7 +66,11 @@ fn expect(times: u64, cause: impl Fn()) {
     let mine = black_box([7u32; 16]);
     cause();
     assert_eq!(HANDLED.load(Relaxed), before + times);
-    assert_eq!(WRONG.load(Relaxed), 0, "a handler was not left alone, or blocks other signals than it is to");
+    assert_eq!(
+        WRONG.load(Relaxed),
+        0,
+        "a handler was not left alone, or blocks other signals than it is to"
+    );
     assert_eq!(mine, [7; 16]);
     assert!(!is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGUSR2) && !is_blocked(libc::SIGSEGV));
 }
@@ -61,9 +80,18 @@ fn one() {
     extern "C" fn handler(signal: i32) {
         handled(signal, || (0..4u64).for_each(|n| _ = black_box(n)));
     }
-    for (flags, kind) in ALL.into_iter().flat_map(|flags| KINDS.map(|kind| (flags, kind))) {
+    for (flags, kind) in ALL
+        .into_iter()
+        .flat_map(|flags| KINDS.map(|kind| (flags, kind)))
+    {
         let install = || install(libc::SIGUSR1, handler, flags);
-        steps_after("stepped::handlers::one", &named(flags), kind, install, || expect(1, || raise(libc::SIGUSR1)));
+        steps_after(
+            "stepped::handlers::one",
+            &named(flags),
+            kind,
+            install,
+            || expect(1, || raise(libc::SIGUSR1)),
+        );
     }
 }
 
@@ -82,16 +110,29 @@ fn nested() {
     extern "C" fn inner(signal: i32) {
         handled(signal, || _ = black_box(signal));
     }
-    for (flags, kind) in ALL.into_iter().flat_map(|flags| KINDS.map(|kind| (flags, kind))) {
+    for (flags, kind) in ALL
+        .into_iter()
+        .flat_map(|flags| KINDS.map(|kind| (flags, kind)))
+    {
         let first = || {
             install(libc::SIGUSR1, outer, flags);
             install(libc::SIGUSR2, inner, flags);
         };
         let sequence = || {
-            let times = if FLAGS.load(Relaxed) & libc::SA_NODEFER != 0 { 4 } else { 2 };
+            let times = if FLAGS.load(Relaxed) & libc::SA_NODEFER != 0 {
+                4
+            } else {
+                2
+            };
             expect(times, || raise(libc::SIGUSR1));
         };
-        steps_after("stepped::handlers::nested", &named(flags), kind, first, sequence);
+        steps_after(
+            "stepped::handlers::nested",
+            &named(flags),
+            kind,
+            first,
+            sequence,
+        );
     }
 }
 
@@ -109,7 +150,10 @@ fn of_faults() {
     extern "C" fn handler(signal: i32) {
         handled(signal, || allow(libc::PROT_READ | libc::PROT_WRITE));
     }
-    for (flags, kind) in ALL.into_iter().flat_map(|flags| KINDS.map(|kind| (flags, kind))) {
+    for (flags, kind) in ALL
+        .into_iter()
+        .flat_map(|flags| KINDS.map(|kind| (flags, kind)))
+    {
         let first = || {
             let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             // SAFETY: a new mapping at an address of the kernel's choice.
@@ -129,6 +173,12 @@ fn of_faults() {
             expect(1, touch);
             allow(libc::PROT_NONE);
         };
-        steps_after("stepped::handlers::of_faults", &named(flags), kind, first, sequence);
+        steps_after(
+            "stepped::handlers::of_faults",
+            &named(flags),
+            kind,
+            first,
+            sequence,
+        );
     }
 }

@@ -20,23 +20,36 @@ const KINDS: [Kind; 2] = [Kind::Full, Kind::Light];
 fn compute() {
     let (mut words, mut wide, mut real, mut red_zone) = (1u64, 1u128, 0.5f64, [7u32; 8]);
     for n in 0..4u64 {
-        words = black_box(words).wrapping_mul(6364136223846793005).wrapping_add(n);
-        wide = black_box(wide).wrapping_mul(0x1_0000_0000_0000_0001).wrapping_add(u128::from(words));
+        words = black_box(words)
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(n);
+        wide = black_box(wide)
+            .wrapping_mul(0x1_0000_0000_0000_0001)
+            .wrapping_add(u128::from(words));
         real = black_box(real) * 1.5 + n as f64;
-        red_zone.iter_mut().for_each(|word| *word = word.rotate_left(3) ^ n as u32);
+        red_zone
+            .iter_mut()
+            .for_each(|word| *word = word.rotate_left(3) ^ n as u32);
     }
     let mut old = 0f64;
     // SAFETY: loads one, adds it to itself, and stores it: the stack of the unit is as before.
-    unsafe { std::arch::asm!("fld1", "fadd st(0), st(0)", "fstp qword ptr [{}]", in(reg) &raw mut old) };
+    unsafe {
+        std::arch::asm!("fld1", "fadd st(0), st(0)", "fstp qword ptr [{}]", in(reg) &raw mut old)
+    };
     assert_eq!(old, 2.0);
     // What came of it unstepped.
     static RESULT: OnceLock<(u64, u128, f64, [u32; 8])> = OnceLock::new();
-    assert_eq!(*RESULT.get_or_init(|| (words, wide, real, red_zone)), (words, wide, real, red_zone));
+    assert_eq!(
+        *RESULT.get_or_init(|| (words, wide, real, red_zone)),
+        (words, wide, real, red_zone)
+    );
 }
 
 #[test]
 fn computing() {
-    KINDS.into_iter().for_each(|kind| steps("stepped::computing", kind, compute));
+    KINDS
+        .into_iter()
+        .for_each(|kind| steps("stepped::computing", kind, compute));
 }
 
 /// What a call has failed with is a worker's own, though a light one shares the place.
@@ -51,7 +64,9 @@ fn an_error_number() {
         // SAFETY: as above.
         assert_eq!(unsafe { *place() }, 77);
     };
-    KINDS.into_iter().for_each(|kind| steps("stepped::an_error_number", kind, errors));
+    KINDS
+        .into_iter()
+        .for_each(|kind| steps("stepped::an_error_number", kind, errors));
 }
 
 #[test]
@@ -63,14 +78,20 @@ fn yielding() {
             assert_eq!(mine, [turn; 16]);
         }
     };
-    KINDS.into_iter().for_each(|kind| steps("stepped::yielding", kind, yields));
+    KINDS
+        .into_iter()
+        .for_each(|kind| steps("stepped::yielding", kind, yields));
 }
 
 /// One hands over to the other by parking, and back.
 #[test]
 fn parking_and_unparking() {
     let parks = || {
-        let (me, asked, answered) = (umcg::Handle::current(), AtomicBool::new(false), AtomicU32::new(0));
+        let (me, asked, answered) = (
+            umcg::Handle::current(),
+            AtomicBool::new(false),
+            AtomicU32::new(0),
+        );
         umcg::scope(|scope| {
             let other = scope.spawn(|| {
                 while !asked.load(Relaxed) {
@@ -118,7 +139,11 @@ fn allocating() {
 /// A function of the program's that the loader calls with its lock.
 #[test]
 fn beneath_the_loaders_lock() {
-    steps("stepped::beneath_the_loaders_lock", Kind::Full, scene::each_object);
+    steps(
+        "stepped::beneath_the_loaders_lock",
+        Kind::Full,
+        scene::each_object,
+    );
 }
 
 /// The way to a helper, the way back, and on the helper itself.
@@ -133,16 +158,22 @@ fn blocking() {
         assert_eq!(process, std::process::id());
         assert_eq!(mine, [7; 16]);
     };
-    KINDS.into_iter().for_each(|kind| steps("stepped::blocking", kind, blocks));
+    KINDS
+        .into_iter()
+        .for_each(|kind| steps("stepped::blocking", kind, blocks));
 }
 
 #[test]
 fn critical_sections() {
     let sections = || {
-        let sum = umcg::critical(|| (0..4u64).map(black_box).sum::<u64>() + umcg::critical(|| black_box(1)));
+        let sum = umcg::critical(|| {
+            (0..4u64).map(black_box).sum::<u64>() + umcg::critical(|| black_box(1))
+        });
         assert_eq!(sum, 7);
     };
-    KINDS.into_iter().for_each(|kind| steps("stepped::critical_sections", kind, sections));
+    KINDS
+        .into_iter()
+        .for_each(|kind| steps("stepped::critical_sections", kind, sections));
 }
 
 /// Messages between two workers, a lock, and a semaphore.

@@ -56,7 +56,8 @@ fn step(kind: Kind, sequence: impl Fn(&Queue) + Copy + Send + Sync + 'static) {
         flag::pause();
     };
     // SAFETY: it keeps nothing of the thread's.
-    let companion = unsafe { umcg::light(WorkerId::from_index(COMPANION)).spawn(companion) }.unwrap();
+    let companion =
+        unsafe { umcg::light(WorkerId::from_index(COMPANION)).spawn(companion) }.unwrap();
     let others = queue.clone();
     let body = move || {
         sequence(&others);
@@ -70,7 +71,12 @@ fn step(kind: Kind, sequence: impl Fn(&Queue) + Copy + Send + Sync + 'static) {
     let worker = match kind {
         // SAFETY: the sequences use no thread-local storage of the program's or the C library's.
         Kind::Light => Some(unsafe { umcg::light(id).stack_size(128 << 10).spawn(body) }.unwrap()),
-        Kind::Owning => Some(umcg::light(id).stack_size(128 << 10).spawn_owning(body).unwrap()),
+        Kind::Owning => Some(
+            umcg::light(id)
+                .stack_size(128 << 10)
+                .spawn_owning(body)
+                .unwrap(),
+        ),
         Kind::Thread => {
             let run = move || {
                 let worker = Worker::register(id).unwrap();
@@ -81,9 +87,19 @@ fn step(kind: Kind, sequence: impl Fn(&Queue) + Copy + Send + Sync + 'static) {
             None
         }
     };
-    queue.lock().unwrap().extend(worker.into_iter().chain([companion]).map(|worker| (worker, false)));
+    queue.lock().unwrap().extend(
+        worker
+            .into_iter()
+            .chain([companion])
+            .map(|worker| (worker, false)),
+    );
     let done = over.clone();
-    let watched = std::thread::spawn(move || watch(|| done.load(Relaxed), || "a server of the program's own".to_owned()));
+    let watched = std::thread::spawn(move || {
+        watch(
+            || done.load(Relaxed),
+            || "a server of the program's own".to_owned(),
+        )
+    });
     serve(&server, &queue, &over);
     thread.into_iter().for_each(|thread| thread.join().unwrap());
     watched.join().unwrap();
@@ -94,7 +110,10 @@ fn step(kind: Kind, sequence: impl Fn(&Queue) + Copy + Send + Sync + 'static) {
 fn serve(server: &Server, queue: &Queue, over: &AtomicBool) {
     let mut left = 2;
     while left > 0 {
-        let next = server.try_wait().map_or_else(|| queue.lock().unwrap().pop_front().ok_or(None), |event| Err(Some(event)));
+        let next = server.try_wait().map_or_else(
+            || queue.lock().unwrap().pop_front().ok_or(None),
+            |event| Err(Some(event)),
+        );
         let event = match next {
             Ok((ready, is_stepped)) => {
                 if is_stepped {

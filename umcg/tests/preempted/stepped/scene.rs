@@ -29,7 +29,10 @@ const COMPANION: u8 = 1;
 
 /// A number of the environment.
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+    std::env::var(name)
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(default)
 }
 
 /// Plays `scene` with a tick before each instruction that comes in between, in processes of their
@@ -50,7 +53,10 @@ pub(crate) fn plays(test: &str, label: &str, scene: impl Fn()) {
         }
         scene();
         let seen = flag::seen();
-        eprintln!("{test} {label}: {} instructions, {} turns", seen.steps, seen.turns);
+        eprintln!(
+            "{test} {label}: {} instructions, {} turns",
+            seen.steps, seen.turns
+        );
         assert!(seen.turns > 0, "nobody was taken off");
     });
 }
@@ -77,9 +83,15 @@ pub(crate) fn steps_after(
 }
 
 fn step(kind: Kind, sequence: impl Fn() + Copy + Send + Sync + 'static) {
-    let builder = Runtime::builder().servers(1).scheduler(Stepped::default()).stack_size(256 << 10);
+    let builder = Runtime::builder()
+        .servers(1)
+        .scheduler(Stepped::default())
+        .stack_size(256 << 10);
     // For workers that may be preempted, and no tick of its own.
-    let runtime = builder.preemption(Some(Duration::from_secs(3600))).build().unwrap();
+    let runtime = builder
+        .preemption(Some(Duration::from_secs(3600)))
+        .build()
+        .unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let companions = [Kind::Full, Kind::Light].map(|kind| companion(&runtime, &over, kind));
     let body = move || {
@@ -89,7 +101,10 @@ fn step(kind: Kind, sequence: impl Fn() + Copy + Send + Sync + 'static) {
         flag::begin();
         sequence();
         flag::end();
-        assert!(before == state_of_thread(), "the signal mask or the alternate stack is another one");
+        assert!(
+            before == state_of_thread(),
+            "the signal mask or the alternate stack is another one"
+        );
     };
     let worker = match kind {
         Kind::Full => runtime.build(&Builder::new(), body),
@@ -100,7 +115,9 @@ fn step(kind: Kind, sequence: impl Fn() + Copy + Send + Sync + 'static) {
     watch(|| worker.is_finished(), || runtime.dump());
     worker.join().unwrap();
     over.store(true, Relaxed);
-    companions.into_iter().for_each(|companion| companion.join().unwrap());
+    companions
+        .into_iter()
+        .for_each(|companion| companion.join().unwrap());
     drop(runtime);
 }
 
@@ -118,7 +135,10 @@ pub(crate) fn watch(is_over: impl Fn() -> bool, dump: impl Fn() -> String) {
             // Both allocate, and somebody may have malloc's lock.
             // SAFETY: the process ends by it.
             unsafe { libc::alarm(10) };
-            eprintln!("{}", std::fs::read_to_string("/proc/self/maps").unwrap_or_default());
+            eprintln!(
+                "{}",
+                std::fs::read_to_string("/proc/self/maps").unwrap_or_default()
+            );
             eprintln!("{}", dump());
             std::process::exit(1);
         }
@@ -153,7 +173,11 @@ fn companion(runtime: &Runtime, over: &Arc<AtomicBool>, kind: Kind) -> JoinHandl
 
 /// Calls a function of the program's with the loader's lock, once.
 pub(crate) fn each_object() {
-    unsafe extern "C" fn first(_: *mut libc::dl_phdr_info, _: usize, count: *mut libc::c_void) -> i32 {
+    unsafe extern "C" fn first(
+        _: *mut libc::dl_phdr_info,
+        _: usize,
+        count: *mut libc::c_void,
+    ) -> i32 {
         // SAFETY: the number below.
         unsafe { *count.cast::<i32>() += 1 };
         1
@@ -168,7 +192,15 @@ pub(crate) fn each_object() {
 fn state_of_thread() -> (u64, usize, usize) {
     let mut mask = 0u64;
     // SAFETY: room for a set of 64 signals.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, size_of::<u64>()) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            0usize,
+            &raw mut mask,
+            size_of::<u64>(),
+        )
+    };
     // SAFETY: zero is a valid stack_t.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
     // SAFETY: only reads the setting.
