@@ -28,7 +28,8 @@ static void *serve(void *arg)
     ssize_t got;
 
     while ((got = umcg_read(fd, buffer, sizeof buffer)) > 0 &&
-           umcg_write(fd, buffer, (size_t)got) == got);
+           umcg_write(fd, buffer, (size_t)got) == got)
+        ;
     umcg_close(fd);
     return NULL;
 }
@@ -63,9 +64,9 @@ static void *client(void *arg)
         return NULL;
     for (int round = 0; round < ROUNDS; round++) {
         char out[64] = "", in[64] = "";
-        size_t size = (size_t)snprintf(out, sizeof out, "client %d, message %d\n",
-                                       (int)(intptr_t)arg, round),
-               done = 0;
+        int me = (int)(intptr_t)arg;
+        size_t size = (size_t)snprintf(out, sizeof out, "client %d, message %d\n", me, round);
+        size_t done = 0;
         ssize_t got = umcg_write(fd, out, size);
         while (done < size && got > 0 && (got = umcg_read(fd, in + done, size - done)) > 0)
             done += (size_t)got;

@@ -39,7 +39,8 @@ static void *copy(void *arg)
     ssize_t got;
 
     while ((got = umcg_read(link->from, buffer, sizeof buffer)) > 0 &&
-           umcg_write(link->to, buffer, (size_t)got) == got);
+           umcg_write(link->to, buffer, (size_t)got) == got)
+        ;
     shutdown(link->to, SHUT_WR);
     return NULL;
 }

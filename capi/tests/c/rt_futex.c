@@ -274,7 +274,8 @@ static void *takes(void *arg)
             break;
         uint32_t there = load(&shop->goods[index]);
         while (there && !__atomic_compare_exchange_n(&shop->goods[index], &there, there - 1, 1,
-                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            ;
         if (there)
             add(&shop->taken);
     }
