@@ -174,8 +174,8 @@ impl<'a> Wait<'a> {
             Some(Ok(Named::Time(time))) => Wait::Time(at(foreign::instant(time))),
             // SAFETY: by the contract of `Named::by`.
             Some(Ok(Named::Send(tube, message))) => Wait::Message(unsafe { tube.sending(message) }),
-            // SAFETY: likewise.
             Some(Ok(Named::Receive(tube, message))) => {
+                // SAFETY: likewise.
                 Wait::Message(unsafe { tube.receiving(message) })
             }
             Some(Ok(Named::Mutex(mutex))) => Wait::Lock(locking(mutex)),

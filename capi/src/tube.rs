@@ -518,12 +518,10 @@ unsafe extern "C" fn umcg_tube_try_recv_many(
 ) -> ssize_t {
     // SAFETY: passed on.
     let tube = unsafe { with_message(tube, messages) };
-    // SAFETY: passed on.
-    count(
-        tube.and_then(|(tube, into)| {
-            some_or_again(unsafe { tube.try_recv_many(into, most) }, most)
-        }),
-    )
+    count(tube.and_then(|(tube, into)| {
+        // SAFETY: passed on.
+        some_or_again(unsafe { tube.try_recv_many(into, most) }, most)
+    }))
 }
 
 /// # Safety

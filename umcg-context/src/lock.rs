@@ -156,9 +156,10 @@ impl<T> HoldLock<T> {
     /// # Safety
     /// As [`Lock::adopt`], after [`HoldLock::take`].
     pub unsafe fn adopt(&self) -> HoldGuard<'_, T> {
-        // SAFETY: passed on. Forgetting the guard left its hold open; this one closes it.
         HoldGuard {
+            // SAFETY: passed on.
             guard: unsafe { self.0.adopt() },
+            // Forgetting the guard left its hold open; this one closes it.
             _hold: Hold::adopt(),
         }
     }

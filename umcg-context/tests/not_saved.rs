@@ -277,8 +277,8 @@ mod x86_64 {
         const SET: i64 = 0x1001;
         fn gs_base() -> usize {
             let mut base = 0usize;
-            // SAFETY: room for the answer.
             assert_eq!(
+                // SAFETY: room for the answer.
                 unsafe { libc::syscall(libc::SYS_arch_prctl, GET, &raw mut base) },
                 0
             );
@@ -286,15 +286,15 @@ mod x86_64 {
         }
         let before = gs_base();
         in_a_flow(|| {
-            // SAFETY: nothing in this program uses gs.
             assert_eq!(
+                // SAFETY: nothing in this program uses gs.
                 unsafe { libc::syscall(libc::SYS_arch_prctl, SET, 0x1234_5000usize) },
                 0
             );
         });
         assert_eq!(gs_base(), 0x1234_5000);
-        // SAFETY: as above.
         assert_eq!(
+            // SAFETY: as above.
             unsafe { libc::syscall(libc::SYS_arch_prctl, SET, before) },
             0
         );

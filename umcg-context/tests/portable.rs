@@ -116,8 +116,8 @@ fn starts_anew<M: Method>() {
 fn starts_anew_after_trimming<M: Method>() {
     let counter = Counter::<M>::new(1);
     counter.resume();
-    // SAFETY: what was suspended there is given up.
     assert_eq!(
+        // SAFETY: what was suspended there is given up.
         unsafe {
             libc::madvise(
                 counter.stack.base().cast(),

@@ -279,8 +279,8 @@ fn worker_thread(worker: &Worker, cpu: usize) {
 
 fn kernels_cpu() -> u32 {
     let mut cpu = 0u32;
-    // SAFETY: room for the answer.
     assert_eq!(
+        // SAFETY: room for the answer.
         unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) },
         0
     );

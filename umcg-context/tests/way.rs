@@ -47,8 +47,8 @@ fn used() -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the time is writable.
     assert_eq!(
+        // SAFETY: the time is writable.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) },
         0
     );

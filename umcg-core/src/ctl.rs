@@ -4,7 +4,7 @@
 //! as the Nanos unikernel ported it; the manual page `umcg_ctl(3)` has it whole. This module checks
 //! arguments, and nothing else.
 
-use crate::guarded;
+use crate::os::guarded;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
 use crate::umcg::server::Server;
 use crate::umcg::worker::{Inside, Worker};

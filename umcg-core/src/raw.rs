@@ -476,8 +476,8 @@ impl Worker {
 
     /// Calls `f`, which does what the worker is for; it may be preempted from here on. A panic that
     /// leaves it ends the process, and so does an exception of another language, which
-    /// [`boundary::call`](crate::boundary::call) within `f` can say a word about first. A worker
-    /// with storage of its own then runs the destructors of its thread-locals, and uses none
+    /// [`boundary::call`](crate::os::boundary::call) within `f` can say a word about first. A
+    /// worker with storage of its own then runs the destructors of its thread-locals, and uses none
     /// afterwards.
     ///
     /// # Safety

@@ -229,8 +229,8 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     let Event::Ready(Kind::Preempt, worker) = event else {
         panic!("it was never taken off")
     };
-    // SAFETY: as above; the event gave the right to run it.
     assert!(matches!(
+        // SAFETY: as above; the event gave the right to run it.
         unsafe { server.run(worker) },
         Event::News(Kind::Exit, 1)
     ));
@@ -244,8 +244,8 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
 fn raise(signal: i32) {
     // SAFETY: no arguments.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    // SAFETY: it has a handler.
     assert_eq!(
+        // SAFETY: it has a handler.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) },
         0
     );
@@ -274,8 +274,8 @@ fn a_tick_in_nested_handlers_has_room_on_the_signal_stack() {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_ONSTACK;
-        // SAFETY: the handlers are async-signal-safe while they do not fail.
         assert_eq!(
+            // SAFETY: the handlers are async-signal-safe while they do not fail.
             unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) },
             0
         );

@@ -288,8 +288,8 @@ fn values_of_thread_keys_are_destroyed() {
             for (key, value) in [(first, 1), (last, 100)] {
                 // SAFETY: the key was made.
                 assert!(unsafe { libc::pthread_getspecific(key) }.is_null());
-                // SAFETY: likewise; the value is a number, as the destructor takes it.
                 assert_eq!(
+                    // SAFETY: likewise; the value is a number, as the destructor takes it.
                     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(value)) },
                     0
                 );
@@ -315,23 +315,23 @@ impl CMutex {
         } else {
             libc::PTHREAD_MUTEX_STALLED
         };
-        // SAFETY: there is room for them.
         assert_eq!(
+            // SAFETY: there is room for them.
             unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) },
             0
         );
-        // SAFETY: they were initialised.
         assert_eq!(
+            // SAFETY: they were initialised.
             unsafe { libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), kind) },
             0
         );
-        // SAFETY: likewise.
         assert_eq!(
+            // SAFETY: likewise.
             unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robustness) },
             0
         );
-        // SAFETY: nobody has the mutex yet, and it stays where it is.
         assert_eq!(
+            // SAFETY: nobody has the mutex yet, and it stays where it is.
             unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) },
             0
         );

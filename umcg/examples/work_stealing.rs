@@ -85,8 +85,8 @@ fn run(servers: usize, workers: u64) -> Duration {
             umcg::wait().expect("a worker");
         }
     };
-    // SAFETY: there is no preemption, and nothing but a counter is kept across the wait.
     let light = |index| {
+        // SAFETY: there is no preemption, and nothing but a counter is kept across the wait.
         unsafe { umcg::light(WorkerId::from_index(index)).spawn(work) }.expect("memory for a stack")
     };
     let group = &Group {

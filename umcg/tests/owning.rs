@@ -162,10 +162,10 @@ fn they_switch_to_each_other_and_to_other_kinds() {
             }
             done.fetch_add(1, Relaxed);
         };
-        // SAFETY: one that shares its storage touches no thread-local.
         if owning {
             spawn(index, body)
         } else {
+            // SAFETY: one that shares its storage touches no thread-local.
             unsafe { umcg::light(WorkerId::from_index(index)).spawn(body) }.unwrap()
         }
     };
@@ -174,10 +174,10 @@ fn they_switch_to_each_other_and_to_other_kinds() {
         let next = leaf(100 + kind, second);
         let body = move || assert!(umcg::switch_to(next).is_ok());
         let index = 200 + kind;
-        // SAFETY: as above.
         if first {
             spawn(index, body)
         } else {
+            // SAFETY: as above.
             unsafe { umcg::light(WorkerId::from_index(index)).spawn(body) }.unwrap()
         }
     });
@@ -252,8 +252,8 @@ fn one_that_forks_goes_on_in_the_child() {
             unsafe { _exit(if right { 42 } else { 1 }) };
         }
         let mut status = 0;
-        // SAFETY: our own child.
         assert_eq!(
+            // SAFETY: our own child.
             umcg::blocking(|| unsafe { waitpid(child, &mut status, 0) }),
             child
         );

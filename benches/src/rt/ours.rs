@@ -45,8 +45,8 @@ impl<const LIGHT: bool> Ours<LIGHT> {
 
     fn spawn_at(priority: u8, f: impl FnOnce() + Send + 'static) {
         let builder = Builder::new().priority(priority);
-        // SAFETY: nothing here keeps anything of the thread's across a switch.
         let spawned = if LIGHT {
+            // SAFETY: nothing here keeps anything of the thread's across a switch.
             unsafe { builder.spawn_light(f) }
         } else {
             builder.spawn(f)
@@ -61,8 +61,8 @@ impl<const LIGHT: bool> Stackful for Ours<LIGHT> {
     type Handle = Handle;
 
     fn enter<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        // SAFETY: nothing here keeps anything of the thread's across a switch.
         let worker = if LIGHT {
+            // SAFETY: nothing here keeps anything of the thread's across a switch.
             unsafe { self.0.spawn_light(f) }
         } else {
             self.0.spawn(f)

@@ -45,8 +45,8 @@ pub(super) fn round_trips(_worker_cpu: usize, budget: Duration) -> Result<Sample
     });
     let mut stack = vec![0_u8; STACK];
     let context: *mut libc::ucontext_t = two.worker.get().cast();
-    // SAFETY: room for a context, which this fills.
     ensure!(
+        // SAFETY: room for a context, which this fills.
         unsafe { libc::getcontext(context) } == 0,
         "getcontext: {}",
         std::io::Error::last_os_error()

@@ -75,12 +75,12 @@ unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
     match descriptor.kind {
         // SAFETY: passed on.
         Kind::Stream | Kind::Socket => unsafe { receive(fd, buffer, size, 0) },
-        // SAFETY: passed on.
         Kind::Pipe => descriptor.call(Way::In, &"read", |_| {
+            // SAFETY: passed on.
             checked(unsafe { libc::read(fd, buffer, size) })
         }),
-        // SAFETY: passed on.
         Kind::File if size == 0 || buffer.is_null() => {
+            // SAFETY: passed on.
             once(|| unsafe { libc::read(fd, buffer, size) })
         }
         Kind::File => of_file(|fd| {
@@ -169,8 +169,8 @@ unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> 
         // SAFETY: passed on; `done` is at most `size`.
         let at = unsafe { buffer.byte_add(done) };
         if descriptor.kind == Kind::Pipe {
-            // SAFETY: passed on.
             return descriptor.call(Way::Out, &"write", |_| {
+                // SAFETY: passed on.
                 checked(unsafe { libc::write(fd, at, size - done) })
             });
         }

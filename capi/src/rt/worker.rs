@@ -145,8 +145,8 @@ unsafe fn make(
                     ENOMEM
                 }
             })?;
-            // SAFETY: passed on.
             if is_light {
+                // SAFETY: passed on.
                 unsafe { builder.spawn_light(body) }
             } else {
                 builder.spawn(body)

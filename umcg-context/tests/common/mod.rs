@@ -256,8 +256,8 @@ pub fn block_signal(signal: i32, block: bool) {
 pub fn signal_blocked(signal: i32) -> bool {
     // SAFETY: an all-zero set is the empty set.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: only reads the mask.
     assert_eq!(
+        // SAFETY: only reads the mask.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set) },
         0
     );
@@ -269,8 +269,8 @@ pub fn signal_blocked(signal: i32) -> bool {
 pub fn affinity() -> libc::cpu_set_t {
     // SAFETY: all-zero is the empty set.
     let mut set = unsafe { std::mem::zeroed() };
-    // SAFETY: room for a set.
     assert_eq!(
+        // SAFETY: room for a set.
         unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) },
         0
     );
@@ -279,8 +279,8 @@ pub fn affinity() -> libc::cpu_set_t {
 
 /// Says on which CPUs the calling kernel thread may run.
 pub fn set_affinity(set: &libc::cpu_set_t) {
-    // SAFETY: a valid set.
     assert_eq!(
+        // SAFETY: a valid set.
         unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) },
         0
     );

@@ -21,7 +21,7 @@ pub(crate) mod process;
 pub(crate) mod rseq;
 pub(crate) mod threaded;
 
-use crate::link::Link;
+use crate::base::link::Link;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
 

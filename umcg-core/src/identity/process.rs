@@ -4,7 +4,7 @@
 //!
 //! Not timer slack: the kernel tells that of another thread only with a privilege.
 
-use crate::everywhere;
+use crate::os::everywhere;
 use rustix::process::{getpid, getpriority_process, setpriority_process};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::mem::MaybeUninit;

@@ -6,7 +6,7 @@
 //! returned.
 
 use super::signal::Frame;
-use crate::assembly::function;
+use crate::os::assembly::function;
 use std::ffi::c_void;
 use umcg_context::{annotate, local};
 
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_faults_is_given_up_and_the_caller_goes_on() {
-        crate::fault::install();
+        crate::os::fault::install();
         let word = 7u64;
         let there = (&raw const word).expose_provenance();
         // What the caller keeps in registers it has afterwards.
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_attempt_within_another_ends_alone() {
-        crate::fault::install();
+        crate::os::fault::install();
         let mut inner = [false; 2];
         let mut outer = || {
             // SAFETY: they own nothing.

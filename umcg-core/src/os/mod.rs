@@ -1,6 +1,21 @@
-//! What the kernel keeps by kernel thread, and a flow that moves has to deal with. Uses no module
-//! but its own.
+//! What the kernel and the C library keep for the process and for each kernel thread, and a flow
+//! that moves has to deal with: signals, faults, forks, the ends of threads, fences in all of them.
+//!
+//! Knows nothing of uths, servers and workers. Where something of theirs has to be done, their
+//! rooms leave a function here ([`fault::judge_by`], [`fork::Part`], [`thread_end::watch`]).
 
+mod assembly;
+pub mod asymmetric;
 pub(crate) mod attempt;
+pub mod boundary;
+pub(crate) mod elsewhere;
+pub(crate) mod everywhere;
+pub(crate) mod fatal;
+pub(crate) mod fault;
+pub(crate) mod fork;
+pub mod guarded;
+pub(crate) mod sanitizer;
 pub(crate) mod signal;
+pub(crate) mod symbols;
+pub(crate) mod thread_end;
 pub(crate) mod unwinder;

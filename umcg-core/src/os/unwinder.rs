@@ -40,8 +40,8 @@ unsafe extern "C" {
 /// cannot be asked). The first call of this must not be in a signal handler.
 pub(crate) fn takes_no_lock() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
-    // SAFETY: asks for an address, by a string that ends.
     *KNOWN.get_or_init(|| {
+        // SAFETY: asks for an address, by a string that ends.
         !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null()
     })
 }

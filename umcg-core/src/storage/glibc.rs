@@ -22,7 +22,7 @@
 use super::modules::{self, Plan, Scratch};
 use super::probe::{self, Why};
 use super::{Error, Header};
-use crate::granted::Granted;
+use crate::base::granted::Granted;
 use crate::identity::threaded;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};

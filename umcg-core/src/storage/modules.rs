@@ -248,8 +248,8 @@ impl Plan {
         // SAFETY: no name: the program itself.
         let program = unsafe { libc::dlopen(null(), libc::RTLD_LAZY) };
         let mut map: *mut LinkMap = null_mut();
-        // SAFETY: the handle is checked by the callee; it writes a pointer.
         if program.is_null()
+            // SAFETY: the handle is checked by the callee; it writes a pointer.
             || unsafe { libc::dlinfo(program, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) } != 0
         {
             return;
@@ -262,10 +262,10 @@ impl Plan {
                 names.push(name_of(tail));
             }
             if module(info).is_some_and(|module| !skip.contains(&module.address)) {
-                // SAFETY: null or the library's name.
                 names.push(if info.dlpi_name.is_null() {
                     CString::default()
                 } else {
+                    // SAFETY: null or the library's name.
                     unsafe { owned(info.dlpi_name) }
                 });
             }
@@ -460,10 +460,10 @@ fn last(mut map: *const LinkMap) -> *const LinkMap {
 fn name_of(map: *const LinkMap) -> CString {
     // SAFETY: an entry of the loader's list, whose lock is held.
     let name = unsafe { (*map).name };
-    // SAFETY: the loader's name of it.
     if name.is_null() {
         CString::default()
     } else {
+        // SAFETY: the loader's name of it.
         unsafe { owned(name) }
     }
 }

@@ -8,7 +8,7 @@
 use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
 use super::modules::{Plan, on_storage};
 use crate::identity::{self, credentials, threaded};
-use crate::sanitizer;
+use crate::os::sanitizer;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{null_mut, without_provenance_mut};

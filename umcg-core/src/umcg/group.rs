@@ -10,7 +10,7 @@
 use super::idle::{Kind, Lists};
 use super::worker::Worker;
 use super::{clock, thread};
-use crate::link::Link;
+use crate::base::link::Link;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use umcg_context::lock::HoldLock;

@@ -46,9 +46,9 @@
 //!
 //! Modelled in `umcg-core/tests/model` (shuttle), which compiles this very file.
 
-use crate::link::Link;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Guard, Lock, futex_wait, futex_wake};
-use crate::timer::{Heap, Timed, Timer};
+use crate::base::link::Link;
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Guard, Lock, futex_wait, futex_wake};
+use crate::base::timer::{Heap, Timed, Timer};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 

@@ -9,6 +9,7 @@
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
 //! | `preempt` | the tick |
+//! | `process` | forks, overflows and ends of threads |
 //! | `operation` | the operations of the interface, by role of the caller |
 
 pub(crate) mod blocking;
@@ -18,12 +19,13 @@ pub(crate) mod idle;
 pub(crate) mod light;
 pub(crate) mod operation;
 pub(crate) mod preempt;
+mod process;
 pub(crate) mod server;
 pub(crate) mod thread;
 pub(crate) mod worker;
 
+use crate::base::table::Table;
 use crate::identity::credentials::Takeover;
-use crate::table::Table;
 use helper::Helper;
 use rustix::time::{ClockId, clock_gettime};
 use server::Server;

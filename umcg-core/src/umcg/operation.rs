@@ -4,8 +4,8 @@ use super::group::Group;
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
 use super::worker::{Inside, PREEMPT_WANTED, Worker};
-use super::{Owner, Role, blocking, is_apart, light, preempt, role, set_role, thread};
-use crate::{fork, uth};
+use super::{Owner, Role, blocking, is_apart, light, preempt, process, role, set_role, thread};
+use crate::uth;
 use rustix::io::Errno;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use umcg_context::local;
@@ -19,11 +19,8 @@ pub(crate) fn register_server(
     if !matches!(role(), Role::Plain) || is_apart() {
         return Err(Errno::INVAL);
     }
-    fork::install()?;
-    crate::fault::install();
-    if !crate::thread_end::watch() {
-        return Err(Errno::AGAIN);
-    }
+    process::install()?;
+    process::watch_end()?;
     let server = Server::make(group).map_err(|_| Errno::NOMEM)?;
     if let Err(error) = preempt::start(&server.tick, interval) {
         server.unmake();

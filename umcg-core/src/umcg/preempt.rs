@@ -47,9 +47,9 @@ use super::idle::Kind;
 use super::server::Server;
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
-use crate::Granted;
-use crate::guarded;
-use crate::link::Link;
+use crate::base::granted::Granted;
+use crate::base::link::Link;
+use crate::os::guarded;
 use crate::os::signal::{self, Frame, callers};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -514,8 +514,8 @@ fn has_room_for_look(worker: &Worker) -> bool {
 
 /// Where the worker's frames lie.
 fn stack_of(worker: &Worker) -> Range<usize> {
-    // SAFETY: null or a record, which is readable for ever.
     match (
+        // SAFETY: null or a record, which is readable for ever.
         unsafe { worker.record.load(Relaxed).as_ref() },
         &worker.home,
     ) {

@@ -15,10 +15,10 @@ use super::group::{self, Group};
 use super::idle::{Kind, Seat};
 use super::worker::{Carrier, Worker};
 use super::{home_of_storage, preempt};
-use crate::apart;
+use crate::base::apart;
+use crate::base::link::Link;
+use crate::base::sync::{futex_wait, futex_wake};
 use crate::identity::Carrying;
-use crate::link::Link;
-use crate::sync::{futex_wait, futex_wake};
 use crate::uth::{self, vp::Vp};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{
@@ -71,8 +71,8 @@ impl Mail {
     /// # Safety
     /// The caller is the box's server, in its own flow.
     unsafe fn take_switch(&self) -> Option<Switch> {
-        // SAFETY: who wrote it has left.
         if self.kind.load(Relaxed) == SWITCH {
+            // SAFETY: who wrote it has left.
             unsafe { (*self.switch.get()).take() }
         } else {
             None

@@ -19,11 +19,13 @@
 use super::group::Group;
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
-use super::{Owner, Role, WORKERS, preempt, role, set_role};
+use super::{Owner, Role, WORKERS, preempt, process, role, set_role};
+use crate::base::apart;
+use crate::identity;
 use crate::identity::{credentials, rseq};
+use crate::os::sanitizer::{self, Sanitizer};
 use crate::os::signal;
-use crate::sanitizer::{self, Sanitizer};
-use crate::{apart, fault, fork, identity, thread_end};
+use crate::uth::overflow;
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
@@ -68,8 +70,7 @@ pub(crate) struct Reserved {
 impl Reserved {
     /// A descriptor, and a stack.
     pub(crate) fn new() -> Result<Reserved, Errno> {
-        fork::install()?;
-        fault::install();
+        process::install()?;
         let stack = match carrier() {
             Carrier::Moving => Some(
                 stack::allocate(const { Class::for_size(HOME_STACK).unwrap() })
@@ -115,9 +116,7 @@ pub(crate) fn register_with(
     id: u64,
     interval: u64,
 ) -> Result<&'static Worker, Errno> {
-    if !thread_end::watch() {
-        return Err(Errno::AGAIN);
-    }
+    process::watch_end()?;
     let Some(worker) = reserved.worker.take() else {
         return Err(Errno::INVAL);
     };
@@ -173,7 +172,7 @@ pub(crate) fn register_with(
 /// By a thread that stays on its own kernel thread: ticks come there, in handlers of the program's
 /// too.
 fn start_ticks(home: &'static Home, interval: u64) -> Result<(), Errno> {
-    fault::enlarge_signal_stack();
+    overflow::enlarge_signal_stack();
     preempt::start(&home.tick, interval)
 }
 

@@ -13,7 +13,9 @@
 //! this speed, and is the caller's to rule out.
 
 mod error;
+pub(crate) mod fork;
 pub(crate) mod method;
+pub(crate) mod overflow;
 pub(crate) mod record;
 pub(crate) mod vp;
 
@@ -21,7 +23,7 @@ pub use error::Error;
 pub use method::Method;
 pub use record::NAME_BYTES;
 
-use crate::boundary::{self, Left};
+use crate::os::boundary::{self, Left};
 use record::{Record, state};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};

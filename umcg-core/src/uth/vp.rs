@@ -6,9 +6,11 @@
 //! changes its virtual processor.
 
 use super::record::{Record, state};
-use super::{Error, Method};
-use crate::table::Table;
-use crate::{apart, fault, fork, storage, thread_end};
+use super::{Error, Method, fork, overflow};
+use crate::base::apart;
+use crate::base::table::Table;
+use crate::os::thread_end::{self, Room};
+use crate::storage;
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::*};
@@ -72,7 +74,7 @@ impl Vp {
         if Vp::here().is_some() {
             return Err(Error::AlreadyVp);
         }
-        if !thread_end::watch() || fork::install().is_err() {
+        if !thread_end::watch(Room::Uth, super::thread_ended) || fork::install().is_err() {
             return Err(Error::OutOfMemory);
         }
         let spare = SPARE.lock().pop();
@@ -94,8 +96,8 @@ impl Vp {
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
         // SAFETY: as above.
         unsafe { vp.stack_id.get().write(annotate::thread_started()) };
-        fault::install();
-        fault::ensure_signal_stack();
+        overflow::install();
+        overflow::ensure_signal_stack();
         local::set_vp((vp as *const Vp).cast_mut().cast());
         Ok(vp)
     }

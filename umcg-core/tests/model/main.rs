@@ -34,13 +34,18 @@ mod helpers;
 #[path = "../../src/umcg/idle.rs"]
 mod idle;
 mod kernel;
-#[path = "../../src/link.rs"]
+#[path = "../../src/base/link.rs"]
 mod link;
 mod storm;
 mod sync;
-#[path = "../../src/timer.rs"]
+#[path = "../../src/base/timer.rs"]
 mod timer;
 mod two;
+
+/// Where the sources look for these.
+mod base {
+    pub(crate) use crate::{link, sync, timer};
+}
 
 use helpers::worker;
 use idle::{Kind, Lists, Node, Seat};

@@ -12,7 +12,6 @@
 //! waiters have no order, and one that wakes at a timer's time, leaves its queues and enters them
 //! again misses what is pulsed meanwhile.
 
-use super::fork;
 use super::object::Object;
 use crate::rt::sync::{Hold, HoldLock};
 use crate::rt::time;
@@ -24,6 +23,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use umcg_core::fork::Part;
 
 /// How many timers are set under one lock.
 const BATCH: usize = 16;
@@ -199,7 +199,7 @@ fn catch_up_slow(timer: &Object) {
 /// Starts the thread of this process, unless there is one.
 fn start() -> io::Result<()> {
     // First, or a child would take the parent's thread for its own.
-    fork::install()?;
+    FORKS.enter()?;
     if std::mem::replace(&mut CLOCK.lock().has_thread, true) {
         return Ok(());
     }
@@ -216,16 +216,14 @@ fn start() -> io::Result<()> {
     started.map(drop)
 }
 
-pub(super) fn before_fork() {
-    CLOCK.take();
-}
+static FORKS: Part = Part::new(Part::ABOVE, || CLOCK.take(), forked);
 
 /// In the child no timer is armed: the object of one may be locked by a thread that the child does
 /// not have, and who sets timers would wait for that with all of them.
 ///
 /// # Safety
-/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
-pub(super) unsafe fn forked(in_child: bool) {
+/// As [`Part::new`] says.
+unsafe fn forked(in_child: bool) {
     // SAFETY: passed on.
     let mut clock = unsafe { CLOCK.adopt() };
     if !in_child {

@@ -37,7 +37,6 @@
 //! smaller, and whose guards unlock. Not for signal handlers.
 
 mod clock;
-mod fork;
 mod handle;
 mod object;
 mod owner;

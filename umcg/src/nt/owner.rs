@@ -1,12 +1,12 @@
 //! Who owns mutexes, where the caller does not say: workers and threads, by numbers that they get
 //! with the first one. What they own at their end is abandoned.
 
-use super::fork;
 use super::handle::{BorrowedHandle, Handle};
 use crate::rt::sync::HoldLock;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use umcg_core::fork::Part;
 
 /// From here on: those below are for who has owners of its own.
 const FIRST: u32 = 1 << 31;
@@ -25,20 +25,18 @@ static NUMBERS: HoldLock<Numbers> = HoldLock::new(Numbers {
 /// How many numbers rest before one is used again.
 const RESTING: usize = 1024;
 
-pub(super) fn before_fork() {
-    NUMBERS.take();
-}
+static FORKS: Part = Part::new(Part::ABOVE, || NUMBERS.take(), forked);
 
 /// # Safety
-/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
-pub(super) unsafe fn forked() {
+/// As [`Part::new`] says.
+unsafe fn forked(_in_child: bool) {
     // SAFETY: passed on.
     drop(unsafe { NUMBERS.adopt() });
 }
 
 fn take() -> u32 {
     // Without memory for that a child has to do as well as it can.
-    let _ = fork::install();
+    let _ = FORKS.enter();
     let mut numbers = NUMBERS.lock();
     if numbers.free.len() > RESTING {
         if let Some(number) = numbers.free.pop_front() {

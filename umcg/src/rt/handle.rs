@@ -2,12 +2,13 @@
 
 use super::sync::HoldLock;
 use super::task::Task;
-use super::{fork, local, server};
+use super::{local, server};
 use crate::WorkerId;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
+use umcg_core::fork::Part;
 use umcg_core::raw;
 use umcg_core::{Granted, granted};
 
@@ -91,13 +92,11 @@ impl std::fmt::Debug for Handle {
 /// Descriptors of threads that have ended.
 static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
-pub(super) fn before_fork() {
-    SPARE.take();
-}
+static FORKS: Part = Part::new(Part::ABOVE, || SPARE.take(), forked);
 
 /// # Safety
-/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
-pub(super) unsafe fn forked() {
+/// As [`Part::new`] says.
+unsafe fn forked(_in_child: bool) {
     // SAFETY: passed on.
     drop(unsafe { SPARE.adopt() });
 }
@@ -107,7 +106,8 @@ pub(super) unsafe fn forked() {
 #[inline(never)]
 pub(super) fn of_thread() -> &'static Task {
     OF_THREAD.get().unwrap_or_else(|| {
-        fork::install();
+        // Without memory for that a child has to do as well as it can.
+        let _ = FORKS.enter();
         let spare = SPARE.lock().pop();
         let task = spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())));
         OF_THREAD.set(Some(task));

@@ -28,7 +28,6 @@ mod dump;
 mod ending;
 #[doc(hidden)]
 pub mod foreign;
-mod fork;
 mod future;
 mod global;
 mod handle;

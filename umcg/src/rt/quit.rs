@@ -5,26 +5,25 @@
 //! the servers are. Not by a descriptor: the program may have closed that, and another file may
 //! have its number.
 
+use super::dump;
 use super::runtime::Shared;
 use super::sync::HoldLock;
-use super::{dump, fork};
 use rustix::thread::futex::{self, Flags};
 use std::ffi::c_void;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Weak};
+use umcg_core::fork::Part;
 use umcg_core::{Granted, Uncancelled, signal};
 
 /// All runtimes of the process.
 static RUNTIMES: HoldLock<Vec<Weak<Shared>>> = HoldLock::new(Vec::new());
 
-pub(super) fn before_fork() {
-    RUNTIMES.take();
-}
+static FORKS: Part = Part::new(Part::ABOVE, || RUNTIMES.take(), forked);
 
 /// # Safety
-/// `before_fork` ran in this thread, once for each call of this, or in that of which it is a copy.
-pub(super) unsafe fn forked(in_child: bool) {
+/// As [`Part::new`] says.
+unsafe fn forked(in_child: bool) {
     // SAFETY: passed on.
     let runtimes = unsafe { RUNTIMES.adopt() };
     if in_child {
@@ -41,7 +40,8 @@ static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// A runtime begins.
 pub(crate) fn note(runtime: &Arc<Shared>) {
-    fork::install();
+    // Without memory for that a child has to do as well as it can.
+    let _ = FORKS.enter();
     let mut runtimes = RUNTIMES.lock();
     runtimes.retain(|runtime| runtime.strong_count() > 0);
     runtimes.push(Arc::downgrade(runtime));

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::lock::HoldLock;
-use umcg_core::{Granted, granted};
+use umcg_core::fork::Part;
 
 /// All descriptors of this process's.
 static ALL: HoldLock<Vec<RawFd>> = HoldLock::new(Vec::new());
@@ -89,32 +89,21 @@ impl Drop for Liveness {
 
 /// Makes forks known to this module.
 fn install() -> io::Result<()> {
-    static INSTALLED: Granted<()> = Granted::new();
-    // SAFETY: the handlers are functions of ours that may run in any thread.
-    let install =
-        || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    INSTALLED
-        .get_or_ask(install)
-        .copied()
-        .map_err(io::Error::from_raw_os_error)
+    static PART: Part = Part::new(Part::ABOVE, || ALL.take(), forked);
+    Ok(PART.enter()?)
 }
 
-unsafe extern "C" fn prepare() {
-    ALL.take();
-}
-
-unsafe extern "C" fn parent() {
-    // SAFETY: `prepare` took it, in this thread.
-    drop(unsafe { ALL.adopt() });
-}
-
-unsafe extern "C" fn child() {
-    // SAFETY: as above; the child's only thread is a copy of that one.
+/// # Safety
+/// As [`Part::new`] says.
+unsafe fn forked(in_child: bool) {
+    // SAFETY: taken before the fork.
     let mut all = unsafe { ALL.adopt() };
-    for fd in &*all {
-        // SAFETY: a description of the parent's, which nothing here uses any more.
-        unsafe { rustix::io::close(*fd) };
+    if in_child {
+        for fd in &*all {
+            // SAFETY: a description of the parent's, which nothing here uses any more.
+            unsafe { rustix::io::close(*fd) };
+        }
+        all.clear();
+        FORKS.fetch_add(1, Relaxed);
     }
-    all.clear();
-    FORKS.fetch_add(1, Relaxed);
 }

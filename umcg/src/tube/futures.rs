@@ -190,8 +190,8 @@ impl<T> Future for SendFuture<'_, T> {
                 None => turn.look(shared, new),
             };
             let sent = looked.note.map(|note| {
-                // SAFETY: it stood with the message, which was not taken.
                 if note == NO_MORE {
+                    // SAFETY: it stood with the message, which was not taken.
                     Err(SendError(unsafe { turn.standing().take() }))
                 } else {
                     Ok(())

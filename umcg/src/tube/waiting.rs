@@ -141,8 +141,8 @@ impl<L: Layout> Core<L> {
         if self.has_no_room() {
             return Err(Refused::Late);
         }
-        // SAFETY: passed on.
         let note = wait::undisturbed(|served| {
+            // SAFETY: passed on.
             unsafe { self.give(from, served) }
                 .map_err(Locked::unlock)
                 .ok()
@@ -199,8 +199,8 @@ impl<L: Layout> Core<L> {
         if self.has_nothing() {
             return Err(Refused::Late);
         }
-        // SAFETY: passed on.
         let note = wait::undisturbed(|served| {
+            // SAFETY: passed on.
             unsafe { self.take(into, served) }
                 .map_err(Locked::unlock)
                 .ok()

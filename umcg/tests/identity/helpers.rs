@@ -228,8 +228,8 @@ fn they_are_as_the_process_is() {
     let body = move || {
         rustix::process::setpriority_process(None, 10).unwrap();
         let parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the parameters outlive the call.
         assert_eq!(
+            // SAFETY: the parameters outlive the call.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) },
             0
         );

@@ -55,8 +55,8 @@ fn mask(how: i32, signal: i32) {
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: written above.
     unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
-    // SAFETY: as above.
     assert_eq!(
+        // SAFETY: as above.
         unsafe { libc::pthread_sigmask(how, set.as_ptr(), null_mut()) },
         0
     );
@@ -210,8 +210,8 @@ impl Mutex {
         set(attributes.as_mut_ptr());
         // SAFETY: zeros are one.
         let mutex = Arc::new(Mutex(UnsafeCell::new(unsafe { std::mem::zeroed() })));
-        // SAFETY: nobody uses it yet.
         assert_eq!(
+            // SAFETY: nobody uses it yet.
             unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) },
             0
         );

@@ -47,8 +47,8 @@ fn rseq(area: usize, flags: i32) -> Result<(), i32> {
 
 fn here() -> u32 {
     let mut cpu = 0u32;
-    // SAFETY: writes the number.
     assert_eq!(
+        // SAFETY: writes the number.
         unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) },
         0
     );

@@ -316,7 +316,7 @@ fn nobody_sleeps_over_work_with_a_membarrier_and_somebody_does_without() {
 const X: usize = 0;
 const Y: usize = 1;
 const LATER: usize = 2;
-/// As in `umcg-core/src/asymmetric.rs`: 0 where `light` has no fence.
+/// As in `umcg-core/src/os/asymmetric.rs`: 0 where `light` has no fence.
 const MODE: usize = 3;
 const LEAVING: u8 = 1;
 const FENCED: u8 = 2;

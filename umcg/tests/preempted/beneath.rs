@@ -210,8 +210,8 @@ fn a_runtime_that_is_loaded_late() {
     PATH.get_or_init(|| path);
     let lock = || {
         static LIBRARY: OnceLock<Library> = OnceLock::new();
-        // SAFETY: it has no constructors.
         let library = umcg::critical(|| {
+            // SAFETY: it has no constructors.
             LIBRARY.get_or_init(|| unsafe { Library::open(PATH.get().unwrap()) })
         });
         let locked = library.symbol(c"locked");

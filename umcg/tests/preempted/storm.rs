@@ -184,8 +184,8 @@ pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as usize;
     action.sa_flags = flags;
-    // SAFETY: the handlers of these tests are async-signal-safe while they do not fail.
     assert_eq!(
+        // SAFETY: the handlers of these tests are async-signal-safe while they do not fail.
         unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) },
         0
     );

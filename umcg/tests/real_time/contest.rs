@@ -117,8 +117,8 @@ fn serve(high: impl Fn(), ready: &mpsc::Sender<()>) -> Duration {
                 most = most.max(cpu() - before);
                 let _ = WORD.compare_exchange(ASKED, IDLE, AcqRel, Relaxed);
             }
-            // SAFETY: the word lives for ever.
             _ => {
+                // SAFETY: the word lives for ever.
                 _ = unsafe {
                     libc::syscall(libc::SYS_futex, &raw const WORD, libc::FUTEX_WAIT, IDLE, 0)
                 }
@@ -154,8 +154,8 @@ fn prepare() -> bool {
     action.sa_sigaction =
         on_trap as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: the handler is async-signal-safe.
     assert_eq!(
+        // SAFETY: the handler is async-signal-safe.
         unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) },
         0
     );

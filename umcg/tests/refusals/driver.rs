@@ -278,10 +278,11 @@ fn descriptors_are_closed(driver: DriverKind, replaced: bool) {
     let file = rustix::fs::memfd_create("replaced", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let file = rustix::io::fcntl_dupfd_cloexec(&file, highest + 10).unwrap();
     for fd in 3..=highest {
-        // SAFETY: that is what the test is about.
         let _ = if replaced {
+            // SAFETY: that is what the test is about.
             unsafe { libc::dup2(file.as_raw_fd(), fd) }
         } else {
+            // SAFETY: that is what the test is about.
             unsafe { libc::close(fd) }
         };
     }

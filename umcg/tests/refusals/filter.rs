@@ -165,8 +165,8 @@ fn try_install(calls: &[i64], verdict: u32, flags: u64) -> std::io::Result<i32> 
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: sets a bit of the calling thread, which the filter's other threads get too.
     assert_eq!(
+        // SAFETY: sets a bit of the calling thread, which the filter's other threads get too.
         unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) },
         0
     );

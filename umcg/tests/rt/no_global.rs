@@ -22,8 +22,8 @@ fn errors() {
     let refused = SpawnError::Runtime(Error::NoSuchDriver);
     assert_eq!(refused.to_string(), WHY);
     assert_eq!(Builder::new().spawn(|| ()).unwrap_err(), refused);
-    // SAFETY: it does nothing.
     assert_eq!(
+        // SAFETY: it does nothing.
         unsafe { Builder::new().spawn_light(|| ()) }.unwrap_err(),
         refused
     );

@@ -47,8 +47,8 @@ fn a_runtime_in_a_child() {
             handle.build(&Builder::new(), || ()).unwrap_err(),
             SpawnError::LeftBehind
         );
-        // SAFETY: it does nothing.
         assert_eq!(
+            // SAFETY: it does nothing.
             unsafe { handle.build_light(&Builder::new(), || ()) }.unwrap_err(),
             SpawnError::LeftBehind
         );

@@ -218,8 +218,8 @@ fn opening_is_no_point_of_cancellation() {
     let segment = Segment::create().unwrap();
     let (mut thread, mut result) = (0, null_mut());
     let argument = (&raw const segment).cast_mut().cast();
-    // SAFETY: `main` takes the segment, which outlives the thread.
     assert_eq!(
+        // SAFETY: `main` takes the segment, which outlives the thread.
         unsafe { libc::pthread_create(&raw mut thread, null(), main, argument) },
         0
     );

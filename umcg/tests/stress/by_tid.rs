@@ -360,7 +360,7 @@ fn give_way(me: &Account, command: u32, tid: i32, timeout: u64) {
             me.timed_out.fetch_add(1, Relaxed);
         }
         Err(Errno::INVAL | Errno::SRCH) if command == command::CTX_SWITCH => {
-            drop(me.waits.fetch_sub(1, Relaxed))
+            me.waits.fetch_sub(1, Relaxed);
         }
         Err(error) => panic!("{error:?}"),
     }

@@ -2,8 +2,8 @@
 
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
+use crate::base::sync::{futex_wait_until, futex_wake, monotonic};
 use crate::os::signal::{self, Action, Function};
-use crate::sync::{futex_wait_until, futex_wake, monotonic};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr::null_mut;
@@ -355,5 +355,5 @@ fn give_up(Refused(call, error): Refused) -> ! {
         .count();
     let error = std::str::from_utf8(&digits[zeros..]).unwrap_or_default();
     let why = "a worker's home thread cannot take over the credentials of the process: ";
-    crate::fatal::in_handler([why, call, " is refused (error ", error, ")"])
+    crate::os::fatal::in_handler([why, call, " is refused (error ", error, ")"])
 }

@@ -313,7 +313,7 @@ mod tests {
             .wrapping_add(stack.len())
             .map_addr(|top| top & !15);
         // SAFETY: a stack of this test's; `look` returns.
-        unsafe { crate::elsewhere::call(top.cast(), look, null_mut()) };
+        unsafe { crate::os::elsewhere::call(top.cast(), look, null_mut()) };
         let untouched = stack.iter().take_while(|word| **word == MARK).count() * size_of::<u64>();
         assert!(BYTES - untouched <= ROOM, "{}", BYTES - untouched);
     }

@@ -9,7 +9,9 @@
 //! It also sees to it that the bound does not stop the program for good: see `pool`.
 
 use super::pool::Pool;
-use crate::sync::{AtomicU32, HoldLock, futex_wait_until, futex_wake, futex_wake_at, monotonic};
+use crate::base::sync::{
+    AtomicU32, HoldLock, futex_wait_until, futex_wake, futex_wake_at, monotonic,
+};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 

@@ -14,8 +14,8 @@ mod pool;
 
 use super::worker::{Carrier, Worker};
 use super::{Owner, blocking, home_of_storage, set_role};
+use crate::base::link::Link;
 use crate::identity::{Carrying, process};
-use crate::link::Link;
 use crate::uth::{self, vp::Vp};
 use pool::{Outside, Pool};
 use std::cell::UnsafeCell;
@@ -68,8 +68,8 @@ fn most() -> usize {
 }
 
 fn notice(helpers: usize, waiting: usize) {
-    // SAFETY: null or a notice; `Option<fn>` represents null as None.
     if let Some(notice) =
+        // SAFETY: null or a notice; `Option<fn>` represents null as None.
         unsafe { std::mem::transmute::<*mut (), Option<Notice>>(NOTICE.load(Relaxed)) }
     {
         notice(helpers, waiting);

@@ -25,8 +25,8 @@
 
 use super::super::worker::Worker;
 use super::maker::{self, Maker};
-use crate::link::Link;
-use crate::sync::{AtomicU32, HoldLock, futex_wait_until, futex_wake, monotonic};
+use crate::base::link::Link;
+use crate::base::sync::{AtomicU32, HoldLock, futex_wait_until, futex_wake, monotonic};
 use std::sync::atomic::Ordering::*;
 
 /// After so many nanoseconds without a worker a helper ends.

@@ -7,7 +7,7 @@ use super::source::Source;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::lock::HoldLock;
-use umcg_core::{Granted, granted};
+use umcg_core::fork::Part;
 
 const SLAB: usize = 64;
 
@@ -64,30 +64,19 @@ pub(super) fn all() -> Vec<&'static [Source]> {
 
 /// Makes forks known to this module.
 pub(super) fn install() -> io::Result<()> {
-    static INSTALLED: Granted<()> = Granted::new();
-    // SAFETY: the handlers are functions of ours that may run in any thread.
-    let install =
-        || granted(unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) });
-    INSTALLED
-        .get_or_ask(install)
-        .copied()
-        .map_err(io::Error::from_raw_os_error)
+    static PART: Part = Part::new(Part::ABOVE, || POOL.take(), forked);
+    Ok(PART.enter()?)
 }
 
-unsafe extern "C" fn prepare() {
-    POOL.take();
-}
-
-unsafe extern "C" fn parent() {
-    // SAFETY: `prepare` took it, in this thread.
-    drop(unsafe { POOL.adopt() });
-}
-
-unsafe extern "C" fn child() {
-    // SAFETY: as above; the child's only thread is a copy of that one.
+/// # Safety
+/// As [`Part::new`] says.
+unsafe fn forked(in_child: bool) {
+    // SAFETY: taken before the fork.
     let mut pool = unsafe { POOL.adopt() };
-    // What the lists held is left alone: freeing it is not for a fork handler.
-    std::mem::forget(std::mem::take(&mut pool.slabs));
-    std::mem::forget(std::mem::take(&mut pool.free));
-    FORKS.fetch_add(1, Relaxed);
+    if in_child {
+        // What the lists held is left alone: freeing it is not for a fork handler.
+        std::mem::forget(std::mem::take(&mut pool.slabs));
+        std::mem::forget(std::mem::take(&mut pool.free));
+        FORKS.fetch_add(1, Relaxed);
+    }
 }

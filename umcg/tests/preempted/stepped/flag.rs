@@ -83,8 +83,8 @@ pub(crate) fn prepare(stride: u64, first: u64) -> bool {
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: a signal set to fill.
     unsafe { libc::sigfillset(&mut action.sa_mask) };
-    // SAFETY: the handler is async-signal-safe.
     assert_eq!(
+        // SAFETY: the handler is async-signal-safe.
         unsafe { libc::sigaction(libc::SIGTRAP, &action, null_mut()) },
         0
     );
@@ -120,8 +120,8 @@ pub(crate) fn turn() -> u64 {
     let thread = THREADS
         .iter()
         .find(|thread| thread.tid.load(Acquire) == tid);
-    // SAFETY: as in `on_trap`.
     thread.map_or(0, |thread| {
+        // SAFETY: as in `on_trap`.
         unsafe { Server::from_ptr(thread.server.load(Relaxed)) }.turns()
     })
 }

@@ -4,7 +4,7 @@
 //! heap", 1986. Insert and `first` take constant time, removal takes logarithmic time amortised.
 //! The lock around the heap guards all links.
 
-use crate::link::Link;
+use crate::base::link::Link;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// What can stand in a heap. Its timer must be in one heap at most.

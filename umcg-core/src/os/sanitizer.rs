@@ -7,7 +7,7 @@
 //! for races, as it sees none of its atomic operations. So it is refused, unless the program
 //! insists.
 
-use crate::fatal;
+use super::fatal::fatal;
 use std::ffi::CStr;
 use std::sync::Once;
 

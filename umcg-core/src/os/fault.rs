@@ -5,41 +5,39 @@
 //! 1. A fault inside a guarded access ([`guarded`]) becomes its result. This is how EFAULT is
 //!    answered without a system call.
 //! 2. One inside a call that may be given up ([`attempt`]) ends that call.
-//! 3. An [overflow] of a stack of ours prints which uth or worker overflowed which stack, and
-//!    where, and the process dies by the signal.
+//! 3. An overflow of a stack of ours is for the [`Judge`] of the room that makes them: it prints
+//!    which uth or worker overflowed which stack, and where, and the process dies by the signal.
 //! 4. Everything else goes to the handler that the program had before.
 
-use crate::os::attempt;
-use crate::os::signal::{self, Frame, Handler};
-use crate::uth::record::frames_begin;
-use crate::{guarded, overflow, sanitizer};
+use super::signal::{Frame, Handler};
+use super::{attempt, guarded, sanitizer};
 use std::ffi::{c_int, c_void};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 static HANDLERS: [Handler; 2] = [Handler::new(libc::SIGSEGV), Handler::new(libc::SIGBUS)];
+
+/// Told of a fault at an address, the frame of its handler and the handler. True if the fault is an
+/// overflow: it is reported then, and the handler reset, so that the process dies by the same
+/// signal when the instruction is repeated. Async-signal-safe.
+pub(crate) type Judge = fn(usize, &Frame, &Handler) -> bool;
+
+static JUDGE: OnceLock<Judge> = OnceLock::new();
+
+/// Has faults judged so from here on. There is one judge.
+pub(crate) fn judge_by(judge: Judge) {
+    JUDGE.get_or_init(|| judge);
+}
 
 /// Installs the handler, once a process.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         sanitizer::refuse();
-        overflow::prepare();
         for handler in &HANDLERS {
             // SAFETY: async-signal-safe, and installed once.
             unsafe { handler.install(on_fault) };
         }
     });
-}
-
-/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one: a
-/// handler cannot run on a stack that has overflowed.
-pub(crate) fn ensure_signal_stack() {
-    signal::ensure_stack(frames_begin);
-}
-
-/// The same only if it has a small one.
-pub(crate) fn enlarge_signal_stack() {
-    signal::enlarge_stack(frames_begin);
 }
 
 extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
@@ -57,14 +55,11 @@ extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context
     let handler = &HANDLERS[usize::from(number != libc::SIGSEGV)];
     // SAFETY: both signals carry an address, if the kernel sent them.
     let address = unsafe { address.si_addr() } as usize;
-    if let Some(overflow) =
-        overflow::look(address, frame.stack_pointer(), frame.is_on_signal_stack())
+    if JUDGE
+        .get()
+        .is_some_and(|judge| judge(address, frame, handler))
     {
-        overflow.report();
-        // The program dies by the same signal when the instruction is repeated, or another one
-        // faults before.
-        handler.reset();
-        return overflow::backtrace(frame.program_counter());
+        return;
     }
     // SAFETY: the arguments are passed on, and nothing follows.
     unsafe { handler.pass_on(information, context) };

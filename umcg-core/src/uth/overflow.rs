@@ -14,15 +14,16 @@
 //! have room for little more than the kernel's part, so the backtrace has a stack of its own, which
 //! was made beforehand; it serves the first overflow, which ends the process.
 
+use super::record::{self, Record};
+use super::vp::Vp;
+use crate::os::signal::{self, Frame, Handler};
 use crate::os::unwinder::{Caller, each_caller};
-use crate::umcg::{self, Role};
-use crate::uth::record::Record;
-use crate::uth::vp::Vp;
-use crate::{elsewhere, symbols};
+use crate::os::{elsewhere, fault, symbols};
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::{Once, OnceLock};
 use umcg_context::guard;
 use umcg_context::stack::{self, Class, Place};
 
@@ -33,7 +34,7 @@ const NEAR: usize = 4096;
 const LARGEST_FRAME: usize = 64 << 20;
 
 /// A fault that is an overflow, or looks like one.
-pub(crate) struct Overflow {
+struct Overflow {
     place: Place,
     /// How far below the stack the frame reaches, if it was beyond the guard.
     beyond: Option<usize>,
@@ -41,12 +42,51 @@ pub(crate) struct Overflow {
     is_stray: bool,
 }
 
+/// Tells which worker runs here: its record, which is null if it has none; none for no worker.
+pub(crate) type Running = fn() -> Option<*const Record>;
+
+static RUNNING: OnceLock<Running> = OnceLock::new();
+
+/// Where the handler asks which worker's stack the calling kernel thread runs on.
+pub(crate) fn ask_of(running: Running) {
+    RUNNING.get_or_init(|| running);
+}
+
+/// From here on overflows are told, on threads that have a signal stack.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        prepare();
+        fault::judge_by(judge);
+    });
+    fault::install();
+}
+
+/// Gives the calling kernel thread an alternate signal stack if it has none, or a small one: a
+/// handler cannot run on a stack that has overflowed.
+pub(crate) fn ensure_signal_stack() {
+    signal::ensure_stack(record::frames_begin);
+}
+
+/// The same only if it has a small one.
+pub(crate) fn enlarge_signal_stack() {
+    signal::enlarge_stack(record::frames_begin);
+}
+
+/// A [`fault::Judge`].
+fn judge(address: usize, frame: &Frame, handler: &Handler) -> bool {
+    let Some(overflow) = look(address, frame.stack_pointer(), frame.is_on_signal_stack()) else {
+        return false;
+    };
+    overflow.report();
+    // Another instruction may fault before this one is repeated.
+    handler.reset();
+    backtrace(frame.program_counter());
+    true
+}
+
 /// Whether a fault at `address` is an overflow. Async-signal-safe.
-pub(crate) fn look(
-    address: usize,
-    stack_pointer: usize,
-    is_on_signal_stack: bool,
-) -> Option<Overflow> {
+fn look(address: usize, stack_pointer: usize, is_on_signal_stack: bool) -> Option<Overflow> {
     let touched = stack::find(address).filter(|place| place.in_guard);
     if let Some(own) = running_stack().and_then(|base| stack::find(base.addr())) {
         let base = own.base.addr();
@@ -79,9 +119,9 @@ pub(crate) fn look(
 
 /// The base of the stack that the calling kernel thread runs a worker or uth on.
 fn running_stack() -> Option<*mut u8> {
-    let record = match umcg::role_held() {
-        Role::Worker(worker, _) | Role::Blocked(worker) => worker.record.load(Relaxed),
-        Role::Plain | Role::Server(_) => Vp::here()?.current.load(Relaxed),
+    let record = match RUNNING.get().and_then(|running| running()) {
+        Some(record) => record,
+        None => Vp::here()?.current.load(Relaxed).cast_const(),
     };
     // SAFETY: null, or a record, which is readable for ever.
     let base = unsafe { record.as_ref() }?.stack_base();
@@ -124,7 +164,7 @@ fn say(words: std::fmt::Arguments<'_>) {
 
 impl Overflow {
     /// Says on standard error which stack it is. Async-signal-safe.
-    pub(crate) fn report(&self) {
+    fn report(&self) {
         // SAFETY: the top of a stack, which was cut.
         let record = unsafe { Record::at_top(stack::top_of(self.place.base, self.place.class)) };
         let (bytes, len) = record.name();
@@ -197,13 +237,13 @@ impl Frames {
 static REPORT_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Makes a stack for the backtrace of an overflow. Without one there is no backtrace.
-pub(crate) fn prepare() {
+fn prepare() {
     const CLASS: Class = Class::for_size(64 << 10).unwrap();
     let Ok(stack) = stack::allocate(CLASS) else {
         return;
     };
     // ORDERING(report.1): Release, pairs with report.2: the stack is whole.
-    REPORT_STACK.store(crate::uth::record::frames_begin(&stack), Release);
+    REPORT_STACK.store(record::frames_begin(&stack), Release);
 }
 
 /// Says on standard error what led to `pc`, where the fault was. For the handler of a fault that
@@ -211,7 +251,7 @@ pub(crate) fn prepare() {
 ///
 /// The unwinder takes no lock with glibc 2.35 or later; with older ones it takes the loader's,
 /// which a thread has only for as long as libraries come and go.
-pub(crate) fn backtrace(mut pc: usize) {
+fn backtrace(mut pc: usize) {
     // ORDERING(report.2): Acquire, pairs with report.1.
     let top = REPORT_STACK.swap(std::ptr::null_mut(), Acquire);
     if !top.is_null() {

@@ -11,7 +11,7 @@
 //!
 //! A panic of Rust's passes as if the frame were any other.
 
-use crate::assembly::function;
+use crate::os::assembly::function;
 use std::ffi::{c_int, c_void};
 
 /// What leaves a function.

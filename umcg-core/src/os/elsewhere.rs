@@ -1,7 +1,7 @@
 //! Calls a function on another stack, from where its caller can be unwound: for what does not fit
 //! on a stack for signals.
 
-use crate::assembly::function;
+use crate::os::assembly::function;
 use std::ffi::c_void;
 
 // The frame pointer leads back, for the unwinder too.

@@ -23,8 +23,8 @@
 //! lost. Who takes over another thread's affinity must not take that for the other one's own:
 //! [`affinity`].
 //!
-//! Whoever has called [`heavy`](crate::asymmetric::heavy) is in the midst of a protocol. So there
-//! are raw system calls only: many of the C library's are points at which a thread that was
+//! Whoever has called [`heavy`](crate::os::asymmetric::heavy) is in the midst of a protocol. So
+//! there are raw system calls only: many of the C library's are points at which a thread that was
 //! cancelled (`pthread_cancel`) unwinds.
 //!
 //! Not for real-time threads of the deadline class, which have no affinity of their own: the round

@@ -9,8 +9,8 @@
 //! The handler cannot run where SIGSEGV is blocked, nor where the program has put one of its own in
 //! its place that does not pass the signal on: there a bad pointer ends the process.
 
-use crate::assembly::function;
-use crate::fault;
+use crate::os::assembly::function;
+use crate::os::fault;
 
 /// A function of this name, whose first instruction is an access; and what it returns if that is
 /// all right, and if it faults.
@@ -147,8 +147,8 @@ mod tests {
         let at = two.expose_provenance();
         assert!(is_readable(at, 8192));
         let second = two.wrapping_add(4096);
-        // SAFETY: ours, and nobody else has it.
         assert_eq!(
+            // SAFETY: ours, and nobody else has it.
             unsafe { libc::mprotect(second.cast(), 4096, libc::PROT_NONE) },
             0
         );

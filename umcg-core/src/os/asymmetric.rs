@@ -69,7 +69,7 @@
 //! interrupts other processors for that, which newer ones of x86-64 do not need, and holds the
 //! address space's lock; a signal does not reach a thread that blocks it.
 
-use crate::everywhere;
+use crate::os::everywhere;
 use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::{AtomicU8, Ordering::*, compiler_fence, fence};

@@ -4,14 +4,27 @@
 //! C++ and Rust destructors, which may still use what it takes away, and it runs in the context of
 //! the thread that ends, even where that context is on another kernel thread just now.
 
-use crate::{Granted, granted};
+use crate::base::granted::{Granted, granted};
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
+/// The rooms that have to do with the ends of threads, in the order in which they are told.
+#[derive(Clone, Copy)]
+pub(crate) enum Room {
+    /// A server or a worker ends as one.
+    Umcg,
+    /// A virtual processor ends as one.
+    Uth,
+}
+
+/// What each room has called, once it has asked for it.
+static ENDED: [OnceLock<fn()>; 2] = [const { OnceLock::new() }; 2];
 static KEY: Granted<libc::pthread_key_t> = Granted::new();
 
-/// Has `crate::thread_ended` called when the calling thread ends. False when the system has no key
-/// left.
-pub(crate) fn watch() -> bool {
+/// Has `ended` called when the calling thread ends, or the thread worker whose context this is; a
+/// room names the same function each time. False when the system has no key left.
+pub(crate) fn watch(room: Room, ended: fn()) -> bool {
+    ENDED[room as usize].get_or_init(|| ended);
     let Ok(&key) = KEY.get_or_ask(create_key) else {
         return false;
     };
@@ -27,5 +40,8 @@ fn create_key() -> Result<libc::pthread_key_t, i32> {
 }
 
 unsafe extern "C" fn on_end(_value: *mut c_void) {
-    crate::thread_ended();
+    ENDED
+        .iter()
+        .filter_map(OnceLock::get)
+        .for_each(|ended| ended());
 }

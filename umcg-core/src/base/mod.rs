@@ -1,0 +1,10 @@
+//! What the mechanism is made of: links and tables of descriptors, deadlines, locks and futexes, and
+//! where descriptors lie. Knows nothing of threads' roles, and uses no module but its own.
+
+pub(crate) mod apart;
+pub(crate) mod granted;
+pub(crate) mod link;
+pub(crate) mod sync;
+pub(crate) mod table;
+pub(crate) mod timer;
+pub(crate) mod uncancelled;
