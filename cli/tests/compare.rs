@@ -96,10 +96,8 @@ fn a_slower_build_is_found_and_an_equal_one_is_not() {
     // Each drifts and jitters, by itself: 900 and a tenth of it, now and then half.
     let noisy = |base: u32| format!("{base} + n * 7 % 11 - (n % 6 == 0) * {base} / 2");
     let a = builds.printing("a", &noisy(900));
-    let (same, slow) = (
-        builds.printing("same", &noisy(900)),
-        builds.printing("slow", &noisy(800)),
-    );
+    let same = builds.printing("same", &noisy(900));
+    let slow = builds.printing("slow", &noisy(800));
     let output = compare(&a, &same, &["--json"], &["switch"]);
     let (found, status) = (json(&output), output.status.code());
     assert_eq!(
@@ -138,12 +136,8 @@ fn a_slower_build_is_found_and_an_equal_one_is_not() {
         "{text}"
     );
     let picture = builds.path("x.svg");
-    let output = compare(
-        &slow,
-        &a,
-        &["--plot", picture.to_str().unwrap()],
-        &["switch"],
-    );
+    let plot = ["--plot", picture.to_str().unwrap()];
+    let output = compare(&slow, &a, &plot, &["switch"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         output.status.success() && text.contains("better by") && text.contains("1 better"),

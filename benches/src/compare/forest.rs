@@ -4,7 +4,7 @@
 use super::report::verdict;
 use super::verdict::limits;
 use super::{Comparison, Row, Verdict};
-use crate::harness::picture::{Area, COLOURS, GREY, WIDTH, at, label};
+use crate::harness::picture::{Area, COLOURS, GREY, WIDTH, at, label, write};
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -125,11 +125,8 @@ fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
         .draw()?;
     for tick in ticks(&range) {
         let below = chart.backend_coord(&(tick, 0.0));
-        area.draw(&Text::new(
-            tick_label(tick),
-            at(area, (below.0, below.1 + 12), 0),
-            label(HPos::Center, BLACK),
-        ))?;
+        let place = at(area, (below.0, below.1 + 12), 0);
+        write(area, tick_label(tick), place, label(HPos::Center, BLACK))?;
     }
     for (limit, width) in [(below, 1), (1.0, 2), (above, 1)] {
         chart.draw_series([PathElement::new(
@@ -143,18 +140,11 @@ fn draw_rows(area: &Area<'_>, comparison: &Comparison) -> Result<()> {
         chart.draw_series(marks(row, y, colour))?;
         chart.draw_series([Circle::new((row.cost.median, y), 4, colour.filled())])?;
         let left = chart.backend_coord(&(range.start, y));
-        area.draw(&Text::new(
-            row.key.name(),
-            at(area, left, -8),
-            label(HPos::Right, BLACK),
-        ))?;
+        let name = row.key.name();
+        write(area, name, at(area, left, -8), label(HPos::Right, BLACK))?;
         let right = (WIDTH as i32 - VERDICTS as i32, left.1);
         let text = format!("{:.3}  {}", row.cost.median, verdict(row));
-        area.draw(&Text::new(
-            text,
-            at(area, right, 8),
-            label(HPos::Left, colour),
-        ))?;
+        write(area, text, at(area, right, 8), label(HPos::Left, colour))?;
     }
     Ok(())
 }

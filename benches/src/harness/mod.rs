@@ -34,7 +34,7 @@ pub use measure::{Pace, Sample, TICKS_UNIT, measure, ticks, time};
 pub use plot::plot;
 /// What pictures have in common.
 pub(crate) mod picture {
-    pub(crate) use super::plot::{Area, COLOURS, GREY, WIDTH, at, label};
+    pub(crate) use super::plot::{Area, COLOURS, GREY, WIDTH, at, label, write};
 }
 pub(crate) use progress::Progress;
 pub(crate) use report::describe;

@@ -155,6 +155,30 @@ fn draw(
     Ok(())
 }
 
+/// Those of the words that are not empty.
+fn listed(words: &[&str]) -> String {
+    let words: Vec<_> = words
+        .iter()
+        .copied()
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join(", ")
+}
+
+/// A row's lines: a faint one from the axis to its median, and one from its least to its most with
+/// an end at each.
+fn strokes(row: &Row, floor: f64, y: f64, colour: RGBColor) -> [PathElement<(f64, f64)>; 4] {
+    let thin = colour.stroke_width(2);
+    let end = |x| PathElement::new(vec![(x, y - 0.2), (x, y + 0.2)], thin);
+    let faint = colour.mix(0.25).stroke_width(6);
+    [
+        PathElement::new(vec![(floor, y), (row.median, y)], faint),
+        PathElement::new(vec![(row.min, y), (row.max, y)], thin),
+        end(row.min),
+        end(row.max),
+    ]
+}
+
 fn draw_panel<X>(
     area: &Area<'_>,
     report: &Report,
@@ -183,14 +207,7 @@ where
         .light_line_style(WHITE)
         .x_labels(8)
         .x_label_formatter(&|value| number(*value))
-        .x_desc(
-            [unit, scale]
-                .iter()
-                .filter(|word| !word.is_empty())
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", "),
-        )
+        .x_desc(listed(&[unit, scale]))
         .draw()?;
     let cases = cases(report);
     for (index, line) in panel.lines.iter().enumerate() {
@@ -198,41 +215,24 @@ where
         let left = chart.backend_coord(&(floor, y));
         let row = match line {
             Line::Group(name) => {
-                area.draw(&Text::new(
-                    name.clone(),
-                    at(area, left, 6),
-                    label(HPos::Left, BLACK).transform(FontTransform::None),
-                ))?;
+                let style = label(HPos::Left, BLACK);
+                write(area, name.clone(), at(area, left, 6), style)?;
                 continue;
             }
             Line::Row(row) => *row,
         };
         let colour = colour(&cases, row.case);
-        chart.draw_series([PathElement::new(
-            vec![(floor, y), (row.median, y)],
-            colour.mix(0.25).stroke_width(6),
-        )])?;
-        chart.draw_series([PathElement::new(
-            vec![(row.min, y), (row.max, y)],
-            colour.stroke_width(2),
-        )])?;
-        chart.draw_series(
-            [row.min, row.max].map(|x| {
-                PathElement::new(vec![(x, y - 0.2), (x, y + 0.2)], colour.stroke_width(2))
-            }),
-        )?;
+        chart.draw_series(strokes(row, floor, y, colour))?;
         chart.draw_series([Circle::new((row.median, y), 4, colour.filled())])?;
-        area.draw(&Text::new(
+        write(
+            area,
             row.label(),
             at(area, left, -8),
             label(HPos::Right, BLACK),
-        ))?;
+        )?;
         let right = (WIDTH as i32 - VALUES as i32, left.1);
-        area.draw(&Text::new(
-            figure(report, panel.section, row),
-            at(area, right, 8),
-            label(HPos::Left, GREY),
-        ))?;
+        let figure = figure(report, panel.section, row);
+        write(area, figure, at(area, right, 8), label(HPos::Left, GREY))?;
     }
     Ok(())
 }
@@ -268,6 +268,15 @@ fn figure(report: &Report, section: &Section, row: &Row) -> String {
 pub(crate) fn at(area: &Area<'_>, point: (i32, i32), right: i32) -> (i32, i32) {
     let (x, y) = area.get_base_pixel();
     (point.0 - x + right, point.1 - y)
+}
+
+pub(crate) fn write(
+    area: &Area<'_>,
+    text: String,
+    place: (i32, i32),
+    style: TextStyle<'_>,
+) -> Result<()> {
+    Ok(area.draw(&Text::new(text, place, style))?)
 }
 
 pub(crate) fn label(horizontal: HPos, colour: RGBColor) -> TextStyle<'static> {

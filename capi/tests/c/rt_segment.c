@@ -5,9 +5,9 @@
  *
  * Processes are forked by one that has no runtime yet, and use what they inherit, or open it anew.
  */
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "processes.h"
 #include "runtime.h"
 #include "umcg/segment.h"
 
@@ -440,42 +440,6 @@ static void *aborted(void *arg)
 }
 
 /* ---- Processes ---- */
-
-static pid_t start(void (*body)(void *arg), void *arg)
-{
-    pid_t child;
-    fflush(NULL);
-    MUST((child = fork()) >= 0);
-    if (child == 0) {
-        MUST(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
-        body(arg);
-        fflush(NULL);
-        _exit(check_done());
-    }
-    return child;
-}
-
-static void ends_well(pid_t child)
-{
-    int status = -1;
-    MUST(waitpid(child, &status, 0) == child);
-    CHECK("another process", status == 0);
-}
-
-static void kill_it(pid_t child)
-{
-    int status = 0;
-    MUST(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
-    CHECK("killed", WIFSIGNALED(status));
-}
-
-/* Returns when it stands still. */
-static void stop_it(pid_t child)
-{
-    int status = 0;
-    MUST(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child &&
-         WIFSTOPPED(status));
-}
 
 /* Workers and threads of several processes take tokens, and change a number that only who has one
  * of them may change. */

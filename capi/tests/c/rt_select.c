@@ -352,8 +352,8 @@ static void *each_kind_of_set(void *arg)
     umcg_op_t ops[] = {UMCG_ACQUIRE(&s), UMCG_NEVER, UMCG_ACQUIRE(&none), UMCG_RECV(tube, &number)};
     umcg_op_t end = UMCG_ENDED(worker), time = UMCG_AT(in_ms(1)), never = UMCG_NEVER,
               wrong = UMCG_ACQUIRE(NULL);
-    umcg_op_t again = UMCG_ACQUIRE(&s), send = UMCG_SEND(tube, &number);
-    umcg_select_set_t *set = umcg_select_set_create(ops, 4, 0), *other;
+    umcg_op_t again = UMCG_ACQUIRE(&s);
+    umcg_select_set_t *set = umcg_select_set_create(ops, 4, 0);
     MUST(set != NULL);
 
     CHECK("a wakeup", umcg_select_set_wait(set, &error) == 0 && error == 0);
@@ -392,6 +392,20 @@ static void *each_kind_of_set(void *arg)
     umcg_select_set_destroy(set);
     CHECK("nobody stands there", umcg_sem_release(&s, 2) == 0 && downsem(&s, 0) == 1);
 
+    freetube(tube);
+    return arg;
+}
+
+static void *sets_that_are_wrong(void *arg)
+{
+    Sem s = UMCG_SEM_INIT(2);
+    Tube *tube = newtube(sizeof(int), 1);
+    int number = 0, error = 99;
+    umcg_op_t ops[] = {UMCG_ACQUIRE(&s)}, send = UMCG_SEND(tube, &number), never = UMCG_NEVER,
+              wrong = UMCG_ACQUIRE(NULL);
+    umcg_select_set_t *other;
+
+    MUST(umcg_tube_close(tube) == 0);
     other = umcg_select_set_create(&send, 1, UMCG_SELECT_BIASED);
     CHECK("to send",
           other != NULL && umcg_select_set_wait(other, &error) == 0 && error == ESHUTDOWN);
@@ -508,9 +522,11 @@ int main(void)
     in_runtime(aborted, NULL);
     in_runtime(all_ends, NULL);
     in_runtime(each_kind_of_set, NULL);
+    in_runtime(sets_that_are_wrong, NULL);
     in_runtime(sums_by_sets, NULL);
     in_runtime(aborted_sets, NULL);
     each_kind(NULL); /* as a plain thread */
     each_kind_of_set(NULL);
+    sets_that_are_wrong(NULL);
     return check_done();
 }

@@ -13,7 +13,7 @@ static Sem with_three = UMCG_SEM_INIT(3);
 
 static void *each_call(void *arg)
 {
-    Sem s, full, three = UMCG_SEM_INIT(3), *list[MANY + 1];
+    Sem s, full, three = UMCG_SEM_INIT(3);
 
     (void)arg;
     initsem(&s, 2);
@@ -54,7 +54,16 @@ static void *each_call(void *arg)
     FAILS("no semaphore", EINVAL, umcg_sem_available(NULL));
     check_set_errno(0);
     CHECK("no semaphore", downsem(NULL, 1) == 0 && check_errno() == EINVAL);
+    return NULL;
+}
 
+static void *each_call_of_any(void *arg)
+{
+    Sem s, full, *list[MANY + 1];
+
+    (void)arg;
+    initsem(&s, 0);
+    initsem(&full, 0);
     for (int i = 0; i <= MANY; i++)
         list[i] = i == 7 ? &s : &full;
     FAILS("nothing in any", ETIMEDOUT, umcg_sem_any(list, 2, in_ms(1)));
@@ -503,7 +512,9 @@ int main(void)
     CHECK("zeros", downsem(&zeros, 0) == 0 && (upsem(&zeros), downsem(&zeros, 1)) == 1);
     CHECK("by the macro", umcg_sem_available(&with_three) == 3);
     each_call(NULL); /* as a plain thread */
+    each_call_of_any(NULL);
     in_runtime(each_call, NULL);
+    in_runtime(each_call_of_any, NULL);
     in_runtime(orders, NULL);
     in_runtime(mutual_exclusion, NULL);
     in_runtime(plays, NULL);

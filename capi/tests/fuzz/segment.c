@@ -151,14 +151,13 @@ void fuzz_step(struct input *in)
     uint64_t soon = pick(in, 4) ? umcg_after_ns(100000) : UMCG_POLL;
     uint8_t message[SIZE] = {1};
     size_t counts[2];
-    int before = o->segment ? 1 : 0;
+    umcg_segment_t *s = o->segment;
 
     if (what < 80) {
         overwrite(in, file, length < 8192 || pick(in, 4) ? length : 8192);
         return;
     }
-    trace("operation %u of opening %d (%s)", what, (int)(o - openings),
-          before ? "open" : "not open");
+    trace("operation %u of opening %d (%s)", what, (int)(o - openings), s ? "open" : "not open");
     switch (what % 23) {
     case 0: umcg_segment_sem_acquire_until(sem, soon); break;
     case 1: umcg_segment_sem_acquire_many(sem, byte(in), soon); break;
@@ -185,19 +184,17 @@ void fuzz_step(struct input *in)
             umcg_segment_tube_waiters(o->tube, &counts[0], &counts[1]);
         break;
     case 16: pick(in, 4) ? 0 : umcg_segment_tube_close(o->tube); break;
-    case 17: umcg_segment_forget(o->segment, names[pick(in, 8)]); break;
+    case 17: umcg_segment_forget(s, names[pick(in, 8)]); break;
     case 18: open_again(&openings[1], file); break;
     case 19: open_any(in); break;
-    case 20:
-        umcg_segment_sem_free(umcg_segment_sem(o->segment, names[pick(in, 8)], byte(in)));
-        break;
+    case 20: umcg_segment_sem_free(umcg_segment_sem(s, names[pick(in, 8)], byte(in))); break;
     case 21:
         umcg_segment_event_free(
-            umcg_segment_event(o->segment, names[pick(in, 8)], (int)byte(in) - 2));
+            umcg_segment_event(s, names[pick(in, 8)], (int)byte(in) - 2));
         break;
     default:
         umcg_segment_tube_free(
-            umcg_segment_tube(o->segment, names[pick(in, 8)], byte(in), pick(in, 5)));
+            umcg_segment_tube(s, names[pick(in, 8)], byte(in), pick(in, 5)));
         break;
     }
 }

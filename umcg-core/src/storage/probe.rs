@@ -114,23 +114,8 @@ impl Symbols {
         let call_tls_dtors = symbol(c"__call_tls_dtors").ok_or(hidden)?;
         let ctype_init = symbol(c"__ctype_init").ok_or(hidden)?;
         let keys = symbol(c"__pthread_keys").ok_or(hidden)?;
-        // SAFETY: such a symbol is a 32-bit number.
-        let tcb =
-            unsafe { get_at::<u32>(symbol(c"_thread_db_sizeof_pthread").ok_or(hidden)?) } as usize;
-        let (mut storage, mut align) = (0usize, 0usize);
-        // SAFETY: glibc's function of this name has this type.
-        let tell = unsafe {
-            std::mem::transmute::<usize, unsafe extern "C" fn(*mut usize, *mut usize)>(static_info)
-        };
-        // SAFETY: it writes two numbers.
-        unsafe { tell(&mut storage, &mut align) };
-        let sane = (1024..=LARGEST).contains(&tcb)
-            && tcb % 8 == 0
-            && (storage > tcb || abi::BELOW)
-            && storage <= LARGEST_STORAGE;
-        if !sane || !align.is_power_of_two() || align > 4096 {
-            return Err("the sizes of glibc's storage are not as expected".into());
-        }
+        let tcb = symbol(c"_thread_db_sizeof_pthread").ok_or(hidden)?;
+        let [tcb, storage, align] = sizes(tcb, static_info)?;
         let rseq = symbol(c"__rseq_offset");
         // SAFETY: such a symbol is a `ptrdiff_t`.
         let rseq = rseq
@@ -180,6 +165,28 @@ impl Symbols {
         }
         Ok(symbols)
     }
+}
+
+/// Bytes of a thread's own structure and of all of its storage, and the alignment of that, as
+/// glibc's symbols at these addresses tell.
+fn sizes(tcb: usize, static_info: usize) -> Result<[usize; 3], Why> {
+    // SAFETY: such a symbol is a 32-bit number.
+    let tcb = unsafe { get_at::<u32>(tcb) } as usize;
+    let (mut storage, mut align) = (0usize, 0usize);
+    // SAFETY: glibc's function of this name has this type.
+    let tell = unsafe {
+        std::mem::transmute::<usize, unsafe extern "C" fn(*mut usize, *mut usize)>(static_info)
+    };
+    // SAFETY: it writes two numbers.
+    unsafe { tell(&mut storage, &mut align) };
+    let sane = (1024..=LARGEST).contains(&tcb)
+        && tcb % 8 == 0
+        && (storage > tcb || abi::BELOW)
+        && storage <= LARGEST_STORAGE;
+    if !sane || !align.is_power_of_two() || align > 4096 {
+        return Err("the sizes of glibc's storage are not as expected".into());
+    }
+    Ok([tcb, storage, align])
 }
 
 fn no_glibc() -> &'static str {

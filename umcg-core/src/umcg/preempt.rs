@@ -424,6 +424,20 @@ fn finds_runtimes(inside: &Inside, server: &'static Server, known: usize) -> boo
     callers::known() != known
 }
 
+/// Whether the turn has lasted for as long as it may, by a signal that has come.
+fn is_over(tick: &Tick, turn: u64, signal: &libc::siginfo_t) -> bool {
+    match signal.si_code {
+        // A late one. There is no preemption any more, but on request.
+        _ if INTERVAL.load(Relaxed) == 0 => false,
+        // SAFETY: a timer's signal has a value.
+        libc::SI_TIMER if unsafe { signal.si_value() }.sival_ptr.addr() != AGAIN_VALUE => {
+            is_due(tick, turn)
+        }
+        libc::SI_TIMER => was_due(tick, turn),
+        _ => false,
+    }
+}
+
 extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a siginfo_t.
     let information = unsafe { &*information };
@@ -455,17 +469,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     // Before the look: a request that still finds the note was sent before this signal came, and is
     // seen here.
     tick.asked.store(false, Relaxed);
-    let is_over = || match code {
-        // A late one. There is no preemption any more, but on request.
-        _ if INTERVAL.load(Relaxed) == 0 => false,
-        // SAFETY: a timer's signal has a value.
-        libc::SI_TIMER if unsafe { information.si_value() }.sival_ptr.addr() != AGAIN_VALUE => {
-            is_due(tick, turn)
-        }
-        libc::SI_TIMER => was_due(tick, turn),
-        _ => false,
-    };
-    if tick.wanted.load(Relaxed) != turn && !is_over() {
+    if tick.wanted.load(Relaxed) != turn && !is_over(tick, turn, information) {
         return;
     }
     let began = now();

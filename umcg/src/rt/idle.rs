@@ -179,39 +179,7 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
         asymmetric::heavy();
     }
     if !has_work(local) {
-        let until = local.timers().next();
-        let until = if shared.when_idle(local) {
-            until.min(time::now() + SOON)
-        } else {
-            until
-        };
-        // Another one may be polling: the watch, or a server that is just looking.
-        let polled = in_driver
-            && shared
-                .driver
-                .poll_while(time::until(until), || word.load(Relaxed) == IN_DRIVER);
-        if !polled
-            && (!in_driver
-                || word
-                    .compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed)
-                    .is_ok())
-        {
-            // Who has the driver to itself, and could not poll, tries again soon: the others count
-            // on it.
-            let until = if in_driver {
-                until.min(time::now() + AT_ONCE)
-            } else {
-                until
-            };
-            let until = time::timespec(until);
-            let _ = futex::wait_bitset(
-                word,
-                Flags::PRIVATE,
-                ON_FUTEX,
-                until.as_ref(),
-                NonZeroU32::MAX,
-            );
-        }
+        sleep(local, word, in_driver);
     }
     if in_driver {
         shared.sleepers.in_driver.store(false, Relaxed);
@@ -226,6 +194,43 @@ pub(crate) fn idle(local: &Local, server: raw::Server) {
         hand_on(local);
         local.run(server, worker);
     }
+}
+
+/// Sleeps where the server's word says: in the driver or on the word itself. Returns at the latest
+/// when something is due.
+fn sleep(local: &Local, word: &AtomicU32, in_driver: bool) {
+    let shared = local.shared();
+    let mut until = local.timers().next();
+    if shared.when_idle(local) {
+        until = until.min(time::now() + SOON);
+    }
+    // Another one may be polling: the watch, or a server that is just looking.
+    let polled = in_driver
+        && shared
+            .driver
+            .poll_while(time::until(until), || word.load(Relaxed) == IN_DRIVER);
+    if polled {
+        return;
+    }
+    if in_driver {
+        let is_mine = word
+            .compare_exchange(IN_DRIVER, ON_FUTEX, Relaxed, Relaxed)
+            .is_ok();
+        if !is_mine {
+            return;
+        }
+        // The one that has the driver to itself, and could not poll, tries again soon: the others
+        // count on it.
+        until = until.min(time::now() + AT_ONCE);
+    }
+    let until = time::timespec(until);
+    let _ = futex::wait_bitset(
+        word,
+        Flags::PRIVATE,
+        ON_FUTEX,
+        until.as_ref(),
+        NonZeroU32::MAX,
+    );
 }
 
 /// Who was asleep, or about to be, takes one worker, and wakes another server if there is more:

@@ -181,6 +181,20 @@ fn cases(bad: Bad) -> Vec<Case> {
     cases
 }
 
+/// What the callback does that comes back to the same objects.
+fn reenter(object: &Arc<Object>, semaphore: &Semaphore, event: &Event) {
+    let _ = (
+        object.try_take(),
+        object.waiters.notify_all(),
+        wait_for_timeout(&**object, SHORT),
+    );
+    give(object);
+    let _ = Select::new().try_wait(&mut [
+        &mut semaphore.acquiring() as &mut dyn Selectable,
+        &mut event.waiting(),
+    ]);
+}
+
 fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
     let trap = Trap::new(case.point, bad, myself);
     let object = Arc::new(Object {
@@ -189,11 +203,8 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
         is_there: AtomicBool::new(false),
         waiters: Waiters::new(),
     });
-    let (semaphore, event, mutex) = (
-        Arc::new(Semaphore::new(0)),
-        Arc::new(Event::auto(false)),
-        Arc::new(Mutex::new(())),
-    );
+    let semaphore = Arc::new(Semaphore::new(0));
+    let (event, mutex) = (Arc::new(Event::auto(false)), Arc::new(Mutex::new(())));
     let ((sender, receiver), (near, far)) = (tube::<Thing>(0), UnixStream::pair().unwrap());
     let guard = mutex.lock();
     let mut worker = umcg::spawn({
@@ -201,25 +212,9 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
         move || semaphore.acquire_many(2).is_ok()
     });
     let again = (object.clone(), semaphore.clone(), event.clone());
-    trap.holds((
-        object.clone(),
-        sender.clone(),
-        receiver.clone(),
-        semaphore.clone(),
-    ));
-    trap.reenters(move || {
-        let (object, semaphore, event) = &again;
-        let _ = (
-            object.try_take(),
-            object.waiters.notify_all(),
-            wait_for_timeout(&**object, SHORT),
-        );
-        give(object);
-        let _ = Select::new().try_wait(&mut [
-            &mut semaphore.acquiring() as &mut dyn Selectable,
-            &mut event.waiting(),
-        ]);
-    });
+    let ends = (sender.clone(), receiver.clone());
+    trap.holds((object.clone(), ends, semaphore.clone()));
+    trap.reenters(move || reenter(&again.0, &again.1, &again.2));
     trap.arm();
     forgive(bad, || {
         let bad = || Box::new(taking(&*object)) as Dyn<'_>;
@@ -239,11 +234,9 @@ fn scenario(case: &Case, bad: Bad, ledger: &'static Ledger, myself: &Myself) {
     trap.disarm();
     // As if nobody had asked.
     drop(guard);
-    assert!(
-        mutex.try_lock().is_some()
-            && sender.try_send(Thing::new(ledger, trap)).is_err()
-            && receiver.try_recv().is_err()
-    );
+    assert!(mutex.try_lock().is_some());
+    let sent = sender.try_send(Thing::new(ledger, trap));
+    assert!(sent.is_err() && receiver.try_recv().is_err());
     event.set();
     assert!(event.try_wait());
     assert_eq!(object.waiters.notify_all(), 0);

@@ -283,10 +283,8 @@ fn scenario<const N: usize>(case: &Case, bad: Bad, ledger: &'static Ledger, myse
     } = *case;
     let trap = Trap::new(point, bad, myself);
     let (sender, receiver) = tube::<Thing<N>>(capacity);
-    let (for_futures, for_receivers) = (
-        (stand == Senders).then(|| sender.clone()),
-        (stand == Receivers).then(|| receiver.clone()),
-    );
+    let for_futures = (stand == Senders).then(|| sender.clone());
+    let for_receivers = (stand == Receivers).then(|| receiver.clone());
     let mut world = World {
         sender: Some(sender),
         receiver: Some(receiver),
@@ -299,51 +297,35 @@ fn scenario<const N: usize>(case: &Case, bad: Bad, ledger: &'static Ledger, myse
     let (tx, rx) = (world.tx().clone(), world.rx().clone());
     trap.holds((tx.clone(), rx.clone()));
     trap.reenters(move || {
-        let _ = (
-            rx.try_recv(),
-            tx.try_send(Thing::new(ledger, trap)),
-            tx.len(),
-        );
-        let _ = (
-            Select::new().try_wait(&mut [&mut rx.receiving()]),
-            rx.is_empty(),
-        );
+        let _ = (rx.try_recv(), tx.try_send(Thing::new(ledger, trap)));
+        let _ = (tx.len(), rx.is_empty());
+        let _ = Select::new().try_wait(&mut [&mut rx.receiving()]);
         tx.close();
     });
     let mut standing: Standing<'_> = Vec::new();
     for _ in 0..2 {
         let (waker, calls) = trap.waker();
-        let waker = &waker;
         let mut future: Box<dyn Future<Output = ()> + Unpin + '_> =
             match (&for_futures, &for_receivers) {
-                (Some(sender), _) => {
-                    let mut future =
-                        Box::pin(async { drop(sender.send_async(Thing::new(ledger, trap)).await) });
-                    assert!(poll(&mut future, waker).is_none());
-                    Box::new(future)
-                }
+                (Some(sender), _) => Box::new(Box::pin(async {
+                    drop(sender.send_async(Thing::new(ledger, trap)).await)
+                })),
                 (_, Some(receiver)) => {
                     Box::new(Box::pin(async { drop(receiver.recv_async().await) }))
                 }
                 (None, None) => break,
             };
-        if for_receivers.is_some() {
-            assert!(poll(&mut future, waker).is_none());
-        }
+        assert!(poll(&mut future, &waker).is_none());
         standing.push((future, calls));
     }
     trap.arm();
-    let ended = catch_unwind(AssertUnwindSafe(|| {
-        (rows::<N>()[row].operation)(&mut world)
-    }));
+    let operation = rows::<N>().swap_remove(row).operation;
+    let ended = catch_unwind(AssertUnwindSafe(|| operation(&mut world)));
     trap.disarm();
     for (mut future, calls) in standing {
         let is_served = poll(&mut future, Waker::noop()).is_some();
-        assert!(
-            !is_served || calls.load(SeqCst) > 0,
-            "{name}: served, and not called"
-        );
-        drop(future);
+        let is_called = calls.load(SeqCst) > 0;
+        assert!(!is_served || is_called, "{name}: served, and not called");
     }
     drop((for_futures, for_receivers));
     drop(world);

@@ -29,13 +29,16 @@ fn is_right<S: Specification>(specification: &S, operations: Vec<(u64, u64, S::O
     assert_eq!(check(specification, &history), Ok(()), "{history:?}");
 }
 
+fn strong(count: u32) -> Semaphores {
+    Semaphores {
+        count,
+        is_barging: false,
+    }
+}
+
 #[test]
 fn of_semaphores() {
     use semaphores::{Asked::*, Told::*};
-    let strong = |count| Semaphores {
-        count,
-        is_barging: false,
-    };
     // More is taken than there is.
     is_wrong(
         &strong(1),
@@ -75,6 +78,20 @@ fn of_semaphores() {
             (2, 5, (Release(1), Done)),
         ],
     );
+    // Closed too early, and too late.
+    is_wrong(
+        &strong(0),
+        vec![(0, 1, (Acquire(1), Closed)), (2, 3, (Close, Done))],
+    );
+    is_wrong(
+        &strong(1),
+        vec![(0, 1, (Close, Done)), (2, 3, (Try(1), Done))],
+    );
+}
+
+#[test]
+fn of_queues_of_semaphores() {
+    use semaphores::{Asked::*, Told::*};
     // Who waits is passed over: it wants two where there is one, as is seen by that another finds
     // none; and then comes a third.
     let waits_for_two = (0, 20, (Acquire(2), Done));
@@ -124,7 +141,14 @@ fn of_semaphores() {
             (3, 4, (Try(1), Done)),
         ],
     );
-    // A barging one may do that, but not fail while there is something.
+}
+
+#[test]
+fn of_barging_semaphores() {
+    use semaphores::{Asked::*, Told::*};
+    let waits_for_two = (0, 20, (Acquire(2), Done));
+    let more = (10, 11, (Release(2), Done));
+    // A barging one may pass a waiter over, but not fail while there is something.
     let barging = Semaphores {
         count: 1,
         is_barging: true,
@@ -134,15 +158,6 @@ fn of_semaphores() {
         vec![waits_for_two, (3, 4, (Acquire(1), Done)), more],
     );
     is_wrong(&barging, vec![waits_for_two, (1, 2, (Try(1), Empty)), more]);
-    // Closed too early, and too late.
-    is_wrong(
-        &strong(0),
-        vec![(0, 1, (Acquire(1), Closed)), (2, 3, (Close, Done))],
-    );
-    is_wrong(
-        &strong(1),
-        vec![(0, 1, (Close, Done)), (2, 3, (Try(1), Done))],
-    );
 }
 
 #[test]
@@ -197,6 +212,14 @@ fn of_tubes() {
             .chain([(4, 6, (Receive, got(2))), (5, 7, (Receive, got(1)))])
             .collect(),
     );
+}
+
+#[test]
+fn of_room_in_tubes() {
+    use tubes::{Asked::*, Told::*};
+    let tube = |capacity| Tubes { capacity };
+    let got = |message| Received(vec![message]);
+    let two = [(0, 1, (Send(1), Done)), (2, 3, (Send(2), Done))];
     // More room than there is, and less.
     is_wrong(&tube(1), two.to_vec());
     is_wrong(

@@ -235,7 +235,6 @@ mod tube {
     pub(crate) mod waiting;
 }
 #[cfg(shuttle)]
-#[path = "tube.rs"]
 mod tubes;
 #[cfg(shuttle)]
 mod waitable;

@@ -126,7 +126,12 @@ fn mutexes() {
             (mutex.unlock_as(id(9)), mutex.unlock_as(id(9)), take(7)),
             (Ok(2), Ok(1), TAKEN)
         );
+    });
+}
 
+#[test]
+fn mutexes_at_their_limits() {
+    alone("mutexes at their limits", || {
         let deepest = Mutex::with_owner(7, (1 << 28) - 1).unwrap();
         let take = || Wait::any(&[deepest.as_handle()]).owner(id(7)).try_wait();
         assert_eq!(
@@ -151,7 +156,7 @@ fn mutexes() {
 #[test]
 fn lists() {
     alone("lists", || {
-        let (one, other, alert) = (Event::auto(true), Event::auto(false), Event::auto(false));
+        let (one, other) = (Event::auto(true), Event::auto(false));
         let both = [other.as_handle(), one.as_handle(), one.as_handle()];
         assert_eq!(Wait::any(&both).try_wait(), Ok(Woken::Object(1)));
         assert_eq!(Wait::any(&both).try_wait(), LATE);
@@ -163,6 +168,19 @@ fn lists() {
         assert_eq!(Wait::all(&both[..2]).try_wait(), TAKEN);
         assert!(!one.is_set() && !other.is_set());
 
+        // Of nothing.
+        assert_eq!(
+            (Wait::any(&[]).try_wait(), Wait::all(&[]).try_wait()),
+            (LATE, TAKEN)
+        );
+    });
+}
+
+#[test]
+fn alerts() {
+    alone("alerts", || {
+        let (one, other, alert) = (Event::auto(false), Event::auto(false), Event::auto(false));
+        let both = [other.as_handle(), one.as_handle(), one.as_handle()];
         // An alert comes last, and alone.
         let any = Wait::any(&both).alert(alert.as_handle());
         alert.set();
@@ -198,16 +216,17 @@ fn lists() {
             Err(WaitError::Invalid)
         );
         // Of nothing.
-        assert_eq!(
-            (Wait::any(&[]).try_wait(), Wait::all(&[]).try_wait()),
-            (LATE, TAKEN)
-        );
         alert.set();
         assert_eq!(
             Wait::any(&[]).alert(alert.as_handle()).wait(),
             Ok(Woken::Alert)
         );
-        // Mutexes in a list of all.
+    });
+}
+
+#[test]
+fn mutexes_in_lists() {
+    alone("mutexes in lists", || {
         let mutexes = [Mutex::with_owner(5, 3).unwrap(), Mutex::new(false)];
         let all = mutexes.each_ref().map(|mutex| mutex.as_handle());
         assert_eq!(

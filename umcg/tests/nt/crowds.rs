@@ -4,7 +4,7 @@ use crate::parties::{everywhere, join_all, waiters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
-use umcg::nt::{Event, Mutex, Owned, Semaphore, Wait, WaitError, Woken};
+use umcg::nt::{BorrowedHandle, Event, Mutex, Owned, Semaphore, Wait, WaitError, Woken};
 
 /// A xorshift generator.
 struct Random(u64);
@@ -28,6 +28,15 @@ struct World {
 const TICKETS: u32 = 2;
 
 impl World {
+    /// That of one of the five.
+    fn handle(&self, at: usize) -> BorrowedHandle<'_> {
+        if at < 3 {
+            self.semaphores[at].as_handle()
+        } else {
+            self.mutexes[at - 3].as_handle()
+        }
+    }
+
     /// Waits for any or all of some of the five, in any order, with a deadline or an alert at
     /// times; gives back what it has got. How much that was.
     fn visit(&self, random: &mut Random) -> usize {
@@ -36,16 +45,7 @@ impl World {
             .rev()
             .for_each(|n| order.swap(n, random.below(n as u64 + 1) as usize));
         let order = &order[..1 + random.below(4) as usize];
-        let handles: Vec<_> = order
-            .iter()
-            .map(|at| {
-                if *at < 3 {
-                    self.semaphores[*at].as_handle()
-                } else {
-                    self.mutexes[*at - 3].as_handle()
-                }
-            })
-            .collect();
+        let handles: Vec<_> = order.iter().map(|at| self.handle(*at)).collect();
         let is_all = random.below(2) == 0;
         let wait = if is_all {
             Wait::all(&handles)

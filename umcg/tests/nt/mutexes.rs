@@ -1,6 +1,6 @@
 //! Mutexes: who owns them, and what becomes of them at its end.
 
-use crate::parties::{Party, SORTS, Sort, everywhere, until_waiting};
+use crate::parties::{Party, Place, SORTS, Sort, everywhere, until_waiting};
 use crate::support::flag;
 use crate::{LATE, TAKEN, id, poll};
 use std::sync::Arc;
@@ -22,71 +22,70 @@ fn abandoned() {
     everywhere("abandoned", |place| {
         for sort in SORTS {
             for ends in [Ends::Returns, Ends::Panics, Ends::IsAborted] {
-                if sort == Sort::Thread && ends == Ends::IsAborted {
-                    continue;
+                if sort != Sort::Thread || ends != Ends::IsAborted {
+                    abandoned_by(&place, sort, ends);
                 }
-                let mutexes = Arc::new([Mutex::new(false), Mutex::new(false), Mutex::new(false)]);
-                let (inside, taken, go_on) = (mutexes.clone(), flag(), Event::auto(false));
-                let (is_taken, gone) = (taken.clone(), go_on.clone());
-                let owner = place.start(sort, move || {
-                    let all = inside.each_ref().map(|mutex| mutex.as_handle());
-                    assert_eq!(Wait::all(&all).wait(), TAKEN);
-                    assert_eq!(Wait::any(&all[1..]).wait(), TAKEN);
-                    assert_eq!(inside[2].unlock(), Ok(1));
-                    is_taken.store(true, Release);
-                    Wait::any(&[gone.as_handle()]).wait().unwrap();
-                    if ends == Ends::Panics {
-                        panic!("expected");
-                    }
-                });
-                until_waiting(&*go_on, 1);
-                assert!(taken.load(Acquire));
-                assert_eq!(poll(mutexes[2].as_handle()), TAKEN);
-                assert_eq!(
-                    (poll(mutexes[0].as_handle()), mutexes[1].unlock()),
-                    (LATE, Err(NotOwner))
-                );
-                // One waits for one, another for all.
-                let inside = mutexes.clone();
-                let heir = place.start(SORTS[(sort as usize + 1) % 3], move || {
-                    let woken = Wait::any(&[inside[0].as_handle()]).wait();
-                    (
-                        woken,
-                        poll(inside[0].as_handle()),
-                        inside[0].unlock(),
-                        inside[0].unlock(),
-                    )
-                });
-                until_waiting(&*mutexes[0], 1);
-                if ends == Ends::IsAborted {
-                    let Party::Worker(worker) = &owner else {
-                        unreachable!()
-                    };
-                    worker.abort();
-                } else {
-                    go_on.set();
-                }
-                match owner {
-                    Party::Worker(worker) => match (worker.join(), ends) {
-                        (Ok(()), Ends::Returns) | (Err(JoinError::Cancelled), Ends::IsAborted) => {}
-                        (Err(JoinError::Panicked(_)), Ends::Panics) => {}
-                        other => panic!("{other:?}"),
-                    },
-                    Party::Thread(thread) => {
-                        assert_eq!(thread.join().is_err(), ends == Ends::Panics)
-                    }
-                }
-                assert_eq!(heir.join(), (Ok(Woken::Abandoned(0)), TAKEN, Ok(2), Ok(1)));
-                assert_eq!(
-                    [0, 1].map(|n| mutexes[n].owned()),
-                    [Owned::Free, Owned::Abandoned]
-                );
-                let both = [mutexes[0].as_handle(), mutexes[1].as_handle()];
-                assert_eq!(Wait::all(&both).wait(), Ok(Woken::Abandoned(0)));
-                assert_eq!([0, 1, 2].map(|n| mutexes[n].unlock()), [Ok(1); 3]);
             }
         }
     });
+}
+
+fn abandoned_by(place: &Place<'_>, sort: Sort, ends: Ends) {
+    let mutexes = Arc::new([Mutex::new(false), Mutex::new(false), Mutex::new(false)]);
+    let (inside, taken, go_on) = (mutexes.clone(), flag(), Event::auto(false));
+    let (is_taken, gone) = (taken.clone(), go_on.clone());
+    let owner = place.start(sort, move || {
+        let all = inside.each_ref().map(|mutex| mutex.as_handle());
+        assert_eq!(Wait::all(&all).wait(), TAKEN);
+        assert_eq!(Wait::any(&all[1..]).wait(), TAKEN);
+        assert_eq!(inside[2].unlock(), Ok(1));
+        is_taken.store(true, Release);
+        Wait::any(&[gone.as_handle()]).wait().unwrap();
+        if ends == Ends::Panics {
+            panic!("expected");
+        }
+    });
+    until_waiting(&*go_on, 1);
+    assert!(taken.load(Acquire));
+    assert_eq!(poll(mutexes[2].as_handle()), TAKEN);
+    assert_eq!(
+        (poll(mutexes[0].as_handle()), mutexes[1].unlock()),
+        (LATE, Err(NotOwner))
+    );
+    // One waits for one, another for all.
+    let inside = mutexes.clone();
+    let heir = place.start(SORTS[(sort as usize + 1) % 3], move || {
+        let woken = Wait::any(&[inside[0].as_handle()]).wait();
+        let again = poll(inside[0].as_handle());
+        (woken, again, inside[0].unlock(), inside[0].unlock())
+    });
+    until_waiting(&*mutexes[0], 1);
+    if ends == Ends::IsAborted {
+        let Party::Worker(worker) = &owner else {
+            unreachable!()
+        };
+        worker.abort();
+    } else {
+        go_on.set();
+    }
+    match owner {
+        Party::Worker(worker) => match (worker.join(), ends) {
+            (Ok(()), Ends::Returns) | (Err(JoinError::Cancelled), Ends::IsAborted) => {}
+            (Err(JoinError::Panicked(_)), Ends::Panics) => {}
+            other => panic!("{other:?}"),
+        },
+        Party::Thread(thread) => {
+            assert_eq!(thread.join().is_err(), ends == Ends::Panics)
+        }
+    }
+    assert_eq!(heir.join(), (Ok(Woken::Abandoned(0)), TAKEN, Ok(2), Ok(1)));
+    assert_eq!(
+        [0, 1].map(|n| mutexes[n].owned()),
+        [Owned::Free, Owned::Abandoned]
+    );
+    let both = [mutexes[0].as_handle(), mutexes[1].as_handle()];
+    assert_eq!(Wait::all(&both).wait(), Ok(Woken::Abandoned(0)));
+    assert_eq!([0, 1, 2].map(|n| mutexes[n].unlock()), [Ok(1); 3]);
 }
 
 /// What was unlocked is not abandoned; nor is what was taken for another.

@@ -288,6 +288,47 @@ fn is_like(handle: &Handle, thing: Thing) -> bool {
     }
 }
 
+/// A change of an object, and the ends of the waits that it serves.
+fn play_change(
+    model: &mut Model,
+    handles: &[Handle],
+    pending: &mut Vec<(usize, JoinHandle<Ended>)>,
+    step: &Step,
+) {
+    let (expected, at) = model.change(step);
+    let ended = if expected.is_some() {
+        model.serve(at)
+    } else {
+        Vec::new()
+    };
+    if let (Step::Pulse(_), Thing::Event { is_set, .. }) = (step, &mut model.things[at]) {
+        *is_set = false;
+    }
+    assert_eq!(change(handles, step), expected, "{step:?}");
+    for (number, expected) in ended {
+        let mut numbers = pending.iter().map(|(number, _)| *number);
+        let index = numbers.position(|pending| pending == number).unwrap();
+        let ended = pending.remove(index).1.join().unwrap();
+        assert_eq!(ended, expected, "{step:?}");
+    }
+}
+
+/// Whether the objects are as the model says, and nobody goes on that should not.
+fn compare(model: &Model, handles: &[Handle], pending: &[(usize, JoinHandle<Ended>)], step: &Step) {
+    for (at, handle) in handles.iter().enumerate() {
+        let waiting = model.waiting.iter();
+        let places: usize = waiting.map(|(_, asked)| asked.places_at(at)).sum();
+        eventually("the others wait", || waiters(handle) == places);
+        let thing = model.things[at];
+        assert!(
+            is_like(handle, thing),
+            "{step:?}: {handle:?} is not {thing:?}"
+        );
+    }
+    let goes_on = pending.iter().any(|(_, worker)| worker.is_finished());
+    assert!(!goes_on, "{step:?}: nobody else goes on");
+}
+
 fn play(runtime: &Runtime, steps: Vec<Step>) {
     let mut model = Model {
         things: THINGS,
@@ -333,48 +374,9 @@ fn play(runtime: &Runtime, steps: Vec<Step>) {
                 abort(worker);
                 model.waiting.retain(|(waiting, _)| *waiting != number);
             }
-            step => {
-                let (expected, at) = model.change(step);
-                let ended = if expected.is_some() {
-                    model.serve(at)
-                } else {
-                    Vec::new()
-                };
-                if let (Step::Pulse(_), Thing::Event { is_set, .. }) = (step, &mut model.things[at])
-                {
-                    *is_set = false;
-                }
-                assert_eq!(change(&handles, step), expected, "{step:?}");
-                for (number, expected) in ended {
-                    let index = pending
-                        .iter()
-                        .position(|(pending, _)| *pending == number)
-                        .unwrap();
-                    assert_eq!(
-                        pending.remove(index).1.join().unwrap(),
-                        expected,
-                        "{step:?}"
-                    );
-                }
-            }
+            step => play_change(&mut model, &handles, &mut pending, step),
         }
-        for (at, handle) in handles.iter().enumerate() {
-            let places: usize = model
-                .waiting
-                .iter()
-                .map(|(_, asked)| asked.places_at(at))
-                .sum();
-            eventually("the others wait", || waiters(handle) == places);
-            assert!(
-                is_like(handle, model.things[at]),
-                "{step:?}: {handle:?} is not {:?}",
-                model.things[at]
-            );
-        }
-        assert!(
-            !pending.iter().any(|(_, worker)| worker.is_finished()),
-            "{step:?}: nobody else goes on"
-        );
+        compare(&model, &handles, &pending, &step);
     }
     pending.into_iter().for_each(|(_, worker)| abort(worker));
     assert!(handles.iter().all(|handle| waiters(handle) == 0));

@@ -147,6 +147,38 @@ fn a_dump_says_what_keeps_a_server() {
     });
 }
 
+/// What the child says of servers that are kept, with this setting; for each of its workers there is
+/// a name that is told, or none.
+fn lines_of_child(test: &str, stalls: Option<&str>, told: &[Option<&str>]) -> Vec<String> {
+    let mut command = support::child_command(test);
+    command.env_remove("UMCG_STALLS");
+    if let Some(stalls) = stalls {
+        command.env("UMCG_STALLS", stalls);
+    }
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let (mut said, mut go_on) = (Vec::new(), child.stdin.take().unwrap());
+    for name in told {
+        match name {
+            Some(name) => said.extend(lines.by_ref().find(|line| line.contains(name))),
+            // Nothing is told of that one.
+            None => std::thread::sleep(Duration::from_millis(1500)),
+        }
+        go_on.write_all(b"x").unwrap();
+    }
+    said.extend(lines);
+    assert!(child.wait().unwrap().success(), "{said:#?}");
+    said.retain(|line| line.contains(" has kept server 0 of runtime `hamlet` for "));
+    said
+}
+
 /// Without a word of the program's: a line on standard error, once for each name and call.
 #[test]
 fn a_line_by_itself() {
@@ -170,35 +202,7 @@ fn a_line_by_itself() {
         }
         return;
     }
-    let run = |stalls: Option<&str>, told: &[Option<&str>]| {
-        let mut command = support::child_command(TEST);
-        command.env_remove("UMCG_STALLS");
-        if let Some(stalls) = stalls {
-            command.env("UMCG_STALLS", stalls);
-        }
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
-        let (mut said, mut go_on) = (Vec::new(), child.stdin.take().unwrap());
-        for name in told {
-            match name {
-                Some(name) => said.extend(lines.by_ref().find(|line| line.contains(name))),
-                // Nothing is told of that one.
-                None => std::thread::sleep(Duration::from_millis(1500)),
-            }
-            go_on.write_all(b"x").unwrap();
-        }
-        said.extend(lines);
-        assert!(child.wait().unwrap().success(), "{said:#?}");
-        said.retain(|line| line.contains(" has kept server 0 of runtime `hamlet` for "));
-        said
-    };
+    let run = |stalls, told: &[_]| lines_of_child(TEST, stalls, told);
     let by_default = run(None, &[Some("sleepy"), None, Some("dozy")]);
     say(&by_default.join("\n"));
     assert_eq!(by_default.len(), 2, "{by_default:?}");

@@ -176,14 +176,8 @@ fn beside_a_semaphore() {
         let (readers, mut writers): (Vec<_>, Vec<_>) = (0..4).map(|_| pipe()).unzip();
         let mut readers = readers.into_iter();
         let mut next = || readers.next().unwrap();
-        let workers = [
-            kind.spawn_on(runtime, body(next(), true)),
-            kind.spawn_on(runtime, body(next(), false)),
-        ];
-        let threads = [
-            std::thread::spawn(body(next(), true)),
-            std::thread::spawn(body(next(), false)),
-        ];
+        let workers = [true, false].map(|is_kept| kind.spawn_on(runtime, body(next(), is_kept)));
+        let threads = [true, false].map(|is_kept| std::thread::spawn(body(next(), is_kept)));
         for turn in 0..BYTES {
             writers
                 .iter_mut()

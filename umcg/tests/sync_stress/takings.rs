@@ -314,21 +314,15 @@ fn select_any(party: &mut Party, list: &[usize], how: u64) -> Option<Hold> {
     let with_timer = how == 1 && party.rng.one_in(2);
     let selected = {
         let mut operations: Vec<&mut dyn Selectable> = Vec::new();
-        operations.extend(
-            acquiring
-                .iter_mut()
-                .map(|(_, operation)| operation as &mut dyn Selectable),
-        );
-        operations.extend(
-            waiting
-                .iter_mut()
-                .map(|(_, operation)| operation as &mut dyn Selectable),
-        );
-        operations.extend(
-            locked
-                .iter_mut()
-                .map(|(_, operation)| operation as &mut dyn Selectable),
-        );
+        for (_, operation) in &mut acquiring {
+            operations.push(operation);
+        }
+        for (_, operation) in &mut waiting {
+            operations.push(operation);
+        }
+        for (_, operation) in &mut locked {
+            operations.push(operation);
+        }
         if with_timer {
             operations.push(&mut timer);
         }

@@ -115,12 +115,8 @@ fn in_a_crowd() {
             for receiver in receivers {
                 let messages = receiver.join().unwrap();
                 for who in 0..4 {
-                    assert!(
-                        messages
-                            .iter()
-                            .filter(|message| *message / EACH == who)
-                            .is_sorted()
-                    );
+                    let of_one = messages.iter().filter(|message| *message / EACH == who);
+                    assert!(of_one.is_sorted());
                 }
                 all.extend(messages);
             }

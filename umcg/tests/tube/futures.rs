@@ -592,16 +592,11 @@ fn through(capacity: usize) {
             .into_iter()
             .map(|worker| worker.join().unwrap())
             .collect();
-        for (messages, which) in taken
-            .iter()
-            .flat_map(|messages| (0..4).map(move |which| (messages, which)))
-        {
-            assert!(
-                messages
-                    .iter()
-                    .filter(|message| message.0 == which)
-                    .is_sorted()
-            );
+        for messages in &taken {
+            for which in 0..4 {
+                let of_one = messages.iter().filter(|message| message.0 == which);
+                assert!(of_one.is_sorted());
+            }
         }
         let mut all = taken.concat();
         all.sort_unstable();

@@ -3,7 +3,7 @@
 use crate::support::{Counted, counter, over};
 use crate::{Large, large, number_of, until_receivers_wait, until_senders_wait};
 use std::sync::atomic::Ordering::*;
-use umcg::tube::{RecvError, SendError, TryRecvError, TrySendError, tube};
+use umcg::tube::{RecvError, SendError, Sender, TryRecvError, TrySendError, tube};
 
 #[test]
 fn written_and_read_in_place() {
@@ -135,6 +135,22 @@ fn drops_that_panic() {
     assert!(sender.try_reserve().is_ok());
 }
 
+/// In one of three ways.
+fn send_in_place(sender: &Sender<Large>, n: u64) {
+    match n % 3 {
+        0 => sender.reserve().unwrap().send(large(n)).unwrap(),
+        1 => {
+            drop(sender.reserve().unwrap());
+            sender.reserve().unwrap().write(large(n)).commit().unwrap();
+        }
+        _ => {
+            let reserved = sender.reserve().unwrap();
+            umcg::yield_now();
+            reserved.send(large(n)).unwrap();
+        }
+    }
+}
+
 /// Everybody's way of sending and of receiving at once, in little room.
 #[test]
 fn all_ways_at_once() {
@@ -147,18 +163,9 @@ fn all_ways_at_once() {
                     let sender = sender.clone();
                     kind.spawn_on(runtime, move || {
                         for n in 0..EACH {
-                            match (who, n % 3) {
-                                (0 | 1, _) => sender.send(large(n)).unwrap(),
-                                (_, 0) => sender.reserve().unwrap().send(large(n)).unwrap(),
-                                (_, 1) => {
-                                    drop(sender.reserve().unwrap());
-                                    sender.reserve().unwrap().write(large(n)).commit().unwrap();
-                                }
-                                _ => {
-                                    let reserved = sender.reserve().unwrap();
-                                    umcg::yield_now();
-                                    reserved.send(large(n)).unwrap();
-                                }
+                            match who {
+                                0 | 1 => sender.send(large(n)).unwrap(),
+                                _ => send_in_place(&sender, n),
                             }
                         }
                     })

@@ -87,19 +87,14 @@ fn step(kind: Kind, sequence: impl Fn(&Queue) + Copy + Send + Sync + 'static) {
             None
         }
     };
-    queue.lock().unwrap().extend(
-        worker
-            .into_iter()
-            .chain([companion])
-            .map(|worker| (worker, false)),
-    );
+    let workers = worker.into_iter().chain([companion]);
+    queue
+        .lock()
+        .unwrap()
+        .extend(workers.map(|worker| (worker, false)));
     let done = over.clone();
-    let watched = std::thread::spawn(move || {
-        watch(
-            || done.load(Relaxed),
-            || "a server of the program's own".to_owned(),
-        )
-    });
+    let name = || "a server of the program's own".to_owned();
+    let watched = std::thread::spawn(move || watch(|| done.load(Relaxed), name));
     serve(&server, &queue, &over);
     thread.into_iter().for_each(|thread| thread.join().unwrap());
     watched.join().unwrap();
