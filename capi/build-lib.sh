@@ -34,7 +34,8 @@ mkdir -p "$out"
     -Wl,--whole-archive "$out/libumcg.a" -Wl,--no-whole-archive \
     -Wl,--defsym=pthread_getattr_np=umcg_pthread_getattr_np \
     -Wl,--defsym=pthread_getaffinity_np=umcg_pthread_getaffinity_np \
-    -Wl,--version-script="$here/libumcg.map" -Wl,-soname,libumcg.so.0 -Wl,-z,defs -Wl,-z,nodelete -Wl,--gc-sections \
+    -Wl,--version-script="$here/libumcg.map" -Wl,-soname,libumcg.so.0 -Wl,-z,defs -Wl,-z,nodelete \
+        -Wl,--gc-sections \
     -lgcc_s -lpthread -ldl -lm -lc
 ln -sf libumcg.so.0 "$out/libumcg.so"
 
@@ -47,5 +48,6 @@ if [ -n "$prefix" ]; then
     install -m 644 "$here/include/umcg.h" "$here/include/uth.h" "$prefix/include/"
     install -m 644 "$here"/include/umcg/*.h "$prefix/include/umcg/"
     install -m 644 "$root"/man/*.3 "$prefix/share/man/man3/"
-    sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" "$here/umcg.pc.in" > "$prefix/lib/pkgconfig/umcg.pc"
+    sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" "$here/umcg.pc.in" > \
+        "$prefix/lib/pkgconfig/umcg.pc"
 fi

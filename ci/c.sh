@@ -21,9 +21,13 @@ rm -rf "$work" && mkdir -p "$work"
 
 echo "== the shared library exports what the headers declare"
 capi/build-lib.sh --out "$work/lib" --prefix "$work/usr"
+# The names that the papers gave.
+papers="initsem|downsem|upsem|altsems|newtube|freetube|tsend|trecv|nbtsend|nbtrecv|talt"
+
 declared() { # function names in the headers, by the compiler's own reading of them
-    (cd capi/include && printf '#include "%s"\n' ./*.h umcg/*.h) | "$cc" -Icapi/include -E -P -x c - |
-        grep -o '\<\(\(umcg\|uth\)_[a-z0-9_]*\|initsem\|downsem\|upsem\|altsems\|newtube\|freetube\|tsend\|trecv\|nbtsend\|nbtrecv\|talt\)(' | tr -d '('
+    (cd capi/include && printf '#include "%s"\n' ./*.h umcg/*.h) |
+        "$cc" -Icapi/include -E -P -x c - |
+        grep -oE "\\<((umcg|uth)_[a-z0-9_]*|$papers)\\(" | tr -d '('
     printf '%s\n' gettid pthread_getattr_np pthread_getaffinity_np
 }
 exported() { nm -D --defined-only "$1" | sed -n 's/.* T \([a-z0-9_]*\).*/\1/p'; }
@@ -31,7 +35,9 @@ declared | sort -u > "$work/declared"
 exported "$work/lib/libumcg.so.0" | sort -u > "$work/exported"
 diff "$work/declared" "$work/exported" || die "the headers (<) and libumcg.so.0 (>) differ"
 sed 1d "$work/declared" > "$work/planted"
-if diff "$work/planted" "$work/exported" > /dev/null; then die "the comparison does not see a missing function"; fi
+if diff "$work/planted" "$work/exported" > /dev/null; then
+    die "the comparison does not see a missing function"
+fi
 
 echo "== an installed copy"
 if have pkg-config; then
@@ -40,28 +46,34 @@ if have pkg-config; then
         # shellcheck disable=SC2046
         "$cc" -std=c11 -D_GNU_SOURCE -pthread -o "$work/$program" "examples/c/$program.c" \
             $(PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags --libs umcg)
-        LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/$program" > "$work/$program.out" || die "$program, shared"
+        LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/$program" > "$work/$program.out" ||
+            die "$program, shared"
     done
     # The lines of the README.
     (
         export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig"
         # shellcheck disable=SC2046
-        "$cc" -D_GNU_SOURCE examples/c/fork_join.c -o "$work/by_path" $(pkg-config --cflags --libs umcg) -Wl,-rpath,"$work/usr/lib"
+        "$cc" -D_GNU_SOURCE examples/c/fork_join.c -o "$work/by_path" \
+            $(pkg-config --cflags --libs umcg) -Wl,-rpath,"$work/usr/lib"
         # The linker warns of functions that want the shared C library at run time.
         # shellcheck disable=SC2046
         "$cc" -D_GNU_SOURCE examples/c/fork_join.c -o "$work/static" -static-pie \
-            $(pkg-config --static --cflags --libs umcg) 2> "$work/static.log" || { cat "$work/static.log" && die "a static program"; }
+            $(pkg-config --static --cflags --libs umcg) 2> "$work/static.log" ||
+                { cat "$work/static.log" && die "a static program"; }
     )
     for program in by_path static; do
         timeout 60 "$work/$program" > "$work/$program.out" || die "$program"
     done
     for flag in stack-clash-protection asynchronous-unwind-tables; do
-        PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags umcg | grep -q -- "-f$flag" || die "umcg.pc does not ask for -f$flag"
+        PKG_CONFIG_PATH=$work/usr/lib/pkgconfig pkg-config --cflags umcg |
+            grep -q -- "-f$flag" || die "umcg.pc does not ask for -f$flag"
     done
-    "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -o "$work/gettid" capi/tests/c/ctl_gettid.c \
+    "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -o "$work/gettid" \
+        capi/tests/c/ctl_gettid.c \
         -L"$work/usr/lib" -lumcg
     LD_LIBRARY_PATH=$work/usr/lib timeout 60 "$work/gettid" || die "gettid, shared"
-    "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -Icapi/tests/c -o "$work/dlclose" capi/tests/installed/dlclose.c -ldl
+    "$cc" -std=c11 -D_GNU_SOURCE -pthread -Icapi/include -Icapi/tests/c -o "$work/dlclose" \
+        capi/tests/installed/dlclose.c -ldl
     timeout 60 "$work/dlclose" "$work/usr/lib/libumcg.so.0" || die "dlclose"
 else
     skip "no pkg-config"
@@ -94,10 +106,12 @@ fi
 # then costs a fault.
 under_valgrind() {
     UMCG_TEST_SLOW=10 UMCG_TEST_UTHS=500 UMCG_TEST_WORKERS=20 timeout 300 \
-        valgrind --quiet --leak-check=no --suppressions=ci/valgrind.supp --error-exitcode=9 --trace-children=no --child-silent-after-fork=yes --fair-sched=yes "$@"
+        valgrind --quiet --leak-check=no --suppressions=ci/valgrind.supp --error-exitcode=9 \
+            --trace-children=no --child-silent-after-fork=yes --fair-sched=yes "$@"
 }
 build() { # a program from a source file
-    "$cc" -std=c11 -D_GNU_SOURCE -g -O1 -pthread -Icapi/include -Icapi/tests/c -o "$1" "$2" "$work/lib/libumcg.a" -lgcc_s -ldl -lm
+    "$cc" -std=c11 -D_GNU_SOURCE -g -O1 -pthread -Icapi/include -Icapi/tests/c -o "$1" "$2" \
+        "$work/lib/libumcg.a" -lgcc_s -ldl -lm
 }
 cat > "$work/planted.c" <<'PLANTED'
 # include <stdlib.h>
@@ -113,9 +127,14 @@ int main(void)
 }
 PLANTED
 build "$work/planted" "$work/planted.c"
-if under_valgrind "$work/planted" 2> /dev/null; then die "Valgrind does not see a planted overflow in a uth"; fi
-for program in uth_figure1 uth_vps uth_many ctl_args ctl_server ctl_worker ctl_timeout ctl_block ctl_exit ctl_light ctl_gettid ctl_signal ctl_fork \
-    rt_spawn rt_wait rt_cancel rt_futex rt_io rt_nt rt_places rt_segment rt_sem rt_select rt_sync rt_tube; do
+if under_valgrind "$work/planted" 2> /dev/null; then
+    die "Valgrind does not see a planted overflow in a uth"
+fi
+for program in uth_figure1 uth_vps uth_many ctl_args ctl_server ctl_worker ctl_timeout ctl_block \
+    ctl_exit ctl_light ctl_gettid ctl_signal ctl_fork \
+    rt_spawn rt_wait rt_cancel rt_futex rt_io rt_nt rt_places rt_segment rt_sem rt_select \
+    rt_sync rt_tube; do
     build "$work/$program" "capi/tests/c/$program.c"
-    under_valgrind "$work/$program" < /dev/null > "$work/$program.log" 2>&1 || { cat "$work/$program.log" && die "$program under Valgrind"; }
+    under_valgrind "$work/$program" < /dev/null > "$work/$program.log" 2>&1 ||
+        { cat "$work/$program.log" && die "$program under Valgrind"; }
 done

@@ -27,9 +27,11 @@ done
 [ -e /usr/riscv64-linux-gnu/lib/libc.so.6 ] || missing="$missing libc6-dev-riscv64-cross"
 if [ -n "$missing" ]; then
     command -v apt-get > /dev/null || skip "not installed, and no apt-get to install them:$missing"
-    as_root apt-get update > /dev/null || echo "cross.sh: apt-get update failed, going on with old lists" >&2
+    as_root apt-get update > /dev/null ||
+        echo "cross.sh: apt-get update failed, going on with old lists" >&2
     # shellcheck disable=SC2086 # a list of packages
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing > /dev/null ||
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing \
+        > /dev/null ||
         skip "could not install$missing"
 fi
 
@@ -41,7 +43,8 @@ for arch in aarch64 riscv64; do
         riscv64) target=riscv64gc-unknown-linux-gnu ;;
         *) target=$arch-unknown-linux-gnu ;;
     esac
-    if ! rustc --print target-libdir --target $target | xargs ls > "$scratch/libdir" 2> /dev/null; then
+    if ! rustc --print target-libdir --target $target |
+        xargs ls > "$scratch/libdir" 2> /dev/null; then
         rustup target add $target || skip "no Rust standard library for $target"
     fi
     name=$(echo $target | tr 'a-z-' 'A-Z_')
@@ -63,19 +66,24 @@ for arch in aarch64 riscv64; do
         cargo clippy -q -p umcg-context --features portable --all-targets --target $target
     fi
     for profile in dev release; do
-        timeout 1800 cargo test -q -p umcg-context --features portable --tests --profile $profile --target $target
+        timeout 1800 cargo test -q -p umcg-context --features portable --tests --profile $profile \
+            --target $target
     done
     # One at a time: these have time limits, and qemu is slow.
-    timeout 1800 cargo test -q -p umcg-core --features portable --lib --tests --target $target -- --test-threads=1
-    timeout 1800 cargo test -q -p umcg --test umcg --test owning --target $target -- --test-threads=1
+    timeout 1800 cargo test -q -p umcg-core --features portable --lib --tests --target $target -- \
+        --test-threads=1
+    timeout 1800 cargo test -q -p umcg --test umcg --test owning --target $target -- \
+        --test-threads=1
     # Ticks at random moments. These tests run themselves again, which needs to be told how.
-    UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 1800 cargo test -q -p umcg --test preempted --target $target -- \
+    UMCG_TEST_RUNNER="qemu-$arch -L /usr/$arch-linux-gnu" timeout 1800 cargo test -q -p umcg \
+        --test preempted --target $target -- \
         --test-threads=1 in_a_handler inside_malloc beneath
     # Handlers of a C program's own: of signals, with all flags (some end a process by SIGSEGV, of
     # which qemu tells), and cleanup handlers.
     timeout 1800 cargo build -q -p umcg-capi --target $target
     for program in ctl_handlers ctl_cleanup; do
-        $arch-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O2 -g -pthread -fasynchronous-unwind-tables -Wall -Wextra -Wpedantic -Werror \
+        $arch-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O2 -g -pthread -fasynchronous-unwind-tables \
+            -Wall -Wextra -Wpedantic -Werror \
             -I capi/include -I capi/tests/c -o "$scratch/$program-$arch" capi/tests/c/$program.c \
             "${CARGO_TARGET_DIR:-target}/$target/debug/libumcg.a" -lgcc_s -ldl -lm
         UMCG_TEST_SLOW=4 timeout 600 qemu-$arch -L /usr/$arch-linux-gnu "$scratch/$program-$arch"

@@ -17,12 +17,17 @@ BEFORE = 25  # lines before a program's end by a signal or a limit of time
 EACH = 50  # lines of one test's output
 MOST = 150  # lines in all
 
-NAMES = re.compile(r"\bFAILED\b|^error(\[|:)|^warning: unused|panicked at|more than \d+ s|^fuzz: |SIGSEGV|SIGABRT|ERROR: \w+Sanitizer")
+NAMES = re.compile(
+    r"\bFAILED\b|^error(\[|:)|^warning: unused|panicked at|more than \d+ s|^fuzz: "
+    r"|SIGSEGV|SIGABRT|ERROR: \w+Sanitizer"
+)
 DIED = re.compile(r"process didn't exit successfully|^error: test failed")
 OUTPUT = re.compile(r"^---- .* stdout ----$")
 ENDS = re.compile(r"^(---- .* stdout ----|failures:|test result: .*)$")
 FRAME = re.compile(r"^\s+\d+: |^\s+at ")
-FOREIGN = re.compile(r"^\s+at (/rustc/|/usr/)|^\s+\d+: (<?(core|std|alloc|test)::|__rust|_?_?start|main$|__libc)")
+FOREIGN = re.compile(
+    r"^\s+at (/rustc/|/usr/)|^\s+\d+: (<?(core|std|alloc|test)::|__rust|_?_?start|main$|__libc)"
+)
 
 
 def wanted(lines):

@@ -15,16 +15,19 @@ tests() {
 }
 
 say "thread workers that stay on their own kernel threads"
-UMCG_NO_FSGSBASE=1 tests --lib --test raw --test storage --test uth --test umcg --test stress --test memory --test net --test fs
+UMCG_NO_FSGSBASE=1 tests --lib --test raw --test storage --test uth --test umcg --test stress \
+    --test memory --test net --test fs
 
 # Full workers are threads then. What counts switches, system calls or exact turns is left out: it
 # is not theirs.
 say "workers cannot have storage of their own"
-UMCG_NO_OWN_STORAGE=1 tests --test rt -- joins:: lives:: parks:: scopes:: sleeps:: timeouts:: futures::
+UMCG_NO_OWN_STORAGE=1 tests --test rt -- joins:: lives:: parks:: scopes:: sleeps:: timeouts:: \
+    futures::
 UMCG_NO_OWN_STORAGE=1 tests --test callbacks
 
 say "guards made by mprotect"
-UMCG_NO_GUARD_INSTALL=1 tests --lib --test raw --test storage --test uth --test local --test not_saved --test portable \
+UMCG_NO_GUARD_INSTALL=1 tests --lib --test raw --test storage --test uth --test local \
+    --test not_saved --test portable \
     --test registers --test stack --test switch --test threads --test unwind --test way
 
 say "each system call refused by any error"

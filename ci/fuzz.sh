@@ -35,22 +35,26 @@ fi
 # The library counts which edges it goes over, by a pass of the compiler's that sanitizers use. What
 # runs while it is compiled does not.
 host=$(rustc -vV | sed -n 's/^host: //p')
-counts="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
+counts="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 # shellcheck disable=SC2086 # a list of options
-if ! echo 'pub fn f() {}' | rustc $counts --crate-type rlib -o "$out/empty.rlib" - 2> /dev/null; then
+if ! echo 'pub fn f() {}' |
+    rustc $counts --crate-type rlib -o "$out/empty.rlib" - 2> /dev/null; then
     say "SKIPPED: this compiler has no such pass, so inputs are random only"
     counts=
 fi
 
 # library TARGET_DIR: builds libumcg.a of the current folder, with debug assertions.
 library() {
-    RUSTFLAGS="${RUSTFLAGS:-} -Awarnings $counts" CARGO_TARGET_DIR=$1 cargo build --quiet --package umcg-capi --target "$host"
+    RUSTFLAGS="${RUSTFLAGS:-} -Awarnings $counts" CARGO_TARGET_DIR=$1 cargo build --quiet \
+        --package umcg-capi --target "$host"
 }
 
 # target NAME LIBRARY: builds a target from here with this library.
 target() {
     python3 capi/tests/fuzz/generate.py capi/include > "$out/calls.inc"
-    cc -std=gnu11 -g -O1 -Wall -Wextra -Werror -Wno-unused-function -Icapi/include -I"$out" "capi/tests/fuzz/$1.c" \
+    cc -std=gnu11 -g -O1 -Wall -Wextra -Werror -Wno-unused-function -Icapi/include -I"$out" \
+        "capi/tests/fuzz/$1.c" \
         -o "$out/$1" "$2" -lpthread -ldl -lm -lgcc_s
 }
 
@@ -59,8 +63,9 @@ fuzz() {
     name=$1
     length=$2
     shift 2
-    set -- "$@" ${UMCG_FUZZ_SEED:+-r "$UMCG_FUZZ_SEED"} ${keep:+-k "capi/tests/fuzz/corpus/$name.hex"}
-    [ ! -e "capi/tests/fuzz/corpus/$name.hex" ] || set -- "$@" "capi/tests/fuzz/corpus/$name.hex"
+    corpus=capi/tests/fuzz/corpus/$name.hex
+    set -- "$@" ${UMCG_FUZZ_SEED:+-r "$UMCG_FUZZ_SEED"} ${keep:+-k "$corpus"}
+    [ ! -e "$corpus" ] || set -- "$@" "$corpus"
     "$out/$name" -s "$length" "$@"
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The lints that no tool has: ordering labels, sizes, words, references, excerpts, layers.
 
-    ci/lint.py [ROOT]      lints the tracked files of the repository (or the folder ROOT)
-    ci/lint.py --planted   shows that each lint finds a planted fault, and only where there is one
+ci/lint.py [ROOT]      lints the tracked files of the repository (or the folder ROOT)
+ci/lint.py --planted   shows that each lint finds a planted fault, and only where there is one
 """
 
 import json
@@ -14,6 +14,7 @@ import tempfile
 
 MAX_FILE = 800
 MAX_FUNCTION = 60
+MAX_WIDTH = 100
 # How far above an atomic operation its comment may begin.
 REACH = 6
 
@@ -28,22 +29,32 @@ LAYERS = {
 }
 # What the two lowest may use besides. Model checkers come in under their own cfg only.
 LOW = {"umcg-context", "umcg-core"}
-LOW_MAY_USE = {"libc", "rustix", "bitflags", "cfg-if"}
+LOW_MAY_USE = {"libc", "rustix", "cfg-if"}
 LOW_MAY_BUILD_WITH = {"cc"}
 MODEL_CFGS = {"cfg(loom)", "cfg(shuttle)"}
 
 # Classes of one letter, so that this file does not contain what it looks for.
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|X[X]X)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])(/wor[k]/|/roo[t]/|/tm[p]/target|/hom[e]/\w)")
-HOSTS = (r"(static|index)\.crate[s]\.io|de[b]\.debian\.org|py[p]i\.org|files\.python[h]osted\.org|registry\.np[m]js\.org"
-         r"|prox[y]\.golang\.org|repo1?\.mave[n]\.|static\.rus[t]-lang\.org")
+HOSTS = (
+    r"(static|index)\.crate[s]\.io|de[b]\.debian\.org|py[p]i\.org|files\.python[h]osted\.org"
+    r"|registry\.np[m]js\.org"
+    r"|prox[y]\.golang\.org|repo1?\.mave[n]\.|static\.rus[t]-lang\.org"
+)
 HOST = re.compile(HOSTS)
 STRONG = re.compile(r"\b(Acquire|Release|AcqRel|SeqCst)\b")
 LABEL = re.compile(r"ORDERING\(([\w.-]+)\)")
 PARTNER = re.compile(r"[\w-]+\.\d+")
-FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:default |const |async |unsafe |extern \"[^\"]*\" )*fn (\w+)")
+FUNCTION = re.compile(
+    r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:default |const |async |unsafe |extern \"[^\"]*\" )*fn (\w+)"
+)
 ASSEMBLY = re.compile(r'\s*".*",( //.*)?$')
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+# What a line of a comment begins with; the first line of a block of code; the part of a line that
+# cannot be broken.
+PREFIX = re.compile(r"^\s*(?:///|//!|//|\*(?= )) ?")
+FENCE = re.compile(r"\s*(?:```|~~~)")
+TARGET = re.compile(r"\]\([^)]*\)|https?://\S+")
 EXCERPT = re.compile(r"<!-- from (\S+) -->$")
 COMMENT = re.compile(r"^//[/!] ?")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
@@ -63,12 +74,18 @@ class Tree:
 
     def names(self):
         if not (self.root / ".git").exists():
-            return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file())
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=self.root, check=True, capture_output=True, text=True)
+            return sorted(
+                str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()
+            )
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=self.root, check=True, capture_output=True, text=True
+        )
         return [name for name in listed.stdout.split("\0") if name]
 
     def of(self, *endings):
-        return ((name, text.splitlines()) for name, text in self.texts.items() if name.endswith(endings))
+        return (
+            (name, text.splitlines()) for name, text in self.texts.items() if name.endswith(endings)
+        )
 
 
 def code(line):
@@ -96,7 +113,7 @@ def comments(lines):
 
 
 def orderings(tree):
-    """Labels come in pairs that name each other, and every operation stronger than Relaxed stands below one."""
+    """Labels come in pairs that name each other; each operation stronger than Relaxed has one."""
     places, partners = {}, {}
     for name, lines in tree.of(".rs"):
         covered = set()
@@ -105,17 +122,24 @@ def orderings(tree):
                 places.setdefault(label, f"{name}:{first + 1}")
                 after = text.partition(f"({label})")[2]
                 named = PARTNER.findall(after.partition("with ")[2])
-                partners.setdefault(label, set()).update([label] if re.search(r"with itself", after) else named)
+                partners.setdefault(label, set()).update(
+                    [label] if re.search(r"with itself", after) else named
+                )
                 covered.update(range(first, last + REACH + 1))
         if "/tests/" in name or "/examples/" in name:
             continue
         for number, line in enumerate(lines):
             if line.strip() == "mod tests {":
                 break
-            if re.match(r"\s*(pub(\([^)]*\))? )?use ", line) or re.match(r"\s*Ordering::\{", line) or "compiler_fence" in line:
+            if (
+                re.match(r"\s*(pub(\([^)]*\))? )?use ", line)
+                or re.match(r"\s*Ordering::\{", line)
+                or "compiler_fence" in line
+            ):
                 continue
             if STRONG.search(code(line)) and number not in covered:
-                yield f"{name}:{number + 1}: an ordering stronger than Relaxed without an ORDERING(label)"
+                where = f"{name}:{number + 1}"
+                yield f"{where}: an ordering stronger than Relaxed without an ORDERING(label)"
     for label, place in places.items():
         if not partners[label]:
             yield f"{place}: ORDERING({label}) says nowhere what it pairs with"
@@ -132,16 +156,28 @@ def sizes(tree):
         if len(lines) > MAX_FILE:
             yield f"{name}: {len(lines)} lines, more than {MAX_FILE}"
     for name, lines in tree.of(".rs"):
-        spans = [span for number, line in enumerate(lines) if (span := rust_function(lines, number, line))]
+        spans = [
+            span
+            for number, line in enumerate(lines)
+            if (span := rust_function(lines, number, line))
+        ]
         for first, last, function in spans:
-            inner = {line for a, b, _ in spans if first < a and b <= last for line in range(a, b + 1)}
+            inner = {
+                line for a, b, _ in spans if first < a and b <= last for line in range(a, b + 1)
+            }
             # A line of inline assembly is a row of a table, and a function inside counts by itself.
-            own = [at for at in range(first, last + 1) if at not in inner and not ASSEMBLY.match(lines[at])]
+            own = [
+                at
+                for at in range(first, last + 1)
+                if at not in inner and not ASSEMBLY.match(lines[at])
+            ]
             yield from too_long(name, first, len(own), function)
     for name, lines in tree.of(".c", ".cc"):
         for number, line in enumerate(lines):
             if line == "{" and "}" in lines[number:]:
-                yield from too_long(name, number, lines.index("}", number) - number + 1, lines[number - 1])
+                yield from too_long(
+                    name, number, lines.index("}", number) - number + 1, lines[number - 1]
+                )
 
 
 def rust_function(lines, number, line):
@@ -155,6 +191,24 @@ def rust_function(lines, number, line):
     return number, end, match[2]
 
 
+def widths(tree):
+    """No line over 100 columns, but in tables, blocks of code and for what a link points to."""
+    kinds = (".rs", ".c", ".cc", ".h", ".py", ".sh", ".go", ".md", ".toml", ".1", ".3", ".7")
+    for name, lines in tree.of(*kinds):
+        is_prose, in_block = name.endswith(".md"), False
+        for number, line in enumerate(lines):
+            text = line if is_prose else PREFIX.sub("", line)
+            if FENCE.match(text) and (is_prose or text != line):
+                in_block = not in_block
+            is_text = text != line or is_prose
+            is_exempt = in_block or is_text and text.lstrip().startswith("|")
+            is_exempt |= is_prose and line.startswith("    ")
+            if len(line) > MAX_WIDTH and not is_exempt and len(TARGET.sub("", line)) > MAX_WIDTH:
+                yield f"{name}:{number + 1}: {len(line)} columns, more than {MAX_WIDTH}"
+            if not is_prose and text == line:
+                in_block = False
+
+
 def too_long(name, first, length, function):
     if length > MAX_FUNCTION:
         yield f"{name}:{first + 1}: {function} has {length} lines, more than {MAX_FUNCTION}"
@@ -164,7 +218,11 @@ def words(tree):
     """Nothing unfinished, no path of some machine, no package registry's host."""
     for name, text in tree.texts.items():
         for number, line in enumerate(text.splitlines()):
-            for pattern, what in ((UNFINISHED, "unfinished"), (MACHINE_PATH, "a machine's path"), (HOST, "a registry's host")):
+            for pattern, what in (
+                (UNFINISHED, "unfinished"),
+                (MACHINE_PATH, "a machine's path"),
+                (HOST, "a registry's host"),
+            ):
                 match = pattern.search(line)
                 if match:
                     yield f"{name}:{number + 1}: {what}: {match[0]}"
@@ -180,7 +238,10 @@ def references(tree):
     for name, lines in tree.of(".rs", ".c", ".h", ".sh", ".md"):
         for number, line in enumerate(lines):
             for target in DOCUMENT.findall(line):
-                if not (tree.root / target).exists() and not (tree.root / name).parent.joinpath(target).exists():
+                if (
+                    not (tree.root / target).exists()
+                    and not (tree.root / name).parent.joinpath(target).exists()
+                ):
                     yield f"{name}:{number + 1}: no such document: {target}"
 
 
@@ -192,10 +253,14 @@ def excerpts(tree):
             if not match:
                 continue
             first = number + 2
-            last = next((at for at in range(first, len(lines)) if lines[at].startswith("```")), first)
+            last = next(
+                (at for at in range(first, len(lines)) if lines[at].startswith("```")), first
+            )
             source = [COMMENT.sub("", text) for text in tree.texts.get(match[1], "").splitlines()]
             wanted = lines[first:last]
-            if not wanted or not any(source[at:at + len(wanted)] == wanted for at in range(len(source))):
+            if not wanted or not any(
+                source[at : at + len(wanted)] == wanted for at in range(len(source))
+            ):
                 yield f"{name}:{number + 1}: not word for word in {match[1]}"
 
 
@@ -214,8 +279,13 @@ def layers(tree):
             other, kind = dependency["name"], dependency["kind"]
             if other in own and other not in LAYERS[name]:
                 yield f"{name} depends on {other}, which is not below it"
-            elif other not in own and name in LOW and not low_may_use(other, kind, dependency["target"]):
-                yield f"{name} depends on {other}, and may use only {', '.join(sorted(LOW_MAY_USE))}"
+            elif (
+                other not in own
+                and name in LOW
+                and not low_may_use(other, kind, dependency["target"])
+            ):
+                allowed = ", ".join(sorted(LOW_MAY_USE))
+                yield f"{name} depends on {other}, and may use only {allowed}"
 
 
 def low_may_use(other, kind, target):
@@ -224,7 +294,7 @@ def low_may_use(other, kind, target):
     return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
 
 
-LINTS = (orderings, sizes, words, references, excerpts, layers)
+LINTS = (orderings, sizes, widths, words, references, excerpts, layers)
 
 
 def lint(root, lints=LINTS):
@@ -246,7 +316,8 @@ def workspace(**crates):
 
 
 LONG = "    work();\n" * (MAX_FUNCTION + 1)
-PAIR = "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n// ORDERING(a.2): Acquire, pairs with a.1.\nx.load(Acquire);\n"
+FIRST = "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n"
+PAIR = FIRST + "// ORDERING(a.2): Acquire, pairs with a.1.\nx.load(Acquire);\n"
 EXAMPLE = "<!-- from a.rs -->\n```rust\nlet x = 1;\n\nf(x);\n```\n"
 UPWARDS = workspace(low=crate("umcg-core", 'umcg = { path = "../high" }'), high=crate("umcg"))
 DOWNWARDS = workspace(low=crate("umcg-core"), high=crate("umcg", 'umcg-core = { path = "../low" }'))
@@ -255,14 +326,31 @@ FAT = workspace(low=crate("umcg-context", 'serde = "1"'))
 # The lint, what the tree holds, and what the lint has to say of it: None where there is no fault.
 PLANTED = [
     (orderings, {"src/a.rs": PAIR}, None),
-    (orderings, {"src/a.rs": "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n"}, "does not exist"),
+    (
+        orderings,
+        {"src/a.rs": "// ORDERING(a.1): Release, pairs with a.2.\nx.store(1, Release);\n"},
+        "does not exist",
+    ),
     (orderings, {"src/a.rs": PAIR.replace("with a.1", "with a.2")}, "does not say so"),
     (orderings, {"src/a.rs": "// ORDERING(a.1): Release.\nx.store(1, Release);\n"}, "says nowhere"),
     (orderings, {"src/a.rs": "x.store(1, Release);\n"}, "without an ORDERING"),
     (sizes, {"a.rs": "fn short() {\n    work();\n}\n" * 200}, None),
     (sizes, {"a.rs": "// line\n" * (MAX_FILE + 1)}, f"more than {MAX_FILE}"),
-    (sizes, {"a.rs": "impl A {\n    pub(crate) const unsafe fn long(\n        x: u8,\n    ) {\n" + LONG + "    }\n}\n"}, "long has"),
+    (
+        sizes,
+        {
+            "a.rs": "impl A {\n    pub(crate) const unsafe fn long(\n        x: u8,\n    ) {\n"
+            + LONG
+            + "    }\n}\n"
+        },
+        "long has",
+    ),
     (sizes, {"a.c": "static int long_one(void)\n{\n" + LONG + "}\n"}, "long_one"),
+    (widths, {"a.rs": "    let x = f(" + 90 * "x" + ");\n"}, "more than 100"),
+    (widths, {"a.rs": "    // " + 33 * "word " + "\n"}, "more than 100"),
+    (widths, {"a.md": 33 * "word " + "\n"}, "more than 100"),
+    (widths, {"a.rs": "//! ```text\n//! " + 100 * "-" + "\n//! ```\nfn f() {}\n"}, None),
+    (widths, {"a.md": "| " + 33 * "word " + "|\n\n[" + 90 * "x" + "](a/long/target.md)\n"}, None),
     (words, {"a.md": "see /usr/lib, https://example.org/work/, mktemp -t XXXXXX\n"}, None),
     (words, {"a.rs": "// TO" + "DO: later\n"}, "unfinished"),
     (words, {"a.sh": "cd /wor" + "k/main\n"}, "path"),
@@ -270,8 +358,16 @@ PLANTED = [
     (references, {"a.md": "[b](b.md#part), [c](https://example.org)\n", "b.md": ""}, None),
     (references, {"a.md": "[b](b.md)\n"}, "no such file"),
     (references, {"src/a.rs": "//! See `docs/" + "b.md`.\n"}, "no such document"),
-    (excerpts, {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 1;\n//!\n//! f(x);\n//! ```\n"}, None),
-    (excerpts, {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 2;\n//!\n//! f(x);\n//! ```\n"}, "not word for word"),
+    (
+        excerpts,
+        {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 1;\n//!\n//! f(x);\n//! ```\n"},
+        None,
+    ),
+    (
+        excerpts,
+        {"a.md": EXAMPLE, "a.rs": "//! ```\n//! let x = 2;\n//!\n//! f(x);\n//! ```\n"},
+        "not word for word",
+    ),
     (excerpts, {"a.md": EXAMPLE}, "not word for word"),
     (layers, DOWNWARDS, None),
     (layers, UPWARDS, "not below it"),
@@ -291,7 +387,9 @@ def show_planted():
         if expected is None and found:
             sys.exit(f"lint.py: {check.__name__} sees a fault where there is none: {found}")
         if expected and not any(expected in complaint for complaint in found):
-            sys.exit(f"lint.py: {check.__name__} does not see a planted fault ({expected}): {found}")
+            sys.exit(
+                f"lint.py: {check.__name__} does not see a planted fault ({expected}): {found}"
+            )
     print(f"lint.py: all {len(PLANTED)} samples judged rightly")
 
 

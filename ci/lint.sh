@@ -9,10 +9,11 @@ if ! command -v python3 > /dev/null; then
     exit 1
 fi
 python3 ci/lint.py --planted
+python3 ci/planted.py check
 python3 ci/lint.py
 
 if ! command -v shellcheck > /dev/null; then
-    echo "lint.sh: SKIPPED: no shellcheck, so the shell scripts were not checked (ci/setup.sh installs it)" >&2
+    echo "lint.sh: SKIPPED: no shellcheck (ci/setup.sh installs it): shell scripts not checked" >&2
     exit 0
 fi
 # shellcheck disable=SC2016 # a sample with a fault, not an expansion

@@ -32,12 +32,14 @@ say() {
 # flag goes into every crate.
 with_shuttle() {
     CARGO_TARGET_DIR="$base/shuttle" RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_DEBUG=0 \
-        CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 "$@"
+        CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
+            CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 "$@"
 }
 
 # with_loom COMMAND...: cargo, for the models under loom.
 with_loom() {
-    CARGO_TARGET_DIR="$base/loom" RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=0 \
+    CARGO_TARGET_DIR="$base/loom" RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 \
+        CARGO_PROFILE_DEV_DEBUG=0 \
         timeout --kill-after=5 600 "$@"
 }
 
@@ -60,12 +62,13 @@ compiled() {
             break
         done
     done
-    rustc --edition 2024 --test --crate-name models --cfg "$checker" -A warnings -L "dependency=$deps" \
+    rustc --edition 2024 --test --crate-name models --cfg "$checker" -A warnings \
+        -L "dependency=$deps" \
         -C "incremental=$lane/incremental" -o "$lane/models" "$@" "$source"
 }
 
-# go_through RUNS CHECKER PACKAGE MODELS...: whether the models, in the current folder, do. The first
-# failure is enough; that of the model that always has to fail would be one.
+# go_through RUNS CHECKER PACKAGE MODELS...: whether the models, in the current folder, do. The
+# first failure is enough; that of the model that always has to fail would be one.
 go_through() {
     times=$1
     checker=$2

@@ -26,7 +26,6 @@ change something.
 import pathlib
 import re
 import sys
-import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOKEN = re.compile(r"\.\.\.|\w+|[^\w\s]|\s+")
@@ -39,6 +38,10 @@ class Fault(Exception):
 
 def bugs(table):
     """The bugs of a table, each with what its room says."""
+    try:
+        import tomllib
+    except ImportError:
+        sys.exit("planted.py: needs Python 3.11 or later, which reads TOML")
     with open(table, "rb") as file:
         rooms = tomllib.load(file)["room"]
     return [{**room, **bug} for room in rooms for bug in room["bug"]]
@@ -111,7 +114,33 @@ def show(table):
         print("\t".join(str(bug.get(field) or "-") for field in FIELDS))
 
 
+# An edit, a text, and what becomes of it: None where the edit is not to be found.
+SAMPLES = [
+    ({"old": "f(a, b)", "new": "g()"}, "x = f(\n    a,\n    b,\n);", "x = g();"),
+    ({"old": "let a = ...;", "new": ""}, "let a = b(c)\n    .d(); e();", " e();"),
+    ({"old": "if a {", "new": "if b {"}, "ifa {", None),
+    ({"within": "fn g", "old": "a", "new": "b"}, "fn f() {\n    a\n}\nfn h() {}\n", None),
+    (
+        {"within": "fn g", "old": "a();", "new": "b();"},
+        "fn f() {\n    a();\n}\nfn g() {\n    a();\n}\nfn h() {\n    a();\n}\n",
+        "fn f() {\n    a();\n}\nfn g() {\n    b();\n}\nfn h() {\n    a();\n}\n",
+    ),
+]
+
+
+def show_samples():
+    """That edits are found wherever they are, and nowhere else."""
+    for edit, text, expected in SAMPLES:
+        try:
+            found = changed(text, edit)
+        except Fault:
+            found = None
+        if found != expected:
+            sys.exit(f"planted.py: {edit} makes {found!r} of {text!r}")
+
+
 def check():
+    show_samples()
     faults = 0
     for table in sorted((HERE / "planted").glob("*.toml")):
         for bug in bugs(table):

@@ -43,7 +43,8 @@ must_find() {
 # counts of switches, dumps, preemption by rank), as in ci/test.sh.
 runtime() {
     "$@" --test net --test fs --test process
-    "$@" --test rt -- aborts:: fairness:: futures:: joins:: kernel:: lives:: locals:: parks:: scopes:: sleeps:: timeouts:: \
+    "$@" --test rt -- aborts:: fairness:: futures:: joins:: kernel:: lives:: locals:: parks:: \
+        scopes:: sleeps:: timeouts:: \
         --skip destructors_of_locals_that_wait
     UMCG_STRESS_SECONDS=5 "$@" --test rt_stress --test sync_stress --test linear
 }
@@ -63,20 +64,23 @@ job_address() {
     # A target folder of its own: the flags go into every crate, and would throw away what other
     # builds made.
     export CARGO_TARGET_DIR="$base/asan" RUSTFLAGS="-Zsanitizer=address --cfg umcg_asan"
-    must_find umcg-context address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
+    must_find umcg-context address stack-buffer-overflow timeout 900 cargo +nightly test --target \
+        "$host"
     timeout 900 cargo +nightly test -p umcg-context --target "$host" --lib --tests --no-fail-fast
     # A thread worker's home thread has the worker's thread-local storage, so the copies of frames
     # that detect their use after return, which are found through it, are off here. Descriptors are
     # never freed.
     export ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=0
     timeout 900 cargo +nightly test -p umcg-core --target "$host" --lib --tests --no-fail-fast
-    timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --test stress --no-fail-fast
+    timeout 900 cargo +nightly test -p umcg --target "$host" --test umcg --test stress \
+        --no-fail-fast
     must_find umcg address stack-buffer-overflow timeout 900 cargo +nightly test --target "$host"
     runtime timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast
     timeout 900 cargo +nightly test -p umcg --target "$host" --test callbacks
     # Where a full worker is a thread it may not have begun to run by the time that the test left
     # out counts on.
-    timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast --test nt --test segment -- \
+    timeout 900 cargo +nightly test -p umcg --target "$host" --no-fail-fast --test nt \
+        --test segment -- \
         --skip passed_deadlines_let_others_run
 }
 
@@ -84,18 +88,22 @@ job_thread() {
     # The standard library has to be instrumented too: it holds the locks and channels that order
     # the threads.
     if ! nightly rust-src; then
-        say "SKIPPED thread: no nightly toolchain with rust-src (rustup component add rust-src --toolchain nightly)"
+        say "SKIPPED thread: no nightly toolchain with rust-src" \
+            "(rustup component add rust-src --toolchain nightly)"
         return 0
     fi
     export CARGO_TARGET_DIR="$base/tsan" RUSTFLAGS="-Zsanitizer=thread --cfg umcg_tsan"
-    must_find umcg-context thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
+    must_find umcg-context thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target \
+        "$host"
     # Thread workers stay on their own kernel threads, since ThreadSanitizer would take home thread
     # and worker for one thread. It also holds a signal back until the next system call, so nothing
     # is preempted.
     export UMCG_NO_FSGSBASE=1
-    timeout 900 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" --lib --tests --no-fail-fast \
+    timeout 900 cargo +nightly test -Zbuild-std -p umcg-context -p umcg-core --target "$host" \
+        --lib --tests --no-fail-fast \
         -- --skip preempt
-    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --test stress --no-fail-fast -- --skip preempt
+    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --test umcg --test stress \
+        --no-fail-fast -- --skip preempt
     must_find umcg thread "data race" timeout 900 cargo +nightly test -Zbuild-std --target "$host"
     # It cannot see what the kernel orders: see the file. The ring least of all, so most tests are
     # without.
@@ -103,8 +111,10 @@ job_thread() {
     runtime timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast
     # A child by fork that goes on with several threads' memory is not for it. A large message is
     # copied under a lock for longer there than a segment's patience lasts.
-    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast --test nt --test segment -- \
-        --skip passed_deadlines_let_others_run --skip forked --skip a_lock_that_is_given_back_is_in_order
+    timeout 900 cargo +nightly test -Zbuild-std -p umcg --target "$host" --no-fail-fast --test nt \
+        --test segment -- \
+        --skip passed_deadlines_let_others_run --skip forked \
+        --skip a_lock_that_is_given_back_is_in_order
 }
 
 job_valgrind() {
@@ -116,7 +126,8 @@ job_valgrind() {
     export "CARGO_TARGET_${name}_RUNNER=valgrind -q --error-exitcode=9"
     must_find umcg-context valgrind "Invalid read" timeout 900 cargo test --target "$host"
     status=0
-    timeout 900 cargo test -p umcg-context --features portable --target "$host" --lib --tests --no-fail-fast > "$log" 2>&1 || status=$?
+    timeout 900 cargo test -p umcg-context --features portable --target "$host" --lib --tests \
+        --no-fail-fast > "$log" 2>&1 || status=$?
     cat "$log"
     if grep -q "client switching stacks" "$log"; then
         say "valgrind does not know one of the stacks"

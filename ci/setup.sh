@@ -37,9 +37,11 @@ if [ -n "$missing" ]; then
     if ! command -v apt-get > /dev/null; then
         say "SKIPPED: no apt-get; install by other means:$missing"
     else
-        as_root apt-get update > /dev/null 2>&1 || say "apt-get update failed, going on with the lists that are there"
+        as_root apt-get update > /dev/null 2>&1 ||
+            say "apt-get update failed, going on with the lists that are there"
         # shellcheck disable=SC2086 # a list of packages
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing > /dev/null 2>&1 ||
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+            $missing > /dev/null 2>&1 ||
             say "SKIPPED: could not install$missing (root or sudo is needed)"
     fi
 fi
@@ -51,12 +53,14 @@ fi
 for tool in rustfmt clippy; do
     if ! cargo "${tool#rust}" --version > /dev/null 2>&1; then
         say "installing $tool"
-        rustup component add "$tool" > /dev/null 2>&1 || say "FAILED: no $tool, and rustup could not add it"
+        rustup component add "$tool" > /dev/null 2>&1 ||
+            say "FAILED: no $tool, and rustup could not add it"
     fi
 done
 # The oldest Rust that we promise.
 if command -v rustup > /dev/null && ! rustup run 1.85 cargo --version > /dev/null 2>&1; then
     say "installing Rust 1.85"
-    rustup toolchain install 1.85 --profile minimal > /dev/null 2>&1 || say "SKIPPED: rustup could not install Rust 1.85"
+    rustup toolchain install 1.85 --profile minimal > /dev/null 2>&1 ||
+        say "SKIPPED: rustup could not install Rust 1.85"
 fi
 cargo fmt --version > /dev/null && cargo clippy --version > /dev/null

@@ -118,5 +118,7 @@ say "all bugs that are planted for the models"
 ci/models.sh 1500 all
 
 say "a million idle workers"
-UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory -- --nocapture
-UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test rt_memory -- --nocapture
+UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test memory \
+    -- --nocapture
+UMCG_MEMORY_WORKERS=1000000 timeout 600 cargo test --quiet --release --package umcg --test \
+    rt_memory -- --nocapture

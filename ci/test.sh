@@ -87,10 +87,12 @@ first 600 "set-up" ci/setup.sh
 first 60 "format" cargo fmt --all --check
 first 120 "lints of the project's own" ci/lint.sh
 first 900 "clippy" cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
-first 900 "documentation" env RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace --exclude umcg-capi --no-deps --all-features --lib
+first 900 "documentation" env RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace \
+    --exclude umcg-capi --no-deps --all-features --lib
 if rustup run 1.85 cargo --version > /dev/null 2>&1; then
     # What a program depends on must build with the oldest Rust that we promise.
-    first 600 "Rust 1.85" rustup run 1.85 cargo check --quiet --package umcg --package umcg-capi --all-features
+    first 600 "Rust 1.85" rustup run 1.85 cargo check --quiet --package umcg --package umcg-capi \
+        --all-features
 else
     echo "test.sh: SKIPPED: Rust 1.85, which is not installed (rustup toolchain install 1.85)" >&2
 fi

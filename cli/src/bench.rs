@@ -75,7 +75,12 @@ pub(crate) struct Parts {
 #[derive(Args)]
 pub(crate) struct Options {
     /// Time for each case, all rounds together
-    #[arg(long, value_name = "N", default_value_t = Plan::default().seconds, value_parser = seconds)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = Plan::default().seconds,
+        value_parser = seconds
+    )]
     seconds: f64,
     /// Rounds that count, beside one that warms up
     #[arg(long, value_name = "N", default_value_t = Plan::default().rounds, value_parser = rounds)]

@@ -65,9 +65,8 @@ const HEAD: &str =
 
 /// For double quotes of the shell.
 fn row(case: &str, figure: &str) -> String {
-    format!(
-        r#"{{\"case\": \"{case}\", \"params\": {{\"cpus\": 1}}, \"metric\": \"round_trips\", \"unit\": \"1/s\", \"median\": $(({figure}))}}"#
-    )
+    let key = r#"\"params\": {\"cpus\": 1}, \"metric\": \"round_trips\", \"unit\": \"1/s\""#;
+    format!(r#"{{\"case\": \"{case}\", {key}, \"median\": $(({figure}))}}"#)
 }
 
 fn compare(a: &Path, b: &Path, options: &[&str], target: &[&str]) -> Output {

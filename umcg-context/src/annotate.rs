@@ -384,7 +384,8 @@ mod valgrind {
                         "rol rdi, 61",
                         "rol rdi, 51",
                         "xchg rbx, rbx",
-                        inout("rdi") 0usize => _, in("rax") &raw const arguments, inout("rdx") 0usize => answer,
+                        inout("rdi") 0usize => _, in("rax") &raw const arguments,
+                        inout("rdx") 0usize => answer,
                         options(nostack),
                     );
                 }
@@ -400,7 +401,8 @@ mod valgrind {
                         "ror x12, x12, #51",
                         "ror x12, x12, #61",
                         "orr x10, x10, x10",
-                        inout("x12") 0usize => _, in("x4") &raw const arguments, inout("x3") 0usize => answer,
+                        inout("x12") 0usize => _, in("x4") &raw const arguments,
+                        inout("x3") 0usize => answer,
                         options(nostack, preserves_flags),
                     );
                 }

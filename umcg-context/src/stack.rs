@@ -112,9 +112,13 @@ impl core::fmt::Display for StackError {
             StackError::TooLarge => "a stack may have at most 1 GiB",
             StackError::PageSize => "the kernel's pages are not of 4 KiB",
             StackError::TooManyMappings => {
-                "more guarded stacks than vm.max_map_count allows (Linux 6.13 removes this bound, but for locked memory)"
+                "more guarded stacks than vm.max_map_count allows (Linux 6.13 removes this bound, \
+                 but for locked memory)"
             }
-            StackError::Locked => "no locked memory for a stack: the process locks all its memory, and RLIMIT_MEMLOCK is reached",
+            StackError::Locked => {
+                "no locked memory for a stack: the process locks all its memory, \
+                and RLIMIT_MEMLOCK is reached"
+            }
         })
     }
 }

@@ -33,7 +33,13 @@ mod modes {
         let (mut mxcsr, mut x87) = (0u32, 0u16);
         // SAFETY: store the two control words.
         unsafe {
-            asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87, options(nostack))
+            asm!(
+                "stmxcsr [{}]",
+                "fnstcw [{}]",
+                in(reg) &raw mut mxcsr,
+                in(reg) &raw mut x87,
+                options(nostack),
+            )
         };
         (mxcsr & MXCSR_CONTROL, x87)
     }
@@ -42,7 +48,13 @@ mod modes {
         // SAFETY: only the rounding differs from what the compiler expects, and the tests compute
         // nothing meanwhile.
         unsafe {
-            asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87, options(nostack))
+            asm!(
+                "ldmxcsr [{}]",
+                "fldcw [{}]",
+                in(reg) &raw const mxcsr,
+                in(reg) &raw const x87,
+                options(nostack),
+            )
         };
     }
 
@@ -320,7 +332,13 @@ mod x86_64 {
             let rights;
             // SAFETY: the test found that the kernel has enabled the instruction.
             unsafe {
-                asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack))
+                asm!(
+                    "rdpkru",
+                    in("ecx") 0,
+                    out("eax") rights,
+                    out("edx") _,
+                    options(nomem, nostack),
+                )
             };
             rights
         }

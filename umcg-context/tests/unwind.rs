@@ -126,11 +126,32 @@ struct Probe {
 
 // An entry function that stores the frame pointer it is called with, which one in Rust cannot know.
 #[cfg(target_arch = "x86_64")]
-global_asm!(".pushsection .text", "umcg_test_entry:", "mov [rdi], rbp", "jmp {go_back}", ".popsection", go_back = sym go_back);
+global_asm!(
+    ".pushsection .text",
+    "umcg_test_entry:",
+    "mov [rdi], rbp",
+    "jmp {go_back}",
+    ".popsection",
+    go_back = sym go_back,
+);
 #[cfg(target_arch = "aarch64")]
-global_asm!(".pushsection .text", "umcg_test_entry:", "str x29, [x0]", "b {go_back}", ".popsection", go_back = sym go_back);
+global_asm!(
+    ".pushsection .text",
+    "umcg_test_entry:",
+    "str x29, [x0]",
+    "b {go_back}",
+    ".popsection",
+    go_back = sym go_back,
+);
 #[cfg(target_arch = "riscv64")]
-global_asm!(".pushsection .text", "umcg_test_entry:", "sd s0, 0(a0)", "tail {go_back}", ".popsection", go_back = sym go_back);
+global_asm!(
+    ".pushsection .text",
+    "umcg_test_entry:",
+    "sd s0, 0(a0)",
+    "tail {go_back}",
+    ".popsection",
+    go_back = sym go_back,
+);
 
 unsafe extern "C" {
     fn umcg_test_entry(arg: *mut ()) -> !;

@@ -524,7 +524,8 @@ fn library(name: &str, options: &[&str]) -> Option<std::path::PathBuf> {
     );
     std::fs::write(
         &source,
-        "static __thread int five = 5; static __thread char zeros[99]; int next(void) { return ++five + zeros[98]++; }",
+        "static __thread int five = 5; static __thread char zeros[99]; int next(void) \
+         { return ++five + zeros[98]++; }",
     )
     .unwrap();
     // The first is that of another architecture too, under qemu.
@@ -639,7 +640,8 @@ fn cost() {
                     std::hint::black_box(Instant::now());
                 }
                 println!(
-                    "thread-locals {uses}: finish {} ns, begin {} ns, each with a clock reading of {} ns",
+                    "thread-locals {uses}: finish {} ns, begin {} ns, each with a clock reading of \
+                     {} ns",
                     finishing / 100_000,
                     beginning / 100_000,
                     clock.elapsed().as_nanos() / 100_000

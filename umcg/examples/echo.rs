@@ -87,7 +87,8 @@ fn main() -> io::Result<()> {
     );
     let rate = f64::from(connections * requests) / elapsed.as_secs_f64();
     println!(
-        "{connections} connections, {requests} requests each: {rate:.0} requests a second, the longest took {longest:.1?}"
+        "{connections} connections, {requests} requests each: {rate:.0} requests a second, the \
+         longest took {longest:.1?}"
     );
     Ok(())
 }

@@ -89,6 +89,7 @@ fn main() {
     let (_, time_alone) = timed(|| alone.sort_unstable());
     assert!(numbers == alone, "not sorted");
     println!(
-        "{len} numbers sorted in {time:.1?}; by one thread, with the library's function, in {time_alone:.1?}"
+        "{len} numbers sorted in {time:.1?}; by one thread, with the library's function, in \
+         {time_alone:.1?}"
     );
 }

@@ -74,7 +74,8 @@ impl<'a> LightBuilder<'a> {
     /// thread-locals that it used run.
     ///
     /// # Errors
-    /// [`Error::Stack`]: no memory for a stack or a storage, no such size, or no such storage with this C library
+    /// [`Error::Stack`]: no memory for a stack or a storage, no such size, or no such storage with
+    /// this C library
     /// ([`umcg_core::storage::available`]).
     pub fn spawn_owning<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
         let worker = raw::Worker::full(

@@ -129,7 +129,8 @@ fn idle_workers() {
 fn an_idle_light_worker_costs_little() {
     if std::env::var_os("UMCG_NO_GUARD_INSTALL").is_some() || !guards_are_markers() {
         return say(
-            "SKIPPED: this kernel has no guard markers (Linux 6.13), so there cannot be so many stacks",
+            "SKIPPED: this kernel has no guard markers (Linux 6.13), so there cannot be so many \
+             stacks",
         );
     }
     if kib("/proc/meminfo", "MemAvailable") < workers() * 3 * BYTES_A_WORKER {

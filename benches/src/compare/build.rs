@@ -137,7 +137,8 @@ mod tests {
             }
         );
         let new = Abilities::of(
-            "      --rounds <N>       Rounds\n      --only <ROW>   Only\n      --ours\n          Only\n",
+            "      --rounds <N>       Rounds\n      --only <ROW>   Only\n      --ours\n          \
+             Only\n",
         );
         assert_eq!(
             new,

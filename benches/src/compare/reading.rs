@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn only_what_is_needed_is_asked_for() {
-        let text = r#"{"bench": "switch", "more": 1, "rows": [{"case": "uth", "params": {"cpus": 1}, "metric": "m", "unit": "ns",
-                       "median": 4.5, "min": 4, "new": []}]}"#;
+        let text = r#"{"bench": "switch", "more": 1, "rows": [{"case": "uth", "params": {"cpus": 1},
+                       "metric": "m", "unit": "ns", "median": 4.5, "min": 4, "new": []}]}"#;
         let reading = Reading::of(text, "switch").unwrap();
         let key = reading.keys().next().unwrap().clone();
         let figure = |figure, better| reading.figure(&key, figure, better);

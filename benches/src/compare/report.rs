@@ -45,8 +45,10 @@ impl Comparison {
         };
         let confidence = place(self.pairs).map_or(0.0, |(_, confidence)| confidence * 100.0);
         format!(
-            "bench {}: {}, {} CPUs, Linux {}\nA: {}\nB: {}\nWhat B costs in what A costs, above 1 for worse: the median of {} pairs \
-             of runs, and an\ninterval that holds the true one with {confidence:.1} % confidence. {figure}\n",
+            "bench {}: {}, {} CPUs, Linux {}\nA: {}\nB: {}\nWhat B costs in what A costs, above 1 \
+             for worse: the median of {} pairs \
+             of runs, and an\ninterval that holds the true one with \
+             {confidence:.1} % confidence. {figure}\n",
             self.bench,
             machine.cpu,
             machine.cpus,
@@ -107,7 +109,8 @@ impl Comparison {
         .map(count);
         let percent = number(self.tolerance * 100.0);
         let mut text = format!(
-            "By more than {percent} %: {worse} worse, {better} better; {same} the same; {unclear} unclear.\n"
+            "By more than {percent} %: {worse} worse, {better} better; {same} the same; {unclear} \
+             unclear.\n"
         );
         if worse > 0 {
             text += "Those that are worse, to be measured by themselves:\n";
@@ -117,7 +120,8 @@ impl Comparison {
             );
         }
         if unclear > 0 {
-            text += "For those that are unclear there have to be more pairs, longer runs or a quieter machine.\n";
+            text += "For those that are unclear there have to be more pairs, longer runs or a \
+                quieter machine.\n";
         }
         text
     }

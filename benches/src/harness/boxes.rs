@@ -16,7 +16,8 @@ const HEIGHT: u32 = 300;
 const TITLE: u32 = 36;
 const LEGEND: u32 = 20;
 const KEY: &str = "box: the middle half of the operations; line: median; dot: mean; \
-                   whiskers: up to one and a half boxes from the box; circles: smallest and largest";
+                   whiskers: up to one and a half boxes from the box; circles: smallest and \
+                   largest";
 /// Of a legend in a line.
 const LEGENDS: usize = 5;
 

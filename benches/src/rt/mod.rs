@@ -378,7 +378,8 @@ impl Plans<'_> {
             .any(|bench| !threads.can(bench) && self.is_asked(bench, &threads))
         {
             eprintln!(
-                "threads: no rows for skynet, sleepers and fib: that would be too many kernel threads"
+                "threads: no rows for skynet, sleepers and fib: that would be too many kernel \
+                 threads"
             );
         }
         sides.push(threads);

@@ -253,7 +253,10 @@ mod tests {
         let text = serde_json::to_string(&task).unwrap();
         assert_eq!(
             text,
-            r#"{"work":{"case":"go","kind":"","servers":2,"work":"spawn_join","size":5,"nanos":2000000}}"#
+            concat!(
+                r#"{"work":{"case":"go","kind":"","servers":2,"#,
+                r#""work":"spawn_join","size":5,"nanos":2000000}}"#
+            )
         );
         assert!(matches!(
             serde_json::from_str(&text).unwrap(),

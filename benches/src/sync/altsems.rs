@@ -60,7 +60,8 @@ const EXPERIMENTS: &[Experiment] = &[
 
 const SECTIONS: &[Section] = &[
     boxes(
-        "Gamma, the paper's Experiment 2: to take one of some semaphores, do css steps, and give it back",
+        "Gamma, the paper's Experiment 2: to take one of some semaphores, do css steps, and give \
+         it back",
         "gamma",
     ),
     Section {

@@ -185,7 +185,10 @@ mod tests {
         let text = serde_json::to_string(&request).unwrap();
         assert_eq!(
             text,
-            r#"{"bench":"sem","work":"contended","case":"go","params":{"cpus":2,"kind":"worker"},"nanos":5,"times":0}"#
+            concat!(
+                r#"{"bench":"sem","work":"contended","case":"go","#,
+                r#""params":{"cpus":2,"kind":"worker"},"nanos":5,"times":0}"#
+            )
         );
         let same: Request = serde_json::from_str(&text).unwrap();
         assert_eq!(

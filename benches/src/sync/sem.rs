@@ -243,7 +243,8 @@ const SECTIONS: &[Section] = &[
         &["tokio", "go", "sem_t"],
     ),
     boxes(
-        "Alpha, the paper's Experiment 1: to enter and leave a critical section of css steps, with nss steps outside",
+        "Alpha, the paper's Experiment 1: to enter and leave a critical section of css steps, with \
+         nss steps outside",
         "alpha",
     ),
     boxes(
@@ -380,13 +381,25 @@ macro_rules! with_lock {
     ($work:ident, $request:expr $(, $more:expr)*) => {
         match $request.side() {
             ("umcg", "worker", "strong", "") => $work::<Workers, Ours<true>>($request $(, $more)*),
-            ("umcg", "worker", "barging", "") => $work::<Workers, Ours<false>>($request $(, $more)*),
+            ("umcg", "worker", "barging", "") => {
+                $work::<Workers, Ours<false>>($request $(, $more)*)
+            }
             ("umcg", "thread", "strong", "") => $work::<Threads, Ours<true>>($request $(, $more)*),
-            ("umcg", "thread", "barging", "") => $work::<Threads, Ours<false>>($request $(, $more)*),
-            ("umcg", "worker", "strong", "mutex") => $work::<Workers, Mutexes<true>>($request $(, $more)*),
-            ("umcg", "worker", "barging", "mutex") => $work::<Workers, Mutexes<false>>($request $(, $more)*),
-            ("umcg", "thread", "strong", "mutex") => $work::<Threads, Mutexes<true>>($request $(, $more)*),
-            ("umcg", "thread", "barging", "mutex") => $work::<Threads, Mutexes<false>>($request $(, $more)*),
+            ("umcg", "thread", "barging", "") => {
+                $work::<Threads, Ours<false>>($request $(, $more)*)
+            }
+            ("umcg", "worker", "strong", "mutex") => {
+                $work::<Workers, Mutexes<true>>($request $(, $more)*)
+            }
+            ("umcg", "worker", "barging", "mutex") => {
+                $work::<Workers, Mutexes<false>>($request $(, $more)*)
+            }
+            ("umcg", "thread", "strong", "mutex") => {
+                $work::<Threads, Mutexes<true>>($request $(, $more)*)
+            }
+            ("umcg", "thread", "barging", "mutex") => {
+                $work::<Threads, Mutexes<false>>($request $(, $more)*)
+            }
             ("sem_t", ..) => $work::<Threads, SemT>($request $(, $more)*),
             ("pthread", ..) => $work::<Threads, Pthread>($request $(, $more)*),
             ("std", ..) => $work::<Threads, Std>($request $(, $more)*),

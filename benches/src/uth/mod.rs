@@ -206,7 +206,8 @@ pub fn run(plan: Plan, choice: &Choice) -> Result<Report> {
     }
     if cfg!(not(boost_context)) && choice.takes_case("boost-context") {
         eprintln!(
-            "boost-context: no row: Boost.Context was not found when this was built (Debian: libboost-context-dev)"
+            "boost-context: no row: Boost.Context was not found when this was built (Debian: \
+             libboost-context-dev)"
         );
     }
     harness::run("uth", cases, plan, choice)

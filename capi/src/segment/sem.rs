@@ -11,7 +11,8 @@ use umcg::segment::{self, ReleaseError, Semaphore, TryError, WaitError};
 #[repr(C)]
 struct Sem {
     semaphore: Semaphore,
-    /// [`Opening::number`]: the crate panics when those of several openings are waited for together.
+    /// [`Opening::number`]: the crate panics when those of several openings are waited for
+    /// together.
     opening: u64,
 }
 

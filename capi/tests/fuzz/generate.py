@@ -17,8 +17,24 @@ LEFT_OUT = {
     "umcg_light_create": "as umcg_ctl",
     "umcg_set_preemption": "as umcg_ctl",
     **dict.fromkeys(
-        ["uth_init", "uth_init_options", "uth_vp_init", "uth_get_vpid", "uth_create", "uth_reinit", "uth_delete", "uth_switchto",
-         "uth_self", "uth_getarg", "uth_setarg", "uth_self2", "uth_switchto2", "uth_set_name"], "have a target of their own"),
+        [
+            "uth_init",
+            "uth_init_options",
+            "uth_vp_init",
+            "uth_get_vpid",
+            "uth_create",
+            "uth_reinit",
+            "uth_delete",
+            "uth_switchto",
+            "uth_self",
+            "uth_getarg",
+            "uth_setarg",
+            "uth_self2",
+            "uth_switchto2",
+            "uth_set_name",
+        ],
+        "have a target of their own",
+    ),
 }
 
 # These end the process when they are misused, as their headers say: a child of a fork calls them
@@ -28,80 +44,185 @@ FORKED = {"initsem": 0, "upsem": 0, "tsend": 1, "trecv": 1}
 
 # Those that may wait without an end: only where somebody cuts them short.
 FOR_EVER = {
-    "altsems", "talt", "umcg_accept", "umcg_connect", "umcg_read", "umcg_recv", "umcg_write", "umcg_send", "umcg_park", "umcg_hand_over",
-    "umcg_join", "umcg_barrier_wait", "umcg_select_set_wait", "downsem", "umcg_cond_wait", "umcg_once_wait", "umcg_wait_group_wait",
-    "umcg_event_wait", "umcg_segment_event_wait", "umcg_sem_acquire", "umcg_segment_sem_acquire", "umcg_tube_send", "umcg_tube_recv",
-    "umcg_tube_reserve", "umcg_tube_recv_ref", "umcg_segment_tube_send", "umcg_segment_tube_recv",
+    "altsems",
+    "talt",
+    "umcg_accept",
+    "umcg_connect",
+    "umcg_read",
+    "umcg_recv",
+    "umcg_write",
+    "umcg_send",
+    "umcg_park",
+    "umcg_hand_over",
+    "umcg_join",
+    "umcg_barrier_wait",
+    "umcg_select_set_wait",
+    "downsem",
+    "umcg_cond_wait",
+    "umcg_once_wait",
+    "umcg_wait_group_wait",
+    "umcg_event_wait",
+    "umcg_segment_event_wait",
+    "umcg_sem_acquire",
+    "umcg_segment_sem_acquire",
+    "umcg_tube_send",
+    "umcg_tube_recv",
+    "umcg_tube_reserve",
+    "umcg_tube_recv_ref",
+    "umcg_segment_tube_send",
+    "umcg_segment_tube_recv",
 }
 
 # Those that wait without an end whatever anybody does: only with no object.
-ENDLESS = {"umcg_mutex_lock", "umcg_rwlock_rdlock", "umcg_rwlock_wrlock", "umcg_rwlock_uplock", "umcg_rwlock_upgrade"}
+ENDLESS = {
+    "umcg_mutex_lock",
+    "umcg_rwlock_rdlock",
+    "umcg_rwlock_wrlock",
+    "umcg_rwlock_uplock",
+    "umcg_rwlock_upgrade",
+}
 
 # By name and type, by name, or by type: an expression of C. `in` is the input.
 NAMED = {
-    "deadline_ns": "a_deadline(in)", "time_ns": "a_deadline(in)", "duration_ns": "a_number(in) % 100000", "timeout_ns": "a_number(in)",
-    "due_ns": "a_deadline(in)", "period_ns": "a_number(in) % 5000000", "patience_ns": "a_number(in)",
-    "fd": "a_descriptor(in)", "path": "a_path(in)", "name": "a_name(in)", "milliseconds": "pick(in, 3)", "msz": "a_size(in)",
-    "size": "a_size(in)", "most": "a_count(in)", "capacity": "a_capacity(in)",
-    "buffer": "a_buffer(in)", "message": "a_buffer(in)", "p": "a_buffer(in)", "na": "(int)a_count_of(in)",
+    "deadline_ns": "a_deadline(in)",
+    "time_ns": "a_deadline(in)",
+    "duration_ns": "a_number(in) % 100000",
+    "timeout_ns": "a_number(in)",
+    "due_ns": "a_deadline(in)",
+    "period_ns": "a_number(in) % 5000000",
+    "patience_ns": "a_number(in)",
+    "fd": "a_descriptor(in)",
+    "path": "a_path(in)",
+    "name": "a_name(in)",
+    "milliseconds": "pick(in, 3)",
+    "msz": "a_size(in)",
+    "size": "a_size(in)",
+    "most": "a_count(in)",
+    "capacity": "a_capacity(in)",
+    "buffer": "a_buffer(in)",
+    "message": "a_buffer(in)",
+    "p": "a_buffer(in)",
+    "na": "(int)a_count_of(in)",
 }
 ARRAYS = {
-    "Sem*const*": "some_sems(in)", "Sem**": "some_sems(in)", "umcg_segment_sem_t*const*": "some_segment_sems(in)",
-    "umcg_nt_t*const*": "some_objects(in)", "constumcg_futex_word_t*": "some_words(in)", "Talt*": "some_talts(in)",
-    "constTalt*": "some_talts(in)", "umcg_op_t*": "some_ops(in)", "constumcg_op_t*": "some_ops(in)",
+    "Sem*const*": "some_sems(in)",
+    "Sem**": "some_sems(in)",
+    "umcg_segment_sem_t*const*": "some_segment_sems(in)",
+    "umcg_nt_t*const*": "some_objects(in)",
+    "constumcg_futex_word_t*": "some_words(in)",
+    "Talt*": "some_talts(in)",
+    "constTalt*": "some_talts(in)",
+    "umcg_op_t*": "some_ops(in)",
+    "constumcg_op_t*": "some_ops(in)",
 }
 TYPED = {
-    "int": "(int)a_number(in)", "uint32_t": "(uint32_t)a_number(in)", "uint64_t": "a_number(in)", "int64_t": "(int64_t)a_number(in)",
-    "int32_t": "(int32_t)a_number(in)", "unsignedlong": "a_capacity(in)", "size_t": "a_count(in)", "socklen_t": "pick(in, 2) * 16",
-    "int*": "an_int(in)", "uint32_t*": "(uint32_t *)an_int(in)", "uint64_t*": "a_long(in)", "size_t*": "(size_t *)a_long(in)",
-    "void**": "(void **)a_long(in)", "constuint32_t*": "a_word(in)", "void*": "a_buffer(in)", "constvoid*": "a_buffer(in)",
-    "structsockaddr*": "an_address(in)", "conststructsockaddr*": "an_address(in)", "socklen_t*": "a_length(in)",
-    "Sem*": "a_sem(in)", "constSem*": "a_sem(in)", "Tube*": "a_tube(in)", "constTube*": "a_tube(in)", "umcg_worker_t*": "a_worker(in)",
-    "umcg_mutex_t*": "OBJECT(mutexes)", "umcg_rwlock_t*": "OBJECT(rwlocks)", "umcg_cond_t*": "OBJECT(conds)",
-    "umcg_once_t*": "OBJECT(onces)", "constumcg_once_t*": "OBJECT(onces)", "umcg_barrier_t*": "OBJECT(barriers)",
-    "umcg_wait_group_t*": "OBJECT(groups)", "constumcg_wait_group_t*": "OBJECT(groups)", "umcg_event_t*": "OBJECT(events)",
-    "constumcg_event_t*": "OBJECT(events)", "umcg_nt_t*": "a_object(in)", "umcg_waitset_t*": "a_waitset(in)",
-    "umcg_select_set_t*": "a_set(in)", "umcg_local_t*": "a_local(in)", "umcg_handle_t": "a_handle(in)", "umcg_rt_t*": "NULL",
-    "umcg_segment_t*": "a_segment(in)", "constumcg_segment_t*": "a_segment(in)", "umcg_segment_sem_t*": "a_segment_sem(in)",
-    "constumcg_segment_sem_t*": "a_segment_sem(in)", "umcg_segment_event_t*": "a_segment_event(in)",
-    "constumcg_segment_event_t*": "a_segment_event(in)", "umcg_segment_tube_t*": "a_segment_tube(in)",
-    "constumcg_segment_tube_t*": "a_segment_tube(in)", "constumcg_rt_options_t*": "an_rt_option(in)",
-    "constumcg_spawn_attr_t*": "an_attribute(in)", "constumcg_segment_options_t*": "an_option(in)", "constchar*": "a_name(in)",
-    "void*(*)(void*)": "a_function(in)", "void(*)(void)": "an_initializer(in)", "void(*)(void*)": "NULL",
+    "int": "(int)a_number(in)",
+    "uint32_t": "(uint32_t)a_number(in)",
+    "uint64_t": "a_number(in)",
+    "int64_t": "(int64_t)a_number(in)",
+    "int32_t": "(int32_t)a_number(in)",
+    "unsignedlong": "a_capacity(in)",
+    "size_t": "a_count(in)",
+    "socklen_t": "pick(in, 2) * 16",
+    "int*": "an_int(in)",
+    "uint32_t*": "(uint32_t *)an_int(in)",
+    "uint64_t*": "a_long(in)",
+    "size_t*": "(size_t *)a_long(in)",
+    "void**": "(void **)a_long(in)",
+    "constuint32_t*": "a_word(in)",
+    "void*": "a_buffer(in)",
+    "constvoid*": "a_buffer(in)",
+    "structsockaddr*": "an_address(in)",
+    "conststructsockaddr*": "an_address(in)",
+    "socklen_t*": "a_length(in)",
+    "Sem*": "a_sem(in)",
+    "constSem*": "a_sem(in)",
+    "Tube*": "a_tube(in)",
+    "constTube*": "a_tube(in)",
+    "umcg_worker_t*": "a_worker(in)",
+    "umcg_mutex_t*": "OBJECT(mutexes)",
+    "umcg_rwlock_t*": "OBJECT(rwlocks)",
+    "umcg_cond_t*": "OBJECT(conds)",
+    "umcg_once_t*": "OBJECT(onces)",
+    "constumcg_once_t*": "OBJECT(onces)",
+    "umcg_barrier_t*": "OBJECT(barriers)",
+    "umcg_wait_group_t*": "OBJECT(groups)",
+    "constumcg_wait_group_t*": "OBJECT(groups)",
+    "umcg_event_t*": "OBJECT(events)",
+    "constumcg_event_t*": "OBJECT(events)",
+    "umcg_nt_t*": "a_object(in)",
+    "umcg_waitset_t*": "a_waitset(in)",
+    "umcg_select_set_t*": "a_set(in)",
+    "umcg_local_t*": "a_local(in)",
+    "umcg_handle_t": "a_handle(in)",
+    "umcg_rt_t*": "NULL",
+    "umcg_segment_t*": "a_segment(in)",
+    "constumcg_segment_t*": "a_segment(in)",
+    "umcg_segment_sem_t*": "a_segment_sem(in)",
+    "constumcg_segment_sem_t*": "a_segment_sem(in)",
+    "umcg_segment_event_t*": "a_segment_event(in)",
+    "constumcg_segment_event_t*": "a_segment_event(in)",
+    "umcg_segment_tube_t*": "a_segment_tube(in)",
+    "constumcg_segment_tube_t*": "a_segment_tube(in)",
+    "constumcg_rt_options_t*": "an_rt_option(in)",
+    "constumcg_spawn_attr_t*": "an_attribute(in)",
+    "constumcg_segment_options_t*": "an_option(in)",
+    "constchar*": "a_name(in)",
+    "void*(*)(void*)": "a_function(in)",
+    "void(*)(void)": "an_initializer(in)",
+    "void(*)(void*)": "NULL",
 }
 # Functions with arguments of their own.
 SPECIAL = {
     ("umcg_sleep_until_ns", "time_ns"): "a_deadline(in)",
     ("umcg_nt_timer_set_100ns", "due"): "-(int64_t)pick(in, 100)",
-    ("initsem", "s"): "scratch(in)", ("freetube", "t"): "gone_tube(in)",
+    ("initsem", "s"): "scratch(in)",
+    ("freetube", "t"): "gone_tube(in)",
     ("umcg_rt_stop", "rt"): "NULL",
     ("umcg_rt_dump", "fd"): "-1",
-    ("umcg_join", "worker"): "a_worker_or_self(in)", ("umcg_join_until", "worker"): "a_worker_or_self(in)",
+    ("umcg_join", "worker"): "a_worker_or_self(in)",
+    ("umcg_join_until", "worker"): "a_worker_or_self(in)",
     ("umcg_waitset_add", "word"): "a_lasting_word(in)",
-    ("umcg_select_set_create", "ops"): "some_lasting_ops(in)", ("umcg_select_set_change", "op"): "some_lasting_ops(in)",
-    ("umcg_tube_commit", "p"): "a_place(in)", ("umcg_tube_unreserve", "p"): "a_place(in)", ("umcg_tube_recv_done", "p"): "a_place(in)",
+    ("umcg_select_set_create", "ops"): "some_lasting_ops(in)",
+    ("umcg_select_set_change", "op"): "some_lasting_ops(in)",
+    ("umcg_tube_commit", "p"): "a_place(in)",
+    ("umcg_tube_unreserve", "p"): "a_place(in)",
+    ("umcg_tube_recv_done", "p"): "a_place(in)",
     ("umcg_close", "fd"): "a_descriptor_to_close(in)",
-    ("umcg_waitset_destroy", "set"): "gone_waitset(in)", ("umcg_select_set_destroy", "set"): "gone_set(in)",
-    ("umcg_nt_close", "object"): "gone_object(in)", ("umcg_tube_destroy", "t"): "gone_tube(in)",
-    ("umcg_segment_close", "segment"): "gone_segment(in)", ("umcg_segment_sem_free", "s"): "gone_segment_sem(in)",
-    ("umcg_segment_event_free", "e"): "gone_segment_event(in)", ("umcg_segment_tube_free", "tube"): "gone_segment_tube(in)",
+    ("umcg_waitset_destroy", "set"): "gone_waitset(in)",
+    ("umcg_select_set_destroy", "set"): "gone_set(in)",
+    ("umcg_nt_close", "object"): "gone_object(in)",
+    ("umcg_tube_destroy", "t"): "gone_tube(in)",
+    ("umcg_segment_close", "segment"): "gone_segment(in)",
+    ("umcg_segment_sem_free", "s"): "gone_segment_sem(in)",
+    ("umcg_segment_event_free", "e"): "gone_segment_event(in)",
+    ("umcg_segment_tube_free", "tube"): "gone_segment_tube(in)",
     ("umcg_detach", "worker"): "gone_worker(in)",
     ("umcg_segment_set_patience", "patience_ns"): "10000000",
 }
 # Of an object that is initialised there may be no waiter, in sets that are kept either.
 SCRATCH = re.compile(r"umcg_\w+_init$")
 RESULTS = {
-    "Tube*": "keep_tube", "umcg_worker_t*": "keep_worker", "umcg_nt_t*": "keep_object", "umcg_waitset_t*": "keep_waitset",
-    "umcg_select_set_t*": "keep_set", "umcg_local_t*": "keep_local", "umcg_segment_t*": "keep_segment",
-    "umcg_segment_sem_t*": "keep_segment_sem", "umcg_segment_event_t*": "keep_segment_event",
-    "umcg_segment_tube_t*": "keep_segment_tube", "umcg_rt_t*": "keep_runtime",
+    "Tube*": "keep_tube",
+    "umcg_worker_t*": "keep_worker",
+    "umcg_nt_t*": "keep_object",
+    "umcg_waitset_t*": "keep_waitset",
+    "umcg_select_set_t*": "keep_set",
+    "umcg_local_t*": "keep_local",
+    "umcg_segment_t*": "keep_segment",
+    "umcg_segment_sem_t*": "keep_segment_sem",
+    "umcg_segment_event_t*": "keep_segment_event",
+    "umcg_segment_tube_t*": "keep_segment_tube",
+    "umcg_rt_t*": "keep_runtime",
 }
 
 
 def prototypes(text):
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", "", text, flags=re.M)
-    for match in re.finditer(r"^([a-zA-Z_][\w \*]*?[\s\*])(\w+)\(([^;{}]*)\)\s*;", text, flags=re.M):
+    for match in re.finditer(
+        r"^([a-zA-Z_][\w \*]*?[\s\*])(\w+)\(([^;{}]*)\)\s*;", text, flags=re.M
+    ):
         yield match[1].replace(" ", ""), match[2], " ".join(match[3].split())
 
 
@@ -144,7 +265,10 @@ def argument(function, kind, name, has_array):
     if name in NAMED and not (name.endswith("_ns") and kind.endswith("*")):
         return NAMED[name]
     if kind not in TYPED:
-        sys.exit(f"generate.py: {function}: no argument for {name}, a {kind}: add one to this file and to calls.c")
+        sys.exit(
+            f"generate.py: {function}: no argument for {name}, a {kind}: "
+            "add one to this file and to calls.c"
+        )
     return TYPED[kind]
 
 
@@ -162,8 +286,15 @@ def main():
             print(f"static void call_{function}(struct input *in)\n{{")
             print("    (void)in;")
             for index, ((kind, _), expression) in enumerate(zip(kinds, arguments)):
-                print(f"    __auto_type a{index} = {expression};" if expression != "NULL" else f"    void *a{index} = NULL;")
-            shown = "".join(f", (long long)(intptr_t)a{i}" if kind != "umcg_handle_t" else ", 0LL" for i, (kind, _) in enumerate(kinds))
+                print(
+                    f"    __auto_type a{index} = {expression};"
+                    if expression != "NULL"
+                    else f"    void *a{index} = NULL;"
+                )
+            shown = "".join(
+                f", (long long)(intptr_t)a{i}" if kind != "umcg_handle_t" else ", 0LL"
+                for i, (kind, _) in enumerate(kinds)
+            )
             print(f'    trace("{function}(' + ", ".join(["%#llx"] * len(kinds)) + f')"{shown});')
             call = f"{function}({', '.join(f'a{i}' for i in range(len(kinds)))})"
             if function in FORKED:
@@ -174,11 +305,21 @@ def main():
             elif function == "umcg_tube_close" or function == "umcg_sem_close":
                 print(f"    {call};")
             elif result in RESULTS and function != "umcg_nt_dup":
-                print(f"    {RESULTS[result]}({call}" + (", a0" if function in ("newtube", "umcg_tube_create") else "") + ");")
+                print(
+                    f"    {RESULTS[result]}({call}"
+                    + (", a0" if function in ("newtube", "umcg_tube_create") else "")
+                    + ");"
+                )
             elif function == "umcg_nt_dup":
                 print(f"    keep_object({call});")
-            elif function in ("umcg_tube_reserve", "umcg_tube_reserve_until", "umcg_tube_try_reserve", "umcg_tube_recv_ref",
-                              "umcg_tube_recv_ref_until", "umcg_tube_try_recv_ref"):
+            elif function in (
+                "umcg_tube_reserve",
+                "umcg_tube_reserve_until",
+                "umcg_tube_try_reserve",
+                "umcg_tube_recv_ref",
+                "umcg_tube_recv_ref_until",
+                "umcg_tube_try_recv_ref",
+            ):
                 print(f"    keep_place({call});")
             else:
                 print(f"    {call};")

@@ -22,9 +22,10 @@ const KEY: &[u8] = include_bytes!("key.der");
 const DEPTH: usize = 64;
 
 fn regex() -> Result<()> {
-    let word = regex::Regex::new(
-        r"(?i)^(?P<name>[\p{L}\d._%+-]+)@(?:(?P<host>[\w-]+)\.)+(?P<top>\p{L}{2,24})(?:\s*,\s*(?:[^,;]{1,64}|\([^)]*\)))*$",
-    )?;
+    let word = regex::Regex::new(concat!(
+        r"(?i)^(?P<name>[\p{L}\d._%+-]+)@(?:(?P<host>[\w-]+)\.)+(?P<top>\p{L}{2,24})",
+        r"(?:\s*,\s*(?:[^,;]{1,64}|\([^)]*\)))*$"
+    ))?;
     let found = word
         .captures("ophelia@water.example.org, (drowned)")
         .ok_or("no match")?;

@@ -58,7 +58,12 @@ mod tests {
     fn the_program_is_found_among_the_messages() {
         let line = |name: &str, executable: &str| {
             format!(
-                r#"{{"reason": "compiler-artifact", "target": {{"name": "{name}"}}, "executable": {executable}}}"#
+                concat!(
+                    r#"{{"reason": "compiler-artifact", "target": {{"name": "{name}"}}, "#,
+                    r#""executable": {executable}}}"#
+                ),
+                name = name,
+                executable = executable
             )
         };
         assert_eq!(

@@ -105,7 +105,8 @@ fn thread_pointer() -> Finding {
         name,
         State::No,
         "not in AT_HWCAP2: it takes Linux 5.9 and a CPU since 2012",
-        "thread workers stay on their own kernel threads and are handed control by futex: same meaning, slow",
+        "thread workers stay on their own kernel threads and are handed control by futex: same \
+         meaning, slow",
     )
 }
 
@@ -142,7 +143,8 @@ fn guard_markers() -> Finding {
             "a guard below each stack that costs no mapping: any number of stacks",
         );
     }
-    let effect = "guards without markers, two mappings a stack: the number of stacks is bounded by a quarter of vm.max_map_count";
+    let effect = "guards without markers, two mappings a stack: the number of stacks is bounded by \
+        a quarter of vm.max_map_count";
     finding(
         name,
         State::No,
@@ -168,7 +170,8 @@ fn overcommit() -> Finding {
     );
     match line("/proc/sys/vm/overcommit_memory").as_deref() {
         Some("2") => {
-            let effect = "every stack counts with its full size against the commit limit: give smaller stacks where there are many";
+            let effect = "every stack counts with its full size against the commit limit: give \
+                smaller stacks where there are many";
             finding(name, State::Limited, "2 (strict)", effect)
         }
         Some("1") => finding(name, State::Yes, "1 (always)", free),
@@ -193,7 +196,8 @@ fn signal_frame() -> Finding {
     } else {
         format!("{size} bytes (AT_MINSIGSTKSZ)")
     };
-    let effect = "preemption takes this much of the worker's own stack, vector registers included, and as much or 8 KiB beneath; overflow is told from an alternate stack";
+    let effect = "preemption takes this much of the worker's own stack, vector registers included, \
+        and as much or 8 KiB beneath; overflow is told from an alternate stack";
     finding("signal frame", State::Info, detail, effect)
 }
 
@@ -362,7 +366,8 @@ fn io_uring() -> Finding {
             name,
             State::Yes,
             "tried",
-            "reads and writes of files, if not in the page cache, and of standard streams go through it",
+            "reads and writes of files, if not in the page cache, and of standard streams go \
+             through it",
         ),
     }
 }
@@ -572,7 +577,8 @@ fn soft_limit<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn stack_limit() -> Finding {
-    let effect = "the stack of a thread worker, as of every pthread; light workers have the size they ask for";
+    let effect = "the stack of a thread worker, as of every pthread; light workers have the size \
+        they ask for";
     finding("RLIMIT_STACK", State::Info, limit("Max stack size"), effect)
 }
 

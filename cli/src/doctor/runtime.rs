@@ -18,13 +18,15 @@ fn membarrier() -> Finding {
     let instead =
         "a full fence at each use of a server's own queue: switches of the runtime cost more";
     if umcg::asymmetric::init() {
-        let effect = "a server touches its own queue without a fence; whoever steals from it pays a system call";
+        let effect = "a server touches its own queue without a fence; whoever steals from it pays \
+            a system call";
         return finding(name, State::Yes, "tried", effect);
     }
     let detail = match forbidden("UMCG_NO_MEMBARRIER") {
         true => "forbidden by UMCG_NO_MEMBARRIER",
         false => {
-            "the kernel, or a filter, does not let us register for private expedited ones (Linux 4.14)"
+            "the kernel, or a filter, does not let us register for private expedited ones (Linux \
+             4.14)"
         }
     };
     finding(name, State::No, detail, instead)
@@ -48,10 +50,12 @@ fn driver() -> Finding {
     };
     let effect = match kind {
         DriverKind::IoUring => {
-            "sockets wait in epoll, files are read and written by io_uring: both park their worker only"
+            "sockets wait in epoll, files are read and written by io_uring: both park their worker \
+             only"
         }
         _ => {
-            "sockets wait in epoll; reads and writes of files that are not in the page cache block helper threads"
+            "sockets wait in epoll; reads and writes of files that are not in the page cache block \
+             helper threads"
         }
     };
     finding(

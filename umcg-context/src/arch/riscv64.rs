@@ -251,7 +251,11 @@ pub(crate) fn local_offset() -> isize {
     let offset;
     // SAFETY: reads a constant that the linker wrote.
     unsafe {
-        asm!("la.tls.ie {}, umcg_local", out(reg) offset, options(nostack, preserves_flags, readonly))
+        asm!(
+            "la.tls.ie {}, umcg_local",
+            out(reg) offset,
+            options(nostack, preserves_flags, readonly),
+        )
     };
     offset
 }

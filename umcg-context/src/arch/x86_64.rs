@@ -130,7 +130,8 @@ pub(crate) unsafe fn switch_with(
             "mov rbx, [rbx + 24]",
             "jmp rax",
             "2:",
-            inout("rdi") from => _, inout("rsi") to => _, inout("rdx") f => _, inout("rcx") arg => _, out("rax") _,
+            inout("rdi") from => _, inout("rsi") to => _, inout("rdx") f => _,
+            inout("rcx") arg => _, out("rax") _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
             clobber_abi("sysv64"),
         );
@@ -162,7 +163,8 @@ pub(crate) unsafe fn inject(
             "mov rdi, rcx",
             "jmp rdx",
             "2:",
-            inout("rdi") from => _, inout("rsi") to => _, inout("rdx") f => _, inout("rcx") arg => _, out("rax") _,
+            inout("rdi") from => _, inout("rsi") to => _, inout("rdx") f => _,
+            inout("rcx") arg => _, out("rax") _,
             out("r12") _, out("r13") _, out("r14") _, out("r15") _,
             clobber_abi("sysv64"),
         );
@@ -228,7 +230,11 @@ pub(crate) fn local_offset() -> isize {
     let offset;
     // SAFETY: reads a constant that the linker wrote.
     unsafe {
-        asm!("mov {}, qword ptr [rip + umcg_local@gottpoff]", out(reg) offset, options(nostack, preserves_flags, readonly))
+        asm!(
+            "mov {}, qword ptr [rip + umcg_local@gottpoff]",
+            out(reg) offset,
+            options(nostack, preserves_flags, readonly),
+        )
     };
     offset
 }

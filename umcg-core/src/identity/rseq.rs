@@ -79,8 +79,10 @@ fn linked() -> Option<[*const c_void; 2]> {
             unsafe {
                 std::arch::asm!(
                     ".weak __rseq_size", ".weak __rseq_offset",
-                    "adrp {bytes}, :got:__rseq_size", "ldr {bytes}, [{bytes}, :got_lo12:__rseq_size]",
-                    "adrp {offset}, :got:__rseq_offset", "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
+                    "adrp {bytes}, :got:__rseq_size",
+                    "ldr {bytes}, [{bytes}, :got_lo12:__rseq_size]",
+                    "adrp {offset}, :got:__rseq_offset",
+                    "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
                     bytes = out(reg) bytes, offset = out(reg) offset,
                     options(pure, readonly, nostack, preserves_flags)
                 );

@@ -222,7 +222,8 @@ fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
 #[inline(never)]
 fn refused(error: Errno, why: everywhere::Refused) -> ! {
     crate::fatal(format_args!(
-        "membarrier(2), which was granted at the start, is refused now ({error}), and {why}: set UMCG_NO_MEMBARRIER if system calls are filtered later"
+        "membarrier(2), which was granted at the start, is refused now ({error}), and {why}: set \
+         UMCG_NO_MEMBARRIER if system calls are filtered later"
     ))
 }
 

@@ -55,7 +55,8 @@ cfg_if::cfg_if! {
 
         function!("umcg_boundary":
             ".cfi_personality 0x9b, umcg_boundary_personality",
-            "stp x29, x30, [sp, #-32]!", ".cfi_def_cfa_offset 32", ".cfi_offset x29, -32", ".cfi_offset x30, -24",
+            "stp x29, x30, [sp, #-32]!", ".cfi_def_cfa_offset 32", ".cfi_offset x29, -32",
+            ".cfi_offset x30, -24",
             "str x19, [sp, #16]", ".cfi_offset x19, -16",
             "mov x29, sp",
             "mov x19, x2",
@@ -63,7 +64,8 @@ cfg_if::cfg_if! {
             "mov x0, x1",
             "blr x9",
             "ldr x19, [sp, #16]", ".cfi_restore x19",
-            "ldp x29, x30, [sp], #32", ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
+            "ldp x29, x30, [sp], #32", ".cfi_def_cfa_offset 0", ".cfi_restore x29",
+            ".cfi_restore x30",
             "ret",
         );
     } else if #[cfg(target_arch = "riscv64")] {

@@ -19,13 +19,15 @@ cfg_if::cfg_if! {
         );
     } else if #[cfg(target_arch = "aarch64")] {
         function!("umcg_call_on":
-            "stp x29, x30, [sp, #-16]!", ".cfi_def_cfa_offset 16", ".cfi_offset x29, -16", ".cfi_offset x30, -8",
+            "stp x29, x30, [sp, #-16]!", ".cfi_def_cfa_offset 16", ".cfi_offset x29, -16",
+            ".cfi_offset x30, -8",
             "mov x29, sp", ".cfi_def_cfa_register x29",
             "mov sp, x0",
             "mov x0, x2",
             "blr x1",
             "mov sp, x29", ".cfi_def_cfa_register sp",
-            "ldp x29, x30, [sp], #16", ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
+            "ldp x29, x30, [sp], #16", ".cfi_def_cfa_offset 0", ".cfi_restore x29",
+            ".cfi_restore x30",
             "ret",
         );
     } else if #[cfg(target_arch = "riscv64")] {

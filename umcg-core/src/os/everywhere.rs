@@ -67,7 +67,8 @@ impl fmt::Display for Refused {
             Refused::Threads(error) => {
                 write!(
                     f,
-                    "sched_getaffinity(2) or tgkill(2), which would tell where threads may run, as well ({error})"
+                    "sched_getaffinity(2) or tgkill(2), which would tell where threads may run, as \
+                     well ({error})"
                 )
             }
             Refused::Processor(number, error) => write!(

@@ -49,8 +49,10 @@ pub(crate) fn refuse() {
     ONCE.call_once(|| {
         if find() == Some(Sanitizer::Thread) && std::env::var_os("UMCG_TSAN").is_none() {
             fatal(format_args!(
-                "ThreadSanitizer sees nothing of what a library orders that was not built for it, and would report races that there are \
-                 not: build umcg with `--cfg umcg_tsan -Zsanitizer=thread` as ci/sanitizers.sh does, or set UMCG_TSAN=1 to run all the same"
+                "ThreadSanitizer sees nothing of what a library orders that was not built for it, \
+                 and would report races that there are \
+                 not: build umcg with `--cfg umcg_tsan -Zsanitizer=thread` as \
+                 ci/sanitizers.sh does, or set UMCG_TSAN=1 to run all the same"
             ));
         }
     });

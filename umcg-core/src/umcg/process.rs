@@ -1,5 +1,5 @@
-//! What this room asks of the process once: to be told of forks, of overflows of workers' stacks and
-//! of the ends of threads. The child of a fork has one plain thread, no servers and no workers.
+//! What this room asks of the process once: to be told of forks, of overflows of workers' stacks
+//! and of the ends of threads. The child of a fork has one plain thread, no servers and no workers.
 
 use super::{Owner, Role, WORKERS, group, helper, light, operation, preempt, role_held, server};
 use super::{set_role, thread};

@@ -583,7 +583,8 @@ fn finish(record: &Record) -> ! {
     if vp.native.state.load(Relaxed) != vp.ready.load(Relaxed) {
         die(
             record,
-            "returned, and its virtual processor's own flow was not saved, so nothing is left to run",
+            "returned, and its virtual processor's own flow was not saved, so nothing is left to \
+             run",
         );
     }
     record.retire(state::FINISHED);

@@ -179,7 +179,8 @@ impl Overflow {
                 "umcg: {flow} overflowed its {kib} KiB stack; `stack_size` gives it a larger one"
             )),
             Some(beyond) => say(format_args!(
-                "umcg: {flow} overflowed its {kib} KiB stack by {} KiB, beyond the guard of {}; `stack_size` gives it a larger one",
+                "umcg: {flow} overflowed its {kib} KiB stack by {} KiB, beyond the guard of {}; \
+                 `stack_size` gives it a larger one",
                 (beyond >> 10) + 1,
                 guard::SIZE >> 10
             )),

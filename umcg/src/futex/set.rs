@@ -140,7 +140,8 @@ impl From<End> for Result<usize, WaitMultipleError> {
             End::Changed(index) => Err(WaitMultipleError::Changed(index)),
             End::Late => Err(WaitMultipleError::TimedOut),
             End::Fault => panic!(
-                "futex: the kernel cannot wait for a shared word in memory that this process may only read, and that nobody has ever written"
+                "futex: the kernel cannot wait for a shared word in memory that this process may \
+                 only read, and that nobody has ever written"
             ),
         }
     }

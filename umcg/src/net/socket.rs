@@ -284,7 +284,10 @@ macro_rules! stream {
                     self.receive(buffer)
                 }
 
-                fn read_vectored(&mut self, buffers: &mut [std::io::IoSliceMut<'_>]) -> std::io::Result<usize> {
+                fn read_vectored(
+                    &mut self,
+                    buffers: &mut [std::io::IoSliceMut<'_>],
+                ) -> std::io::Result<usize> {
                     self.receive_vectored(buffers)
                 }
             }
@@ -295,7 +298,10 @@ macro_rules! stream {
                     self.send(buffer)
                 }
 
-                fn write_vectored(&mut self, buffers: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+                fn write_vectored(
+                    &mut self,
+                    buffers: &[std::io::IoSlice<'_>],
+                ) -> std::io::Result<usize> {
                     self.send_vectored(buffers)
                 }
 

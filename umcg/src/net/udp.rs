@@ -101,7 +101,8 @@ impl UdpSocket {
         /// How many routers what is sent to a group may pass, IPv4.
         set_multicast_ttl_v4, multicast_ttl_v4: u32 = set_ip_multicast_ttl, ip_multicast_ttl;
         /// Whether what is sent to a group comes back here, IPv6.
-        set_multicast_loop_v6, multicast_loop_v6: bool = set_ipv6_multicast_loop, ipv6_multicast_loop;
+        set_multicast_loop_v6, multicast_loop_v6: bool =
+            set_ipv6_multicast_loop, ipv6_multicast_loop;
     }
 
     /// Joins a group on the interface with this address (unspecified: the kernel's choice).

@@ -86,7 +86,10 @@ fn add(text: &mut String, described: Vec<(String, Vec<usize>)>) {
         None
     };
     if any && named.is_none() {
-        text.push_str("no names of functions: somebody has the lock of their tables, or there is no thread to look there\n");
+        text.push_str(
+            "no names of functions: somebody has the lock of their tables, or there is \
+            no thread to look there\n",
+        );
     }
     let raw = || {
         stacks.iter().map(|stack| {

@@ -153,6 +153,10 @@ fn clear_slow(task: &Task) {
 #[macro_export]
 macro_rules! worker_local {
     ($($(#[$attribute:meta])* $visible:vis static $name:ident: $type:ty = $init:expr;)*) => {
-        $($(#[$attribute])* $visible static $name: $crate::rt::WorkerLocal<$type> = $crate::rt::WorkerLocal::new(|| $init);)*
+        $(
+            $(#[$attribute])*
+            $visible static $name: $crate::rt::WorkerLocal<$type> =
+                $crate::rt::WorkerLocal::new(|| $init);
+        )*
     };
 }

@@ -103,13 +103,16 @@ impl fmt::Display for StallCause {
                 workers: 0,
             } => write!(
                 f,
-                "the system gives no thread for a helper beside the {helpers} that there are, so workers that block \
+                "the system gives no thread for a helper beside the {helpers} that there are, so \
+                 workers that block \
                  (`umcg::blocking`) keep their servers meanwhile"
             ),
             StallCause::NoHelper { helpers, workers } => write!(
                 f,
-                "all {helpers} helper threads block, and workers wait for one ({workers} now): one more is made \
-                 each 10 ms while none comes back (`RuntimeBuilder::helpers` or UMCG_HELPERS sets how many there may be)"
+                "all {helpers} helper threads block, and workers wait for one ({workers} now): one \
+                 more is made \
+                 each 10 ms while none comes back (`RuntimeBuilder::helpers` or \
+                 UMCG_HELPERS sets how many there may be)"
             ),
         }
     }

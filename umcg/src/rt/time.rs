@@ -387,7 +387,8 @@ fn timeout_nanos<T>(deadline: u64, f: impl FnOnce() -> T) -> Result<T, Elapsed> 
         None => match global::shared_of_caller() {
             Ok(shared) => Some(shared),
             Err(error) => panic!(
-                "timeout: nobody keeps the time, as the global runtime could not be started: {error}"
+                "timeout: nobody keeps the time, as the global runtime could not be started: \
+                 {error}"
             ),
         },
     };

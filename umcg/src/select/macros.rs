@@ -10,8 +10,14 @@
 /// See [`select`](mod@crate::select) for operations.
 #[macro_export]
 macro_rules! select {
-    (biased; $($arms:tt)+) => { $crate::__select!(@take [$crate::select::Select::new().biased()] [] [0usize] $($arms)+) };
-    ($($arms:tt)+) => { $crate::__select!(@take [$crate::select::Select::new().at(line!(), column!())] [] [0usize] $($arms)+) };
+    (biased; $($arms:tt)+) => {
+        $crate::__select!(@take [$crate::select::Select::new().biased()] [] [0usize] $($arms)+)
+    };
+    ($($arms:tt)+) => {
+        $crate::__select!(
+            @take [$crate::select::Select::new().at(line!(), column!())] [] [0usize] $($arms)+
+        )
+    };
 }
 
 /// The steps of [`select!`]: an arm at a time, each with a variable of its own.
@@ -21,19 +27,35 @@ macro_rules! __select {
     (@take [$how:expr] [$($done:tt)*] [$index:expr] default => $default:expr $(,)?) => {
         $crate::__select!(@emit [$how] [$($done)*] $default)
     };
-    (@take [$how:expr] [$($done:tt)*] [$index:expr] $pattern:pat = $operation:expr => $body:expr, $($rest:tt)+) => {{
+    (
+        @take [$how:expr] [$($done:tt)*] [$index:expr]
+        $pattern:pat = $operation:expr => $body:expr, $($rest:tt)+
+    ) => {{
         let mut operation = $operation;
-        $crate::__select!(@take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+)
+        $crate::__select!(
+            @take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+
+        )
     }};
-    (@take [$how:expr] [$($done:tt)*] [$index:expr] $pattern:pat = $operation:expr => $body:expr $(,)?) => {{
+    (
+        @take [$how:expr] [$($done:tt)*] [$index:expr]
+        $pattern:pat = $operation:expr => $body:expr $(,)?
+    ) => {{
         let mut operation = $operation;
         $crate::__select!(@emit [$how] [$($done)* { operation, $index, $pattern, $body }])
     }};
-    (@take [$how:expr] [$($done:tt)*] [$index:expr] $pattern:pat = $operation:expr => $body:block $($rest:tt)+) => {{
+    (
+        @take [$how:expr] [$($done:tt)*] [$index:expr]
+        $pattern:pat = $operation:expr => $body:block $($rest:tt)+
+    ) => {{
         let mut operation = $operation;
-        $crate::__select!(@take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+)
+        $crate::__select!(
+            @take [$how] [$($done)* { operation, $index, $pattern, $body }] [$index + 1] $($rest)+
+        )
     }};
-    (@emit [$how:expr] [$({ $operation:ident, $index:expr, $pattern:pat, $body:expr })+] $default:expr) => {
+    (
+        @emit [$how:expr] [$({ $operation:ident, $index:expr, $pattern:pat, $body:expr })+]
+        $default:expr
+    ) => {
         match $how.try_wait(&mut [$(&mut $operation as &mut dyn $crate::select::Selectable),+]) {
             $(Some(index) if index == $index => {
                 let $pattern = $crate::select::Operation::outcome(&mut $operation);

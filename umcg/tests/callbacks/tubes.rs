@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::task::{Context, Waker};
 use std::time::Instant;
-use umcg::select::{Operation, Select, Set};
+use umcg::select::{Operation, Select, Selectable, Set};
 use umcg::tube::{Receiver, Sender, tube};
 
 /// What an operation finds.
@@ -70,7 +70,14 @@ struct Row<const N: usize> {
 macro_rules! rows {
     ($($name:literal, $stand:expr, $without_room:literal: |$w:ident| $operation:expr;)*) => {
         fn rows<const N: usize>() -> Vec<Row<N>> {
-            vec![$(Row { name: $name, stand: &$stand, without_room: $without_room, operation: |$w| { let _done = $operation; } }),*]
+            vec![$(Row {
+                name: $name,
+                stand: &$stand,
+                without_room: $without_room,
+                operation: |$w| {
+                    let _done = $operation;
+                },
+            }),*]
         }
     };
 }
@@ -92,16 +99,35 @@ rows! {
     "send_timeout", [Receivers], true: |w| w.tx().send_timeout(w.thing(), HOUR);
     "send_deadline", [Receivers], true: |w| w.tx().send_deadline(w.thing(), soon());
     "send, too late", [Senders, Nobody], true: |w| w.tx().send_deadline(w.thing(), Instant::now());
-    "send_batch", [Receivers], true: |w| { let mut batch: VecDeque<_> = w.things(); let sent = w.tx().send_batch(&mut batch); (batch, sent) };
-    "try_send_batch", [Receivers, Senders], true: |w| { let mut batch: VecDeque<_> = w.things(); let sent = w.tx().try_send_batch(&mut batch); (batch, sent) };
-    "send_batch_timeout", [Receivers], true: |w| { let mut batch: VecDeque<_> = w.things(); let sent = w.tx().send_batch_timeout(&mut batch, HOUR); (batch, sent) };
-    "send_batch_deadline", [Receivers], true: |w| { let mut batch: VecDeque<_> = w.things(); let sent = w.tx().send_batch_deadline(&mut batch, soon()); (batch, sent) };
+    "send_batch", [Receivers], true: |w| {
+        let mut batch: VecDeque<_> = w.things();
+        let sent = w.tx().send_batch(&mut batch);
+        (batch, sent)
+    };
+    "try_send_batch", [Receivers, Senders], true: |w| {
+        let mut batch: VecDeque<_> = w.things();
+        let sent = w.tx().try_send_batch(&mut batch);
+        (batch, sent)
+    };
+    "send_batch_timeout", [Receivers], true: |w| {
+        let mut batch: VecDeque<_> = w.things();
+        let sent = w.tx().send_batch_timeout(&mut batch, HOUR);
+        (batch, sent)
+    };
+    "send_batch_deadline", [Receivers], true: |w| {
+        let mut batch: VecDeque<_> = w.things();
+        let sent = w.tx().send_batch_deadline(&mut batch, soon());
+        (batch, sent)
+    };
     "send_async, polled", [Receivers, Senders, Nobody], true: |w| {
         let waker = w.waker();
         let mut future = w.tx().send_async(w.thing());
         let sent = catch_unwind(AssertUnwindSafe(|| poll(&mut future, waker).is_some()));
         // Once more, by another waker; then it is given up.
-        let again = catch_unwind(AssertUnwindSafe(|| (!sent.as_ref().is_ok_and(|sent| *sent)).then(|| poll(&mut future, Waker::noop()))));
+        let again = catch_unwind(AssertUnwindSafe(|| {
+            let is_sent = sent.as_ref().is_ok_and(|sent| *sent);
+            (!is_sent).then(|| poll(&mut future, Waker::noop()))
+        }));
         (future.into_inner(), again, sent)
     };
     "send_async, served", [Nobody], true: |w| {
@@ -117,12 +143,19 @@ rows! {
         let mut future = w.tx().send_async(w.thing());
         poll(&mut future, waker)
     };
-    "reserve, commit", [Receivers], false: |w| w.tx().reserve().map(|room| room.write(w.thing()).commit());
+    "reserve, commit", [Receivers], false: |w|
+        w.tx().reserve().map(|room| room.write(w.thing()).commit());
     "reserve, send", [Receivers], false: |w| w.tx().reserve().map(|room| room.send(w.thing()));
-    "try_reserve, commit", [Receivers], false: |w| w.tx().try_reserve().map(|room| room.write(w.thing()).commit());
+    "try_reserve, commit", [Receivers], false: |w|
+        w.tx().try_reserve().map(|room| room.write(w.thing()).commit());
     "reserve_timeout, dropped", [Receivers], false: |w| w.tx().reserve_timeout(HOUR).map(drop);
-    "reserve_deadline, filled and dropped", [Receivers], false: |w| w.tx().reserve_deadline(soon()).map(|room| drop(room.write(w.thing())));
-    "reserve, commit to a closed tube", [Receivers], false: |w| { let room = w.tx().reserve(); w.rx().close(); room.map(|room| room.send(w.thing())) };
+    "reserve_deadline, filled and dropped", [Receivers], false: |w|
+        w.tx().reserve_deadline(soon()).map(|room| drop(room.write(w.thing())));
+    "reserve, commit to a closed tube", [Receivers], false: |w| {
+        let room = w.tx().reserve();
+        w.rx().close();
+        room.map(|room| room.send(w.thing()))
+    };
     "room that was reserved, given back", [Nobody], false: |w| {
         w.rx().try_iter().for_each(drop);
         let room = w.tx().reserve();
@@ -134,16 +167,33 @@ rows! {
         let again = polled.is_none().then(|| poll(&mut future, Waker::noop()));
         (polled, again)
     };
-    "Select, sending", [Receivers], true: |w| { let mut sending = w.tx().sending(w.thing()); Select::new().wait(&mut [&mut sending]); sending.outcome() };
+    "Select, sending", [Receivers], true: |w| {
+        let mut sending = w.tx().sending(w.thing());
+        Select::new().wait(&mut [&mut sending]);
+        sending.outcome()
+    };
     "Select, sending beside receiving", [Receivers], true: |w| {
         let (_idle, idle) = tube::<u8>(0);
         let mut sending = w.tx().sending(w.thing());
-        Select::new().wait(&mut [&mut sending as &mut dyn umcg::select::Selectable, &mut idle.receiving()]);
+        Select::new().wait(&mut [&mut sending as &mut dyn Selectable, &mut idle.receiving()]);
         sending.into_inner()
     };
-    "Select::try_wait, sending", [Receivers, Senders], true: |w| { let mut sending = w.tx().sending(w.thing()); Select::new().try_wait(&mut [&mut sending]); sending.into_inner() };
-    "Select::wait_timeout, sending", [Receivers], true: |w| { let mut sending = w.tx().sending(w.thing()); Select::new().wait_timeout(&mut [&mut sending], HOUR); sending.into_inner() };
-    "sending, replaced", [Receivers], true: |w| { let mut sending = w.tx().sending(w.thing()); let first = sending.replace(w.thing()); Select::new().wait(&mut [&mut sending]); first };
+    "Select::try_wait, sending", [Receivers, Senders], true: |w| {
+        let mut sending = w.tx().sending(w.thing());
+        Select::new().try_wait(&mut [&mut sending]);
+        sending.into_inner()
+    };
+    "Select::wait_timeout, sending", [Receivers], true: |w| {
+        let mut sending = w.tx().sending(w.thing());
+        Select::new().wait_timeout(&mut [&mut sending], HOUR);
+        sending.into_inner()
+    };
+    "sending, replaced", [Receivers], true: |w| {
+        let mut sending = w.tx().sending(w.thing());
+        let first = sending.replace(w.thing());
+        Select::new().wait(&mut [&mut sending]);
+        first
+    };
     "Set, sending", [Receivers], true: |w| {
         let mut set = Set::new([w.tx().sending(w.thing())]);
         let waited = catch_unwind(AssertUnwindSafe(|| set.wait()));
@@ -152,17 +202,37 @@ rows! {
         let again = catch_unwind(AssertUnwindSafe(|| set.wait_timeout(HOUR)));
         (set, waited, next, again)
     };
-    "Set::try_wait, sending", [Receivers, Senders], true: |w| { let mut set = Set::new([w.tx().sending(w.thing())]); let tried = catch_unwind(AssertUnwindSafe(|| set.try_wait())); (set, tried) };
+    "Set::try_wait, sending", [Receivers, Senders], true: |w| {
+        let mut set = Set::new([w.tx().sending(w.thing())]);
+        let tried = catch_unwind(AssertUnwindSafe(|| set.try_wait()));
+        (set, tried)
+    };
     "recv", [Senders, Nobody], false: |w| w.rx().recv();
     "recv, from hand to hand", [Senders], true: |w| w.rx().recv();
     "try_recv", [Receivers, Senders, Nobody], true: |w| w.rx().try_recv();
     "recv_timeout", [Senders], true: |w| w.rx().recv_timeout(HOUR);
     "recv_deadline", [Senders], true: |w| w.rx().recv_deadline(soon());
     "recv, too late", [Receivers], true: |w| w.rx().recv_deadline(Instant::now());
-    "recv_batch", [Senders], true: |w| { let mut batch = Vec::new(); let received = w.rx().recv_batch(&mut batch, 2); (batch, received) };
-    "try_recv_batch", [Receivers, Senders], true: |w| { let mut batch = Vec::new(); let received = w.rx().try_recv_batch(&mut batch, 9); (batch, received) };
-    "recv_batch_timeout", [Senders], true: |w| { let mut batch = Vec::new(); let received = w.rx().recv_batch_timeout(&mut batch, 9, HOUR); (batch, received) };
-    "recv_batch_deadline", [Senders], true: |w| { let mut batch = Vec::new(); let received = w.rx().recv_batch_deadline(&mut batch, 9, soon()); (batch, received) };
+    "recv_batch", [Senders], true: |w| {
+        let mut batch = Vec::new();
+        let received = w.rx().recv_batch(&mut batch, 2);
+        (batch, received)
+    };
+    "try_recv_batch", [Receivers, Senders], true: |w| {
+        let mut batch = Vec::new();
+        let received = w.rx().try_recv_batch(&mut batch, 9);
+        (batch, received)
+    };
+    "recv_batch_timeout", [Senders], true: |w| {
+        let mut batch = Vec::new();
+        let received = w.rx().recv_batch_timeout(&mut batch, 9, HOUR);
+        (batch, received)
+    };
+    "recv_batch_deadline", [Senders], true: |w| {
+        let mut batch = Vec::new();
+        let received = w.rx().recv_batch_deadline(&mut batch, 9, soon());
+        (batch, received)
+    };
     "recv_async, polled", [Receivers, Senders, Nobody], true: |w| {
         let waker = w.waker();
         let mut future = w.rx().recv_async();
@@ -184,24 +254,38 @@ rows! {
         let waker = w.waker();
         let (mut first, mut second) = (w.rx().recv_async(), w.rx().recv_async());
         let polled = (poll(&mut first, waker), poll(&mut second, waker));
-        let sent = catch_unwind(AssertUnwindSafe(|| (w.tx().try_send(w.thing()), w.tx().try_send(w.thing()))));
+        let twice = || [(); 2].map(|()| w.tx().try_send(w.thing()));
+        let sent = catch_unwind(AssertUnwindSafe(twice));
         drop(first);
         (second, polled, sent)
     };
     "recv_ref", [Senders], true: |w| w.rx().recv_ref();
-    "recv_ref, taken out", [Senders], true: |w| w.rx().recv_ref().map(umcg::tube::Received::into_inner);
+    "recv_ref, taken out", [Senders], true: |w|
+        w.rx().recv_ref().map(umcg::tube::Received::into_inner);
     "try_recv_ref", [Receivers, Senders, Nobody], true: |w| w.rx().try_recv_ref();
     "recv_ref_timeout", [Senders], true: |w| w.rx().recv_ref_timeout(HOUR);
     "recv_ref_deadline", [Senders], true: |w| w.rx().recv_ref_deadline(soon());
-    "Select, receiving", [Senders], true: |w| { let mut receiving = w.rx().receiving(); Select::new().wait(&mut [&mut receiving]); receiving.outcome() };
+    "Select, receiving", [Senders], true: |w| {
+        let mut receiving = w.rx().receiving();
+        Select::new().wait(&mut [&mut receiving]);
+        receiving.outcome()
+    };
     "Select, receiving beside sending", [Senders], true: |w| {
         let (idle, _idle) = tube::<u8>(0);
         let mut receiving = w.rx().receiving();
-        Select::new().wait(&mut [&mut receiving as &mut dyn umcg::select::Selectable, &mut idle.sending(1)]);
+        Select::new().wait(&mut [&mut receiving as &mut dyn Selectable, &mut idle.sending(1)]);
         receiving
     };
-    "Select::try_wait, receiving", [Receivers, Senders], true: |w| { let mut receiving = w.rx().receiving(); Select::new().try_wait(&mut [&mut receiving]); receiving };
-    "Select::wait_deadline, receiving", [Senders], true: |w| { let mut receiving = w.rx().receiving(); Select::new().wait_deadline(&mut [&mut receiving], soon()); receiving };
+    "Select::try_wait, receiving", [Receivers, Senders], true: |w| {
+        let mut receiving = w.rx().receiving();
+        Select::new().try_wait(&mut [&mut receiving]);
+        receiving
+    };
+    "Select::wait_deadline, receiving", [Senders], true: |w| {
+        let mut receiving = w.rx().receiving();
+        Select::new().wait_deadline(&mut [&mut receiving], soon());
+        receiving
+    };
     "Set, receiving", [Senders], true: |w| {
         let mut set = Set::new([w.rx().receiving()]);
         let first = catch_unwind(AssertUnwindSafe(|| set.wait()));
@@ -209,18 +293,36 @@ rows! {
         let second = catch_unwind(AssertUnwindSafe(|| set.wait_timeout(HOUR)));
         (set, first, second)
     };
-    "Set::try_wait, receiving", [Receivers, Senders], true: |w| { let mut set = Set::new([w.rx().receiving()]); let tried = catch_unwind(AssertUnwindSafe(|| set.try_wait())); (set, tried) };
+    "Set::try_wait, receiving", [Receivers, Senders], true: |w| {
+        let mut set = Set::new([w.rx().receiving()]);
+        let tried = catch_unwind(AssertUnwindSafe(|| set.try_wait()));
+        (set, tried)
+    };
     "iter", [Senders], true: |w| w.rx().iter().next();
-    "into_iter", [Senders], true: |w| { let mut messages = w.receiver.take().map(IntoIterator::into_iter); let first = catch_unwind(AssertUnwindSafe(|| messages.as_mut().and_then(Iterator::next))); (messages, first) };
+    "into_iter", [Senders], true: |w| {
+        let mut messages = w.receiver.take().map(IntoIterator::into_iter);
+        let first = catch_unwind(AssertUnwindSafe(|| messages.as_mut().and_then(Iterator::next)));
+        (messages, first)
+    };
     "try_iter", [Receivers, Senders, Nobody], true: |w| w.rx().try_iter().collect::<Vec<_>>();
     "drain", [Receivers, Senders, Nobody], true: |w| w.rx().drain().collect::<Vec<_>>();
     "close", [Receivers, Senders, Nobody], true: |w| w.tx().close();
     "close, of a receiver", [Receivers, Senders, Nobody], true: |w| w.rx().close();
     "the last sender goes", [Receivers, Nobody], true: |w| w.sender.take();
     "the last receiver goes", [Senders, Nobody], true: |w| w.receiver.take();
-    "both ends go", [Nobody], true: |w| { let receiver = w.receiver.take(); (w.sender.take(), receiver) };
-    "send to nobody", [Senders, Nobody], true: |w| { w.receiver = None; w.tx().try_send(w.thing()) };
-    "Debug, len and the like", [Receivers, Senders], true: |w| (format!("{:?} {:?}", w.tx(), w.rx()), w.tx().len(), w.rx().is_full(), w.tx().same_channel(w.tx()));
+    "both ends go", [Nobody], true: |w| {
+        let receiver = w.receiver.take();
+        (w.sender.take(), receiver)
+    };
+    "send to nobody", [Senders, Nobody], true: |w| {
+        w.receiver = None;
+        w.tx().try_send(w.thing())
+    };
+    "Debug, len and the like", [Receivers, Senders], true: |w|
+        (
+            format!("{:?} {:?}", w.tx(), w.rx()),
+            (w.tx().len(), w.rx().is_full(), w.tx().same_channel(w.tx())),
+        );
 }
 
 /// Futures that stand in a tube, each with the number of its calls.

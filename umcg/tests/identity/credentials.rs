@@ -108,7 +108,8 @@ fn one_set(expected: &str) {
 #[track_caller]
 fn changed() {
     one_set(&format!(
-        "Uid:\t{USER}\t{USER}\t{USER}\t{USER}; Gid:\t{USER}\t{USER}\t{USER}\t{USER}; Groups:\t4242 4343"
+        "Uid:\t{USER}\t{USER}\t{USER}\t{USER}; Gid:\t{USER}\t{USER}\t{USER}\t{USER}; Groups:\t4242 \
+         4343"
     ));
 }
 

@@ -207,7 +207,8 @@ fn end_at_the_first_failure() {
 }
 
 thread_local! {
-    static LEAKED: real::cell::RefCell<Vec<Box<dyn real::any::Any>>> = const { real::cell::RefCell::new(Vec::new()) };
+    static LEAKED: real::cell::RefCell<Vec<Box<dyn real::any::Any>>> =
+        const { real::cell::RefCell::new(Vec::new()) };
 }
 
 /// A value that lives to the end of the execution, when all other threads have ended.

@@ -49,7 +49,9 @@ fn in_a_constructor() {
     const SOURCE: &str = "
         #include <stdlib.h>
         static volatile int begun;
-        static void call(void) { ((void (*)(void))strtoul(getenv(\"UMCG_TEST_CALL\"), NULL, 16))(); }
+        static void call(void) {
+            ((void (*)(void))strtoul(getenv(\"UMCG_TEST_CALL\"), NULL, 16))();
+        }
         static __attribute__((constructor)) void begin(void) { call(); begun = 1; }
         static __attribute__((destructor)) void end(void) { begun = 0; call(); }
         int has_begun(void) { return begun; }

@@ -80,7 +80,8 @@ impl Report {
         let mut out = Unbuffered;
         let _ = writeln!(
             out,
-            "a worker does not get on, though no tick comes but the timer's; rounds before, and now:"
+            "a worker does not get on, though no tick comes but the timer's; rounds before, and \
+             now:"
         );
         for (number, (worker, before)) in rounds.iter().zip(before).enumerate() {
             let _ = write!(out, "{number}: {before} {}; ", worker.load(Relaxed));

@@ -76,7 +76,8 @@ pub(crate) fn contend(test: &str, high: impl Fn() + Sync, low: impl FnOnce()) {
     });
     let (steps, waits) = (STEPS.load(Relaxed), WAITS.load(Relaxed));
     say(&format!(
-        "{test}: {steps} instructions, the urgent one waited before {waits}, and took {most:?} at most"
+        "{test}: {steps} instructions, the urgent one waited before {waits}, and took {most:?} at \
+         most"
     ));
     assert!(
         most < ENOUGH,
@@ -212,7 +213,11 @@ extern "C" fn on_trap(_signal: c_int, _information: *mut libc::siginfo_t, contex
 fn wake() {
     // SAFETY: the word lives for ever.
     unsafe {
-        asm!("syscall", inlateout("rax") libc::SYS_futex => _, in("rdi") &raw const WORD, in("rsi") libc::FUTEX_WAKE,
+        asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_futex => _,
+            in("rdi") &raw const WORD,
+            in("rsi") libc::FUTEX_WAKE,
              in("rdx") 1, lateout("rcx") _, lateout("r11") _, options(nostack))
     };
 }

@@ -245,7 +245,9 @@ fn each_call_that_the_sources_make_has_its_row_and_each_row_its_sources() {
 
 #[test]
 fn a_call_is_seen_however_it_is_written() {
-    let text = "use rustix::thread::{futex, membarrier};\nfn f() { unsafe { libc::open(a) }; libc::SYS_tgkill; rustix::fs::fstat(b); // libc::close(c)\nfutex::wait(d); membarrier(e); self.membarrier(g) }";
+    let text = "use rustix::thread::{futex, membarrier};\n\
+        fn f() { unsafe { libc::open(a) }; libc::SYS_tgkill; rustix::fs::fstat(b); \
+        // libc::close(c)\nfutex::wait(d); membarrier(e); self.membarrier(g) }";
     let names: Vec<_> = named(&code(text)).into_iter().collect();
     assert_eq!(
         names,

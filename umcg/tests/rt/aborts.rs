@@ -339,7 +339,10 @@ fn destructors_of_locals_that_wait() {
             DROPS.fetch_add(1, Relaxed);
         }
     }
-    thread_local!(static OF_THREAD: std::cell::RefCell<Option<Waits>> = const { std::cell::RefCell::new(None) });
+    thread_local! {
+        static OF_THREAD: std::cell::RefCell<Option<Waits>> =
+            const { std::cell::RefCell::new(None) };
+    }
     umcg::worker_local! {
         static OF_WORKER: std::cell::RefCell<Option<Waits>> = std::cell::RefCell::new(None);
     }

@@ -88,7 +88,8 @@ fn one_scope(room: u64) {
     set_most_mapped(u64::MAX);
     std::thread::sleep(Duration::from_millis(60));
     // Of what little is left other threads may take some, after there is a thread.
-    let is_told = matches!(&made, Ok(Err(said)) if said.contains("the thread of a worker could not register"));
+    let is_told = matches!(&made, Ok(Err(said)) if said.contains("the thread of a worker could not \
+        register"));
     assert!(
         is_told || matches!(made, Ok(Ok(1)) | Err(SpawnError::Thread)),
         "{made:?}"

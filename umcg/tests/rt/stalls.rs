@@ -147,8 +147,8 @@ fn a_dump_says_what_keeps_a_server() {
     });
 }
 
-/// What the child says of servers that are kept, with this setting; for each of its workers there is
-/// a name that is told, or none.
+/// What the child says of servers that are kept, with this setting; for each of its workers there
+/// is a name that is told, or none.
 fn lines_of_child(test: &str, stalls: Option<&str>, told: &[Option<&str>]) -> Vec<String> {
     let mut command = support::child_command(test);
     command.env_remove("UMCG_STALLS");

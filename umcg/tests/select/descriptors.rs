@@ -121,7 +121,10 @@ fn the_peer_goes() {
         each_caller(runtime, kind, move || {
             let (mut reader, writer) = pipe();
             let closer = closing(Box::new(writer));
-            umcg::select! { ready = readable(&reader) => ready.unwrap(), () = after(HOUR) => unreachable!() }
+            umcg::select! {
+                ready = readable(&reader) => ready.unwrap(),
+                () = after(HOUR) => unreachable!()
+            }
             assert_eq!(reader.read(&mut [0]).unwrap(), 0);
             closer.join().unwrap();
 
@@ -129,13 +132,19 @@ fn the_peer_goes() {
             make_impatient(&writer);
             while writer.write(&[0; 4096]).is_ok() {}
             let closer = closing(Box::new(reader));
-            umcg::select! { ready = writable(&writer) => ready.unwrap(), () = after(HOUR) => unreachable!() }
+            umcg::select! {
+                ready = writable(&writer) => ready.unwrap(),
+                () = after(HOUR) => unreachable!()
+            }
             assert!(!has_reader(&mut writer));
             closer.join().unwrap();
 
             let (mut near, far) = UnixStream::pair().unwrap();
             let closer = closing(Box::new(far));
-            umcg::select! { ready = readable(&near) => ready.unwrap(), () = after(HOUR) => unreachable!() }
+            umcg::select! {
+                ready = readable(&near) => ready.unwrap(),
+                () = after(HOUR) => unreachable!()
+            }
             assert_eq!(near.read(&mut [0]).unwrap(), 0);
             closer.join().unwrap();
         });

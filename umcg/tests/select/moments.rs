@@ -154,8 +154,14 @@ fn one_of_two_tubes_has_a_message_at_every_moment() {
         };
         found_at_every_moment("select!", step, || {
             umcg::select! {
-                message = tubes[0].1.receiving() => { tubes[0].0.send(message.unwrap()).unwrap(); true }
-                message = tubes[1].1.receiving() => { tubes[1].0.send(message.unwrap()).unwrap(); true }
+                message = tubes[0].1.receiving() => {
+                    tubes[0].0.send(message.unwrap()).unwrap();
+                    true
+                }
+                message = tubes[1].1.receiving() => {
+                    tubes[1].0.send(message.unwrap()).unwrap();
+                    true
+                }
                 default => false,
             }
         });

@@ -106,7 +106,8 @@ impl Account {
         let of = |value: &AtomicU64| value.load(Relaxed);
         let seen: Vec<u64> = self.seen[1..].iter().map(of).collect();
         format!(
-            "{index}: tid {:?} waits {} blocks {} missing wakes {} timed out {}; seen B W W E T P {seen:?}; running {:?}",
+            "{index}: tid {:?} waits {} blocks {} missing wakes {} timed out {}; seen B W W E T P \
+             {seen:?}; running {:?}",
             self.tid,
             of(&self.waits),
             of(&self.blocks),

@@ -74,7 +74,8 @@ impl Ledger {
             |parked| format!("{}/{}", parked.0.is_some(), parked.1),
         );
         format!(
-            "{index}: waits {} deadlines {} passed {} blocks {} extra wakes {}-{}; seen B W W E T P {seen:?}; held {:?} parked {parked}",
+            "{index}: waits {} deadlines {} passed {} blocks {} extra wakes {}-{}; seen B W W E T \
+             P {seen:?}; held {:?} parked {parked}",
             of(&self.waits),
             of(&self.deadlines),
             of(&self.passed),

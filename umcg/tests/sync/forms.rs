@@ -52,7 +52,10 @@ macro_rules! case {
     ($name:literal: $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+) => {
         case!(@of [$name, $object, Arc::new($make), $waiters, $give] [true] $($call)+)
     };
-    ($name:literal, no point of cancellation: $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+) => {
+    (
+        $name:literal, no point of cancellation:
+        $object:ident = $make:expr, $waiters:expr, $give:expr => $($call:tt)+
+    ) => {
         case!(@of [$name, $object, Arc::new($make), $waiters, $give] [false] $($call)+)
     };
     (@of [$name:literal, $object:ident, $made:expr, $waiters:expr, $give:expr] [$is_cut:literal]
@@ -102,10 +105,12 @@ fn semaphores() -> Vec<Case> {
         |at| s.acquire_deadline(at).is_ok(), |time| s.acquire_timeout(time).is_ok() },
         case! { "acquire_many": s = Semaphore::barging(1), some(s), s.release(2).unwrap() =>
         s.acquire_many(2).is_ok(), Some(s.try_acquire_many(2).is_ok()),
-        |at| s.acquire_many_deadline(2, at).is_ok(), |time| s.acquire_many_timeout(2, time).is_ok() },
+        |at| s.acquire_many_deadline(2, at).is_ok(),
+        |time| s.acquire_many_timeout(2, time).is_ok() },
         case! { "access": s = Semaphore::new(0), some(s), s.release(1).unwrap() =>
         s.access().map(forget).is_ok(), Some(s.try_access().map(forget).is_ok()),
-        |at| s.access_deadline(at).map(forget).is_ok(), |time| s.access_timeout(time).map(forget).is_ok() },
+        |at| s.access_deadline(at).map(forget).is_ok(),
+        |time| s.access_timeout(time).map(forget).is_ok() },
     ]
 }
 
@@ -117,27 +122,34 @@ fn one_of_two() -> Vec<Case> {
     vec![
         case! { "acquire_any": s = pair(), some(&s[0]), s[1].release(1).unwrap() =>
         acquire_any(&s.each_ref()) == Ok(1), Some(try_acquire_any(&s.each_ref()) == Ok(1)),
-        |at| acquire_any_deadline(&s.each_ref(), at) == Ok(1), |time| acquire_any_timeout(&s.each_ref(), time) == Ok(1) },
+        |at| acquire_any_deadline(&s.each_ref(), at) == Ok(1),
+        |time| acquire_any_timeout(&s.each_ref(), time) == Ok(1) },
         case! { "wait_any": s = pair(), some(&s[1]), s[0].release(1).unwrap() =>
         wait_any(&[&s[0], &s[1]]) == Ok(0), Some(try_wait_any(&[&s[0], &s[1]]) == Ok(0)),
-        |at| wait_any_deadline(&[&s[0], &s[1]], at) == Ok(0), |time| wait_any_timeout(&[&s[0], &s[1]], time) == Ok(0) },
-        case! { "wait_all": s = (Event::manual(true), Semaphore::new(0)), some(&s.0), s.1.release(1).unwrap() =>
+        |at| wait_any_deadline(&[&s[0], &s[1]], at) == Ok(0),
+        |time| wait_any_timeout(&[&s[0], &s[1]], time) == Ok(0) },
+        case! { "wait_all": s = (Event::manual(true), Semaphore::new(0)),
+        some(&s.0), s.1.release(1).unwrap() =>
         wait_all(&[&s.0, &s.1]).is_ok(), Some(try_wait_all(&[&s.0, &s.1]).is_ok()),
-        |at| wait_all_deadline(&[&s.0, &s.1], at).is_ok(), |time| wait_all_timeout(&[&s.0, &s.1], time).is_ok() },
+        |at| wait_all_deadline(&[&s.0, &s.1], at).is_ok(),
+        |time| wait_all_timeout(&[&s.0, &s.1], time).is_ok() },
         case! { "Select": s = pair(), some(&s[1]), s[0].release(1).unwrap() =>
-        Select::new().wait(&mut list(s)) == 0, Some(Select::new().try_wait(&mut list(s)) == Some(0)),
+        Select::new().wait(&mut list(s)) == 0,
+        Some(Select::new().try_wait(&mut list(s)) == Some(0)),
         |at| Select::new().wait_deadline(&mut list(s), at) == Some(0),
         |time| Select::new().wait_timeout(&mut list(s), time) == Some(0) },
         case! { "Set": s = pair(), some(&s[1]), s[0].release(1).unwrap() =>
         Set::new(list(s)).wait() == 0, Some(Set::new(list(s)).try_wait() == Some(0)),
-        |at| Set::new(list(s)).wait_deadline(at) == Some(0), |time| Set::new(list(s)).wait_timeout(time) == Some(0) },
+        |at| Set::new(list(s)).wait_deadline(at) == Some(0),
+        |time| Set::new(list(s)).wait_timeout(time) == Some(0) },
     ]
 }
 
 fn what_happens() -> Vec<Case> {
     let event = |event: Event| {
         case! { "Event": e = event, some(e), e.set() =>
-        so!(e.wait()), Some(e.try_wait()), |at| e.wait_deadline(at).is_ok(), |time| e.wait_timeout(time).is_ok() }
+        so!(e.wait()), Some(e.try_wait()), |at| e.wait_deadline(at).is_ok(),
+        |time| e.wait_timeout(time).is_ok() }
     };
     let group = WaitGroup::new();
     group.add(1);
@@ -153,13 +165,17 @@ fn what_happens() -> Vec<Case> {
         event(Event::auto(false)),
         event(Event::manual(false)),
         case! { "WaitGroup": g = group, some(g), g.done() =>
-        so!(g.wait()), Some(g.count() == 0), |at| g.wait_deadline(at).is_ok(), |time| g.wait_timeout(time).is_ok() },
+        so!(g.wait()), Some(g.count() == 0), |at| g.wait_deadline(at).is_ok(),
+        |time| g.wait_timeout(time).is_ok() },
         case! { "Once": o = Once::new(), some(o), o.call_once(|| {}) =>
-        so!(o.wait()), Some(o.is_completed()), |at| o.wait_deadline(at).is_ok(), |time| o.wait_timeout(time).is_ok() },
+        so!(o.wait()), Some(o.is_completed()), |at| o.wait_deadline(at).is_ok(),
+        |time| o.wait_timeout(time).is_ok() },
         case! { "OnceLock": o = OnceLock::new(), None, o.set(7).unwrap() =>
-        *o.wait() == 7, Some(o.get() == Some(&7)), |at| o.wait_deadline(at) == Ok(&7), |time| o.wait_timeout(time) == Ok(&7) },
+        *o.wait() == 7, Some(o.get() == Some(&7)), |at| o.wait_deadline(at) == Ok(&7),
+        |time| o.wait_timeout(time) == Ok(&7) },
         case! { "Barrier": b = Barrier::new(2), some(b), come(b) =>
-        so!(b.wait()), None, |at| b.wait_deadline(at).is_ok(), |time| b.wait_timeout(time).is_ok() },
+        so!(b.wait()), None, |at| b.wait_deadline(at).is_ok(),
+        |time| b.wait_timeout(time).is_ok() },
         case! { "Condvar": c = (Condvar::new(), Mutex::new(false)), some(&c.0), {
             *c.1.lock() = true;
             c.0.notify_one();
@@ -217,7 +233,8 @@ fn locks() -> Vec<Case> {
         forget(mutex.lock());
         case! { "Mutex", no point of cancellation: m = mutex, some(raw(m)), free(m) =>
         so!(forget(m.lock())), Some(m.try_lock().map(forget).is_some()),
-        |at| m.try_lock_until(at).map(forget).is_some(), |time| m.try_lock_for(time).map(forget).is_some() }
+        |at| m.try_lock_until(at).map(forget).is_some(),
+        |time| m.try_lock_for(time).map(forget).is_some() }
     };
     let locked = |lock: fn(&RawRwLock)| {
         let made = RawRwLock::new();
@@ -227,10 +244,12 @@ fn locks() -> Vec<Case> {
     vec![
         mutex(RawMutex::new()),
         mutex(RawMutex::fair()),
-        case! { "read", no point of cancellation: l = locked(RawRwLock::lock_exclusive), some(l), end_write(l) =>
+        case! { "read", no point of cancellation: l = locked(RawRwLock::lock_exclusive),
+        some(l), end_write(l) =>
         so!(l.lock_shared()), Some(l.try_lock_shared()),
         |at| l.try_lock_shared_until(at), |time| l.try_lock_shared_for(time) },
-        case! { "write", no point of cancellation: l = locked(RawRwLock::lock_shared), some(l), end_read(l) =>
+        case! { "write", no point of cancellation: l = locked(RawRwLock::lock_shared),
+        some(l), end_read(l) =>
         so!(l.lock_exclusive()), Some(l.try_lock_exclusive()),
         |at| l.try_lock_exclusive_until(at), |time| l.try_lock_exclusive_for(time) },
         case! { "upgradable_read", no point of cancellation:
@@ -238,7 +257,8 @@ fn locks() -> Vec<Case> {
         so!(l.lock_upgradable()), Some(l.try_lock_upgradable()),
         |at| l.try_lock_upgradable_until(at), |time| l.try_lock_upgradable_for(time) },
         case! { "upgrade", no point of cancellation:
-            l = locked(|lock| (lock.lock_upgradable(), lock.lock_shared()).0), some(l), end_read(l) =>
+            l = locked(|lock| (lock.lock_upgradable(), lock.lock_shared()).0), some(l),
+            end_read(l) =>
         so!(upgrade(l)), Some(try_upgrade(l)),
         |at| try_upgrade_until(l, at), |time| try_upgrade_for(l, time) },
     ]

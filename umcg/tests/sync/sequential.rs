@@ -267,7 +267,8 @@ impl Model for PairModel {
 #[test]
 fn semaphores_one_any_and_all() {
     let step = prop_oneof![
-        3 => (0..2usize, 0..4u32).prop_map(|(semaphore, count)| Step::Ask(Taking::Of(semaphore, count))),
+        3 => (0..2usize, 0..4u32)
+            .prop_map(|(semaphore, count)| Step::Ask(Taking::Of(semaphore, count))),
         1 => Just(Step::Ask(Taking::Any)),
         2 => Just(Step::Ask(Taking::All)),
         5 => (0..2usize, 0..4u32).prop_map(Step::Give),
@@ -405,7 +406,14 @@ impl Model for LockModel {
 
 #[test]
 fn rwlocks() {
-    let locking = || prop_oneof![4 => Just(Locking::Read), 2 => Just(Locking::Write), 2 => Just(Locking::Upgradable), 1 => Just(Locking::Upgrade)];
+    let locking = || {
+        prop_oneof![
+            4 => Just(Locking::Read),
+            2 => Just(Locking::Write),
+            2 => Just(Locking::Upgradable),
+            1 => Just(Locking::Upgrade)
+        ]
+    };
     let step = prop_oneof![
         4 => locking().prop_map(Step::Ask),
         5 => locking().prop_map(Step::Give),

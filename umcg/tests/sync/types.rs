@@ -39,7 +39,11 @@ yes!(AskSync, SYNC, Sync);
 macro_rules! assert_types {
     ($($type:ty: $send:literal $sync:literal;)*) => {
         $(
-            assert_eq!((AskSend::<$type>::SEND, AskSync::<$type>::SYNC), ($send, $sync), stringify!($type));
+            assert_eq!(
+                (AskSend::<$type>::SEND, AskSync::<$type>::SYNC),
+                ($send, $sync),
+                stringify!($type)
+            );
         )*
     };
 }

@@ -39,7 +39,8 @@ func main() {
 	}
 	before := status("VmRSS:")
 	operations, took := work(wanted)
-	answer, _ := json.Marshal(figures{operations, uint64(took.Nanoseconds()), before, status("VmHWM:")})
+	found := figures{operations, uint64(took.Nanoseconds()), before, status("VmHWM:")}
+	answer, _ := json.Marshal(found)
 	fmt.Println(string(answer))
 }
 
@@ -67,7 +68,8 @@ func work(wanted request) (uint64, time.Duration) {
 	switch wanted.Work {
 	case "yield":
 		workers := size * uint64(wanted.Servers)
-		operations, took := measured(budget, 1, func(each uint64) time.Duration { return yields(workers, each) })
+		batch := func(each uint64) time.Duration { return yields(workers, each) }
+		operations, took := measured(budget, 1, batch)
 		return operations * workers, took
 	case "ring":
 		return measured(budget, size, func(hops uint64) time.Duration { return ring(int(size), hops) })
@@ -84,7 +86,9 @@ func work(wanted request) (uint64, time.Duration) {
 	return 0, 0
 }
 
-func measured(budget time.Duration, first uint64, batch func(uint64) time.Duration) (uint64, time.Duration) {
+func measured(
+	budget time.Duration, first uint64, batch func(uint64) time.Duration,
+) (uint64, time.Duration) {
 	size := first
 	for batch(size) < budget/8 {
 		size *= 4
@@ -125,7 +129,8 @@ func yields(workers, each uint64) time.Duration {
 	return time.Since(start)
 }
 
-// ring sends a token round, which is the number of hops that are left. The first of them is the one into the ring.
+// ring sends a token round, which is the number of hops that are left. The first of them is the one
+// into the ring.
 func ring(workers int, hops uint64) time.Duration {
 	places := make([]chan uint64, workers)
 	for i := range places {

@@ -1,4 +1,5 @@
-// The Go side of `umcg bench sem | tube | select`: does one piece of work, says on standard output what it found.
+// The Go side of `umcg bench sem | tube | select`: does one piece of work, says on standard output
+// what it found.
 package main
 
 import (
@@ -183,7 +184,8 @@ func contended(wanted request) answer {
 	if sum != counter {
 		fail("increments were lost")
 	}
-	return answer{Values: []float64{float64(took.Nanoseconds()) / float64(count), float64(least) / float64(most)}}
+	each := float64(took.Nanoseconds()) / float64(count)
+	return answer{Values: []float64{each, float64(least) / float64(most)}}
 }
 
 func handOver(wanted request) answer {
@@ -228,7 +230,8 @@ func channels(count int) []chan int {
 	return all
 }
 
-// taker returns what takes from one of the channels: a select statement, or the package reflect where there are more than one writes out.
+// taker returns what takes from one of the channels: a select statement, or the package reflect
+// where there are more than one writes out.
 func taker(all []chan int) func() int {
 	switch len(all) {
 	case 2:

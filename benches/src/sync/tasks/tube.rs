@@ -27,7 +27,10 @@ trait Channel<const W: usize>: 'static {
 
 /// For those whose ends are like those of tokio, in their crates.
 macro_rules! channel {
-    ($name:ident, $($path:ident)::+, $new:ident, $sender:ident, $receiver:ident, $send:ident, $receive:ident, $another:expr) => {
+    (
+        $name:ident, $($path:ident)::+, $new:ident, $sender:ident, $receiver:ident, $send:ident,
+        $receive:ident, $another:expr
+    ) => {
         struct $name;
 
         impl<const W: usize> Channel<W> for $name {

@@ -274,7 +274,8 @@ fn outcome(result: i64) -> Result<usize, Errno> {
 #[cold]
 fn lost(call: &str, error: Errno) -> ! {
     umcg_core::fatal(format_args!(
-        "{call} fails on the runtime's own descriptors ({error}): they were closed or replaced by the program, or system calls are filtered that were allowed before"
+        "{call} fails on the runtime's own descriptors ({error}): they were closed or replaced by \
+         the program, or system calls are filtered that were allowed before"
     ))
 }
 

@@ -531,7 +531,8 @@ impl Ring {
         if !seen.is_open && seen.keeps_back && self.again_at.load(Relaxed) == wait::NEVER {
             // Their operations would never end.
             umcg_core::fatal(format_args!(
-                "io_uring_enter(2), which was granted at the start, is refused now, and completions lie behind it"
+                "io_uring_enter(2), which was granted at the start, is refused now, and \
+                 completions lie behind it"
             ));
         }
         seen

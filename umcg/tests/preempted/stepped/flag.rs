@@ -275,7 +275,13 @@ unsafe fn system_call(number: i64, [a, b, c, d]: [usize; 4]) -> i64 {
     let result;
     // SAFETY: passed on.
     unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a,
+            in("rsi") b,
+            in("rdx") c,
+            in("r10") d,
              lateout("rcx") _, lateout("r11") _, options(nostack))
     };
     result
