@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+import imports
+
 MAX_FILE = 800
 MAX_FUNCTION = 60
 MAX_WIDTH = 100
@@ -55,6 +57,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PREFIX = re.compile(r"^\s*(?:///|//!|//|\*(?= )) ?")
 FENCE = re.compile(r"\s*(?:```|~~~)")
 TARGET = re.compile(r"\]\([^)]*\)|https?://\S+")
+# A row of the table of rooms: crate, storey, modules.
+ROOMS = "docs/ARCHITECTURE.md"
+ROOM = re.compile(r"^\| ([\w-]+) \| (\d+) \| ((?:`\w+`,? ?)+) \|", re.MULTILINE)
 EXCERPT = re.compile(r"<!-- from (\S+) -->$")
 COMMENT = re.compile(r"^//[/!] ?")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
@@ -288,13 +293,30 @@ def layers(tree):
                 yield f"{name} depends on {other}, and may use only {allowed}"
 
 
+def rooms(tree):
+    """Within a crate, too, imports point down only: by the table of rooms in ARCHITECTURE.md."""
+    storeys = {}
+    for crate, storey, names in ROOM.findall(tree.texts.get(ROOMS, "")):
+        for name in re.findall(r"`(\w+)`", names):
+            storeys.setdefault(crate, {})[name] = int(storey)
+    for crate, storey in storeys.items():
+        modules = imports.Crate(tree.texts, f"{crate}/src")
+        for module, file in modules.files.items():
+            if module and module[0] not in storey:
+                yield f"{file}: `{module[0]}` has no place in the table of rooms of {ROOMS}"
+            for other, path in modules.imports(module).items() if module else ():
+                is_elsewhere = other and other[0] != module[0]
+                if is_elsewhere and storey.get(other[0], 0) >= storey.get(module[0], 0):
+                    yield f"{file}: {path} is of `{other[0]}`, which is not below `{module[0]}`"
+
+
 def low_may_use(other, kind, target):
     if kind == "dev" or target in MODEL_CFGS:
         return True
     return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
 
 
-LINTS = (orderings, sizes, widths, words, references, excerpts, layers)
+LINTS = (orderings, sizes, widths, words, references, excerpts, layers, rooms)
 
 
 def lint(root, lints=LINTS):
@@ -322,6 +344,15 @@ EXAMPLE = "<!-- from a.rs -->\n```rust\nlet x = 1;\n\nf(x);\n```\n"
 UPWARDS = workspace(low=crate("umcg-core", 'umcg = { path = "../high" }'), high=crate("umcg"))
 DOWNWARDS = workspace(low=crate("umcg-core"), high=crate("umcg", 'umcg-core = { path = "../low" }'))
 FAT = workspace(low=crate("umcg-context", 'serde = "1"'))
+
+TABLE = "| low | 1 | `b`, `c` | |\n| low | 0 | `a` | |\n"
+HOUSE = {
+    ROOMS: TABLE,
+    "low/src/lib.rs": "mod a;\nmod b;\nmod c;\npub use b::f;\n",
+    "low/src/a.rs": "pub fn g() {}\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n",
+    "low/src/b.rs": "use crate::a::{self, g};\npub fn f() { a::g() }\n",
+    "low/src/c.rs": "",
+}
 
 # The lint, what the tree holds, and what the lint has to say of it: None where there is no fault.
 PLANTED = [
@@ -373,6 +404,11 @@ PLANTED = [
     (layers, UPWARDS, "not below it"),
     (layers, FAT, "may use only"),
     (layers, workspace(new=crate("umcg-new")), "a new crate"),
+    (rooms, HOUSE, None),
+    (rooms, HOUSE | {"low/src/a.rs": "fn g() {\n    crate::b::f()\n}\n"}, "not below `a`"),
+    (rooms, HOUSE | {"low/src/a.rs": "use crate::f;\n"}, "not below `a`"),
+    (rooms, HOUSE | {"low/src/c.rs": "use super::b;\n"}, "not below `c`"),
+    (rooms, HOUSE | {ROOMS: TABLE.replace("`b`, ", "")}, "no place"),
 ]
 
 
