@@ -1,7 +1,7 @@
 """The imports between the modules of a Rust crate, for the lint of rooms (ci/lint.py).
 
-They are read from the text: `use` trees and paths that begin with `crate`, `self`, `super` or a name
-that was imported, each followed through re-exports to the module that has the item. Tests within a
+They are read from the text: `use` trees and paths that begin with `crate`, `self`, `super` or with
+an imported name, each followed through re-exports to the module that has the item. Tests within a
 file do not count.
 """
 
