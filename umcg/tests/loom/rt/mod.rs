@@ -15,7 +15,7 @@ pub(crate) mod spin;
 pub(crate) mod sync;
 pub(crate) mod task;
 pub(crate) mod time;
-#[path = "../../../src/rt/wait.rs"]
+#[path = "../../../src/rt/wait/mod.rs"]
 pub(crate) mod wait;
 
 /// Cancellation, without the unwinding.

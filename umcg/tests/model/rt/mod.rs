@@ -21,7 +21,7 @@ pub(crate) mod spin;
 pub(crate) mod sync;
 pub(crate) mod task;
 pub(crate) mod time;
-#[path = "../../../src/rt/wait.rs"]
+#[path = "../../../src/rt/wait/mod.rs"]
 pub(crate) mod wait;
 
 /// Cancellation: what the unwinding would be is a note, but where a model asks for it.

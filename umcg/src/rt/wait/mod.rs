@@ -60,19 +60,14 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-// Beside this file also where that is a model's.
-#[path = "kept.rs"]
-mod kept;
-pub(crate) use kept::again;
-// Likewise.
-#[path = "called.rs"]
 mod called;
-#[path = "thread.rs"]
-mod thread;
-pub(crate) use thread::look_first;
-#[path = "places.rs"]
+mod kept;
 mod places;
+mod thread;
+
+pub(crate) use kept::again;
 pub(crate) use places::{Claimed, ClaimedList, Place, Places};
+pub(crate) use thread::look_first;
 
 /// In `Waiter::claim`, besides the index of a place + 1.
 const WAITING: u32 = 0;
