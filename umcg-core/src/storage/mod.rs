@@ -61,8 +61,8 @@ cfg_if::cfg_if! {
         mod modules;
         mod probe;
     } else {
-        #[path = "none.rs"]
-        mod glibc;
+        mod none;
+        use none as glibc;
     }
 }
 
