@@ -87,6 +87,8 @@ first 600 "set-up" ci/setup.sh
 first 60 "format" cargo fmt --all --check
 first 120 "lints of the project's own" ci/lint.sh
 first 900 "clippy" cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
+first 300 "without default features" cargo clippy --quiet --package umcg --lib \
+    --no-default-features -- --deny warnings
 first 900 "documentation" env RUSTDOCFLAGS="--deny warnings" cargo doc --quiet --workspace \
     --exclude umcg-capi --no-deps --all-features --lib
 if rustup run 1.85 cargo --version > /dev/null 2>&1; then

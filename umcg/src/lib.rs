@@ -31,19 +31,44 @@
 //! thread.join().unwrap();
 //! ```
 //!
+//! # Features
+//!
+//! All but the last are on by default. Without them the crate has servers and workers, `umcg_ctl`
+//! ([`ctl`]), [`uth`], the runtime ([`rt`]) and its [`sync`], [`tube`], [`mod@select`] and
+//! [`futex`].
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `net`, `fs`, `process` | sockets, files and child processes that park their worker |
+//! | `nt` | the synchronisation objects of Windows NT |
+//! | `segment` | semaphores, events and tubes between processes |
+//! | `portable` | uths that switch by the C library's functions; needs a C compiler |
+//!
 //! Below this crate lies `umcg-core`, where [`uth`] comes from: threads without any scheduler.
 
 mod current;
 mod error;
 mod event;
+#[cfg(feature = "fs")]
 pub mod fs;
 pub mod futex;
+#[cfg_attr(
+    not(all(feature = "fs", feature = "net", feature = "process")),
+    allow(
+        dead_code,
+        reason = "some of it is for files, sockets or processes alone"
+    )
+)]
 pub mod io;
 mod light;
+#[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "nt")]
 pub mod nt;
+#[cfg(feature = "process")]
 pub mod process;
 pub mod rt;
+#[cfg(feature = "segment")]
 pub mod segment;
 pub mod select;
 mod server;

@@ -185,6 +185,10 @@ impl<'a> Member<'a> {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "nt"),
+        allow(dead_code, reason = "for the objects of NT")
+    )]
     pub(crate) fn note(&self) -> usize {
         self.note.get()
     }
