@@ -10,6 +10,7 @@ import re
 TEST_MODULE = re.compile(
     r"#\[cfg\((?:all\()?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))? )?mod \w+\s*\{"
 )
+VISIBILITY = re.compile(r"\bpub\(in [^)]*\)")
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:$])(\w+(?:::\w+)+)")
 MODULE = re.compile(r"(?:#\[path = \"([^\"]*)\"\]\s*)?(?:pub(?:\([^)]*\))?\s+)?\bmod\s+(\w+)\s*;")
@@ -19,6 +20,7 @@ ITEM = r"\b(?:struct|enum|union|trait|fn|const|static|type|macro_rules!)\s+(?:mu
 def code_of(text):
     """Without comments, the contents of strings (but of attributes), and tests."""
     text = re.sub(r"//[^\n]*", "", text)
+    text = VISIBILITY.sub("pub", text)
     text = re.sub(r'(?<!path = )"(?:\\.|[^"\\])*"', '""', text)
     while match := TEST_MODULE.search(text):
         depth, at = 1, match.end()
@@ -120,3 +122,37 @@ class Crate:
             if full is not None:
                 found.setdefault(self.home(full), "::".join(path))
         return found
+
+    def circles(self):
+        """The sets of modules that import each other in a circle; that a module and one within it
+        do is no circle."""
+        edges = {
+            module: [
+                other
+                for other in self.imports(module)
+                if other and other[: len(module)] != module and module[: len(other)] != other
+            ]
+            for module in self.code
+            if module
+        }
+        # Tarjan's algorithm: the strongly connected components.
+        numbers, lowest, stack, found = {}, {}, [], []
+
+        def visit(module):
+            numbers[module] = lowest[module] = len(numbers)
+            stack.append(module)
+            for other in edges[module]:
+                if other not in numbers:
+                    visit(other)
+                    lowest[module] = min(lowest[module], lowest[other])
+                elif other in stack:
+                    lowest[module] = min(lowest[module], numbers[other])
+            if lowest[module] == numbers[module]:
+                at = stack.index(module)
+                found.append(sorted(stack[at:]))
+                del stack[at:]
+
+        for module in edges:
+            if module not in numbers:
+                visit(module)
+        return sorted(circle for circle in found if len(circle) > 1)

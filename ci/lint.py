@@ -59,7 +59,7 @@ FENCE = re.compile(r"\s*(?:```|~~~)")
 TARGET = re.compile(r"\]\([^)]*\)|https?://\S+")
 # A row of the table of rooms: crate, storey, modules.
 ROOMS = "docs/ARCHITECTURE.md"
-ROOM = re.compile(r"^\| ([\w-]+) \| (\d+) \| ((?:`\w+`,? ?)+) \|", re.MULTILINE)
+ROOM = re.compile(r"^\| ([\w-]+) \| (\d+) \| ((?:`[\w:]+`,? ?)+) \|", re.MULTILINE)
 EXCERPT = re.compile(r"<!-- from (\S+) -->$")
 COMMENT = re.compile(r"^//[/!] ?")
 DOCUMENT = re.compile(r"\bdocs/[\w/.-]+\.md\b")
@@ -293,21 +293,43 @@ def layers(tree):
                 yield f"{name} depends on {other}, and may use only {allowed}"
 
 
+def storeys(tree):
+    """Of each crate in the table of rooms: the storeys of its rooms, by their modules' paths."""
+    crates = {}
+    for crate, storey, names in ROOM.findall(tree.texts.get(ROOMS, "")):
+        for name in re.findall(r"`([\w:]+)`", names):
+            crates.setdefault(crate, {})[tuple(name.split("::"))] = int(storey)
+    return crates
+
+
 def rooms(tree):
     """Within a crate, too, imports point down only: by the table of rooms in ARCHITECTURE.md."""
-    storeys = {}
-    for crate, storey, names in ROOM.findall(tree.texts.get(ROOMS, "")):
-        for name in re.findall(r"`(\w+)`", names):
-            storeys.setdefault(crate, {})[name] = int(storey)
-    for crate, storey in storeys.items():
+    for crate, storey in storeys(tree).items():
+
+        def room_of(module):
+            starts = (module[:n] for n in range(len(module), 0, -1))
+            return next((start for start in starts if start in storey), None)
+
         modules = imports.Crate(tree.texts, f"{crate}/src")
         for module, file in modules.files.items():
-            if module and module[0] not in storey:
-                yield f"{file}: `{module[0]}` has no place in the table of rooms of {ROOMS}"
+            room = room_of(module)
+            if module and not room:
+                yield f"{file}: `{'::'.join(module)}` has no place in the table of rooms of {ROOMS}"
             for other, path in modules.imports(module).items() if module else ():
-                is_elsewhere = other and other[0] != module[0]
-                if is_elsewhere and storey.get(other[0], 0) >= storey.get(module[0], 0):
-                    yield f"{file}: {path} is of `{other[0]}`, which is not below `{module[0]}`"
+                above = room_of(other)
+                is_within = not room or (above or other)[: len(room)] == room
+                if other and not is_within and storey.get(above, 0) >= storey[room]:
+                    names = "::".join(above or other), "::".join(room)
+                    yield f"{file}: {path} is of `{names[0]}`, which is not below `{names[1]}`"
+
+
+def circles(tree):
+    """Of the modules of a room two may know each other; no more import each other in a circle."""
+    for crate in storeys(tree):
+        for circle in imports.Crate(tree.texts, f"{crate}/src").circles():
+            if len(circle) > 2:
+                names = ", ".join("::".join(module) for module in circle)
+                yield f"{crate}/src: a circle of imports: {names}"
 
 
 def low_may_use(other, kind, target):
@@ -316,7 +338,7 @@ def low_may_use(other, kind, target):
     return other in (LOW_MAY_BUILD_WITH if kind == "build" else LOW_MAY_USE)
 
 
-LINTS = (orderings, sizes, widths, words, references, excerpts, layers, rooms)
+LINTS = (orderings, sizes, widths, words, references, excerpts, layers, rooms, circles)
 
 
 def lint(root, lints=LINTS):
@@ -352,6 +374,28 @@ HOUSE = {
     "low/src/a.rs": "pub fn g() {}\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n",
     "low/src/b.rs": "use crate::a::{self, g};\npub fn f() { a::g() }\n",
     "low/src/c.rs": "",
+}
+NESTED = {
+    ROOMS: "| low | 1 | `a`, `a::y` | |\n| low | 0 | `a::x` | |\n",
+    "low/src/lib.rs": "mod a;\n",
+    "low/src/a/mod.rs": "mod x;\nmod y;\npub use y::g;\n",
+    "low/src/a/x.rs": "pub fn f() {}\n",
+    "low/src/a/y.rs": "use super::x::f;\npub fn g() {\n    f()\n}\n",
+}
+
+
+def circle(*modules):
+    """A room whose modules import each other, one the next."""
+    pairs = zip(modules, modules[1:] + modules[:1])
+    files = {f"low/src/{here}.rs": f"use crate::{there}::go;\n" for here, there in pairs}
+    rows = {ROOMS: "".join(f"| low | 0 | `{module}` | |\n" for module in modules)}
+    return rows | files | {"low/src/lib.rs": "".join(f"mod {module};\n" for module in modules)}
+
+
+# A module and those within it count as one.
+CHILDREN = circle("f", "g") | {
+    "low/src/f.rs": "mod h;\nuse crate::g::go;\n",
+    "low/src/f/h.rs": "use super::go;\n",
 }
 
 # The lint, what the tree holds, and what the lint has to say of it: None where there is no fault.
@@ -409,6 +453,12 @@ PLANTED = [
     (rooms, HOUSE | {"low/src/a.rs": "use crate::f;\n"}, "not below `a`"),
     (rooms, HOUSE | {"low/src/c.rs": "use super::b;\n"}, "not below `c`"),
     (rooms, HOUSE | {ROOMS: TABLE.replace("`b`, ", "")}, "no place"),
+    (rooms, NESTED, None),
+    (rooms, NESTED | {"low/src/a/x.rs": "use super::y::g;\n"}, "not below `a::x`"),
+    (circles, HOUSE, None),
+    (circles, circle("f", "g"), None),
+    (circles, circle("f", "g", "h"), "a circle of imports: f, g, h"),
+    (circles, CHILDREN, None),
 ]
 
 

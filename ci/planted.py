@@ -10,7 +10,7 @@ A table is a file of TOML: rooms, which say where the bugs that follow are plant
 find them, and their bugs.
 
     [[room]]
-    source = "umcg/src/rt/park.rs"       the file that is changed
+    source = "umcg/src/rt/wait/park.rs"  the file that is changed
     checker, package, tests              for the job, as its script says
 
     [[room.bug]]

@@ -1,7 +1,7 @@
 //! What a worker of either kind does about itself.
 
 use crate::server::nanoseconds;
-use crate::{NotAWorker, Ready, TimedOut, WorkerId, rt};
+use crate::{NotAWorker, Ready, TimedOut, WorkerId};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 use umcg_core::raw::{Running, Worker};
@@ -29,17 +29,6 @@ pub fn current_name() -> Option<String> {
     Worker::current()
         .map(Worker::name)
         .filter(|name| !name.is_empty())
-}
-
-/// Names the calling worker, for messages and dumps. A panic's message is preceded by the name.
-///
-/// # Errors
-/// [`NotAWorker`].
-pub fn set_name(name: &str) -> Result<(), NotAWorker> {
-    let worker = Worker::current().ok_or(NotAWorker)?;
-    worker.set_name(name);
-    rt::names::tell_in_panics();
-    Ok(())
 }
 
 /// Gives the processor back: the server gets [`Event::Wait`](crate::Event::Wait). Returns when a

@@ -77,12 +77,13 @@ pub mod tube;
 mod worker;
 
 pub use current::{
-    blocking, critical, current_id, current_name, set_name, switch_to, switch_to_deadline, wait,
+    blocking, critical, current_id, current_name, switch_to, switch_to_deadline, wait,
     wait_deadline, wait_timeout,
 };
 pub use error::{Error, NotAWorker, TimedOut, WaitError};
 pub use event::{Event, Ready, WorkerId};
 pub use light::{LightBuilder, light};
+pub use rt::api::names::set_name;
 pub use rt::{
     Builder, Elapsed, Handle, JoinError, JoinHandle, Runtime, Scope, ScopedJoinHandle, SpawnError,
     block_on, hand_over, park, park_deadline, park_timeout, scope, shielded, sleep, sleep_until,

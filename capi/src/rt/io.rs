@@ -11,7 +11,9 @@ use libc::{EAGAIN, EBADF, ECANCELED, EINTR, EINVAL, sockaddr, socklen_t};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use umcg::rt::foreign::{self, Cancelled, Way};
+use umcg::io::foreign as io_foreign;
+use umcg::io::foreign::Way;
+use umcg::rt::foreign::{self, Cancelled};
 
 const NEVER: u64 = u64::MAX;
 
@@ -86,7 +88,7 @@ unsafe fn read(fd: RawFd, buffer: *mut c_void, size: usize) -> Result<usize> {
         Kind::File => of_file(|fd| {
             // SAFETY: passed on; a C program may leave it uninitialised, and it is only written to.
             let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
-            foreign::read_file(fd, buffer)
+            io_foreign::read_file(fd, buffer)
         })(fd),
     }
 }
@@ -177,7 +179,7 @@ unsafe fn write(fd: RawFd, buffer: *const c_void, size: usize) -> Result<usize> 
         of_file(|fd| {
             // SAFETY: passed on.
             let buffer = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size - done) };
-            foreign::write_file(fd, buffer)
+            io_foreign::write_file(fd, buffer)
         })(fd)
     })
 }

@@ -19,7 +19,7 @@ use libc::{EBADF, EBUSY, EMFILE, c_int};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
-use umcg::rt::foreign::Waited;
+use umcg::io::foreign::Waited;
 use umcg_core::context::lock::HoldLock;
 
 /// How a descriptor is read and written.

@@ -5,6 +5,7 @@
 //! to wait gets a source and arms it. So a connection whose data is always there, or that is
 //! answered and closed at once, never costs the driver anything.
 
+use super::current;
 use super::driver::pool;
 use super::driver::source::{Direction, Source};
 use super::wait::{self, Reason};
@@ -267,7 +268,7 @@ impl Fd {
             .iter()
             .all(|&direction| source.is_armed(direction))
         {
-            source.arm(self.as_fd(), directions)?;
+            source.arm(self.as_fd(), directions, current::driver()?)?;
         }
         Ok(source)
     }

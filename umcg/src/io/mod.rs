@@ -13,12 +13,17 @@
 //! });
 //! ```
 
+pub(crate) mod current;
 pub(crate) mod driver;
 pub(crate) mod fd;
+#[doc(hidden)]
+pub mod foreign;
 pub(crate) mod operation;
+mod ready;
 pub(crate) mod wait;
 
 pub use driver::DriverKind;
+pub use ready::{Readiness, readable, writable};
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

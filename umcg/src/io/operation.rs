@@ -3,7 +3,8 @@
 //! By the ring, or in a blocking scope where there is none, or where the ring has cancelled the
 //! operation a few times. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
 
-use super::wait::{self, Reason};
+use super::current;
+use super::wait::Reason;
 use crate::blocking;
 use io_uring::{opcode, squeue, types};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -29,7 +30,7 @@ unsafe fn carry_out<T>(
     discard: fn(usize) -> T,
     mut fallback: impl FnMut() -> Result<usize, Errno>,
 ) -> io::Result<usize> {
-    let driver = wait::driver()?;
+    let driver = current::driver()?;
     let mut cancelled = 0;
     loop {
         let ring = driver.ring().filter(|_| cancelled < CANCELLED_MOST);

@@ -1,8 +1,8 @@
 //! What input and output need of the runtime, and all they use of it.
 
-use super::driver::Driver;
-use crate::rt;
-use std::io;
+use crate::rt::base::clock;
+use crate::rt::task::Handle;
+use crate::rt::wait::park::{self, park_for, park_shielded};
 use std::time::Instant;
 
 /// What a dump says of a worker that waits.
@@ -13,45 +13,40 @@ pub(crate) const NEVER: u64 = u64::MAX;
 
 /// An instant as a deadline.
 pub(crate) fn nanos(instant: Instant) -> u64 {
-    rt::time::nanos(instant)
+    clock::nanos(instant)
 }
 
 /// So many nanoseconds from now.
 pub(crate) fn after(nanoseconds: u64) -> u64 {
-    rt::time::now().saturating_add(nanoseconds)
+    clock::now().saturating_add(nanoseconds)
 }
 
 /// Parks the caller, perhaps for nothing. A point of cancellation: may unwind.
 #[inline]
 pub(crate) fn park(reason: Reason) {
-    rt::park::park_for(reason);
+    park_for(reason);
 }
 
 /// Likewise, until `deadline` at most. False when that has passed.
 #[inline]
 pub(crate) fn park_until(reason: Reason, deadline: u64) -> bool {
     if deadline == NEVER {
-        rt::park::park_for(reason);
+        park_for(reason);
         return true;
     }
-    rt::park::park_until(reason, deadline)
+    park::park_until(reason, deadline)
 }
 
 /// Parks the caller, who must not unwind here, until `deadline` at most.
 pub(crate) fn park_shielded_until(reason: Reason, deadline: u64) {
     if deadline == NEVER {
-        rt::park::park_shielded(reason);
+        park_shielded(reason);
     } else {
-        rt::park::park_shielded_until(reason, deadline);
+        park::park_shielded_until(reason, deadline);
     }
 }
 
 /// Has a party that parks here look again.
-pub(crate) fn wake(handle: rt::Handle) {
-    rt::park::wake(handle.task());
-}
-
-/// The driver of the caller's runtime; of the global one for who is in none.
-pub(crate) fn driver() -> io::Result<Driver> {
-    rt::with_driver(Driver::clone)
+pub(crate) fn wake(handle: Handle) {
+    park::wake(handle.task());
 }

@@ -1,11 +1,12 @@
 //! The two directions of a stream as two values, for two workers.
 
-use super::{Shutdown, TcpStream, unix::UnixStream};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
 
-/// A stream with two directions: [`TcpStream`] or [`UnixStream`].
+/// A stream with two directions: [`TcpStream`](super::TcpStream) or
+/// [`UnixStream`](super::unix::UnixStream).
 pub trait Duplex: sealed::Sealed {
     /// Shuts directions down.
     ///
@@ -14,22 +15,8 @@ pub trait Duplex: sealed::Sealed {
     fn shutdown(&self, how: Shutdown) -> io::Result<()>;
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::TcpStream {}
-    impl Sealed for super::UnixStream {}
-}
-
-impl Duplex for TcpStream {
-    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.shutdown(how)
-    }
-}
-
-impl Duplex for UnixStream {
-    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.shutdown(how)
-    }
 }
 
 /// The reading direction of a borrowed stream.

@@ -2,7 +2,7 @@
 
 use super::addr::{self, ToSocketAddrs};
 use super::socket::{self, common, connected, descriptor, options, stream};
-use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use super::split::{self, Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
 use crate::io::wait;
@@ -39,6 +39,14 @@ pub(super) fn family(address: SocketAddr) -> AddressFamily {
         AddressFamily::INET
     } else {
         AddressFamily::INET6
+    }
+}
+
+impl split::sealed::Sealed for TcpStream {}
+
+impl Duplex for TcpStream {
+    fn shutdown(&self, how: super::Shutdown) -> io::Result<()> {
+        self.shutdown(how)
     }
 }
 

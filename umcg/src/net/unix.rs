@@ -1,7 +1,7 @@
 //! Unix sockets.
 
 use super::socket::{self, common, connected, descriptor, stream};
-use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use super::split::{self, Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::driver::source::Direction;
 use crate::io::fd::Fd;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType};
@@ -68,6 +68,14 @@ fn bound(kind: SocketType, address: &SocketAddr) -> io::Result<Fd> {
     let fd = socket::open(AddressFamily::UNIX, kind)?;
     rustix::net::bind(fd.as_fd(), &to_raw(address)?)?;
     Ok(fd)
+}
+
+impl split::sealed::Sealed for UnixStream {}
+
+impl Duplex for UnixStream {
+    fn shutdown(&self, how: super::Shutdown) -> io::Result<()> {
+        self.shutdown(how)
+    }
 }
 
 impl UnixStream {

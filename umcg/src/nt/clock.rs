@@ -13,10 +13,10 @@
 //! again misses what is pulsed meanwhile.
 
 use super::object::Object;
+use crate::rt::base::wheel::{Entry, Wheel};
 use crate::rt::sync::{Hold, HoldLock};
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList};
-use crate::rt::wheel::{Entry, Wheel};
 use rustix::thread::futex::{self, Flags};
 use std::cell::Cell;
 use std::io;

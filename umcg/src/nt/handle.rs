@@ -2,7 +2,6 @@
 
 use super::clock::{self, Alarm};
 use super::object::{Kind, Object};
-use super::{Event, Mutex, Semaphore, Timer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -58,34 +57,6 @@ impl Handle {
     pub unsafe fn from_raw(word: *const ()) -> Handle {
         // SAFETY: by the contract it is not null.
         Handle(unsafe { NonNull::new_unchecked(word.cast_mut().cast()) })
-    }
-
-    /// The object, if it is an event.
-    pub fn as_event(&self) -> Option<&Event> {
-        // SAFETY: the same type behind a transparent wrapper, and of that kind.
-        matches!(self.object().kind, Kind::Event { .. })
-            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
-    }
-
-    /// The object, if it is a semaphore.
-    pub fn as_semaphore(&self) -> Option<&Semaphore> {
-        // SAFETY: as above.
-        matches!(self.object().kind, Kind::Semaphore { .. })
-            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
-    }
-
-    /// The object, if it is a mutex.
-    pub fn as_mutex(&self) -> Option<&Mutex> {
-        // SAFETY: as above.
-        matches!(self.object().kind, Kind::Mutex)
-            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
-    }
-
-    /// The object, if it is a timer.
-    pub fn as_timer(&self) -> Option<&Timer> {
-        // SAFETY: as above.
-        matches!(self.object().kind, Kind::Timer { .. })
-            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
     }
 }
 

@@ -308,3 +308,33 @@ macro_rules! handles {
 }
 
 handles! { Event Semaphore Mutex Timer }
+
+impl Handle {
+    /// The object, if it is an event.
+    pub fn as_event(&self) -> Option<&Event> {
+        // SAFETY: the same type behind a transparent wrapper, and of that kind.
+        matches!(self.object().kind, Kind::Event { .. })
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+    }
+
+    /// The object, if it is a semaphore.
+    pub fn as_semaphore(&self) -> Option<&Semaphore> {
+        // SAFETY: as above.
+        matches!(self.object().kind, Kind::Semaphore { .. })
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+    }
+
+    /// The object, if it is a mutex.
+    pub fn as_mutex(&self) -> Option<&Mutex> {
+        // SAFETY: as above.
+        matches!(self.object().kind, Kind::Mutex)
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+    }
+
+    /// The object, if it is a timer.
+    pub fn as_timer(&self) -> Option<&Timer> {
+        // SAFETY: as above.
+        matches!(self.object().kind, Kind::Timer { .. })
+            .then(|| unsafe { &*std::ptr::from_ref(self).cast() })
+    }
+}

@@ -1,8 +1,8 @@
 //! Sleeping on words that processes share. The models have one of their own in its place.
 
 use crate::futex::shared;
-use crate::rt::server;
 use crate::rt::sync::{AtomicU32, is_alone};
+use crate::rt::{server, yield_now};
 use umcg_core::context::way::nap;
 
 /// How often a waiter looks before it sleeps.
@@ -35,7 +35,7 @@ pub(super) fn looks() -> u32 {
 /// Lets other workers run, if the caller is one. A point of cancellation. Switches.
 pub(super) fn give_way() {
     if server::current_task().is_some() {
-        server::yield_now();
+        yield_now();
     }
 }
 

@@ -2,12 +2,13 @@
 //! ends of workers, times, file descriptors, and objects of one's own.
 //!
 //! What is waited for is an *operation*:
-//! [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`], [`readable`]
-//! and [`writable`], [`taking`], and so on. Exactly one of them is done, and the others are as if
-//! nobody had asked: nothing is taken and put back, nothing is lost when the wait is cancelled, no
-//! wake-up goes astray. The macro [`select!`](crate::select!) is for a few that are known when the
-//! program is written, [`Select`] for any number, and a [`Set`] for many that are waited for again
-//! and again. An operation keeps what it needs for its wait, and can be used again.
+//! [`Semaphore::acquiring`](crate::sync::Semaphore::acquiring), [`at`] and [`after`],
+//! [`readable`](crate::io::readable) and [`writable`](crate::io::writable), [`taking`], and so on.
+//! Exactly one of them is done, and the others are as if nobody had asked: nothing is taken and put
+//! back, nothing is lost when the wait is cancelled, no wake-up goes astray. The macro
+//! [`select!`](crate::select!) is for a few that are known when the program is written, [`Select`]
+//! for any number, and a [`Set`] for many that are waited for again and again. An operation keeps
+//! what it needs for its wait, and can be used again.
 //!
 //! ```
 //! use umcg::sync::Semaphore;
@@ -27,14 +28,12 @@ pub(crate) mod engine;
 mod macros;
 pub(crate) mod operation;
 pub(crate) mod order;
-mod ready;
 mod set;
 
 pub use custom::{
     Taking, Waitable, Waiters, taking, wait_for, wait_for_deadline, wait_for_timeout,
 };
 pub use operation::{Operation, Selectable, Timer, after, at};
-pub use ready::{Readiness, readable, writable};
 pub use set::Set;
 
 use crate::rt::time;

@@ -8,8 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
+use umcg::io::readable;
 use umcg::select::{
-    Operation, Select, Selectable, Set, Waitable, Waiters, after, readable, taking, wait_for,
+    Operation, Select, Selectable, Set, Waitable, Waiters, after, taking, wait_for,
     wait_for_deadline, wait_for_timeout,
 };
 use umcg::sync::{Event, Mutex, Semaphore, locking};

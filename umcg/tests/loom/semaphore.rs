@@ -1,7 +1,8 @@
 //! Semaphores and altsems, on the protocol of waiting.
 
+use crate::rt::cancel;
 use crate::rt::task::Task;
-use crate::rt::{cancel, time};
+use crate::rt::wait::deadline;
 use crate::shim::cell::Cell;
 use crate::sync::{Semaphore, any};
 use crate::{be, check, check_with_heavy, leak, party};
@@ -114,7 +115,7 @@ fn one_at_a_time() {
 /// The reason to end a wait, and then its end, by a third party.
 pub(crate) fn end(task: &'static Task, by_deadline: bool) {
     if by_deadline {
-        time::pass(task, SOON);
+        deadline::pass(task, SOON);
     } else {
         cancel::ask(task);
     }
@@ -159,7 +160,7 @@ fn looked_at(is_worker: bool) {
     });
     be(true);
     semaphore.release(1).unwrap();
-    time::pass(task, SOON);
+    deadline::pass(task, SOON);
     semaphore.release(1).unwrap();
     taker.join().unwrap();
 }

@@ -1,30 +1,31 @@
 //! Idle servers.
 
 use crate::rt::idle::idle;
-use crate::rt::runtime::Shared;
-use crate::rt::server::Local;
+use crate::rt::run::turns;
+use crate::rt::runtime::RuntimeState;
+use crate::rt::server::ServerState;
 use crate::{check, kernel};
 use shuttle::thread;
 use std::cell::Cell;
 use umcg_core::raw;
 
 shuttle::thread_local! {
-    static CURRENT: Cell<Option<&'static Shared>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<&'static RuntimeState>> = const { Cell::new(None) };
 }
 
 /// The runtime of the calling server.
-pub(crate) fn current() -> &'static Shared {
+pub(crate) fn current() -> &'static RuntimeState {
     CURRENT.with(Cell::get).expect("a timer on no server")
 }
 
 /// Servers as the library has them: run what there is, and be idle.
-fn serve(shared: &'static Shared) -> Vec<thread::JoinHandle<()>> {
+fn serve(shared: &'static RuntimeState) -> Vec<thread::JoinHandle<()>> {
     let server = |index| {
         thread::spawn(move || {
             CURRENT.with(|current| current.set(Some(shared)));
-            let local = Local::new(index, Some(shared));
+            let local = ServerState::new(index, Some(shared));
             while !shared.is_over() {
-                match local.next(raw::Server) {
+                match turns::next(&local, raw::Server) {
                     Some(worker) => local.run(raw::Server, worker),
                     None => idle(&local, raw::Server),
                 }
@@ -34,7 +35,7 @@ fn serve(shared: &'static Shared) -> Vec<thread::JoinHandle<()>> {
     (0..shared.seats.len()).map(server).collect()
 }
 
-fn end(shared: &'static Shared, servers: Vec<thread::JoinHandle<()>>) {
+fn end(shared: &'static RuntimeState, servers: Vec<thread::JoinHandle<()>>) {
     shared.end();
     servers
         .into_iter()
@@ -43,7 +44,7 @@ fn end(shared: &'static Shared, servers: Vec<thread::JoinHandle<()>>) {
 
 /// So many threads make a worker ready each; each is run, though nothing else wakes anybody.
 fn all_are_run(servers: usize, pushers: usize, together: usize, has_sources: bool) {
-    let shared = Shared::new(servers, together, has_sources);
+    let shared = RuntimeState::new(servers, together, has_sources);
     let running = serve(shared);
     let pushers: Vec<_> = (0..pushers)
         .map(|_| thread::spawn(|| shared.push()))
@@ -80,7 +81,7 @@ fn work_in_bulk_wakes_all() {
 #[test]
 fn a_searcher_wakes_another() {
     fn from_one(servers: usize) {
-        let shared = Shared::new(servers, servers, false);
+        let shared = RuntimeState::new(servers, servers, false);
         let running = serve(shared);
         while shared.sleepers.asleep() + 1 < servers {
             thread::yield_now();
@@ -97,7 +98,7 @@ fn a_searcher_wakes_another() {
 #[test]
 fn a_deadline_is_kept() {
     fn kept(has_sources: bool) {
-        let shared = Shared::new(2, 0, has_sources);
+        let shared = RuntimeState::new(2, 0, has_sources);
         shared.seats[0].timers.arm(10);
         let running = serve(shared);
         let clock = thread::spawn(|| [5, 10].map(kernel::advance));
@@ -113,7 +114,7 @@ fn a_deadline_is_kept() {
 #[test]
 fn another_one_polls() {
     fn beside(servers: usize) {
-        let shared = Shared::new(servers, 0, true);
+        let shared = RuntimeState::new(servers, 0, true);
         let running = serve(shared);
         let watch = thread::spawn(|| shared.driver.poll(None));
         let pusher = thread::spawn(|| shared.push());

@@ -30,7 +30,7 @@ const ANYWHERE: [&str; 15] = [
     "submit_and_wait",
 ];
 /// It reads numbers of calls that others have made.
-const READS_NUMBERS: &str = "umcg/src/rt/kernel_call.rs";
+const READS_NUMBERS: &str = "umcg/src/rt/run/kernel_call.rs";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -279,7 +279,7 @@ fn readiness() -> Outcome {
     });
     let writing = writing.map_err(text)?;
     let ready = umcg::select! {
-        ready = umcg::select::readable(&reader) => ready.map_err(text),
+        ready = umcg::io::readable(&reader) => ready.map_err(text),
         () = umcg::select::after(LONG) => Err("not ready".into()),
     };
     writing.join().map_err(text)?.map_err(text)?;

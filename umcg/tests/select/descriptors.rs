@@ -11,7 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
-use umcg::select::{Operation, Select, Selectable, after, readable, writable};
+use umcg::io::{readable, writable};
+use umcg::select::{Operation, Select, Selectable, after};
 use umcg::sync::Semaphore;
 use umcg::{JoinError, Runtime};
 

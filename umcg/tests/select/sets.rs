@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 use umcg::JoinError;
-use umcg::select::{Operation, Set, Waitable, Waiters, after, readable, taking};
+use umcg::io::readable;
+use umcg::select::{Operation, Set, Waitable, Waiters, after, taking};
 use umcg::sync::{Acquiring, Event, Mutex, Semaphore, locking};
 use umcg::tube::tube;
 

@@ -31,11 +31,14 @@ pub(crate) mod source;
 pub(crate) mod uring;
 
 use crate::io::wait::{NEVER, after};
-use crate::rt::Handle;
-use crate::rt::wait::{self, ClaimedList};
+use crate::rt::engine::poller::Poller;
+use crate::rt::engine::runtime::RuntimeState;
+use crate::rt::task::Handle;
+use crate::rt::wait::queue::{self, ClaimedList};
 use epoll::Epoll;
 use rustix::event::epoll::EventFlags;
 use source::Source;
+use std::any::Any;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
@@ -74,9 +77,9 @@ const NOTIFIED: u32 = 2;
 
 /// See the module.
 #[derive(Clone)]
-pub(crate) struct Driver(Arc<Shared>);
+pub(crate) struct Driver(Arc<DriverState>);
 
-struct Shared {
+struct DriverState {
     epoll: Epoll,
     ring: OnceLock<Ring>,
     /// Where there is none: when one is to be asked for again; [`NEVER`] where it is not for a
@@ -108,7 +111,7 @@ impl Driver {
                 Err(error) => (None, again_at(&error)),
             },
         };
-        Ok(Driver(Arc::new(Shared {
+        Ok(Driver(Arc::new(DriverState {
             epoll,
             ring: ring.map_or_else(OnceLock::new, OnceLock::from),
             ring_at: AtomicU64::new(ring_at),
@@ -118,6 +121,14 @@ impl Driver {
             open: AtomicBool::new(true),
             born: pool::forks(),
         })))
+    }
+
+    /// That of a runtime.
+    pub(crate) fn of(runtime: &RuntimeState) -> &Driver {
+        match runtime.driver.as_any().downcast_ref() {
+            Some(driver) => driver,
+            None => unreachable!("a runtime is made with a driver of this type"),
+        }
     }
 
     /// What it became.
@@ -152,11 +163,6 @@ impl Driver {
         } else {
             Ok(())
         }
-    }
-
-    /// Whether it was made before a fork whose child this is.
-    pub(crate) fn is_left_behind(&self) -> bool {
-        self.0.born != pool::forks()
     }
 
     /// Its ring, if it has one. For an operation that is about to begin: perhaps one is to be had
@@ -204,28 +210,15 @@ impl Driver {
         self.0.epoll.remove(fd);
         self.0.sources.fetch_sub(1, Relaxed);
     }
+}
 
-    /// Whether a poll may find anything: a descriptor is known, or an operation is under way.
+impl Poller for Driver {
     #[inline]
-    pub(crate) fn has_sources(&self) -> bool {
+    fn has_sources(&self) -> bool {
         self.0.sources.load(Relaxed) != 0 || self.0.ring.get().is_some_and(Ring::is_busy)
     }
 
-    /// Takes what the kernel has to say, and unparks who waits for it. Waits for that until
-    /// `timeout` (`None`: for ever; zero: not at all) or [`Driver::wake`]. False when another one
-    /// polls, or the driver is a parent's.
-    pub(crate) fn poll(&self, timeout: Option<Duration>) -> bool {
-        self.poll_while(timeout, || true)
-    }
-
-    /// Like [`Driver::poll`], but waits only if `asleep` says so. It is asked once [`Driver::wake`]
-    /// would end the wait: so who first takes the caller's sleep back and then wakes the driver is
-    /// heard, even if another poller was there to take that wake-up for its own.
-    pub(crate) fn poll_while(
-        &self,
-        timeout: Option<Duration>,
-        asleep: impl FnOnce() -> bool,
-    ) -> bool {
+    fn poll_while(&self, timeout: Option<Duration>, asleep: &mut dyn FnMut() -> bool) -> bool {
         let shared = &*self.0;
         // ORDERING(polling.1): Acquire, pairs with polling.2: the buffers of the ring are as the
         // last poller left them.
@@ -247,8 +240,7 @@ impl Driver {
         true
     }
 
-    /// Ends a blocking poll: the one that is under way, or else the next one.
-    pub(crate) fn wake(&self) {
+    fn wake(&self) {
         // ORDERING(asleep.2): SeqCst, pairs with asleep.1.
         fence(SeqCst);
         // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what
@@ -258,8 +250,7 @@ impl Driver {
         }
     }
 
-    /// The runtime ends. Who still waits here tries again, elsewhere.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.0.open.store(false, Relaxed);
         if self.is_left_behind() {
             return;
@@ -272,10 +263,23 @@ impl Driver {
         }
         resume(told);
     }
+
+    fn is_left_behind(&self) -> bool {
+        self.0.born != pool::forks()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
-impl Shared {
-    fn collect(&self, timeout: Option<Duration>, asleep: impl FnOnce() -> bool, woken: &mut Woken) {
+impl DriverState {
+    fn collect(
+        &self,
+        timeout: Option<Duration>,
+        asleep: &mut dyn FnMut() -> bool,
+        woken: &mut Woken,
+    ) {
         let mut timeout = timeout;
         let blocking = timeout != Some(Duration::ZERO);
         if blocking {
@@ -363,7 +367,7 @@ struct Woken {
 
 /// Makes them go on, whoever the caller is.
 fn resume(claimed: ClaimedList) {
-    wait::undisturbed(|served| *served = claimed);
+    queue::undisturbed(|served| *served = claimed);
 }
 
 /// Who is to be unparked then.

@@ -192,7 +192,8 @@ impl Source {
         }
     }
 
-    /// Asks the driver to report `directions`, of which the kernel just said "not now".
+    /// Asks the driver, the caller's own if none knows the descriptor, to report `directions`, of
+    /// which the kernel just said "not now".
     ///
     /// # Errors
     /// What the driver says: that the descriptor cannot be waited for, or that there are too many.
@@ -201,8 +202,8 @@ impl Source {
         &'static self,
         fd: BorrowedFd<'_>,
         directions: &[Direction],
+        here: Driver,
     ) -> io::Result<()> {
-        let here = wait::driver()?;
         let mut registration = self.registration.lock();
         // Under the lock: a driver that ends later finds this source.
         here.check()?;

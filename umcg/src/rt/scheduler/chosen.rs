@@ -12,10 +12,9 @@
 //!   there is one for a worker.
 //! - G4: a server that it names exists.
 
-use super::super::here::Here;
-use super::super::runnable::Runnable;
-use super::super::runtime::Shared;
 use super::{Scheduler, Wake, Why, WorkStealing};
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::Runnable;
 use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::raw;
 
@@ -25,10 +24,18 @@ pub(crate) enum Chosen {
     Other(Other),
 }
 
+/// What a scheduler's calls are checked by.
+#[derive(Default)]
+pub(crate) struct RuntimeNamed {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+    pub(crate) servers: usize,
+}
+
 /// One that was named.
 pub(crate) struct Other {
     scheduler: Box<dyn Scheduler>,
-    servers: usize,
+    runtime: RuntimeNamed,
 }
 
 impl Other {
@@ -51,15 +58,15 @@ impl Other {
 
     fn ready(&self, worker: Runnable, why: Why, here: Option<&Here>) -> Wake {
         match self.call("ready", |scheduler| scheduler.ready(worker, why, here)) {
-            Wake::Server(index) if index >= self.servers => Wake::One,
+            Wake::Server(index) if index >= self.runtime.servers => Wake::One,
             wake => wake,
         }
     }
 
-    fn next(&self, here: &Here, of: &Shared) -> Option<Runnable> {
+    fn next(&self, here: &Here) -> Option<Runnable> {
         let worker = self.call("next", |scheduler| scheduler.next(here))?;
-        if !std::ptr::eq(worker.task().shared.load(Relaxed), of) {
-            end_for_stranger(of);
+        if worker.task().runtime.load(Relaxed) != self.runtime.number {
+            end_for_stranger(&self.runtime.name);
         }
         Some(worker)
     }
@@ -67,10 +74,9 @@ impl Other {
 
 /// G3: to run the worker here would break both runtimes.
 #[cold]
-fn end_for_stranger(of: &Shared) -> ! {
+fn end_for_stranger(name: &str) -> ! {
     umcg_core::fatal(format_args!(
-        "the scheduler of runtime `{}` gave out a worker of another runtime",
-        of.name
+        "the scheduler of runtime `{name}` gave out a worker of another runtime"
     ))
 }
 
@@ -79,17 +85,17 @@ impl Chosen {
     pub(crate) fn other(scheduler: impl Scheduler) -> Chosen {
         Chosen::Other(Other {
             scheduler: Box::new(scheduler),
-            servers: 0,
+            runtime: RuntimeNamed::default(),
         })
     }
 
     /// Before the runtime begins: nothing depends on the scheduler yet.
-    pub(crate) fn start(&mut self, servers: usize) {
+    pub(crate) fn start(&mut self, runtime: RuntimeNamed) {
         match self {
-            Chosen::Default(scheduler) => scheduler.start(servers),
+            Chosen::Default(scheduler) => scheduler.start(runtime.servers),
             Chosen::Other(other) => {
-                other.servers = servers;
-                other.scheduler.start(servers);
+                other.scheduler.start(runtime.servers);
+                other.runtime = runtime;
             }
         }
     }
@@ -118,10 +124,10 @@ impl Chosen {
 
     /// For a server of this runtime.
     #[inline(always)]
-    pub(crate) fn next(&self, here: &Here, of: &Shared) -> Option<Runnable> {
+    pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
         match self {
             Chosen::Default(scheduler) => scheduler.next(here),
-            Chosen::Other(other) => other.next(here, of),
+            Chosen::Other(other) => other.next(here),
         }
     }
 

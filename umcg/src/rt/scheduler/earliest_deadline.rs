@@ -3,10 +3,10 @@
 //! Source: Liu, Layland, "Scheduling algorithms for multiprogramming in a hard-real-time
 //! environment", 1973.
 
-use super::super::here::Here;
-use super::super::runnable::Runnable;
 use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::Runnable;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

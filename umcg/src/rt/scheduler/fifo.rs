@@ -1,9 +1,9 @@
 //! First in, first out: one queue for all servers.
 
-use super::super::here::Here;
-use super::super::runnable::{Queue, Runnable};
 use super::shared::Ordered;
 use super::{Scheduler, Wake, Why};
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::{Queue, Runnable};
 
 /// Workers run in the order in which they became ready, on any server. A lock around one queue:
 /// fair and simple, and slower than [`WorkStealing`](super::WorkStealing) the more servers there

@@ -13,15 +13,15 @@ mod shared;
 mod weighted;
 mod work_stealing;
 
-pub(crate) use chosen::Chosen;
+pub(crate) use chosen::{Chosen, RuntimeNamed};
 pub use earliest_deadline::EarliestDeadline;
 pub use fifo::Fifo;
 pub use priority::Priority;
 pub use weighted::Weighted;
 pub use work_stealing::WorkStealing;
 
-use super::here::Here;
-use super::runnable::Runnable;
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::Runnable;
 
 /// Why a worker is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

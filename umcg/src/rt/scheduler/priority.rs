@@ -1,9 +1,9 @@
 //! Strict priorities: a queue for each, and the most urgent worker that is ready runs next.
 
-use super::super::here::Here;
-use super::super::runnable::{Queue, Runnable};
 use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::{Queue, Runnable};
 
 const PRIORITIES: usize = 256;
 

@@ -1,9 +1,9 @@
 //! What more than one scheduler is made of: a queue that all servers share, in whatever order, and
 //! one for each of them.
 
-use super::super::here::Here;
-use super::super::runnable::{Queue, Runnable};
 use super::Wake;
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::{Queue, Runnable};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 

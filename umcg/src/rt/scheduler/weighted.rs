@@ -5,10 +5,10 @@
 //! with each turn; the class with the least pass that has workers is next. A class that comes back
 //! after having had none begins at the pass of the others: it cannot save up turns.
 
-use super::super::here::Here;
-use super::super::runnable::{Queue, Runnable};
 use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
+use crate::rt::base::here::Here;
+use crate::rt::task::runnable::{Queue, Runnable};
 
 /// What a class of weight 1 advances by in a turn.
 const STRIDE: u64 = 1 << 32;

@@ -24,11 +24,11 @@
 //! A server touches its own part without a locked operation; a thief pays a system call for both
 //! ([`PerServer`]).
 
-use super::super::here::Here;
-use super::super::per_server::{Load, PerServer};
-use super::super::runnable::{Queue, Runnable};
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};
+use crate::rt::base::here::Here;
+use crate::rt::base::per_server::{Load, PerServer};
+use crate::rt::task::runnable::{Queue, Runnable};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 

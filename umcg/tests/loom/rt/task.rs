@@ -1,17 +1,24 @@
 //! What waits: a thread of the checker's that is a worker, or a plain one.
 
-use super::runnable::Runnable;
-use super::sync::{AtomicBool, AtomicU32};
-use super::wait::Waiter;
+use super::base::sync::{AtomicBool, AtomicU32};
 use crate::shim::atomic::AtomicPtr;
 use crate::shim::cell::Cell;
 use loom::thread::{self, Thread};
 use real::cell::{Cell as Plain, OnceCell};
 
+mod handle;
+pub(crate) mod runnable;
+
+pub use handle::Handle;
+use runnable::Runnable;
+
+/// In `state`: it runs, and there is no signal.
+pub(crate) const EMPTY: u32 = 0;
+
 pub(crate) struct Task {
     pub(crate) state: AtomicU32,
     pub(crate) cancel: AtomicU32,
-    pub(crate) waiter: AtomicPtr<Waiter>,
+    pub(crate) waiter: AtomicPtr<()>,
     pub(crate) left: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: AtomicBool,
@@ -34,7 +41,7 @@ loom::thread_local! {
 /// Makes a task; `enter` says that the calling thread is it.
 pub(crate) fn make(is_worker: bool) -> &'static Task {
     crate::leak(Task {
-        state: AtomicU32::new(super::park::EMPTY),
+        state: AtomicU32::new(EMPTY),
         cancel: AtomicU32::new(0),
         waiter: AtomicPtr::null(),
         left: AtomicU32::new(0),

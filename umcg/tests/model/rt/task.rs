@@ -1,11 +1,18 @@
 //! What parks: a thread of the checker's that is a worker, or a plain one.
 
-use super::runnable::Runnable;
-use super::wait::Waiter;
 use shuttle::sync::atomic::{AtomicPtr, AtomicU32};
 use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+mod handle;
+pub(crate) mod runnable;
+
+pub use handle::Handle;
+use runnable::Runnable;
+
+/// In `state`: it runs, and there is no signal.
+pub(crate) const EMPTY: u32 = 0;
 
 pub(crate) struct Task {
     pub(crate) state: AtomicU32,
@@ -13,7 +20,7 @@ pub(crate) struct Task {
     pub(crate) noticed: AtomicBool,
     /// It unwinds, rather than to notice that it was asked to end.
     pub(crate) unwinds: AtomicBool,
-    pub(crate) waiter: AtomicPtr<Waiter>,
+    pub(crate) waiter: AtomicPtr<()>,
     pub(crate) left: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: shuttle::sync::atomic::AtomicBool,
@@ -32,7 +39,7 @@ shuttle::thread_local! {
 /// Makes a task; `enter` says that the calling thread is it.
 pub(crate) fn make(is_worker: bool) -> &'static Task {
     Box::leak(Box::new(Task {
-        state: AtomicU32::new(super::park::EMPTY),
+        state: AtomicU32::new(EMPTY),
         cancel: AtomicU32::new(0),
         noticed: AtomicBool::new(false),
         unwinds: AtomicBool::new(false),

@@ -1,0 +1,233 @@
+//! How a runtime is started.
+
+use super::owner::Runtime;
+use crate::Error;
+use crate::io::driver::{Driver, DriverKind};
+use crate::rt::base::stack_size;
+use crate::rt::engine::runtime::{OnDeadlock, Parts, RuntimeState};
+use crate::rt::engine::stalls::{Policy, Stall};
+use crate::rt::run::{registry, stall};
+use crate::rt::scheduler::{Chosen, Scheduler, WorkStealing};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use umcg_core::{raw, storage};
+
+/// How to start a [`Runtime`].
+#[must_use = "`build` starts it"]
+pub struct RuntimeBuilder {
+    servers: usize,
+    scheduler: Chosen,
+    stack_size: usize,
+    name: String,
+    preemption: Option<Duration>,
+    pin: bool,
+    helpers: Option<usize>,
+    driver: DriverKind,
+    stalls: Option<Policy>,
+    on_deadlock: Option<OnDeadlock>,
+}
+
+impl std::fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimeBuilder")
+            .field("servers", &self.servers)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The most servers of a runtime.
+const MOST_SERVERS: usize = 1024;
+
+impl Runtime {
+    /// How to start one.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    /// One with a server for each CPU.
+    ///
+    /// # Errors
+    /// As [`RuntimeBuilder::build`].
+    pub fn new() -> Result<Runtime, Error> {
+        Runtime::builder().build()
+    }
+}
+
+impl RuntimeBuilder {
+    pub(super) fn new() -> RuntimeBuilder {
+        RuntimeBuilder {
+            servers: 0,
+            scheduler: Chosen::Default(WorkStealing::new()),
+            stack_size: stack_size::DEFAULT,
+            name: "umcg".to_owned(),
+            preemption: None,
+            pin: false,
+            helpers: None,
+            driver: DriverKind::Auto,
+            stalls: None,
+            on_deadlock: None,
+        }
+    }
+
+    /// How many servers run workers; 0, the default, for one a CPU that the process may use.
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.servers = servers;
+        self
+    }
+
+    /// Who decides which worker runs next; [`WorkStealing`] by default.
+    pub fn scheduler(mut self, scheduler: impl Scheduler) -> Self {
+        self.scheduler = Chosen::other(scheduler);
+        self
+    }
+
+    /// Bytes of a worker's stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug
+    /// assertions); 256 KiB by default. Only pages that are touched are memory. Where a stack
+    /// overflows the process ends, with a message that names the worker.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// The name of the runtime's kernel threads, before their numbers; `umcg` by default. With a
+    /// NUL byte in it [`build`](RuntimeBuilder::build) fails.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// For how long a worker may run while others wait; none, the default, for as long as it likes.
+    /// With a scheduler that has ranks a more urgent worker also preempts a less urgent one at
+    /// once. What preemption asks of workers: see [`set_preemption`](crate::set_preemption).
+    pub fn preemption(mut self, interval: Option<Duration>) -> Self {
+        self.preemption = interval;
+        self
+    }
+
+    /// Whether each server stays on a CPU of its own, as far as there are: the first one on the
+    /// first that the caller of `build` may use, and so on, beginning anew behind the last.
+    pub fn pin(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// How many helper threads there may be, on which workers block: in
+    /// [`blocking`](crate::blocking) scopes, and in calls that have no other way. 512 where nothing
+    /// is said, or what `UMCG_HELPERS` in the environment says. Helpers serve all runtimes of the
+    /// process, so the last that says a number decides.
+    ///
+    /// Further workers wait until a helper comes back, and their servers run others meanwhile. If
+    /// none comes back for 10 ms one more is made, since some may wait for what those do.
+    ///
+    /// # Panics
+    /// For 0.
+    pub fn helpers(mut self, most: usize) -> Self {
+        assert!(most > 0, "without helpers no worker can block");
+        self.helpers = Some(most);
+        self
+    }
+
+    /// What waits for I/O.
+    pub fn driver(mut self, kind: DriverKind) -> Self {
+        self.driver = kind;
+        self
+    }
+
+    /// Calls `f` with a dump when all workers wait, and for nothing that could come by itself: no
+    /// deadline, no I/O, nothing that blocks. Only another thread could make one go on then. Called
+    /// once each time that happens, on a server, which runs no worker meanwhile. A panic of `f` is
+    /// caught.
+    pub fn on_deadlock(mut self, f: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_deadlock = Some(Box::new(f));
+        self
+    }
+
+    /// Calls `f` when a worker has kept a server for `after`, while no other server was free: once
+    /// for each such stay, on a kernel thread of the runtime, which looks after all servers and
+    /// therefore should not be kept long itself. A panic of `f` is caught. Also, at once, when
+    /// workers have to wait for a helper thread because there are as many as there may be, or keep
+    /// their servers because the system gives no thread for a helper: once for each such shortage.
+    ///
+    /// Without this call there is a line on standard error for a worker that *blocks* its server in
+    /// one call of the kernel for a second, once for each name and call, ten in all; and one for
+    /// the first shortage of helper threads. The environment variable `UMCG_STALLS` sets that time
+    /// in milliseconds, and then workers that compute are told of, too; 0 is for never.
+    pub fn on_stall(mut self, after: Duration, f: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.stalls = Some(Policy::calling(after, Box::new(f)));
+        self
+    }
+
+    /// Starts it. A worker of another runtime does that on a helper thread, as in
+    /// [`blocking`](crate::blocking).
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a name with a NUL byte; [`Error::Stack`] for an impossible stack size;
+    /// [`Error::Thread`] where the kernel gives no thread, [`Error::Os`] where it gives no
+    /// descriptors.
+    ///
+    /// # Panics
+    /// For more than 1024 servers.
+    pub fn build(self) -> Result<Runtime, Error> {
+        // A worker's server has others to run while threads begin.
+        crate::blocking(|| self.start())
+    }
+
+    fn start(self) -> Result<Runtime, Error> {
+        if self.name.contains('\0') {
+            return Err(Error::Name);
+        }
+        // While there is a thread to look with: the servers' may be the last.
+        let _ = storage::available();
+        let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
+        let servers = if self.servers == 0 {
+            cpus
+        } else {
+            self.servers
+        };
+        assert!(
+            servers <= MOST_SERVERS,
+            "a runtime has at most {MOST_SERVERS} servers"
+        );
+        let processors = if self.pin { processors() } else { Vec::new() };
+        let class = stack_size::class(self.stack_size)
+            .map_err(|error| Error::Stack(umcg_core::uth::Error::Stack(error)))?;
+        let parts = Parts {
+            scheduler: self.scheduler,
+            servers,
+            driver: Box::new(Driver::new(self.driver).map_err(Error::from_io)?),
+            class,
+            name: self.name,
+            preemption: self.preemption,
+            stalls: self.stalls.unwrap_or_else(Policy::of_environment),
+            on_deadlock: self.on_deadlock,
+        };
+        let shared = Arc::new(RuntimeState::new(parts));
+        shared.hook();
+        registry::note(&shared);
+        let mut runtime = Runtime::without_threads(shared);
+        for index in 0..servers {
+            runtime.start_server(
+                index,
+                processors.get(index % processors.len().max(1)).copied(),
+            )?;
+        }
+        if let Some(most) = self.helpers {
+            raw::set_helpers(most);
+        }
+        raw::set_helper_notice(stall::helpers_block);
+        runtime.start_watch()?;
+        raw::prepare_helpers(); // last: a runtime needs its own threads more
+        Ok(runtime)
+    }
+}
+
+/// The processors that the caller may use.
+fn processors() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect()
+}

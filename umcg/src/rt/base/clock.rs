@@ -1,0 +1,88 @@
+//! The clock of deadlines: nanoseconds of CLOCK_MONOTONIC in 64 bits; `u64::MAX` is never.
+
+use rustix::thread::Timespec;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Now, in nanoseconds of CLOCK_MONOTONIC.
+pub(crate) fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// One moment by both of the clocks' names, as close as a few looks can be: not before the instant.
+fn origin() -> (Instant, u64) {
+    static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+    const CLOSE: u64 = 1_000;
+    // Under Valgrind, and where the clock is a system call, none is close.
+    const LOOKS: usize = 100;
+    *ORIGIN.get_or_init(|| {
+        let mut best = (u64::MAX, Instant::now(), now());
+        for _ in 0..LOOKS {
+            let (before, instant, after) = (now(), Instant::now(), now());
+            if after - before < best.0 {
+                best = (after - before, instant, after);
+            }
+            if best.0 < CLOSE {
+                break;
+            }
+        }
+        (best.1, best.2)
+    })
+}
+
+/// An instant in nanoseconds; one that is too far away is never.
+pub(crate) fn nanos(instant: Instant) -> u64 {
+    let (origin, nanos) = origin();
+    match instant.checked_duration_since(origin) {
+        Some(since) => u64::try_from(since.as_nanos())
+            .unwrap_or(u64::MAX)
+            .saturating_add(nanos),
+        None => {
+            nanos.saturating_sub(u64::try_from((origin - instant).as_nanos()).unwrap_or(u64::MAX))
+        }
+    }
+}
+
+/// The instant of so many nanoseconds.
+pub(crate) fn instant(at: u64) -> Instant {
+    let (origin, nanos) = origin();
+    match at.checked_sub(nanos) {
+        Some(after) => origin + Duration::from_nanos(after),
+        None => origin - Duration::from_nanos(nanos - at),
+    }
+}
+
+/// In so long.
+pub(crate) fn after(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_nanos())
+        .unwrap_or(u64::MAX)
+        .saturating_add(now())
+}
+
+/// How long it is until then; none for never.
+pub(crate) fn until(deadline: u64) -> Option<Duration> {
+    (deadline != u64::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(now())))
+}
+
+/// For the kernel; none for never.
+pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
+    let spec = Timespec {
+        tv_sec: (deadline / 1_000_000_000) as i64,
+        tv_nsec: (deadline % 1_000_000_000) as _,
+    };
+    (deadline != u64::MAX).then_some(spec)
+}
+
+/// The time was over before the work was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl std::fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the time was over before the work was done")
+    }
+}
+
+impl std::error::Error for Elapsed {}

@@ -1,0 +1,105 @@
+//! Code of the program's that runs inside an operation of ours: wakers, destructors, clones,
+//! objects of one's own.
+//!
+//! Such code may panic, wait, switch, abort the worker, use the same objects again, or drop the
+//! last reference to what it was reached by. So there is one rule for all of `sync`, `tube`,
+//! `select`:
+//!
+//! - U1: *the state is committed first, the program's code runs last.* When it runs, no lock is
+//!   held, nobody stands in a queue for this call, and each thing has one owner: what was taken
+//!   belongs to a value whose destructor gives it up, what was given away is nobody's here any
+//!   more.
+//! - U2: *between `begin` and `go_on` of a wait, and wherever preemption is off, nothing can
+//!   unwind*: no code of the program's runs there, and nothing is asserted. What has to be checked
+//!   is checked before. A panic there would leave locks taken and frames in queues, so it ends the
+//!   process ([`Firm`](super::sync::Firm)).
+//! - U3: *each piece runs, whatever the others do.* Panics are caught, and the first goes on when
+//!   all have run ([`Last`]). If the caller is unwinding already its own panic is the one that goes
+//!   on.
+//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics: a light
+//!   worker that waited then would leave its panic to those that run there meanwhile, and end it
+//!   where there is none. So what has to wait at the end of an unwinding catches that first
+//!   ([`after_unwinding`]).
+//!
+//! Who adds an operation adds a row to the table of `umcg/tests/callbacks`, which tries it with
+//! every bad callback.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Pieces of the program's code, run one after the other at the end of an operation.
+pub(crate) struct Last {
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Last {
+    pub(crate) const fn new() -> Last {
+        Last { panic: None }
+    }
+
+    /// Runs it now; what it panics with waits for the end.
+    #[cold]
+    pub(crate) fn run(&mut self, code: impl FnOnce()) {
+        match catch_unwind(AssertUnwindSafe(code)) {
+            Ok(()) => {}
+            Err(panic) if self.panic.is_none() => self.panic = Some(panic),
+            Err(panic) => discard(panic),
+        }
+    }
+
+    /// Returns the result of the operation; or drops that, and goes on with the first panic, if
+    /// nothing is unwinding already.
+    pub(crate) fn end<R>(mut self, result: R) -> R {
+        let Some(panic) = self.panic.take() else {
+            return result;
+        };
+        if std::thread::panicking() {
+            discard(panic);
+            return result;
+        }
+        self.run(|| drop(result));
+        self.panic.into_iter().for_each(discard);
+        resume_unwind(panic)
+    }
+}
+
+/// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for
+/// an `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
+pub(crate) fn after_unwinding<S: ?Sized, R>(
+    state: &mut S,
+    f: impl FnOnce(&mut S) -> R,
+    undo: impl FnOnce(&mut S),
+) -> R {
+    catch_unwind(AssertUnwindSafe(|| f(state))).unwrap_or_else(|panic| {
+        undo(state);
+        resume_unwind(panic)
+    })
+}
+
+/// Drops these last, after what the operation has come to belongs to somebody.
+#[inline]
+pub(crate) fn drop_last<R, T>(result: R, others: impl IntoIterator<Item = Option<T>>) -> R {
+    let mut last = Last::new();
+    others
+        .into_iter()
+        .flatten()
+        .for_each(|other| last.run(|| drop(other)));
+    last.end(result)
+}
+
+/// Runs code that is told something, and that nobody waits for: what it panics with is dropped. For
+/// threads of ours, which must not end by it.
+#[cold]
+pub(crate) fn contained(code: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        discard(panic);
+    }
+}
+
+/// A payload's destructor is the program's code, too.
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(again);
+    }
+}

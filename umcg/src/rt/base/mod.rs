@@ -1,0 +1,11 @@
+//! What the rest of the runtime is made of, and which knows nothing of it.
+
+pub(crate) mod clock;
+pub(crate) mod here;
+pub(crate) mod last;
+pub(crate) mod per_server;
+pub(crate) mod rank;
+pub(crate) mod spin;
+pub(crate) mod stack_size;
+pub(crate) mod sync;
+pub(crate) mod wheel;

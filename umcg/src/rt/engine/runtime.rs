@@ -1,0 +1,500 @@
+//! A runtime: what its servers, its workers and its owner share.
+
+use super::poller::Poller;
+use super::server::{self, Running, ServerState};
+use super::sleepers::Sleepers;
+use super::stalls::Policy;
+use super::threads::Threads;
+use super::timers::Timers;
+use super::watch::Watch;
+use crate::rt::base::here::Here;
+use crate::rt::base::rank::{self, Post, Ranked};
+use crate::rt::scheduler::{Chosen, RuntimeNamed, Wake, Why};
+use crate::rt::task::runnable::{self, Runnable};
+use crate::rt::task::{RuntimeOf, Task};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence,
+};
+use std::time::{Duration, Instant};
+use umcg_core::asymmetric;
+use umcg_core::context::lock::HoldLock;
+use umcg_core::context::way::nap;
+use umcg_core::raw::{self, Class, Group};
+
+/// A server, as others see it.
+#[repr(align(128))]
+pub(crate) struct Seat {
+    pub(crate) timers: Timers,
+    /// Since when one worker has kept the server, as the watch sees it; 0 when none does.
+    pub(crate) kept_since: AtomicU64,
+    /// The server's own part, in a box; null before it has begun. It stays when the server has
+    /// ended, as others may be looking at it.
+    local: AtomicPtr<ServerState>,
+    server: AtomicPtr<()>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let local = *self.local.get_mut();
+        if !local.is_null() {
+            // SAFETY: `enter` took it out of a box, and with the runtime goes everybody who could
+            // look at it.
+            drop(unsafe { Box::from_raw(local) });
+        }
+    }
+}
+
+impl Seat {
+    fn new() -> Seat {
+        Seat {
+            timers: Timers::new(),
+            kept_since: AtomicU64::new(0),
+            local: AtomicPtr::new(null_mut()),
+            server: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// The server begins, once.
+    pub(crate) fn enter(&self, local: Box<ServerState>, server: raw::Server) -> &ServerState {
+        self.server.store(server.into_ptr(), Relaxed);
+        let local = Box::into_raw(local);
+        // ORDERING(seat.1): Release, pairs with seat.2: who finds it sees it whole.
+        self.local.store(local, Release);
+        // SAFETY: it lives as long as the seat.
+        unsafe { &*local }
+    }
+
+    /// The server's own part, once it has begun.
+    pub(crate) fn local(&self) -> Option<&ServerState> {
+        // ORDERING(seat.2): Acquire, pairs with seat.1.
+        // SAFETY: null, or the server's, which lives as long as the seat.
+        unsafe { self.local.load(Acquire).as_ref() }
+    }
+
+    /// The server itself, once it has begun.
+    pub(crate) fn server(&self) -> Option<raw::Server> {
+        self.local()?;
+        // SAFETY: `enter` stored a server's before its local.
+        Some(unsafe { raw::Server::from_ptr(self.server.load(Relaxed)) })
+    }
+
+    fn ended(&self) -> u64 {
+        // ORDERING(ended.2): Acquire, pairs with ended.1.
+        self.local().map_or(0, |local| local.ended.load(Acquire))
+    }
+
+    fn spawned(&self) -> u64 {
+        self.local().map_or(0, |local| local.spawned.load(Relaxed))
+    }
+}
+
+/// How long one waits for servers to come by: those that are busy come later.
+const GATHERING: Duration = Duration::from_millis(20);
+
+/// In `attention`.
+const OVER: u32 = 1;
+const STOPPING: u32 = 2;
+
+/// All of a runtime.
+pub(crate) struct RuntimeState {
+    pub(crate) scheduler: Chosen,
+    /// The scheduler ranks workers, and the urgent ones preempt others.
+    pub(crate) ranked: bool,
+    /// Some worker stays on a kernel thread of its own: then none switches to another without the
+    /// server between.
+    pub(crate) has_staying: AtomicBool,
+    /// The scheduler leaves the last worker made ready to its server, and has no ranks.
+    pub(crate) has_slots: bool,
+    pub(crate) group: Group,
+    pub(crate) seats: Box<[Seat]>,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) driver: Box<dyn Poller>,
+    pub(crate) watch: Watch,
+    pub(crate) stalls: Policy,
+    /// Of a worker for which nothing else is said.
+    pub(crate) class: Class,
+    pub(crate) name: String,
+    /// Of no other runtime of the process, as long as there are fewer than 2^32.
+    pub(crate) number: u32,
+    /// Workers that were made by others than servers.
+    pub(crate) spawned_outside: AtomicU64,
+    /// Workers that ended as threads.
+    ended_outside: AtomicU64,
+    /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less
+    /// those that came back.
+    pub(crate) blocked: AtomicUsize,
+    /// Its owner waits for the end.
+    pub(crate) closing: AtomicBool,
+    pub(crate) threads: Threads,
+    /// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server
+    /// would wait for it in vain.
+    pub(crate) dumping: HoldLock<()>,
+    /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
+    attention: AtomicU32,
+    /// How many want the stacks and blocks that servers keep.
+    spares_wanted: AtomicU32,
+    pub(crate) on_deadlock: Option<OnDeadlock>,
+    /// How many turns there had been at the last report.
+    pub(crate) reported: AtomicU64,
+}
+
+/// Is called with a text when all workers wait for each other.
+pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
+
+/// What a runtime is made of, by its builder.
+pub(crate) struct Parts {
+    pub(crate) scheduler: Chosen,
+    pub(crate) servers: usize,
+    pub(crate) driver: Box<dyn Poller>,
+    pub(crate) class: Class,
+    pub(crate) name: String,
+    pub(crate) preemption: Option<std::time::Duration>,
+    pub(crate) stalls: Policy,
+    pub(crate) on_deadlock: Option<OnDeadlock>,
+}
+
+impl RuntimeState {
+    pub(crate) fn new(parts: Parts) -> RuntimeState {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        asymmetric::init();
+        let Parts {
+            mut scheduler,
+            servers,
+            driver,
+            class,
+            name,
+            preemption,
+            stalls,
+            on_deadlock,
+        } = parts;
+        runnable::when_dropped(|worker| ready(worker, Why::Woken));
+        let number = NUMBER.fetch_add(1, Relaxed);
+        scheduler.start(RuntimeNamed {
+            name: name.clone(),
+            number,
+            servers,
+        });
+        let ranked = scheduler.is_ranked();
+        RuntimeState {
+            ranked: ranked && preemption.is_some(),
+            has_slots: scheduler.has_slots() && !ranked,
+            has_staying: AtomicBool::new(false),
+            scheduler,
+            group: Group::make(),
+            seats: (0..servers).map(|_| Seat::new()).collect(),
+            sleepers: Sleepers::new(servers),
+            driver,
+            watch: Watch::new(preemption),
+            stalls,
+            class,
+            name,
+            number,
+            spawned_outside: AtomicU64::new(0),
+            ended_outside: AtomicU64::new(0),
+            blocked: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            threads: Threads::new(),
+            dumping: HoldLock::new(()),
+            attention: AtomicU32::new(0),
+            spares_wanted: AtomicU32::new(0),
+            on_deadlock,
+            reported: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// The runtime of a worker that lives.
+    #[inline(always)]
+    pub(crate) fn of(task: &Task) -> &'static RuntimeState {
+        // SAFETY: set when the worker was made. A runtime lives as long as it has workers, and
+        // callers ask it of those only.
+        unsafe { &*task.shared.load(Relaxed).cast::<RuntimeState>() }
+    }
+
+    /// As the descriptors of its workers keep it.
+    #[inline(always)]
+    pub(crate) fn as_of(&self) -> RuntimeOf {
+        RuntimeOf {
+            state: std::ptr::from_ref(self).cast_mut().cast(),
+            number: self.number,
+        }
+    }
+
+    /// How many workers there are. Exact when nobody is making one.
+    pub(crate) fn live(&self) -> u64 {
+        // What has ended is counted first: so a worker that is made meanwhile is not missed, nor
+        // one that made it.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this
+        // counts all that ended outside and did not see it close.
+        let ended: u64 =
+            self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(SeqCst);
+        let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this
+        // counts all that will be made from outside.
+        (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
+    }
+
+    /// The runtime has no more workers, or gives them up.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.attention.load(Relaxed) & OVER != 0
+    }
+
+    /// Somebody wants all servers to stand still.
+    pub(crate) fn is_stopping(&self) -> bool {
+        // ORDERING(stopping.1): Acquire, pairs with stopping.2: what was looked at is left alone
+        // again.
+        self.attention.load(Acquire) >= STOPPING
+    }
+
+    /// Either of the two.
+    #[inline(always)]
+    pub(crate) fn attention(&self) -> bool {
+        self.attention.load(Relaxed) != 0
+    }
+
+    /// Has all servers let others have the stacks and blocks that they keep for themselves. Waits
+    /// for those that come to it soon.
+    #[cold]
+    pub(crate) fn gather_spares(&self) {
+        let running = server::running();
+        let own = running
+            .as_ref()
+            .map(Running::local)
+            .filter(|own| std::ptr::eq(own.shared(), self));
+        if let Some(own) = own {
+            own.share_spares();
+        }
+        self.spares_wanted.fetch_add(1, Relaxed);
+        self.stand_still();
+        let deadline = Instant::now() + GATHERING;
+        let is_own = |local: &ServerState| own.is_some_and(|own| std::ptr::eq(own, local));
+        let is_here = |seat: &Seat| {
+            seat.local()
+                .is_none_or(|local| local.is_stopped() || is_own(local))
+        };
+        while !self.seats.iter().all(is_here) && Instant::now() < deadline && !self.is_over() {
+            nap(50_000);
+        }
+        self.go_on();
+        self.spares_wanted.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn wants_spares(&self) -> bool {
+        self.spares_wanted.load(Relaxed) > 0
+    }
+
+    /// Asks all servers to stand still, until `go_on`.
+    pub(crate) fn stand_still(&self) {
+        self.attention.fetch_add(STOPPING, Relaxed);
+        asymmetric::heavy();
+        self.sleepers.wake_all(&*self.driver);
+    }
+
+    pub(crate) fn go_on(&self) {
+        // ORDERING(stopping.2): Release, pairs with stopping.1.
+        self.attention.fetch_sub(STOPPING, Release);
+    }
+
+    /// One worker less, which ends as a thread. The caller visits the group.
+    pub(crate) fn count_end_outside(&self) {
+        // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or
+        // we see it close.
+        self.ended_outside.fetch_add(1, SeqCst);
+        // ORDERING(closing.1): SeqCst, as above.
+        if self.closing.load(SeqCst) {
+            self.sleepers.wake_all(&*self.driver);
+        }
+    }
+
+    /// Ends the servers: there are no workers any more, or they are given up.
+    pub(crate) fn end(&self) {
+        self.attention.fetch_or(OVER, Relaxed);
+        asymmetric::heavy();
+        self.sleepers.wake_all(&*self.driver);
+        self.watch.end();
+    }
+
+    /// The calling process is the child of a fork, and has none of the runtime's threads: it makes
+    /// no more workers. A handler of forks calls this.
+    pub(crate) fn leave_behind(&self) {
+        self.closing.store(true, Relaxed);
+        self.attention.fetch_or(OVER, Relaxed);
+    }
+
+    /// Whether it was made before a fork whose child this is.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.driver.is_left_behind()
+    }
+
+    /// Lets events of workers that come back from blocking wake a server.
+    pub(crate) fn hook(self: &Arc<Self>) {
+        fn wake(shared: usize) {
+            // SAFETY: `hook` passed a runtime, which outlives its workers.
+            let shared = unsafe { &*(shared as *const RuntimeState) };
+            shared.wake_from_outside(Wake::One);
+        }
+        // SAFETY: waking touches atomics and makes a system call; there are no workers yet.
+        unsafe { self.group.set_hook(wake, Arc::as_ptr(self).addr()) };
+    }
+
+    /// The runtime has no servers and no workers any more.
+    pub(crate) fn give_group_back(&self) {
+        // SAFETY: as the caller says, once a runtime.
+        unsafe { self.group.unmake() };
+    }
+
+    /// Gives a worker to the scheduler, on the kernel thread of a server.
+    #[inline(always)]
+    pub(crate) fn ready_at(&self, worker: Runnable, why: Why, here: &Here) {
+        if self.ranked {
+            return self.ready_ranked(worker, why, Some(here));
+        }
+        match self.scheduler.ready(worker, why, Some(here)) {
+            Wake::Nobody => {}
+            wake => self.wake(wake),
+        }
+    }
+
+    /// Gives a worker to the scheduler, from anywhere else.
+    #[cold]
+    fn ready_outside(&self, worker: Runnable, why: Why) {
+        // Once the scheduler has the worker it may run and end, and the runtime with it.
+        let _visit = self.group.visit();
+        if self.ranked {
+            return self.ready_ranked(worker, why, None);
+        }
+        let wake = self.scheduler.ready(worker, why, None);
+        self.wake_from_outside(wake);
+    }
+
+    /// Either of them, where the urgent preempt the less urgent.
+    #[cold]
+    #[inline(never)]
+    fn ready_ranked(&self, worker: Runnable, why: Why, here: Option<&Here>) {
+        let rank = self.scheduler.rank(&worker);
+        let only = match self.scheduler.ready(worker, why, here) {
+            Wake::Nobody => return,
+            wake => {
+                self.wake_from_outside(wake);
+                if let Wake::Server(index) = wake {
+                    Some(index)
+                } else {
+                    None
+                }
+            }
+        };
+        rank::call(self, only, rank, |server| match here {
+            // It cannot be in the library: so that is left to the watch.
+            Some(here) if here.index() == server => self.watch.look_now(&*self.driver),
+            _ => self.preempt(server),
+        });
+    }
+
+    /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs
+    /// no better one when it goes to sleep.
+    pub(crate) fn wake_from_outside(&self, wake: Wake) {
+        // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the
+        // worker, or we find the sleeper.
+        fence(SeqCst);
+        self.wake(wake);
+    }
+
+    /// Wakes who should look at what is ready now.
+    #[inline(always)]
+    fn wake(&self, wake: Wake) {
+        asymmetric::light();
+        if self.sleepers.asleep() > 0 {
+            self.wake_sleeper(wake);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_sleeper(&self, wake: Wake) {
+        match wake {
+            // One that is bound to a server is of no use to who searches elsewhere.
+            Wake::Server(index) => self.sleepers.wake(&*self.driver, index),
+            Wake::One if !self.sleepers.nobody_is_needed() => self.sleepers.wake_one(&*self.driver),
+            Wake::One | Wake::Nobody => {}
+        }
+    }
+
+    /// Preempts once more whoever was to be preempted and was not: the server may not have been
+    /// preemptible just then. True when there is one.
+    pub(crate) fn preempt_again(&self) -> bool {
+        let overdue = |server: &usize| self.post(*server).is_some_and(Post::is_overdue);
+        (0..self.servers())
+            .filter(overdue)
+            .map(|server| self.preempt(server))
+            .count()
+            > 0
+    }
+}
+
+impl Ranked for RuntimeState {
+    type Worker = Runnable;
+
+    fn servers(&self) -> usize {
+        self.seats.len()
+    }
+
+    fn post(&self, server: usize) -> Option<&Post> {
+        Some(&self.seats[server].local()?.post)
+    }
+
+    fn rank(&self, worker: &Runnable) -> u64 {
+        self.scheduler.rank(worker)
+    }
+
+    fn next(&self, here: &Here) -> Option<Runnable> {
+        self.scheduler.next(here)
+    }
+
+    fn most_urgent(&self, only: Option<usize>) -> u64 {
+        self.scheduler.most_urgent(only)
+    }
+
+    fn put_back(&self, worker: Runnable, here: &Here) {
+        self.ready_ranked(worker, Why::Preempted, Some(here));
+    }
+
+    fn preempt(&self, server: usize) {
+        if let Some(server) = self.seats[server].server() {
+            server.preempt();
+        }
+    }
+}
+
+/// Gives a worker to its runtime's scheduler.
+#[inline]
+pub(crate) fn ready(worker: Runnable, why: Why) {
+    let shared = RuntimeState::of(worker.task());
+    match server::running() {
+        Some(running) if std::ptr::eq(running.local().shared(), shared) => {
+            running.local().make_ready(worker, why)
+        }
+        _ => ready_elsewhere(worker, why),
+    }
+}
+
+/// The same in a step, which does not ask who the caller is.
+pub(crate) fn ready_in_step(local: &ServerState, worker: Runnable, why: Why) {
+    let shared = RuntimeState::of(worker.task());
+    if std::ptr::eq(local.shared(), shared) {
+        local.make_ready(worker, why);
+    } else {
+        shared.ready_outside(worker, why);
+    }
+}
+
+/// The caller is no worker of that runtime: perhaps its server, which wakes others from its loop.
+#[cold]
+fn ready_elsewhere(worker: Runnable, why: Why) {
+    let shared = RuntimeState::of(worker.task());
+    match server::in_loop() {
+        Some(local) if std::ptr::eq(local.shared(), shared) => local.make_ready(worker, why),
+        _ => shared.ready_outside(worker, why),
+    }
+}

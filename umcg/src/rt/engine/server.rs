@@ -1,0 +1,540 @@
+//! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and does
+//! what the worker left to be done.
+//!
+//! A worker that stops leaves a *step* with its server: a function that the server calls on its own
+//! stack once the worker is wholly suspended, with the right to run it. So nobody finds a worker
+//! that is still on its way out, and no lock is held across a switch. A step may run on the stack
+//! of the next worker, so it asks nowhere who the caller is: that would let the next worker be
+//! preempted in the midst of it.
+//!
+//! `ServerState` is touched by its kernel thread: by the loop here, and by workers that run on it,
+//! inside the library (that is, not preempted). What others read of it is said at the field.
+
+use super::runtime::RuntimeState;
+use super::timers::Timers;
+use crate::rt::base::here::Here;
+use crate::rt::base::per_server::{Biased, Load};
+use crate::rt::base::rank::{self, Post};
+use crate::rt::scheduler::Why;
+use crate::rt::task::runnable::Runnable;
+use crate::rt::task::{Handle, IS_FULL, IS_PLAIN, IS_THREAD, Task, WorkerKind, heap, thread};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use umcg_core::asymmetric;
+use umcg_core::context::way::nap;
+use umcg_core::raw::{self, Event, Group, Kind};
+
+/// What is to be done with a worker that has left.
+pub(crate) type Step = fn(&ServerState, Runnable);
+
+/// How many workers a server runs between two looks at timers and I/O.
+pub(crate) const INTERVAL: u32 = 64;
+
+/// How often in a row the slot is served before the scheduler is asked.
+const STREAK: u32 = 16;
+
+/// A list of workers that have ended, linked through their descriptors.
+struct Spares {
+    first: Cell<Option<&'static Task>>,
+    count: Cell<u32>,
+}
+
+/// The most that are kept of a kind: the rest are for all servers, by the pools of stacks.
+const MOST_SPARES: u32 = 128;
+
+/// A worker, and whether it has not run yet.
+#[derive(Default)]
+struct Slot(Option<(Runnable, Why)>);
+
+impl Load for Slot {
+    fn load(&self) -> usize {
+        usize::from(self.0.is_some())
+    }
+}
+
+#[repr(align(128))]
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub struct ServerState {
+    here: Here,
+    shared: *const RuntimeState,
+    step: Cell<Step>,
+    /// The worker that left for another, until its step is done.
+    left: Cell<Option<&'static Task>>,
+    /// Turns until it looks around. Also set to 0 by `watch`, whose writing may be lost.
+    pub(crate) countdown: AtomicU32,
+    /// Who runs next, if the scheduler has slots. Taken by `watch` if this server is stuck.
+    slot: Biased<Slot>,
+    /// How many in a row came from the slot.
+    streak: Cell<u32>,
+    /// Workers that have ended, to be used again as they are: light ones, and full ones.
+    spares: [Spares; 2],
+    /// Workers that were made here and that ended here. Read by others.
+    pub(crate) spawned: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    /// How many times it has looked at timers and files. Read by `watch`.
+    looks: AtomicU64,
+    /// How often it looks for work before it sleeps: as far as that has been of use.
+    pub(crate) patience: Cell<u32>,
+    /// Whom it runs, where the urgent preempt the less urgent.
+    pub(crate) post: Post,
+    stopped: AtomicBool,
+}
+
+impl ServerState {
+    /// That of the calling kernel thread, which is about to be this server.
+    pub(crate) fn new(shared: &'static RuntimeState, index: usize) -> ServerState {
+        ServerState {
+            // SAFETY: workers use it under `Running`, which keeps them here.
+            here: unsafe { Here::new(index) },
+            shared,
+            step: Cell::new(yielded),
+            left: Cell::new(None),
+            slot: Biased::new(Slot(None)),
+            streak: Cell::new(0),
+            spares: [const {
+                Spares {
+                    first: Cell::new(None),
+                    count: Cell::new(0),
+                }
+            }; 2],
+            countdown: AtomicU32::new(INTERVAL),
+            spawned: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
+            patience: Cell::new(0),
+            post: Post::new(),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn here(&self) -> &Here {
+        &self.here
+    }
+
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &'static RuntimeState {
+        // SAFETY: a runtime outlives its servers.
+        unsafe { &*self.shared }
+    }
+
+    pub(crate) fn timers(&self) -> &'static Timers {
+        &self.shared().seats[self.here.index()].timers
+    }
+
+    /// A worker is ready: it takes the slot, or goes to the scheduler. The caller is on this
+    /// server.
+    #[inline(always)]
+    pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
+        let shared = self.shared();
+        if shared.has_slots && matches!(why, Why::Spawned | Why::Woken) && worker.server().is_none()
+        {
+            // SAFETY: the caller is on this server's kernel thread, not preempted, and `f` does not
+            // come back here.
+            let before = unsafe { self.slot.own(|slot| slot.0.replace((worker, why))) };
+            if let Some((before, why)) = before {
+                self.schedule(before, why);
+            }
+        } else {
+            self.schedule(worker, why);
+        }
+    }
+
+    /// Not inline: so that whoever fills the slot has no more to do.
+    #[inline(never)]
+    fn schedule(&self, worker: Runnable, why: Why) {
+        self.shared().ready_at(worker, why, &self.here);
+    }
+
+    /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by
+    /// the scheduler.
+    #[inline(always)]
+    pub(crate) fn pick(&self) -> Option<Runnable> {
+        if self.shared().ranked {
+            return self.pick_ranked();
+        }
+        // Its owner's own hint is exact, but for who was taken away just now.
+        if self.slot.hint() == 0 {
+            self.streak.set(0);
+            return self.shared().scheduler.next(&self.here);
+        }
+        let streak = self.streak.get();
+        if streak == STREAK {
+            return self.pick_another();
+        }
+        self.streak.set(streak + 1);
+        self.take_slot().map(|(worker, _)| worker)
+    }
+
+    /// Whom to run next where the urgent preempt the less urgent, and there is no slot.
+    #[cold]
+    #[inline(never)]
+    fn pick_ranked(&self) -> Option<Runnable> {
+        rank::choose(self.shared(), &self.here, &self.post)
+    }
+
+    #[inline(always)]
+    fn take_slot(&self) -> Option<(Runnable, Why)> {
+        // SAFETY: as in `make_ready`.
+        unsafe { self.slot.own(|slot| slot.0.take()) }
+    }
+
+    /// The slot has been served often enough: whoever else there is.
+    #[cold]
+    #[inline(never)]
+    fn pick_another(&self) -> Option<Runnable> {
+        self.streak.set(0);
+        let slot = self.take_slot();
+        let Some(another) = self.shared().scheduler.next(&self.here) else {
+            return slot.map(|(worker, _)| worker);
+        };
+        if let Some((worker, why)) = slot {
+            self.shared().ready_at(worker, why, &self.here);
+        }
+        Some(another)
+    }
+
+    /// A worker of this kind that has ended, with the right to run it.
+    #[inline(always)]
+    pub(crate) fn take_spare(&self, kind: WorkerKind) -> Option<&'static Task> {
+        let spares = &self.spares[kind as usize];
+        let task = spares.first.get()?;
+        // SAFETY: null, or the next in the list, which is never freed.
+        spares
+            .first
+            .set(unsafe { task.next.load(Relaxed).as_ref() });
+        spares.count.set(spares.count.get() - 1);
+        Some(task)
+    }
+
+    /// Recycles a worker that has ended.
+    ///
+    /// # Safety
+    /// The caller is on this server, and has the right to run the worker, which is one of this
+    /// runtime's.
+    #[inline(always)]
+    pub(crate) unsafe fn recycle(&self, task: &'static Task) {
+        let flags = task.flags.load(Relaxed);
+        let spares = &self.spares[usize::from(flags & IS_FULL != 0)];
+        if flags & IS_PLAIN == 0 || spares.count.get() == MOST_SPARES {
+            // SAFETY: passed on.
+            return unsafe { task.worker().discard() };
+        }
+        task.flags.store(0, Relaxed);
+        let next = spares.first.replace(Some(task));
+        task.next.store(
+            next.map_or(null_mut(), |next| (next as *const Task).cast_mut()),
+            Relaxed,
+        );
+        spares.count.set(spares.count.get() + 1);
+    }
+
+    pub(crate) fn discard_spares(&self) {
+        for kind in [WorkerKind::Light, WorkerKind::Full] {
+            while let Some(task) = self.take_spare(kind) {
+                // SAFETY: the list gave the right to it.
+                unsafe { task.worker().discard() };
+            }
+        }
+    }
+
+    /// Lets all have what this server keeps of stacks and blocks. Called by it, or by a worker that
+    /// it runs.
+    pub(crate) fn share_spares(&self) {
+        self.discard_spares();
+        raw::Server::share_pools();
+    }
+
+    /// Makes it look around before its next turn.
+    pub(crate) fn hurry(&self) {
+        self.countdown.store(0, Relaxed);
+    }
+
+    /// It is about to look at timers and files.
+    pub(crate) fn note_look(&self) {
+        self.looks.store(self.looks.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Relaxed)
+    }
+
+    /// Whether there is something for this server to run. Asked by itself.
+    pub(crate) fn has_work(&self) -> bool {
+        self.slot.hint() > 0 || self.shared().scheduler.has_work(&self.here)
+    }
+
+    /// Takes away who was to run next here. By others, when this server is stuck.
+    pub(crate) fn take_from_slot(&self) -> Option<Runnable> {
+        let taken = self.slot.hint() > 0;
+        taken
+            .then(|| self.slot.try_other(|slot| slot.0.take()))
+            .flatten()
+            .flatten()
+            .map(|(worker, _)| worker)
+    }
+}
+
+/// The calling worker of a runtime, and its server. As long as this exists the worker stays there.
+pub(crate) struct Running {
+    running: raw::Running,
+    local: *const ServerState,
+}
+
+/// The caller, if it is a worker of a runtime that a server runs.
+#[inline(always)]
+pub(crate) fn running() -> Option<Running> {
+    let running = raw::Running::here()?;
+    let local = running.server().upper() as *const ServerState;
+    if local.is_null() {
+        None
+    } else {
+        Some(Running { running, local })
+    }
+}
+
+impl Running {
+    #[inline(always)]
+    pub(crate) fn task(&self) -> &'static Task {
+        Task::of(self.running.worker())
+    }
+
+    #[inline(always)]
+    pub(crate) fn local(&self) -> &ServerState {
+        // SAFETY: a runtime's server keeps it as long as it runs workers.
+        unsafe { &*self.local }
+    }
+
+    /// Gives the processor to the next worker, or to the server if there is none; `step` is done
+    /// with the right to run the caller. Returns when that has been used. Switches.
+    #[inline(always)]
+    pub(crate) fn suspend(self, step: Step) {
+        match self.local().next_without_server() {
+            Some(next) => self.switch_to(next, step),
+            None => self.leave(step),
+        }
+    }
+
+    /// Gives the processor to the server, as [`Running::suspend`].
+    #[inline(always)]
+    fn leave(self, step: Step) {
+        self.local().step.set(step);
+        // SAFETY: the caller has not switched since `running`, as the value is not Send and lives
+        // within one call of this library.
+        unsafe { self.running.wait(None) };
+    }
+
+    /// Lets other workers run; the caller goes on when it is its turn again. Switches.
+    #[inline]
+    pub(crate) fn give_way(self) {
+        if !self.local().shared().has_slots {
+            // Through the server, so that the caller is among those that the scheduler chooses
+            // from.
+            return self.leave(yielded);
+        }
+        match self.local().next_without_server() {
+            Some(next) => self.switch_to(next, yielded),
+            // There is nobody else; the server has something to do itself now and then.
+            None if self.local().is_due() => self.leave(yielded),
+            None => {}
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn switch_to(self, next: Runnable, step: Step) {
+        let local = self.local();
+        local.step.set(step);
+        local.left.set(Some(self.task()));
+        let argument = self.local.cast_mut().cast();
+        // SAFETY: as in `leave`; the Runnable was the right to run the other, and `take_step` has
+        // that to run the caller.
+        unsafe {
+            self.running
+                .switch_with(next.into_task().worker(), take_step, argument)
+        };
+    }
+}
+
+impl Handle {
+    /// The caller's.
+    #[inline]
+    pub fn current() -> Handle {
+        if let Some(running) = running() {
+            return Handle::of(running.task());
+        }
+        match raw::Worker::current() {
+            // In a blocking scope.
+            Some(worker) if is_ours(worker) => Handle::of(Task::of(worker)),
+            _ => Handle::of(thread::of_thread()),
+        }
+    }
+}
+
+/// The server that the caller is, in its own flow.
+pub(crate) fn in_loop() -> Option<&'static ServerState> {
+    let local = raw::Server::here()?.upper() as *const ServerState;
+    // SAFETY: null, or the server's, which it keeps while it is in its loop; the caller is in
+    // there.
+    unsafe { local.as_ref() }
+}
+
+/// Recycles a worker that has ended, and whose handle is used up.
+///
+/// # Safety
+/// The caller has the right to run it.
+#[inline]
+pub(crate) unsafe fn recycle(task: &'static Task) {
+    if task.flags.load(Relaxed) & IS_THREAD != 0 {
+        return heap::give_back(task);
+    }
+    match running() {
+        // SAFETY: passed on; the caller is on that server.
+        // By number: a runtime that has ended may have had the address of this one.
+        Some(running) if running.local().shared().number == task.runtime.load(Relaxed) => unsafe {
+            running.local().recycle(task)
+        },
+        // SAFETY: passed on.
+        _ => unsafe { task.worker().discard() },
+    }
+}
+
+/// The task of the calling worker of a runtime, also in a blocking scope.
+pub(crate) fn current_task() -> Option<&'static Task> {
+    if let Some(running) = running() {
+        return Some(running.task());
+    }
+    raw::Worker::current()
+        .filter(|worker| is_ours(*worker))
+        .map(Task::of)
+}
+
+/// Whether the caller is a worker of this runtime, also in a blocking scope.
+pub(crate) fn is_worker_of(shared: &RuntimeState) -> bool {
+    current_task().is_some_and(|task| std::ptr::eq(task.shared.load(Relaxed).cast(), shared))
+}
+
+/// Whether a worker is one of a runtime: they alone have groups of their own.
+pub(crate) fn is_ours(worker: raw::Worker) -> bool {
+    worker.group() != Group::first()
+}
+
+/// On the stack of the next worker: does the step of the one that left for it.
+unsafe extern "C" fn take_step(local: *mut ()) {
+    // SAFETY: `switch_to` passed the server's.
+    let local = unsafe { &*local.cast::<ServerState>() };
+    let step = local.step.replace(yielded);
+    if let Some(left) = local.left.take() {
+        // SAFETY: its context is saved, and it left the right to run it to this.
+        step(local, unsafe { Runnable::new(left) });
+    }
+}
+
+/// What is done with a worker that left without a step: by yielding, or by an operation of the
+/// crate's lower half.
+fn yielded(local: &ServerState, worker: Runnable) {
+    local.make_ready(worker, Why::Yielded);
+}
+
+impl ServerState {
+    /// Says that it runs nothing, and will not before [`ServerState::run_again`].
+    pub(crate) fn stop(&self) {
+        self.set_stopped(true);
+    }
+
+    /// Says that it may run workers again, once nobody wants it to stand still.
+    pub(crate) fn run_again(&self) {
+        loop {
+            while self.shared().is_stopping() {
+                // It does look around.
+                self.note_look();
+                nap(100_000);
+            }
+            self.set_stopped(false);
+            // Somebody may have wanted it since the look, and have seen it stopped. Either that
+            // sees that it is not, or this sees that it is to stop: `RuntimeState::stand_still` has
+            // all threads pass a fence in between.
+            asymmetric::light();
+            if !self.shared().is_stopping() {
+                return;
+            }
+            self.set_stopped(true);
+        }
+    }
+
+    pub(crate) fn set_stopped(&self, stopped: bool) {
+        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the
+        // contexts of the workers that it ran.
+        self.stopped.store(stopped, Release);
+    }
+
+    /// Whether it runs nothing, and will not before `stopping` is taken back.
+    pub(crate) fn is_stopped(&self) -> bool {
+        // ORDERING(stopped.2): Acquire, pairs with stopped.1.
+        self.stopped.load(Acquire)
+    }
+
+    /// The server itself has something to do.
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        let shared = self.shared();
+        self.countdown.load(Relaxed) == 0 || shared.attention() || shared.has_staying.load(Relaxed)
+    }
+
+    /// Whom to run next, asked by the worker that is about to stop; none also if the server has
+    /// something to do first.
+    #[inline(always)]
+    fn next_without_server(&self) -> Option<Runnable> {
+        if self.is_due() {
+            return None;
+        }
+        self.countdown
+            .store(self.countdown.load(Relaxed).saturating_sub(1), Relaxed);
+        self.pick()
+    }
+
+    #[inline(always)]
+    pub(crate) fn run(&self, server: raw::Server, worker: Runnable) {
+        let worker = worker.into_task().worker();
+        // SAFETY: this is the server's own flow, and the Runnable was the right to run the worker.
+        let left = unsafe { server.run(worker) };
+        if self.shared().ranked {
+            self.post.leave();
+        }
+        match left {
+            Event::Ready(Kind::Wait, left) => {
+                let step = self.step.replace(yielded);
+                // SAFETY: the event gave the right to run it.
+                step(self, unsafe { Runnable::new(Task::of(left)) });
+            }
+            event => self.settle(event),
+        }
+    }
+
+    /// Any event but a WAIT that a worker has told its server itself.
+    #[cold]
+    pub(crate) fn settle(&self, event: Event) {
+        // BLOCK: a helper has it now. EXIT and TIMEOUT do not happen to workers of a runtime.
+        let Event::Ready(kind, worker) = event else {
+            if let Event::News(Kind::Block, _) = event {
+                self.shared().blocked.fetch_add(1, Relaxed);
+            }
+            return;
+        };
+        if kind == Kind::Wake {
+            self.shared().blocked.fetch_sub(1, Relaxed);
+        }
+        let why = match kind {
+            Kind::Wake => Why::Unblocked,
+            Kind::Preempt => Why::Preempted,
+            _ => Why::Yielded,
+        };
+        if why == Why::Preempted {
+            self.hurry(); // as the turns are long
+        }
+        let task = Task::of(worker);
+        task.carrier.store(worker.into_ptr(), Relaxed); // news for a thread's first event only
+        // SAFETY: the event gave the right to run it.
+        self.make_ready(unsafe { Runnable::new(task) }, why);
+    }
+}

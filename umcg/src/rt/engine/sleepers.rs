@@ -1,0 +1,143 @@
+//! The servers that sleep and that search, and how one is woken. The protocol is that of `idle`.
+
+use super::poller::Poller;
+use crate::rt::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use rustix::thread::futex::{self, Flags};
+
+pub(crate) const AWAKE: u32 = 0;
+/// About to sleep, or asleep on the word.
+pub(crate) const ON_FUTEX: u32 = 1;
+/// About to sleep, or asleep, in the driver.
+pub(crate) const IN_DRIVER: u32 = 2;
+
+/// On a line of its own.
+#[repr(align(128))]
+struct Word(AtomicU32);
+
+/// Who sleeps and who searches.
+pub(crate) struct Sleepers {
+    /// How each server sleeps.
+    words: Box<[Word]>,
+    asleep: AtomicUsize,
+    pub(crate) searching: AtomicU32,
+    /// Somebody sleeps in the driver, or is about to.
+    pub(crate) in_driver: AtomicBool,
+    /// Times that somebody was woken: for `umcg doctor` and tests.
+    pub(crate) wakes: AtomicU64,
+}
+
+impl Sleepers {
+    pub(crate) fn new(servers: usize) -> Sleepers {
+        Sleepers {
+            words: (0..servers).map(|_| Word(AtomicU32::new(AWAKE))).collect(),
+            asleep: AtomicUsize::new(0),
+            searching: AtomicU32::new(0),
+            in_driver: AtomicBool::new(false),
+            wakes: AtomicU64::new(0),
+        }
+    }
+
+    /// How this server sleeps.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> &AtomicU32 {
+        &self.words[index].0
+    }
+
+    /// Whether this server sleeps, or is about to.
+    pub(crate) fn is_asleep(&self, index: usize) -> bool {
+        self.word(index).load(Relaxed) != AWAKE
+    }
+
+    /// Whether all servers sleep, or are about to.
+    pub(crate) fn are_all_asleep(&self) -> bool {
+        (0..self.words.len()).all(|index| self.is_asleep(index))
+    }
+
+    /// This server is about to sleep, in a way that is not [`AWAKE`].
+    pub(crate) fn fall_asleep(&self, index: usize, how: u32) {
+        self.word(index).store(how, Relaxed);
+        self.asleep.fetch_add(1, Relaxed);
+    }
+
+    /// This server is awake, whoever has said so first.
+    pub(crate) fn wake_up(&self, index: usize) {
+        if self.word(index).swap(AWAKE, Relaxed) != AWAKE {
+            self.asleep.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Nobody sleeps, or somebody is looking for work already.
+    #[inline(always)]
+    pub(crate) fn nobody_is_needed(&self) -> bool {
+        self.asleep.load(Relaxed) == 0 || (self.searching.load(Relaxed) != 0 && self.is_searched())
+    }
+
+    /// Whether somebody searches who will see what the caller has put into a queue.
+    #[cold]
+    fn is_searched(&self) -> bool {
+        // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found
+        // something else looks once more.
+        fence(SeqCst);
+        self.searching.load(Relaxed) != 0
+    }
+
+    pub(crate) fn end_search(&self) -> bool {
+        let last = self.searching.fetch_sub(1, Relaxed) == 1;
+        // ORDERING(searching.2): SeqCst, pairs with searching.1. A fence: the loads that follow are
+        // relaxed ones, and an operation would not order them.
+        fence(SeqCst);
+        last
+    }
+
+    /// How many sleep.
+    pub(crate) fn asleep(&self) -> usize {
+        self.asleep.load(Relaxed)
+    }
+
+    /// Wakes one, rather one that sleeps on a futex.
+    #[cold]
+    pub(crate) fn wake_one(&self, driver: &dyn Poller) {
+        let wake = |fits: fn(u32) -> bool| {
+            (0..self.words.len())
+                .any(|index| fits(self.word(index).load(Relaxed)) && self.rouse(driver, index))
+        };
+        // However it sleeps by then: from the driver it may have gone to its word.
+        let _ = wake(|how| how == ON_FUTEX) || wake(|how| how != AWAKE);
+    }
+
+    /// Wakes this one, if it sleeps.
+    #[cold]
+    pub(crate) fn wake(&self, driver: &dyn Poller, index: usize) {
+        self.rouse(driver, index);
+    }
+
+    /// Sees to it that one of those that sleep does so in the driver.
+    pub(crate) fn cover_driver(&self, driver: &dyn Poller) {
+        if !self.in_driver.load(Relaxed) {
+            self.wake_one(driver);
+        }
+    }
+
+    pub(crate) fn wake_all(&self, driver: &dyn Poller) {
+        (0..self.words.len()).for_each(|index| {
+            self.rouse(driver, index);
+        });
+    }
+
+    fn rouse(&self, driver: &dyn Poller, index: usize) -> bool {
+        let word = self.word(index);
+        let how = word.swap(AWAKE, Relaxed);
+        if how == AWAKE {
+            return false;
+        }
+        // Before it is woken: it may be about to sleep again at once.
+        self.asleep.fetch_sub(1, Relaxed);
+        self.wakes.fetch_add(1, Relaxed);
+        if how == IN_DRIVER {
+            driver.wake();
+        } else {
+            let _ = futex::wake(word, Flags::PRIVATE, 1);
+        }
+        true
+    }
+}

@@ -1,0 +1,127 @@
+//! The word of a runtime's watch: it sleeps on it, and others have it look.
+
+use super::lack::Lack;
+use super::poller::Poller;
+use crate::rt::base::clock;
+use rustix::thread::futex::{self, Flags};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::time::Duration;
+use umcg_core::asymmetric;
+
+/// It looks at the servers, from time to time.
+const AWAKE: u32 = 0;
+/// It sleeps until it is roused.
+const ASLEEP: u32 = 1;
+const OVER: u32 = 2;
+/// It is to look at once.
+const HURRIED: u32 = 3;
+
+pub(crate) struct Watch {
+    word: AtomicU32,
+    pub(crate) preemption: Option<u64>,
+    /// As it is when the runtime is made.
+    lack: Lack,
+}
+
+impl Watch {
+    pub(crate) fn new(preemption: Option<Duration>) -> Watch {
+        let preemption =
+            preemption.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
+        Watch {
+            word: AtomicU32::new(AWAKE),
+            preemption,
+            lack: Lack::new(),
+        }
+    }
+
+    /// The lack of helpers, before the first look at it.
+    pub(crate) fn lack(&self) -> Lack {
+        self.lack
+    }
+
+    /// The interval of preemption in nanoseconds; 0 for none.
+    pub(crate) fn preemption(&self) -> u64 {
+        self.preemption.unwrap_or(0)
+    }
+
+    /// The caller, a server, sleeps no longer: so the watch does not.
+    #[inline]
+    pub(crate) fn stay_awake(&self) {
+        asymmetric::light();
+        if self.word.load(Relaxed) == ASLEEP {
+            self.rouse();
+        }
+    }
+
+    #[cold]
+    fn rouse(&self) {
+        if self
+            .word
+            .compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed)
+            .is_ok()
+        {
+            let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+        }
+    }
+
+    /// Has it look at once: a worker is to be preempted by itself, which it cannot do within the
+    /// library.
+    #[cold]
+    pub(crate) fn look_now(&self, driver: &dyn Poller) {
+        // ORDERING(hurried.1): Release, pairs with hurried.2: it sees who is to be preempted.
+        let _ = self
+            .word
+            .fetch_update(Release, Relaxed, |word| (word != OVER).then_some(HURRIED));
+        let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+        if driver.has_sources() {
+            driver.wake(); // it may be standing in
+        }
+    }
+
+    /// It begins to look: who hurries it from now on has it look again.
+    pub(crate) fn begin(&self) {
+        // ORDERING(hurried.2): Acquire, pairs with hurried.1.
+        let _ = self.word.compare_exchange(HURRIED, AWAKE, Acquire, Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.word.store(OVER, Relaxed);
+        let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.word.load(Relaxed) == OVER
+    }
+
+    /// Sleeps for so many nanoseconds, or until the end.
+    pub(crate) fn sleep(&self, nanoseconds: u64) {
+        self.sleep_while(AWAKE, clock::now() + nanoseconds);
+    }
+
+    /// Sleeps until it is roused, or until `deadline`, if all servers sleep still.
+    pub(crate) fn sleep_while_all(&self, are_asleep: impl FnOnce() -> bool, deadline: u64) {
+        if self
+            .word
+            .compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed)
+            .is_err()
+        {
+            return;
+        }
+        asymmetric::heavy();
+        if are_asleep() {
+            self.sleep_while(ASLEEP, deadline);
+        }
+        let _ = self.word.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
+    }
+
+    fn sleep_while(&self, word: u32, deadline: u64) {
+        let _ = futex::wait_bitset(
+            &self.word,
+            Flags::PRIVATE,
+            word,
+            clock::timespec(deadline).as_ref(),
+            NonZeroU32::MAX,
+        );
+    }
+}

@@ -1,0 +1,14 @@
+//! What runs a runtime: the loop of its servers, their sleep, its watch, and the reports of both.
+
+pub(crate) mod deadlock;
+pub(crate) mod dump;
+pub(crate) mod idle;
+pub(crate) mod kernel_call;
+pub(crate) mod quit;
+pub(crate) mod registry;
+pub(crate) mod stall;
+pub(crate) mod symbols;
+pub(crate) mod threads;
+pub(crate) mod trim;
+pub(crate) mod turns;
+pub(crate) mod watch;

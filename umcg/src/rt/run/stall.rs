@@ -1,0 +1,136 @@
+//! Stalls: a worker keeps its server for long, and no other server is free; or workers wait for a
+//! helper thread to block on.
+//!
+//! The commonest cause is a call that blocks the kernel thread where one that parks the worker was
+//! meant: a lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a
+//! sleep. The watch sees such a server, and says which worker it is, for how long it has been so,
+//! and in which call of the kernel. A worker that computes is told of only where the program asks
+//! for that, since many have a reason.
+//!
+//! By default there is a line on standard error after a second, once for each name of a worker
+//! and each call, and ten in all of a runtime's servers. `UMCG_STALLS` in the environment, or
+//! the builder, say otherwise.
+//!
+//! Helper threads are the process's. Where there are as many as there may be, all of them block,
+//! and one more has to be made, the thread that makes it hurries the watches of all
+//! runtimes, and each tells that in the same way: once for a shortage, on standard error once a
+//! process. Where the system gives no thread for a helper, and a worker blocks its server instead,
+//! nobody is hurried: the watch of a runtime that runs a worker is awake, and sees it by itself.
+
+use super::kernel_call::{Call, Doing, of_thread};
+use super::registry;
+use crate::rt::base::clock;
+use crate::rt::engine::lack;
+use crate::rt::engine::runtime::RuntimeState;
+use crate::rt::engine::stalls::{Stall, StallCause};
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+use umcg_core::raw;
+
+/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it.
+/// Or none can be made, for no workers that wait: by one that does without, so nothing is done here
+/// that could switch, and it has to be short.
+pub(crate) fn helpers_block(helpers: usize, workers: usize) {
+    lack::note(helpers, workers);
+    if workers > 0 {
+        registry::each_runtime(|shared| shared.watch.look_now(&*shared.driver));
+    }
+}
+
+/// One server's stay with one worker, as the watch sees it from look to look.
+#[derive(Default)]
+pub(crate) struct Stay {
+    /// How many workers had begun to run there.
+    turns: u64,
+    since: u64,
+    /// What it did after half of the time.
+    halfway: Option<Doing>,
+    told: bool,
+}
+
+impl Stay {
+    /// The server looks around, so nobody keeps it.
+    pub(crate) fn ended(&mut self, shared: &RuntimeState, index: usize) {
+        if self.since != 0 {
+            *self = Stay::default();
+            shared.seats[index].kept_since.store(0, Relaxed);
+        }
+    }
+
+    /// The server has not looked around since the last time.
+    pub(crate) fn goes_on(&mut self, shared: &RuntimeState, index: usize) {
+        let seat = &shared.seats[index];
+        let Some(server) = seat.server() else { return };
+        let now = clock::now();
+        let turns = server.turns();
+        if self.since == 0 || turns != self.turns {
+            *self = Stay {
+                turns,
+                since: now,
+                halfway: None,
+                told: false,
+            };
+            seat.kept_since.store(now, Relaxed);
+            return;
+        }
+        let Some(after) = shared.stalls.after.filter(|_| !self.told) else {
+            return;
+        };
+        let lasted = now - self.since;
+        if lasted >= after / 2 && self.halfway.is_none() {
+            self.halfway = Some(of_thread(server.carried_by()));
+        }
+        // While a server is idle nobody waits for this one. What is bound to it does, but is not
+        // known here.
+        let others_wait = shared.sleepers.asleep() == 0 && shared.live() > 1;
+        if lasted >= after && others_wait {
+            self.told = true;
+            self.report(shared, index, server, lasted);
+        }
+    }
+
+    fn report(&self, shared: &RuntimeState, index: usize, server: raw::Server, lasted: u64) {
+        let doing = of_thread(server.carried_by());
+        let worker = server.current();
+        let (cause, site) = match &doing {
+            Doing::Gone => return,
+            Doing::Blocks(call) if self.halfway.as_ref() == Some(&doing) => {
+                (StallCause::Blocks(call.to_string()), call.name())
+            }
+            _ if !shared.stalls.computing => return,
+            _ => (StallCause::Computes, String::new()),
+        };
+        let stall = Stall {
+            runtime: shared.name.clone(),
+            server: Some(index),
+            worker: worker.map(raw::Worker::id),
+            name: worker.map_or(String::new(), raw::Worker::name),
+            lasted: Duration::from_nanos(lasted),
+            cause,
+        };
+        if server.turns() == self.turns {
+            shared.stalls.tell(&stall, &site);
+        }
+    }
+}
+
+/// For a dump: how long this server's worker has kept it, and its call of the kernel if it blocks.
+pub(crate) fn describe(shared: &RuntimeState, index: usize) -> String {
+    let seat = &shared.seats[index];
+    let Some(server) = seat.server() else {
+        return String::new();
+    };
+    let kept_since = seat.kept_since.load(Relaxed);
+    let lasted = match kept_since {
+        0 => String::new(),
+        since => format!(
+            " for {:.1} s",
+            Duration::from_nanos(clock::now().saturating_sub(since)).as_secs_f64()
+        ),
+    };
+    let doing: Option<Call> = match of_thread(server.carried_by()) {
+        Doing::Blocks(call) => Some(call),
+        Doing::Runs | Doing::Gone => None,
+    };
+    doing.map_or(lasted.clone(), |call| format!("{lasted}, in {call}"))
+}

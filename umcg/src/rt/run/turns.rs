@@ -1,0 +1,71 @@
+//! A server's turns: it asks for a worker, runs it, and looks at deadlines and files in between.
+
+use super::idle;
+use crate::rt::engine::runtime::RuntimeState;
+use crate::rt::engine::server::{INTERVAL, ServerState};
+use crate::rt::task::runnable::Runnable;
+use crate::rt::wait::expire::expire;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+use umcg_core::raw;
+
+/// The body of a server's kernel thread.
+pub(crate) fn main(shared: &'static RuntimeState, index: usize, server: raw::Server) {
+    let local = Box::new(ServerState::new(shared, index));
+    let local = shared.seats[index].enter(local, server);
+    server.set_upper((local as *const ServerState).addr());
+    while !shared.is_over() {
+        if shared.is_stopping() {
+            stand_still(local);
+        }
+        match next(local, server) {
+            Some(worker) => local.run(server, worker),
+            None => idle::idle(local, server),
+        }
+    }
+    local.discard_spares();
+    server.set_upper(0);
+}
+
+/// Runs nothing while somebody looks at all workers.
+#[cold]
+fn stand_still(local: &ServerState) {
+    if local.shared().wants_spares() {
+        local.share_spares();
+    }
+    local.stop();
+    local.run_again();
+}
+
+/// Whom to run next.
+#[inline(always)]
+pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable> {
+    if let Some(event) = server.try_wait() {
+        local.settle(event);
+    }
+    let countdown = local.countdown.load(Relaxed);
+    if countdown == 0 {
+        look_around(local);
+    } else {
+        local.countdown.store(countdown - 1, Relaxed);
+    }
+    local.pick()
+}
+
+/// What is done at intervals, however busy the server is.
+#[cold]
+fn look_around(local: &ServerState) {
+    local.countdown.store(INTERVAL, Relaxed);
+    look_at_time_and_files(local);
+    local.shared().scheduler.look_around(local.here());
+}
+
+/// What a busy server does at intervals.
+fn look_at_time_and_files(local: &ServerState) {
+    local.note_look();
+    expire(local.timers());
+    let shared = local.shared();
+    if shared.driver.has_sources() {
+        shared.driver.poll(Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,33 @@
+//! Descriptors on the heap: those of full workers that are threads.
+
+use super::Task;
+use crate::rt::base::sync::HoldLock;
+use std::sync::atomic::Ordering::*;
+
+/// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their
+/// servers on it.
+static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
+
+/// All descriptors that there are.
+static ALL: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
+
+/// One that no worker has.
+pub(crate) fn take() -> &'static Task {
+    let spare = SPARE.lock().pop();
+    spare.unwrap_or_else(|| {
+        let task: &'static Task = Box::leak(Box::new(Task::of_thread()));
+        ALL.lock().push(task);
+        task
+    })
+}
+
+/// Calls `f` with the descriptor of each such worker, and with those that no worker has.
+pub(crate) fn each(f: &mut dyn FnMut(&'static Task)) {
+    ALL.lock().iter().for_each(|task| f(task));
+}
+
+/// The worker has ended, and its handle is used up.
+pub(crate) fn give_back(task: &'static Task) {
+    task.flags.store(0, Relaxed);
+    SPARE.lock().push(task);
+}

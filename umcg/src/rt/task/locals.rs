@@ -1,0 +1,45 @@
+//! The values of worker-locals, as a descriptor has them.
+
+use super::Task;
+use crate::rt::base::last::contained;
+use std::any::Any;
+use std::cell::RefCell;
+use std::ptr::null_mut;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::*;
+
+/// The values of one worker.
+#[derive(Default)]
+pub(crate) struct Values(pub(crate) RefCell<Vec<Value>>);
+
+/// The value of the key with this address; none while it is being made.
+pub(crate) type Value = (usize, Option<Rc<dyn Any>>);
+
+/// Drops the values of the caller, whose descriptor this is.
+#[inline]
+pub(crate) fn clear(task: &Task) {
+    if !task.locals.load(Relaxed).is_null() {
+        clear_slow(task);
+    }
+}
+
+#[cold]
+fn clear_slow(task: &Task) {
+    // SAFETY: as in `with_values`; taken off first, so that values that are used meanwhile are new
+    // ones.
+    while let Some(values) = unsafe {
+        task.locals
+            .swap(null_mut(), Relaxed)
+            .cast::<Values>()
+            .as_mut()
+    } {
+        // SAFETY: it came from a box.
+        let values = unsafe { Box::from_raw(values) };
+        values
+            .0
+            .take()
+            .into_iter()
+            .rev()
+            .for_each(|value| contained(|| drop(value)));
+    }
+}

@@ -1,0 +1,236 @@
+//! The right to run a worker of a runtime, and queues of it.
+
+use super::{NO_SERVER, Task};
+use crate::WorkerId;
+use crate::rt::base::clock;
+use std::mem::ManuallyDrop;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::*;
+use std::time::Instant;
+
+/// Gives a worker to its runtime again whose right to run was dropped. The engine sets it before
+/// there are workers.
+static DROPPED: OnceLock<fn(Runnable)> = OnceLock::new();
+
+/// Sets the function that dropped values are given to.
+pub(crate) fn when_dropped(ready: fn(Runnable)) {
+    let _ = DROPPED.set(ready);
+}
+
+/// The right to run one worker, as a [`Scheduler`](crate::rt::Scheduler) gets and gives it. There
+/// is one for a worker at most.
+///
+/// Dropping it does not lose the worker: its runtime gives it to its scheduler again.
+#[must_use = "a worker runs only when a scheduler gives it to a server"]
+pub struct Runnable(&'static Task);
+
+impl Runnable {
+    /// # Safety
+    /// The caller has the right to run the worker, and gives it up to this value.
+    #[inline(always)]
+    pub(crate) unsafe fn new(task: &'static Task) -> Runnable {
+        Runnable(task)
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_task(self) -> &'static Task {
+        ManuallyDrop::new(self).0
+    }
+
+    #[inline(always)]
+    pub(crate) fn task(&self) -> &'static Task {
+        self.0
+    }
+
+    /// The worker's id.
+    pub fn id(&self) -> WorkerId {
+        WorkerId::from_raw((self.0 as *const Task).addr() as u64)
+    }
+
+    /// Its name; empty if it has none.
+    pub fn name(&self) -> String {
+        self.0.worker().name()
+    }
+
+    /// Its priority: 255 is the most urgent, 128 what is given to those for whom nothing else was
+    /// said.
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        self.0.hints.priority.load(Relaxed)
+    }
+
+    /// When it should be done.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.0.hints.deadline.load(Relaxed) {
+            u64::MAX => None,
+            nanos => Some(clock::instant(nanos)),
+        }
+    }
+
+    /// That in nanoseconds since a point in the past; `u64::MAX` for none.
+    #[inline]
+    pub fn deadline_nanos(&self) -> u64 {
+        self.0.hints.deadline.load(Relaxed)
+    }
+
+    /// The server that it should run on.
+    #[inline]
+    pub fn server(&self) -> Option<usize> {
+        match self.0.hints.server.load(Relaxed) {
+            NO_SERVER => None,
+            index => Some(usize::from(index)),
+        }
+    }
+}
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        // SAFETY: this value was the right to run it, and ends here.
+        let again = unsafe { Runnable::new(self.0) };
+        match DROPPED.get() {
+            Some(ready) => ready(again),
+            None => unreachable!("a worker has a runtime, which has set it"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Runnable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runnable")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .finish()
+    }
+}
+
+/// A queue of workers, linked through their descriptors: it allocates nothing, and all operations
+/// but [`Queue::split_front`] take constant time.
+///
+/// ```
+/// let queue = umcg::rt::Queue::new();
+/// assert!(queue.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Queue {
+    first: *mut Task,
+    last: *mut Task,
+    len: usize,
+}
+
+// SAFETY: it owns the workers in it, as values.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    /// An empty one.
+    pub const fn new() -> Queue {
+        Queue {
+            first: null_mut(),
+            last: null_mut(),
+            len: 0,
+        }
+    }
+
+    /// How many workers are in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a worker at the end.
+    #[inline]
+    pub fn push_back(&mut self, worker: Runnable) {
+        let task = worker.into_task();
+        let place = (task as *const Task).cast_mut();
+        task.next.store(null_mut(), Relaxed);
+        task.before.store(self.last, Relaxed);
+        // SAFETY: null, or a task in this queue.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.store(place, Relaxed),
+            None => self.first = place,
+        }
+        self.last = place;
+        self.len += 1;
+    }
+
+    /// Takes the first.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<Runnable> {
+        // SAFETY: null, or a task in this queue.
+        let task: &'static Task = unsafe { self.first.as_ref() }?;
+        self.first = task.next.load(Relaxed);
+        // SAFETY: likewise.
+        match unsafe { self.first.as_ref() } {
+            Some(first) => first.before.store(null_mut(), Relaxed),
+            None => self.last = null_mut(),
+        }
+        self.len -= 1;
+        // SAFETY: the queue owned it.
+        Some(unsafe { Runnable::new(task) })
+    }
+
+    /// Takes the last.
+    #[inline]
+    pub fn pop_back(&mut self) -> Option<Runnable> {
+        // SAFETY: null, or a task in this queue.
+        let task: &'static Task = unsafe { self.last.as_ref() }?;
+        self.last = task.before.load(Relaxed);
+        // SAFETY: likewise.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.store(null_mut(), Relaxed),
+            None => self.first = null_mut(),
+        }
+        self.len -= 1;
+        // SAFETY: the queue owned it.
+        Some(unsafe { Runnable::new(task) })
+    }
+
+    /// Puts all of `other` at the end.
+    pub fn append(&mut self, other: &mut Queue) {
+        // SAFETY: null, or a task in that queue.
+        let Some(first) = (unsafe { other.first.as_ref() }) else {
+            return;
+        };
+        first.before.store(self.last, Relaxed);
+        // SAFETY: null, or a task in this queue.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.store(other.first, Relaxed),
+            None => self.first = other.first,
+        }
+        self.last = other.last;
+        self.len += other.len;
+        (other.first, other.last, other.len) = (null_mut(), null_mut(), 0);
+    }
+
+    /// Takes the first `count`, or all there are.
+    pub fn split_front(&mut self, count: usize) -> Queue {
+        let mut front = Queue::new();
+        while front.len < count {
+            let Some(worker) = self.pop_front() else {
+                break;
+            };
+            front.push_back(worker);
+        }
+        front
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        while let Some(worker) = self.pop_front() {
+            drop(worker);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Waiters that stay in their queues from one wait to the next: so a wait for many costs no more
+//! than one for few, as long as few of them have something.
+//!
+//! ```text
+//!             arm                              claimed, or revoked
+//!    IDLE ------------> WAITING ----------------------------------------> IDLE: the index + 1, or REVOKED
+//!     |   it waits only if it was not passed over
+//!     '-- somebody takes a place out, and cannot claim -----------------> IDLE with PASSED; look_anew -> IDLE
+//! ```
+//!
+//! - K1: a kept waiter waits only if all its places are in their queues, and were left alone since
+//!   they were put in: who takes a place out and finds the waiter idle adds PASSED to the same word
+//!   from which it is armed, by compare-and-swap. So either it is claimed, or it looks at
+//!   everything anew.
+//! - K2: it takes PASSED away before it leaves its queues to enter them again. Each is under its
+//!   lock: whoever came before is seen when it enters, whoever comes later finds a place that was
+//!   put in anew, or none.
+//! - K3: what a waiter is for a wait (whose, until when) is written while it is idle, and read by
+//!   who has claimed it, or has found it by its task (W3).
+//!
+//! In the order of a queue it is where it was put in, though it did not wait all the time: it may
+//! come before one who came while it was idle.
+
+use super::{Caller, ClaimedList, End, REVOKED, WAITING, Waiter, Who, cancel, deadline};
+use crate::rt::base::sync::Ordering::*;
+use std::mem::MaybeUninit;
+
+/// With any state but WAITING: a place was taken out in vain.
+pub(super) const PASSED: u32 = 1 << 31;
+
+impl Waiter {
+    /// One that is kept, and does not wait yet.
+    pub(crate) fn kept() -> Waiter {
+        let caller = Caller::new();
+        let mut waiter = Waiter::new(caller.task(), caller.0.is_some(), u64::MAX, true);
+        waiter.is_kept = true;
+        waiter.claim.store(REVOKED, Relaxed);
+        waiter
+    }
+
+    /// It is about to wait for this caller, or only to look: then nobody revokes it.
+    fn renew(&self, caller: &Caller, deadline: Option<u64>) {
+        let task = caller.task();
+        self.task.set(task);
+        self.who.set(Who::of(caller.0.is_some()));
+        self.may_be_cut
+            .set(deadline.is_some() && cancel::may_be_cut(task));
+        self.deadline.set(deadline.unwrap_or(u64::MAX));
+    }
+
+    /// Whether it was passed over.
+    pub(crate) fn was_passed(&self) -> bool {
+        self.claim.load(Relaxed) & PASSED != 0
+    }
+
+    /// It is going to leave its queues, and to look at everything when it enters them again (K2).
+    pub(crate) fn look_anew(&self) {
+        self.claim.store(REVOKED, Relaxed);
+    }
+
+    /// It waits from here on. False if it was passed over.
+    #[inline]
+    fn arm(&self) -> bool {
+        let state = self.claim.load(Relaxed);
+        // ORDERING(armed.1): Release, pairs with armed.2: who claims it sees whose it is now.
+        state & PASSED == 0
+            && self
+                .claim
+                .compare_exchange(state, WAITING, Release, Relaxed)
+                .is_ok()
+    }
+
+    /// It does not wait after all. False if it was claimed.
+    fn disarm(&self) -> bool {
+        self.claim
+            .compare_exchange(WAITING, REVOKED, Relaxed, Relaxed)
+            .is_ok()
+    }
+
+    /// Tells it that it would have been served. By who has the queue's lock, and has taken it out.
+    /// True if it waits by now, and is claimed.
+    #[cold]
+    pub(super) fn pass_over(&self, claim: u32) -> bool {
+        loop {
+            let state = self.claim.load(Relaxed);
+            let to = if state == WAITING {
+                claim
+            } else {
+                state | PASSED
+            };
+            // ORDERING(armed.2): Acquire, pairs with armed.1.
+            if self
+                .claim
+                .compare_exchange(state, to, Acquire, Relaxed)
+                .is_ok()
+            {
+                return state == WAITING;
+            }
+        }
+    }
+}
+
+/// Waits once more with a waiter that is kept, until `deadline` at most; without one it only looks:
+/// [`End::Late`] if for a moment there was nothing. `enter` is called with preemption off: it puts
+/// in the places that are missing, and returns false if the caller has not to wait. None if that is
+/// so, or if the waiter was passed over. `leave` is called in any case, with the caller as it was.
+/// As [`many`](super::many), and a look as [`look`](super::look).
+pub(crate) fn again(
+    waiter: &Waiter,
+    reason: &'static &'static str,
+    deadline: Option<u64>,
+    enter: impl FnOnce(&mut ClaimedList) -> bool,
+    leave: impl FnOnce(),
+) -> Option<End> {
+    let mut entry = MaybeUninit::uninit();
+    let alarm = deadline::alarm(&mut entry, deadline.unwrap_or(u64::MAX));
+    let caller = Caller::new();
+    waiter.renew(&caller, deadline);
+    let looks = caller.announce(waiter.task.get(), || true);
+    waiter.begin();
+    let is_armed = caller.enter(|served| enter(served) && waiter.arm());
+    // Claimed before that it goes on when it was served, which is at once.
+    if is_armed && (deadline.is_some() || !waiter.disarm()) {
+        caller.stop(waiter, reason, looks);
+    } else {
+        waiter.go_on();
+    }
+    leave();
+    drop(alarm);
+    let end = is_armed.then(|| waiter.end());
+    if end == Some(End::Late) && deadline.is_some() {
+        cancel::checkpoint();
+    }
+    end
+}

@@ -1,0 +1,608 @@
+//! Waiting in queues: the protocol under semaphores, tubes, `select` and all else where whoever
+//! comes first is served first.
+//!
+//! A *waiter* is one wait of one worker or thread, in its frame. It stands in one queue or in many,
+//! in a *place* each. A queue is under the lock of its object. Who serves it (an `up`, a `send`)
+//! takes a place out, *claims* the waiter, delivers, and makes it go on.
+//!
+//! ```text
+//!              claimed by who serves one of its queues
+//!    WAITING ---------------------------------------------> its index + 1      delivered, then resumed
+//!       |
+//!       `-- revoked: its deadline has passed, or it is asked to end ---------> REVOKED           resumed
+//! ```
+//!
+//! One that is [kept](kept) stays in its queues when it goes on, and may be WAITING again. One that
+//! is [called](called) is in nobody's frame, and its owner is told that it was served.
+//!
+//! - W1: a waiter is claimed once. One that stands in a single queue is claimed under that queue's
+//!   lock, without a locked operation of its own; one that stands in many, by compare-and-swap.
+//!   What is claimed is delivered: a claimed wait has happened, whatever else is asked of the
+//!   waiter.
+//! - W2: who claims or revokes a worker's wait has the right to run the worker, as soon as its
+//!   context is saved. The worker enters queues first and leaves its server then, which says so
+//!   (`left`); a claimer that comes in between waits for that. Nothing can hold the worker up
+//!   there: it is not preempted from its first place to its leaving, and it leaves even if it was
+//!   claimed meanwhile, unless it claimed itself.
+//! - W3: who revokes looks at the waiter in its frame. The task says where that is (`waiter`), and
+//!   the waiter does not go on while somebody looks (`interrupted`): the waiter stores `waiter` and
+//!   loads `interrupted`, who revokes stores `interrupted` and loads `waiter`, with `light` and
+//!   `heavy` between; so a waiter pays no locked operation for that it can be revoked.
+//! - W4: a reason to revoke is not missed. It is there before it is looked for: `cancel` is set, or
+//!   the deadline has passed, before `heavy`; the waiter looks at both after its last place and
+//!   `light`. So either who revokes finds the waiter, or the waiter finds the reason. Without a
+//!   reason nothing is revoked: a stale wake-up costs nobody its place.
+//! - W5: a kernel thread (or a worker that blocks in the kernel) looks a while whether it was
+//!   served, where its peer can be running, and then [sleeps](thread). The token of `park` is not
+//!   touched.
+//! - W6: from the first place to the end of the wait nothing unwinds, and nothing of the program's
+//!   runs (U2 of [`last`](crate::rt::base::last)): whoever claims the waiter counts on its coming
+//!   to a stop.
+//!
+//! A hop of a worker costs the lock of the queue twice (enter, serve), and that is all: no
+//! compare-and-swap to stop, none to go on.
+//!
+//! docs/protocols/wait.md has the argument at length. Rejected: parking by the task's park word
+//! (two locked operations more a hop, and it takes the user's own unparks away); entering the queue
+//! in a step after the worker has left (nobody waits for `left` then, but each object needs a step,
+//! and a wait on many objects locks all of them on the stack of whoever runs next).
+
+use super::{cancel, deadline};
+use crate::rt::base::clock;
+use crate::rt::base::sync::{AtomicU32, Firm, Hold, Ordering::*, give_way, heavy, light, spin};
+use crate::rt::engine::runtime;
+use crate::rt::engine::server::{self, ServerState};
+use crate::rt::scheduler::Why;
+use crate::rt::task::runnable::Runnable;
+use crate::rt::task::{Handle, Task};
+use kept::PASSED;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+
+mod called;
+mod kept;
+mod places;
+mod thread;
+
+pub(crate) use kept::again;
+pub(crate) use places::{Claimed, ClaimedList, Place, Places};
+pub(crate) use thread::look_first;
+
+/// In `Waiter::claim`, besides the index of a place + 1.
+const WAITING: u32 = 0;
+const REVOKED: u32 = 1 << 30;
+
+/// In `Task::left`: the worker's context is saved.
+const HERE: u32 = 0;
+const LEFT: u32 = 1;
+
+/// How often a claimer looks whether a worker has left before it lets other threads run.
+const LOOKS: u32 = 100;
+
+/// What keeps a queue of places under a lock of its own.
+///
+/// # Safety
+/// `leave` does what it says, under the lock under which places are entered and claimed.
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub unsafe trait Queued {
+    /// Takes the place out of the queue. False if it stands in there no more. The caller is not
+    /// preempted, and has no such lock; it resumes who was served thereby.
+    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool;
+
+    /// Whether who is served has what it waited for. If it has to try, it is no use for a thread to
+    /// look out for that: it would only be in the way of who is running. Nor if it has
+    /// [looked](look_first) for the thing itself.
+    fn hands_over(&self) -> bool {
+        true
+    }
+
+    /// A waiter that is [called], for which this is the object, was served. Not under a lock.
+    fn called(&self) {
+        unreachable!("a waiter in a frame")
+    }
+}
+
+/// A queue that can be waited in beside others. What a place's note means, before and after, is the
+/// object's affair.
+///
+/// # Safety
+/// As [`Queued`]: what `enter_or_claim` does, it does under that lock.
+#[allow(unreachable_pub, reason = "in a signature of a sealed trait")]
+pub unsafe trait Source: Queued {
+    /// Serves the caller, who stands nowhere, at once if that can be: returns what the note of a
+    /// place would be then.
+    fn serve_now(&self, note: usize) -> Option<usize>;
+
+    /// Puts the place into the queue. Or, if its waiter can be served at once: serves it if `claim`
+    /// says that it is the caller's to be served, and does nothing if not.
+    fn enter_or_claim(
+        &self,
+        place: &Place,
+        claim: &mut dyn FnMut() -> bool,
+        served: &mut ClaimedList,
+    );
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Served at the place with this index; or it had not to wait.
+    Served(usize),
+    /// Its deadline has passed.
+    Late,
+}
+
+/// Who goes on when a waiter was served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Thread,
+    Worker,
+    /// Its owner is [called].
+    Owner,
+    /// Likewise, and there is nobody whom it would concern that it was not served.
+    Nobody,
+}
+
+/// One wait. Pinned to its frame as long as it stands anywhere.
+pub(crate) struct Waiter {
+    task: Cell<&'static Task>,
+    who: Cell<Who>,
+    /// It may be asked to end: it is not unwinding already.
+    may_be_cut: Cell<bool>,
+    is_kept: bool,
+    claim: AtomicU32,
+    deadline: Cell<u64>,
+    /// Where it stands, if that is one queue only.
+    #[allow(
+        clippy::type_complexity,
+        reason = "a queue's object, and the place in its queue"
+    )]
+    single: Cell<Option<(*const dyn Queued, *const Place)>>,
+}
+
+/// # Safety
+/// The caller has claimed or revoked the waiter, and does this once.
+#[inline(always)]
+unsafe fn resume(waiter: *const Waiter, local: Option<&ServerState>) {
+    // SAFETY: it goes on only by what comes below.
+    let waiter = unsafe { &*waiter };
+    let task = waiter.task.get();
+    if waiter.who.get() != Who::Worker {
+        return wake(waiter, task);
+    }
+    let mut looks = 0;
+    // ORDERING(left.2): Acquire, pairs with left.1: its context is saved.
+    while task.left.load(Acquire) != LEFT {
+        looks += 1;
+        if looks % LOOKS == 0 {
+            give_way()
+        } else {
+            spin()
+        }
+    }
+    task.left.store(HERE, Relaxed);
+    // SAFETY: who claims has the right to run it (W2).
+    let worker = unsafe { Runnable::new(task) };
+    match local {
+        Some(local) => runtime::ready_in_step(local, worker, Why::Woken),
+        None => runtime::ready(worker, Why::Woken),
+    }
+}
+
+/// Wakes a thread that was served, or calls the owner.
+#[cold]
+fn wake(waiter: &Waiter, task: &'static Task) {
+    if waiter.who.get() != Who::Thread {
+        return waiter.call();
+    }
+    thread::wake(task);
+}
+
+impl Who {
+    #[inline(always)]
+    fn of(is_worker: bool) -> Who {
+        if is_worker { Who::Worker } else { Who::Thread }
+    }
+}
+
+impl Waiter {
+    #[inline]
+    fn new(task: &'static Task, is_worker: bool, deadline: u64, to_the_end: bool) -> Waiter {
+        Waiter {
+            task: Cell::new(task),
+            who: Cell::new(Who::of(is_worker)),
+            may_be_cut: Cell::new(!to_the_end && cancel::may_be_cut(task)),
+            is_kept: false,
+            claim: AtomicU32::new(WAITING),
+            deadline: Cell::new(deadline),
+            single: Cell::new(None),
+        }
+    }
+
+    /// False when somebody else was first. For a single place: by who has the lock of its queue,
+    /// and has taken it out.
+    #[inline]
+    fn claim(&self, claim: u32) -> bool {
+        if self.single.get().is_none() {
+            // ORDERING(armed.2): Acquire, pairs with armed.1.
+            let is_claimed = self
+                .claim
+                .compare_exchange(WAITING, claim, Acquire, Relaxed)
+                .is_ok();
+            return is_claimed || (self.is_kept && self.pass_over(claim));
+        }
+        self.claim.store(claim, Relaxed);
+        true
+    }
+
+    /// Whether it waits for nobody, now, and is in no frame.
+    fn may_be_forgotten(&self) -> bool {
+        matches!(self.who.get(), Who::Owner | Who::Nobody) || (self.is_kept && self.is_claimed())
+    }
+
+    /// Claims itself, for the place with this index: there is something for it already. False when
+    /// it was served elsewhere.
+    pub(crate) fn claim_itself(&self, index: usize) -> bool {
+        self.claim(index as u32 + 1)
+    }
+
+    /// Whether it was claimed.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.claim.load(Relaxed) != WAITING
+    }
+
+    /// Whether it is asked to end.
+    #[inline(always)]
+    fn is_asked(&self) -> bool {
+        self.may_be_cut.get() && cancel::is_asked(self.task.get())
+    }
+
+    /// Whether one has to look closer for a reason to revoke it.
+    #[inline(always)]
+    fn may_have_reason(&self) -> bool {
+        self.is_asked() || self.deadline.get() != u64::MAX
+    }
+
+    /// Takes it away from where it stands, if there is a reason. By itself, or by who keeps it from
+    /// going on; not preempted.
+    #[inline]
+    fn revoke(&self, served: &mut ClaimedList) -> bool {
+        self.has_reason() && self.take_away(served)
+    }
+
+    #[inline]
+    fn has_reason(&self) -> bool {
+        let deadline = self.deadline.get();
+        self.is_asked() || (deadline != u64::MAX && clock::now() >= deadline)
+    }
+
+    #[cold]
+    fn take_away(&self, served: &mut ClaimedList) -> bool {
+        let Some((queued, place)) = self.single.get() else {
+            return self
+                .claim
+                .compare_exchange(WAITING, REVOKED, Relaxed, Relaxed)
+                .is_ok();
+        };
+        // SAFETY: `one` set it to an object and a place that outlive the wait.
+        let queued = unsafe { &*queued };
+        // SAFETY: likewise.
+        let left = queued.leave(unsafe { &*place }, served);
+        if left {
+            self.claim.store(REVOKED, Relaxed);
+        }
+        left
+    }
+
+    /// Says where it is, before it stands anywhere.
+    #[inline]
+    fn begin(&self) {
+        // ORDERING(waiter.2): Release, pairs with waiter.1.
+        self.task
+            .get()
+            .waiter
+            .store((self as *const Waiter).cast_mut().cast(), Release);
+    }
+
+    /// It stands nowhere any more, but for places that others will not claim it for.
+    #[inline]
+    fn go_on(&self) {
+        let task = self.task.get();
+        task.waiter.store(null_mut(), Relaxed);
+        light();
+        // ORDERING(interrupted.3): Acquire, pairs with interrupted.2: who was looking is done with
+        // it.
+        while task.interrupted.load(Acquire) {
+            give_way();
+        }
+    }
+
+    /// The same for a thread.
+    #[inline]
+    fn go_on_outside(&self) {
+        let task = self.task.get();
+        if task.may_be_revoked() {
+            self.go_on();
+        } else {
+            task.waiter.store(null_mut(), Relaxed);
+        }
+    }
+
+    fn end(&self) -> End {
+        match self.claim.load(Relaxed) & !PASSED {
+            REVOKED => End::Late,
+            claim => End::Served(claim.wrapping_sub(1) as usize),
+        }
+    }
+}
+
+/// A step: the worker has left its server, and may be run again by who has claimed it.
+fn left(local: &ServerState, worker: Runnable) {
+    let task = worker.into_task();
+    // SAFETY: the worker is in the frame of the waiter, and nobody makes it go on before `left` is
+    // set.
+    let waiter = unsafe { &*task.waiter.load(Relaxed).cast::<Waiter>() };
+    light();
+    if waiter.may_have_reason() && revoke_as_left(local, task, waiter) {
+        return;
+    }
+    // ORDERING(left.1): Release, pairs with left.2.
+    task.left.store(LEFT, Release);
+}
+
+#[cold]
+fn revoke_as_left(local: &ServerState, task: &'static Task, waiter: &Waiter) -> bool {
+    let mut served = ClaimedList::new();
+    let revoked = waiter.revoke(&mut served);
+    served.resume(Some(local));
+    if revoked {
+        // SAFETY: the right to run it came with this step, and nobody else will ever claim it.
+        local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
+    }
+    revoked
+}
+
+/// Revokes what `task` waits for, if there is a reason. Not in a step.
+#[cold]
+pub(in crate::rt) fn revoke(task: &'static Task) {
+    let mut waiter = null_mut();
+    let revoked = undisturbed(|served| {
+        // ORDERING(interrupted.1): Acquire, pairs with interrupted.2: one after the other.
+        while task.interrupted.swap(true, Acquire) {
+            give_way();
+        }
+        heavy();
+        // ORDERING(waiter.1): Acquire, pairs with waiter.2: the waiter is seen whole.
+        waiter = task.waiter.load(Acquire).cast::<Waiter>();
+        // SAFETY: null, or a waiter, which stays as long as `interrupted` is set (W3).
+        let revoked = unsafe { waiter.as_ref() }.is_some_and(|waiter| waiter.revoke(served));
+        // ORDERING(interrupted.2): Release, pairs with interrupted.1 and interrupted.3.
+        task.interrupted.store(false, Release);
+        revoked
+    });
+    if revoked {
+        let running = server::running();
+        // SAFETY: revoked just above.
+        unsafe { resume(waiter, running.as_ref().map(server::Running::local)) };
+    }
+}
+
+/// Calls `f` with preemption off, and resumes whom it has served.
+#[inline(always)]
+pub(crate) fn undisturbed<R>(f: impl FnOnce(&mut ClaimedList) -> R) -> R {
+    Caller::new().enter(f)
+}
+
+/// Calls `f` with preemption off, and resumes whom it has claimed. Says whether there was one.
+#[inline(always)]
+pub(crate) fn hand_over(f: impl FnOnce() -> Option<Claimed>) -> bool {
+    let caller = Caller::new();
+    let hold = caller.0.is_none().then(Hold::begin);
+    let firm = Firm;
+    let claimed = f();
+    firm.end();
+    drop(hold);
+    let Some(claimed) = claimed else { return false };
+    claimed.resume(caller.0.as_ref().map(server::Running::local));
+    true
+}
+
+/// A wait in one queue, as the object that has the queue sees it.
+pub(crate) struct Single<'a> {
+    waiter: &'a mut MaybeUninit<Waiter>,
+    place: &'a mut MaybeUninit<Place>,
+    queued: *const dyn Queued,
+    task: &'static Task,
+    is_worker: bool,
+    deadline: u64,
+}
+
+impl Single<'_> {
+    /// The place for the queue, with this note: under the lock of the object, which puts it there,
+    /// as it cannot serve the caller at once.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, note: usize) -> &Place {
+        self.place_for(note, false)
+    }
+
+    /// The same for a wait that nobody cuts short: it is no point of cancellation, and has no
+    /// deadline.
+    #[inline(always)]
+    pub(crate) fn place_to_the_end(&mut self, note: usize) -> &Place {
+        debug_assert_eq!(self.deadline, u64::MAX);
+        self.place_for(note, true)
+    }
+
+    #[inline(always)]
+    fn place_for(&mut self, note: usize, to_the_end: bool) -> &Place {
+        let waiter = self.waiter.write(Waiter::new(
+            self.task,
+            self.is_worker,
+            self.deadline,
+            to_the_end,
+        ));
+        let place = self.place.write(Place::of(waiter, 1, note));
+        waiter.single.set(Some((self.queued, place)));
+        waiter.begin();
+        place
+    }
+}
+
+/// Waits in one queue. `enter` is called with preemption off: it puts the place that it asks for
+/// into the queue, or returns what it has to say without. Returns that, or the note of the place
+/// when it was served; none when the deadline has passed first. A point of cancellation: unwinds if
+/// the wait was revoked for that, and then only.
+#[inline(always)]
+pub(crate) fn one<Q: Queued>(
+    queued: &Q,
+    reason: &'static &'static str,
+    deadline: u64,
+    enter: impl FnOnce(&mut Single<'_>, &mut ClaimedList) -> Option<usize>,
+) -> Option<usize> {
+    let mut entry = MaybeUninit::uninit();
+    let alarm = deadline::alarm(&mut entry, deadline);
+    let object: *const (dyn Queued + '_) = queued;
+    // SAFETY: only the lifetime in the type changes; the object outlives the wait, and with it the
+    // waiter.
+    let object: *const (dyn Queued + 'static) = unsafe { std::mem::transmute(object) };
+    let (mut waiter, mut place) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let caller = Caller::new();
+    let task = caller.task();
+    let mut single = Single {
+        waiter: &mut waiter,
+        place: &mut place,
+        queued: object,
+        task,
+        is_worker: caller.0.is_some(),
+        deadline,
+    };
+    let looks = caller.announce(task, || queued.hands_over());
+    if let Some(said) = caller.enter(|served| enter(&mut single, served)) {
+        return Some(said);
+    }
+    // SAFETY: `enter` has asked for the place, and so the waiter was made.
+    let waiter = unsafe { waiter.assume_init_ref() };
+    caller.stop(waiter, reason, looks);
+    if waiter.end() == End::Late {
+        drop(alarm);
+        cancel::checkpoint();
+        return None;
+    }
+    // SAFETY: as above.
+    Some(unsafe { place.assume_init_ref() }.note.get())
+}
+
+/// Waits in many queues. `enter` is called with preemption off: it puts places of the waiter into
+/// queues, and may claim it for what is there already; it returns true if somebody else is to make
+/// the waiter go on, that is, unless it claimed it. `leave` takes all places out of their queues,
+/// not preempted either. As [`one`].
+pub(crate) fn many(
+    reason: &'static &'static str,
+    deadline: u64,
+    enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+    leave: impl FnOnce(&mut ClaimedList),
+) -> End {
+    let mut entry = MaybeUninit::uninit();
+    let alarm = deadline::alarm(&mut entry, deadline);
+    let caller = Caller::new();
+    let waiter = Waiter::new(caller.task(), caller.0.is_some(), deadline, false);
+    stand(caller, &waiter, reason, enter, leave);
+    drop(alarm);
+    let end = waiter.end();
+    if end == End::Late {
+        cancel::checkpoint();
+    }
+    end
+}
+
+/// Stands in many queues for a moment, as [`many`] does, to see whether there is anything: `enter`
+/// claims the waiter for nothing in the end. If somebody else has claimed it first the caller goes
+/// on when it was served, which is at once. Nobody revokes it: no point of cancellation.
+pub(crate) fn look(
+    enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+    leave: impl FnOnce(&mut ClaimedList),
+) -> End {
+    let caller = Caller::new();
+    let waiter = Waiter::new(caller.task(), caller.0.is_some(), u64::MAX, true);
+    stand(caller, &waiter, &"", enter, leave);
+    waiter.end()
+}
+
+/// From `begin` to the end of a wait in many queues.
+#[inline(always)]
+fn stand(
+    caller: Caller,
+    waiter: &Waiter,
+    reason: &'static &'static str,
+    enter: impl FnOnce(&Waiter, &mut ClaimedList) -> bool,
+    leave: impl FnOnce(&mut ClaimedList),
+) {
+    let looks = caller.announce(waiter.task.get(), || true);
+    waiter.begin();
+    if caller.enter(|served| enter(waiter, served)) {
+        caller.stop(waiter, reason, looks);
+    } else {
+        waiter.go_on();
+    }
+    // As long as the waiter lives: somebody may be trying to claim it.
+    undisturbed(leave);
+}
+
+/// Who is about to wait, or to serve.
+struct Caller(Option<server::Running>);
+
+impl Caller {
+    #[inline(always)]
+    fn new() -> Caller {
+        Caller(server::running())
+    }
+
+    #[inline(always)]
+    fn task(&self) -> &'static Task {
+        match &self.0 {
+            Some(running) => running.task(),
+            None => Handle::current().task(),
+        }
+    }
+
+    /// Calls `f` with preemption off, as it is for a worker that is `Running` anyway, and resumes
+    /// whom it has served: after that time, as resuming asks who the caller is. `f` does not
+    /// unwind, and runs nothing of the program's (U2 of [`last`](crate::rt::base::last)).
+    #[inline(always)]
+    fn enter<R>(&self, f: impl FnOnce(&mut ClaimedList) -> R) -> R {
+        let mut served = ClaimedList::new();
+        let hold = self.0.is_none().then(Hold::begin);
+        let firm = Firm;
+        let result = f(&mut served);
+        firm.end();
+        drop(hold);
+        served.resume(self.0.as_ref().map(server::Running::local));
+        result
+    }
+
+    /// Of a thread: says how it is going to wait, if it has to. How often it will look.
+    #[inline(always)]
+    fn announce(&self, task: &Task, hands_over: impl FnOnce() -> bool) -> u32 {
+        if self.0.is_some() {
+            0
+        } else {
+            thread::announce(task, hands_over())
+        }
+    }
+
+    #[inline(always)]
+    fn stop(self, waiter: &Waiter, reason: &'static &'static str, looks: u32) {
+        waiter.task.get().set_reason(reason);
+        match self.0 {
+            Some(running) => {
+                running.suspend(left);
+                waiter.go_on();
+            }
+            None => {
+                waiter.sleep(looks);
+                waiter.go_on_outside();
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! How a kernel thread waits, a plain one or a worker's that blocks in the kernel: it looks for a
+//! while, and sleeps.
+//!
+//! ```text
+//!    before it stands anywhere:  AWAKE   -- it has looked enough -->  ASLEEP        or ASLEEP at once
+//!    by who serves it:           AWAKE, ASLEEP                   -->  SERVED        when all is delivered
+//! ```
+//!
+//! - T1: the word (`Task::asleep`) says before the thread enters a queue whether it is going to
+//!   look, or to sleep on the word as a futex. Who serves it has seen that, by the lock of the
+//!   queue or the claim.
+//! - T2: one for each wait makes it SERVED, after which the frame may be gone. The thread changes
+//!   it only from AWAKE to ASLEEP, by compare-and-swap; so one that is ASLEEP stays so, and is
+//!   served by a plain store. The kernel compares the word before it puts the thread to sleep.
+//! - T3: the wake-up by the kernel may come in a later wait, or in that of another thread which has
+//!   the descriptor by then: it is without a reason there, and the thread looks at the word again.
+
+use super::{Caller, Task, Waiter, give_way, light, spin, undisturbed};
+use crate::rt::base::clock;
+use crate::rt::base::sync::{Ordering::*, is_alone};
+use rustix::thread::futex::{self, Flags};
+use std::num::NonZeroU32;
+
+/// It looks whether it was served; it sleeps, or is going to; it was served.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const SERVED: u32 = 2;
+
+/// How often a thread looks at most whether it was served before it sleeps; and one wait in how
+/// many it does so, whatever came of it before. Once that was of use it looks for as long as it
+/// takes to sleep and be woken, or it would sleep at the first hitch, and its peer, for which that
+/// is too long, then too.
+const MOST_LOOKS: u32 = 1024;
+const ENOUGH: u32 = 256;
+const TRIAL: u32 = 128;
+/// In `Task::patience`: a thread's looks, and so many times the number of its waits since the last
+/// trial.
+const WAITS: u32 = 1 << 16;
+
+/// Wakes a thread that was served.
+pub(super) fn wake(task: &Task) {
+    let asleep = &task.asleep;
+    // Then nobody else changes it.
+    let slept = asleep.load(Relaxed) == ASLEEP;
+    // ORDERING(served.1): Release, pairs with served.2: the thread sees what was delivered. Its
+    // frame may be gone from here on.
+    if slept {
+        asleep.store(SERVED, Release);
+    }
+    // ORDERING(served.1): likewise.
+    if slept || asleep.swap(SERVED, Release) == ASLEEP {
+        let _ = futex::wake(asleep, Flags::PRIVATE, 1);
+    }
+}
+
+impl Waiter {
+    /// The calling thread, which has announced so many looks, waits until it was served, or revokes
+    /// itself.
+    pub(super) fn sleep(&self, looks: u32) {
+        let task = self.task.get();
+        let asleep = &task.asleep;
+        // ORDERING(served.2): Acquire, pairs with served.1.
+        let is_served = || asleep.load(Acquire) == SERVED;
+        if looks > 0 {
+            let found = look(task, looks, || is_served().then_some(()));
+            // ORDERING(served.2): as above, where it fails: it was served meanwhile.
+            if found.is_some()
+                || asleep
+                    .compare_exchange(AWAKE, ASLEEP, Relaxed, Acquire)
+                    .is_err()
+            {
+                return;
+            }
+        }
+        let until = clock::timespec(self.deadline.get());
+        loop {
+            // Nobody comes to revoke what a plain thread waits for, but in a `timeout`.
+            if task.may_be_revoked() {
+                light();
+            }
+            if is_served() || (self.has_reason() && undisturbed(|served| self.take_away(served))) {
+                return;
+            }
+            let slept = futex::wait_bitset(
+                asleep,
+                Flags::PRIVATE,
+                ASLEEP,
+                until.as_ref(),
+                NonZeroU32::MAX,
+            );
+            if slept == Err(rustix::io::Errno::TIMEDOUT) {
+                // Served in the last moment, perhaps, but not yet told.
+                give_way();
+            }
+        }
+    }
+}
+
+/// Says for a thread that stands nowhere yet whether it will look for a while whether it was
+/// served; returns how often. If not it is as good as asleep, and neither side has a locked
+/// operation to do for that.
+pub(super) fn announce(task: &Task, hands_over: bool) -> u32 {
+    let looks = if hands_over && !is_alone() {
+        patience(task)
+    } else {
+        0
+    };
+    task.asleep
+        .store(if looks == 0 { ASLEEP } else { AWAKE }, Relaxed);
+    looks
+}
+
+/// How often to look: that depends on how long it took before. Sometimes it is as often as it ever
+/// is, since who never looks cannot see that it would be of use.
+fn patience(task: &Task) -> u32 {
+    let looks = if is_trial(task) {
+        MOST_LOOKS
+    } else {
+        task.patience.load(Relaxed) % WAITS
+    };
+    if looks == 0 {
+        remember(task, 0);
+    }
+    looks
+}
+
+fn is_trial(task: &Task) -> bool {
+    task.patience.load(Relaxed) / WAITS == TRIAL - 1
+}
+
+/// For the next wait.
+fn remember(task: &Task, looks: u32) {
+    let waits = task.patience.load(Relaxed) / WAITS + 1;
+    task.patience.store(waits % TRIAL * WAITS + looks, Relaxed);
+}
+
+/// Calls `found` so often at most, but once, and remembers how long that took.
+fn look<R>(task: &Task, looks: u32, mut found: impl FnMut() -> Option<R>) -> Option<R> {
+    for look in 0..looks {
+        let found = found();
+        if found.is_some() {
+            remember(task, (look * 2 + ENOUGH).min(MOST_LOOKS));
+            return found;
+        }
+        spin();
+    }
+    let usual = task.patience.load(Relaxed) % WAITS;
+    remember(
+        task,
+        if is_trial(task) {
+            usual
+        } else {
+            usual - usual.div_ceil(8)
+        },
+    );
+    None
+}
+
+/// What `found` finds, if the caller is a thread, while that looks for a while: for who waits for
+/// what it can see, and would have to look again when it was served.
+#[inline]
+pub(crate) fn look_first<R>(found: impl FnMut() -> Option<R>) -> Option<R> {
+    if is_alone() {
+        return None;
+    }
+    let caller = Caller::new();
+    if caller.0.is_some() {
+        return None;
+    }
+    let task = caller.task();
+    let looks = patience(task);
+    if looks > 0 {
+        look(task, looks, found)
+    } else {
+        None
+    }
+}

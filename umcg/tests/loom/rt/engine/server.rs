@@ -1,0 +1,33 @@
+//! A server, as the protocols see it.
+
+use crate::rt::scheduler::Why;
+use crate::rt::task::runnable::Runnable;
+use crate::rt::task::{self, Task};
+
+pub(crate) struct ServerState;
+
+impl ServerState {
+    pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
+        super::runtime::ready(worker, why);
+    }
+}
+
+pub(crate) struct Running(&'static Task);
+
+pub(crate) fn running() -> Option<Running> {
+    task::current_worker().map(Running)
+}
+
+impl Running {
+    pub(crate) fn task(&self) -> &'static Task {
+        self.0
+    }
+
+    pub(crate) fn local(&self) -> &ServerState {
+        &ServerState
+    }
+
+    pub(crate) fn suspend(self, step: fn(&ServerState, Runnable)) {
+        self.0.suspend(|worker| step(&ServerState, worker));
+    }
+}

@@ -1,0 +1,215 @@
+//! What the servers of a runtime share, as the protocols see it.
+
+use super::poller::Poller;
+use super::server::ServerState;
+use super::sleepers::Sleepers;
+use crate::rt::base::here::Here;
+use crate::rt::scheduler::Why;
+use crate::rt::task;
+use crate::rt::task::runnable::Runnable;
+use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use shuttle::sync::{Condvar, Mutex};
+use std::any::Any;
+use std::time::Duration;
+use umcg_core::asymmetric;
+
+/// A worker that is ready is run at once: the sooner, the worse for who is not done with it.
+pub(crate) fn ready_in_step(_local: &ServerState, worker: Runnable, why: Why) {
+    ready(worker, why);
+}
+
+pub(crate) fn ready(worker: Runnable, _why: Why) {
+    worker.into_task().run();
+}
+
+pub(crate) struct RuntimeState {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) driver: Box<dyn Poller>,
+    pub(crate) watch: Nothing,
+    pub(crate) scheduler: Queue,
+    pub(crate) group: Nothing,
+    pub(crate) closing: AtomicBool,
+    over: AtomicBool,
+    /// How many workers have begun to run, and how many begin before one ends.
+    ran: Mutex<usize>,
+    more: Condvar,
+    together: usize,
+}
+
+pub(crate) struct Seat {
+    pub(crate) timers: Timers,
+}
+
+pub(crate) struct Nothing;
+
+impl Nothing {
+    pub(crate) fn stay_awake(&self) {}
+
+    pub(crate) fn has_events(&self) -> bool {
+        false
+    }
+}
+
+impl RuntimeState {
+    pub(crate) fn new(servers: usize, together: usize, has_sources: bool) -> &'static RuntimeState {
+        let seat = |_| Seat {
+            timers: Timers(AtomicU64::new(u64::MAX)),
+        };
+        Box::leak(Box::new(RuntimeState {
+            seats: (0..servers).map(seat).collect(),
+            sleepers: Sleepers::new(servers),
+            driver: Box::new(Driver::new(has_sources)),
+            watch: Nothing,
+            scheduler: Queue(Mutex::new(0)),
+            group: Nothing,
+            closing: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            ran: Mutex::new(0),
+            more: Condvar::new(),
+            together,
+        }))
+    }
+
+    pub(crate) fn attention(&self) -> bool {
+        self.is_over()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        1
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.store(true, SeqCst);
+        self.sleepers.wake_all(&*self.driver);
+    }
+
+    /// Makes a worker ready.
+    pub(crate) fn push(&self) {
+        *self.scheduler.0.lock().unwrap() += 1;
+        asymmetric::light();
+        if !self.sleepers.nobody_is_needed() {
+            self.sleepers.wake_one(&*self.driver);
+        }
+    }
+
+    /// A worker runs, until as many have begun as shall be together.
+    pub(crate) fn run(&self, _worker: Runnable) {
+        *self.ran.lock().unwrap() += 1;
+        self.more.notify_all();
+        self.wait_for(self.together);
+    }
+
+    pub(crate) fn wait_for(&self, count: usize) {
+        let mut ran = self.ran.lock().unwrap();
+        while *ran < count {
+            ran = self.more.wait(ran).unwrap();
+        }
+    }
+}
+
+/// A scheduler with one queue for all; its workers are a number.
+pub(crate) struct Queue(Mutex<usize>);
+
+impl Queue {
+    pub(crate) fn has_work(&self, _here: &Here) -> bool {
+        *self.0.lock().unwrap() > 0
+    }
+
+    pub(crate) fn next(&self) -> Option<Runnable> {
+        let mut count = self.0.lock().unwrap();
+        *count = count.checked_sub(1)?;
+        // SAFETY: a right to run that is not used.
+        Some(unsafe { Runnable::new(task::make(true)) })
+    }
+}
+
+/// One deadline, at which a worker becomes ready.
+pub(crate) struct Timers(AtomicU64);
+
+impl Timers {
+    pub(crate) fn arm(&self, deadline: u64) {
+        self.0.store(deadline, SeqCst);
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
+    pub(crate) fn expire(&self) -> bool {
+        let due = self.next() <= crate::kernel::now();
+        if due {
+            self.0.store(u64::MAX, SeqCst);
+            crate::idle::current().push();
+        }
+        due
+    }
+}
+
+/// The driver, without sources: what it does when it sleeps and is woken, step by step.
+pub(crate) struct Driver {
+    has_sources: bool,
+    polling: AtomicBool,
+    sleeper: AtomicU32,
+}
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+impl Driver {
+    fn new(has_sources: bool) -> Driver {
+        Driver {
+            has_sources,
+            polling: AtomicBool::new(false),
+            sleeper: AtomicU32::new(AWAKE),
+        }
+    }
+}
+
+impl Poller for Driver {
+    fn has_sources(&self) -> bool {
+        self.has_sources
+    }
+
+    fn wake(&self) {
+        if self.sleeper.swap(NOTIFIED, SeqCst) == ASLEEP {
+            crate::kernel::wake(&self.sleeper, 1);
+        }
+    }
+
+    /// No source ever becomes ready: it sleeps until it is woken, or until then (see
+    /// `time::until`). Who only looks leaves a wake-up to who sleeps.
+    fn poll_while(&self, timeout: Option<Duration>, asleep: &mut dyn FnMut() -> bool) -> bool {
+        if self.polling.swap(true, SeqCst) {
+            return false;
+        }
+        if timeout != Some(Duration::ZERO) {
+            let announced = self
+                .sleeper
+                .compare_exchange(AWAKE, ASLEEP, SeqCst, SeqCst)
+                .is_ok();
+            if announced && asleep() {
+                let until = timeout.map_or(u64::MAX, |until| until.as_nanos() as u64);
+                let _ = crate::kernel::sleep(&self.sleeper, ASLEEP, until);
+            }
+            self.sleeper.swap(AWAKE, SeqCst);
+        }
+        self.polling.store(false, SeqCst);
+        true
+    }
+
+    fn close(&self) {}
+
+    fn is_left_behind(&self) -> bool {
+        false
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
