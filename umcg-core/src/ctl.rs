@@ -10,7 +10,7 @@ use crate::umcg::server::Server;
 use crate::umcg::worker::{Inside, Worker};
 use crate::umcg::{
     Caller, Role, WORKERS, blocking, caller, current_worker, group, light, operation, preempt,
-    role, thread,
+    role, thread, tick,
 };
 use crate::uth;
 use rustix::io::Errno;
@@ -138,7 +138,7 @@ fn register_server(args: Args) -> Result {
     args.no_tid()?;
     args.no_timeout()?;
     args.no_events()?;
-    operation::register_server(&group::FIRST, preempt::DEFAULT_INTERVAL).map(drop)
+    operation::register_server(&group::FIRST, tick::DEFAULT_INTERVAL).map(drop)
 }
 
 fn register_worker(args: Args) -> Result {
@@ -148,7 +148,7 @@ fn register_worker(args: Args) -> Result {
     if id & EVENT_MASK != 0 || !matches!(role(), Role::Plain) {
         return Err(Errno::INVAL);
     }
-    thread::register(&group::FIRST, id, preempt::DEFAULT_INTERVAL).map(drop)
+    operation::register_worker(&group::FIRST, id, tick::DEFAULT_INTERVAL).map(drop)
 }
 
 fn unregister(args: Args) -> Result {

@@ -112,7 +112,7 @@ impl Reserved {
     /// # Errors
     /// `ENOMEM`: no memory or stack.
     pub fn new() -> Result<Reserved, Errno> {
-        thread::Reserved::new().map(Reserved)
+        operation::reserve().map(Reserved)
     }
 }
 
@@ -325,7 +325,7 @@ impl Worker {
         if !matches!(role(), Role::Plain) || umcg::is_apart() {
             return Err(Errno::INVAL);
         }
-        thread::register(group.0, id, interval).map(Worker)
+        operation::register_worker(group.0, id, interval).map(Worker)
     }
 
     /// Like [`Worker::register`], with what was made for it: of the errors that it has for want of
@@ -342,7 +342,7 @@ impl Worker {
         if !matches!(role(), Role::Plain) || umcg::is_apart() {
             return Err(Errno::INVAL);
         }
-        thread::register_with(reserved.0, group.0, id, interval).map(Worker)
+        operation::register_reserved(reserved.0, group.0, id, interval).map(Worker)
     }
 
     /// Makes the calling worker a plain thread again. Switches.

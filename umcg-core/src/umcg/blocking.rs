@@ -71,8 +71,3 @@ pub(crate) fn settle(worker: &'static Worker) {
         Carrier::Moving | Carrier::Staying => worker.post_go(),
     }
 }
-
-/// A helper has the worker's flow back: it waits for a server now.
-pub(crate) fn ended(worker: &'static Worker) {
-    worker.post(Kind::Wake, None);
-}

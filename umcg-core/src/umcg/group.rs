@@ -7,11 +7,11 @@
 //!
 //! Descriptors are recycled and never freed, like all others.
 
-use super::idle::{Kind, Lists};
-use super::worker::Worker;
-use super::{clock, thread};
+use super::clock;
+use super::idle::{Kind, Lists, Node};
 use crate::base::link::Link;
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use umcg_context::lock::HoldLock;
 
@@ -38,10 +38,24 @@ static ALL: HoldLock<Link<Group>> = HoldLock::new(Link::none());
 /// Those that no one uses.
 static SPARE: HoldLock<Vec<&'static Group>> = HoldLock::new(Vec::new());
 
+/// What is done with a worker that has ended and whose EXIT was told.
+static RELEASE: OnceLock<fn(&'static Node)> = OnceLock::new();
+
+/// Sets that, before there are workers that end so.
+pub(crate) fn when_released(release: fn(&'static Node)) {
+    let _ = RELEASE.set(release);
+}
+
+fn released(node: &'static Node) {
+    if let Some(release) = RELEASE.get() {
+        release(node);
+    }
+}
+
 impl Group {
     const fn new() -> Group {
         Group {
-            lists: Lists::new(clock, |node| thread::release(Worker::of(node))),
+            lists: Lists::new(clock, released),
             hook: AtomicPtr::new(null_mut()),
             hook_argument: AtomicUsize::new(0),
             visitors: AtomicUsize::new(0),
@@ -93,10 +107,10 @@ impl Group {
     }
 
     /// Posts an event of a worker of this group, and tells the hook.
-    pub(crate) fn post(&'static self, worker: &'static Worker, kind: Kind, deadline: Option<u64>) {
+    pub(crate) fn post(&'static self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
         // Once it is posted the worker may run, and end, and the hook's owner with it.
         let _visit = self.visit();
-        self.lists.post(&worker.node, kind, deadline);
+        self.lists.post(node, kind, deadline);
         // ORDERING(hook.2): Acquire, pairs with hook.1.
         let hook = self.hook.load(Acquire);
         // SAFETY: null or a hook that `set_hook` stored; `Option<fn>` represents null as None.

@@ -15,15 +15,15 @@ use super::worker::{Carrier, Inside, Worker};
 use super::{Caller, Owner, WORKERS, blocking, caller, role_word};
 use crate::os::unwinder::each_caller;
 use crate::storage::{self, Block};
+use crate::uth::inspect::inspect;
 use crate::uth::record::{EXTENSION_BYTES, Record};
 use crate::uth::{self, Method, vp::Vp};
 use rustix::io::Errno;
 use std::alloc::Layout;
 use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::*;
-use umcg_context::Context;
 use umcg_context::annotate::Flow;
 use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
@@ -388,28 +388,6 @@ pub(crate) unsafe fn callers(
     room: usize,
     f: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) {
-    struct Call<'a> {
-        f: &'a mut dyn FnMut(usize) -> ControlFlow<()>,
-        /// The frames below are those of the look.
-        low: usize,
-        back: *const Context,
-        copy: *mut Context,
-    }
-    unsafe extern "C" fn call(argument: *mut ()) {
-        // SAFETY: `callers` passed it, and waits.
-        let call = unsafe { &mut *argument.cast::<Call<'_>>() };
-        each_caller(&mut |caller| {
-            let is_workers = caller.stack_pointer >= call.low && caller.pc != 0;
-            if is_workers {
-                (call.f)(caller.pc)
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
-        let (copy, back) = (call.copy, call.back);
-        // SAFETY: `callers` waits in `back`; what is saved here is resumed by nobody.
-        unsafe { umcg_context::switch(copy, back) };
-    }
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
     // SAFETY: nobody runs the worker, so its context is still.
@@ -418,16 +396,18 @@ pub(crate) unsafe fn callers(
     if umcg_context::annotate::ON || low.saturating_sub(record.stack_base() as usize) < room {
         return;
     }
-    let (mut back, mut unused) = (Context::empty(), Context::empty());
-    let mut argument = Call {
-        f,
-        low,
-        back: &raw const back,
-        copy: &raw mut unused,
+    let mut look = || {
+        each_caller(&mut |caller| {
+            // The frames below are those of the look.
+            if caller.stack_pointer >= low && caller.pc != 0 {
+                f(caller.pc)
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
     };
-    // SAFETY: the worker's context stays as it is: `call` runs below its frames, and leaves by
-    // `back`.
-    unsafe { umcg_context::inject(&raw mut back, context, call, (&raw mut argument).cast()) };
+    // SAFETY: nobody runs the worker, and there is room; no sanitizer is told.
+    unsafe { inspect((null_mut(), null_mut()), context, &mut look) };
 }
 
 /// In a forked child no tid names a light worker.

@@ -8,7 +8,8 @@
 //! | `thread` | workers that are pthreads, and their home threads |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
-//! | `preempt` | the tick |
+//! | `role` | what the caller is |
+//! | `tick`, `preempt` | the timers of preemption; what their signal does |
 //! | `process` | forks, overflows and ends of threads |
 //! | `operation` | the operations of the interface, by role of the caller |
 
@@ -20,17 +21,16 @@ pub(crate) mod light;
 pub(crate) mod operation;
 pub(crate) mod preempt;
 mod process;
+mod role;
 pub(crate) mod server;
 pub(crate) mod thread;
+pub(crate) mod tick;
 pub(crate) mod worker;
 
 use crate::base::table::Table;
-use crate::identity::credentials::Takeover;
-use helper::Helper;
+pub(crate) use role::*;
 use rustix::time::{ClockId, clock_gettime};
-use server::Server;
-use umcg_context::local::{self, Hold};
-use worker::{Inside, Worker};
+use worker::Worker;
 
 /// The workers that a tid names.
 pub(crate) static WORKERS: Table<Worker> = Table::new();
@@ -39,172 +39,4 @@ pub(crate) static WORKERS: Table<Worker> = Table::new();
 pub(crate) fn clock() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
-}
-
-/// What the caller is.
-#[derive(Clone, Copy)]
-pub(crate) enum Role {
-    Plain,
-    /// A server, in its own flow.
-    Server(&'static Server),
-    /// A worker that a server runs.
-    Worker(&'static Worker, &'static Server),
-    /// A worker in a blocking scope.
-    Blocked(&'static Worker),
-}
-
-const SERVER: usize = 1;
-const WORKER: usize = 2;
-const HELPER: usize = 3;
-/// With any of them, and without: the flow stands [apart].
-const APART: usize = 4;
-const TAG: usize = 7;
-
-/// The caller's role. The worker in it is the caller whatever happens; its server may be another
-/// one as soon as this has returned, by preemption: who needs the server asks [`caller`].
-#[inline(always)]
-pub(crate) fn role() -> Role {
-    let _hold = Hold::begin();
-    role_held()
-}
-
-/// Like [`Role`]; a running worker is inside the library from here on, so it stays with this server
-/// until it leaves.
-pub(crate) enum Caller {
-    Server(&'static Server),
-    Worker(Inside, &'static Server),
-    /// A plain thread, or a worker in a blocking scope.
-    Neither,
-}
-
-/// What the caller is, and keeps it so. Not for callers that hold.
-#[inline(always)]
-pub(crate) fn caller() -> Caller {
-    local::set_holds(1); // a server's count is 1 all the time
-    match role_held() {
-        Role::Server(server) => Caller::Server(server),
-        Role::Worker(worker, server) => Caller::Worker(Inside(worker), server),
-        Role::Plain | Role::Blocked(_) => {
-            local::set_holds(0);
-            Caller::Neither
-        }
-    }
-}
-
-/// The caller's role, from the word of the thread-local storage it runs with. Preemption in the
-/// midst of this would mix two servers, so the caller holds, or is a signal handler.
-///
-/// A light worker's server comes from that word, not from the worker: so the way back to the server
-/// depends on nothing that the server wrote just before, and the processor need not wait for it.
-#[inline(always)]
-pub(crate) fn role_held() -> Role {
-    role_of(local::task() as usize)
-}
-
-/// The role that the caller has while it does not stand [apart]. As [`role_held`].
-pub(crate) fn role_beneath() -> Role {
-    role_of(local::task() as usize & !APART)
-}
-
-#[inline(always)]
-fn role_of(word: usize) -> Role {
-    let address = word & !TAG;
-    if word & TAG == SERVER {
-        // SAFETY: `set_role` stored a server; descriptors are never freed.
-        let server: &'static Server = unsafe { &*(address as *const Server) };
-        server
-            .current
-            .get()
-            .map_or(Role::Server(server), |worker| Role::Worker(worker, server))
-    } else if word & TAG == WORKER {
-        // SAFETY: likewise, a worker.
-        let worker: &'static Worker = unsafe { &*(address as *const Worker) };
-        match worker.server.get() {
-            Some(server) if !worker.is_blocked() => Role::Worker(worker, server),
-            _ => Role::Blocked(worker),
-        }
-    } else {
-        helper_of(word)
-            .and_then(|helper| helper.current.get())
-            .map_or(Role::Plain, Role::Blocked)
-    }
-}
-
-/// Calls `f` *apart*: to all of the library the calling flow is a plain thread meanwhile. So
-/// nothing in `f` switches, and preemption leaves it alone. `f` does not unwind.
-pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
-    let hold = Hold::begin();
-    let (word, holds) = (local::task(), local::holds());
-    local::set_task((word as usize | APART) as *mut ());
-    let result = f();
-    // Functions of the library count the holds of a plain thread from 0.
-    local::set_holds(holds);
-    local::set_task(word);
-    drop(hold);
-    result
-}
-
-/// Whether the caller stands [apart].
-pub(crate) fn is_apart() -> bool {
-    local::task() as usize & APART != 0
-}
-
-/// The worker that the caller is, running or blocked.
-#[inline]
-pub(crate) fn current_worker() -> Option<&'static Worker> {
-    match role() {
-        Role::Worker(worker, _) | Role::Blocked(worker) => Some(worker),
-        Role::Plain | Role::Server(_) => None,
-    }
-}
-
-/// Whether the caller runs with the storage of this worker.
-pub(crate) fn is_storage_of(worker: &Worker) -> bool {
-    local::task() as usize & !APART == (worker as *const Worker).addr() | WORKER
-}
-
-/// If the caller runs with the storage of a thread worker that can be away from home: the tid of
-/// its home, and what the home is to take over.
-pub(crate) fn home_of_storage() -> Option<(u32, &'static Takeover)> {
-    let word = local::task() as usize;
-    // SAFETY: as in `role`.
-    let worker = (word & TAG == WORKER).then(|| unsafe { &*((word & !TAG) as *const Worker) })?;
-    let home = worker
-        .home
-        .as_ref()
-        .filter(|_| worker.carrier() == worker::Carrier::Moving)?;
-    Some((worker.node.tid(), &home.takeover))
-}
-
-/// The helper that the caller's storage belongs to.
-pub(crate) fn helper_of_storage() -> Option<&'static Helper> {
-    helper_of(local::task() as usize)
-}
-
-#[inline(always)]
-fn helper_of(word: usize) -> Option<&'static Helper> {
-    // SAFETY: as in `role`.
-    (word & TAG == HELPER).then(|| unsafe { &*((word & !TAG) as *const Helper) })
-}
-
-/// Whom the calling thread's storage belongs to.
-pub(crate) enum Owner {
-    Nobody,
-    Server(&'static Server),
-    Worker(&'static Worker),
-    Helper(&'static Helper),
-}
-
-pub(crate) fn set_role(owner: Owner) {
-    local::set_task(role_word(owner));
-}
-
-/// What says so in a storage's own words.
-pub(crate) fn role_word(owner: Owner) -> *mut () {
-    match owner {
-        Owner::Nobody => std::ptr::null_mut(),
-        Owner::Server(server) => ((server as *const Server).addr() | SERVER) as *mut (),
-        Owner::Worker(worker) => ((worker as *const Worker).addr() | WORKER) as *mut (),
-        Owner::Helper(helper) => ((helper as *const Helper).addr() | HELPER) as *mut (),
-    }
 }

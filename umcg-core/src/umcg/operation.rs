@@ -3,8 +3,11 @@
 use super::group::Group;
 use super::idle::{Give, Hand, Kind, Waited};
 use super::server::Server;
+use super::thread::Reserved;
 use super::worker::{Inside, PREEMPT_WANTED, Worker};
-use super::{Owner, Role, blocking, is_apart, light, preempt, process, role, set_role, thread};
+use super::{
+    Owner, Role, blocking, is_apart, light, preempt, process, role, set_role, thread, tick,
+};
 use crate::uth;
 use rustix::io::Errno;
 use std::sync::atomic::{Ordering::*, compiler_fence};
@@ -31,11 +34,38 @@ pub(crate) fn register_server(
     Ok(server)
 }
 
+/// What a thread needs to become a worker: see [`Reserved`].
+pub(crate) fn reserve() -> Result<Reserved, Errno> {
+    process::install()?;
+    Reserved::new()
+}
+
+/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the
+/// preemption tick where the program has set none.
+pub(crate) fn register_worker(
+    group: &'static Group,
+    id: u64,
+    interval: u64,
+) -> Result<&'static Worker, Errno> {
+    register_reserved(reserve()?, group, id, interval)
+}
+
+/// Likewise, with what was made for it.
+pub(crate) fn register_reserved(
+    reserved: Reserved,
+    group: &'static Group,
+    id: u64,
+    interval: u64,
+) -> Result<&'static Worker, Errno> {
+    process::watch_end()?;
+    thread::register(reserved, group, id, interval)
+}
+
 /// Makes the calling server a plain thread.
 pub(crate) fn unregister_server(server: &'static Server) {
     set_role(Owner::Nobody);
     local::set_holds(0);
-    preempt::stop(&server.tick);
+    tick::stop(&server.tick);
     server.unmake();
 }
 

@@ -28,7 +28,7 @@
 //!
 //! A worker that is mostly in the C library would be met outside seldom by ticks that are far
 //! apart. So where its time is over, a tick that comes at a wrong moment lets a second timer, of
-//! the monotonic clock, signal the thread once more shortly after ([`AGAIN`]), and that does the
+//! the monotonic clock, signal the thread once more shortly after ([`tick`]), and that does the
 //! same. Where that goes on, the pauses between two looks become longer, up to the time between two
 //! ticks. No further look comes after a tick that has cut a system call short: the thread sleeps,
 //! and is left alone until it has used its processor again; nor where the stack has no room: there
@@ -45,302 +45,28 @@
 
 use super::idle::Kind;
 use super::server::Server;
+use super::tick::{self, AGAIN_VALUE, SIGNAL, Tick, errno_place, look_again, look_in, now};
 use super::worker::{Carrier, Inside, PREEMPT_WANTED, Worker};
 use super::{Caller, Role, caller, is_apart, is_storage_of, role_beneath, role_held};
 use crate::base::granted::Granted;
-use crate::base::link::Link;
 use crate::os::guarded;
 use crate::os::signal::{self, Frame, callers};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use umcg_context::local::{self, Hold};
-use umcg_context::lock::HoldLock;
-
-/// The tick's signal: ignored by default, so that a late one does no harm.
-const SIGNAL: c_int = libc::SIGURG;
-/// The interval of programs that use `umcg_ctl` and set none, in nanoseconds.
-pub(crate) const DEFAULT_INTERVAL: u64 = 10_000_000;
-const UNSET: u64 = u64::MAX;
-/// Nanoseconds from a tick at a wrong moment to the next look, at least; and how many times as long
-/// as the look took.
-const AGAIN: u64 = 50_000;
-const AGAIN_TIMES: u64 = 16;
-/// After so many looks in a turn the pauses are twice as long, and so on.
-const AGAIN_DOUBLES: u32 = 8;
-/// What the signal of that says, which counts for no turn.
-const AGAIN_VALUE: usize = 1;
-
-static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
-/// All ticks, so that a new interval reaches them.
-static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
-
-/// A kernel thread's part.
-pub(crate) struct Tick {
-    timer: AtomicPtr<c_void>,
-    /// It is there.
-    armed: AtomicBool,
-    /// The timer for another look, and whether it is there.
-    again: AtomicPtr<c_void>,
-    looks_again: AtomicBool,
-    tid: AtomicI32,
-    /// The signals that the thread blocked when it registered.
-    mask: AtomicU64,
-    /// The turn that the last tick saw, and how many ticks in a row.
-    seen: AtomicU64,
-    times: AtomicU32,
-    /// The tick interrupted a sleep of the server itself.
-    interrupted: AtomicBool,
-    /// The turn of the last look that came to nothing, and how many of that turn's did.
-    missed: AtomicU64,
-    misses: AtomicU32,
-    /// The turn that somebody wants to end now.
-    wanted: AtomicU64,
-    /// A signal for that is on its way, and one is enough. It may be another one's by then: the
-    /// kernel merges it with one that is pending, the timer's above all, which often waits as long
-    /// as the thread is off its processor. So whichever comes takes the note away.
-    asked: AtomicBool,
-    next: Link<Tick>,
-}
-
-impl Tick {
-    pub(crate) fn new() -> Tick {
-        Tick {
-            timer: AtomicPtr::new(null_mut()),
-            armed: AtomicBool::new(false),
-            again: AtomicPtr::new(null_mut()),
-            looks_again: AtomicBool::new(false),
-            tid: AtomicI32::new(0),
-            mask: AtomicU64::new(0),
-            seen: AtomicU64::new(0),
-            times: AtomicU32::new(0),
-            interrupted: AtomicBool::new(false),
-            missed: AtomicU64::new(u64::MAX),
-            misses: AtomicU32::new(0),
-            wanted: AtomicU64::new(u64::MAX),
-            asked: AtomicBool::new(false),
-            next: Link::none(),
-        }
-    }
-
-    /// Whether a tick came since the last call.
-    pub(crate) fn take_interrupted(&self) -> bool {
-        self.interrupted.load(Relaxed) && self.interrupted.swap(false, Relaxed)
-    }
-}
 
 /// Sets the interval in nanoseconds for all servers; 0 for no preemption.
 pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
-    let ticks = TICKS.lock();
-    INTERVAL.store(interval, Relaxed);
-    let mut at = ticks.get();
-    while let Some(tick) = at {
-        arm(tick, interval)?;
-        at = tick.next.get();
-    }
-    Ok(())
+    tick::set_interval(interval, install_handler)
 }
 
 /// Gives the calling kernel thread its tick. `unset` is the interval where the program has set
 /// none.
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
-    tick.tid
-        .store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-    tick.mask.store(signal::mask(), Relaxed);
-    tick.asked.store(false, Relaxed);
-    let ticks = TICKS.lock();
-    let interval = match INTERVAL.load(Relaxed) {
-        UNSET => unset,
-        set => set,
-    };
-    if let Err(error) = arm(tick, interval) {
-        disarm(tick);
-        return Err(error);
-    }
-    tick.next.set(ticks.get());
-    ticks.set(Some(tick));
-    Ok(())
-}
-
-/// Takes it away again.
-pub(crate) fn stop(tick: &'static Tick) {
-    let ticks = TICKS.lock();
-    let mut at: &Link<Tick> = &ticks;
-    while let Some(other) = at.get() {
-        if std::ptr::eq(other, tick) {
-            at.set(tick.next.take());
-            break;
-        }
-        at = &other.next;
-    }
-    disarm(tick);
-}
-
-/// Without a timer, as a new tick is. With the lock of TICKS.
-fn disarm(tick: &Tick) {
-    for (is_there, timer) in [(&tick.armed, &tick.timer), (&tick.looks_again, &tick.again)] {
-        if is_there.swap(false, Relaxed) {
-            // SAFETY: the timer was created and is deleted once.
-            unsafe { libc::timer_delete(timer.load(Relaxed)) };
-        }
-    }
-}
-
-/// Keeps the list of ticks still while the process forks.
-pub(crate) fn before_fork() {
-    TICKS.take();
-}
-
-/// Timers are not inherited: in the child no thread has one.
-///
-/// # Safety
-/// Called once after each `before_fork`, by the thread that called that.
-pub(crate) unsafe fn forked(in_child: bool) {
-    // SAFETY: passed on.
-    let ticks = unsafe { TICKS.adopt() };
-    if in_child {
-        let mut at = ticks.take();
-        while let Some(tick) = at {
-            tick.armed.store(false, Relaxed);
-            tick.looks_again.store(false, Relaxed);
-            at = tick.next.take();
-        }
-    }
-}
-
-/// Lets the timer tick for this interval; makes it first if there is none and one is asked for.
-/// With the lock of TICKS.
-fn arm(tick: &Tick, interval: u64) -> Result<(), Errno> {
-    if !tick.armed.load(Relaxed) {
-        if interval == 0 {
-            return Ok(());
-        }
-        create_timer(tick)?;
-    }
-    let half = (interval / 2).max(u64::from(interval != 0));
-    let period = interval_of(half);
-    let setting = libc::itimerspec {
-        it_interval: period,
-        it_value: period,
-    };
-    // SAFETY: the timer exists while `armed`, and the lock keeps `stop` out.
-    match unsafe { libc::timer_settime(tick.timer.load(Relaxed), 0, &setting, null_mut()) } {
-        0 => Ok(()),
-        _ => Err(last_error()),
-    }
-}
-
-/// The timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any
-/// thread may make it: the kernel's number for another thread's clock is the complement of its tid
-/// with the bits for "thread" and "time it ran" below. The second may be missing: a user may have
-/// so many timers (`RLIMIT_SIGPENDING`).
-fn create_timer(tick: &Tick) -> Result<(), Errno> {
-    const THREAD_CPU_CLOCK: libc::clockid_t = 0b110;
-    install_handler()?;
-    let tid = tick.tid.load(Relaxed);
-    let timer = timer(!tid << 3 | THREAD_CPU_CLOCK, tid, 0)?;
-    tick.timer.store(timer, Relaxed);
-    tick.armed.store(true, Relaxed);
-    if let Ok(again) = self::timer(libc::CLOCK_MONOTONIC, tid, AGAIN_VALUE) {
-        tick.again.store(again, Relaxed);
-        // ORDERING(timers.1): Release, pairs with timers.2: a tick that sees it sees the timer.
-        tick.looks_again.store(true, Release);
-    }
-    Ok(())
-}
-
-/// A timer that signals this thread.
-fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer_t, Errno> {
-    // SAFETY: zero is a valid sigevent.
-    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
-    event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_signo = SIGNAL;
-    event.sigev_notify_thread_id = tid;
-    event.sigev_value.sival_ptr = std::ptr::without_provenance_mut(value);
-    let mut timer = null_mut();
-    // SAFETY: both are valid for the call.
-    match unsafe { libc::timer_create(clock, &mut event, &mut timer) } {
-        0 => Ok(timer),
-        _ => Err(last_error()),
-    }
-}
-
-/// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the
-/// thread slept, which that would only disturb. `began`: when this look did.
-fn look_again(tick: &Tick, turn: u64, frame: &Frame, began: u64) {
-    if !frame.has_cut_a_call_short(guarded::load) {
-        look_in(
-            tick,
-            turn,
-            now().saturating_sub(began).saturating_mul(AGAIN_TIMES),
-        );
-    }
-}
-
-/// Has the tick of the calling kernel thread come after so many nanoseconds, or [`AGAIN`], or more
-/// where that goes on in this turn.
-fn look_in(tick: &Tick, turn: u64, pause: u64) {
-    // ORDERING(timers.2): Acquire, pairs with timers.1.
-    if !tick.looks_again.load(Acquire) {
-        return;
-    }
-    let pause = pause.max(AGAIN);
-    let pause = pause
-        .saturating_mul(1 << doublings(tick, turn))
-        .min(between_ticks().max(pause));
-    let setting = libc::itimerspec {
-        it_interval: interval_of(0),
-        it_value: interval_of(pause),
-    };
-    // SAFETY: errno of the storage that this runs with.
-    let errno = unsafe { *errno_place() };
-    // SAFETY: the timer exists while `looks_again`, which this very thread takes back.
-    // Async-signal-safe.
-    if unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) } != 0 {
-        // Refused since: the next tick looks again.
-        // SAFETY: as above.
-        unsafe { *errno_place() = errno };
-    }
-}
-
-/// How often the pauses of this turn have become twice as long, after one more look for nothing.
-fn doublings(tick: &Tick, turn: u64) -> u32 {
-    /// The pauses are as long as they may be, long before.
-    const MOST: u32 = 20;
-    if tick.missed.swap(turn, Relaxed) != turn {
-        tick.misses.store(0, Relaxed);
-    }
-    (tick.misses.fetch_add(1, Relaxed) / AGAIN_DOUBLES).min(MOST)
-}
-
-/// Nanoseconds from a tick to the next.
-fn between_ticks() -> u64 {
-    match INTERVAL.load(Relaxed) {
-        UNSET | 0 => DEFAULT_INTERVAL / 2,
-        interval => interval / 2,
-    }
-}
-
-/// Nanoseconds of the monotonic clock.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64
-}
-
-fn interval_of(nanoseconds: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as _,
-        tv_nsec: (nanoseconds % 1_000_000_000) as _,
-    }
-}
-
-fn last_error() -> Errno {
-    std::io::Error::last_os_error()
-        .raw_os_error()
-        .map_or(Errno::INVAL, Errno::from_raw_os_error)
+    tick::start(tick, unset, install_handler)
 }
 
 fn install_handler() -> Result<(), Errno> {
@@ -428,7 +154,7 @@ fn finds_runtimes(inside: &Inside, server: &'static Server, known: usize) -> boo
 fn is_over(tick: &Tick, turn: u64, signal: &libc::siginfo_t) -> bool {
     match signal.si_code {
         // A late one. There is no preemption any more, but on request.
-        _ if INTERVAL.load(Relaxed) == 0 => false,
+        _ if tick::is_off() => false,
         // SAFETY: a timer's signal has a value.
         libc::SI_TIMER if unsafe { signal.si_value() }.sival_ptr.addr() != AGAIN_VALUE => {
             is_due(tick, turn)
@@ -590,11 +316,4 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
     }
     drop(inside);
     leaves
-}
-
-/// Where errno is, in the storage that the thread pointer names now.
-#[inline(never)]
-fn errno_place() -> *mut c_int {
-    // SAFETY: no precondition.
-    unsafe { libc::__errno_location() }
 }

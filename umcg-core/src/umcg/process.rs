@@ -1,8 +1,9 @@
 //! What this room asks of the process once: to be told of forks, of overflows of workers' stacks
 //! and of the ends of threads. The child of a fork has one plain thread, no servers and no workers.
 
-use super::{Owner, Role, WORKERS, group, helper, light, operation, preempt, role_held, server};
-use super::{set_role, thread};
+use super::worker::Worker;
+use super::{Owner, Role, WORKERS, group, helper, light, operation, role_held, server};
+use super::{set_role, thread, tick};
 use crate::os::fork::Part;
 use crate::os::thread_end::{self, Room};
 use crate::uth::{self, overflow, record::Record};
@@ -14,6 +15,7 @@ pub(crate) fn install() -> Result<(), Errno> {
     static PART: Part = Part::new(Part::UMCG, before, after);
     uth::fork::install()?;
     PART.enter()?;
+    group::when_released(|node| thread::release(Worker::of(node)));
     overflow::ask_of(running);
     overflow::install();
     Ok(())
@@ -38,7 +40,7 @@ fn running() -> Option<*const Record> {
 
 /// Takes all locks of this room, in the order in which they nest.
 fn before() {
-    preempt::before_fork();
+    tick::before_fork();
     group::before_fork();
     helper::POOL.before_fork();
     light::before_fork();
@@ -60,7 +62,7 @@ unsafe fn after(in_child: bool) {
     // SAFETY: likewise.
     unsafe { group::forked(in_child) };
     // SAFETY: likewise.
-    unsafe { preempt::forked(in_child) };
+    unsafe { tick::forked(in_child) };
     if in_child {
         thread::forked_in_child();
         WORKERS.clear();

@@ -14,7 +14,7 @@
 use super::group::{self, Group};
 use super::idle::{Kind, Seat};
 use super::worker::{Carrier, Worker};
-use super::{home_of_storage, preempt};
+use super::{home_of_storage, tick};
 use crate::base::apart;
 use crate::base::link::Link;
 use crate::base::sync::{futex_wait, futex_wake};
@@ -124,7 +124,7 @@ pub(crate) struct Server {
     /// the same one.
     pub(crate) turns: AtomicU64,
     pub(crate) seat: Seat,
-    pub(crate) tick: preempt::Tick,
+    pub(crate) tick: tick::Tick,
     carrying: Link<Carrying>,
     /// The virtual processor was made for the server, and goes with it.
     owns_vp: AtomicBool,
@@ -161,7 +161,7 @@ impl Server {
             },
             turns: AtomicU64::new(0),
             seat: Seat::new(),
-            tick: preempt::Tick::new(),
+            tick: tick::Tick::new(),
             carrying: Link::none(),
             owns_vp: AtomicBool::new(false),
         }

@@ -19,7 +19,7 @@
 use super::group::Group;
 use super::idle::{Kind, state};
 use super::worker::{Carrier, Home, Inside, Worker};
-use super::{Owner, Role, WORKERS, preempt, process, role, set_role};
+use super::{Owner, Role, WORKERS, preempt, role, set_role, tick};
 use crate::base::apart;
 use crate::identity;
 use crate::identity::{credentials, rseq};
@@ -70,7 +70,6 @@ pub(crate) struct Reserved {
 impl Reserved {
     /// A descriptor, and a stack.
     pub(crate) fn new() -> Result<Reserved, Errno> {
-        process::install()?;
         let stack = match carrier() {
             Carrier::Moving => Some(
                 stack::allocate(const { Class::for_size(HOME_STACK).unwrap() })
@@ -99,24 +98,14 @@ impl Drop for Reserved {
     }
 }
 
-/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the
-/// preemption tick where the program has set none.
+/// Makes the calling pthread a worker, with what was made for it. Returns when a server runs it.
+/// `interval` is that of the preemption tick where the program has set none.
 pub(crate) fn register(
-    group: &'static Group,
-    id: u64,
-    interval: u64,
-) -> Result<&'static Worker, Errno> {
-    register_with(Reserved::new()?, group, id, interval)
-}
-
-/// Likewise, with what was made for it.
-pub(crate) fn register_with(
     mut reserved: Reserved,
     group: &'static Group,
     id: u64,
     interval: u64,
 ) -> Result<&'static Worker, Errno> {
-    process::watch_end()?;
     let Some(worker) = reserved.worker.take() else {
         return Err(Errno::INVAL);
     };
@@ -178,7 +167,7 @@ fn start_ticks(home: &'static Home, interval: u64) -> Result<(), Errno> {
 
 /// The thread is no worker, or none any more: gives back what it had as one.
 fn leave_home(home: &'static Home) {
-    preempt::stop(&home.tick);
+    tick::stop(&home.tick);
     rseq::register(
         umcg_context::thread_pointer(),
         home.rseq_bytes.swap(0, Relaxed),

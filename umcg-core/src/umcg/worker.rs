@@ -25,10 +25,9 @@
 //! worker uses the memory now.
 
 use super::group::Group;
-use super::helper::Helper;
 use super::idle::{Kind, Lists, Node, state};
 use super::server::{Server, Switch};
-use super::{group, preempt};
+use super::{group, tick};
 use crate::base::link::Link;
 use crate::base::sync::{futex_wait, futex_wake};
 use crate::identity::credentials::Takeover;
@@ -70,8 +69,20 @@ pub(crate) struct Home {
     pub(crate) low: AtomicUsize,
     pub(crate) base: AtomicUsize,
     /// Only of a staying worker: it runs on its own kernel thread.
-    pub(crate) tick: preempt::Tick,
+    pub(crate) tick: tick::Tick,
 }
+
+/// A kernel thread that light and owning workers block on, as they know it.
+pub(crate) struct Helper {
+    pub(crate) context: UnsafeCell<Context>,
+    pub(crate) flow: UnsafeCell<Flow>,
+    pub(crate) tp: usize,
+    /// The worker that blocks here.
+    pub(crate) current: Link<Worker>,
+}
+
+// SAFETY: the context is touched by the helper's kernel thread only.
+unsafe impl Sync for Helper {}
 
 /// In `critical`: the worker was to be preempted in a critical section.
 pub(crate) const PREEMPT_WANTED: u32 = 1 << 31;
@@ -131,7 +142,7 @@ impl Worker {
             name: HoldLock::new(String::new()),
             low: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
-            tick: preempt::Tick::new(),
+            tick: tick::Tick::new(),
         };
         Self {
             node: Node::new(),
@@ -190,7 +201,7 @@ impl Worker {
 
     /// Queues an event for the servers of its group. The worker runs no more.
     pub(crate) fn post(&'static self, kind: Kind, deadline: Option<u64>) {
-        self.group().post(self, kind, deadline);
+        self.group().post(&self.node, kind, deadline);
     }
 
     #[inline(always)]

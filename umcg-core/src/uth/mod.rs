@@ -12,8 +12,10 @@
 //! noticed and refused; that another virtual processor is just about to run it cannot be noticed at
 //! this speed, and is the caller's to rule out.
 
+mod dispatch;
 mod error;
 pub(crate) mod fork;
+pub(crate) mod inspect;
 pub(crate) mod method;
 pub(crate) mod overflow;
 pub(crate) mod record;
@@ -24,6 +26,7 @@ pub use method::Method;
 pub use record::NAME_BYTES;
 
 use crate::os::boundary::{self, Left};
+use crate::os::thread_end::{self, Room};
 use record::{Record, state};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -127,7 +130,16 @@ pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
             ..Options::default()
         });
     }
-    Vp::init(rank, method).map(Vp::rank)
+    if Vp::here().is_some() {
+        return Err(Error::AlreadyVp);
+    }
+    if !thread_end::watch(Room::Uth, thread_ended) || fork::install().is_err() {
+        return Err(Error::OutOfMemory);
+    }
+    let vp = Vp::init(rank, method, dispatch::prepare_native)?;
+    overflow::install();
+    overflow::ensure_signal_stack();
+    Ok(vp.rank())
 }
 
 /// Makes the calling kernel thread a plain thread again. Its end does the same.
@@ -135,7 +147,7 @@ pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
 /// # Errors
 /// [`Error::NoVp`]; [`Error::NotCurrent`] when called by a uth.
 pub fn vp_exit() -> Result<(), Error> {
-    Vp::exit()
+    Vp::exit(dispatch::release_native)
 }
 
 /// The rank of the virtual processor that the caller runs on.
@@ -271,7 +283,7 @@ pub(crate) fn make(
         _ => stack::allocate(class)?,
     };
     let record = Record::place(stack, method);
-    method::prepare_record(record);
+    dispatch::prepare_record(record);
     Ok(record)
 }
 
@@ -282,7 +294,7 @@ pub(crate) fn make(
 #[inline]
 pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context::Entry) {
     // SAFETY: passed on.
-    unsafe { method::prepare(record, driver) };
+    unsafe { dispatch::prepare(record, driver) };
     record
         .state
         // who hands the uth on synchronises
@@ -461,7 +473,7 @@ unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Resu
         .store((new.0 as *const Record).cast_mut(), Relaxed);
     // SAFETY: `new` is suspended, as was just checked and the caller vouches for; `old` is the
     // caller, so its context is its own.
-    unsafe { method::switch(vp.ready.load(Relaxed), old.0, new.0) };
+    unsafe { dispatch::switch(vp.ready.load(Relaxed), old.0, new.0) };
     Ok(())
 }
 
@@ -480,7 +492,7 @@ unsafe fn abandon(vp: &'static Vp, new: Uth) -> Error {
     vp.current
         .store((new.0 as *const Record).cast_mut(), Relaxed);
     // SAFETY: `new` is suspended, which was checked and the caller vouches for.
-    unsafe { method::resume(caller, new.0) }
+    unsafe { dispatch::resume(caller, new.0) }
 }
 
 /// Whether `vp` can go from `old` to `new`; if so, `new` is noted as its own.
@@ -527,7 +539,7 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
     // SAFETY: `current` is set while a processor exists.
     let me = unsafe { &*vp.current.load(Relaxed) };
     // SAFETY: passed on.
-    unsafe { method::inspect(me, uth.0, f) };
+    unsafe { inspect::inspect((me.flow.get(), uth.0.flow.get()), uth.0.context.get(), f) };
     Ok(())
 }
 
@@ -590,12 +602,12 @@ fn finish(record: &Record) -> ! {
     record.retire(state::FINISHED);
     vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     // SAFETY: the native flow is suspended on this processor, which its state says.
-    unsafe { method::resume(record, &vp.native) }
+    unsafe { dispatch::resume(record, &vp.native) }
 }
 
 /// The calling thread ends.
 pub(crate) fn thread_ended() {
-    if let (Err(Error::NotCurrent), Some(uth)) = (Vp::exit(), current()) {
+    if let (Err(Error::NotCurrent), Some(uth)) = (Vp::exit(dispatch::release_native), current()) {
         die(uth.0, "ended its virtual processor's kernel thread");
     }
 }

@@ -6,10 +6,9 @@
 //! changes its virtual processor.
 
 use super::record::{Record, state};
-use super::{Error, Method, fork, overflow};
+use super::{Error, Method};
 use crate::base::apart;
 use crate::base::table::Table;
-use crate::os::thread_end::{self, Room};
 use crate::storage;
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -69,24 +68,20 @@ impl Vp {
         Method::from_u8(self.ready.load(Relaxed) - state::READY)
     }
 
-    /// Makes the calling thread a virtual processor.
-    pub(crate) fn init(rank: Option<u32>, method: Method) -> Result<&'static Vp, Error> {
-        if Vp::here().is_some() {
-            return Err(Error::AlreadyVp);
-        }
-        if !thread_end::watch(Room::Uth, super::thread_ended) || fork::install().is_err() {
-            return Err(Error::OutOfMemory);
-        }
+    /// Makes the calling thread, which is none, a virtual processor. `prepare` gives the thread's
+    /// own flow what the method needs.
+    pub(crate) fn init(
+        rank: Option<u32>,
+        method: Method,
+        prepare: fn(&Record, Method),
+    ) -> Result<&'static Vp, Error> {
         let spare = SPARE.lock().pop();
         let vp = spare.unwrap_or_else(|| apart::leak_at(apart::PROCESSOR, Vp::new()));
         if let Err(error) = vp.claim_rank(rank) {
             SPARE.lock().push(vp);
             return Err(error);
         }
-        if let Err(error) = super::method::prepare_native(&vp.native, method) {
-            vp.give_up();
-            return Err(error);
-        }
+        prepare(&vp.native, method);
         vp.ready.store(state::READY + method as u8, Relaxed);
         // SAFETY: the processor is ours alone; the last one of that name may have been another
         // kernel thread.
@@ -96,8 +91,6 @@ impl Vp {
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
         // SAFETY: as above.
         unsafe { vp.stack_id.get().write(annotate::thread_started()) };
-        overflow::install();
-        overflow::ensure_signal_stack();
         local::set_vp((vp as *const Vp).cast_mut().cast());
         Ok(vp)
     }
@@ -135,13 +128,8 @@ impl Vp {
         Err(Error::OutOfMemory)
     }
 
-    fn give_up(&'static self) {
-        RANKS.set(self.rank(), None);
-        SPARE.lock().push(self);
-    }
-
-    /// Makes the calling thread a plain thread again.
-    pub(crate) fn exit() -> Result<(), Error> {
+    /// Makes the calling thread a plain thread again. `release` takes back what `prepare` gave.
+    pub(crate) fn exit(release: fn(&Record)) -> Result<(), Error> {
         let vp = Vp::here().ok_or(Error::NoVp)?;
         if !std::ptr::eq(vp.current.load(Relaxed), &vp.native) {
             return Err(Error::NotCurrent);
@@ -155,8 +143,9 @@ impl Vp {
         local::set_vp(null_mut());
         vp.current.store(null_mut(), Relaxed);
         vp.native.retire(state::DELETED);
-        super::method::release_native(&vp.native);
-        vp.give_up();
+        release(&vp.native);
+        RANKS.set(vp.rank(), None);
+        SPARE.lock().push(vp);
         Ok(())
     }
 

@@ -12,8 +12,9 @@
 mod maker;
 mod pool;
 
-use super::worker::{Carrier, Worker};
-use super::{Owner, blocking, home_of_storage, set_role};
+use super::idle::Kind;
+use super::worker::{Carrier, Helper, Worker};
+use super::{Owner, home_of_storage, set_role};
 use crate::base::link::Link;
 use crate::identity::{Carrying, process};
 use crate::uth::{self, vp::Vp};
@@ -91,17 +92,6 @@ fn make_helper(pool: &'static Pool) -> bool {
         .is_ok()
 }
 
-pub(crate) struct Helper {
-    pub(crate) context: UnsafeCell<Context>,
-    pub(crate) flow: UnsafeCell<Flow>,
-    pub(crate) tp: usize,
-    /// The worker that blocks here.
-    pub(crate) current: Link<Worker>,
-}
-
-// SAFETY: the context is touched by the helper's kernel thread only.
-unsafe impl Sync for Helper {}
-
 /// The body of a helper's kernel thread.
 fn main(pool: &'static Pool) {
     // Without memory for a virtual processor the worker still gets its thread; only `uth::current`
@@ -152,5 +142,6 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     }
     helper.current.set(None);
-    blocking::ended(worker);
+    // It waits for a server now.
+    worker.post(Kind::Wake, None);
 }
