@@ -22,15 +22,13 @@
 //! - N4: who gives something touches the object until it has unlocked it, and not any more. So who
 //!   is served thereby may drop it.
 //!
-//! The lock, and who may write the word: [`word`](crate::sync::word). docs/protocols/nt.md has the
+//! An object is a [gate](crate::sync::gate). docs/protocols/nt.md has the
 //! argument at length.
 
 use super::clock::Alarm;
 use crate::rt::sync::{AtomicUsize, Ordering::*};
-use crate::rt::wait::{self, Claimed, ClaimedList, Place, Places, Queued, Single, Source};
-use crate::sync::joint::{self, Held, JOINT, Joint};
-use crate::sync::word::Word;
-use std::cell::Cell;
+use crate::rt::wait::{self, ClaimedList};
+use crate::sync::gate::{Gate, Policy, Until};
 use std::fmt;
 
 const WAITERS: u64 = 1 << 61;
@@ -59,16 +57,13 @@ pub(super) enum Kind {
 
 /// See the [module](self).
 pub(super) struct Object {
-    word: Word,
-    places: Places,
-    pub(super) kind: Kind,
+    pub(super) gate: Gate<Kind>,
     /// How many handles there are.
     handles: AtomicUsize,
     pub(super) alarm: Alarm,
 }
 
-// SAFETY: the queue is touched by who has the lock in the word; the alarm says of itself how it is
-// shared.
+// SAFETY: the gate is Sync; the alarm says of itself how it is shared.
 unsafe impl Sync for Object {}
 
 /// What a mutex says of itself.
@@ -82,9 +77,7 @@ pub(super) struct Owned {
 impl Object {
     fn new(kind: Kind, word: u64, alarm: Alarm) -> Object {
         Object {
-            word: Word::new(word),
-            places: Places::new(),
-            kind,
+            gate: Gate::new(word, kind),
             handles: AtomicUsize::new(1),
             alarm,
         }
@@ -130,10 +123,41 @@ impl Object {
         is_last
     }
 
+    /// What kind of object it is.
+    #[inline]
+    pub(super) fn kind(&self) -> Kind {
+        self.gate.policy
+    }
+
+    /// Takes it for this owner, if it is signaled. Does not wait.
+    #[inline]
+    pub(super) fn try_take(&self, owner: usize) -> Option<usize> {
+        self.gate.try_pass(owner)
+    }
+
+    /// Takes it for this owner; waits until it is signaled, until `deadline` at most. A point of
+    /// cancellation if it has to wait. Switches.
+    pub(super) fn take(&self, owner: usize, deadline: u64) -> Option<usize> {
+        self.gate.wait(owner, Until::Deadline(deadline))
+    }
+
+    /// Gives by `step`, if there is one, and serves those that wait. The word before.
+    #[inline]
+    fn give(&self, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.gate.give(self.gate.word.load(), step)
+    }
+}
+
+impl Policy for Kind {
+    const REASON: &'static &'static str = &"nt";
+    const WAITERS: u64 = WAITERS;
+    /// N1: a waiter that cannot be served holds up no other.
+    const IN_ORDER: bool = false;
+
     /// The word after it was taken for this owner, if it is signaled for that one; and how.
     #[inline]
-    fn step(&self, word: u64, owner: usize) -> Option<(u64, usize)> {
-        match self.kind {
+    fn pass(&self, word: u64, owner: usize) -> Option<(u64, usize)> {
+        match *self {
             Kind::Event { is_manual } | Kind::Timer { is_manual } => {
                 (word & SET != 0).then_some((if is_manual { word } else { word & !SET }, TAKEN))
             }
@@ -150,124 +174,6 @@ impl Object {
                 .then_some((word + ONE_DEEPER, TAKEN)),
         }
     }
-
-    /// Takes it for this owner, if it is signaled. Does not wait.
-    #[inline]
-    pub(super) fn try_take(&self, owner: usize) -> Option<usize> {
-        let word = self.word.see();
-        let (next, how) = self.step(word, owner)?;
-        if next == word {
-            return Some(how);
-        }
-        let before = self
-            .word
-            .take_while(word, |word| Some(self.step(word, owner)?.0))
-            .ok()?;
-        Some(if self.kind == Kind::Mutex && before & ABANDONED != 0 {
-            TAKEN_ABANDONED
-        } else {
-            TAKEN
-        })
-    }
-
-    /// Takes it for this owner; waits until it is signaled, until `deadline` at most. A point of
-    /// cancellation if it has to wait. Switches.
-    pub(super) fn take(
-        &self,
-        owner: usize,
-        reason: &'static &'static str,
-        deadline: u64,
-    ) -> Option<usize> {
-        wait::one(
-            self,
-            reason,
-            deadline,
-            |single: &mut Single<'_>, _: &mut ClaimedList| {
-                let word = self.word.lock();
-                if let Some((next, how)) = self.step(word, owner) {
-                    self.word.unlock(next);
-                    return Some(how);
-                }
-                // SAFETY: who waits leaves the queue before the place ends.
-                unsafe { self.places.push(single.place(owner), false) };
-                self.word.unlock(word | WAITERS);
-                None
-            },
-        )
-    }
-
-    /// Gives by `step`, if there is one, and serves those that wait. The word before.
-    #[inline]
-    fn give(&self, step: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-        let alone = |word: u64| {
-            if word & (WAITERS | JOINT) == 0 {
-                step(word)
-            } else {
-                None
-            }
-        };
-        self.word
-            .give_while(self.word.load(), alone)
-            .or_else(|_| self.give_slow(&step))
-    }
-
-    #[cold]
-    fn give_slow(&self, step: &dyn Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-        wait::undisturbed(|served| self.give_within(step, 0, served))
-    }
-
-    /// Gives, and takes back afterwards what nobody took of these bits. The caller is not
-    /// preempted, has no object's lock, and resumes whom it has served.
-    fn give_within(
-        &self,
-        step: &dyn Fn(u64) -> Option<u64>,
-        back: u64,
-        served: &mut ClaimedList,
-    ) -> Result<u64, u64> {
-        let (before, held) = joint::lock_to_give(self);
-        let Some(word) = step(before) else {
-            self.word.unlock(before);
-            return Err(before);
-        };
-        let word = self.serve(word, held.as_ref(), served);
-        self.word.unlock(word & !back);
-        Ok(before)
-    }
-
-    /// The word after all were served that can be.
-    fn serve(&self, mut word: u64, held: Option<&Held>, served: &mut ClaimedList) -> u64 {
-        if held.is_some() {
-            joint::serve(self, &mut word, held, served, |place, word, served| {
-                if self.step(*word, place.note.get()).is_some() {
-                    *word = self.deliver(*word, self.places.claim(place), served);
-                }
-                true
-            });
-        } else {
-            loop {
-                let claimed = self
-                    .places
-                    .claim_where(|place| self.step(word, place.note.get()).is_some());
-                if claimed.is_none() {
-                    break;
-                }
-                word = self.deliver(word, claimed, served);
-            }
-        }
-        if joint::has_plain(&self.places, word) {
-            word | WAITERS
-        } else {
-            word & !WAITERS
-        }
-    }
-
-    /// The word after who was claimed has taken it.
-    fn deliver(&self, word: u64, claimed: Option<Claimed>, served: &mut ClaimedList) -> u64 {
-        let Some(claimed) = claimed else { return word };
-        let word = Joint::take(self, word, &claimed.place().note);
-        served.push(claimed);
-        word
-    }
 }
 
 /// What is done to an event, and to a timer's state.
@@ -283,27 +189,26 @@ impl Object {
     /// [`Object::set`] by who is not preempted, has no object's lock, and resumes whom it has
     /// served.
     pub(super) fn set_within(&self, served: &mut ClaimedList) {
-        let _ = self.give_within(&|word| Some(word | SET), 0, served);
+        let _ = self.gate.give_within(&|word| Some(word | SET), 0, served);
     }
 
     /// Whether it was set.
     pub(super) fn reset(&self) -> bool {
-        self.word
-            .take_while(self.word.load(), |word| {
-                (word & SET != 0).then_some(word & !SET)
-            })
+        let word = &self.gate.word;
+        word.take_while(word.load(), |word| (word & SET != 0).then_some(word & !SET))
             .is_ok()
     }
 
     /// Whether it was set.
     pub(super) fn pulse(&self) -> bool {
-        let before =
-            wait::undisturbed(|served| self.give_within(&|word| Some(word | SET), SET, served));
+        let before = wait::undisturbed(|served| {
+            self.gate.give_within(&|word| Some(word | SET), SET, served)
+        });
         before.is_ok_and(|before| before & SET != 0)
     }
 
     pub(super) fn is_set(&self) -> bool {
-        self.word.load() & SET != 0
+        self.gate.word.load() & SET != 0
     }
 }
 
@@ -312,7 +217,7 @@ impl Object {
     /// The count before; none if it would be more than the most.
     #[inline]
     pub(super) fn add(&self, count: u32) -> Option<u32> {
-        let Kind::Semaphore { most } = self.kind else {
+        let Kind::Semaphore { most } = self.gate.policy else {
             return None;
         };
         let fits = |word: u64| (word & LOW) + u64::from(count) <= most.into();
@@ -321,7 +226,7 @@ impl Object {
     }
 
     pub(super) fn count(&self) -> u32 {
-        (self.word.load() & LOW) as u32
+        (self.gate.word.load() & LOW) as u32
     }
 }
 
@@ -350,7 +255,7 @@ impl Object {
     }
 
     pub(super) fn owned(&self) -> Owned {
-        let word = self.word.see();
+        let word = self.gate.word.see();
         Owned {
             owner: (word & LOW) as u32,
             depth: ((word & DEPTH) >> 32) as u32,
@@ -359,90 +264,15 @@ impl Object {
     }
 }
 
-// SAFETY: the queue is touched under the lock in the word only.
-unsafe impl Queued for Object {
-    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
-        let word = self.word.lock();
-        let left = self.places.remove(place);
-        // It has kept nothing from those behind it (N1).
-        self.word.unlock(if joint::has_plain(&self.places, word) {
-            word
-        } else {
-            word & !WAITERS
-        });
-        left
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Source for Object {
-    fn serve_now(&self, owner: usize) -> Option<usize> {
-        self.try_take(owner)
-    }
-
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
-        let mut word = self.word.lock();
-        if let Some((next, how)) = self.step(word, place.note.get()) {
-            if claim() {
-                place.note.set(how);
-                word = next;
-            }
-        } else {
-            // SAFETY: as in `take`.
-            unsafe { self.places.push(place, false) };
-            word |= WAITERS;
-        }
-        self.word.unlock(word);
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Joint for Object {
-    fn lock(&self) -> u64 {
-        self.word.lock()
-    }
-
-    fn unlock(&self, word: u64) {
-        self.word.unlock(word);
-    }
-
-    fn queue(&self) -> &Places {
-        &self.places
-    }
-
-    fn is_there(&self, word: u64, owner: usize, _: Option<&Place>) -> bool {
-        // Nobody waits before it that could have it (N1).
-        self.step(word, owner).is_some()
-    }
-
-    fn take(&self, word: u64, note: &Cell<usize>) -> u64 {
-        let Some((next, how)) = self.step(word, note.get()) else {
-            return word;
-        };
-        note.set(how);
-        next
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        debug_assert!(
-            self.places.is_empty(),
-            "an object ends while somebody waits for it"
-        );
-    }
-}
-
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Object");
-        text.field("kind", &self.kind);
-        match self.kind {
+        text.field("kind", &self.gate.policy);
+        match self.gate.policy {
             Kind::Event { .. } | Kind::Timer { .. } => text.field("is_set", &self.is_set()),
             Kind::Semaphore { .. } => text.field("count", &self.count()),
             Kind::Mutex => text.field("owned", &self.owned()),
         };
-        text.field("waiters", &self.word.count(&self.places))
-            .finish()
+        text.field("waiters", &self.gate.waiters()).finish()
     }
 }

@@ -215,7 +215,7 @@ impl Asked<'_> {
             if deadline == LOOK {
                 None
             } else {
-                object.take(self.owner, REASON, deadline)
+                object.take(self.owner, deadline)
             }
         });
         Ok(woken(0, how.ok_or(WaitError::TimedOut)?))
@@ -291,7 +291,7 @@ impl Asked<'_> {
         let members: Box<[Member<'_>]> = self
             .objects
             .iter()
-            .map(|object| Member::new(object.object(), self.owner))
+            .map(|object| Member::new(&object.object().gate, self.owner))
             .collect();
         let set = Set::new(&members).ok_or(WaitError::Invalid)?;
         if set.try_take().is_none() {
@@ -325,7 +325,7 @@ impl Asked<'_> {
         let leave = |served: &mut ClaimedList| {
             set.leave();
             if let Some(alert) = self.alert {
-                alert.leave(&place, served);
+                alert.gate.leave(&place, served);
             }
         };
         self.stand(deadline, enter, leave)
@@ -345,7 +345,7 @@ impl Asked<'_> {
             is_mine = waiter.claim_itself(index);
             is_mine
         };
-        alert.enter_or_claim(place, &mut claim, served);
+        alert.gate.enter_or_claim(place, &mut claim, served);
         is_mine
     }
 }
@@ -363,8 +363,8 @@ impl engine::Set for AnyOf<'_> {
 
     fn source(&self, index: usize) -> Option<&dyn Source> {
         match self.asked.objects.get(index) {
-            Some(object) => Some(object.object()),
-            None => self.asked.alert.map(|alert| alert as &dyn Source),
+            Some(object) => Some(&object.object().gate),
+            None => self.asked.alert.map(|alert| &alert.gate as &dyn Source),
         }
     }
 

@@ -24,7 +24,7 @@ pub mod scheduler;
 pub(crate) mod task;
 pub(crate) mod wait;
 
-pub(crate) use base::{clock as time, last, spin, sync};
+pub(crate) use base::{clock as time, last, spin, sync, word};
 pub(crate) use engine::server;
 
 pub use crate::io::driver::DriverKind;

@@ -1,6 +1,7 @@
 //! altsems: a wakeup from exactly one of many semaphores.
 
-use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TryAcquireError};
+use super::gate::NO_MORE;
+use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine::{self, Set};
@@ -152,11 +153,15 @@ impl Set for Semaphores<'_> {
     }
 
     fn source(&self, index: usize) -> Option<&dyn Source> {
-        Some(self.semaphores[index])
+        Some(self.semaphores[index].gate())
     }
 
     fn place(&self, index: usize) -> &Place {
         &self.places[index]
+    }
+
+    fn note(&self, _: usize) -> usize {
+        1
     }
 
     fn finish(&self, _: usize, note: usize) -> bool {

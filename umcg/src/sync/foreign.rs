@@ -7,7 +7,7 @@ use super::any;
 use super::barrier::Barrier;
 use super::condvar::Condvar;
 use super::joint::Joint;
-use super::mutex::RawMutex;
+use super::mutex::{self, RawMutex};
 use super::objects::Kind;
 use super::once::{Once, Turn};
 use super::rwlock::RawRwLock;
@@ -22,7 +22,7 @@ use std::mem::offset_of;
 pub use ::lock_api;
 
 /// Where a mutex has whether it is fair, and a barrier its number.
-pub const MUTEX_IS_FAIR: usize = offset_of!(RawMutex, is_fair);
+pub const MUTEX_IS_FAIR: usize = mutex::IS_FAIR;
 pub const BARRIER_PARTIES: usize = offset_of!(Barrier, parties);
 
 /// [`Condvar::wait_deadline`] in nanoseconds, or without one: false when it has passed.
@@ -96,11 +96,11 @@ pub fn is_done(group: &WaitGroup) -> bool {
 
 impl Kind for RawMutex {
     fn source(&self) -> &dyn Source {
-        self
+        self.gate()
     }
 
     fn joint(&self) -> &dyn Joint {
-        self
+        self.gate()
     }
 }
 
@@ -121,7 +121,7 @@ pub fn locking(mutex: &RawMutex) -> Locking<'_> {
 
 impl Parts for Locking<'_> {
     fn source(&self) -> Option<&dyn Source> {
-        Some(self.mutex)
+        Some(self.mutex.gate())
     }
 
     fn place(&self) -> &Place {

@@ -22,7 +22,7 @@
 //!
 //! docs/protocols/all.md has the argument at length, and what was not chosen.
 
-use super::semaphore::NO_MORE;
+use super::gate::NO_MORE;
 use crate::rt::spin::SpinGuard;
 use crate::rt::wait::{self, ClaimedList, End, Place, Places, Queued, Waiter};
 use std::cell::Cell;
@@ -106,11 +106,13 @@ pub(crate) fn serve(
 ) {
     match held {
         None => {
-            while object
-                .queue()
-                .first()
-                .is_some_and(|first| one(first, word, served))
-            {}
+            let mut place = object.queue().first();
+            while let Some(at) = place {
+                place = object.queue().after(at);
+                if !one(at, word, served) {
+                    break;
+                }
+            }
         }
         Some(held) => serve_jointly(object, word, held, served, &mut one),
     }

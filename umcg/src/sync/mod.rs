@@ -10,6 +10,7 @@ mod condvar;
 mod event;
 #[doc(hidden)]
 pub mod foreign;
+pub(crate) mod gate;
 pub(crate) mod joint;
 mod mutex;
 mod objects;
@@ -18,7 +19,6 @@ mod once_lock;
 mod rwlock;
 mod semaphore;
 mod wait_group;
-pub(crate) mod word;
 
 pub use any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any};
 pub use barrier::{Barrier, BarrierWaitResult};

@@ -13,23 +13,21 @@
 //! - M2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A
 //!   fair mutex with WAITERS is HELD: it is handed on under the lock of the queue, to who waits
 //!   longest.
-//! - M3: a barging one becomes free, and the first that waits is told to try (WOKEN: one has been
-//!   told, and has not tried yet). Whoever comes may lock it before. Who was told [`TRIES`] times
-//!   in vain is handed it as by a fair one. So a free mutex with WAITERS has WOKEN: somebody is on
-//!   the way who tells the next.
+//! - M3: a barging one becomes free, and the first waiter is told to try. Any caller may lock it
+//!   before. So a free mutex with WAITERS has WOKEN: a waiter is on the way that tells the next.
 //!
-//! The lock of the queue, and who may write the word: [`word`](super::word).
+//! It is the word of a [gate](super::gate).
 
-use super::joint::{self, Held, JOINT, Joint};
-use super::word::Word;
+use super::gate::{Gate, PATIENT, Policy, SERVED, TRY, Until};
+use super::joint::{self, JOINT};
 use crate::rt::server;
 use crate::rt::sync::{is_alone, spin};
 use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
+use crate::rt::wait::{self, ClaimedList, Place, Queued, Source};
 use crate::select::operation::{Operation, Parts};
-use lock_api::RawMutex as _;
 use std::cell::Cell;
 use std::fmt;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -40,19 +38,8 @@ const WOKEN: u64 = 1 << 2;
 /// Free, and somebody was told to try.
 const TOLD: u64 = WAITERS | WOKEN;
 
-/// In a place's note: how its waiter was served.
-const SERVED: usize = 0;
-const TRY: usize = 1;
-/// Before that: it tries when it is told, or has the mutex handed to it.
-const PATIENT: usize = 2;
-const IMPATIENT: usize = 3;
-
-/// How often a waiter tries in vain.
-const TRIES: u32 = 8;
 /// How often a thread looks whether the mutex is free before it stands in the queue.
 const LOOKS: u32 = 5;
-
-const REASON: &&str = &"mutex";
 
 /// A value that one worker or thread at a time may touch.
 ///
@@ -104,15 +91,47 @@ pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 /// What locks a [`Mutex`], without a value: its operations are those of the traits of `lock_api`.
 #[repr(C)]
 pub struct RawMutex {
-    word: Word,
-    places: Places,
-    pub(super) is_fair: bool,
-    /// Which of FREE, WOKEN and TOLD it is when it is free, as who went the slow way last expects.
+    gate: Gate<Exclusion>,
+}
+
+/// Where a mutex has whether it is fair.
+pub(super) const IS_FAIR: usize = offset_of!(RawMutex, gate.policy.is_fair);
+
+#[repr(C)]
+pub(crate) struct Exclusion {
+    is_fair: bool,
+    /// Which of FREE, WOKEN and TOLD the word is when the mutex is free, as the last slow path has
+    /// found it. Not a matter of policy, but there is room for it here.
     guess: AtomicU8,
 }
 
-// SAFETY: the queue is touched by who has the lock in the word.
-unsafe impl Sync for RawMutex {}
+impl Policy for Exclusion {
+    const REASON: &'static &'static str = &"mutex";
+    const WAITERS: u64 = WAITERS;
+    const WOKEN: u64 = WOKEN;
+
+    #[inline(always)]
+    fn pass(&self, word: u64, _: usize) -> Option<(u64, usize)> {
+        Some((step(word)?, SERVED))
+    }
+
+    #[inline(always)]
+    fn admit(&self, word: u64, want: usize) -> Option<(u64, usize)> {
+        let tells = !self.is_fair && want & PATIENT != 0;
+        if word & HELD != 0 || (tells && word & WOKEN != 0) {
+            None
+        } else if tells {
+            Some((word | WOKEN, TRY))
+        } else {
+            Some((word | HELD, SERVED))
+        }
+    }
+
+    #[inline(always)]
+    fn hands_over(&self) -> bool {
+        self.is_fair
+    }
+}
 
 impl RawMutex {
     /// A barging one.
@@ -127,30 +146,39 @@ impl RawMutex {
 
     const fn with(is_fair: bool) -> RawMutex {
         RawMutex {
-            word: Word::new(FREE),
-            places: Places::new(),
-            is_fair,
-            guess: AtomicU8::new(0),
+            gate: Gate::new(
+                FREE,
+                Exclusion {
+                    is_fair,
+                    guess: AtomicU8::new(0),
+                },
+            ),
         }
+    }
+
+    /// Where one waits for it beside others.
+    #[inline(always)]
+    pub(crate) fn gate(&self) -> &Gate<Exclusion> {
+        &self.gate
     }
 
     /// One step, from what the word is expected to be. The error is the word as it is.
     #[inline(always)]
     fn lock_as_expected(&self) -> Result<u64, u64> {
-        match self.guess.load(Relaxed) {
-            0 => self.word.take(FREE, HELD),
-            1 => self.word.take(WOKEN, WOKEN | HELD),
-            _ => self.word.take(TOLD, TOLD | HELD),
+        match self.gate.policy.guess.load(Relaxed) {
+            0 => self.gate.word.take(FREE, HELD),
+            1 => self.gate.word.take(WOKEN, WOKEN | HELD),
+            _ => self.gate.word.take(TOLD, TOLD | HELD),
         }
     }
 
     /// Likewise.
     #[inline(always)]
     fn unlock_as_expected(&self) -> Result<u64, u64> {
-        match self.guess.load(Relaxed) {
-            0 => self.word.give(HELD, FREE),
-            1 => self.word.give(WOKEN | HELD, WOKEN),
-            _ => self.word.give(TOLD | HELD, TOLD),
+        match self.gate.policy.guess.load(Relaxed) {
+            0 => self.gate.word.give(HELD, FREE),
+            1 => self.gate.word.give(WOKEN | HELD, WOKEN),
+            _ => self.gate.word.give(TOLD | HELD, TOLD),
         }
     }
 
@@ -159,31 +187,31 @@ impl RawMutex {
     fn expect(&self, word: u64) {
         let guess = match word & !HELD {
             WOKEN => 1,
-            TOLD if !self.is_fair => 2,
+            TOLD if !self.gate.policy.is_fair => 2,
             _ => 0,
         };
-        if self.guess.load(Relaxed) != guess {
-            self.guess.store(guess, Relaxed);
+        if self.gate.policy.guess.load(Relaxed) != guess {
+            self.gate.policy.guess.store(guess, Relaxed);
         }
     }
 
     #[cold]
     fn try_lock_slow(&self, word: u64) -> bool {
         self.expect(word);
-        self.word.take_while(word, step).is_ok()
+        self.gate.word.take_while(word, step).is_ok()
     }
 
     #[cold]
     fn lock_slow(&self, word: u64) {
-        let _ = self.try_lock_slow(word) || self.look_for_a_while() || self.wait(u64::MAX, true);
+        let _ = self.try_lock_slow(word) || self.look_for_a_while() || self.wait(Until::TheEnd);
     }
 
     /// `try_lock_until`, in nanoseconds.
     #[cold]
     pub(crate) fn lock_until(&self, deadline: u64) -> bool {
-        self.try_lock_slow(self.word.load())
+        self.try_lock_slow(self.gate.word.load())
             || self.look_for_a_while()
-            || self.wait(deadline, false)
+            || self.wait(Until::Deadline(deadline))
     }
 
     /// A thread looks whether it becomes free soon, if nobody waits.
@@ -192,7 +220,7 @@ impl RawMutex {
             return false;
         }
         for look in 0..LOOKS {
-            let word = self.word.load();
+            let word = self.gate.word.load();
             if word & WAITERS != 0 {
                 break;
             }
@@ -205,42 +233,9 @@ impl RawMutex {
         false
     }
 
-    /// False when the deadline has passed. A point of cancellation, unless it is `to_the_end`.
-    fn wait(&self, deadline: u64, to_the_end: bool) -> bool {
-        let mut tries = 0;
-        loop {
-            match wait::one(self, REASON, deadline, |single, _| {
-                self.enter(single, tries, to_the_end)
-            }) {
-                None => return false,
-                Some(TRY) => tries += 1,
-                Some(_) => return true,
-            }
-        }
-    }
-
-    /// Locks it, or has the caller stand in the queue: at its end, or in front if it was told to
-    /// try before.
-    #[inline(always)]
-    fn enter(&self, single: &mut Single<'_>, tries: u32, to_the_end: bool) -> Option<usize> {
-        let mut word = self.word.lock();
-        if tries > 0 {
-            word &= !WOKEN;
-        }
-        if let Some(word) = step(word) {
-            self.word.unlock(word);
-            return Some(SERVED);
-        }
-        let note = if tries < TRIES { PATIENT } else { IMPATIENT };
-        let place = if to_the_end {
-            single.place_to_the_end(note)
-        } else {
-            single.place(note)
-        };
-        // SAFETY: who waits leaves the queue before the place ends.
-        unsafe { self.places.push(place, tries > 0) };
-        self.word.unlock(word | WAITERS);
-        None
+    /// False when the deadline has passed.
+    fn wait(&self, until: Until) -> bool {
+        self.gate.wait(0, until).is_some()
     }
 
     #[cold]
@@ -250,11 +245,12 @@ impl RawMutex {
         let nobody_to_tell =
             |word: u64| word & JOINT == 0 && (word & WAITERS == 0 || word & WOKEN != 0);
         if self
+            .gate
             .word
             .give_while(word, |word| nobody_to_tell(word).then_some(word & !HELD))
             .is_err()
         {
-            wait::undisturbed(|served| self.hand_over(self.is_fair, served));
+            wait::undisturbed(|served| self.hand_over(self.gate.policy.is_fair, served));
         }
     }
 
@@ -263,43 +259,21 @@ impl RawMutex {
     /// # Safety
     /// As `unlock`; the caller is not preempted, and has no lock of an object's.
     pub(super) unsafe fn unlock_by(&self, served: &mut ClaimedList) {
-        if self.word.give(HELD, FREE).is_err() {
-            self.hand_over(self.is_fair, served);
+        if self.gate.word.give(HELD, FREE).is_err() {
+            self.hand_over(self.gate.policy.is_fair, served);
         }
     }
 
+    /// Unlocks it; if `is_strong`, the first waiter has it then.
     fn hand_over(&self, is_strong: bool, served: &mut ClaimedList) {
-        let (word, held) = joint::lock_to_give(self);
-        let word = self.serve(word & !HELD, is_strong, held.as_ref(), served);
-        self.word.unlock(word);
-    }
-
-    /// The word after whoever waits was served, as far as it is free.
-    fn serve(
-        &self,
-        mut word: u64,
-        is_strong: bool,
-        held: Option<&Held>,
-        served: &mut ClaimedList,
-    ) -> u64 {
-        joint::serve(self, &mut word, held, served, |place, word, served| {
-            let tells = !is_strong && place.note.get() == PATIENT;
-            if *word & HELD != 0 || (tells && *word & WOKEN != 0) {
-                return false;
-            }
-            if let Some(claimed) = self.places.claim(place) {
-                *word |= if tells { WOKEN } else { HELD };
-                claimed.place().note.set(if tells { TRY } else { SERVED });
-                served.push(claimed);
-                return false;
-            }
-            true
-        });
-        if joint::has_plain(&self.places, word) {
-            word | WAITERS
-        } else {
-            word & !WAITERS
-        }
+        let (word, held) = joint::lock_to_give(&self.gate);
+        let handed = if is_strong { !PATIENT } else { !0 };
+        let word = self
+            .gate
+            .serve_by(word & !HELD, held.as_ref(), served, |word, want| {
+                self.gate.policy.admit(word, want & handed)
+            });
+        self.gate.word.unlock(word);
     }
 }
 
@@ -348,14 +322,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 
     fn is_locked(&self) -> bool {
-        self.word.load() & HELD != 0
+        self.gate.word.load() & HELD != 0
     }
 }
 
 // SAFETY: as above.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self) {
-        if self.word.give(HELD, FREE).is_err() {
+        if self.gate.word.give(HELD, FREE).is_err() {
             wait::undisturbed(|served| self.hand_over(true, served));
         }
     }
@@ -375,88 +349,13 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     }
 }
 
-// SAFETY: the queue is touched under the lock in the word only.
-unsafe impl Queued for RawMutex {
-    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        let (mut word, held) = joint::lock_to_give(self);
-        let left = self.places.remove(place);
-        if left {
-            // It may have stood before one that waits jointly.
-            word = self.serve(word, self.is_fair, held.as_ref(), served);
-        }
-        self.word.unlock(word);
-        left
-    }
-
-    fn hands_over(&self) -> bool {
-        self.is_fair
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Source for RawMutex {
-    fn serve_now(&self, _: usize) -> Option<usize> {
-        (!self.is_locked() && self.try_lock()).then_some(SERVED)
-    }
-
-    /// Who waits for other things too is handed the mutex, and does not try.
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
-        let mut word = self.word.lock();
-        if let Some(locked) = step(word) {
-            if claim() {
-                place.note.set(SERVED);
-                word = locked;
-            }
-        } else {
-            place.note.set(IMPATIENT);
-            // SAFETY: as in `enter`.
-            unsafe { self.places.push(place, false) };
-            word |= WAITERS;
-        }
-        self.word.unlock(word);
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Joint for RawMutex {
-    fn lock(&self) -> u64 {
-        self.word.lock()
-    }
-
-    fn unlock(&self, word: u64) {
-        self.word.unlock(word);
-    }
-
-    fn queue(&self) -> &Places {
-        &self.places
-    }
-
-    fn is_there(&self, word: u64, _: usize, _: Option<&Place>) -> bool {
-        // Nobody waits for a free one that is fair, and others may be overtaken.
-        word & HELD == 0
-    }
-
-    fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
-        word | HELD
-    }
-}
-
-impl Drop for RawMutex {
-    fn drop(&mut self) {
-        debug_assert!(
-            self.places.has_nobody(),
-            "a mutex is dropped while somebody waits for it"
-        );
-    }
-}
-
 impl fmt::Debug for RawMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word.load();
+        let word = self.gate.word.load();
         f.debug_struct("RawMutex")
             .field("is_held", &(word & HELD != 0))
-            .field("waiters", &self.word.count(&self.places))
-            .field("is_fair", &self.is_fair)
+            .field("waiters", &self.gate.waiters())
+            .field("is_fair", &self.gate.policy.is_fair)
             .finish()
     }
 }
@@ -517,7 +416,7 @@ impl<T: ?Sized> Parts for Locking<'_, T> {
 // SAFETY: it is the mutex's.
 unsafe impl<T: ?Sized> Queued for Locking<'_, T> {
     fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        raw(self.mutex).leave(place, served)
+        raw(self.mutex).gate.leave(place, served)
     }
 }
 
@@ -528,7 +427,7 @@ unsafe impl<T: ?Sized> Source for Locking<'_, T> {
         if self.is_locked.get() {
             Some(note)
         } else {
-            raw(self.mutex).serve_now(note)
+            raw(self.mutex).gate.serve_now(note)
         }
     }
 
@@ -541,7 +440,7 @@ unsafe impl<T: ?Sized> Source for Locking<'_, T> {
         if self.is_locked.get() {
             claim();
         } else {
-            raw(self.mutex).enter_or_claim(place, claim, served);
+            raw(self.mutex).gate.enter_or_claim(place, claim, served);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Waiting for any, or for all, of many objects of different kinds.
 
 use super::event::Event;
+use super::gate::NO_MORE;
 use super::joint::{Ended, Joint, Member, Set};
 use super::mutex::{self, Mutex};
-use super::semaphore::{AcquireError, Closed, NO_MORE, Semaphore, TryAcquireError};
+use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::time;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine;
@@ -32,6 +33,12 @@ pub trait Kind {
     #[doc(hidden)]
     fn joint(&self) -> &dyn Joint;
 
+    /// What is wanted of it.
+    #[doc(hidden)]
+    fn want(&self) -> usize {
+        0
+    }
+
     /// Whether this note, of a place that was served, says that it was closed.
     #[doc(hidden)]
     fn was_closed(&self, _note: usize) -> bool {
@@ -41,21 +48,25 @@ pub trait Kind {
 
 impl Kind for Event {
     fn source(&self) -> &dyn Source {
-        self
+        self.gate()
     }
 
     fn joint(&self) -> &dyn Joint {
-        self
+        self.gate()
     }
 }
 
 impl Kind for Semaphore {
     fn source(&self) -> &dyn Source {
-        self
+        self.gate()
     }
 
     fn joint(&self) -> &dyn Joint {
-        self
+        self.gate()
+    }
+
+    fn want(&self) -> usize {
+        1
     }
 
     fn was_closed(&self, note: usize) -> bool {
@@ -65,11 +76,11 @@ impl Kind for Semaphore {
 
 impl<T: ?Sized> Kind for Mutex<T> {
     fn source(&self) -> &dyn Source {
-        mutex::raw(self)
+        mutex::raw(self).gate()
     }
 
     fn joint(&self) -> &dyn Joint {
-        mutex::raw(self)
+        mutex::raw(self).gate()
     }
 }
 
@@ -192,6 +203,10 @@ impl engine::Set for AnyOf<'_> {
         &self.places[index]
     }
 
+    fn note(&self, index: usize) -> usize {
+        self.objects[index].want()
+    }
+
     fn finish(&self, index: usize, note: usize) -> bool {
         self.is_closed.set(self.objects[index].was_closed(note));
         true
@@ -275,7 +290,7 @@ pub(crate) fn all(objects: &[&dyn Object], deadline: u64) -> Result<(), AcquireE
 fn members<'a>(objects: &'a [&'a dyn Object]) -> Box<[Member<'a>]> {
     objects
         .iter()
-        .map(|object| Member::new(object.joint(), 0))
+        .map(|object| Member::new(object.joint(), object.want()))
         .collect()
 }
 

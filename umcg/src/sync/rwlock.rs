@@ -16,12 +16,9 @@
 //! - R3: who waits to upgrade stands in front of all others: nobody but it can have the lock next,
 //!   once the readers have gone.
 //!
-//! The lock of the queue, and who may write the word: [`word`](super::word). Readers that need not
-//! wait touch the word only.
+//! It is the word of a [gate](super::gate). Readers that need not wait touch the word only.
 
-use super::word::Word;
-use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
+use super::gate::{Gate, Policy, SERVED, Until};
 use lock_api::{
     RawRwLock as _, RawRwLockRecursive as _, RawRwLockTimed as _, RawRwLockUpgrade as _,
 };
@@ -34,8 +31,6 @@ const READERS: u64 = u32::MAX as u64;
 const WRITER: u64 = 1 << 32;
 const UPGRADABLE: u64 = 1 << 33;
 const WAITERS: u64 = 1 << 34;
-
-const REASON: &&str = &"rwlock";
 
 /// A value that many workers or threads may read, or one may change.
 ///
@@ -85,14 +80,32 @@ pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
 /// What locks a [`RwLock`], without a value: its operations are those of the traits of `lock_api`.
 #[repr(C)]
 pub struct RawRwLock {
-    word: Word,
-    places: Places,
+    gate: Gate<Shared>,
 }
 
-// SAFETY: the queue is touched by who has the lock in the word.
-unsafe impl Sync for RawRwLock {}
+struct Shared;
 
-/// What somebody wants: in a place's note.
+impl Policy for Shared {
+    const REASON: &'static &'static str = &"rwlock";
+    const WAITERS: u64 = WAITERS;
+
+    #[inline(always)]
+    fn pass(&self, word: u64, want: usize) -> Option<(u64, usize)> {
+        Some((Want::of(want).step_in(word)?, SERVED))
+    }
+
+    #[inline(always)]
+    fn admit(&self, word: u64, want: usize) -> Option<(u64, usize)> {
+        Some((Want::of(want).step(word)?, SERVED))
+    }
+
+    #[inline(always)]
+    fn goes_first(&self, want: usize) -> bool {
+        matches!(Want::of(want), Want::Upgrade)
+    }
+}
+
+/// What a caller or waiter wants.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub(crate) enum Want {
@@ -104,8 +117,8 @@ pub(crate) enum Want {
 }
 
 impl Want {
-    fn of(place: &Place) -> Want {
-        match place.note.get() {
+    fn of(want: usize) -> Want {
+        match want {
             0 => Want::Read,
             1 => Want::Write,
             2 => Want::Upgradable,
@@ -147,49 +160,29 @@ impl Want {
     }
 }
 
-/// How long to wait.
-#[derive(Clone, Copy)]
-pub(crate) enum Until {
-    /// It is no point of cancellation.
-    TheEnd,
-    /// It is one.
-    Deadline(u64),
-}
-
-impl Until {
-    fn at(deadline: Instant) -> Until {
-        Until::Deadline(time::nanos(deadline))
-    }
-
-    fn after(timeout: Duration) -> Until {
-        Until::Deadline(time::after(timeout))
-    }
-}
-
 impl RawRwLock {
     /// A free one.
     pub const fn new() -> RawRwLock {
         RawRwLock {
-            word: Word::new(FREE),
-            places: Places::new(),
+            gate: Gate::new(FREE, Shared),
         }
     }
 
     /// Whether somebody reads, and may not write later.
     pub(crate) fn has_readers(&self) -> bool {
-        self.word.load() & READERS != 0
+        self.gate.word.load() & READERS != 0
     }
 
     /// Whether somebody reads who may write later.
     pub(crate) fn has_upgradable(&self) -> bool {
-        self.word.load() & UPGRADABLE != 0
+        self.gate.word.load() & UPGRADABLE != 0
     }
 
     /// False when the deadline has passed.
     #[inline(always)]
     pub(crate) fn lock(&self, want: Want, until: Until) -> bool {
         let (from, to) = want.usual();
-        match self.word.take(from, to) {
+        match self.gate.word.take(from, to) {
             Ok(_) => true,
             Err(word) => self.lock_slow(word, want, until),
         }
@@ -198,7 +191,7 @@ impl RawRwLock {
     #[inline(always)]
     fn try_lock(&self, want: Want) -> bool {
         let (from, to) = want.usual();
-        match self.word.take(from, to) {
+        match self.gate.word.take(from, to) {
             Ok(_) => true,
             Err(word) => self.try_slow(word, want),
         }
@@ -206,14 +199,15 @@ impl RawRwLock {
 
     #[inline(always)]
     fn unlock(&self, from: u64, to: u64, step: impl Fn(u64) -> u64) {
-        if let Err(word) = self.word.give(from, to) {
+        if let Err(word) = self.gate.word.give(from, to) {
             self.give_slow(word, step);
         }
     }
 
     #[cold]
     fn try_slow(&self, word: u64, want: Want) -> bool {
-        self.word
+        self.gate
+            .word
             .take_while(word, |word| want.step_in(word))
             .is_ok()
     }
@@ -226,48 +220,21 @@ impl RawRwLock {
 
     fn wait(&self, want: Want, until: Until) -> bool {
         self.expect_room();
-        let (deadline, to_the_end) = match until {
-            Until::TheEnd => (u64::MAX, true),
-            Until::Deadline(deadline) => (deadline, false),
-        };
-        let served = wait::one(self, REASON, deadline, |single, _| {
-            let word = self.word.lock();
-            if let Some(word) = want.step_in(word) {
-                self.word.unlock(word);
-                return Some(0);
-            }
-            let note = want as usize;
-            let place = if to_the_end {
-                single.place_to_the_end(note)
-            } else {
-                single.place(note)
-            };
-            // SAFETY: who waits leaves the queue before the place ends.
-            unsafe { self.places.push(place, matches!(want, Want::Upgrade)) };
-            self.word.unlock(word | WAITERS);
-            None
-        });
-        served.is_some()
+        self.gate.wait(want as usize, until).is_some()
     }
 
     /// Guards can be forgotten, but not as many as would overflow the count.
     fn expect_room(&self) {
-        assert!(self.word.load() & READERS < READERS / 2, "too many readers");
+        assert!(
+            self.gate.word.load() & READERS < READERS / 2,
+            "too many readers"
+        );
     }
 
     /// Changes the word by `step`, which makes room, and serves those that wait.
     #[cold]
     fn give_slow(&self, word: u64, step: impl Fn(u64) -> u64) {
-        if self
-            .word
-            .give_while(word, |word| (word & WAITERS == 0).then(|| step(word)))
-            .is_err()
-        {
-            wait::undisturbed(|served| {
-                let word = self.serve(step(self.word.lock()), served);
-                self.word.unlock(word);
-            });
-        }
+        let _ = self.gate.give(word, |word| Some(step(word)));
     }
 
     /// Where there are others, or somebody waits.
@@ -276,27 +243,13 @@ impl RawRwLock {
         // Nobody waits for one of many readers to go.
         let is_last = |word: u64| word & READERS == READER && word & WAITERS != 0;
         if self
+            .gate
             .word
             .give_while(word, |word| (!is_last(word)).then(|| word - READER))
             .is_err()
         {
-            self.give_slow(self.word.load(), |word| word - READER);
+            self.give_slow(self.gate.word.load(), |word| word - READER);
         }
-    }
-
-    /// The word after those were served who can have the lock, as far as they stand one behind the
-    /// other.
-    fn serve(&self, mut word: u64, served: &mut ClaimedList) -> u64 {
-        while let Some(first) = self.places.first() {
-            let Some(next) = Want::of(first).step(word) else {
-                return word;
-            };
-            if let Some(claimed) = self.places.claim(first) {
-                word = next;
-                served.push(claimed);
-            }
-        }
-        word & !WAITERS
     }
 }
 
@@ -338,7 +291,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        if let Err(word) = self.word.give(READER, FREE) {
+        if let Err(word) = self.gate.word.give(READER, FREE) {
             self.unlock_shared_slow(word);
         }
     }
@@ -359,11 +312,11 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     fn is_locked(&self) -> bool {
-        self.word.load() & (READERS | WRITER | UPGRADABLE) != 0
+        self.gate.word.load() & (READERS | WRITER | UPGRADABLE) != 0
     }
 
     fn is_locked_exclusive(&self) -> bool {
-        self.word.load() & WRITER != 0
+        self.gate.word.load() & WRITER != 0
     }
 }
 
@@ -411,7 +364,10 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     }
 
     fn try_lock_shared_recursive(&self) -> bool {
-        self.word.take_while(self.word.load(), step_again).is_ok()
+        self.gate
+            .word
+            .take_while(self.gate.word.load(), step_again)
+            .is_ok()
     }
 }
 
@@ -496,35 +452,14 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     }
 }
 
-// SAFETY: the queue is touched under the lock in the word only.
-unsafe impl Queued for RawRwLock {
-    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        let word = self.word.lock();
-        let left = self.places.remove(place);
-        // It may have stood before others who can have the lock.
-        let word = self.serve(word, served);
-        self.word.unlock(word);
-        left
-    }
-}
-
-impl Drop for RawRwLock {
-    fn drop(&mut self) {
-        debug_assert!(
-            self.places.is_empty(),
-            "a lock is dropped while somebody waits for it"
-        );
-    }
-}
-
 impl fmt::Debug for RawRwLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word.load();
+        let word = self.gate.word.load();
         f.debug_struct("RawRwLock")
             .field("readers", &(word & READERS))
             .field("is_written", &(word & WRITER != 0))
             .field("is_upgradable", &(word & UPGRADABLE != 0))
-            .field("waiters", &self.word.count(&self.places))
+            .field("waiters", &self.gate.waiters())
             .finish()
     }
 }

@@ -3,21 +3,19 @@
 //! # The word
 //!
 //! ```text
-//!   63       62      61    36    35       34       33        32    31            0
-//!  | unused | JOINT | unused | WOKEN | CLOSED | WAITERS | LOCKED | saved wakeups |
+//!   63       62      61    35    34       33        32     31            0
+//!  | LOCKED | JOINT | unused | WOKEN | CLOSED | WAITERS | saved wakeups |
 //! ```
 //!
-//! - S1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store.
-//!   Everybody else changes the word by compare-and-swap from a word without LOCKED. So each
-//!   operation has one locked operation, whether it has to do with the queue or not.
+//! - S1: it is the word of a [gate](super::gate). Each operation has one locked operation, whether
+//!   it has to do with the queue or not.
 //! - S2: WAITERS says that somebody waits, not counting those that wait [jointly](super::joint). A
-//!   strong semaphore with WAITERS has fewer wakeups than the first waiter wants: whatever comes is
-//!   handed on under the lock, to the first; who comes later finds WAITERS, and stands behind. So
-//!   nobody is overtaken (blocked-queue strong semantics: K. Reek, "The well-tempered semaphore",
-//!   2002; the paper's "strong").
-//! - S3: a barging semaphore keeps what comes, and tells the first waiter to try (WOKEN: one has
-//!   been told, and has not tried yet). Whoever is there may take it before. One that has tried
-//!   [`TRIES`] times in vain, or waits for other things too, is served as by a strong one.
+//!   strong semaphore with WAITERS has fewer wakeups than the first waiter wants: a release hands
+//!   its wakeups on under the lock, to the first, and a later caller finds WAITERS and stands
+//!   behind. So no waiter is overtaken (blocked-queue strong semantics: K. Reek, "The well-tempered
+//!   semaphore", 2002; the paper's "strong").
+//! - S3: a barging semaphore keeps what is released, and tells the first waiter to try. Any caller
+//!   may take it before.
 //! - S4: CLOSED: nobody waits, and nobody will.
 //! - S5: what excludes goes from 1 to 0 and back. As long as that is so (`guess`, a hint) the word
 //!   is guessed rather than read: a locked operation on what was just read takes the processor half
@@ -32,22 +30,21 @@ mod error;
 
 pub use error::{AcquireError, Closed, Overflow, TryAcquireError};
 
-use super::joint::{self, Held, JOINT, Joint};
-use crate::rt::spin::look_again;
-use crate::rt::sync::{AtomicU64, Ordering::*};
+use super::gate::{Gate, NO_MORE, PATIENT, Policy, SERVED, TRY, Until};
+use super::joint::JOINT;
 use crate::rt::time;
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued, Single, Source};
+use crate::rt::wait::{self, Place, Source};
+use crate::rt::word::LOCKED;
 use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const COUNT: u64 = u32::MAX as u64;
-const LOCKED: u64 = 1 << 32;
-const WAITERS: u64 = 1 << 33;
-const CLOSED: u64 = 1 << 34;
-const WOKEN: u64 = 1 << 35;
+const WAITERS: u64 = 1 << 32;
+const CLOSED: u64 = 1 << 33;
+const WOKEN: u64 = 1 << 34;
 
 /// Others wait, but somebody was told to try: who comes may take what is there.
 const TOLD: u64 = WAITERS | WOKEN;
@@ -58,18 +55,6 @@ const NOTHING: u8 = 0;
 const ONE: u8 = 1;
 const ONE_AND_WOKEN: u8 = 2;
 const ONE_AND_TOLD: u8 = 3;
-
-/// In a place's note, how its waiter was served; before that it is how many wakeups it wants.
-pub(super) const SERVED: usize = 0;
-const TRY: usize = usize::MAX;
-pub(super) const NO_MORE: usize = usize::MAX - 1;
-/// In the note of a waiter that does not try, or has tried often enough.
-const IMPATIENT: usize = 1 << 32;
-
-/// How often a waiter of a barging semaphore tries in vain.
-const TRIES: u32 = 8;
-
-const REASON: &&str = &"semaphore";
 
 /// A counter of wakeups: [`release`](Semaphore::release) adds some, [`acquire`](Semaphore::acquire)
 /// takes one, and waits while there is none.
@@ -92,15 +77,67 @@ const REASON: &&str = &"semaphore";
 /// ```
 #[repr(C)]
 pub struct Semaphore {
-    word: AtomicU64,
-    places: Places,
+    gate: Gate<Wakeups>,
+}
+
+/// A caller or waiter wants a number of wakeups.
+#[repr(C)]
+pub(crate) struct Wakeups {
     is_barging: bool,
-    /// Whoever reads the word says what is guessed next.
+    /// Whoever reads the word says what is guessed next. Not a matter of policy, but there is room
+    /// for it here.
     guess: AtomicU8,
 }
 
-// SAFETY: the queue is touched by who has the lock in the word.
-unsafe impl Sync for Semaphore {}
+impl Wakeups {
+    /// Whether so many may be taken at once, as far as the word says.
+    #[inline(always)]
+    fn may_take(&self, word: u64, wakeups: u32) -> bool {
+        word & CLOSED == 0
+            && (word & WAITERS == 0 || self.is_barging)
+            && word & COUNT >= u64::from(wakeups)
+    }
+}
+
+impl Policy for Wakeups {
+    const REASON: &'static &'static str = &"semaphore";
+    const WAITERS: u64 = WAITERS;
+    const WOKEN: u64 = WOKEN;
+
+    #[inline(always)]
+    fn pass(&self, word: u64, want: usize) -> Option<(u64, usize)> {
+        let wakeups = want as u32;
+        if word & CLOSED != 0 {
+            Some((word, NO_MORE))
+        } else if self.may_take(word, wakeups) {
+            Some((word - u64::from(wakeups), SERVED))
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    fn admit(&self, word: u64, want: usize) -> Option<(u64, usize)> {
+        let wakeups = u64::from(want as u32);
+        let tells = self.is_barging && want & PATIENT != 0;
+        if word & COUNT < wakeups || (tells && word & WOKEN != 0) {
+            None
+        } else if tells {
+            Some((word | WOKEN, TRY))
+        } else {
+            Some((word - wakeups, SERVED))
+        }
+    }
+
+    #[inline(always)]
+    fn hands_over(&self) -> bool {
+        !self.is_barging
+    }
+
+    fn is_closed(&self, word: u64) -> bool {
+        word & CLOSED != 0
+    }
+}
 
 impl Semaphore {
     /// A strong one with so many wakeups.
@@ -115,10 +152,13 @@ impl Semaphore {
 
     const fn with(wakeups: u32, is_barging: bool) -> Semaphore {
         Semaphore {
-            word: AtomicU64::new(wakeups as u64),
-            places: Places::new(),
-            is_barging,
-            guess: AtomicU8::new(if wakeups == 1 { ONE } else { NOTHING }),
+            gate: Gate::new(
+                wakeups as u64,
+                Wakeups {
+                    is_barging,
+                    guess: AtomicU8::new(if wakeups == 1 { ONE } else { NOTHING }),
+                },
+            ),
         }
     }
 
@@ -170,7 +210,7 @@ impl Semaphore {
     /// [`Semaphore::try_acquire`] for who looks at many: it writes nothing to one that has nothing.
     #[inline(always)]
     pub(super) fn try_among_others(&self) -> Result<(), TryAcquireError> {
-        let has_nothing = self.word.load(Relaxed) & (COUNT | CLOSED) == 0;
+        let has_nothing = self.gate.word.load() & (COUNT | CLOSED) == 0;
         if has_nothing {
             Err(TryAcquireError::Empty)
         } else {
@@ -259,6 +299,12 @@ impl Semaphore {
         self.acquire_timeout(timeout).map(|()| Permit(self))
     }
 
+    /// Where one waits for it beside others.
+    #[inline(always)]
+    pub(crate) fn gate(&self) -> &Gate<Wakeups> {
+        &self.gate
+    }
+
     /// [`Semaphore::acquire`] as an operation, to wait for it beside others: see
     /// [`select`](mod@crate::select).
     pub fn acquiring(&self) -> Acquiring<'_> {
@@ -275,15 +321,9 @@ impl Semaphore {
     /// [`Overflow`]: nothing was added.
     #[inline]
     pub fn release(&self, wakeups: u32) -> Result<(), Overflow> {
-        // ORDERING(wakeup.1): Release, pairs with wakeup.2: who takes the wakeup sees what was done
-        // before.
-        let give = |from| {
-            self.word
-                .compare_exchange(from, from + 1, Release, Relaxed)
-                .is_ok()
-        };
+        let give = |from| self.gate.word.give(from, from + 1).is_ok();
         let guessed = wakeups == 1
-            && match self.guess.load(Relaxed) {
+            && match self.gate.policy.guess.load(Relaxed) {
                 ONE => give(0),
                 ONE_AND_TOLD => give(TOLD),
                 ONE_AND_WOKEN => give(WOKEN),
@@ -300,47 +340,31 @@ impl Semaphore {
     /// can be released and looked at, but not acquired. Does not switch.
     pub fn close(&self) {
         wait::undisturbed(|served| {
-            let word = self.lock() | CLOSED;
-            while let Some(claimed) = self.places.claim_first() {
+            let word = self.gate.word.lock() | CLOSED;
+            while let Some(claimed) = self.gate.places.claim_first() {
                 claimed.place().note.set(NO_MORE);
                 served.push(claimed);
             }
-            self.unlock(word);
+            self.gate.word.unlock(word);
         });
     }
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.word.load(Relaxed) & CLOSED != 0
+        self.gate.word.load() & CLOSED != 0
     }
 
     /// How many wakeups are saved; may be outdated at once.
     pub fn available(&self) -> u32 {
-        (self.word.load(Relaxed) & COUNT) as u32
-    }
-
-    /// How many wait, for people.
-    #[cold]
-    fn waiters(&self) -> usize {
-        wait::undisturbed(|_| {
-            let word = self.lock();
-            let count = self.places.len();
-            self.unlock(word);
-            count
-        })
+        (self.gate.word.load() & COUNT) as u32
     }
 
     /// False when that could not be done in one step.
     #[inline(always)]
     fn take_as_guessed(&self, wakeups: u32) -> bool {
-        // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
-        let take = |to| {
-            self.word
-                .compare_exchange(to + 1, to, Acquire, Relaxed)
-                .is_ok()
-        };
+        let take = |to| self.gate.word.take(to + 1, to).is_ok();
         wakeups == 1
-            && match self.guess.load(Relaxed) {
+            && match self.gate.policy.guess.load(Relaxed) {
                 ONE => take(0),
                 ONE_AND_TOLD => take(TOLD),
                 ONE_AND_WOKEN => take(WOKEN),
@@ -351,34 +375,28 @@ impl Semaphore {
     /// Likewise.
     #[inline]
     fn take_as_read(&self, wakeups: u32) -> bool {
-        let word = self.word.load(Relaxed);
-        if word & LOCKED != 0 || !self.may_take(word, wakeups) {
+        let word = self.gate.word.load();
+        if word & LOCKED != 0 || !self.gate.policy.may_take(word, wakeups) {
             self.guess_next(NOTHING);
             return false;
         }
         self.expect(word.wrapping_sub(1));
-        // ORDERING(wakeup.2): Acquire, pairs with wakeup.1.
-        self.word
-            .compare_exchange(word, word - u64::from(wakeups), Acquire, Relaxed)
-            .is_ok()
+        self.gate.word.take(word, word - u64::from(wakeups)).is_ok()
     }
 
     /// Likewise.
     #[inline]
     fn release_as_read(&self, wakeups: u32) -> bool {
-        let word = self.word.load(Relaxed);
+        let word = self.gate.word.load();
         // One that was told to try will see what was added.
-        let nobody_to_tell =
-            word & (WAITERS | JOINT) == 0 || (self.is_barging && word & (WOKEN | JOINT) == WOKEN);
+        let nobody_to_tell = word & (WAITERS | JOINT) == 0
+            || (self.gate.policy.is_barging && word & (WOKEN | JOINT) == WOKEN);
         if word & LOCKED != 0 || !nobody_to_tell || (word & COUNT) + u64::from(wakeups) > COUNT {
             self.guess_next(NOTHING);
             return false;
         }
         self.expect(word);
-        // ORDERING(wakeup.1): Release, pairs with wakeup.2.
-        self.word
-            .compare_exchange(word, word + u64::from(wakeups), Release, Relaxed)
-            .is_ok()
+        self.gate.word.give(word, word + u64::from(wakeups)).is_ok()
     }
 
     /// What to guess when the word is this while the wakeup is taken.
@@ -386,7 +404,7 @@ impl Semaphore {
     fn expect(&self, taken: u64) {
         let guess = match taken {
             0 => ONE,
-            TOLD if self.is_barging => ONE_AND_TOLD,
+            TOLD if self.gate.policy.is_barging => ONE_AND_TOLD,
             WOKEN => ONE_AND_WOKEN,
             _ => NOTHING,
         };
@@ -396,35 +414,25 @@ impl Semaphore {
     /// Writes only what is new, as others read it.
     #[inline(always)]
     fn guess_next(&self, guess: u8) {
-        if self.guess.load(Relaxed) != guess {
-            self.guess.store(guess, Relaxed);
+        if self.gate.policy.guess.load(Relaxed) != guess {
+            self.gate.policy.guess.store(guess, Relaxed);
         }
-    }
-
-    /// Whether so many may be taken at once, as far as the word says.
-    #[inline(always)]
-    fn may_take(&self, word: u64, wakeups: u32) -> bool {
-        word & CLOSED == 0
-            && (word & WAITERS == 0 || self.is_barging)
-            && word & COUNT >= u64::from(wakeups)
     }
 
     #[cold]
     fn try_acquire_slow(&self, wakeups: u32) -> Result<(), TryAcquireError> {
-        let mut looks = 0;
-        loop {
-            let word = self.word.load(Relaxed);
-            if word & CLOSED != 0 {
-                return Err(TryAcquireError::Closed);
-            }
-            // Also while somebody has the lock: then it comes before what that one does.
-            if !self.may_take(word, wakeups) {
-                return Err(TryAcquireError::Empty);
-            }
-            if self.take_as_read(wakeups) {
-                return Ok(());
-            }
-            look_again(&mut looks);
+        let take = |word: u64| {
+            let may_take = self.gate.policy.may_take(word, wakeups);
+            may_take.then(|| word - u64::from(wakeups))
+        };
+        let is_taken = self.take_as_read(wakeups);
+        match self.gate.word.load() {
+            _ if is_taken => Ok(()),
+            word => match self.gate.word.take_while(word, take) {
+                Ok(_) => Ok(()),
+                Err(word) if word & CLOSED != 0 => Err(TryAcquireError::Closed),
+                Err(_) => Err(TryAcquireError::Empty),
+            },
         }
     }
 
@@ -440,100 +448,27 @@ impl Semaphore {
 
     #[inline(always)]
     fn wait(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
-        if self.is_barging {
-            return self.wait_and_try(wakeups, deadline);
-        }
-        match wait::one(self, REASON, deadline, |single, _| {
-            self.enter(single, wakeups)
-        }) {
+        match self.gate.wait(wakeups as usize, Until::Deadline(deadline)) {
             None => Err(AcquireError::TimedOut),
             Some(NO_MORE) => Err(AcquireError::Closed),
             Some(_) => Ok(()),
         }
     }
 
-    /// Takes so many of a strong semaphore's if they are there, or has the caller stand in the
-    /// queue.
-    #[inline(always)]
-    fn enter(&self, single: &mut Single<'_>, wakeups: u32) -> Option<usize> {
-        let word = self.lock();
-        if word & CLOSED != 0 {
-            self.unlock(word);
-            return Some(NO_MORE);
-        }
-        if self.may_take(word, wakeups) {
-            self.unlock(word - u64::from(wakeups));
-            return Some(SERVED);
-        }
-        // SAFETY: who waits leaves the queue before the place ends.
-        unsafe { self.places.push(single.place(wakeups as usize), false) };
-        self.unlock(word | WAITERS);
-        None
-    }
-
-    /// The same of a barging one, as often as it takes.
-    #[inline(never)]
-    fn wait_and_try(&self, wakeups: u32, deadline: u64) -> Result<(), AcquireError> {
-        let mut tries = 0;
-        loop {
-            let enter = |single: &mut Single<'_>, served: &mut ClaimedList| {
-                self.enter_or_try(single, wakeups, tries, served)
-            };
-            match wait::one(self, REASON, deadline, enter) {
-                None => return Err(AcquireError::TimedOut),
-                Some(NO_MORE) => return Err(AcquireError::Closed),
-                Some(TRY) => tries += 1,
-                Some(_) => return Ok(()),
-            }
-        }
-    }
-
-    /// Takes so many if they are there, or has the caller stand in the queue: at its end, or in
-    /// front if it was told to try before.
-    #[inline(always)]
-    fn enter_or_try(
-        &self,
-        single: &mut Single<'_>,
-        wakeups: u32,
-        tries: u32,
-        served: &mut ClaimedList,
-    ) -> Option<usize> {
-        let (mut word, held) = joint::lock_to_give(self);
-        if tries > 0 {
-            word &= !WOKEN;
-        }
-        if word & CLOSED != 0 {
-            self.unlock(word);
-            return Some(NO_MORE);
-        }
-        if self.may_take(word, wakeups) {
-            word -= u64::from(wakeups);
-            self.serve(&mut word, held.as_ref(), served);
-            self.unlock(word);
-            return Some(SERVED);
-        }
-        let place = single.place(wakeups as usize | if tries < TRIES { 0 } else { IMPATIENT });
-        // SAFETY: as in `enter`.
-        unsafe { self.places.push(place, tries > 0) };
-        self.unlock(word | WAITERS);
-        None
-    }
-
     #[inline(never)]
     fn release_slow(&self, wakeups: u32) -> Result<(), Overflow> {
-        if self.release_as_read(wakeups) || (!self.is_barging && self.hand_on(wakeups)) {
+        if self.release_as_read(wakeups) || (self.gate.policy.hands_over() && self.hand_on(wakeups))
+        {
             return Ok(());
         }
-        wait::undisturbed(|served| {
-            let (mut word, held) = joint::lock_to_give(self);
+        let add = |word: u64| {
             let fits = (word & COUNT) + u64::from(wakeups) <= COUNT;
-            if fits {
-                word += u64::from(wakeups);
-                self.serve(&mut word, held.as_ref(), served);
-            }
-            self.unlock(word);
-            if fits { Ok(()) } else { Err(Overflow) }
-        })
+            fits.then(|| word + u64::from(wakeups))
+        };
+        self.gate
+            .give_locked(&add)
+            .map_err(|_| Overflow)
+            .map(|_| ())
     }
 
     /// Gives the first waiter of a strong semaphore what it wants, if it is just that, and the next
@@ -541,10 +476,11 @@ impl Semaphore {
     #[inline(always)]
     fn hand_on(&self, wakeups: u32) -> bool {
         wait::hand_over(|| {
-            let word = self.lock();
+            let word = self.gate.word.lock();
             let wanted = |place: &Place| place.note.get() as u32;
             let next_waits = |first: &Place| {
-                self.places
+                self.gate
+                    .places
                     .after(first)
                     .is_none_or(|next| wanted(next) != 0)
             };
@@ -552,177 +488,21 @@ impl Semaphore {
                 wanted(first) == wakeups && word & (COUNT | JOINT) == 0 && next_waits(first)
             };
             let claimed = self
+                .gate
                 .places
                 .first()
                 .filter(is_all)
-                .and_then(|first| self.places.claim(first));
+                .and_then(|first| self.gate.places.claim(first));
             if let Some(claimed) = &claimed {
                 claimed.place().note.set(SERVED);
             }
-            self.unlock(if self.places.is_empty() {
+            self.gate.word.unlock(if self.gate.places.is_empty() {
                 word & !WAITERS
             } else {
                 word
             });
             claimed
         })
-    }
-
-    /// Hands out what there is, under the lock.
-    #[inline(always)]
-    fn serve(&self, word: &mut u64, held: Option<&Held>, served: &mut ClaimedList) {
-        joint::serve(self, word, held, served, |place, word, served| {
-            let wanted = place.note.get();
-            let tells = self.is_barging && wanted & IMPATIENT == 0;
-            if *word & COUNT < wanted as u64 & COUNT || (tells && *word & WOKEN != 0) {
-                return false;
-            }
-            let Some(claimed) = self.places.claim(place) else {
-                return true;
-            };
-            if tells {
-                *word |= WOKEN;
-                claimed.place().note.set(TRY);
-            } else {
-                *word -= wanted as u64 & COUNT;
-                claimed.place().note.set(SERVED);
-            }
-            served.push(claimed);
-            true
-        });
-        if !joint::has_plain(&self.places, *word) {
-            *word &= !WAITERS;
-        }
-    }
-
-    /// The word as it was; without LOCKED.
-    #[inline(always)]
-    fn lock(&self) -> u64 {
-        self.try_lock().unwrap_or_else(|| self.lock_slow())
-    }
-
-    #[inline(always)]
-    fn try_lock(&self) -> Option<u64> {
-        let word = self.word.load(Relaxed);
-        // ORDERING(sem-lock.1): Acquire, pairs with sem-lock.2: the queue is as the last holder
-        // left it.
-        // ORDERING(wakeup.2): likewise, of the wakeups in the word.
-        let locks = || {
-            self.word
-                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-                .is_ok()
-        };
-        (word & LOCKED == 0 && locks()).then_some(word)
-    }
-
-    #[cold]
-    fn lock_slow(&self) -> u64 {
-        let mut looks = 0;
-        loop {
-            look_again(&mut looks);
-            if let Some(word) = self.try_lock() {
-                return word;
-            }
-        }
-    }
-
-    #[inline]
-    fn unlock(&self, word: u64) {
-        // ORDERING(sem-lock.2): Release, pairs with sem-lock.1.
-        // ORDERING(wakeup.1): likewise, for those that take wakeups from the word.
-        self.word.store(word, Release);
-    }
-}
-
-// SAFETY: the queue is touched under the lock in the word only.
-unsafe impl Queued for Semaphore {
-    fn leave(&self, place: &Place, served: &mut ClaimedList) -> bool {
-        let (mut word, held) = joint::lock_to_give(self);
-        let left = self.places.remove(place);
-        if left {
-            // It may have stood before one that wants less.
-            self.serve(&mut word, held.as_ref(), served);
-        }
-        self.unlock(word);
-        left
-    }
-
-    fn hands_over(&self) -> bool {
-        !self.is_barging
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Source for Semaphore {
-    fn serve_now(&self, _: usize) -> Option<usize> {
-        match self.try_among_others() {
-            Ok(()) => Some(SERVED),
-            Err(TryAcquireError::Closed) => Some(NO_MORE),
-            Err(TryAcquireError::Empty) => None,
-        }
-    }
-
-    /// Who waits for other things too is handed a wakeup, and does not try.
-    fn enter_or_claim(&self, place: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
-        let mut word = self.lock();
-        if word & CLOSED != 0 {
-            if claim() {
-                place.note.set(NO_MORE);
-            }
-        } else if self.may_take(word, 1) {
-            if claim() {
-                place.note.set(SERVED);
-                word -= 1;
-            }
-        } else {
-            place.note.set(1 | IMPATIENT);
-            // SAFETY: as in `enter`.
-            unsafe { self.places.push(place, false) };
-            word |= WAITERS;
-        }
-        self.unlock(word);
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Joint for Semaphore {
-    #[inline]
-    fn lock(&self) -> u64 {
-        self.lock()
-    }
-
-    #[inline]
-    fn unlock(&self, word: u64) {
-        self.unlock(word);
-    }
-
-    fn queue(&self) -> &Places {
-        &self.places
-    }
-
-    fn is_there(&self, word: u64, _: usize, place: Option<&Place>) -> bool {
-        let is_its_turn =
-            || place.is_some_and(|place| !joint::plain_before(&self.places, Some(place)));
-        word & CLOSED == 0
-            && word & COUNT > 0
-            && (word & WAITERS == 0 || self.is_barging || is_its_turn())
-    }
-
-    fn take(&self, word: u64, _: &Cell<usize>) -> u64 {
-        word - 1
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed()
-    }
-}
-
-impl Drop for Semaphore {
-    fn drop(&mut self) {
-        debug_assert!(
-            self.places.has_nobody(),
-            "a semaphore is dropped while somebody waits for it"
-        );
     }
 }
 
@@ -735,11 +515,11 @@ impl Default for Semaphore {
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word.load(Relaxed);
+        let word = self.gate.word.load();
         f.debug_struct("Semaphore")
             .field("available", &(word & COUNT))
             .field("has_waiters", &(word & WAITERS != 0))
-            .field("waiters", &self.waiters())
+            .field("waiters", &self.gate.waiters())
             .field("closed", &(word & CLOSED != 0))
             .finish()
     }
@@ -775,11 +555,15 @@ pub struct Acquiring<'a> {
 
 impl Parts for Acquiring<'_> {
     fn source(&self) -> Option<&dyn Source> {
-        Some(self.semaphore)
+        Some(&self.semaphore.gate)
     }
 
     fn place(&self) -> &Place {
         &self.place
+    }
+
+    fn note(&self) -> usize {
+        1
     }
 
     fn finish(&self, note: usize) -> bool {

@@ -5,14 +5,11 @@
 //!  | LOCKED | unused | WAITERS | to do |
 //! ```
 //!
-//! - G1: with nothing to do nobody waits: who does the last of it, while somebody waits, does so
-//!   under the lock of the queue, and serves all.
-//!
-//! The lock of the queue, and who may write the word: [`word`](super::word).
+//! It is the word of a [gate](super::gate), which all pass when there is nothing to do. Only the
+//! last thing to be done has to do with the queue.
 
-use super::word::Word;
+use super::gate::{Gate, Policy, SERVED, Until};
 use crate::rt::time::{self, Elapsed};
-use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,8 +17,6 @@ use std::time::{Duration, Instant};
 
 const COUNT: u64 = u32::MAX as u64;
 const WAITERS: u64 = 1 << 32;
-
-const REASON: &&str = &"wait group";
 
 /// A number of things to be done: [`wait`](WaitGroup::wait) waits until all are.
 ///
@@ -45,19 +40,26 @@ const REASON: &&str = &"wait group";
 /// ```
 #[repr(C)]
 pub struct WaitGroup {
-    word: Word,
-    places: Places,
+    gate: Gate<AllDone>,
 }
 
-// SAFETY: the queue is touched by who has the lock in the word.
-unsafe impl Sync for WaitGroup {}
+struct AllDone;
+
+impl Policy for AllDone {
+    const REASON: &'static &'static str = &"wait group";
+    const WAITERS: u64 = WAITERS;
+
+    #[inline(always)]
+    fn pass(&self, word: u64, _: usize) -> Option<(u64, usize)> {
+        (word & COUNT == 0).then_some((word, SERVED))
+    }
+}
 
 impl WaitGroup {
     /// With nothing to do.
     pub const fn new() -> WaitGroup {
         WaitGroup {
-            word: Word::new(0),
-            places: Places::new(),
+            gate: Gate::new(0, AllDone),
         }
     }
 
@@ -77,7 +79,8 @@ impl WaitGroup {
                 .filter(|sum| *sum <= COUNT)
                 .map(|_| word + u64::from(more))
         };
-        self.word.take_while(self.word.load(), step).is_ok()
+        let word = &self.gate.word;
+        word.take_while(word.load(), step).is_ok()
     }
 
     /// One thing is done. If it is the last, all that wait go on; they see what was done before.
@@ -92,7 +95,8 @@ impl WaitGroup {
     /// False if there is nothing to do.
     pub(super) fn try_done(&self) -> bool {
         let step = |word: u64| (word & COUNT > u64::from(word & WAITERS != 0)).then(|| word - 1);
-        match self.word.give_while(self.word.load(), step) {
+        let word = &self.gate.word;
+        match word.give_while(word.load(), step) {
             Ok(_) => true,
             Err(word) => word & COUNT != 0 && self.done_slow(),
         }
@@ -118,7 +122,7 @@ impl WaitGroup {
 
     /// How much is to be done; may be outdated at once.
     pub fn count(&self) -> u32 {
-        (self.word.load() & COUNT) as u32
+        (self.gate.word.load() & COUNT) as u32
     }
 
     /// Waits until there is nothing to do. A point of cancellation if it has to wait. Switches.
@@ -153,58 +157,20 @@ impl WaitGroup {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.word.see() & COUNT == 0
+        self.gate.word.see() & COUNT == 0
     }
 
     #[cold]
     fn wait_slow(&self, deadline: u64) -> bool {
-        let served = wait::one(self, REASON, deadline, |single, _| {
-            let word = self.word.lock();
-            if word & COUNT == 0 {
-                self.word.unlock(word);
-                return Some(0);
-            }
-            // SAFETY: who waits leaves the queue before the place ends.
-            unsafe { self.places.push(single.place(0), false) };
-            self.word.unlock(word | WAITERS);
-            None
-        });
-        served.is_some()
+        self.gate.wait(0, Until::Deadline(deadline)).is_some()
     }
 
-    /// One thing, perhaps the last, is done while somebody waits. False if there is nothing to do.
+    /// One thing, perhaps the last, is done while there are waiters. False if there is nothing to
+    /// do.
     #[cold]
     fn done_slow(&self) -> bool {
-        wait::undisturbed(|served| {
-            let word = self.word.lock();
-            if word & COUNT == 0 {
-                self.word.unlock(word);
-                return false;
-            }
-            let mut word = word - 1;
-            if word & COUNT == 0 {
-                while let Some(claimed) = self.places.claim_first() {
-                    served.push(claimed);
-                }
-                word &= !WAITERS;
-            }
-            self.word.unlock(word);
-            true
-        })
-    }
-}
-
-// SAFETY: the queue is touched under the lock in the word only.
-unsafe impl Queued for WaitGroup {
-    fn leave(&self, place: &Place, _: &mut ClaimedList) -> bool {
-        let word = self.word.lock();
-        let left = self.places.remove(place);
-        self.word.unlock(if self.places.is_empty() {
-            word & !WAITERS
-        } else {
-            word
-        });
-        left
+        let step = |word: u64| (word & COUNT != 0).then(|| word - 1);
+        self.gate.give_locked(&step).is_ok()
     }
 }
 
@@ -214,20 +180,11 @@ impl Default for WaitGroup {
     }
 }
 
-impl Drop for WaitGroup {
-    fn drop(&mut self) {
-        debug_assert!(
-            self.places.is_empty(),
-            "a wait group is dropped while somebody waits for it"
-        );
-    }
-}
-
 impl fmt::Debug for WaitGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitGroup")
             .field("count", &self.count())
-            .field("waiters", &self.word.count(&self.places))
+            .field("waiters", &self.gate.waiters())
             .finish()
     }
 }

@@ -3,14 +3,13 @@
 //! # The word
 //!
 //! ```text
-//!   63           36 35            8  7 6     5      4       3         2           1         0
-//!  | first message | how many (28) | - - | CALLS | HELD | CLOSED | SENDERS | RECEIVERS | LOCKED |
+//!   63       62           35 34            7   6 5   4       3      2        1         0
+//!  | LOCKED | first message | how many (28) | - - | CALLS | HELD | CLOSED | SENDERS | RECEIVERS |
 //! ```
 //!
-//! - T1: while LOCKED only the holder of the lock writes the word; it unlocks by a plain store.
-//!   Everybody else changes the word by compare-and-swap from a word without LOCKED. So a message
-//!   costs one locked operation to send and one to receive; where it goes is known from the word
-//!   before that.
+//! - T1: the word is state and lock at once ([`word`](crate::rt::word)). So a message costs one
+//!   locked instruction to send and one to receive; where it goes is known from the word before
+//!   that.
 //! - T2: RECEIVERS and SENDERS say that the queue of that name is not empty. Whoever comes finds
 //!   them, and stands behind, or serves the first: nobody is overtaken.
 //! - T3: a sender with a message and a receiver that takes one never stand in the queues at once;
@@ -37,22 +36,22 @@
 
 use super::layout::Layout;
 use super::patience;
-use crate::rt::sync::{AtomicBool, AtomicU64, Hold, Ordering::*};
+use crate::rt::sync::{AtomicBool, Hold};
 use crate::rt::wait::{Claimed, ClaimedList, Places};
+use crate::rt::word::{LOCKED, Word};
 use std::alloc;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-pub(super) const LOCKED: u64 = 1;
-pub(super) const RECEIVERS: u64 = 1 << 1;
-pub(super) const SENDERS: u64 = 1 << 2;
-pub(super) const CLOSED: u64 = 1 << 3;
-pub(super) const HELD: u64 = 1 << 4;
-pub(super) const CALLS: u64 = 1 << 5;
-const LEN: u32 = 8;
+pub(super) const RECEIVERS: u64 = 1;
+pub(super) const SENDERS: u64 = 1 << 1;
+pub(super) const CLOSED: u64 = 1 << 2;
+pub(super) const HELD: u64 = 1 << 3;
+pub(super) const CALLS: u64 = 1 << 4;
+const LEN: u32 = 7;
 const ONE: u64 = 1 << LEN;
-const HEAD: u32 = 36;
+const HEAD: u32 = 35;
 /// The most that a tube has room for.
 pub(crate) const MOST: usize = (1 << (HEAD - LEN)) - 1;
 
@@ -69,7 +68,7 @@ pub(super) const WANTS_SLOT: usize = usize::MAX;
 /// See the head of the module.
 #[repr(C, align(64))]
 pub(crate) struct Core<L: Layout> {
-    word: AtomicU64,
+    word: Word,
     pub(super) receivers: Places,
     pub(super) senders: Places,
     capacity: u32,
@@ -120,7 +119,7 @@ impl<L: Layout> Core<L> {
             Box::default()
         };
         Some(Core {
-            word: AtomicU64::new(0),
+            word: Word::new(0),
             receivers: Places::new(),
             senders: Places::new(),
             capacity: capacity as u32,
@@ -153,18 +152,17 @@ impl<L: Layout> Core<L> {
 
     /// How many messages there are.
     pub(crate) fn len(&self) -> usize {
-        len(self.word.load(Relaxed))
+        len(self.word.load())
     }
 
     /// Whether there is no room.
     pub(crate) fn is_full(&self) -> bool {
-        let word = self.word.load(Relaxed);
+        let word = self.word.load();
         word & SENDERS != 0 || len(word) == self.capacity()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // ORDERING(tube.1): Acquire, pairs with tube.2: what was done before it was closed is seen.
-        self.word.load(Acquire) & CLOSED != 0
+        self.word.see() & CLOSED != 0
     }
 
     /// How many stand in the queues, receivers and senders.
@@ -178,21 +176,21 @@ impl<L: Layout> Core<L> {
     /// Whether a receiver would have to wait, as far as one can see.
     #[inline(always)]
     pub(super) fn has_nothing(&self) -> bool {
-        let word = self.word.load(Relaxed);
+        let word = self.word.load();
         len(word) == 0 && word & (SENDERS | CLOSED) == 0
     }
 
     /// Whether a sender would have to wait, as far as one can see.
     #[inline(always)]
     pub(super) fn has_no_room(&self) -> bool {
-        let word = self.word.load(Relaxed);
+        let word = self.word.load();
         (len(word) == self.capacity() || word & SENDERS != 0) && word & (RECEIVERS | CLOSED) == 0
     }
 
     /// Whether nobody waits of those that these bits stand for, as far as one can see.
     #[inline(always)]
     pub(super) fn has_none(&self, waiting: u64) -> bool {
-        self.word.load(Relaxed) & waiting == 0
+        self.word.load() & waiting == 0
     }
 
     /// Puts a message into the ring. False when that could not be done in one step.
@@ -204,24 +202,18 @@ impl<L: Layout> Core<L> {
         if self.layout.is_large() {
             return false;
         }
-        let word = self.word.load(Relaxed);
+        let word = self.word.load();
         if word & (LOCKED | RECEIVERS | CLOSED | HELD) != 0 || len(word) == self.capacity() {
             return false;
         }
         let to = self.at(self.tail(word));
         let _hold = Hold::begin();
-        // ORDERING(tube.1): Acquire, pairs with tube.2: whose place it was is done with it.
-        if self
-            .word
-            .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-            .is_err()
-        {
+        if !self.word.lock_from(word) {
             return false;
         }
         // SAFETY: passed on; the place is free.
         unsafe { self.copy(from, to) };
-        // ORDERING(tube.2): Release, pairs with tube.1: who receives it sees the message.
-        self.word.store(word + ONE, Release);
+        self.word.unlock(word + ONE);
         true
     }
 
@@ -234,24 +226,18 @@ impl<L: Layout> Core<L> {
         if self.layout.is_large() {
             return false;
         }
-        let word = self.word.load(Relaxed);
+        let word = self.word.load();
         if word & (LOCKED | SENDERS | HELD) != 0 || len(word) == 0 {
             return false;
         }
         let from = self.at(head(word));
         let _hold = Hold::begin();
-        // ORDERING(tube.1): Acquire, pairs with tube.2: the message is seen.
-        if self
-            .word
-            .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-            .is_err()
-        {
+        if !self.word.lock_from(word) {
             return false;
         }
         // SAFETY: passed on; a message is there.
         unsafe { self.copy(from, into) };
-        // ORDERING(tube.2): Release, pairs with tube.1: who gets the place next comes after this.
-        self.word.store(self.without_first(word), Release);
+        self.word.unlock(self.without_first(word));
         true
     }
 
@@ -282,31 +268,7 @@ impl<L: Layout> Core<L> {
     pub(super) fn lock(&self) -> Locked<'_, L> {
         Locked {
             core: self,
-            word: self.try_lock().unwrap_or_else(|| self.lock_slow()),
-        }
-    }
-
-    #[inline(always)]
-    fn try_lock(&self) -> Option<u64> {
-        let word = self.word.load(Relaxed);
-        // ORDERING(tube.1): Acquire, pairs with tube.2: all is as the last holder left it.
-        let locks = || {
-            self.word
-                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-                .is_ok()
-        };
-        (word & LOCKED == 0 && locks()).then_some(word)
-    }
-
-    #[cold]
-    fn lock_slow(&self) -> u64 {
-        let mut looks = 0;
-        loop {
-            looks += 1;
-            patience::back_off(looks);
-            if let Some(word) = self.try_lock() {
-                return word;
-            }
+            word: self.word.lock_or(patience::back_off),
         }
     }
 
@@ -490,8 +452,7 @@ pub(super) struct Locked<'a, L: Layout> {
 impl<L: Layout> Locked<'_, L> {
     #[inline(always)]
     pub(super) fn unlock(self) {
-        // ORDERING(tube.2): Release, pairs with tube.1.
-        self.core.word.store(self.word, Release);
+        self.core.word.unlock(self.word);
     }
 
     pub(super) fn closed(self) -> usize {

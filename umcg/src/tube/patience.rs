@@ -33,10 +33,11 @@ const WAYS: u32 = 64;
 /// How often a lock is looked at before other threads may run.
 const LOOKS: u32 = 20;
 
-/// One look at the lock was in vain, the `looks`th.
+/// A look at the lock was in vain. `looks` counts them.
 #[cold]
-pub(super) fn back_off(looks: u32) {
-    if looks % LOOKS == 0 {
+pub(super) fn back_off(looks: &mut u32) {
+    *looks += 1;
+    if *looks % LOOKS == 0 {
         return give_way();
     }
     let turns = if local::task().is_null() {

@@ -81,13 +81,13 @@ pub mod sync {
     pub(crate) mod any;
     pub(crate) mod condvar;
     pub(crate) mod event;
+    pub(crate) mod gate;
     pub(crate) mod joint;
     pub(crate) mod mutex;
     pub(crate) mod objects;
     pub(crate) mod once;
     pub(crate) mod rwlock;
     pub(crate) mod semaphore;
-    pub(crate) mod word;
     pub(crate) use any::any;
     pub(crate) use mutex::Mutex;
     pub(crate) use semaphore::Semaphore;
@@ -112,7 +112,7 @@ mod tube {
     pub(crate) mod layout;
     /// Nobody looks first, so that more is waited for.
     mod patience {
-        pub(super) fn back_off(_: u32) {
+        pub(super) fn back_off(_: &mut u32) {
             crate::rt::sync::spin();
         }
 

@@ -178,6 +178,7 @@ mod sync {
     pub(crate) mod barrier;
     pub(crate) mod condvar;
     pub(crate) mod event;
+    pub(crate) mod gate;
     pub(crate) mod joint;
     pub(crate) mod mutex;
     pub(crate) mod objects;
@@ -185,7 +186,6 @@ mod sync {
     pub(crate) mod rwlock;
     pub(crate) mod semaphore;
     pub(crate) mod wait_group;
-    pub(crate) mod word;
     pub(crate) use any::any;
     pub(crate) use mutex::Mutex;
     pub(crate) use semaphore::Semaphore;
@@ -224,7 +224,7 @@ mod tube {
     pub(crate) mod operation;
     /// Nobody looks first, so that more is waited for.
     mod patience {
-        pub(super) fn back_off(_: u32) {
+        pub(super) fn back_off(_: &mut u32) {
             crate::rt::sync::spin();
         }
 

@@ -216,11 +216,11 @@ pub(crate) struct Of(pub(crate) &'static Room);
 
 impl crate::sync::objects::Kind for Of {
     fn source(&self) -> &dyn crate::rt::wait::Source {
-        &self.0.mutex
+        self.0.mutex.gate()
     }
 
     fn joint(&self) -> &dyn crate::sync::joint::Joint {
-        &self.0.mutex
+        self.0.mutex.gate()
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::check;
 use crate::rt::cancel;
 use crate::semaphore::{SOON, party};
-use crate::sync::rwlock::{RawRwLock, Until, Want};
+use crate::sync::gate::Until;
+use crate::sync::rwlock::{RawRwLock, Want};
 use lock_api::{
     RawRwLock as _, RawRwLockDowngrade as _, RawRwLockUpgrade as _, RawRwLockUpgradeDowngrade as _,
 };

@@ -9,3 +9,4 @@ pub(crate) mod spin;
 pub(crate) mod stack_size;
 pub(crate) mod sync;
 pub(crate) mod wheel;
+pub(crate) mod word;

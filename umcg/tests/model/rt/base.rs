@@ -12,3 +12,5 @@ pub(crate) mod rank;
 #[path = "../../../src/rt/base/spin.rs"]
 pub(crate) mod spin;
 pub(crate) mod sync;
+#[path = "../../../src/rt/base/word.rs"]
+pub(crate) mod word;

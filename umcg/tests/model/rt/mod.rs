@@ -8,7 +8,7 @@ pub(crate) mod run;
 pub(crate) mod task;
 pub(crate) mod wait;
 
-pub(crate) use base::{clock as time, here, last, per_server, rank, spin, sync};
+pub(crate) use base::{clock as time, here, last, per_server, rank, spin, sync, word};
 pub(crate) use engine::runtime;
 pub(crate) use engine::server;
 pub(crate) use run::idle;

@@ -1,13 +1,13 @@
-//! A word that is the state of an object and the lock of its queue at once, so that an operation
-//! has one locked operation, whether it has to do with the queue or not.
+//! A word that is the state of an object and the lock of its queues at once, so that an operation
+//! has one locked instruction, whether it has to do with a queue or not. Gates and tubes stand on
+//! it.
 //!
 //! While [`LOCKED`] only the holder of the lock writes the word, and gives it back by a plain
 //! store. Everybody else changes it by compare-and-swap from a word without `LOCKED`. The holder is
-//! not preempted, does not wait and wakes nobody (see `rt::spin`).
+//! not preempted, does not wait and wakes no other (see [`spin`](super::spin)).
 
-use crate::rt::spin::look_again;
-use crate::rt::sync::{AtomicU64, Ordering::*};
-use crate::rt::wait::{self, Places};
+use super::spin::look_again;
+use super::sync::{AtomicU64, Ordering::*};
 
 /// Somebody has the lock.
 pub(crate) const LOCKED: u64 = 1 << 63;
@@ -98,42 +98,40 @@ impl Word {
     /// Takes the lock. The word as it was, without LOCKED.
     #[inline(always)]
     pub(crate) fn lock(&self) -> u64 {
-        self.try_lock().unwrap_or_else(|| self.lock_slow())
+        self.lock_or(look_again)
+    }
+
+    /// The same; after each look in vain it calls `pause`, with the number of looks to count up.
+    #[inline(always)]
+    pub(crate) fn lock_or(&self, pause: fn(&mut u32)) -> u64 {
+        self.try_lock().unwrap_or_else(|| self.lock_slow(pause))
     }
 
     #[inline(always)]
     fn try_lock(&self) -> Option<u64> {
         let word = self.load();
+        (word & LOCKED == 0 && self.lock_from(word)).then_some(word)
+    }
+
+    /// Takes the lock if the word is this one, which is not locked.
+    #[inline(always)]
+    pub(crate) fn lock_from(&self, word: u64) -> bool {
         // ORDERING(word.1): Acquire, pairs with word.2: of the queue, as the last holder left it,
         // and of what the word has.
-        let locks = || {
-            self.0
-                .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
-                .is_ok()
-        };
-        (word & LOCKED == 0 && locks()).then_some(word)
+        self.0
+            .compare_exchange(word, word | LOCKED, Acquire, Relaxed)
+            .is_ok()
     }
 
     #[cold]
-    fn lock_slow(&self) -> u64 {
+    fn lock_slow(&self, pause: fn(&mut u32)) -> u64 {
         let mut looks = 0;
         loop {
-            look_again(&mut looks);
+            pause(&mut looks);
             if let Some(word) = self.try_lock() {
                 return word;
             }
         }
-    }
-
-    /// How many stand in the queue whose lock this is, for people.
-    #[cold]
-    pub(crate) fn count(&self, queue: &Places) -> usize {
-        wait::undisturbed(|_| {
-            let word = self.lock();
-            let count = queue.len();
-            self.unlock(word);
-            count
-        })
     }
 
     /// Gives the lock back, and makes the word this.
