@@ -4,12 +4,11 @@ use super::many::{End, MOST, Many};
 use super::table::{Stand, address};
 use super::{shared, table, wait_until, word};
 use crate::rt::sync::{AtomicU32, Ordering::*};
-use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{self, Place};
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"futexes";
 
@@ -98,32 +97,16 @@ pub fn wait_multiple(words: &[Wait<'_>]) -> Result<usize, ChangedAt> {
     without_deadline(wait_multiple_until(words, u64::MAX))
 }
 
-/// Like [`wait_multiple`], until `deadline` at most.
-///
-/// # Errors
-/// [`WaitMultipleError`].
-///
-/// # Panics
-/// As [`wait_multiple`].
-pub fn wait_multiple_deadline(
-    words: &[Wait<'_>],
-    deadline: Instant,
-) -> Result<usize, WaitMultipleError> {
-    wait_multiple_until(words, time::nanos(deadline))
-}
-
-/// Like [`wait_multiple`], for `timeout` at most.
-///
-/// # Errors
-/// [`WaitMultipleError`].
-///
-/// # Panics
-/// As [`wait_multiple`].
-pub fn wait_multiple_timeout(
-    words: &[Wait<'_>],
-    timeout: Duration,
-) -> Result<usize, WaitMultipleError> {
-    wait_multiple_until(words, time::after(timeout))
+timed! {
+    "wait_multiple";
+    /// # Errors
+    /// [`WaitMultipleError`].
+    ///
+    /// # Panics
+    /// As [`wait_multiple`].
+    pub fn wait_multiple_deadline, wait_multiple_timeout(words: &[Wait<'_>])
+        -> Result<usize, WaitMultipleError>;
+    |deadline| wait_multiple_until(words, deadline)
 }
 
 fn without_deadline(result: Result<usize, WaitMultipleError>) -> Result<usize, ChangedAt> {
@@ -416,26 +399,15 @@ impl<'a> WaitSet<'a> {
         without_deadline(self.wait_until(u64::MAX))
     }
 
-    /// Like [`WaitSet::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`WaitMultipleError`].
-    ///
-    /// # Panics
-    /// As [`WaitSet::wait`].
-    pub fn wait_deadline(&mut self, deadline: Instant) -> Result<usize, WaitMultipleError> {
-        self.wait_until(time::nanos(deadline))
-    }
-
-    /// Like [`WaitSet::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`WaitMultipleError`].
-    ///
-    /// # Panics
-    /// As [`WaitSet::wait`].
-    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<usize, WaitMultipleError> {
-        self.wait_until(time::after(timeout))
+    timed! {
+        "WaitSet::wait";
+        /// # Errors
+        /// [`WaitMultipleError`].
+        ///
+        /// # Panics
+        /// As [`WaitSet::wait`].
+        pub fn wait_deadline, wait_timeout(&mut self) -> Result<usize, WaitMultipleError>;
+        |deadline| self.wait_until(deadline)
     }
 
     /// [`WaitSet::wait_deadline`] in nanoseconds.

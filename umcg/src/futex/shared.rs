@@ -23,6 +23,7 @@ use super::set::{self, Wait, changed};
 use super::table::Requeued;
 use super::{Changed, WaitError, WaitMultipleError};
 use crate::rt::sync::AtomicU32;
+use crate::rt::timed;
 use crate::rt::{Builder, JoinHandle, foreign, server, time, wait};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
@@ -31,7 +32,6 @@ use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 /// What futex_waitv takes.
 const MOST: usize = 128;
@@ -53,26 +53,15 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Result<(), Changed> {
     wait_until(word, expected, u64::MAX).map_err(|_| Changed)
 }
 
-/// Like [`wait`], until `deadline` at most.
-///
-/// # Errors
-/// [`WaitError`].
-///
-/// # Panics
-/// As [`wait`].
-pub fn wait_deadline(word: &AtomicU32, expected: u32, deadline: Instant) -> Result<(), WaitError> {
-    wait_until(word, expected, time::nanos(deadline))
-}
-
-/// Like [`wait`], for `timeout` at most.
-///
-/// # Errors
-/// [`WaitError`].
-///
-/// # Panics
-/// As [`wait`].
-pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Result<(), WaitError> {
-    wait_until(word, expected, time::after(timeout))
+timed! {
+    "wait";
+    /// # Errors
+    /// [`WaitError`].
+    ///
+    /// # Panics
+    /// As [`wait`].
+    pub fn wait_deadline, wait_timeout(word: &AtomicU32, expected: u32) -> Result<(), WaitError>;
+    |deadline| wait_until(word, expected, deadline)
 }
 
 /// [`wait_deadline`] in nanoseconds.

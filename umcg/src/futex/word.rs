@@ -3,10 +3,9 @@
 use super::table;
 use super::table::{Requeued, Stand, address};
 use crate::rt::sync::{AtomicU32, Ordering::Relaxed};
-use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, Place, Queued, Single};
 use std::fmt;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"futex";
 
@@ -55,20 +54,12 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Result<(), Changed> {
     wait_until(word, expected, u64::MAX).map_err(|_| Changed)
 }
 
-/// Like [`wait`], until `deadline` at most.
-///
-/// # Errors
-/// [`WaitError`].
-pub fn wait_deadline(word: &AtomicU32, expected: u32, deadline: Instant) -> Result<(), WaitError> {
-    wait_until(word, expected, time::nanos(deadline))
-}
-
-/// Like [`wait`], for `timeout` at most.
-///
-/// # Errors
-/// [`WaitError`].
-pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration) -> Result<(), WaitError> {
-    wait_until(word, expected, time::after(timeout))
+timed! {
+    "wait";
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_deadline, wait_timeout(word: &AtomicU32, expected: u32) -> Result<(), WaitError>;
+    |deadline| wait_until(word, expected, deadline)
 }
 
 /// [`wait_deadline`] in nanoseconds.

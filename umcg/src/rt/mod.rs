@@ -24,6 +24,7 @@ pub mod scheduler;
 pub(crate) mod task;
 pub(crate) mod wait;
 
+pub(crate) use base::timed::timed;
 pub(crate) use base::{clock as time, last, spin, sync, word};
 pub(crate) use engine::server;
 

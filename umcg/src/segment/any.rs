@@ -4,10 +4,9 @@ use super::error::{Fault, TryError, WaitError};
 use super::object::FIRST;
 use super::semaphore::Semaphore;
 use super::standing::{End, Standing, Wish};
-use crate::rt::time;
+use crate::rt::timed;
 use crate::select::order::{self, Order};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Takes a wakeup from one of the semaphores, which are in the same segment and may be in the list
 /// more than once, and returns its index; waits until there is one. The others are left as they
@@ -28,32 +27,16 @@ pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Fault> {
     })
 }
 
-/// Like [`acquire_any`], until `deadline` at most.
-///
-/// # Errors
-/// [`WaitError`].
-///
-/// # Panics
-/// As [`acquire_any`].
-pub fn acquire_any_deadline(
-    semaphores: &[&Semaphore],
-    deadline: Instant,
-) -> Result<usize, WaitError> {
-    any(semaphores, time::nanos(deadline))
-}
-
-/// Like [`acquire_any`], for `timeout` at most.
-///
-/// # Errors
-/// [`WaitError`].
-///
-/// # Panics
-/// As [`acquire_any`].
-pub fn acquire_any_timeout(
-    semaphores: &[&Semaphore],
-    timeout: Duration,
-) -> Result<usize, WaitError> {
-    any(semaphores, time::after(timeout))
+timed! {
+    "acquire_any";
+    /// # Errors
+    /// [`WaitError`].
+    ///
+    /// # Panics
+    /// As [`acquire_any`].
+    pub fn acquire_any_deadline, acquire_any_timeout(semaphores: &[&Semaphore])
+        -> Result<usize, WaitError>;
+    |deadline| any(semaphores, deadline)
 }
 
 /// Like [`acquire_any`], if there is a wakeup in one of them. They are looked at one after the

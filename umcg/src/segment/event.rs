@@ -4,9 +4,8 @@ use super::error::{Fault, TryError, WaitError};
 use super::handle::Handle;
 use super::object::{BUSY, COUNT, FIRST, Kind};
 use crate::rt::sync::Ordering::*;
-use crate::rt::time;
+use crate::rt::timed;
 use std::fmt;
-use std::time::{Duration, Instant};
 
 /// Something that has happened, or not, in a [`Segment`](super::Segment): what
 /// [`sync::Event`](crate::sync::Event) is, but between processes. If a waiter that was let through
@@ -31,20 +30,12 @@ impl Event {
         }
     }
 
-    /// Like [`Event::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`WaitError`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.wait_until(time::nanos(deadline))
-    }
-
-    /// Like [`Event::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`WaitError`].
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.wait_until(time::after(timeout))
+    timed! {
+        "Event::wait";
+        /// # Errors
+        /// [`WaitError`].
+        pub fn wait_deadline, wait_timeout(&self) -> Result<(), WaitError>;
+        |deadline| self.wait_until(deadline)
     }
 
     fn wait_until(&self, deadline: u64) -> Result<(), WaitError> {

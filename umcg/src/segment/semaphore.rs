@@ -5,8 +5,9 @@ use super::handle::Handle;
 use super::object::{BUSY, COUNT, FIRST};
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
+use crate::rt::timed;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A counter of wakeups in a [`Segment`](super::Segment), strong like
 /// [`sync::Semaphore`](crate::sync::Semaphore), but between processes: who waits longest is served
@@ -42,20 +43,12 @@ impl Semaphore {
         }
     }
 
-    /// Like [`Semaphore::acquire`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`WaitError`].
-    pub fn acquire_deadline(&self, deadline: Instant) -> Result<(), WaitError> {
-        self.acquire_until(1, time::nanos(deadline))
-    }
-
-    /// Like [`Semaphore::acquire`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`WaitError`].
-    pub fn acquire_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.acquire_until(1, time::after(timeout))
+    timed! {
+        "Semaphore::acquire";
+        /// # Errors
+        /// [`WaitError`].
+        pub fn acquire_deadline, acquire_timeout(&self) -> Result<(), WaitError>;
+        |deadline| self.acquire_until(1, deadline)
     }
 
     /// Like [`Semaphore::acquire_many`], until `deadline` at most.

@@ -9,11 +9,10 @@ use super::ring::{Message, Moved};
 use super::shared::Shared;
 use super::standing::{End, Standing};
 use crate::rt::sync::Ordering::*;
-use crate::rt::time;
+use crate::rt::timed;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Messages of one size through a ring in a [`Segment`](super::Segment), as bytes. Any process
 /// sends and receives. First in, first out; who waits longest to send or to receive is served
@@ -57,26 +56,15 @@ impl ByteTube {
         self.for_ever(Message::In(message))
     }
 
-    /// Like [`ByteTube::send`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    ///
-    /// # Panics
-    /// As [`ByteTube::send`].
-    pub fn send_deadline(&self, message: &[u8], deadline: Instant) -> Result<(), TubeWaitError> {
-        self.until(Message::In(message), time::nanos(deadline))
-    }
-
-    /// Like [`ByteTube::send`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    ///
-    /// # Panics
-    /// As [`ByteTube::send`].
-    pub fn send_timeout(&self, message: &[u8], timeout: Duration) -> Result<(), TubeWaitError> {
-        self.until(Message::In(message), time::after(timeout))
+    timed! {
+        "ByteTube::send";
+        /// # Errors
+        /// [`TubeWaitError`].
+        ///
+        /// # Panics
+        /// As [`ByteTube::send`].
+        pub fn send_deadline, send_timeout(&self, message: &[u8]) -> Result<(), TubeWaitError>;
+        |deadline| self.until(Message::In(message), deadline)
     }
 
     /// Like [`ByteTube::send`], if there is room, and nobody else waits for it. Never waits.
@@ -102,30 +90,15 @@ impl ByteTube {
         self.for_ever(Message::Out(message))
     }
 
-    /// Like [`ByteTube::recv`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    ///
-    /// # Panics
-    /// As [`ByteTube::recv`].
-    pub fn recv_deadline(
-        &self,
-        message: &mut [u8],
-        deadline: Instant,
-    ) -> Result<(), TubeWaitError> {
-        self.until(Message::Out(message), time::nanos(deadline))
-    }
-
-    /// Like [`ByteTube::recv`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    ///
-    /// # Panics
-    /// As [`ByteTube::recv`].
-    pub fn recv_timeout(&self, message: &mut [u8], timeout: Duration) -> Result<(), TubeWaitError> {
-        self.until(Message::Out(message), time::after(timeout))
+    timed! {
+        "ByteTube::recv";
+        /// # Errors
+        /// [`TubeWaitError`].
+        ///
+        /// # Panics
+        /// As [`ByteTube::recv`].
+        pub fn recv_deadline, recv_timeout(&self, message: &mut [u8]) -> Result<(), TubeWaitError>;
+        |deadline| self.until(Message::Out(message), deadline)
     }
 
     /// Like [`ByteTube::recv`], if there is a message for the caller. Never waits.
@@ -294,20 +267,12 @@ impl<T: Plain> Tube<T> {
         self.bytes.send(message.as_bytes())
     }
 
-    /// As [`ByteTube::send_deadline`].
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), TubeWaitError> {
-        self.bytes.send_deadline(message.as_bytes(), deadline)
-    }
-
-    /// As [`ByteTube::send_timeout`].
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), TubeWaitError> {
-        self.bytes.send_timeout(message.as_bytes(), timeout)
+    timed! {
+        "ByteTube::send";
+        /// # Errors
+        /// [`TubeWaitError`].
+        pub fn send_deadline, send_timeout(&self, message: T) -> Result<(), TubeWaitError>;
+        |deadline| self.bytes.until(Message::In(message.as_bytes()), deadline)
     }
 
     /// As [`ByteTube::try_send`].
@@ -326,20 +291,12 @@ impl<T: Plain> Tube<T> {
         T::filled(|message| self.bytes.recv(message))
     }
 
-    /// As [`ByteTube::recv_deadline`].
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, TubeWaitError> {
-        T::filled(|message| self.bytes.recv_deadline(message, deadline))
-    }
-
-    /// As [`ByteTube::recv_timeout`].
-    ///
-    /// # Errors
-    /// [`TubeWaitError`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, TubeWaitError> {
-        T::filled(|message| self.bytes.recv_timeout(message, timeout))
+    timed! {
+        "ByteTube::recv";
+        /// # Errors
+        /// [`TubeWaitError`].
+        pub fn recv_deadline, recv_timeout(&self) -> Result<T, TubeWaitError>;
+        |deadline| T::filled(|message| self.bytes.until(Message::Out(message), deadline))
     }
 
     /// As [`ByteTube::try_recv`].

@@ -37,10 +37,10 @@ pub use operation::{Operation, Selectable, Timer, after, at};
 pub use set::Set;
 
 use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{Place, Source};
 use operation::Parts;
 use order::Order;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"select";
 
@@ -112,22 +112,11 @@ impl Select {
         engine::scan(&set, self.order(&set))
     }
 
-    /// Like [`Select::wait`], until `deadline` at most.
-    pub fn wait_deadline(
-        self,
-        operations: &mut [impl Selectable],
-        deadline: Instant,
-    ) -> Option<usize> {
-        self.wait_nanos(operations, time::nanos(deadline))
-    }
-
-    /// Like [`Select::wait`], for `timeout` at most.
-    pub fn wait_timeout(
-        self,
-        operations: &mut [impl Selectable],
-        timeout: Duration,
-    ) -> Option<usize> {
-        self.wait_nanos(operations, time::after(timeout))
+    timed! {
+        "Select::wait";
+        pub fn wait_deadline, wait_timeout(self, operations: &mut [impl Selectable])
+            -> Option<usize>;
+        |deadline| self.wait_nanos(operations, deadline)
     }
 
     fn wait_nanos(self, operations: &mut [impl Selectable], deadline: u64) -> Option<usize> {

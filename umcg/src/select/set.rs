@@ -4,11 +4,11 @@ use super::engine;
 use super::operation::{Operation, Selectable};
 use super::order::{Order, Turn};
 use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, End, Place, Source, Waiter};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"select";
 
@@ -161,14 +161,10 @@ impl<O: Selectable> Set<O> {
         self.wait_until(None)
     }
 
-    /// Like [`Set::wait`], until `deadline` at most.
-    pub fn wait_deadline(&mut self, deadline: Instant) -> Option<usize> {
-        self.wait_nanos(time::nanos(deadline))
-    }
-
-    /// Like [`Set::wait`], for `timeout` at most.
-    pub fn wait_timeout(&mut self, timeout: Duration) -> Option<usize> {
-        self.wait_nanos(time::after(timeout))
+    timed! {
+        "Set::wait";
+        pub fn wait_deadline, wait_timeout(&mut self) -> Option<usize>;
+        |deadline| self.wait_nanos(deadline)
     }
 
     /// The operation with this index, which stands nowhere as long as it is borrowed.

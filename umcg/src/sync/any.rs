@@ -2,12 +2,11 @@
 
 use super::gate::NO_MORE;
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
-use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine::{self, Set};
 use crate::select::order::{self, Order};
 use std::cell::Cell;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"altsems";
 
@@ -28,32 +27,16 @@ pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Closed> {
     any(semaphores, u64::MAX).map_err(|_| Closed)
 }
 
-/// Like [`acquire_any`], until `deadline` at most.
-///
-/// # Errors
-/// [`AcquireError`].
-///
-/// # Panics
-/// As [`acquire_any`].
-pub fn acquire_any_deadline(
-    semaphores: &[&Semaphore],
-    deadline: Instant,
-) -> Result<usize, AcquireError> {
-    any(semaphores, time::nanos(deadline))
-}
-
-/// Like [`acquire_any`], for `timeout` at most.
-///
-/// # Errors
-/// [`AcquireError`].
-///
-/// # Panics
-/// As [`acquire_any`].
-pub fn acquire_any_timeout(
-    semaphores: &[&Semaphore],
-    timeout: Duration,
-) -> Result<usize, AcquireError> {
-    any(semaphores, time::after(timeout))
+timed! {
+    "acquire_any";
+    /// # Errors
+    /// [`AcquireError`].
+    ///
+    /// # Panics
+    /// As [`acquire_any`].
+    pub fn acquire_any_deadline, acquire_any_timeout(semaphores: &[&Semaphore])
+        -> Result<usize, AcquireError>;
+    |deadline| any(semaphores, deadline)
 }
 
 /// Like [`acquire_any`], if there is a wakeup in one of them; an error if there was a moment at

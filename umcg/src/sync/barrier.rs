@@ -1,10 +1,10 @@
 //! Barriers.
 
 use crate::rt::spin::Spin;
-use crate::rt::time::{self, Elapsed};
+use crate::rt::time::Elapsed;
+use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
 use std::fmt;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"barrier";
 
@@ -69,20 +69,12 @@ impl Barrier {
             .unwrap_or(BarrierWaitResult(false))
     }
 
-    /// Like [`Barrier::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`]: the caller is not among those that have come.
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<BarrierWaitResult, Elapsed> {
-        self.wait_until(time::nanos(deadline))
-    }
-
-    /// Like [`Barrier::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// As [`Barrier::wait_deadline`].
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<BarrierWaitResult, Elapsed> {
-        self.wait_until(time::after(timeout))
+    timed! {
+        "Barrier::wait";
+        /// # Errors
+        /// [`Elapsed`]: the caller is not among those that have come.
+        pub fn wait_deadline, wait_timeout(&self) -> Result<BarrierWaitResult, Elapsed>;
+        |deadline| self.wait_until(deadline)
     }
 
     /// [`Barrier::wait_deadline`] in nanoseconds.

@@ -17,11 +17,10 @@ use super::mutex::{self, MutexGuard, RawMutex};
 use crate::rt::last;
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicBool, Ordering::*};
-use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
 use lock_api::RawMutex as _;
 use std::fmt;
-use std::time::{Duration, Instant};
 
 const REASON: &&str = &"condvar";
 
@@ -94,44 +93,21 @@ impl Condvar {
         self.wait_while_until(guard, condition, u64::MAX);
     }
 
-    /// Like [`Condvar::wait`], until `deadline` at most, not counting the time to lock the mutex
-    /// again.
-    pub fn wait_deadline<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Instant,
-    ) -> WaitTimeoutResult {
-        self.wait_until(guard, time::nanos(deadline))
+    timed! {
+        "Condvar::wait";
+        /// The time to lock the mutex again does not count.
+        pub fn [T: ?Sized] wait_deadline, wait_timeout(&self, guard: &mut MutexGuard<'_, T>)
+            -> WaitTimeoutResult;
+        |deadline| self.wait_until(guard, deadline)
     }
 
-    /// Like [`Condvar::wait`], for `timeout` at most. As [`Condvar::wait_deadline`].
-    pub fn wait_timeout<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        timeout: Duration,
-    ) -> WaitTimeoutResult {
-        self.wait_until(guard, time::after(timeout))
-    }
-
-    /// Like [`Condvar::wait_while`], until `deadline` at most: whether `condition` still says so
-    /// then.
-    pub fn wait_while_deadline<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        condition: impl FnMut(&mut T) -> bool,
-        deadline: Instant,
-    ) -> WaitTimeoutResult {
-        self.wait_while_until(guard, condition, time::nanos(deadline))
-    }
-
-    /// Like [`Condvar::wait_while`], for `timeout` at most. As [`Condvar::wait_while_deadline`].
-    pub fn wait_while_timeout<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        condition: impl FnMut(&mut T) -> bool,
-        timeout: Duration,
-    ) -> WaitTimeoutResult {
-        self.wait_while_until(guard, condition, time::after(timeout))
+    timed! {
+        "Condvar::wait_while";
+        /// Returns whether `condition` still says so then.
+        pub fn [T: ?Sized] wait_while_deadline, wait_while_timeout(
+            &self, guard: &mut MutexGuard<'_, T>, condition: impl FnMut(&mut T) -> bool
+        ) -> WaitTimeoutResult;
+        |deadline| self.wait_while_until(guard, condition, deadline)
     }
 
     /// Wakes who waits longest. False if nobody waits. Does not switch.

@@ -15,11 +15,11 @@
 //!   moment go on, and no other learns of it.
 
 use super::gate::{Gate, Policy, SERVED, Until};
-use crate::rt::time::{self, Elapsed};
+use crate::rt::time::Elapsed;
+use crate::rt::timed;
 use crate::rt::wait::{self, Place, Source};
 use crate::select::operation::{Operation, Parts};
 use std::fmt;
-use std::time::{Duration, Instant};
 
 const SET: u64 = 1;
 const WAITERS: u64 = 1 << 1;
@@ -96,20 +96,12 @@ impl Event {
         self.gate.try_pass(0).is_some()
     }
 
-    /// Like [`Event::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), Elapsed> {
-        self.wait_until(time::nanos(deadline))
-    }
-
-    /// Like [`Event::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), Elapsed> {
-        self.wait_until(time::after(timeout))
+    timed! {
+        "Event::wait";
+        /// # Errors
+        /// [`Elapsed`].
+        pub fn wait_deadline, wait_timeout(&self) -> Result<(), Elapsed>;
+        |deadline| self.wait_until(deadline)
     }
 
     /// [`Event::wait_deadline`] in nanoseconds.

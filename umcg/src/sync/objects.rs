@@ -5,11 +5,10 @@ use super::gate::NO_MORE;
 use super::joint::{Ended, Joint, Member, Set};
 use super::mutex::{self, Mutex};
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
-use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{Place, Source};
 use crate::select::engine;
 use std::cell::Cell;
-use std::time::{Duration, Instant};
 
 const ANY: &&str = &"wait_any";
 const ALL: &&str = &"wait_all";
@@ -107,29 +106,16 @@ pub fn wait_any(objects: &[&dyn Object]) -> Result<usize, Closed> {
     any(objects, u64::MAX).map_err(|_| Closed)
 }
 
-/// Like [`wait_any`], until `deadline` at most.
-///
-/// # Errors
-/// [`AcquireError`].
-///
-/// # Panics
-/// As [`wait_any`].
-pub fn wait_any_deadline(
-    objects: &[&dyn Object],
-    deadline: Instant,
-) -> Result<usize, AcquireError> {
-    any(objects, time::nanos(deadline))
-}
-
-/// Like [`wait_any`], for `timeout` at most.
-///
-/// # Errors
-/// [`AcquireError`].
-///
-/// # Panics
-/// As [`wait_any`].
-pub fn wait_any_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<usize, AcquireError> {
-    any(objects, time::after(timeout))
+timed! {
+    "wait_any";
+    /// # Errors
+    /// [`AcquireError`].
+    ///
+    /// # Panics
+    /// As [`wait_any`].
+    pub fn wait_any_deadline, wait_any_timeout(objects: &[&dyn Object])
+        -> Result<usize, AcquireError>;
+    |deadline| any(objects, deadline)
 }
 
 /// Like [`wait_any`], if one of them is there; an error if there was a moment at which none was.
@@ -239,26 +225,15 @@ pub fn wait_all(objects: &[&dyn Object]) -> Result<(), Closed> {
     all(objects, u64::MAX).map_err(|_| Closed)
 }
 
-/// Like [`wait_all`], until `deadline` at most.
-///
-/// # Errors
-/// [`AcquireError`].
-///
-/// # Panics
-/// As [`wait_all`].
-pub fn wait_all_deadline(objects: &[&dyn Object], deadline: Instant) -> Result<(), AcquireError> {
-    all(objects, time::nanos(deadline))
-}
-
-/// Like [`wait_all`], for `timeout` at most.
-///
-/// # Errors
-/// [`AcquireError`].
-///
-/// # Panics
-/// As [`wait_all`].
-pub fn wait_all_timeout(objects: &[&dyn Object], timeout: Duration) -> Result<(), AcquireError> {
-    all(objects, time::after(timeout))
+timed! {
+    "wait_all";
+    /// # Errors
+    /// [`AcquireError`].
+    ///
+    /// # Panics
+    /// As [`wait_all`].
+    pub fn wait_all_deadline, wait_all_timeout(objects: &[&dyn Object]) -> Result<(), AcquireError>;
+    |deadline| all(objects, deadline)
 }
 
 /// Like [`wait_all`], if all are there. Never waits.

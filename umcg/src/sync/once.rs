@@ -14,11 +14,11 @@
 
 use crate::rt::spin::Spin;
 use crate::rt::sync::{AtomicU32, Ordering::*};
-use crate::rt::time::{self, Elapsed};
+use crate::rt::time::Elapsed;
+use crate::rt::timed;
 use crate::rt::wait::{self, ClaimedList, Place, Places, Queued};
 use std::convert::Infallible;
 use std::fmt;
-use std::time::{Duration, Instant};
 
 const NEW: u32 = 0;
 const RUNNING: u32 = 1;
@@ -107,20 +107,12 @@ impl Once {
         }
     }
 
-    /// Like [`Once::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), Elapsed> {
-        self.wait_until(time::nanos(deadline))
-    }
-
-    /// Like [`Once::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), Elapsed> {
-        self.wait_until(time::after(timeout))
+    timed! {
+        "Once::wait";
+        /// # Errors
+        /// [`Elapsed`].
+        pub fn wait_deadline, wait_timeout(&self) -> Result<(), Elapsed>;
+        |deadline| self.wait_until(deadline)
     }
 
     /// [`Once::wait_deadline`] in nanoseconds.

@@ -2,6 +2,7 @@
 
 use super::once::Once;
 use crate::rt::time::Elapsed;
+use crate::rt::timed;
 use std::cell::UnsafeCell;
 use std::convert::Infallible;
 use std::fmt;
@@ -9,7 +10,6 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::{Duration, Instant};
 
 /// A value that is made once, by whoever comes first, and then read by all.
 ///
@@ -133,24 +133,16 @@ impl<T> OnceLock<T> {
         unsafe { self.assume() }
     }
 
-    /// Like [`OnceLock::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<&T, Elapsed> {
-        self.once.wait_deadline(deadline)?;
-        // SAFETY: as in `get`.
-        Ok(unsafe { self.assume() })
-    }
-
-    /// Like [`OnceLock::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<&T, Elapsed> {
-        self.once.wait_timeout(timeout)?;
-        // SAFETY: as in `get`.
-        Ok(unsafe { self.assume() })
+    timed! {
+        "OnceLock::wait";
+        /// # Errors
+        /// [`Elapsed`].
+        pub fn wait_deadline, wait_timeout(&self) -> Result<&T, Elapsed>;
+        |deadline| {
+            self.once.wait_until(deadline)?;
+            // SAFETY: as in `get`.
+            Ok(unsafe { self.assume() })
+        }
     }
 
     /// Takes the value out; another can be made then.

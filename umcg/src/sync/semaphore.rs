@@ -32,14 +32,13 @@ pub use error::{AcquireError, Closed, Overflow, TryAcquireError};
 
 use super::gate::{Gate, NO_MORE, PATIENT, Policy, SERVED, TRY, Until};
 use super::joint::JOINT;
-use crate::rt::time;
+use crate::rt::timed;
 use crate::rt::wait::{self, Place, Source};
 use crate::rt::word::LOCKED;
 use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 const COUNT: u64 = u32::MAX as u64;
 const WAITERS: u64 = 1 << 32;
@@ -218,44 +217,21 @@ impl Semaphore {
         }
     }
 
-    /// Like [`Semaphore::acquire`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`AcquireError`].
-    pub fn acquire_deadline(&self, deadline: Instant) -> Result<(), AcquireError> {
-        self.acquire_many_deadline(1, deadline)
+    timed! {
+        "Semaphore::acquire";
+        /// # Errors
+        /// [`AcquireError`].
+        pub fn acquire_deadline, acquire_timeout(&self) -> Result<(), AcquireError>;
+        |deadline| self.acquire_until(1, deadline)
     }
 
-    /// Like [`Semaphore::acquire`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`AcquireError`].
-    pub fn acquire_timeout(&self, timeout: Duration) -> Result<(), AcquireError> {
-        self.acquire_many_timeout(1, timeout)
-    }
-
-    /// Like [`Semaphore::acquire_many`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`AcquireError`].
-    pub fn acquire_many_deadline(
-        &self,
-        wakeups: u32,
-        deadline: Instant,
-    ) -> Result<(), AcquireError> {
-        self.acquire_until(wakeups, time::nanos(deadline))
-    }
-
-    /// Like [`Semaphore::acquire_many`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`AcquireError`].
-    pub fn acquire_many_timeout(
-        &self,
-        wakeups: u32,
-        timeout: Duration,
-    ) -> Result<(), AcquireError> {
-        self.acquire_until(wakeups, time::after(timeout))
+    timed! {
+        "Semaphore::acquire_many";
+        /// # Errors
+        /// [`AcquireError`].
+        pub fn acquire_many_deadline, acquire_many_timeout(&self, wakeups: u32)
+            -> Result<(), AcquireError>;
+        |deadline| self.acquire_until(wakeups, deadline)
     }
 
     /// [`Semaphore::acquire_many_deadline`] in nanoseconds.
@@ -283,20 +259,12 @@ impl Semaphore {
         self.try_acquire().map(|()| Permit(self))
     }
 
-    /// Like [`Semaphore::access`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`AcquireError`].
-    pub fn access_deadline(&self, deadline: Instant) -> Result<Permit<'_>, AcquireError> {
-        self.acquire_deadline(deadline).map(|()| Permit(self))
-    }
-
-    /// Like [`Semaphore::access`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`AcquireError`].
-    pub fn access_timeout(&self, timeout: Duration) -> Result<Permit<'_>, AcquireError> {
-        self.acquire_timeout(timeout).map(|()| Permit(self))
+    timed! {
+        "Semaphore::access";
+        /// # Errors
+        /// [`AcquireError`].
+        pub fn access_deadline, access_timeout(&self) -> Result<Permit<'_>, AcquireError>;
+        |deadline| self.acquire_until(1, deadline).map(|()| Permit(self))
     }
 
     /// Where one waits for it beside others.

@@ -9,11 +9,11 @@
 //! last thing to be done has to do with the queue.
 
 use super::gate::{Gate, Policy, SERVED, Until};
-use crate::rt::time::{self, Elapsed};
+use crate::rt::time::Elapsed;
+use crate::rt::timed;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 const COUNT: u64 = u32::MAX as u64;
 const WAITERS: u64 = 1 << 32;
@@ -131,20 +131,12 @@ impl WaitGroup {
         let _ = self.wait_until(u64::MAX);
     }
 
-    /// Like [`WaitGroup::wait`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), Elapsed> {
-        self.wait_until(time::nanos(deadline))
-    }
-
-    /// Like [`WaitGroup::wait`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`Elapsed`].
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), Elapsed> {
-        self.wait_until(time::after(timeout))
+    timed! {
+        "WaitGroup::wait";
+        /// # Errors
+        /// [`Elapsed`].
+        pub fn wait_deadline, wait_timeout(&self) -> Result<(), Elapsed>;
+        |deadline| self.wait_until(deadline)
     }
 
     /// [`WaitGroup::wait_deadline`] in nanoseconds.

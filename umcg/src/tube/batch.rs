@@ -7,11 +7,11 @@ use super::error::{
 };
 use super::layout::{Layout, Typed};
 use super::waiting::Refused;
+use crate::rt::timed;
+use crate::rt::wait;
 use crate::rt::wait::ClaimedList;
-use crate::rt::{time, wait};
 use std::collections::VecDeque;
 use std::mem;
-use std::time::{Duration, Instant};
 
 /// How many are copied under one lock.
 const MOST: usize = 32;
@@ -140,29 +140,13 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Like [`Sender::send_batch`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`SendTimeoutError`]. What was not sent is in `batch`.
-    pub fn send_batch_deadline(
-        &self,
-        batch: &mut VecDeque<T>,
-        deadline: Instant,
-    ) -> Result<(), SendTimeoutError<()>> {
-        self.send_batch_until(batch, time::nanos(deadline))
-            .map_err(|why| SendTimeoutError::new(why, ()))
-    }
-
-    /// Like [`Sender::send_batch`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`SendTimeoutError`]. What was not sent is in `batch`.
-    pub fn send_batch_timeout(
-        &self,
-        batch: &mut VecDeque<T>,
-        timeout: Duration,
-    ) -> Result<(), SendTimeoutError<()>> {
-        self.send_batch_until(batch, time::after(timeout))
+    timed! {
+        "Sender::send_batch";
+        /// # Errors
+        /// [`SendTimeoutError`]. What was not sent is in `batch`.
+        pub fn send_batch_deadline, send_batch_timeout(&self, batch: &mut VecDeque<T>)
+            -> Result<(), SendTimeoutError<()>>;
+        |deadline| self.send_batch_until(batch, deadline)
             .map_err(|why| SendTimeoutError::new(why, ()))
     }
 
@@ -251,30 +235,13 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Like [`Receiver::recv_batch`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`RecvTimeoutError`].
-    pub fn recv_batch_deadline(
-        &self,
-        messages: &mut Vec<T>,
-        most: usize,
-        deadline: Instant,
-    ) -> Result<usize, RecvTimeoutError> {
-        Ok(self.recv_batch_until(messages, most, time::nanos(deadline))?)
-    }
-
-    /// Like [`Receiver::recv_batch`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`RecvTimeoutError`].
-    pub fn recv_batch_timeout(
-        &self,
-        messages: &mut Vec<T>,
-        most: usize,
-        timeout: Duration,
-    ) -> Result<usize, RecvTimeoutError> {
-        Ok(self.recv_batch_until(messages, most, time::after(timeout))?)
+    timed! {
+        "Receiver::recv_batch";
+        /// # Errors
+        /// [`RecvTimeoutError`].
+        pub fn recv_batch_deadline, recv_batch_timeout(&self, messages: &mut Vec<T>, most: usize)
+            -> Result<usize, RecvTimeoutError>;
+        |deadline| Ok(self.recv_batch_until(messages, most, deadline)?)
     }
 
     fn recv_batch_until(

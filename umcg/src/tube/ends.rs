@@ -8,14 +8,14 @@ use super::layout::Typed;
 use super::standing::Calls;
 use super::waiting::Refused;
 use crate::rt::last::Last;
-use crate::rt::{time, wait};
+use crate::rt::timed;
+use crate::rt::wait;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::{self, MaybeUninit};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::time::{Duration, Instant};
 
 /// A tube and who has its ends.
 ///
@@ -298,20 +298,12 @@ impl<T> Sender<T> {
         self.shared.operate(|_| Ok(()))
     }
 
-    /// Like [`Sender::send`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`SendTimeoutError`].
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.send_until(message, time::nanos(deadline))
-    }
-
-    /// Like [`Sender::send`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`SendTimeoutError`].
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_until(message, time::after(timeout))
+    timed! {
+        "Sender::send";
+        /// # Errors
+        /// [`SendTimeoutError`].
+        pub fn send_deadline, send_timeout(&self, message: T) -> Result<(), SendTimeoutError<T>>;
+        |deadline| self.send_until(message, deadline)
     }
 
     pub(super) fn send_until(
@@ -370,20 +362,12 @@ impl<T> Receiver<T> {
         Ok(self.shared.try_recv()?)
     }
 
-    /// Like [`Receiver::recv`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`RecvTimeoutError`].
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        Ok(self.shared.recv_until(time::nanos(deadline))?)
-    }
-
-    /// Like [`Receiver::recv`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`RecvTimeoutError`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        Ok(self.shared.recv_until(time::after(timeout))?)
+    timed! {
+        "Receiver::recv";
+        /// # Errors
+        /// [`RecvTimeoutError`].
+        pub fn recv_deadline, recv_timeout(&self) -> Result<T, RecvTimeoutError>;
+        |deadline| Ok(self.shared.recv_until(deadline)?)
     }
 
     /// Receives one after the other; ends when the tube is closed and empty. Each step waits as

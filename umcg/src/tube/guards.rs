@@ -11,11 +11,11 @@ use super::error::{
 };
 use super::layout::Typed;
 use super::waiting::Refused;
-use crate::rt::{time, wait};
+use crate::rt::timed;
+use crate::rt::wait;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
-use std::time::{Duration, Instant};
 
 /// The most that a guard has room for.
 const SMALL: usize = 256;
@@ -355,34 +355,16 @@ impl<T> Sender<T> {
         Ok(Reserved::new(&self.shared, slot))
     }
 
-    /// Like [`Sender::reserve`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`SendTimeoutError`].
-    ///
-    /// # Panics
-    /// As [`Sender::reserve`].
-    pub fn reserve_deadline(
-        &self,
-        deadline: Instant,
-    ) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
-        self.reserve_until(time::nanos(deadline))
-            .map_err(|why| SendTimeoutError::new(why, ()))
-    }
-
-    /// Like [`Sender::reserve`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`SendTimeoutError`].
-    ///
-    /// # Panics
-    /// As [`Sender::reserve`].
-    pub fn reserve_timeout(
-        &self,
-        timeout: Duration,
-    ) -> Result<Reserved<'_, T>, SendTimeoutError<()>> {
-        self.reserve_until(time::after(timeout))
-            .map_err(|why| SendTimeoutError::new(why, ()))
+    timed! {
+        "Sender::reserve";
+        /// # Errors
+        /// [`SendTimeoutError`].
+        ///
+        /// # Panics
+        /// As [`Sender::reserve`].
+        pub fn reserve_deadline, reserve_timeout(&self)
+            -> Result<Reserved<'_, T>, SendTimeoutError<()>>;
+        |deadline| self.reserve_until(deadline).map_err(|why| SendTimeoutError::new(why, ()))
     }
 
     fn reserve_until(&self, deadline: u64) -> Result<Reserved<'_, T>, Refused> {
@@ -425,23 +407,13 @@ impl<T> Receiver<T> {
         )?)
     }
 
-    /// Like [`Receiver::recv_ref`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`RecvTimeoutError`].
-    pub fn recv_ref_deadline(
-        &self,
-        deadline: Instant,
-    ) -> Result<Received<'_, T>, RecvTimeoutError> {
-        Ok(self.recv_ref_until(time::nanos(deadline))?)
-    }
-
-    /// Like [`Receiver::recv_ref`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// [`RecvTimeoutError`].
-    pub fn recv_ref_timeout(&self, timeout: Duration) -> Result<Received<'_, T>, RecvTimeoutError> {
-        Ok(self.recv_ref_until(time::after(timeout))?)
+    timed! {
+        "Receiver::recv_ref";
+        /// # Errors
+        /// [`RecvTimeoutError`].
+        pub fn recv_ref_deadline, recv_ref_timeout(&self)
+            -> Result<Received<'_, T>, RecvTimeoutError>;
+        |deadline| Ok(self.recv_ref_until(deadline)?)
     }
 
     fn recv_ref_until(&self, deadline: u64) -> Result<Received<'_, T>, Refused> {

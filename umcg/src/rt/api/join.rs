@@ -5,6 +5,7 @@
 use super::end::read_packet;
 use super::ending::Ending;
 use crate::rt::base::clock;
+use crate::rt::base::timed::timed;
 use crate::rt::engine::server::{self, ServerState};
 use crate::rt::scheduler::Why;
 use crate::rt::task::runnable::Runnable;
@@ -20,7 +21,6 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
-use std::time::{Duration, Instant};
 
 /// Why there is no value.
 #[derive(Debug)]
@@ -162,28 +162,12 @@ impl<R> JoinHandle<R> {
         }
     }
 
-    /// Like [`JoinHandle::join`], until `deadline` at most.
-    ///
-    /// # Errors
-    /// The handle, if the worker has not ended by then.
-    pub fn join_deadline(self, deadline: Instant) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if wait_until(self.task, clock::nanos(deadline)) {
-            Ok(self.finish())
-        } else {
-            Err(self)
-        }
-    }
-
-    /// Like [`JoinHandle::join`], for `timeout` at most.
-    ///
-    /// # Errors
-    /// As [`JoinHandle::join_deadline`].
-    pub fn join_timeout(self, timeout: Duration) -> Result<Result<R, JoinError>, JoinHandle<R>> {
-        if wait_until(self.task, clock::after(timeout)) {
-            Ok(self.finish())
-        } else {
-            Err(self)
-        }
+    timed! {
+        "JoinHandle::join";
+        /// # Errors
+        /// The handle, if the worker has not ended by then.
+        pub fn join_deadline, join_timeout(self) -> Result<Result<R, JoinError>, JoinHandle<R>>;
+        |deadline| if wait_until(self.task, deadline) {Ok(self.finish())} else {Err(self)}
     }
 
     /// Whether the worker has ended, or was given up: so that `join` returns at once.

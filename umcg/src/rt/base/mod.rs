@@ -8,5 +8,6 @@ pub(crate) mod rank;
 pub(crate) mod spin;
 pub(crate) mod stack_size;
 pub(crate) mod sync;
+pub(crate) mod timed;
 pub(crate) mod wheel;
 pub(crate) mod word;

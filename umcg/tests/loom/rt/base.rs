@@ -10,5 +10,7 @@ pub(crate) mod rank;
 #[path = "../../../src/rt/base/spin.rs"]
 pub(crate) mod spin;
 pub(crate) mod sync;
+#[path = "../../../src/rt/base/timed.rs"]
+pub(crate) mod timed;
 #[path = "../../../src/rt/base/word.rs"]
 pub(crate) mod word;

@@ -6,6 +6,7 @@ pub(crate) mod engine;
 pub(crate) mod task;
 pub(crate) mod wait;
 
+pub(crate) use base::timed::timed;
 pub(crate) use base::{clock as time, here, last, rank, spin, sync, word};
 pub(crate) use engine::server;
 pub(crate) use wait::{cancel, park};

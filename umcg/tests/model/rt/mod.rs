@@ -8,6 +8,7 @@ pub(crate) mod run;
 pub(crate) mod task;
 pub(crate) mod wait;
 
+pub(crate) use base::timed::timed;
 pub(crate) use base::{clock as time, here, last, per_server, rank, spin, sync, word};
 pub(crate) use engine::runtime;
 pub(crate) use engine::server;
