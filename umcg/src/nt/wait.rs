@@ -11,7 +11,8 @@ use super::object::{Object, TAKEN_ABANDONED};
 use super::owner;
 use crate::rt::time;
 use crate::rt::wait::{self, ClaimedList, End, Place, Queued, Source, Waiter};
-use crate::select::engine;
+use crate::select::engine::{self, Set as _};
+use crate::select::list::with_list;
 use crate::sync::joint::{Member, Set};
 use std::cell::Cell;
 use std::fmt;
@@ -22,9 +23,6 @@ const REASON: &&str = &"nt";
 
 /// In place of a deadline: not to wait.
 const LOOK: u64 = 0;
-
-/// So many places need no memory but the stack.
-const FEW: usize = 8;
 
 /// What a wait ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,28 +228,24 @@ impl Asked<'_> {
         {
             return Ok(woken(0, how));
         }
-        if self.objects.len() < FEW {
-            self.any_at(&[const { Place::new() }; FEW], deadline)
-        } else {
-            let places: Box<[Place]> = (0..=self.objects.len()).map(|_| Place::new()).collect();
-            self.any_at(&places, deadline)
-        }
-    }
-
-    fn any_at(&self, places: &[Place], deadline: u64) -> Result<Woken, WaitError> {
-        let set = AnyOf {
-            asked: self,
-            places,
+        let member = |index: usize| {
+            let object = self.objects.get(index).map(|object| object.object());
+            // Behind the objects comes the alert.
+            let object = object.or(self.alert).unwrap_or_else(|| unreachable!());
+            (&object.gate as &dyn Source, self.owner)
         };
-        let enter = |waiter: &Waiter, served: &mut ClaimedList| {
-            engine::enter_all(&set, 0, waiter, served, false)
-        };
-        match self.stand(deadline, enter, |served| engine::leave_all(&set, served)) {
-            End::Served(index) if index < self.objects.len() => {
-                Ok(woken(index, places[index].note.get()))
+        let len = self.objects.len() + usize::from(self.alert.is_some());
+        with_list(len, member, |list| {
+            let enter = |waiter: &Waiter, served: &mut ClaimedList| {
+                engine::enter_all(list, 0, waiter, served, false)
+            };
+            match self.stand(deadline, enter, |served| engine::leave_all(list, served)) {
+                End::Served(index) if index < self.objects.len() => {
+                    Ok(woken(index, list.place(index).note.get()))
+                }
+                ended => self.without(ended),
             }
-            ended => self.without(ended),
-        }
+        })
     }
 
     /// Waits in the queues that `enter` enters; it says whether the caller has not claimed itself
@@ -347,36 +341,5 @@ impl Asked<'_> {
         };
         alert.gate.enter_or_claim(place, &mut claim, served);
         is_mine
-    }
-}
-
-/// The objects, and then the alert.
-struct AnyOf<'a> {
-    asked: &'a Asked<'a>,
-    places: &'a [Place],
-}
-
-impl engine::Set for AnyOf<'_> {
-    fn len(&self) -> usize {
-        self.asked.objects.len() + usize::from(self.asked.alert.is_some())
-    }
-
-    fn source(&self, index: usize) -> Option<&dyn Source> {
-        match self.asked.objects.get(index) {
-            Some(object) => Some(&object.object().gate),
-            None => self.asked.alert.map(|alert| &alert.gate as &dyn Source),
-        }
-    }
-
-    fn place(&self, index: usize) -> &Place {
-        &self.places[index]
-    }
-
-    fn note(&self, _: usize) -> usize {
-        self.asked.owner
-    }
-
-    fn finish(&self, _: usize, _: usize) -> bool {
-        true
     }
 }

@@ -25,6 +25,7 @@
 
 mod custom;
 pub(crate) mod engine;
+pub(crate) mod list;
 mod macros;
 pub(crate) mod operation;
 pub(crate) mod order;

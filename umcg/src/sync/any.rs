@@ -3,15 +3,12 @@
 use super::gate::NO_MORE;
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::timed;
-use crate::rt::wait::{Place, Source};
-use crate::select::engine::{self, Set};
+use crate::rt::wait::Source;
+use crate::select::engine;
+use crate::select::list::with_list;
 use crate::select::order::{self, Order};
-use std::cell::Cell;
 
 const REASON: &&str = &"altsems";
-
-/// So many places need no memory but the stack.
-const FEW: usize = 8;
 
 /// Takes a wakeup from one of the semaphores, which may be in the list more than once, and returns
 /// its index; waits until there is one. The others are left as they are. Fair: none of those that
@@ -50,11 +47,15 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryAcquireErr
     if tried != Err(TryAcquireError::Empty) || semaphores.len() <= 1 {
         return tried;
     }
-    with_places(semaphores, |set| match engine::look(set, order.first()) {
-        None => Err(TryAcquireError::Empty),
-        Some(_) if set.is_closed.get() => Err(TryAcquireError::Closed),
-        Some(index) => Ok(index),
-    })
+    with_list(
+        semaphores.len(),
+        member(semaphores),
+        |list| match engine::look(list, order.first()) {
+            None => Err(TryAcquireError::Empty),
+            Some(_) if list.served() == NO_MORE => Err(TryAcquireError::Closed),
+            Some(index) => Ok(index),
+        },
+    )
 }
 
 #[inline]
@@ -95,60 +96,18 @@ pub(crate) fn any(semaphores: &[&Semaphore], deadline: u64) -> Result<usize, Acq
         Err(TryAcquireError::Closed) => return Err(AcquireError::Closed),
         Err(TryAcquireError::Empty) => {}
     }
-    with_places(semaphores, |set| {
-        match engine::wait(set, order.first(), REASON, deadline) {
+    with_list(
+        semaphores.len(),
+        member(semaphores),
+        |list| match engine::wait(list, order.first(), REASON, deadline) {
             None => Err(AcquireError::TimedOut),
-            Some(_) if set.is_closed.get() => Err(AcquireError::Closed),
+            Some(_) if list.served() == NO_MORE => Err(AcquireError::Closed),
             Some(index) => Ok(index),
-        }
-    })
+        },
+    )
 }
 
-#[inline(never)]
-fn with_places<R>(semaphores: &[&Semaphore], f: impl FnOnce(&Semaphores<'_>) -> R) -> R {
-    let (few, many);
-    let places: &[Place] = if semaphores.len() <= FEW {
-        few = [const { Place::new() }; FEW];
-        &few
-    } else {
-        many = semaphores
-            .iter()
-            .map(|_| Place::new())
-            .collect::<Box<[Place]>>();
-        &many
-    };
-    f(&Semaphores {
-        semaphores,
-        places,
-        is_closed: Cell::new(false),
-    })
-}
-
-struct Semaphores<'a> {
-    semaphores: &'a [&'a Semaphore],
-    places: &'a [Place],
-    is_closed: Cell<bool>,
-}
-
-impl Set for Semaphores<'_> {
-    fn len(&self) -> usize {
-        self.semaphores.len()
-    }
-
-    fn source(&self, index: usize) -> Option<&dyn Source> {
-        Some(self.semaphores[index].gate())
-    }
-
-    fn place(&self, index: usize) -> &Place {
-        &self.places[index]
-    }
-
-    fn note(&self, _: usize) -> usize {
-        1
-    }
-
-    fn finish(&self, _: usize, note: usize) -> bool {
-        self.is_closed.set(note == NO_MORE);
-        true
-    }
+/// One wakeup of each is wanted.
+fn member<'a>(semaphores: &'a [&Semaphore]) -> impl Fn(usize) -> (&'a dyn Source, usize) {
+    |index| (semaphores[index].gate(), 1)
 }

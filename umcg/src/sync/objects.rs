@@ -6,15 +6,12 @@ use super::joint::{Ended, Joint, Member, Set};
 use super::mutex::{self, Mutex};
 use super::semaphore::{AcquireError, Closed, Semaphore, TryAcquireError};
 use crate::rt::timed;
-use crate::rt::wait::{Place, Source};
+use crate::rt::wait::Source;
 use crate::select::engine;
-use std::cell::Cell;
+use crate::select::list::with_list;
 
 const ANY: &&str = &"wait_any";
 const ALL: &&str = &"wait_all";
-
-/// So many places need no memory but the stack.
-const FEW: usize = 8;
 
 /// What one can wait for by [`wait_any`] and [`wait_all`]: an [`Event`], a [`Semaphore`], of which
 /// one wakeup is taken, or a [`Mutex`], which is locked then. That one's guard is to be had by
@@ -124,79 +121,39 @@ timed! {
 /// # Errors
 /// [`TryAcquireError`].
 pub fn try_wait_any(objects: &[&dyn Object]) -> Result<usize, TryAcquireError> {
-    with_places(objects, |set| {
-        set.done(
-            engine::lowest(set, ANY, None),
-            TryAcquireError::Empty,
-            TryAcquireError::Closed,
-        )
-    })
+    lowest(
+        objects,
+        None,
+        TryAcquireError::Empty,
+        TryAcquireError::Closed,
+    )
 }
 
 pub(crate) fn any(objects: &[&dyn Object], deadline: u64) -> Result<usize, AcquireError> {
     assert!(!objects.is_empty(), "wait_any: an empty list");
-    with_places(objects, |set| {
-        set.done(
-            engine::lowest(set, ANY, Some(deadline)),
-            AcquireError::TimedOut,
-            AcquireError::Closed,
-        )
-    })
-}
-
-fn with_places<R>(objects: &[&dyn Object], f: impl FnOnce(&AnyOf<'_>) -> R) -> R {
-    let set = |places| AnyOf {
+    lowest(
         objects,
-        places,
-        is_closed: Cell::new(false),
-    };
-    if objects.len() <= FEW {
-        let places = [const { Place::new() }; FEW];
-        f(&set(&places))
-    } else {
-        let places: Box<[Place]> = objects.iter().map(|_| Place::new()).collect();
-        f(&set(&places))
-    }
+        Some(deadline),
+        AcquireError::TimedOut,
+        AcquireError::Closed,
+    )
 }
 
-struct AnyOf<'a> {
-    objects: &'a [&'a dyn Object],
-    places: &'a [Place],
-    is_closed: Cell<bool>,
-}
-
-impl AnyOf<'_> {
-    fn done<E>(&self, index: Option<usize>, nothing: E, closed: E) -> Result<usize, E> {
-        let index = index.ok_or(nothing)?;
-        if self.is_closed.get() {
+fn lowest<E>(
+    objects: &[&dyn Object],
+    deadline: Option<u64>,
+    nothing: E,
+    closed: E,
+) -> Result<usize, E> {
+    let member = |index: usize| (objects[index].source(), objects[index].want());
+    with_list(objects.len(), member, |list| {
+        let index = engine::lowest(list, ANY, deadline).ok_or(nothing)?;
+        if objects[index].was_closed(list.served()) {
             Err(closed)
         } else {
             Ok(index)
         }
-    }
-}
-
-impl engine::Set for AnyOf<'_> {
-    fn len(&self) -> usize {
-        self.objects.len()
-    }
-
-    fn source(&self, index: usize) -> Option<&dyn Source> {
-        Some(self.objects[index].source())
-    }
-
-    fn place(&self, index: usize) -> &Place {
-        &self.places[index]
-    }
-
-    fn note(&self, index: usize) -> usize {
-        self.objects[index].want()
-    }
-
-    fn finish(&self, index: usize, note: usize) -> bool {
-        self.is_closed.set(self.objects[index].was_closed(note));
-        true
-    }
+    })
 }
 
 /// Waits until all of the objects are there at once, and takes them together. Before that it takes

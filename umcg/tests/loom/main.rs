@@ -70,6 +70,7 @@ pub mod thread {
 #[path = "../../src/select"]
 mod select {
     pub(crate) mod engine;
+    pub(crate) mod list;
     pub(crate) mod operation;
     pub(crate) mod order;
     pub(crate) mod set;

@@ -125,6 +125,7 @@ mod rt;
 mod select {
     pub(crate) mod custom;
     pub(crate) mod engine;
+    pub(crate) mod list;
     pub(crate) mod operation;
     pub(crate) mod order;
     pub(crate) mod set;

@@ -1,0 +1,71 @@
+//! Objects by index that are waited for together: the list under altsems, `wait_any` and the waits
+//! of NT. It has a place for each, on the stack if they are few.
+
+use super::engine::Set;
+use crate::rt::wait::{Place, Source};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// So many places need no memory but the stack.
+const FEW: usize = 8;
+
+/// A list in a frame; `member` says of an index whose queue it is, and what is wanted of it.
+pub(crate) struct List<'o, 'p, M> {
+    member: M,
+    places: &'p [Place],
+    note: Cell<usize>,
+    of_objects: PhantomData<&'o ()>,
+}
+
+/// Calls `f` with a list of so many.
+#[inline(never)]
+pub(crate) fn with_list<'o, M: Fn(usize) -> (&'o dyn Source, usize), R>(
+    len: usize,
+    member: M,
+    f: impl FnOnce(&List<'o, '_, M>) -> R,
+) -> R {
+    let (few, many);
+    let places = if len <= FEW {
+        few = [const { Place::new() }; FEW];
+        &few[..len]
+    } else {
+        many = (0..len).map(|_| Place::new()).collect::<Box<[Place]>>();
+        &many
+    };
+    f(&List {
+        member,
+        places,
+        note: Cell::new(0),
+        of_objects: PhantomData,
+    })
+}
+
+impl<M> List<'_, '_, M> {
+    /// How the member was served that the wait has ended with.
+    pub(crate) fn served(&self) -> usize {
+        self.note.get()
+    }
+}
+
+impl<'o, M: Fn(usize) -> (&'o dyn Source, usize)> Set for List<'o, '_, M> {
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn source(&self, index: usize) -> Option<&dyn Source> {
+        Some((self.member)(index).0)
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        &self.places[index]
+    }
+
+    fn note(&self, index: usize) -> usize {
+        (self.member)(index).1
+    }
+
+    fn finish(&self, _: usize, note: usize) -> bool {
+        self.note.set(note);
+        true
+    }
+}
