@@ -1,4 +1,4 @@
-//! Compiles the portable switch methods when they are asked for.
+//! Compiles the portable switch methods when the feature is on.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -25,7 +25,8 @@ fn portable() {
         .flag("-U_FORTIFY_SOURCE")
         // Backtraces go through the frame that calls the entry function.
         .flag("-fasynchronous-unwind-tables")
-        // The method is what is measured and shipped, also in a debug build of what uses it.
+        // The C code is measured and shipped optimized, also in a debug build of the crate that
+        // uses it.
         .opt_level(2)
         .warnings_into_errors(true)
         .extra_warnings(true)

@@ -1,4 +1,4 @@
-//! What checking tools are told about stacks and switches.
+//! Tells checking tools about stacks and switches.
 //!
 //! | tool | learns | built in |
 //! |---|---|---|
@@ -6,9 +6,9 @@
 //! | AddressSanitizer | each switch and the bounds of the stack it goes to | under `--cfg umcg_asan` |
 //! | ThreadSanitizer | each flow as a fiber, and each switch | under `--cfg umcg_tsan` |
 //!
-//! Without these cfgs a [`Flow`] has no bytes and its functions are empty. A switch is told in two
-//! halves: [`Flow::leave`] right before it, and [`Flow::arrive`] first thing after it, on the other
-//! stack; a new flow arrives at the start of its entry function.
+//! Without these cfgs a [`Flow`] has no bytes and its functions are empty. A switch is announced in
+//! two halves: [`Flow::leave`] right before it, and [`Flow::arrive`] first thing after it, on the
+//! other stack. A new flow calls `arrive` at the start of its entry function.
 //!
 //! Flows that take their thread-local storage along (thread workers) need none of this: the
 //! sanitizers keep their notion of the current thread and its stack in that storage, so it moves by
@@ -25,13 +25,13 @@ pub struct StackId(usize);
 /// A new stack occupies `base..top`.
 #[inline]
 pub fn stack_allocated(base: usize, top: usize) -> StackId {
-    // What only such a stack points to is not leaked.
+    // Memory that only such a stack points to is not leaked.
     #[cfg(umcg_asan)]
     // SAFETY: the range is mapped.
     unsafe {
         asan::__lsan_register_root_region(base as *const c_void, top - base)
     };
-    // The end belongs to it: where the stack pointer starts.
+    // The range includes `top`, where the stack pointer starts.
     StackId(valgrind::request(valgrind::STACK_REGISTER, base, top))
 }
 
@@ -44,8 +44,8 @@ pub fn stack_freed(id: StackId, base: usize, top: usize) {
     valgrind::request(valgrind::STACK_DEREGISTER, id.0, 0);
 }
 
-/// The frames between these addresses will not return, on the caller's stack or another one: what
-/// is noted of them is forgotten. Safe in a signal handler.
+/// Forgets the notes about the frames between these addresses, on the caller's stack or another
+/// one. These frames must not return. Safe in a signal handler.
 #[inline]
 pub fn frames_given_up(low: usize, high: usize) {
     #[cfg(umcg_asan)]
@@ -60,8 +60,8 @@ pub fn watches_memory() -> bool {
 }
 
 /// The calling kernel thread will switch to stacks that were allocated. Valgrind does not know
-/// where its own stack ends, and would take a switch back to it for a return from a huge frame if
-/// the two are close.
+/// where the thread's own stack ends. If the two stacks are close, it would take a switch back for
+/// a return from a huge frame.
 #[inline]
 pub fn thread_started() -> Option<StackId> {
     if valgrind::request(valgrind::RUNNING_ON_VALGRIND, 0, 0) == 0 {
@@ -101,11 +101,11 @@ fn thread_stack() -> (usize, usize) {
     (bottom as usize, size)
 }
 
-/// Whether a sanitizer is told about switches in this build: what is only needed for that can be
-/// left out by it.
+/// Whether a sanitizer is told about switches in this build. Code that is only needed for that can
+/// be left out where this is false.
 pub const ON: bool = cfg!(any(umcg_asan, umcg_tsan));
 
-/// What the sanitizers know a flow of control by. It belongs beside the flow's context.
+/// The sanitizers' name of a flow of control. It belongs beside the flow's context.
 #[derive(Debug)]
 pub struct Flow {
     #[cfg(umcg_asan)]
@@ -152,8 +152,8 @@ impl Flow {
         new
     }
 
-    /// From now on this is a new flow on the stack `base..top`. What ran there before has ended or
-    /// was given up.
+    /// From now on this is a new flow on the stack `base..top`. The flow that ran there before has
+    /// ended or was given up.
     #[inline]
     pub fn start(&mut self, base: usize, top: usize) {
         let _ = (base, top);
@@ -166,7 +166,8 @@ impl Flow {
         }
     }
 
-    /// The flow will not run again, and does not run now. Not for the flow of a kernel thread.
+    /// Forgets the flow. It does not run now and will not run again. Do not call this for the flow
+    /// of a kernel thread.
     #[inline]
     pub fn end(&mut self) {
         #[cfg(umcg_tsan)]
@@ -208,13 +209,13 @@ impl Flow {
     /// First thing after a switch to `me`, on the stack of `me`.
     ///
     /// # Safety
-    /// `me` runs; it is what the last [`Flow::leave`] on this thread-local storage named as its
-    /// `to`, or nobody announced it.
+    /// `me` runs. The last [`Flow::leave`] on this thread-local storage named `me` as its `to`, or
+    /// there was no announcement at all.
     #[inline(always)]
     pub unsafe fn arrive(me: *mut Flow) {
         let _ = me;
         #[cfg(umcg_asan)]
-        // SAFETY: the caller vouches for it, and it is the running flow: nobody else looks at it.
+        // SAFETY: the caller vouches for it, and it is the running flow: no other code looks at it.
         unsafe { &mut *me }.asan.arrive();
     }
 }
@@ -224,7 +225,7 @@ impl Flow {
 #[cfg(any(umcg_asan, umcg_tsan))]
 #[inline(always)]
 unsafe fn tell(from: *mut Flow, to: *mut Flow, for_good: bool) {
-    // SAFETY: the caller vouches for it, and it is the running flow: nobody else looks at it.
+    // SAFETY: the caller vouches for it, and it is the running flow: no other code looks at it.
     let from = unsafe { &mut *from };
     // SAFETY: the caller vouches for it, and it is suspended.
     let to = unsafe { &mut *to };
@@ -235,7 +236,7 @@ unsafe fn tell(from: *mut Flow, to: *mut Flow, for_good: bool) {
         if from.fiber.is_null() {
             from.fiber = tsan::__tsan_get_current_fiber();
         }
-        // Without flags, all that happened before the switch happened before what comes after it.
+        // Without flags, everything before the switch happens before everything after it.
         // SAFETY: a fiber that runs nowhere.
         unsafe { tsan::__tsan_switch_to_fiber(to.fiber, 0) };
     }
@@ -267,7 +268,7 @@ mod asan {
         fake_stack: *mut c_void,
         bottom: usize,
         size: usize,
-        /// Announced by `leave`, and not yet there.
+        /// Announced by `leave`, but not yet arrived.
         expected: bool,
     }
 
@@ -294,7 +295,7 @@ mod asan {
         #[inline(always)]
         pub(super) fn leave(&mut self, to: &mut Flow, for_good: bool) {
             self.find_bounds();
-            // No place to keep the fake stack in: it is freed.
+            // Without a place to keep the fake stack in, it is freed.
             let fake_stack = if for_good {
                 null_mut()
             } else {
@@ -317,14 +318,14 @@ mod asan {
             unsafe { __sanitizer_finish_switch_fiber(self.fake_stack, null_mut(), null_mut()) };
         }
 
-        /// A flow that was not started on a stack is on that of its thread.
+        /// A flow that was not started on a stack runs on its thread's stack.
         pub(super) fn find_bounds(&mut self) {
             if self.size == 0 {
                 (self.bottom, self.size) = thread_stack();
             }
         }
 
-        /// For a flow that was come to out of an injected function, or from a flow that has a
+        /// For a flow that was switched to out of an injected function, or from a flow that has a
         /// storage of its own.
         fn announce(&mut self) {
             self.find_bounds();
@@ -336,7 +337,7 @@ mod asan {
         }
     }
 
-    /// Frames that were given up never took their red zones away.
+    /// Frames that were given up never removed their red zones.
     pub(super) fn forget_frames(low: usize, high: usize) {
         // SAFETY: a part of a mapped stack.
         unsafe { __asan_unpoison_memory_region(low as *const c_void, high - low) };
@@ -361,14 +362,14 @@ mod tsan {
     }
 }
 
-/// Requests to Valgrind: instructions that do nothing, in an order that nobody would write
+/// Requests to Valgrind: instructions that do nothing, in an order that no compiler emits
 /// (valgrind.h).
 mod valgrind {
     pub(super) const RUNNING_ON_VALGRIND: usize = 0x1001;
     pub(super) const STACK_REGISTER: usize = 0x1501;
     pub(super) const STACK_DEREGISTER: usize = 0x1502;
 
-    /// What Valgrind answers, or 0 where it is not there.
+    /// Valgrind's answer, or 0 where it does not run.
     #[inline]
     pub(super) fn request(code: usize, first: usize, second: usize) -> usize {
         let arguments = [code, first, second, 0, 0, 0];

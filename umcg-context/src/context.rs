@@ -2,11 +2,11 @@
 
 use crate::arch;
 
-/// A suspended flow of control: where it goes on, its stack, and the two registers that inline
+/// A suspended flow of control: where it continues, its stack, and the two registers that inline
 /// assembly cannot name.
 ///
-/// Everything else is saved by the compiler around the switch (see `docs/switch.md` for what no one
-/// saves). While the flow runs, the contents are stale.
+/// The compiler saves everything else around the switch. `docs/switch.md` lists the state that is
+/// not saved at all. While the flow runs, the contents are stale.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -16,12 +16,12 @@ pub struct Context {
     pub(crate) bp: usize,
 }
 
-/// What a new context runs first. It never returns: it ends by a switch that nobody reverses.
+/// The function that a new context runs first. It never returns: it ends by a switch that is never
+/// reversed.
 pub type Entry = unsafe extern "C" fn(*mut ()) -> !;
 
 impl Context {
-    /// A context that holds nothing yet: to be filled by a switch away from it, or by
-    /// [`Context::prepare`].
+    /// A context that holds nothing yet. A switch away from it, or [`Context::prepare`], fills it.
     pub const fn empty() -> Self {
         Self {
             pc: 0,
@@ -35,8 +35,8 @@ impl Context {
     /// `top`.
     ///
     /// # Safety
-    /// The memory below `top` is a writable stack, large enough for what `entry` does, that nothing
-    /// else uses until the flow has ended.
+    /// The memory below `top` is a writable stack, large enough for `entry`, and nothing else uses
+    /// it until the flow has ended.
     #[inline]
     pub unsafe fn prepare(&mut self, top: *mut u8, entry: Entry, arg: *mut ()) {
         arch::prepare(self, top as usize, entry, arg);
@@ -48,22 +48,22 @@ impl Context {
     }
 }
 
-/// Suspends the caller into `from` and goes on with `to`. Returns when something switches to
-/// `from`, perhaps on another kernel thread.
+/// Suspends the caller into `from` and continues `to`. Returns when some flow switches to `from`,
+/// perhaps on another kernel thread.
 ///
 /// # Safety
-/// `from` is writable and stays where it is until resumed. `to` holds a flow that is suspended,
-/// that nobody else resumes, and whose stack is intact. The caller holds no reference into
-/// thread-local storage across the call unless the thread pointer moves with it.
+/// `from` is writable and stays where it is until resumed. `to` holds a suspended flow whose stack
+/// is intact, and no other thread resumes it. The caller holds no reference into thread-local
+/// storage across the call unless the thread pointer moves with it.
 #[inline(always)]
 pub unsafe fn switch(from: *mut Context, to: *const Context) {
     // SAFETY: passed on.
     unsafe { arch::switch(from, to) }
 }
 
-/// Like [`switch`], but calls `f(arg)` on the stack of `to` before `to` goes on. When `f` runs the
-/// caller is wholly suspended, so `f` may publish, recycle or free it: this closes the race between
-/// parking and waking.
+/// Like [`switch`], but calls `f(arg)` on the stack of `to` before `to` continues. When `f` runs,
+/// the caller is fully suspended, so `f` may publish, recycle or free it. This closes the race
+/// between parking and waking.
 ///
 /// # Safety
 /// As [`switch`]; `f` does not unwind, and `to` has room for its frames.
@@ -79,8 +79,8 @@ pub unsafe fn switch_with(
 }
 
 /// Like [`switch_with`], but `f` is entered as if `to` had called it where it was suspended: an
-/// unwinder in `f` walks through the frames of `to`. Slower by a mispredicted return; meant for
-/// looking at a suspended flow.
+/// unwinder in `f` walks through the frames of `to`. It is slower by a mispredicted return, and
+/// meant for inspecting a suspended flow.
 ///
 /// # Safety
 /// As [`switch_with`].
@@ -95,7 +95,7 @@ pub unsafe fn inject(
     unsafe { arch::inject(from, to, f, arg) }
 }
 
-/// Goes on with `to` and forgets the caller.
+/// Continues `to` and forgets the caller.
 ///
 /// # Safety
 /// As [`switch`] for `to`. No destructor of the caller's frames will run.
@@ -111,8 +111,8 @@ pub fn thread_pointer_writable() -> bool {
     arch::thread_pointer_writable()
 }
 
-/// The thread pointer of the calling kernel thread: the address that its thread-local storage is
-/// found by.
+/// The thread pointer of the calling kernel thread: the address through which it finds its
+/// thread-local storage.
 #[inline(always)]
 pub fn thread_pointer() -> usize {
     arch::thread_pointer()
@@ -121,9 +121,9 @@ pub fn thread_pointer() -> usize {
 /// Gives the calling kernel thread another thread-local storage.
 ///
 /// # Safety
-/// [`thread_pointer_writable`] is true; `tp` is the thread pointer of a thread whose thread-local
-/// storage no other kernel thread uses until this one has given it up; and nothing between here and
-/// the switch to the flow that owns it touches thread-local storage.
+/// [`thread_pointer_writable`] is true. `tp` is the thread pointer of a thread whose thread-local
+/// storage no other kernel thread uses until this one has given it up. Nothing between here and the
+/// switch to the flow that owns the storage touches thread-local storage.
 #[inline(always)]
 pub unsafe fn set_thread_pointer(tp: usize) {
     // SAFETY: passed on.

@@ -1,18 +1,18 @@
-//! Guards: what lies below each stack, where every access faults.
+//! Guards: the range below each stack, where every access faults.
 //!
 //! | kind | made by | costs |
 //! |---|---|---|
 //! | marker | `MADV_GUARD_INSTALL` (Linux 6.13), in the page table | no mapping |
 //! | protection | pages without access | two mappings a stack |
 //!
-//! A guard is [`SIZE`] bytes of address space. Compilers of C leave out stack probes unless they
-//! are asked for, so a frame may reach so far below the stack pointer without touching anything in
-//! between: it ends in the guard, not in the next stack.
+//! A guard is [`SIZE`] bytes of address space. C compilers leave out stack probes unless they are
+//! asked for, so a frame may reach that far below the stack pointer without touching anything in
+//! between. It then ends in the guard, not in the next stack.
 //!
 //! Markers are refused by kernels that do not know them, and for memory that is locked
-//! (`mlockall`). Both are found out a guard at a time, so a program may lock its memory at any
-//! moment. Guards by protection are bounded, so that half of `vm.max_map_count` stays free for the
-//! rest of the program.
+//! (`mlockall`). The library finds out about both one guard at a time, so a program may lock its
+//! memory at any moment. Guards by protection are bounded, so that half of `vm.max_map_count` stays
+//! free for the rest of the program.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use rustix::fd::IntoRawFd;
@@ -24,11 +24,11 @@ pub const SIZE: usize = 64 << 10;
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 const MADV_DONTNEED_LOCKED: libc::c_int = 24;
 
-/// How guards are made here.
+/// How guards are made on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GuardKind {
-    /// None was made yet.
+    /// No guard was made yet.
     Unknown,
     /// Markers in the page table: no mapping, no bound.
     Marker,
@@ -55,10 +55,11 @@ pub fn kind() -> GuardKind {
     }
 }
 
-/// Makes a guard of markers. False where the kernel refuses that, or the environment forbids it.
+/// Makes a guard of markers. Returns false where the kernel refuses that, or the environment
+/// forbids it.
 ///
 /// # Safety
-/// The guard's pages hold nothing, and are the caller's.
+/// The guard's pages are empty and belong to the caller.
 pub(crate) unsafe fn mark(guard: *mut u8) -> bool {
     // SAFETY: reads the environment.
     let forbidden = kind() != GuardKind::Marker
@@ -84,12 +85,12 @@ pub(crate) fn count_protection() -> Result<(), TooManyMappings> {
         .map_err(|_| TooManyMappings)
 }
 
-/// Gives the right back: no guard was made.
+/// Gives the right back when no guard was made.
 pub(crate) fn uncount_protection() {
     PROTECTIONS_LEFT.fetch_add(1, Relaxed);
 }
 
-/// Makes a guard of pages that were accessible. False where the kernel refuses that.
+/// Makes a guard of pages that were accessible. Returns false where the kernel refuses that.
 ///
 /// # Safety
 /// As [`mark`].
@@ -98,7 +99,8 @@ pub(crate) unsafe fn protect(guard: *mut u8) -> bool {
     if unsafe { libc::mprotect(guard.cast(), SIZE, libc::PROT_NONE) } != 0 {
         return false;
     }
-    // Pages that were locked in memory before. Failure (older than Linux 5.18) only keeps them.
+    // Drops pages that were locked in memory before. Failure (older than Linux 5.18) only keeps
+    // them.
     // SAFETY: by the contract.
     unsafe { libc::madvise(guard.cast(), SIZE, MADV_DONTNEED_LOCKED) };
     true
@@ -108,7 +110,7 @@ pub(crate) unsafe fn protect(guard: *mut u8) -> bool {
 fn max_map_count() -> usize {
     const DEFAULT: usize = 65_530;
     let mut text = [0u8; 24];
-    // Not by the C library, where `pthread_cancel` may end the calling thread.
+    // Do not read it through the C library, where `pthread_cancel` may end the calling thread.
     let Ok(fd) = open(
         c"/proc/sys/vm/max_map_count",
         OFlags::RDONLY | OFlags::CLOEXEC,

@@ -1,7 +1,7 @@
-//! Context switches, stacks and stack pools: what everything else in umcg stands on.
+//! Context switches, stacks and stack pools: the base of everything else in umcg.
 //!
 //! A [`Context`] is saved registers and a stack pointer, nothing else. [`switch`] goes from one to
-//! another in user mode; stacks come from [`stack`] and are kept by [`pool`].
+//! another in user mode. Stacks come from [`stack`], and [`pool`] keeps them.
 #![no_std]
 
 pub mod annotate;

@@ -1,16 +1,16 @@
 //! Four words of thread-local storage, and the only code of umcg that touches any.
 //!
 //! The compiler may compute the address of a thread-local once and use it again after a switch,
-//! when the flow may be on another kernel thread (llvm#98479). These accessors are assembly that it
-//! can neither cache nor merge, so the value read is always that of the storage that the thread
+//! when the flow may be on another kernel thread (llvm#98479). These accessors are assembly that
+//! the compiler can neither cache nor merge. They therefore always read the storage that the thread
 //! pointer names *now*. They cost two instructions, also from a shared library.
 //!
 //! | word | holds |
 //! |---|---|
 //! | `VP` | the virtual processor that this storage belongs to, or null |
 //! | `TASK` | the server, thread worker or helper that this storage belongs to, or null; the low bits tell which |
-//! | `HOLD` | how many regions are open that preemption must not cut: it would leave a lock or a pool of this storage half-way |
-//! | `ATTEMPT` | where the call that a fault gives up keeps its stack pointer, or null |
+//! | `HOLD` | how many regions are open that preemption must not cut, because it would leave a lock or a pool of this storage half-way |
+//! | `ATTEMPT` | where the innermost call that a fault aborts keeps its stack pointer, or null |
 
 use crate::arch;
 
@@ -20,7 +20,7 @@ pub fn vp() -> *mut () {
     arch::local_get::<0>()
 }
 
-/// Says which virtual processor this storage belongs to; null for none.
+/// Sets the virtual processor that this storage belongs to; null for none.
 #[inline(always)]
 pub fn set_vp(vp: *mut ()) {
     arch::local_set::<0>(vp);
@@ -32,25 +32,25 @@ pub fn task() -> *mut () {
     arch::local_get::<1>()
 }
 
-/// Says which server or thread worker this storage belongs to; null for none.
+/// Sets the server or thread worker that this storage belongs to; null for none.
 #[inline(always)]
 pub fn set_task(task: *mut ()) {
     arch::local_set::<1>(task);
 }
 
-/// Bytes of all the words together.
+/// The size of all the words together, in bytes.
 pub const BYTES: usize = 32;
 
-/// The words of a storage that nobody runs with yet.
+/// The words of a storage that no flow runs with yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Words(*mut usize);
 
 impl Words {
-    /// Those of the storage that this thread pointer names.
+    /// The words of the storage that this thread pointer names.
     ///
     /// # Safety
-    /// It names a storage that holds this library's words, and that is the caller's while this is
-    /// in use.
+    /// The pointer names a storage that holds this library's words. That storage is the caller's
+    /// while the returned value is in use.
     #[inline(always)]
     pub unsafe fn of(thread_pointer: usize) -> Words {
         Words(core::ptr::with_exposed_provenance_mut(
@@ -83,31 +83,31 @@ impl Words {
     }
 }
 
-/// From the thread pointer to the first word: the same in every storage.
+/// The offset from the thread pointer to the first word: the same in every storage.
 #[inline(always)]
 pub fn offset() -> isize {
     arch::local_offset()
 }
 
 /// Whether a flow that is about to execute the instruction at `pc` may be in one of these
-/// accessors, between the instruction that reads the thread pointer and the one that uses the sum:
-/// it must not go on on another kernel thread from there, where it would use the first one's
-/// storage. Never on x86-64, which does both in one. `load` reads a word of code, if it can be
-/// read.
+/// accessors, between the instruction that reads the thread pointer and the one that uses the sum.
+/// From there it must not continue on another kernel thread, where it would use the first thread's
+/// storage. Never true on x86-64, which does both in one instruction. `load` reads a word of code,
+/// if it can be read.
 ///
-/// As they are in line everywhere, it goes by the instructions before `pc`; what else looks like
-/// that is taken for one.
+/// The accessors are inlined everywhere, so this looks at the instructions before `pc`. Other code
+/// that looks the same is taken for an accessor.
 pub fn is_access(pc: usize, load: impl Fn(usize) -> Option<u32>) -> bool {
     arch::is_local_access(pc, load)
 }
 
-/// Where the innermost call that a fault gives up keeps its stack pointer, or null.
+/// Where the innermost call that a fault aborts keeps its stack pointer, or null.
 #[inline(always)]
 pub fn attempt() -> *mut () {
     arch::local_get::<3>()
 }
 
-/// Says where that is; null for no such call.
+/// Sets where that is; null for no such call.
 #[inline(always)]
 pub fn set_attempt(place: *mut ()) {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
@@ -121,8 +121,8 @@ pub fn holds() -> usize {
     arch::local_get::<2>() as usize
 }
 
-/// Says how many holds are open on this storage. For a flow that leaves it, or comes to it, by a
-/// switch: a [`Hold`] cannot span that.
+/// Sets how many holds are open on this storage. For a flow that leaves the storage or comes to it
+/// by a switch: a [`Hold`] cannot span that.
 #[inline(always)]
 pub fn set_holds(holds: usize) {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
@@ -130,8 +130,8 @@ pub fn set_holds(holds: usize) {
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
 }
 
-/// A region that preemption does not cut. Neither does the region switch: it ends on the storage
-/// that it began on.
+/// A region that preemption does not cut. The region must not switch: it ends on the storage that
+/// it began on.
 #[derive(Debug)]
 pub struct Hold(());
 

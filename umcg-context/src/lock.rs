@@ -1,6 +1,6 @@
 //! A small lock for short critical sections: one word, a short spin, then a futex.
 //!
-//! States of the word: 0 free, 1 held, 2 held and somebody may be waiting (U. Drepper, "Futexes Are
+//! States of the word: 0 free, 1 held, 2 held and a thread may be waiting (U. Drepper, "Futexes Are
 //! Tricky", 2011, mutex 3). It blocks the kernel thread, never a context. [`Lock`] touches no
 //! thread-local storage, errno included; [`HoldLock`] counts a hold there, which keeps preemption
 //! off.
@@ -39,7 +39,7 @@ impl<T> Lock<T> {
     /// Waits until the lock is free and takes it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
-        // ORDERING(lock.1): Acquire, pairs with lock.2: what the last holder wrote is seen.
+        // ORDERING(lock.1): Acquire, pairs with lock.2. The last holder's writes are seen.
         if self
             .word
             .compare_exchange(FREE, HELD, Acquire, Relaxed)
@@ -66,12 +66,13 @@ impl<T> Lock<T> {
         }
         // ORDERING(lock.1)
         while self.word.swap(WAITED, Acquire) != FREE {
-            // A failure (EAGAIN, EINTR) only makes us look again.
+            // After a failure (EAGAIN, EINTR) the loop just looks again.
             let _ = futex::wait(&self.word, futex::Flags::PRIVATE, WAITED, None);
         }
     }
 
-    /// Makes a guard for a lock whose guard was forgotten: how the lock is kept across a fork.
+    /// Makes a guard for a lock whose guard was forgotten. This is how the lock is kept across a
+    /// fork.
     ///
     /// # Safety
     /// The caller took the lock and forgot the guard, once for each call of this.
@@ -94,7 +95,7 @@ impl<T: Default> Default for HoldLock<T> {
     }
 }
 
-/// Access to a locked value; frees the lock when dropped.
+/// Access to a locked value. Dropping it frees the lock.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
 }
@@ -123,10 +124,11 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// A [`Lock`] whose holder is not preempted: for callers that could be, and would leave it taken.
+/// A [`Lock`] whose holder is not preempted. Use it where preemption could hit the holder and leave
+/// the lock taken.
 ///
-/// Not for who makes its own flow runnable under the lock: the hold ends after the lock is free,
-/// when the storage that it is counted in may be in use elsewhere.
+/// Do not use it to make the calling flow runnable. The hold ends after the lock is free, and by
+/// then another thread may use the storage that counts it.
 pub struct HoldLock<T>(Lock<T>);
 
 impl<T> HoldLock<T> {
@@ -145,7 +147,7 @@ impl<T> HoldLock<T> {
         }
     }
 
-    /// Takes the lock and keeps it: so that a fork finds its value in order. [`HoldLock::adopt`]
+    /// Takes the lock and keeps it, so that a fork finds its value consistent. [`HoldLock::adopt`]
     /// gives it back, in the parent and in the child.
     pub fn take(&self) {
         core::mem::forget(self.lock());
@@ -165,10 +167,10 @@ impl<T> HoldLock<T> {
     }
 }
 
-/// Access to a value under a [`HoldLock`]; frees the lock, and then ends the hold, when dropped.
+/// Access to a value under a [`HoldLock`]. Dropping it frees the lock and then ends the hold.
 pub struct HoldGuard<'a, T> {
     guard: Guard<'a, T>,
-    // Dropped after the guard, as the fields are in this order.
+    // Dropped after the guard: fields drop in the order of declaration.
     _hold: Hold,
 }
 

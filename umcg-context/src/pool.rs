@@ -1,8 +1,8 @@
 //! A virtual processor's own free stacks: last in, first out, without a lock.
 //!
-//! The stack that was used last is the one whose lines are still in the cache. When a pool runs
-//! empty or full it exchanges half of [`KEEP`] stacks with the shared list, so a program that
-//! creates on one processor and deletes on another takes the lock once in many times.
+//! The lines of the stack that was used last are still in the cache. A pool that runs empty or full
+//! exchanges half of [`KEEP`] stacks with the shared list. So a program that creates on one
+//! processor and deletes on another takes the lock only once in many times.
 
 use crate::stack::{self, CLASSES, Class, FreeList, Stack, StackError};
 

@@ -8,11 +8,11 @@
 //! | [`Mcsc`] | `getcontext` and `makecontext`, one system call | `swapcontext`, one system call | as a new one |
 //!
 //! `sjlj` makes a flow by visiting the new stack once: a bootstrap function calls `_setjmp` there
-//! and jumps back. Its frame stays at the top of the stack, and whoever jumps into it, the first
-//! time or after the flow was given up, comes to the call of the entry function.
+//! and jumps back. Its frame stays at the top of the stack. A jump into that frame, the first time
+//! or after the flow was given up, leads to the call of the entry function.
 //!
-//! `mcsc` alone saves the signal mask and the floating-point modes: that is the price of its system
-//! call, and a difference that shows.
+//! Only `mcsc` saves the signal mask and the floating-point modes. A program can observe that
+//! difference; it is the reason for the system call.
 
 use crate::{Context, Entry};
 use core::mem::MaybeUninit;
@@ -24,13 +24,12 @@ const SIZE: usize = match usize::from_str_radix(env!("UMCG_PORTABLE_SIZE"), 10) 
 };
 
 /// A flow of control of the method [`Sjlj`] or [`Mcsc`]: a `jmp_buf` or a `ucontext_t`. It may
-/// point into itself, so it stays where it was first filled.
+/// point into itself, so it must stay where it was first filled.
 #[repr(C, align(16))]
 pub struct PortableContext(MaybeUninit<[u8; SIZE]>);
 
 impl PortableContext {
-    /// A context that holds nothing yet: to be filled by a switch away from it, or by
-    /// [`Method::prepare`].
+    /// A context that holds nothing yet. A switch away from it, or [`Method::prepare`], fills it.
     pub const fn empty() -> Self {
         Self(MaybeUninit::uninit())
     }
@@ -42,12 +41,12 @@ impl core::fmt::Debug for PortableContext {
     }
 }
 
-/// A way to suspend one flow of control and go on with another.
+/// A way to suspend one flow of control and continue another.
 pub trait Method {
-    /// What a suspended flow is kept in. It does not move while it holds one.
+    /// Holds a suspended flow. It does not move while it holds one.
     type Context;
 
-    /// Its name in options and tables.
+    /// The method's name in options and tables.
     const NAME: &'static str;
 
     /// A context that holds nothing yet.
@@ -58,8 +57,8 @@ pub trait Method {
     ///
     /// # Safety
     /// The context is writable, and no flow that is suspended in it will be resumed. The stack is
-    /// writable memory, large enough for what `entry` does and for one KiB more, that nothing else
-    /// uses until the flow has ended.
+    /// writable memory, large enough for `entry` and one KiB more, and nothing else uses it until
+    /// the flow has ended.
     unsafe fn prepare(
         context: *mut Self::Context,
         stack: *mut u8,
@@ -68,8 +67,8 @@ pub trait Method {
         arg: *mut (),
     );
 
-    /// As [`Method::prepare`] for a context that was prepared before with the same stack; what runs
-    /// or is suspended on it is given up.
+    /// As [`Method::prepare`], for a context that was prepared before with the same stack. A flow
+    /// that runs or is suspended on it is given up.
     ///
     /// # Safety
     /// As [`Method::prepare`]. The context was prepared with this very stack and has not moved, and
@@ -83,7 +82,7 @@ pub trait Method {
         arg: *mut (),
     );
 
-    /// Suspends the caller into `from` and goes on with `to`.
+    /// Suspends the caller into `from` and continues `to`.
     ///
     /// # Safety
     /// As [`crate::switch`]; `to` was filled by this method.

@@ -6,19 +6,20 @@
 //! ```
 //!
 //! - A slab costs one mapping however many stacks it holds, because the [guards](crate::guard) are
-//!   markers in the page table, not mappings. Where the first guard of a slab cannot be a marker
-//!   the slab has no access at first, each stack is made accessible when it is cut, and the guards
-//!   are what stays: two mappings a stack. So memory that is locked as soon as it is mapped
-//!   (`mlockall`) is that of stacks in use only.
-//! - Slabs stay mapped for the life of the process. What is written at the top of a stack can
-//!   therefore be read at any later time: descriptors there are type-stable, and a signal handler
-//!   may walk the list of slabs. Stacks that were not cut yet are not to be read.
-//! - Slabs grow with the number of stacks there are, so that the list of them stays short.
+//!   markers in the page table, not mappings. Where the first guard of a slab cannot be a marker,
+//!   the slab has no access at first. Each stack is made accessible when it is cut, and the
+//!   remaining ranges are the guards: two mappings a stack. So where memory is locked as soon as it
+//!   is mapped (`mlockall`), only stacks in use are locked.
+//! - Slabs stay mapped for the life of the process. Data at the top of a stack can therefore be
+//!   read at any later time: descriptors there are type-stable, and a signal handler may walk the
+//!   list of slabs. Do not read stacks that were not cut yet.
+//! - Slabs grow with the number of existing stacks, so that the list of slabs stays short.
 //! - Tops are *coloured*: moved down by one of 8 multiples of 192 bytes. Otherwise the hot lines of
 //!   all stacks would have the same address within their page and share a 64th of the cache's sets.
-//! - From one stack to the next it is an odd number of pages. A power of two, as a guard and a
-//!   stack of 64 KiB make, would let all stacks share some sets of the second cache and of the TLB,
-//!   and the colours be two. So there is a page to spare above each stack, which nobody touches.
+//! - The distance from one stack to the next is an odd number of pages. With a power of two, as a
+//!   guard and a stack of 64 KiB make, all stacks would share a few sets of the second-level cache
+//!   and of the TLB, and there would be only two colours. So there is a spare page above each
+//!   stack, which is never touched.
 
 use crate::guard;
 pub use crate::guard::{GuardKind, kind as guard_kind};
@@ -30,7 +31,7 @@ const PAGE: usize = 4096;
 /// A class's first slab.
 const LEAST_SLAB: usize = 4 << 20;
 const LARGEST_SLAB: usize = 64 << 20;
-/// Where there is no address space for more, and in slabs of large stacks.
+/// For slabs of large stacks, and where there is no address space for more.
 const FEWEST_STACKS: usize = 4;
 /// Makes the number of pages from one stack to the next odd.
 const SPARE: usize = PAGE;
@@ -82,7 +83,7 @@ impl Class {
         guard::SIZE + self.size() + SPARE
     }
 
-    /// How many stacks the next slab is to hold where there are so many already.
+    /// How many stacks the next slab is to hold when `already` stacks exist.
     fn stacks_a_slab(self, already: usize) -> usize {
         let bytes = (already * self.stride() / 8).clamp(LEAST_SLAB, LARGEST_SLAB);
         ((bytes - PAGE) / self.stride()).max(FEWEST_STACKS)
@@ -125,8 +126,8 @@ impl core::fmt::Display for StackError {
 
 impl core::error::Error for StackError {}
 
-/// A stack: the exclusive right to its memory. Dropping it leaks it; [`release`] or a pool takes it
-/// back.
+/// A stack: the exclusive right to its memory. Dropping it leaks the memory; [`release`] or a pool
+/// takes it back.
 #[derive(Debug)]
 #[must_use]
 pub struct Stack {
@@ -169,8 +170,8 @@ impl Stack {
     }
 }
 
-/// The most bytes that were ever in use on the stack at `base`, to a page: those whose pages have
-/// been touched since the stack was new.
+/// The most bytes that were ever in use on the stack at `base`, rounded to a page. These are the
+/// bytes whose pages have been touched since the stack was new.
 pub fn high_water(base: *mut u8, class: Class) -> usize {
     let mut pages = [0u8; 64];
     let size = class.size();
@@ -191,10 +192,10 @@ pub fn high_water(base: *mut u8, class: Class) -> usize {
     0
 }
 
-/// The address just above the stack at `base`, colour taken off.
+/// The address just above the stack at `base`, less the colour.
 #[inline]
 pub fn top_of(base: *mut u8, class: Class) -> *mut u8 {
-    // The page number changes by a stride from one stack to the next, and so spreads the colours.
+    // The page number changes by one stride from each stack to the next. That spreads the colours.
     let page = base as usize / PAGE;
     let colour = (page ^ (page >> 3)) % COLOURS * COLOUR_STEP;
     base.wrapping_add(class.size() - colour)
@@ -207,7 +208,7 @@ struct Slab {
     stacks: usize,
     /// Its guards are markers, unless its memory was locked later.
     is_marked: bool,
-    /// How many stacks have been cut. Those may be read, and their guards are guards.
+    /// How many stacks have been cut. These may be read, and their guards are in place.
     cut: AtomicUsize,
 }
 
@@ -216,21 +217,21 @@ impl Slab {
         self as *const Slab as usize + PAGE
     }
 
-    /// How many stacks may be looked at.
+    /// How many stacks may be read.
     fn cut(&self) -> usize {
         // ORDERING(cut.2): Acquire, pairs with cut.1.
         self.cut.load(Acquire)
     }
 
-    /// Makes the next stack usable, and what is below it a guard. The caller has the shelf's lock,
-    /// and there is such a stack.
+    /// Makes the next stack usable, and the range below it a guard. The caller holds the shelf's
+    /// lock, and the slab has an uncut stack.
     fn cut_next(&self) -> Result<NonNull<u8>, StackError> {
         let cut = self.cut.load(Relaxed);
         let guard = core::ptr::with_exposed_provenance_mut::<u8>(
             self.first_guard() + cut * self.class.stride(),
         );
         let base = guard.wrapping_add(guard::SIZE);
-        // SAFETY: the pages of the guard are in the slab, and nobody's.
+        // SAFETY: the pages of the guard are in the slab, and unused.
         if !(self.is_marked && unsafe { guard::mark(guard) }) {
             guard::count_protection().map_err(|_| StackError::TooManyMappings)?;
             let guarded = if self.is_marked {
@@ -238,7 +239,7 @@ impl Slab {
                 unsafe { guard::protect(guard) }
             } else {
                 let access = libc::PROT_READ | libc::PROT_WRITE;
-                // SAFETY: the pages of the stack are in the slab, and nobody's.
+                // SAFETY: the pages of the stack are in the slab, and unused.
                 unsafe { libc::mprotect(base.cast(), self.class.size(), access) == 0 }
             };
             if !guarded {
@@ -246,19 +247,19 @@ impl Slab {
                 return Err(StackError::TooManyMappings);
             }
         }
-        // ORDERING(cut.1): Release, pairs with cut.2: who counts the stack may read it.
+        // ORDERING(cut.1): Release, pairs with cut.2. A thread that counts the stack may read it.
         self.cut.store(cut + 1, Release);
         NonNull::new(base).ok_or(StackError::OutOfMemory)
     }
 }
 
-/// All slabs, newest first; only ever grows.
+/// All slabs, newest first. The list only grows.
 static SLABS: AtomicPtr<Slab> = AtomicPtr::new(null_mut());
 
-/// What has been handed back and what is still uncut, a class.
+/// One class's released stacks, and its slab of uncut ones.
 struct Shelf {
     free: FreeList,
-    /// Of these the kernel has the memory back, but for the page that links them.
+    /// Released stacks whose memory the kernel has back, except for the page that links them.
     trimmed: FreeList,
     /// The fewest that were in `free` since the last look of [`surplus`].
     fewest: usize,
@@ -268,7 +269,7 @@ struct Shelf {
     stacks_before: usize,
 }
 
-// SAFETY: the pointers are to memory that the shelf owns.
+// SAFETY: the shelf owns the memory that the pointers point to.
 unsafe impl Send for Shelf {}
 
 static SHELVES: [HoldLock<Shelf>; CLASSES] = [const {
@@ -314,7 +315,7 @@ impl FreeList {
             base: NonNull::new(self.head)?,
             class,
         };
-        // SAFETY: `push` wrote the link, and the stack was nobody's since.
+        // SAFETY: `push` wrote the link, and the stack was unused since.
         self.head = unsafe { link_of(&stack).read() };
         self.len -= 1;
         Some(stack)
@@ -328,7 +329,7 @@ fn link_of(stack: &Stack) -> *mut *mut u8 {
 /// A stack of `class`: one that was released, or a new one.
 ///
 /// # Errors
-/// As [`StackError`] says; nothing is left behind.
+/// As [`StackError`] says. A failure leaves nothing behind.
 pub fn allocate(class: Class) -> Result<Stack, StackError> {
     let mut shelf = SHELVES[class.index()].lock();
     if let Some(stack) = shelf.take(class) {
@@ -344,7 +345,7 @@ pub fn allocate(class: Class) -> Result<Stack, StackError> {
 }
 
 impl Shelf {
-    /// A stack that was handed back.
+    /// A stack that was released.
     fn take(&mut self, class: Class) -> Option<Stack> {
         let stack = self.free.pop(class);
         self.fewest = self.fewest.min(self.free.len);
@@ -382,7 +383,7 @@ pub fn release(stack: Stack) {
 
 /// Like [`release`], and gives the kernel back the memory of the stack.
 pub fn release_memory(stack: Stack) {
-    // SAFETY: the stack's own memory, and nobody uses it any more. Failure would only keep the
+    // SAFETY: the stack's own memory, which is no longer in use. Failure would only keep the
     // memory.
     unsafe {
         libc::madvise(
@@ -458,25 +459,26 @@ fn map_slab(class: Class, stacks: usize) -> Result<&'static Slab, StackError> {
     };
     let mut head = SLABS.load(Relaxed);
     loop {
-        // SAFETY: not published yet, so nobody else reads it.
+        // SAFETY: not published yet, so no other thread reads it.
         unsafe { (*slab).next = head };
-        // ORDERING(slabs.1): Release, pairs with slabs.2: who finds the slab sees its header.
+        // ORDERING(slabs.1): Release, pairs with slabs.2. A thread that finds the slab sees its
+        // header.
         match SLABS.compare_exchange_weak(head, slab, Release, Relaxed) {
-            // SAFETY: it is never unmapped, and what changes from now on is atomic.
+            // SAFETY: it is never unmapped, and the only field that changes from now on is atomic.
             Ok(_) => return Ok(unsafe { &*slab }),
             Err(now) => head = now,
         }
     }
 }
 
-/// Takes all locks of this module, so that a fork finds them in order.
+/// Takes all locks of this module, so that a fork finds consistent shelves.
 pub fn before_fork() {
     for shelf in &SHELVES {
         shelf.take();
     }
 }
 
-/// Frees them again.
+/// Frees the locks again.
 ///
 /// # Safety
 /// Called once after each [`before_fork`], in the parent and in the child, by the thread that
@@ -523,7 +525,7 @@ pub fn find(address: usize) -> Option<Place> {
     None
 }
 
-/// Calls `f` with the top of each stack that there is; one that was never in use holds zeros there.
+/// Calls `f` with the top of each existing stack. A stack that was never in use holds zeros there.
 pub fn each(f: &mut dyn FnMut(*mut u8)) {
     // ORDERING(slabs.2): as in `find`.
     let mut at = SLABS.load(Acquire);
@@ -540,11 +542,11 @@ pub fn each(f: &mut dyn FnMut(*mut u8)) {
     }
 }
 
-/// So many stacks are trimmed for one taking of the lock.
+/// How many stacks are trimmed each time the lock is taken.
 const TRIMMED_AT_ONCE: usize = 64;
 
-/// Gives the kernel back the memory of free stacks, `most` at most, but for the page that links
-/// each; those in pools are not free. Returns how many stacks that was.
+/// Gives the kernel back the memory of at most `most` free stacks, except for the page that links
+/// each. Stacks in pools are not free. Returns how many stacks were trimmed.
 pub fn trim(most: usize) -> usize {
     let mut done = 0;
     for index in 0..CLASSES {
@@ -553,7 +555,7 @@ pub fn trim(most: usize) -> usize {
     done
 }
 
-/// Trims some stacks of a class. False when there are none.
+/// Trims some stacks of a class. Returns false when there are none.
 fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
     let mut taken = FreeList::new();
     let mut shelf = SHELVES[class.index()].lock();
@@ -568,8 +570,8 @@ fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
     let mut trimmed = FreeList::new();
     *done += taken.len;
     while let Some(stack) = taken.pop(class) {
-        // SAFETY: the stack is ours here; its last page holds what outlives it. Failure would only
-        // keep the memory.
+        // SAFETY: the stack is ours here. Its last page, which is kept, holds the data that
+        // outlives it. Failure would only keep the memory.
         unsafe {
             libc::madvise(
                 stack.base.as_ptr().cast(),
@@ -587,7 +589,7 @@ fn trim_some(class: Class, most: usize, done: &mut usize) -> bool {
     is_some
 }
 
-/// How many free stacks were of no use to anybody since the last call, and are not trimmed.
+/// How many free stacks were not used since the last call, and are not trimmed.
 pub fn surplus() -> usize {
     let since_last = |shelf: &HoldLock<Shelf>| {
         let mut shelf = shelf.lock();
@@ -597,7 +599,7 @@ pub fn surplus() -> usize {
     SHELVES.iter().map(since_last).sum()
 }
 
-/// Whether there are free stacks that are not trimmed. A hint.
+/// Whether there are free stacks that are not trimmed. This is only a hint.
 pub fn may_be_trimmed() -> bool {
     SHELVES.iter().any(|shelf| shelf.lock().free.len > 0)
 }

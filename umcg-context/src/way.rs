@@ -1,24 +1,24 @@
-//! Letting another kernel thread run that may want this processor.
+//! Yields to another kernel thread that may want this processor.
 
 use rustix::thread::{Timespec, nanosleep};
 
-/// Nanoseconds that a real-time thread sleeps: the kernel lets those of lower priority run
-/// meanwhile.
+/// How many nanoseconds a real-time thread sleeps. Meanwhile the kernel lets threads of lower
+/// priority run.
 const PAUSE: u32 = 50_000;
 
-/// One turn of a wait for what another kernel thread is about to do, and may have lost its
-/// processor over: the holder of a lock that is spun for.
+/// One turn of a wait for another kernel thread that is about to act, and that may have lost its
+/// processor. An example is the holder of a lock that the caller spins for.
 ///
-/// A real-time thread sleeps for a moment. If it yielded only, it would run on before all of lower
-/// priority, and where the other one is such on the same processor wait for ever. To know that it
-/// is one costs a system call; so this is for the slow end of a wait, and one that ends by itself
-/// after some turns can do with `sched_yield`. Does not switch.
+/// A real-time thread sleeps for a moment. If it only yielded, it would keep running before all
+/// threads of lower priority. It would then wait for ever for such a thread on the same processor.
+/// Learning the policy costs a system call, so call this at the slow end of a wait. A wait that
+/// ends by itself after some turns can use `sched_yield`. Does not switch.
 #[cold]
 pub fn give_way() {
-    /// Set in a policy where children do not inherit it.
+    /// A bit of the policy: children do not inherit it.
     const RESET_ON_FORK: libc::c_long = 0x4000_0000;
     const DEADLINE: libc::c_int = 6;
-    // The C library musl does not ask the kernel.
+    // The C library musl does not ask the kernel, so this does.
     // SAFETY: 0 is the calling thread.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
     match (policy & !RESET_ON_FORK) as libc::c_int {
@@ -32,11 +32,11 @@ pub fn give_way() {
     }
 }
 
-/// Has the calling kernel thread sleep for so many nanoseconds, less than a second, or until a
+/// Makes the calling kernel thread sleep for that many nanoseconds, less than a second, or until a
 /// signal comes.
 ///
-/// The C library's sleep is a point at which a thread that was cancelled unwinds, and the caller
-/// may be in the midst of a protocol. This is none. Does not switch.
+/// The C library's sleep is a cancellation point: a cancelled thread unwinds there, and the caller
+/// may be in the middle of a protocol. This function is no cancellation point. Does not switch.
 pub fn nap(nanoseconds: u32) {
     let _ = nanosleep(&Timespec {
         tv_sec: 0,

@@ -10,18 +10,18 @@
 //! ```
 //!
 //! All other registers are declared clobbered, x30 and the whole of v8 to v15 among them, so the
-//! compiler saves those that hold something, and no more. x18 belongs to the platform: never
-//! touched. Nothing is pushed, so the unwind tables of the function around the switch hold inside
-//! it too: only between the write of `sp` and the branch are they wrong for an instruction.
+//! compiler saves only those that hold something. x18 belongs to the platform and is never touched.
+//! Nothing is pushed, so the unwind tables of the function around the switch hold inside it too.
+//! They are wrong for one instruction only, between the write of `sp` and the branch.
 //!
-//! Why `br x16` and not `ret`: there is no call whose return address a `ret` would be the pair of,
-//! so the return-stack predictor stays in step with the calls around. And a branch by x16 or x17
-//! may land on `bti c` as well as on `bti j`, so contexts run in pages that are guarded by BTI. The
-//! landing pads are hints: no operation on a CPU without it.
+//! The switch uses `br x16`, not `ret`: there is no call that a `ret` would match, so the
+//! return-stack predictor stays in step with the calls around. A branch by x16 or x17 may land on
+//! `bti c` as well as on `bti j`, so contexts run in pages that are guarded by BTI. The landing
+//! pads are hints: they do nothing on a CPU without BTI.
 //!
-//! Pointer authentication needs nothing here: return addresses are signed with the `sp` of their
-//! frame, and a context never moves to another stack. `pc` is not signed, for it lives no less
-//! safely than the `sp` beside it.
+//! Pointer authentication needs no code here: return addresses are signed with the `sp` of their
+//! frame, and a context never moves to another stack. `pc` is not signed: it is no less safe than
+//! the `sp` beside it.
 
 use crate::{Context, Entry};
 use core::arch::{asm, global_asm};
@@ -33,9 +33,9 @@ const _: () = assert!(offset_of!(Context, fp) == 16);
 const _: () = assert!(offset_of!(Context, bp) == 24);
 
 // The first frame of every context. An undefined return address is how the unwind tables say
-// "nothing above". `prepare` put the entry function in x19 and its argument in x29. The `nop` is
-// where an unwinder looks, one byte before the return address, when a function was injected before
-// the first instruction ran.
+// "nothing above". `prepare` put the entry function in x19 and its argument in x29. If a function
+// was injected before the first instruction ran, an unwinder looks one byte before the return
+// address: at the `nop`.
 global_asm!(
     ".pushsection .text.umcg_context_first_frame,\"ax\",%progbits",
     ".p2align 4",
@@ -167,7 +167,7 @@ pub(crate) unsafe fn inject(
             "ldp x29, x19, [x1, #16]",
             "mov sp, x10",
             "mov x0, x3",
-            "mov x16, x2", // a function's own landing pad admits a branch by x16, not one by x2
+            "mov x16, x2", // a function's own landing pad admits a branch by x16, but not by x2
             "br x16",
             "2:",
             "hint #36", // bti j
@@ -184,7 +184,7 @@ pub(crate) unsafe fn inject(
 /// As [`crate::resume`].
 #[inline(always)]
 pub(crate) unsafe fn resume(to: *const Context) -> ! {
-    // SAFETY: the caller vouches for `to`; nothing of the old stack is used again.
+    // SAFETY: the caller vouches for `to`, and the old stack is not used again.
     unsafe {
         asm!(
             "ldp x16, x10, [x1]",
@@ -243,7 +243,7 @@ pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) ->
         .any(|back| load(pc.wrapping_sub(back)).is_some_and(|code| code & !31 == MRS))
 }
 
-/// From the thread pointer to the local words.
+/// The offset from the thread pointer to the local words.
 #[inline(always)]
 pub(crate) fn local_offset() -> isize {
     let offset;
@@ -269,7 +269,7 @@ pub(crate) fn thread_pointer_writable() -> bool {
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {
     let tp;
-    // SAFETY: reads a register. Not `pure`: another switch, another value.
+    // SAFETY: reads a register. Not `pure`: each switch may change the value.
     unsafe { asm!("mrs {}, tpidr_el0", out(reg) tp, options(nostack, preserves_flags, readonly)) };
     tp
 }

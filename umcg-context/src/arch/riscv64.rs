@@ -10,14 +10,13 @@
 //! ```
 //!
 //! All other registers are declared clobbered, ra and fs0 to fs11 among them, so the compiler saves
-//! those that hold something, and no more. gp is the same in the whole process; tp is moved by
-//! `set_thread_pointer` alone. Nothing is pushed, so the unwind tables of the function around the
-//! switch hold inside it too: only between the load of `sp` and the jump are they wrong for an
-//! instruction.
+//! only those that hold something. gp is the same in the whole process; only `set_thread_pointer`
+//! moves tp. Nothing is pushed, so the unwind tables of the function around the switch hold inside
+//! it too. They are wrong for one instruction only, between the load of `sp` and the jump.
 //!
-//! Why the jump goes by t2: a jump by ra or t0 would pop the return-stack predictor, though there
-//! was no call that it is the pair of; and of the others t2 is the one that control-flow integrity
-//! (Zicfilp) lets jump to a place without a landing pad.
+//! The jump goes by t2. A jump by ra or t0 would pop the return-stack predictor, although no call
+//! matches it. Of the others, t2 is the one with which control-flow integrity (Zicfilp) allows a
+//! jump to a place without a landing pad.
 
 use crate::{Context, Entry};
 use core::arch::{asm, global_asm};
@@ -29,9 +28,9 @@ const _: () = assert!(offset_of!(Context, fp) == 16);
 const _: () = assert!(offset_of!(Context, bp) == 24);
 
 // The first frame of every context. An undefined return address is how the unwind tables say
-// "nothing above". `prepare` put the entry function in s1 and its argument in s0. The `nop` is
-// where an unwinder looks, one byte before the return address, when a function was injected before
-// the first instruction ran.
+// "nothing above". `prepare` put the entry function in s1 and its argument in s0. If a function was
+// injected before the first instruction ran, an unwinder looks one byte before the return address:
+// at the `nop`.
 global_asm!(
     ".pushsection .text.umcg_context_first_frame,\"ax\",@progbits",
     ".p2align 4",
@@ -186,7 +185,7 @@ pub(crate) unsafe fn inject(
 /// As [`crate::resume`].
 #[inline(always)]
 pub(crate) unsafe fn resume(to: *const Context) -> ! {
-    // SAFETY: the caller vouches for `to`; nothing of the old stack is used again.
+    // SAFETY: the caller vouches for `to`, and the old stack is not used again.
     unsafe {
         asm!(
             "ld t2, 0(a1)",
@@ -245,7 +244,7 @@ pub(crate) fn is_local_access(pc: usize, load: impl Fn(usize) -> Option<u32>) ->
         .is_some_and(|code| code & ADD_MASK == ADD || code >> 16 & SHORT_MASK == SHORT)
 }
 
-/// From the thread pointer to the local words.
+/// The offset from the thread pointer to the local words.
 #[inline(always)]
 pub(crate) fn local_offset() -> isize {
     let offset;
@@ -270,7 +269,7 @@ pub(crate) fn thread_pointer_writable() -> bool {
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {
     let tp;
-    // SAFETY: reads a register. Not `pure`: another switch, another value.
+    // SAFETY: reads a register. Not `pure`: each switch may change the value.
     unsafe { asm!("mv {}, tp", out(reg) tp, options(nostack, preserves_flags, readonly)) };
     tp
 }

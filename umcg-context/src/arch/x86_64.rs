@@ -9,14 +9,14 @@
 //!                      +24   bp   rbx, LLVM's base pointer, likewise
 //! ```
 //!
-//! All other registers are declared clobbered, so the compiler saves those that hold something, and
-//! no more: a switch in a plain loop saves none. Nothing is pushed, so the unwind tables of the
-//! function around the switch hold inside it too: only between the loads of `rsp` and the jump are
-//! they wrong for an instruction or two.
+//! All other registers are declared clobbered, so the compiler saves only those that hold
+//! something: a switch in a plain loop saves none. Nothing is pushed, so the unwind tables of the
+//! function around the switch hold inside it too. They are wrong for an instruction or two only,
+//! between the loads of `rsp` and the jump.
 //!
-//! Why a jump and not a `ret`: the asm is inlined, so there is no call whose return address a `ret`
-//! would be the pair of. The return-stack predictor therefore stays in step with the calls around.
-//! A `call` that `switch_with` makes returns by its own `ret`.
+//! The switch jumps and does not use `ret`: the asm is inlined, so there is no call that a `ret`
+//! would match. The return-stack predictor therefore stays in step with the calls around. A `call`
+//! that `switch_with` makes returns by its own `ret`.
 
 use crate::{Context, Entry};
 use core::arch::{asm, global_asm};
@@ -40,8 +40,8 @@ global_asm!(
     ".cfi_undefined rip",
     "mov rdi, rbp",
     "xor ebp, ebp", // ends the frame-pointer chain
-    // A call, but for the return-stack predictor: an Entry does not return, and each such call
-    // would put the returns of whoever runs next out of step.
+    // A call without the return-stack predictor. An Entry does not return, and each such call would
+    // put the returns of the next flow out of step.
     "lea rax, [rip + 1f]",
     "push rax",
     "jmp rbx",
@@ -175,7 +175,7 @@ pub(crate) unsafe fn inject(
 /// As [`crate::resume`].
 #[inline(always)]
 pub(crate) unsafe fn resume(to: *const Context) -> ! {
-    // SAFETY: the caller vouches for `to`; nothing of the old stack is used again.
+    // SAFETY: the caller vouches for `to`, and the old stack is not used again.
     unsafe {
         asm!(
             "mov rsp, [rsi + 8]",
@@ -224,7 +224,7 @@ pub(crate) fn is_local_access(_pc: usize, _load: impl Fn(usize) -> Option<u32>) 
     false
 }
 
-/// From the thread pointer to the local words.
+/// The offset from the thread pointer to the local words.
 #[inline(always)]
 pub(crate) fn local_offset() -> isize {
     let offset;
