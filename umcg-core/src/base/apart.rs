@@ -1,10 +1,10 @@
 //! Where descriptors lie within their pages.
 //!
-//! A processor compares only the low twelve bits of addresses when it looks whether a load has to
-//! wait for an earlier store. A switch stores one context and loads the next: if both lie at the
-//! same place of their pages, each load waits in vain, and the switch takes four times as long ("4K
-//! aliasing", Intel's optimization manual, 2023, 15.8). So each kind of descriptor has places of
-//! its own:
+//! A processor compares only the low twelve bits of addresses when it checks whether a load has to
+//! wait for an earlier store. A switch stores one context and loads the next. If both lie at the
+//! same place of their pages, each load waits needlessly, and the switch takes four times as long
+//! ("4K aliasing", Intel's optimization manual, 2023, 15.8). So each kind of descriptor has places
+//! of its own:
 //!
 //! | bytes of the page | hold |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What the system grants once: remembered when it was granted, and asked for again when it was
-//! refused. A moment's shortage does not decide for the life of the process.
+//! A grant of the system that is asked for once. A grant is remembered; after a refusal the next
+//! caller asks again. A moment's shortage does not decide for the life of the process.
 
 use std::sync::OnceLock;
 use umcg_context::lock::HoldLock;
@@ -7,8 +7,9 @@ use umcg_context::lock::HoldLock;
 /// See the module.
 pub struct Granted<T> {
     value: OnceLock<T>,
-    /// Held by the one that asks: what is asked for may be had twice, but only once be given back.
-    /// A worker is not preempted meanwhile, or the others on its server would wait for it in vain.
+    /// The asking thread holds it: two grants would be possible, but only one could be given back.
+    /// A worker is not preempted meanwhile, because the others on its server would wait for it in
+    /// vain.
     asking: HoldLock<()>,
 }
 
@@ -21,10 +22,10 @@ impl<T> Granted<T> {
         }
     }
 
-    /// What was granted; asks for it if nothing has been. Others that come meanwhile wait.
+    /// The grant. Asks for it if there is none yet. Other callers wait meanwhile.
     ///
     /// # Errors
-    /// That of `ask`, which is remembered by nobody.
+    /// That of `ask`. It is not remembered.
     #[inline]
     pub fn get_or_ask<E>(&self, ask: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.value.get() {
@@ -50,7 +51,7 @@ impl<T> Default for Granted<T> {
     }
 }
 
-/// The number that functions of the pthread library return, as a result.
+/// Turns the number that functions of the pthread library return into a result.
 ///
 /// # Errors
 /// The number, unless it is zero.

@@ -1,10 +1,11 @@
-//! A pointer to something that lives for ever, or to nothing: what intrusive lists are made of.
+//! A pointer to something that lives for ever, or to nothing. Intrusive lists are made of these.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Read and written by whoever holds the list's lock; the atomic only makes it shareable, so
-/// accesses are relaxed. A link that others follow without a lock is published and seen.
+/// The holder of the list's lock reads and writes it. The atomic only makes it shareable, so
+/// accesses are relaxed. A link that other threads follow without the lock goes through `publish`
+/// and `see`.
 pub(crate) struct Link<T: 'static>(AtomicPtr<T>);
 
 impl<T: Sync> Link<T> {
@@ -26,15 +27,15 @@ impl<T: Sync> Link<T> {
         );
     }
 
-    /// Sets it for those that [`see`](Link::see) it.
+    /// Sets it for the threads that [`see`](Link::see) it.
     #[inline]
     pub(crate) fn publish(&self, to: &'static T) {
-        // ORDERING(link.1): Release, pairs with link.2: whoever follows the link finds what it
-        // names whole.
+        // ORDERING(link.1): Release, pairs with link.2. A thread that follows the link finds the
+        // target complete.
         self.0.store((to as *const T).cast_mut(), Release);
     }
 
-    /// Where it leads, to others than its owner.
+    /// The target, as a thread without the list's lock reads it.
     #[inline]
     pub(crate) fn see(&self) -> Option<&'static T> {
         // ORDERING(link.2): Acquire, pairs with link.1.

@@ -1,5 +1,5 @@
-//! What the mechanism is made of: links and tables of descriptors, deadlines, locks and futexes,
-//! and where descriptors lie. Knows nothing of threads' roles, and uses no module but its own.
+//! The parts of the mechanism: links and tables of descriptors, deadlines, locks and futexes, and
+//! where descriptors lie. Knows nothing of threads' roles, and uses no module but its own.
 
 pub(crate) mod apart;
 pub(crate) mod granted;

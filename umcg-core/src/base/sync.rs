@@ -1,4 +1,4 @@
-//! The synchronisation that the protocols stand on. Their models put the checker's in its place
+//! The synchronisation that the protocols use. The models replace it by the checker's
 //! (`tests/model/sync.rs`).
 
 use rustix::io::Errno;
@@ -12,8 +12,8 @@ pub(crate) use umcg_context::lock::{Guard, HoldLock, Lock};
 /// Sleeps while `word` holds `expected`, until `deadline` (nanoseconds of CLOCK_REALTIME;
 /// `u64::MAX` for none).
 ///
-/// Raw system calls: no errno, so no thread-local storage. The wait is always timed, because the
-/// kernel restarts an untimed one after a signal handler with SA_RESTART, and a server's wait has
+/// It uses raw system calls: no errno, so no thread-local storage. The wait is always timed. The
+/// kernel restarts an untimed wait after a signal handler with SA_RESTART, but a server's wait has
 /// to end then.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
     wait(
@@ -53,15 +53,15 @@ pub(crate) fn futex_wake(word: &AtomicU32, count: u32) {
     let _ = futex::wake(word, Flags::PRIVATE, count);
 }
 
-/// Wakes the one that sleeps on a word that may be no more: then nobody, or somebody who looks
-/// again.
+/// Wakes the sleeper on a word that may be freed already. In that case it wakes no thread, or one
+/// that checks its condition again.
 pub(crate) fn futex_wake_at(word: *const AtomicU32) {
     const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the kernel does not touch the word, whose address alone counts.
+    // SAFETY: the kernel does not touch the word; only its address counts.
     unsafe { libc::syscall(libc::SYS_futex, word, WAKE, 1) };
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC, which nobody sets.
+/// Nanoseconds of CLOCK_MONOTONIC, a clock that cannot be set.
 pub(crate) fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64

@@ -1,4 +1,4 @@
-//! A table of shared references by number, which grows and is read without a lock.
+//! A table of shared references by number. It grows and is read without a lock.
 //!
 //! Chunk `k` holds the numbers from `2^k` to `2^(k+1) - 1` (counted from [`FIRST`]), so an entry
 //! never moves. A chunk is a zeroed allocation: the kernel gives memory only to the pages that are
@@ -56,13 +56,13 @@ impl<T: Sync> Table<T> {
         unsafe { value.as_ref() }
     }
 
-    /// Replaces the entry of `number`. False when there is no memory for it.
+    /// Replaces the entry of `number`. Returns false when there is no memory for it.
     pub(crate) fn set(&self, number: u32, value: Option<&'static T>) -> bool {
         let Some(entry) = self.entry(number) else {
             return false;
         };
-        // ORDERING(table.3): Release, pairs with table.4: who finds the value sees what it refers
-        // to.
+        // ORDERING(table.3): Release, pairs with table.4. A thread that finds the value sees its
+        // target.
         entry.store(
             value.map_or(null_mut(), |value| (value as *const T).cast_mut()),
             Release,
@@ -70,8 +70,8 @@ impl<T: Sync> Table<T> {
         true
     }
 
-    /// Makes `value` the entry of `number` if it has none. False when it has one, or when there is
-    /// no memory.
+    /// Makes `value` the entry of `number` if it has none. Returns false when it has one, or when
+    /// there is no memory.
     pub(crate) fn claim(&self, number: u32, value: &'static T) -> bool {
         let Some(entry) = self.entry(number) else {
             return false;
@@ -82,15 +82,15 @@ impl<T: Sync> Table<T> {
             .is_ok()
     }
 
-    /// Takes out all entries. In a process with one thread only.
+    /// Takes out all entries. Call it only in a process with one thread.
     pub(crate) fn clear(&self) {
         for chunk in &self.chunks {
             chunk.store(null_mut(), Relaxed);
         }
     }
 
-    /// Takes out all entries but those of which `f` says so. As [`Table::clear`]; in proportion to
-    /// the highest number that there ever was.
+    /// Takes out all entries except those for which `f` is true. The same condition as for
+    /// [`Table::clear`]. Takes time in proportion to the highest number ever used.
     pub(crate) fn retain(&self, f: impl Fn(&T) -> bool) {
         for (slot, chunk) in self.chunks.iter().enumerate() {
             let chunk = chunk.load(Relaxed);
@@ -123,11 +123,12 @@ impl<T: Sync> Table<T> {
             if new.is_null() {
                 return None;
             }
-            // ORDERING(table.1): Release, pairs with table.2: who finds the chunk sees its zeros.
+            // ORDERING(table.1): Release, pairs with table.2. A thread that finds the chunk sees
+            // its zeros.
             match self.chunks[slot].compare_exchange(null_mut(), new, AcqRel, Acquire) {
                 Ok(_) => chunk = new,
                 Err(other) => {
-                    // SAFETY: allocated above with this layout, and nobody else saw it.
+                    // SAFETY: allocated above with this layout, and no other thread saw it.
                     unsafe { dealloc(new.cast(), layout) };
                     chunk = other;
                 }

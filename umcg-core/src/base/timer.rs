@@ -7,7 +7,7 @@
 use crate::base::link::Link;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// What can stand in a heap. Its timer must be in one heap at most.
+/// An item that can stand in a heap. Its timer must be in one heap at most.
 pub(crate) trait Timed: Sync + Sized + 'static {
     fn timer(&self) -> &Timer<Self>;
 }
@@ -121,7 +121,7 @@ fn merge<T: Timed>(a: &'static T, b: &'static T) -> &'static T {
     first
 }
 
-/// Makes one heap of a list of siblings: in pairs from the left, then those together from the
+/// Makes one heap of a list of siblings: merges pairs from the left, then merges the pairs from the
 /// right.
 fn merge_pairs<T: Timed>(first: &'static T) -> Option<&'static T> {
     let mut rest = Some(first);

@@ -1,4 +1,4 @@
-//! Calls that the C library must not end the calling thread in.
+//! Sections in which the C library must not end the calling thread.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -11,11 +11,12 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// As long as this lives, `pthread_cancel` does not end the calling thread: it waits.
+/// As long as this lives, `pthread_cancel` does not end the calling thread: the cancellation stays
+/// pending.
 ///
-/// For calls of the library's that use functions of the C library which are points of cancellation
-/// (`open`, `close`, `write`), with a lock or in the midst of a protocol. Its owner stays in its
-/// flow, and does not switch meanwhile.
+/// Use it around functions of the C library that are cancellation points (`open`, `close`,
+/// `write`), if the library calls them with a lock or in the middle of a protocol. Its owner stays
+/// in its flow, and does not switch meanwhile.
 pub struct Uncancelled {
     before: c_int,
     // The flag is the thread's.
@@ -23,7 +24,7 @@ pub struct Uncancelled {
 }
 
 impl Uncancelled {
-    /// From now on.
+    /// Begins the section.
     pub fn begin() -> Uncancelled {
         let mut before = 0;
         // SAFETY: the earlier state is written there.
@@ -37,7 +38,7 @@ impl Uncancelled {
 
 impl Drop for Uncancelled {
     fn drop(&mut self) {
-        // SAFETY: a state that was set; the one of now is not asked for.
+        // SAFETY: a state that was set before; the current one is not asked for.
         unsafe { pthread_setcancelstate(self.before, null_mut()) };
     }
 }

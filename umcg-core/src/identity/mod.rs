@@ -1,20 +1,20 @@
-//! What the kernel keeps for a thread, where the thread's storage and the kernel thread part:
-//! `docs/identity.md` has the table.
+//! The state that the kernel keeps for a thread, where the thread's storage and the kernel thread
+//! part. `docs/identity.md` has the table.
 //!
 //! The C library finds a thread by its storage (`pthread_self`, the thread pointer), the kernel by
-//! its tid. They belong together in every program but one that moves storages from kernel thread to
-//! kernel thread, as servers and helpers do. What needs the pair that belongs together asks here.
+//! its tid. Storage and tid belong together in every program, unless it moves storages from kernel
+//! thread to kernel thread, as servers and helpers do. Code that needs the matching pair asks here.
 //!
 //! | module | holds |
 //! |---|---|
 //! | this | the kernel threads that run with other storages than their own ([`Carrying`]) |
 //! | `credentials` | users, groups: one set for all kernel threads of a process |
-//! | `process` | what a thread inherits from its maker, as the process has it |
+//! | `process` | the attributes that a thread inherits from its maker, as the process has them |
 //! | `rseq` | restartable sequences: the area that the kernel writes is the one that the storage names, or there is none |
-//! | `threaded` | that the C library knows of threads at all |
+//! | `threaded` | makes the C library know of threads at all |
 //!
-//! The list of [`Carrying`]s is read in signal handlers, so it has no lock: an entry is never
-//! freed, and is its kernel thread's while its tid is there.
+//! Signal handlers read the list of [`Carrying`]s, so it has no lock. An entry is never freed. It
+//! belongs to a kernel thread while it holds that thread's tid.
 
 pub(crate) mod credentials;
 pub(crate) mod process;
@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*, compiler
 
 /// A kernel thread that runs with other storages than its own: a server's, or a helper's.
 pub(crate) struct Carrying {
-    /// The kernel thread; [`NOBODY`]; or [`BEGINS`] while its thread pointer is not written yet.
+    /// The kernel thread's tid; [`NOBODY`]; or [`BEGINS`] while its thread pointer is not written
+    /// yet.
     tid: AtomicU32,
     /// The thread pointer that the kernel thread was made with.
     tp: AtomicUsize,
@@ -54,11 +55,11 @@ fn entries() -> impl Iterator<Item = &'static Carrying> {
 }
 
 impl Carrying {
-    /// The calling kernel thread, which runs with its own storage, will run with others from here
-    /// on, those that `away` knows among them.
+    /// From here on the calling kernel thread, which runs with its own storage now, may run with
+    /// others, those that `away` knows among them.
     pub(crate) fn begin(away: credentials::Away) -> &'static Carrying {
         credentials::ask_of(away);
-        // Anew: glibc may have put its own there after a fork.
+        // Again each time: after a fork glibc may have installed its own handler.
         let _ = credentials::install();
         rseq::look_up();
         let (tid, tp) = (tid(), umcg_context::thread_pointer());
@@ -70,7 +71,8 @@ impl Carrying {
         };
         if let Some(entry) = entries().find(free) {
             entry.tp.store(tp, Relaxed);
-            // A signal handler of this kernel thread that finds its tid finds its thread pointer.
+            // If a signal handler of this kernel thread finds the tid, it finds the thread pointer
+            // too.
             compiler_fence(Release);
             entry.tid.store(tid, Relaxed);
             return entry;
@@ -85,8 +87,8 @@ impl Carrying {
         loop {
             // SAFETY: as in `entries`.
             entry.next.set(unsafe { first.as_ref() });
-            // ORDERING(carrying.1): Release, pairs with carrying.2: who finds the entry sees what
-            // is in it.
+            // ORDERING(carrying.1): Release, pairs with carrying.2. A thread that finds the entry
+            // sees its contents.
             match ALL.compare_exchange(
                 first,
                 (entry as *const Carrying).cast_mut(),
@@ -99,7 +101,7 @@ impl Carrying {
         }
     }
 
-    /// It runs with its own from here on.
+    /// From here on the kernel thread runs with its own storage only.
     pub(crate) fn end(&self) {
         self.tid.store(NOBODY, Relaxed);
     }
@@ -107,8 +109,8 @@ impl Carrying {
 
 /// The thread pointer that the calling kernel thread was made with. Async-signal-safe.
 ///
-/// An entry with the caller's tid was written by the caller, or is free by now, so no ordering is
-/// needed.
+/// The caller itself has written an entry with the caller's tid, or the entry is free by now. So no
+/// ordering is needed.
 pub(crate) fn own_thread_pointer() -> usize {
     let tid = tid();
     let own = entries()
@@ -120,28 +122,28 @@ pub(crate) fn own_thread_pointer() -> usize {
 /// Calls `f` while the thread pointer is `tp`.
 ///
 /// # Safety
-/// `tp` names a storage that nobody else runs with meanwhile, `f` can do with what that has, and no
-/// signal handler of the program runs meanwhile.
+/// No other flow runs with the storage that `tp` names meanwhile. That storage has all that `f`
+/// needs. No signal handler of the program runs meanwhile.
 #[inline(never)]
 pub(crate) unsafe fn with_thread_pointer(tp: usize, f: &mut dyn FnMut()) {
     let before = umcg_context::thread_pointer();
     // SAFETY: passed on.
     unsafe { umcg_context::set_thread_pointer(tp) };
     std::hint::black_box(f)();
-    // SAFETY: what the caller ran with.
+    // SAFETY: the thread pointer that the caller ran with.
     unsafe { umcg_context::set_thread_pointer(before) };
 }
 
-/// What a fork has to know: the thread pointer that the forking kernel thread was made with.
+/// For a fork: the thread pointer that the forking kernel thread was made with.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 
-/// By the thread that forks, with the locks that a fork takes.
+/// Called by the forking thread, which holds the locks that a fork takes.
 pub(crate) fn before_fork() {
     FORKING.store(own_thread_pointer(), Relaxed);
 }
 
-/// In the child, whose one kernel thread goes on with the storage that it forked with: that is its
-/// own from here on.
+/// Called in the child. Its one kernel thread continues with the storage that it forked with, and
+/// owns it from here on.
 pub(crate) fn forked_in_child() {
     entries().for_each(Carrying::end);
     threaded::forget();

@@ -1,15 +1,16 @@
-//! What a thread inherits from its maker, as the process has it: affinity, nice value, scheduling
-//! class, I/O priority. The process's are those of its main thread, as for `taskset`, `renice` and
-//! `ionice`.
+//! The attributes that a thread inherits from its maker: affinity, nice value, scheduling class,
+//! I/O priority. The process's attributes are those of its main thread, as for `taskset`, `renice`
+//! and `ionice`.
 //!
-//! Not timer slack: the kernel tells that of another thread only with a privilege.
+//! Timer slack is left out: the kernel tells another thread's only with a privilege.
 
 use crate::os::everywhere;
 use rustix::process::{getpid, getpriority_process, setpriority_process};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::mem::MaybeUninit;
 
-/// Makes the calling thread as the process is, as far as it may: going up takes a privilege.
+/// Gives the calling thread the process's attributes, as far as it may: raising a priority takes a
+/// privilege.
 pub(crate) fn follow() {
     let process = getpid();
     if let (Some(theirs), Ok(own)) = (everywhere::affinity(process), sched_getaffinity(None)) {
@@ -26,7 +27,7 @@ pub(crate) fn follow() {
             let _ = setpriority_process(None, theirs);
         }
     }
-    // Where none was set the kernel makes it from class and nice value.
+    // If none was set, the kernel derives it from class and nice value.
     follow_io(process.as_raw_nonzero().get());
 }
 
@@ -52,7 +53,7 @@ fn follow_class(process: i32) {
         (class, unsafe { parameters.assume_init() })
     };
     let ((theirs, parameters), (own, ours)) = (class(process), class(0));
-    // With that flag it wants no thread to inherit its class.
+    // With that flag, no thread is to inherit the class.
     let is_inherited = theirs >= 0 && theirs & libc::SCHED_RESET_ON_FORK == 0;
     if is_inherited && (theirs, parameters.sched_priority) != (own, ours.sched_priority) {
         // SAFETY: the parameters outlive the call.
@@ -65,8 +66,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// While the main thread goes from processor to processor for a fence, a thread that is made as
-    /// the process is does not stay where that one is just then.
+    /// While the main thread goes from processor to processor for a fence, a thread that follows
+    /// the process does not get pinned to the main thread's current processor.
     #[test]
     #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
     fn a_round_of_the_main_thread_pins_no_helper() {

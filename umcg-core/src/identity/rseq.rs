@@ -1,26 +1,26 @@
 //! Restartable sequences (rseq).
 //!
 //! For each kernel thread glibc registers an area in the thread's storage. The kernel writes the
-//! number of the processor there, and looks there for the critical section that it has to restart.
-//! Code that runs with the storage of another kernel thread reads a number that is out of date, and
-//! announces its critical sections in vain: two flows change the data of one processor at once. So
-//! the area of a storage that moves is registered for no kernel thread. It says "uninitialized",
-//! and code that uses such areas goes the slow way that it has for kernels without them:
+//! number of the processor there, and finds there the critical section that it has to restart. Code
+//! that runs with the storage of another kernel thread reads an outdated number, and announces its
+//! critical sections in vain: two flows change the data of one processor at once. So the area of a
+//! storage that moves is registered for no kernel thread. It says "uninitialized", and code that
+//! uses such areas takes its slow path for kernels without them:
 //!
 //! | storage | its area |
 //! |---|---|
 //! | a plain thread's, a server's, a helper's | as glibc made it: no code looks at it while the kernel thread runs with another storage |
 //! | a thread worker's that moves | unregistered while it is a worker |
 //! | a block | never registered |
-//! | the one that a child of a fork goes on with | registered, if it was when the worker was a plain thread; that of the kernel thread it was forked on is not any more |
+//! | the one that a child of a fork continues with | registered, if it was when the worker was a plain thread; the area of the kernel thread that forked is registered no longer |
 //!
-//! The kernel does not tell of an area that a program has registered itself, which works with
-//! `glibc.pthread.rseq=0` or a glibc before 2.35. Such a program must use no thread workers.
+//! A program can register an area itself, with `glibc.pthread.rseq=0` or a glibc before 2.35. The
+//! kernel does not tell of such an area. Such a program must use no thread workers.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// What glibc tells the kernel that the word before an abort handler holds.
+/// The word before an abort handler, as glibc tells it to the kernel.
 #[cfg(target_arch = "x86_64")]
 const SIGNATURE: u32 = 0x5305_3053;
 #[cfg(target_arch = "aarch64")]
@@ -32,7 +32,7 @@ const UNREGISTER: c_int = 1;
 /// Bytes of the first version of the area, which glibc registers where the kernel knows no more.
 const INITIAL_BYTES: usize = 32;
 
-/// From the thread pointer to the area in each storage of glibc's, if it registers any.
+/// The offset from the thread pointer to the area in each storage of glibc's, if it registers any.
 fn offset() -> Option<isize> {
     static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
     *OFFSET.get_or_init(|| {
@@ -58,8 +58,8 @@ fn symbols() -> Option<[*const c_void; 2]> {
     }
 }
 
-/// As the linker knows them: a program that is linked statically has no dynamic symbols. Weak, as
-/// an older glibc has neither.
+/// The addresses as the linker knows them: a statically linked program has no dynamic symbols. The
+/// references are weak, as an older glibc has neither symbol.
 fn linked() -> Option<[*const c_void; 2]> {
     let (bytes, offset): (*const c_void, *const c_void);
     cfg_if::cfg_if! {
@@ -94,12 +94,13 @@ fn linked() -> Option<[*const c_void; 2]> {
     (!bytes.is_null() && !offset.is_null()).then_some([bytes, offset])
 }
 
-/// Looks for it, which the child of a fork may not.
+/// Looks the area up. The child of a fork must not do this.
 pub(crate) fn look_up() {
     offset();
 }
 
-/// The sizes that glibc may have registered: a kernel with a larger area says so to all.
+/// The sizes that glibc may have registered. A kernel with a larger area tells its size to every
+/// process.
 fn sizes() -> [usize; 2] {
     const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
     const AT_RSEQ_ALIGN: libc::c_ulong = 28;
@@ -117,13 +118,13 @@ fn sizes() -> [usize; 2] {
 fn rseq(tp: usize, bytes: usize, flags: c_int) -> bool {
     let Some(offset) = offset() else { return false };
     let area = tp.wrapping_add_signed(offset);
-    // SAFETY: an area of glibc's, for its kernel thread; nobody is in a critical section, as this
-    // is a call of a function.
+    // SAFETY: an area of glibc's, for its kernel thread. No critical section is open, as this is a
+    // call of a function.
     unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) == 0 }
 }
 
-/// The kernel does not look at the area of this storage any more, which is registered for the
-/// calling kernel thread. How many bytes of it were; 0 if it was not.
+/// Unregisters the area of this storage, which is registered for the calling kernel thread. Returns
+/// how many bytes were registered; 0 if it was not registered.
 pub(crate) fn unregister(tp: usize) -> usize {
     keep_errno(|| {
         sizes()
@@ -133,8 +134,8 @@ pub(crate) fn unregister(tp: usize) -> usize {
     })
 }
 
-/// The kernel looks at the area of this storage again, at as many bytes as before, for the calling
-/// kernel thread, whose own it is.
+/// Registers the area of this storage again, with as many bytes as before, for the calling kernel
+/// thread, which owns it.
 pub(crate) fn register(tp: usize, bytes: usize) {
     if bytes != 0 {
         keep_errno(|| rseq(tp, bytes, 0));
@@ -152,8 +153,8 @@ fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// In a child that was forked on the kernel thread which was made with `own`, and goes on with
-/// another storage: the memory of `own` is glibc's to give back, as that thread is no more.
+/// Called in a child that was forked on the kernel thread made with `own`, and that continues with
+/// another storage. That thread no longer exists, so glibc may free the memory of `own`.
 pub(crate) fn forked_in_child(own: usize) {
     if own != umcg_context::thread_pointer() {
         unregister(own);

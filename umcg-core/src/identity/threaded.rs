@@ -1,14 +1,14 @@
 //! Whether the C library knows that the process has more than one thread.
 //!
-//! While it does not, glibc's malloc takes no locks, and workers that are preempted in it would
-//! meet there; and the handler that [`credentials`](super::credentials) stands before is not
-//! installed: making the first thread does both.
+//! While it does not, glibc's malloc takes no locks, so workers that are preempted in it would
+//! corrupt it. Also the handler that [`credentials`](super::credentials) stands before is not
+//! installed. Making the first thread does both.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 static THREADED: AtomicBool = AtomicBool::new(false);
 
-/// Sees to it that it knows. False where the system gives no thread.
+/// Makes sure that it knows. Returns false where the system gives no thread.
 pub(crate) fn ensure() -> bool {
     if !THREADED.load(Relaxed) {
         let Ok(thread) = std::thread::Builder::new().spawn(|| ()) else {

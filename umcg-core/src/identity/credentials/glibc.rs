@@ -1,4 +1,5 @@
-//! The handler in front of glibc's, and how a home thread becomes what its worker's server is.
+//! The handler in front of glibc's, and how a home thread takes over the credentials of its
+//! worker's server.
 
 use super::super::{own_thread_pointer, threaded, tid, with_thread_pointer};
 use super::{Away, Takeover};
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 const SIGSETXID: c_int = 33;
 /// Groups that a handler's frame has room for; more get a mapping.
 const FEW: usize = 32;
-/// Nanoseconds between two attempts at what the system has no memory for, and how long it is tried.
+/// Nanoseconds between two attempts at a call that the system has no memory for, and how long it is
+/// tried.
 const PAUSE: u64 = 1_000_000;
 const PATIENCE: u64 = 2_000_000_000;
 
@@ -22,15 +24,16 @@ static GLIBCS: AtomicUsize = AtomicUsize::new(0);
 /// An [`Away`].
 static AWAY: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Where the handler asks which thread worker's storage it runs with.
+/// Sets the function by which the handler asks which thread worker's storage it runs with.
 pub(crate) fn ask_of(away: Away) {
     AWAY.store(away as *mut (), Relaxed);
 }
 
-/// Sees to it that our handler is in front of glibc's. Called before a kernel thread runs with
-/// another storage than its own, which none does where this fails.
+/// Makes sure that our handler is in front of glibc's. Called before a kernel thread runs with
+/// another storage than its own. If this fails, no kernel thread does.
 pub(crate) fn install() -> Result<(), Errno> {
-    // Without a thread glibc has installed it all the same, or there is nobody to send the signal.
+    // If no thread can be made, glibc has installed its handler anyway, or there is no thread to
+    // send the signal.
     threaded::ensure();
     let glibcs = Action::ask(SIGSETXID)?;
     let ours: Function = on_setxid;
@@ -38,9 +41,9 @@ pub(crate) fn install() -> Result<(), Errno> {
         return Ok(());
     }
     GLIBCS.store(glibcs.handler, Relaxed);
-    // On the kernel thread's own signal stack, if it has one: a worker's may be small. With all
-    // signals blocked: no other handler sees the wrong storage.
-    // SAFETY: the handler is async-signal-safe, and does what the one before did.
+    // It runs on the kernel thread's own signal stack, if it has one: a worker's stack may be
+    // small. It blocks all signals, so no other handler sees the wrong storage.
+    // SAFETY: the handler is async-signal-safe, and calls the one before.
     unsafe {
         signal::install(
             SIGSETXID,
@@ -55,7 +58,7 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
     // SAFETY: the kernel passes a siginfo_t.
     let code = unsafe { (*information).si_code };
     if code == libc::SI_QUEUE {
-        // Without a worker whose home this is, and somebody who waits for it, the signal is a
+        // If this thread is no worker's home, or no thread waits for it, the signal is a
         // stranger's.
         if let Some((_, takeover)) = away().filter(|(home, _)| *home == tid()) {
             takeover.perform();
@@ -73,27 +76,28 @@ extern "C" fn on_setxid(signal: c_int, information: *mut libc::siginfo_t, contex
         }
         return glibcs(signal, information, context);
     }
-    // No ordering is needed: what the home did for an earlier command of glibc's was over, by
-    // glibc's own count of answers, before this signal was sent.
+    // No ordering is needed: by glibc's own count of answers, the home had finished each earlier
+    // command of glibc's before this signal was sent.
     let before = away.map(|(_, takeover)| takeover.commands.load(Relaxed));
-    // SAFETY: the kernel thread's own storage, which nobody runs with while the kernel thread runs
-    // with another; all signals are blocked.
+    // SAFETY: the kernel thread's own storage, which no flow runs with while the kernel thread runs
+    // with another. All signals are blocked.
     unsafe { with_thread_pointer(own, &mut || glibcs(signal, information, context)) };
     if let (libc::SI_TKILL, Some((home, takeover)), Some(before)) = (code, away, before) {
         takeover.ask(home, before);
     }
 }
 
-/// What `ask_of` was told.
+/// The answer of the function that `ask_of` has set.
 fn away() -> Option<(u32, &'static Takeover)> {
     // SAFETY: null or an `Away`; `Option<fn>` represents null as None.
     unsafe { std::mem::transmute::<*mut (), Option<Away>>(AWAY.load(Relaxed)) }?()
 }
 
-/// Users and groups of a kernel thread, as the system calls name them. It is looked at where it
-/// lies, as a signal stack may have 8 KiB.
+/// Users and groups of a kernel thread, as the system calls name them. It is read in place and not
+/// copied, as a signal stack may have 8 KiB.
 struct Credentials {
-    /// How many of glibc's commands the home had carried out before the one that gave rise to this.
+    /// How many of glibc's commands the home had carried out before the one that caused this
+    /// takeover.
     commands: u32,
     users: [u32; 3],
     groups: [u32; 3],
@@ -108,10 +112,10 @@ struct Groups {
     room: usize,
 }
 
-/// A system call, and the error that it was refused with.
+/// A refused system call, and its error.
 struct Refused(&'static str, c_int);
 
-/// Where the system is short of something it is tried again for a while.
+/// Makes a system call. While the system is short of resources it tries again, for a limited time.
 fn call(name: &'static str, number: c_long, arguments: [usize; 4]) -> Result<usize, Refused> {
     match try_once(number, arguments) {
         Err(libc::EAGAIN | libc::ENOMEM) => try_again(name, number, arguments),
@@ -132,13 +136,14 @@ fn try_again(name: &'static str, number: c_long, arguments: [usize; 4]) -> Resul
     }
 }
 
-/// A system call that leaves errno alone: a home thread's is its worker's, which is elsewhere.
+/// A system call that leaves errno alone: a home thread's errno is its worker's, which runs
+/// elsewhere.
 fn try_once(number: c_long, arguments: [usize; 4]) -> Result<usize, c_int> {
     // SAFETY: no precondition.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this storage's.
     let before = unsafe { errno.read() };
-    // SAFETY: its callers pass what the call needs.
+    // SAFETY: the callers pass the arguments that the call needs.
     let result = unsafe {
         libc::syscall(
             number,
@@ -174,7 +179,7 @@ impl Groups {
         )
     }
 
-    /// Those of the calling kernel thread.
+    /// Reads those of the calling kernel thread.
     fn look(&mut self) -> Result<(), Refused> {
         let mut result = self.ask();
         if let Err(Refused(_, libc::EINVAL)) = result {
@@ -225,7 +230,7 @@ impl Drop for Groups {
     }
 }
 
-/// The three that such a call tells: real, effective, saved.
+/// The three ids that such a call returns: real, effective, saved.
 fn look_at_three(name: &'static str, number: c_long, ids: &mut [u32; 3]) -> Result<usize, Refused> {
     let place = ids.as_mut_ptr();
     let [real, effective, saved] =
@@ -255,15 +260,16 @@ impl Credentials {
         }
     }
 
-    /// Those of the calling kernel thread.
+    /// Reads those of the calling kernel thread.
     fn look(&mut self) -> Result<(), Refused> {
         look_at_three("getresuid", libc::SYS_getresuid, &mut self.users)?;
         look_at_three("getresgid", libc::SYS_getresgid, &mut self.groups)?;
         self.also.look()
     }
 
-    /// Makes the calling kernel thread's these. What is right already is not set, as that may not
-    /// be permitted. Users come last: they may take the right to the rest.
+    /// Gives the calling kernel thread these credentials. Values that are already correct are not
+    /// set, as that may not be permitted. Users come last: setting them may take away the right to
+    /// set the rest.
     fn adopt(&self) -> Result<(), Refused> {
         let mut now = Credentials::none();
         now.look()?;
@@ -286,9 +292,9 @@ impl Credentials {
 }
 
 impl Takeover {
-    /// Has the home thread of this tid take over the credentials of the calling kernel thread,
-    /// unless it has carried out more commands by then. Returns when that is settled. In a signal
-    /// handler.
+    /// Makes the home thread of this tid take over the credentials of the calling kernel thread,
+    /// unless it has carried out more commands by then. Returns when that is settled. Called in a
+    /// signal handler.
     fn ask(&self, home: u32, commands: u32) {
         let mut wanted = Credentials::none();
         wanted.commands = commands;
@@ -296,24 +302,24 @@ impl Takeover {
             give_up(refused);
         }
         let done = self.done.load(Relaxed);
-        // ORDERING(takeover.1): Release, pairs with takeover.2: the home sees the credentials.
+        // ORDERING(takeover.1): Release, pairs with takeover.2. The home sees the credentials.
         self.wanted
             .store((&raw const wanted).cast_mut().cast(), Release);
         if let Err(refused) = signal(home) {
-            give_up(refused); // the home lives as long as its worker is one
+            give_up(refused); // the home lives as long as its worker is a worker
         }
-        // ORDERING(takeover.4): Acquire, pairs with takeover.3: the home looks at the credentials
-        // no more.
+        // ORDERING(takeover.4): Acquire, pairs with takeover.3. The home no longer reads the
+        // credentials.
         while self.done.load(Acquire) == done {
             let _ = futex_wait_until(&self.done, done, u64::MAX);
         }
     }
 
-    /// What the home thread does then.
+    /// The home thread's part of [`ask`](Takeover::ask).
     fn perform(&self) {
         // ORDERING(takeover.2): Acquire, pairs with takeover.1.
         let wanted = self.wanted.swap(null_mut(), Acquire).cast::<Credentials>();
-        // SAFETY: null, or what `ask` keeps until `done` has changed.
+        // SAFETY: null, or credentials that `ask` keeps until `done` has changed.
         let Some(wanted) = (unsafe { wanted.as_ref() }) else {
             return;
         };
@@ -344,7 +350,7 @@ fn signal(home: u32) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A kernel thread has other credentials than the rest of the process, and cannot be helped.
+/// Ends the process: a kernel thread has other credentials than the rest, and cannot change them.
 #[cold]
 #[inline(never)]
 fn give_up(Refused(call, error): Refused) -> ! {
