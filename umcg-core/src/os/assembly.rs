@@ -1,7 +1,7 @@
 //! Functions in assembly.
 
 /// Defines a function of the library's own: its name, and its instructions and directives line by
-/// line. It can be unwound as far as these say.
+/// line. It can be unwound as far as these directives say.
 macro_rules! function {
     ($name:literal: $($line:expr),+ $(,)?) => {
         std::arch::global_asm!(

@@ -1,16 +1,16 @@
 //! Fences that cost one side nothing: `light` on the path that runs a million times a second,
 //! `heavy` on the one that runs now and then.
 //!
-//! Two threads that each store to one place and then load the other's ("Dekker") have to have a
-//! full fence between store and load, or both may load the old values: the processor keeps a store
-//! back in its store buffer while it goes on with the load. The fence is half the price of a short
-//! operation, and one side often pays it far more often than the other.
+//! Two threads that each store to one place and then load the other's ("Dekker") need a full fence
+//! between store and load, or both may load the old values: the processor keeps a store back in its
+//! store buffer while it continues with the load. The fence is half the price of a short operation,
+//! and one side often pays it far more often than the other.
 //!
 //! membarrier(2), command `PRIVATE_EXPEDITED`, lets the rare side pay for both. It returns after
 //! every thread of the process has passed a full fence at some point between the call and the
-//! return: a thread that runs is interrupted (the kernel executes the fence on its processor), one
-//! that does not run has passed, or will pass, the fence of a kernel switch. Call that point *P* of
-//! the frequent thread:
+//! return. A running thread is interrupted (the kernel executes the fence on its processor). A
+//! thread that does not run has passed, or will pass, the fence of a kernel switch. Call that point
+//! *P* of the frequent thread:
 //!
 //! ```text
 //! frequent:  store X;  light();  load Y              rare:  store Y;  heavy();  load X
@@ -22,10 +22,10 @@
 //!   before *P* (the call begins with a fence), and the load sees it.
 //!
 //! There is no third case as long as the compiler leaves store and load in this order, and that is
-//! what `light` still does: a compiler fence, no instruction. What goes with `heavy` must be a
+//! what `light` still does: a compiler fence, no instruction. The partner of a `heavy` must be a
 //! `light` of another thread, or another `heavy`; two `light`s order nothing between each other.
 //!
-//! Whether it is done so is decided by the first [`init`] or [`heavy`]. States of `MODE`:
+//! The first [`init`] or [`heavy`] decides whether this method is used. States of `MODE`:
 //!
 //! ```text
 //! UNDECIDED ----> ASYMMETRIC    registered with the kernel
@@ -35,39 +35,40 @@
 //!     `---------> FENCED        the kernel has no membarrier, or a filter refuses it, or UMCG_NO_MEMBARRIER is in the environment
 //! ```
 //!
-//! - UNDECIDED makes `light` a real fence, and `heavy` decides first; so a `light` that has not
+//! - UNDECIDED makes `light` a real fence, and `heavy` decides first. So a `light` that has not
 //!   seen the decision yet is too strong, never too weak.
 //! - The registration is one of the address space. A fork copies it, so MODE and the kernel agree
 //!   in the child too (there is a test); `execve` ends it, and MODE with it.
 //!
 //! # Leaving
 //!
-//! A filter of system calls may be installed later. Then `heavy` says LEAVING, has every thread
-//! pass a fence by `everywhere`, which is slow, and says FENCED. Call the point where a thread
-//! passes it *P*, as above. `light` reads MODE *after* the store X and before the load Y, in this
-//! order as the thread executes them, so there are two cases:
+//! A filter of system calls may be installed later. Then `heavy` sets LEAVING, makes every thread
+//! pass a fence by `everywhere`, which is slow, and sets FENCED. Call the point where a thread
+//! passes that fence *P*, as above. `light` reads MODE *after* the store X and before the load Y,
+//! in this order as the thread executes them, so there are two cases:
 //!
-//! - It read ASYMMETRIC. That was before *P*, where LEAVING is visible; so X was stored before *P*,
-//!   and is visible when the round is over. A thread that calls `heavy` for this round, or later,
-//!   loads X.
+//! - It read ASYMMETRIC. That was before *P*, because LEAVING is visible there. So X was stored
+//!   before *P*, and is visible when the round is over. A thread that calls `heavy` for this round,
+//!   or later, loads X.
 //! - It read anything else, and has a fence of its own; `heavy` has one, too.
 //!
-//! A `heavy` that finds LEAVING makes a round of its own, and does not wait for the other one: that
-//! may be a thread which a fork did not copy. A `light` is a point in the flow of a worker, which
-//! may go from kernel thread to kernel thread between X and Y: then X is visible on the second one,
-//! by what hands the worker over.
+//! A `heavy` that finds LEAVING makes a round of its own, and does not wait for the other one: a
+//! fork may not have copied that thread. A `light` is a point in the flow of a worker, which may go
+//! from kernel thread to kernel thread between X and Y. Then the hand-over of the worker makes X
+//! visible on the second one.
 //!
-//! Where the round is refused as well the process ends with a message. To go on without the fence
-//! would lose wake-ups and let two into one lock, now and then; a panic would do so too, in whoever
-//! lives on, or end quietly a thread that others wait for. UMCG_NO_MEMBARRIER avoids both.
+//! If the round is refused as well, the process ends with a message. Without the fence, wake-ups
+//! would be lost and two threads would get one lock, now and then. A panic would cause the same in
+//! the surviving threads, or quietly end a thread that others wait for. UMCG_NO_MEMBARRIER avoids
+//! both.
 //!
-//! There is no way back from FENCED: a `heavy` that has just had its own fence only would meet a
-//! `light` that has none.
+//! There is no way back from FENCED: otherwise a `heavy` that has just passed only its own fence
+//! would meet a `light` that has none.
 //!
-//! Not chosen: `GLOBAL` waits for a grace period, milliseconds; `GLOBAL_EXPEDITED` interrupts other
-//! processes; changing a page's protection back and forth does the same only where the kernel
-//! interrupts other processors for that, which newer ones of x86-64 do not need, and holds the
-//! address space's lock; a signal does not reach a thread that blocks it.
+//! Not chosen: `GLOBAL` waits for a grace period, milliseconds. `GLOBAL_EXPEDITED` interrupts other
+//! processes. Changing a page's protection back and forth works only where the kernel interrupts
+//! other processors for that, which newer x86-64 processors do not need, and it holds the address
+//! space's lock. A signal does not reach a thread that blocks it.
 
 use crate::os::everywhere;
 use rustix::io::Errno;
@@ -81,7 +82,7 @@ const FENCED: u8 = 1;
 const ASYMMETRIC: u8 = 2;
 const LEAVING: u8 = 3;
 
-/// Nanoseconds between two questions while the kernel is short of memory.
+/// Nanoseconds between two attempts while the kernel is short of memory.
 const MOMENT: u32 = 1_000_000;
 
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
@@ -90,22 +91,23 @@ static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 /// seen by a thread that calls [`heavy`].
 #[inline(always)]
 pub fn light() {
-    compiler_fence(SeqCst); // what was stored comes before the look at MODE: see Leaving
+    compiler_fence(SeqCst); // the store comes before the load of MODE: see Leaving
     if MODE.load(Relaxed) == ASYMMETRIC {
         compiler_fence(SeqCst);
     } else {
-        // ORDERING(asymmetric.1): SeqCst, pairs with asymmetric.2: where the kernel does not help,
+        // ORDERING(asymmetric.1): SeqCst, pairs with asymmetric.2. Where the kernel does not help,
         // each side has a fence of its own.
         fence(SeqCst);
     }
 }
 
-/// The fence of the rare side: a full one, for the caller and for whoever calls [`light`]. A system
-/// call, and an interruption of each processor that runs a thread of this process.
+/// The fence of the rare side: a full one, for the caller and for every thread that calls
+/// [`light`]. It costs a system call, and an interruption of each processor that runs a thread of
+/// this process.
 ///
-/// Where the kernel refuses what it granted before, as a filter of system calls was installed
-/// since, both sides have real fences from then on. Ends the process where it refuses what that
-/// takes, too.
+/// If the kernel now refuses what it granted before, because a filter of system calls was installed
+/// since, both sides have real fences from then on. Ends the process if the kernel refuses the
+/// calls for that, too.
 #[inline]
 pub fn heavy() {
     match MODE.load(Relaxed) {
@@ -115,7 +117,7 @@ pub fn heavy() {
             }
         }
         // ORDERING(asymmetric.2): SeqCst, pairs with asymmetric.1; and with asymmetric.3, by the
-        // look at MODE before it.
+        // load of MODE before it.
         FENCED => fence(SeqCst),
         LEAVING => leave(Errno::NOSYS),
         _ => heavy_first(),
@@ -129,12 +131,12 @@ fn heavy_first() {
     heavy();
 }
 
-/// Whether [`light`] costs nothing; false as long as nobody has decided. It may cease to.
+/// Whether [`light`] costs nothing; false before the first decision. It may become false later.
 pub fn is_asymmetric() -> bool {
     MODE.load(Relaxed) == ASYMMETRIC
 }
 
-/// Decides, if nobody has, without a lock. Says whether [`light`] costs nothing.
+/// Decides, if no thread has decided yet, without a lock. Returns whether [`light`] costs nothing.
 #[inline]
 pub fn init() -> bool {
     match MODE.load(Relaxed) {
@@ -143,7 +145,7 @@ pub fn init() -> bool {
     }
 }
 
-/// Several threads may do this at once: registering twice does no harm, and the first one's
+/// Several threads may do this at once. Registering twice does no harm, and the first thread's
 /// decision counts.
 #[cold]
 fn decide() -> bool {
@@ -167,7 +169,7 @@ fn decide() -> bool {
     }
 }
 
-/// Short of memory for a moment, perhaps.
+/// The kernel refused, perhaps because it is short of memory for a moment.
 #[cold]
 #[inline(never)]
 fn heavy_again(error: Errno) {
@@ -179,15 +181,15 @@ fn heavy_again(error: Errno) {
     result.unwrap_or_else(leave);
 }
 
-/// Makes both sides have fences from here on, and has one for the caller and all others now.
-/// `error` is membarrier's.
+/// Makes both sides have fences from here on, and executes one now for the caller and all other
+/// threads. `error` is membarrier's.
 #[cold]
 #[inline(never)]
 fn leave(error: Errno) {
-    // Who fails has found that somebody else leaves, or has left.
+    // On failure another thread is leaving, or has left.
     let _ = MODE.compare_exchange(ASYMMETRIC, LEAVING, Relaxed, Relaxed);
-    // ORDERING(asymmetric.2): as in `heavy`; and the round begins after what was stored, LEAVING
-    // among it.
+    // ORDERING(asymmetric.2): as in `heavy`. The round begins after the stores, that of LEAVING
+    // among them.
     fence(SeqCst);
     // ORDERING(asymmetric.4): Acquire, pairs with asymmetric.3.
     if MODE.load(Acquire) == FENCED {
@@ -196,8 +198,8 @@ fn leave(error: Errno) {
     if let Err(why) = everywhere::pass() {
         refused(error, why);
     }
-    // ORDERING(asymmetric.3): Release, pairs with asymmetric.2 and asymmetric.4: who sees it sees
-    // what all had stored before the round.
+    // ORDERING(asymmetric.3): Release, pairs with asymmetric.2 and asymmetric.4. A thread that sees
+    // it sees all threads' stores before the round.
     MODE.store(FENCED, Release);
     // ORDERING(asymmetric.2): the caller's loads come after the round.
     fence(SeqCst);
@@ -207,7 +209,7 @@ fn is_passing(error: Errno) -> bool {
     matches!(error, Errno::AGAIN | Errno::NOMEM | Errno::INTR)
 }
 
-/// Asks again while the kernel is short of memory, for so long at most.
+/// Asks again while the kernel is short of memory, for at most `limit`.
 fn patiently(command: MembarrierCommand, limit: Duration) -> Result<(), Errno> {
     let began = Instant::now();
     loop {
@@ -233,8 +235,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
 
-    /// Store and load crosswise, so many times: whether never both missed the other's store. The
-    /// rare side is told of each round.
+    /// Stores and loads crosswise, `rounds` times. True if never both sides missed the other's
+    /// store. The rare side is told of each round.
     fn crosswise(rounds: u32, frequent: fn(), rare: impl Fn(u32)) -> bool {
         let (x, y, start) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let end = Barrier::new(2);
@@ -273,7 +275,7 @@ mod tests {
         assert!(crosswise(20_000, light, |_| heavy()));
     }
 
-    /// The round that stands in for membarrier does what that does.
+    /// The round that replaces membarrier has the same effect.
     #[test]
     fn one_of_two_sees_the_other_by_a_round_of_all_processors() {
         let round = |_| {
@@ -344,7 +346,7 @@ mod tests {
         first == 0 && second == 0
     }
 
-    /// Where a filter refuses the calls there are fences on both sides.
+    /// If a filter refuses the calls, there are fences on both sides.
     #[test]
     fn decides_for_fences_under_a_filter() {
         let status = in_fork(|| {
@@ -357,7 +359,7 @@ mod tests {
         assert_eq!(status, GOOD);
     }
 
-    /// Under a filter that came later both sides have fences from then on.
+    /// If a filter is installed later, both sides have fences from then on.
     #[test]
     #[cfg_attr(umcg_tsan, ignore = "ThreadSanitizer allows no threads after a fork")]
     fn a_filter_that_comes_later_is_met_by_fences() {
@@ -378,7 +380,7 @@ mod tests {
         assert_eq!(status, GOOD);
     }
 
-    /// Several find it out at once.
+    /// Several threads notice it at once.
     #[test]
     #[cfg_attr(umcg_tsan, ignore = "as above")]
     fn all_that_are_refused_leave() {
@@ -428,8 +430,8 @@ mod tests {
         assert_eq!(status, GOOD);
     }
 
-    /// A thread that is to end at its next point of cancellation comes back from the fence, whose
-    /// caller is in the midst of a protocol.
+    /// A thread that is to end at its next cancellation point returns from the fence: the fence's
+    /// caller is in the middle of a protocol.
     #[test]
     #[cfg_attr(umcg_tsan, ignore = "as above")]
     fn the_fence_is_no_point_of_cancellation() {
@@ -481,7 +483,7 @@ mod tests {
         }
     }
 
-    /// Where nothing stands in for it, it is the end.
+    /// If nothing can replace membarrier, the process ends.
     #[test]
     fn a_filter_that_leaves_nothing_ends_the_process() {
         let status = in_fork(|| {

@@ -1,9 +1,9 @@
-//! Calls of functions that read what may not be there: a fault ends the call, and not the process.
+//! Calls of functions that may read unmapped memory: a fault ends the call, and not the process.
 //!
-//! For code that is not ours and finds its way by what it reads: the unwinder, by tables of others.
-//! [`call`] saves the registers that a function has to preserve and says in a word of the storage
-//! where. The handler of faults has the flow go on there ([`give_up`]), as if the function had
-//! returned.
+//! This is for foreign code that follows data it reads, such as the unwinder with tables of others.
+//! [`call`] saves the registers that a function has to preserve, and stores the place in a word of
+//! the storage. The handler of faults lets the flow continue there ([`give_up`]), as if the
+//! function had returned.
 
 use super::signal::Frame;
 use crate::os::assembly::function;
@@ -121,13 +121,13 @@ unsafe extern "C" {
     fn umcg_attempt_failed();
 }
 
-/// Calls `f`. False if it read what is not there, and was given up at that point. The handler of
-/// [`fault`](crate::fault) is installed, or such a fault ends the process all the same.
+/// Calls `f`. Returns false if it read unmapped memory, and was aborted at that point. The handler
+/// of [`fault`](crate::fault) must be installed, or such a fault still ends the process.
 ///
 /// # Safety
-/// `f` may be given up at any of its accesses: it holds no lock and owns nothing then. It does not
-/// switch, and does not unwind. No handler of the program's runs meanwhile, whose faults are none
-/// of `f`'s.
+/// `f` may be aborted at any of its accesses, so it holds no lock and owns nothing there. It does
+/// not switch, and does not unwind. No handler of the program's runs meanwhile: its faults would be
+/// taken for faults of `f`.
 pub(crate) unsafe fn call(mut f: &mut dyn FnMut()) -> bool {
     extern "C" fn begin(f: *mut c_void) {
         // SAFETY: passed below.
@@ -143,10 +143,10 @@ pub(crate) unsafe fn call(mut f: &mut dyn FnMut()) -> bool {
     failed == 0
 }
 
-/// Has the flow that has faulted go on behind the call that it is in. False if it is in none.
-/// Async-signal-safe.
+/// Makes the flow that has faulted continue behind the call that it is in. Returns false if it is
+/// in no such call. Async-signal-safe.
 pub(crate) fn give_up(frame: &mut Frame) -> bool {
-    /// No attempt needs as much stack.
+    /// No attempt needs that much stack.
     const MOST: usize = 64 << 10;
     // SAFETY: null, or the place of a call that has not returned.
     let Some(saved) = (unsafe { local::attempt().cast::<usize>().as_ref() }) else {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use std::hint::black_box;
 
-    // In assembly, so that no sanitizer looks at the address before.
+    // In assembly, so that no sanitizer checks the address before.
     cfg_if::cfg_if! {
         if #[cfg(target_arch = "x86_64")] {
             function!("umcg_test_read": "mov rax, [rdi]", "ret");
@@ -182,7 +182,7 @@ mod tests {
 
     fn read(at: usize) -> impl FnMut() {
         move || {
-            // SAFETY: it is what is tried here.
+            // SAFETY: the test tries this very read.
             black_box(unsafe { umcg_test_read(at) });
         }
     }
@@ -192,7 +192,7 @@ mod tests {
         crate::os::fault::install();
         let word = 7u64;
         let there = (&raw const word).expose_provenance();
-        // What the caller keeps in registers it has afterwards.
+        // The caller's registers are preserved.
         let mut sum = [
             black_box(1usize),
             black_box(2),
@@ -203,7 +203,7 @@ mod tests {
         ];
         let mut real = [black_box(0.5f64), black_box(1.5)];
         for round in 0..100 {
-            // SAFETY: they own nothing.
+            // SAFETY: the calls own nothing.
             assert!(unsafe { call(&mut read(there)) });
             for nowhere in [0, 8, 1 << 62] {
                 // SAFETY: as above.
@@ -224,7 +224,7 @@ mod tests {
         crate::os::fault::install();
         let mut inner = [false; 2];
         let mut outer = || {
-            // SAFETY: they own nothing.
+            // SAFETY: the calls own nothing.
             inner = [unsafe { call(&mut read(0)) }, unsafe { call(&mut || ()) }];
         };
         // SAFETY: as above.

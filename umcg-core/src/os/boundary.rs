@@ -1,35 +1,35 @@
-//! Where exceptions of other languages end: below the function that a flow runs.
+//! The frame where exceptions of other languages end, below the function that a flow runs.
 //!
-//! A language throws in two phases. First its unwinder looks at each frame, from the throw
-//! outwards, for a handler; nothing is unwound yet. Only when there is one does the second phase
-//! unwind. The frame of [`call`] says in the first phase that there is none to be found. So the
-//! throw itself returns to the language's runtime, which ends the process in its own way: C++ calls
-//! `std::terminate`, whose handler is the program's or says the exception's type and `what()`, and
-//! the stack is still whole, for a debugger or a core file. Nothing here has to know that runtime.
+//! A language throws in two phases. First its unwinder searches each frame, from the throw
+//! outwards, for a handler; nothing is unwound yet. Only if there is one does the second phase
+//! unwind. In the first phase the frame of [`call`] reports that there is none. So the throw itself
+//! returns to the language's runtime, which ends the process in its own way. C++ calls
+//! `std::terminate`, whose handler is the program's or prints the exception's type and `what()`.
+//! The stack is still whole then, for a debugger or a core file. Nothing here has to know that
+//! runtime.
 //!
-//! Before that the caller's `left` is called, to say whose function it was.
+//! Before that the caller's `left` is called, to report whose function it was.
 //!
-//! A panic of Rust's passes as if the frame were any other.
+//! A Rust panic passes through the frame as through any other.
 
 use crate::os::assembly::function;
 use std::ffi::{c_int, c_void};
 
-/// What leaves a function.
+/// The kind of unwinding that leaves a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
     /// An exception of another language.
     Exception,
-    /// What unwinds a stack without a look for handlers: `pthread_exit`, or the thread was
-    /// cancelled.
+    /// Unwinding without a search for handlers: `pthread_exit`, or the thread was cancelled.
     Forced,
 }
 
-/// What did [`Left::Forced`], for messages.
+/// The cause of [`Left::Forced`], for messages.
 pub const FORCED: &str = "pthread_exit, or its thread was cancelled";
 
 type Told<'a> = &'a dyn Fn(Left);
 
-// A frame with a personality, which finds `left` in a register that the callee preserves.
+// A frame with a personality. The personality finds `left` in a register that the callee preserves.
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
         /// DWARF's number of that register: rbx.
@@ -92,8 +92,8 @@ cfg_if::cfg_if! {
     }
 }
 
-// The table names the personality by way of a word of this object's, as compilers do: so it can be
-// anywhere, and in a shared library.
+// The table names the personality through a word of this object, as compilers do. So it can be
+// anywhere, also in a shared library.
 std::arch::global_asm!(
     ".pushsection .data.rel.ro.umcg_boundary_personality,\"aw\",@progbits",
     ".p2align 3",
@@ -117,11 +117,11 @@ unsafe extern "C-unwind" {
 }
 
 unsafe extern "C" {
-    /// Of the unwinder: what a register held in the frame that is looked at.
+    /// A function of the unwinder: the value of a register in the frame that is examined.
     fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> usize;
 }
 
-/// As the ABI of exceptions has it: called for the frame of `umcg_boundary` in either phase.
+/// Defined by the ABI of exceptions. Called for the frame of `umcg_boundary` in either phase.
 extern "C" fn personality(
     _: c_int,
     actions: c_int,
@@ -133,7 +133,7 @@ extern "C" fn personality(
     const FORCE_UNWIND: c_int = 8;
     const FATAL_PHASE1_ERROR: c_int = 3;
     const CONTINUE_UNWIND: c_int = 8;
-    // One or the other, by the version of Rust.
+    // One or the other, depending on the version of Rust.
     const RUST: [u64; 2] = [
         u64::from_ne_bytes(*b"MOZ\0RUST"),
         u64::from_be_bytes(*b"MOZ\0RUST"),
@@ -170,8 +170,8 @@ struct Call<F, R> {
     result: Option<R>,
 }
 
-/// Calls `f`. If something other than a panic would leave that, `left` is told, and the process
-/// ends. A panic goes on, out of this call.
+/// Calls `f`. If something other than a panic would leave it, calls `left`, and the process ends. A
+/// panic continues out of this call.
 pub fn call<F: FnOnce() -> R, R>(f: F, left: impl Fn(Left)) -> R {
     let mut call = Call {
         f: Some(f),
@@ -179,8 +179,8 @@ pub fn call<F: FnOnce() -> R, R>(f: F, left: impl Fn(Left)) -> R {
     };
     let told: Told<'_> = &left;
     let told = (&raw const told).expose_provenance();
-    // SAFETY: `run` for this type of call; all of it lives until the return, by which the call has
-    // ended.
+    // SAFETY: `run` is for this type of call, and all its data lives until the return, when the
+    // call has ended.
     unsafe {
         umcg_boundary(
             run::<F, R>,
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(call(|| 5, |_| unreachable!()), 5);
     }
 
-    /// As the ABI has it.
+    /// Defined by the ABI.
     #[repr(C, align(16))]
     struct Exception {
         class: u64,
@@ -215,14 +215,14 @@ mod tests {
         fn _Unwind_RaiseException(exception: *mut Exception) -> c_int;
     }
 
-    /// What a language's `throw` is, which goes on when there is no handler.
+    /// Throws as a language does, and continues when there is no handler.
     fn throw() -> c_int {
         let mut exception = Exception {
             class: u64::from_be_bytes(*b"UMCGTEST"),
             cleanup: 0,
             private: [0; 2],
         };
-        // SAFETY: an exception, which nobody catches.
+        // SAFETY: an exception that is not caught.
         unsafe { _Unwind_RaiseException(&mut exception) }
     }
 

@@ -1,5 +1,5 @@
-//! Calls a function on another stack, from where its caller can be unwound: for what does not fit
-//! on a stack for signals.
+//! Calls a function on another stack, from which its caller can be unwound. For code that does not
+//! fit on a signal stack.
 
 use crate::os::assembly::function;
 use std::ffi::c_void;
@@ -55,7 +55,7 @@ unsafe extern "C" {
 /// Calls `f(argument)` on the stack below `top`, which is aligned to 16 bytes.
 ///
 /// # Safety
-/// Nobody else uses that stack; `f` does not unwind, and does not switch.
+/// Nothing else uses that stack. `f` does not unwind, and does not switch.
 pub(crate) unsafe fn call(top: *mut u8, f: extern "C" fn(*mut c_void), argument: *mut c_void) {
     // SAFETY: passed on.
     unsafe { umcg_call_on(top, f, argument) };

@@ -1,34 +1,34 @@
 //! A full fence in every thread of the process, where membarrier(2) is refused: the caller goes to
 //! each processor on which one of them may run.
 //!
-//! Where the caller runs no other thread does. So a thread that ran on a processor when the round
-//! began was taken off it by the time that the caller has been there. That is a switch of the
-//! kernel's, which is a full fence for both (membarrier(2) relies on it, too). A thread that does
-//! not run has passed one, and one that goes on, is made, or is moved to another processor passes
-//! one. So each thread has passed one at some point between the beginning of the round and its end.
+//! While the caller runs on a processor, no other thread does. So a thread that ran there when the
+//! round began has been taken off it by the time the caller has been there. That is a kernel
+//! switch, which is a full fence for both (membarrier(2) relies on it, too). A thread that does not
+//! run has passed one. A thread that resumes, is made, or is moved to another processor passes one.
+//! So each thread has passed one at some point between the beginning of the round and its end.
 //!
-//! Which processors these are the kernel says for each thread. `/proc` lists threads one by one,
-//! and may leave some out where others end meanwhile. So a list counts only if it has as many
-//! threads as the process had afterwards, and each of them was alive still after that.
+//! The kernel tells for each thread which processors these are. `/proc` lists threads one by one,
+//! and may leave some out while others end. So a list counts only if it has as many threads as the
+//! process had afterwards, and each of them was still alive after that.
 //!
-//! Where there is no such list (a filter that comes late belongs to a sandbox, which has shut
-//! `/proc` out too, perhaps; or no descriptor is left) each number that a thread may have is tried.
-//! That takes a second or less, once a process, and finds each thread that was there when the round
-//! began. That a processor is not the caller's to go to says nothing: another thread may be in
-//! another set of processors.
+//! If there is no such list, each number that a thread may have is tried. (A late filter belongs to
+//! a sandbox, which perhaps has shut out `/proc` too; or no descriptor is left.) That takes a
+//! second or less, once a process, and finds each thread that existed when the round began. A
+//! processor that the caller must not use cannot be skipped: another thread may be in another set
+//! of processors.
 //!
 //! A round takes some ten microseconds a processor, and longer where they are busy: the caller
-//! waits for its turn on each. It changes the caller's affinity, and sets it again to what it was,
-//! less the processors that do not work just then. Where somebody else sets it meanwhile, that is
-//! lost. Who takes over another thread's affinity must not take that for the other one's own:
-//! [`affinity`].
+//! waits for its turn on each. It changes the caller's affinity, and then restores it, less the
+//! processors that are offline at that time. If another thread sets the affinity meanwhile, that
+//! change is lost. Code that copies another thread's affinity must not copy one that a round has
+//! set: use [`affinity`].
 //!
-//! Whoever has called [`heavy`](crate::os::asymmetric::heavy) is in the midst of a protocol. So
-//! there are raw system calls only: many of the C library's are points at which a thread that was
-//! cancelled (`pthread_cancel`) unwinds.
+//! The caller of [`heavy`](crate::os::asymmetric::heavy) is in the middle of a protocol. So this
+//! module uses raw system calls only: many of the C library's functions are points at which a
+//! cancelled thread (`pthread_cancel`) unwinds.
 //!
-//! Not for real-time threads of the deadline class, which have no affinity of their own: the round
-//! is refused there.
+//! Real-time threads of the deadline class have no affinity of their own. The kernel refuses the
+//! round there.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, RawDir};
@@ -41,11 +41,11 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use umcg_context::local::Hold;
 
-/// For so long a list of threads is made again where some begin and end all the time.
+/// How long to remake the list of threads while threads begin and end all the time.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// So often the caller goes to a processor that somebody else takes it from.
+/// How often the caller goes to a processor that another thread moves it away from.
 const ATTEMPTS: usize = 100;
-/// The kernel gives threads numbers below this one, whatever its settings are.
+/// Threads have numbers below this one, whatever the kernel's settings are.
 const NUMBERS: i32 = 1 << 22;
 
 /// In the lower half how many rounds are under way, in the upper half how many have begun.
@@ -55,7 +55,7 @@ const BEGINS: u64 = (1 << 32) + 1;
 /// Why there was no such fence.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// Nobody tells where the threads may run.
+    /// There is no information where the threads may run.
     Threads(Errno),
     /// The caller must not go to this processor.
     Processor(usize, Errno),
@@ -82,24 +82,24 @@ impl fmt::Display for Refused {
 /// Returns after each thread of the process has passed a full fence at some point since the call
 /// began. The caller's stores before the call have to be visible: it has a fence of its own first.
 pub(crate) fn pass() -> Result<(), Refused> {
-    let _hold = Hold::begin(); // it goes on on the kernel thread whose affinity it changes
+    let _hold = Hold::begin(); // it stays on the kernel thread whose affinity it changes
     let processors = processors().map_err(Refused::Threads)?;
     let own = sched_getaffinity(None).map_err(Refused::Threads)?;
     ROUNDS.fetch_add(BEGINS, Relaxed);
     let passed = visit(&processors);
     let _ = sched_setaffinity(None, &own);
-    // ORDERING(rounds.1): Release, pairs with rounds.2: the affinity is the caller's own again.
-    // A handler may have forked meanwhile, and the child's count begins anew.
+    // ORDERING(rounds.1): Release, pairs with rounds.2. The affinity is the caller's own again. A
+    // handler may have forked meanwhile, and the child's count begins anew.
     let _ = ROUNDS.fetch_update(Release, Relaxed, |rounds| {
         (rounds as u32 > 0).then(|| rounds - 1)
     });
     passed
 }
 
-/// The affinity of a thread. None while a round is under way, which may be that thread's.
+/// The affinity of a thread. None while any round is under way, because it may be that thread's.
 ///
-/// A round that begins in between is noticed: it is counted before it changes the affinity, and
-/// both that and the look at the affinity are made under a lock of the kernel's for that thread.
+/// A round that begins in between is noticed. It is counted before it changes the affinity, and the
+/// kernel changes and reads a thread's affinity under one lock.
 pub(crate) fn affinity(of: Pid) -> Option<CpuSet> {
     // ORDERING(rounds.2): Acquire, pairs with rounds.1.
     let before = ROUNDS.load(Acquire);
@@ -112,7 +112,7 @@ pub(crate) fn forked_in_child() {
     ROUNDS.store(0, Relaxed);
 }
 
-/// Those on which a thread of the process may run.
+/// The processors on which a thread of the process may run.
 fn processors() -> Result<CpuSet, Errno> {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -129,12 +129,12 @@ fn processors() -> Result<CpuSet, Errno> {
 #[derive(Default)]
 struct Processors {
     all: CpuSet,
-    /// Those of the last thread. Most threads have the same.
+    /// The last thread's processors. Most threads have the same.
     last: CpuSet,
 }
 
 impl Processors {
-    /// Adds those of this thread. False if it has ended.
+    /// Adds the processors of this thread. Returns false if it has ended.
     fn add(&mut self, thread: Pid) -> Result<bool, Errno> {
         let theirs = match sched_getaffinity(Some(thread)) {
             Err(Errno::SRCH) => return Ok(false),
@@ -150,10 +150,10 @@ impl Processors {
     }
 }
 
-/// By the list of threads, which costs little. None if it is not whole.
+/// Finds the processors by the list of threads, which costs little. None if the list is incomplete.
 ///
 /// # Errors
-/// There is none, or it does not help.
+/// There is no list, or it does not help.
 fn by_list() -> Result<Option<CpuSet>, Errno> {
     with_list(|list| {
         let mut processors = Processors::default();
@@ -179,15 +179,15 @@ fn by_list() -> Result<Option<CpuSet>, Errno> {
 /// Calls `f` with the directory that has an entry for each thread.
 fn with_list<R>(f: impl FnOnce(BorrowedFd<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // Its own end would be the C library's `close`.
+    // Its `drop` would call the C library's `close`.
     let list = ManuallyDrop::new(rustix::fs::open(c"/proc/self/task", flags, Mode::empty())?);
     let result = f(list.as_fd());
-    // SAFETY: opened above, and used by nobody else.
+    // SAFETY: opened above, and used nowhere else.
     unsafe { rustix::io::close(list.as_raw_fd()) };
     result
 }
 
-/// Which threads there are.
+/// The threads in the list.
 fn threads(list: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     let (mut room, mut threads) = ([MaybeUninit::uninit(); 1024], Vec::new());
     let mut entries = RawDir::new(list, &mut room);
@@ -204,12 +204,12 @@ fn threads(list: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     Ok(threads)
 }
 
-/// How many threads there are: each counts as a directory within this one.
+/// How many threads there are: each counts as a subdirectory.
 fn count(list: BorrowedFd<'_>) -> Result<usize, Errno> {
     Ok((rustix::fs::fstat(list)?.st_nlink as usize).saturating_sub(2))
 }
 
-/// By the number of each thread.
+/// Finds the processors by trying each thread number.
 ///
 /// # Errors
 /// A refusal.
@@ -224,8 +224,8 @@ fn by_number() -> Result<CpuSet, Errno> {
     Ok(processors.all)
 }
 
-/// Whether this is a thread of this process, the calling one. Where `/proc` is that of another
-/// namespace it most likely is none.
+/// Whether `thread` is a thread of this process. If `/proc` belongs to another namespace, it most
+/// likely is none.
 fn is_alive(process: Pid, thread: Pid) -> Result<bool, Errno> {
     let (process, thread) = (
         process.as_raw_nonzero().get(),
@@ -241,7 +241,7 @@ fn is_alive(process: Pid, thread: Pid) -> Result<bool, Errno> {
     }
 }
 
-/// Goes to each of them.
+/// Moves the caller to each of the processors.
 fn visit(processors: &CpuSet) -> Result<(), Refused> {
     for number in (0..CpuSet::MAX_CPU).filter(|number| processors.is_set(*number)) {
         let mut only = CpuSet::new();
@@ -261,8 +261,8 @@ fn visit(processors: &CpuSet) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The processor that the caller runs on, by the kernel's word: the C library's copy belongs to the
-/// storage.
+/// The processor that the caller runs on, as the kernel tells it: the C library's copy belongs to
+/// the storage.
 fn here() -> Option<usize> {
     let mut number = 0u32;
     let nothing = std::ptr::null_mut::<u32>();
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// The caller has its affinity afterwards, and threads come and go meanwhile.
+    /// The caller has its affinity back afterwards, even while threads come and go.
     #[test]
     fn a_round_leaves_affinity_alone_and_bears_with_threads_that_come_and_go() {
         let over = AtomicBool::new(false);
@@ -318,7 +318,7 @@ mod tests {
         });
     }
 
-    /// Both ways find the thread that alone may run on a processor.
+    /// Both ways find the only thread that may run on a processor.
     #[test]
     fn processors_are_found_without_a_list_too() {
         let (listed, numbered) = (processors().unwrap(), by_number().unwrap());
@@ -326,7 +326,7 @@ mod tests {
         assert!(listed == numbered);
     }
 
-    /// While a round is under way its caller's affinity is no one's to take over.
+    /// While a round is under way, its caller's affinity must not be copied.
     #[test]
     fn an_affinity_within_a_round_is_not_told() {
         let me = rustix::thread::gettid();

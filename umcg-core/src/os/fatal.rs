@@ -1,12 +1,12 @@
-//! The end of the process with one line that says why: for what can neither be mended nor reported
-//! to a caller.
+//! Ends the process with one line that says why. For failures that can neither be repaired nor
+//! reported to a caller.
 
 use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Whether a thread tells why.
+/// Whether a thread prints the reason already.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
 /// Writes `umcg: …; aborting` on standard error, and ends the process by SIGABRT.
@@ -39,7 +39,7 @@ pub(crate) fn in_handler<const PARTS: usize>(why: [&str; PARTS]) -> ! {
 
 fn end(tell: impl FnOnce()) -> ! {
     if IS_TOLD.swap(true, Relaxed) {
-        // Another thread tells why, and ends the process.
+        // Another thread prints the reason, and ends the process.
         std::thread::sleep(Duration::from_secs(1));
     } else {
         tell();
@@ -47,7 +47,7 @@ fn end(tell: impl FnOnce()) -> ! {
     std::process::abort()
 }
 
-/// Writes the same line, where somebody else ends the process.
+/// Writes the same line, where other code ends the process.
 #[cold]
 #[inline(never)]
 pub fn say(why: fmt::Arguments<'_>) {

@@ -4,7 +4,7 @@
 //!
 //! 1. A fault inside a guarded access ([`guarded`]) becomes its result. This is how EFAULT is
 //!    answered without a system call.
-//! 2. One inside a call that may be given up ([`attempt`]) ends that call.
+//! 2. A fault inside a call that may be aborted ([`attempt`]) ends that call.
 //! 3. An overflow of a stack of ours is for the [`Judge`] of the room that makes them: it prints
 //!    which uth or worker overflowed which stack, and where, and the process dies by the signal.
 //! 4. Everything else goes to the handler that the program had before.
@@ -16,14 +16,14 @@ use std::sync::{Once, OnceLock};
 
 static HANDLERS: [Handler; 2] = [Handler::new(libc::SIGSEGV), Handler::new(libc::SIGBUS)];
 
-/// Told of a fault at an address, the frame of its handler and the handler. True if the fault is an
-/// overflow: it is reported then, and the handler reset, so that the process dies by the same
-/// signal when the instruction is repeated. Async-signal-safe.
+/// Called with the address of a fault, the frame of its handler and the handler. Returns true if
+/// the fault is an overflow. In that case it has reported the overflow and reset the handler, so
+/// that the process dies by the same signal when the instruction is repeated. Async-signal-safe.
 pub(crate) type Judge = fn(usize, &Frame, &Handler) -> bool;
 
 static JUDGE: OnceLock<Judge> = OnceLock::new();
 
-/// Has faults judged so from here on. There is one judge.
+/// Sets the judge of faults. There is one judge.
 pub(crate) fn judge_by(judge: Judge) {
     JUDGE.get_or_init(|| judge);
 }
@@ -53,7 +53,7 @@ extern "C" fn on_fault(number: c_int, information: *mut libc::siginfo_t, context
         return;
     }
     let handler = &HANDLERS[usize::from(number != libc::SIGSEGV)];
-    // SAFETY: both signals carry an address, if the kernel sent them.
+    // SAFETY: both signals carry an address if the kernel sent them.
     let address = unsafe { address.si_addr() } as usize;
     if JUDGE
         .get()

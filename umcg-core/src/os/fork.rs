@@ -1,9 +1,9 @@
-//! Forks: around each of them all locks of the library are held, so that the child finds none of
-//! them taken by a thread that it does not have.
+//! Forks. All locks of the library are held around each fork, so that in the child no lock is held
+//! by a thread that the child does not have.
 //!
 //! Each [`Part`] of the library that has such locks is entered here when it is first used. One pair
-//! of handlers of the C library's (`pthread_atfork`) goes through the parts in the order in which
-//! their locks nest: the parts of higher layers first, and back in the reverse order.
+//! of `pthread_atfork` handlers goes through the parts in the order in which their locks nest: the
+//! parts of higher layers first, and back in the reverse order.
 //!
 //! - F1: the list of parts changes under its lock, which is held around a fork too. So each part's
 //!   `after` runs once for each time that its `before` has run, in the same thread.
@@ -14,31 +14,32 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use umcg_context::lock::HoldLock;
 
-/// A part of the library that has to do with forks. One whose locks may be taken by a caller that
-/// holds another one's is of a lower layer.
+/// A part of the library with locks or other state that a fork concerns. If a caller that holds
+/// locks of part A may take locks of part B, then B is of a lower layer.
 pub struct Part {
     layer: u8,
     /// Takes the locks.
     before: fn(),
-    /// Gives them back; says whether this is the child, which has the calling thread alone.
+    /// Gives them back. `in_child` says whether this is the child, which has only the calling
+    /// thread.
     after: unsafe fn(in_child: bool),
     /// The next one in the list, of the same layer or a lower one.
     next: Link<Part>,
-    /// Whether it stands in the list.
+    /// Whether the part is in the list.
     is_entered: AtomicBool,
 }
 
 static FIRST: HoldLock<Link<Part>> = HoldLock::new(Link::none());
 
 impl Part {
-    /// A part of the crates above this one, `umcg` and what programs make of it.
+    /// A part of the crates above this one, `umcg` and the programs that use it.
     pub const ABOVE: u8 = 3;
     pub(crate) const UMCG: u8 = 2;
     pub(crate) const UTH: u8 = 1;
     pub(crate) const IDENTITY: u8 = 0;
 
-    /// Not entered yet. `after` may count on this: `before` has run in this thread, or in the one
-    /// that this thread is a copy of, and `after` runs once for each time.
+    /// A part that is not entered yet. `after` may rely on this: `before` has run in this thread,
+    /// or in the one that this thread is a copy of, and `after` runs once for each time.
     pub const fn new(layer: u8, before: fn(), after: unsafe fn(in_child: bool)) -> Part {
         Part {
             layer,
@@ -49,13 +50,13 @@ impl Part {
         }
     }
 
-    /// From here on forks are known to the part.
+    /// Enters the part: from here on forks call it.
     ///
     /// # Errors
     /// No memory for the handlers. The next call tries again.
     #[inline]
     pub fn enter(&'static self) -> Result<(), Errno> {
-        // ORDERING(fork.1): Acquire, pairs with fork.2: the handlers are there.
+        // ORDERING(fork.1): Acquire, pairs with fork.2. The handlers are installed.
         if self.is_entered.load(Acquire) {
             return Ok(());
         }
@@ -118,7 +119,7 @@ unsafe fn go_back(in_child: bool) {
     unsafe { each_after(first.get(), in_child) };
 }
 
-/// The last one first.
+/// Calls `after` of each part, the last one first.
 ///
 /// # Safety
 /// `before` of each of them ran.
@@ -153,7 +154,7 @@ mod tests {
         for part in [&LOW, &HIGH, &LOW, &HIGH] {
             part.enter().unwrap();
         }
-        // SAFETY: the child makes system calls, and looks at memory of its own.
+        // SAFETY: the child makes system calls, and reads memory of its own.
         let process = unsafe { libc::fork() };
         if process == 0 {
             let is_right = SEEN.lock().is_ok_and(|seen| *seen == [2, 1, 11, 12]);

@@ -2,18 +2,19 @@
 //! a bad pointer becomes an error.
 //!
 //! Each access is one instruction, the first of a small function. If it faults, the handler of
-//! `fault` goes on behind it, where the function says so (`after_fault`). So a
-//! good pointer costs a call, and no system call. Rejected: to ask the kernel (process_vm_readv, or
-//! a futex call that does nothing): some hundred nanoseconds each time, where a wait takes tens.
+//! `fault` continues behind it, at the place that the function gives (`after_fault`). So a good
+//! pointer costs a call, and no system call. Rejected: asking the kernel (process_vm_readv, or a
+//! futex call that does nothing). It takes some hundred nanoseconds each time, where a wait takes
+//! tens.
 //!
-//! The handler cannot run where SIGSEGV is blocked, nor where the program has put one of its own in
-//! its place that does not pass the signal on: there a bad pointer ends the process.
+//! The handler cannot run if SIGSEGV is blocked, or if the program has replaced it by one that does
+//! not pass the signal on. There a bad pointer ends the process.
 
 use crate::os::assembly::function;
 use crate::os::fault;
 
-/// A function of this name, whose first instruction is an access; and what it returns if that is
-/// all right, and if it faults.
+/// Defines a function of this name whose first instruction is an access, and the values that it
+/// returns if the access succeeds and if it faults.
 macro_rules! access {
     ($name:literal: $access:literal, $right:literal, $failed:literal) => {
         function!($name:
@@ -51,7 +52,7 @@ unsafe extern "C" {
     fn umcg_load_failed();
 }
 
-/// Where the function goes on whose access, at this program counter, has faulted. None if that is
+/// Where the function continues whose access, at this program counter, has faulted. None if that is
 /// no access of this module. Async-signal-safe.
 pub(crate) fn after_fault(pc: usize) -> Option<usize> {
     let accesses: [(*const (), *const ()); 2] = [
@@ -64,19 +65,19 @@ pub(crate) fn after_fault(pc: usize) -> Option<usize> {
         .map(|(_, failed)| failed.addr())
 }
 
-/// Stores `value` at an address that the caller of the library gave. False where nothing can be
-/// written.
+/// Stores `value` at an address that the caller of the library gave. Returns false if nothing can
+/// be written there.
 ///
 /// # Safety
 /// Either nothing is mapped writable at `to`, or the word there is the caller's to write. The
 /// handler of [`fault`](crate::fault) is installed.
 pub(crate) unsafe fn store(to: *mut u64, value: u64) -> bool {
-    // SAFETY: by the contract; a fault in it is caught.
+    // SAFETY: by the contract. A fault in it is caught.
     unsafe { umcg_store(to, value) == 0 }
 }
 
 /// Reads the word at an address that the caller of the library gave, as by a relaxed atomic
-/// operation. None where nothing can be read, or the address is not aligned.
+/// operation. None if nothing can be read there, or the address is not aligned.
 ///
 /// The address may be any number: reading changes nothing.
 #[inline]
@@ -85,15 +86,15 @@ pub fn load(from: usize) -> Option<u32> {
         return None;
     }
     fault::install();
-    // SAFETY: a fault in it is caught; one aligned instruction, so it is whole whoever writes
-    // meanwhile.
+    // SAFETY: a fault in it is caught. It is one aligned instruction, so a write meanwhile does not
+    // tear the value.
     let word = unsafe { umcg_load(from) };
     u32::try_from(word).ok()
 }
 
 /// Whether these bytes can be read.
 pub fn is_readable(from: usize, len: usize) -> bool {
-    /// The smallest that there is: between two looks there is no border of a page.
+    /// The smallest page size that exists: between two probes there is no page border.
     const PAGE: usize = 4096;
     let end = from.saturating_add(len);
     let mut at = from & !(size_of::<u32>() - 1);
@@ -148,7 +149,7 @@ mod tests {
         assert!(is_readable(at, 8192));
         let second = two.wrapping_add(4096);
         assert_eq!(
-            // SAFETY: ours, and nobody else has it.
+            // SAFETY: ours, and used nowhere else.
             unsafe { libc::mprotect(second.cast(), 4096, libc::PROT_NONE) },
             0
         );

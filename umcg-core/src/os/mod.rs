@@ -1,8 +1,9 @@
-//! What the kernel and the C library keep for the process and for each kernel thread, and a flow
-//! that moves has to deal with: signals, faults, forks, the ends of threads, fences in all of them.
+//! The state that the kernel and the C library keep for the process and for each kernel thread, as
+//! far as it concerns a flow that moves: signals, faults, forks, the ends of threads, fences in all
+//! of them.
 //!
-//! Knows nothing of uths, servers and workers. Where something of theirs has to be done, their
-//! rooms leave a function here ([`fault::judge_by`], [`fork::Part`], [`thread_end::watch`]).
+//! Knows nothing of uths, servers and workers. Where these have to act, their rooms leave a
+//! function here ([`fault::judge_by`], [`fork::Part`], [`thread_end::watch`]).
 
 mod assembly;
 pub mod asymmetric;

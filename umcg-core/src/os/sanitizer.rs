@@ -1,17 +1,17 @@
-//! Sanitizers that the program was built with, and this library was not.
+//! Sanitizers that the program was built with, but this library was not.
 //!
-//! Each keeps what it knows of a thread by the thread's storage, and asks the C library where its
-//! stack is. A worker with a [block](crate::storage) has a storage that no thread was made with, so
-//! under any of them full workers are threads. ThreadSanitizer would also take a worker and its
-//! home thread for one thread, so that workers stay at home; and it takes what this library orders
-//! for races, as it sees none of its atomic operations. So it is refused, unless the program
-//! insists.
+//! Each sanitizer keeps its data about a thread in the thread's storage, and asks the C library
+//! where its stack is. A worker with a [block](crate::storage) has a storage that no thread was
+//! made with, so under any sanitizer full workers are threads. ThreadSanitizer would also take a
+//! worker and its home thread for one thread, so under it workers stay at home. It also reports
+//! accesses that this library orders as races, because it sees none of its atomic operations. So it
+//! is refused, unless the program insists.
 
 use super::fatal::fatal;
 use std::ffi::CStr;
 use std::sync::Once;
 
-/// Which one it is.
+/// The kind of sanitizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sanitizer {
     Address,
@@ -26,8 +26,7 @@ const SIGNS: [(&CStr, Sanitizer); 4] = [
     (c"__tsan_init", Sanitizer::Thread),
 ];
 
-/// The sanitizer of this process. None where the library was built for it, and is told apart from
-/// the program in no way.
+/// The sanitizer of this process. None if the library was built with it, as the program was.
 pub(crate) fn find() -> Option<Sanitizer> {
     if cfg!(any(umcg_asan, umcg_tsan)) {
         return None;
@@ -42,8 +41,8 @@ pub(crate) fn find() -> Option<Sanitizer> {
         .map(|(_, sanitizer)| sanitizer)
 }
 
-/// Ends a process that this library cannot serve: ThreadSanitizer would report races that there are
-/// not.
+/// Ends a process that this library cannot serve: ThreadSanitizer would report races that do not
+/// exist.
 pub(crate) fn refuse() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

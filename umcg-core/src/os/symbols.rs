@@ -1,9 +1,9 @@
-//! Names for addresses of code, by system calls and memory of our own alone: for signal handlers,
-//! where `dladdr` could wait for the loader's lock, and what it knows is the exported functions
+//! Names for addresses of code, found by system calls and memory of our own only. For signal
+//! handlers, where `dladdr` could wait for the loader's lock; besides, it knows exported functions
 //! only.
 //!
-//! `/proc/self/maps` says which file an address comes from, and the file's own table of symbols the
-//! function.
+//! `/proc/self/maps` says which file an address comes from, and the file's own table of symbols
+//! says which function.
 
 use rustix::fd::{BorrowedFd, IntoRawFd, RawFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -12,8 +12,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-/// The largest part of `/proc/self/maps` that is looked at at a time; longer lines are not
-/// understood.
+/// The largest part of `/proc/self/maps` that is read at a time; longer lines are not understood.
 const PART: usize = 4608;
 
 struct Buffer {
@@ -32,10 +31,10 @@ static BUFFER: Buffer = Buffer {
 type Symbol<'a> = (&'a str, usize);
 
 /// Calls `tell` with the file that holds the code at `pc`, the place in it, and the function if
-/// there is a symbol. Async-signal-safe. With nothing found, and beside another call, the file is
-/// `?`.
+/// there is a symbol. The file is `?` if nothing is found, or another call is under way.
+/// Async-signal-safe.
 pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)) {
-    // ORDERING(symbols.1): Acquire, pairs with symbols.2: one caller at a time has the bytes.
+    // ORDERING(symbols.1): Acquire, pairs with symbols.2. One caller at a time has the bytes.
     if BUFFER.is_taken.swap(true, Acquire) {
         return tell("?", pc, None);
     }
@@ -48,7 +47,7 @@ pub(crate) fn find(pc: usize, tell: impl FnOnce(&str, usize, Option<Symbol<'_>>)
             inode,
         }) => {
             let name = path.to_str().unwrap_or("?");
-            // A program that was built again meanwhile has another file at its path.
+            // If the program was rebuilt meanwhile, another file is at its path.
             match File::map(path, inode).or_else(|| File::map(c"/proc/self/exe", inode)) {
                 Some(file) => {
                     let place = Elf(file.bytes()).address_of(offset).unwrap_or(offset);
@@ -70,7 +69,7 @@ struct Mapping<'a> {
     inode: u64,
 }
 
-/// What is mapped at `pc`.
+/// The mapping at `pc`.
 fn mapping_of(pc: usize, bytes: &mut [u8; PART]) -> Option<Mapping<'_>> {
     let fd = Descriptor::open(c"/proc/self/maps")?;
     let mut used = 0;
@@ -97,9 +96,8 @@ fn mapping_of(pc: usize, bytes: &mut [u8; PART]) -> Option<Mapping<'_>> {
     }
 }
 
-/// Where in such a line the path begins, the place of `pc` in the file, and the number of the file,
-/// if the line is its:
-/// `start-end rights offset device inode      path`
+/// If this line is the one for `pc`: where in the line the path begins, the place of `pc` in the
+/// file, and the file's number. `start-end rights offset device inode      path`
 fn line_with(line: &[u8], pc: usize) -> Option<(usize, usize, u64)> {
     let (start, rest) = hexadecimal(line)?;
     let (end, rest) = hexadecimal(rest.strip_prefix(b"-")?)?;
@@ -122,8 +120,8 @@ fn hexadecimal(text: &[u8]) -> Option<(usize, &[u8])> {
     Some((number, &text[digits..]))
 }
 
-/// A descriptor that is used by no function of the C library's at which `pthread_cancel` may end
-/// the calling thread.
+/// A descriptor that is never passed to a function of the C library at which `pthread_cancel` may
+/// end the calling thread.
 struct Descriptor(RawFd);
 
 impl Descriptor {
@@ -179,20 +177,20 @@ impl File {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for as long as this lives. The kernel lets nobody write to a program that
-        // runs; one that writes to a library changes code that runs, too.
+        // SAFETY: mapped for as long as this lives. The kernel refuses writes to a running program.
+        // A process that writes to a library changes running code anyway.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.size) }
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody borrows any more.
+        // SAFETY: our own mapping, which is no longer borrowed.
         unsafe { libc::munmap(self.start, self.size) };
     }
 }
 
-/// A file of 64-bit ELF, in this machine's byte order. Whatever it says, nothing outside it is
+/// A file of 64-bit ELF, in this machine's byte order. Whatever its contents, nothing outside it is
 /// read.
 struct Elf<'a>(&'a [u8]);
 
@@ -218,8 +216,7 @@ impl<'a> Elf<'a> {
         usize::try_from(u64::from_ne_bytes(number)).ok()
     }
 
-    /// The entries of a table whose place, size of an entry, and count stand at these places of the
-    /// header.
+    /// The entries of a table. Its place, entry size and count stand at these places of the header.
     fn entries(
         &self,
         place: usize,
@@ -234,7 +231,7 @@ impl<'a> Elf<'a> {
         Some((0..count).filter_map(move |index| place.checked_add(index * size)))
     }
 
-    /// The address, before the file was moved anywhere, of this place in the file.
+    /// The address of this place in the file, before the file was relocated.
     fn address_of(&self, offset: usize) -> Option<usize> {
         self.entries(32, 54, 56)?.find_map(|segment| {
             let (from, address, length) = (
@@ -270,8 +267,8 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// The place of the name of this symbol, and how far into it the address is, if it is a function
-/// with the address in it.
+/// If this symbol is a function that contains the address: the place of its name, and how far into
+/// it the address is.
 fn function(symbol: &[u8], address: usize) -> Option<(usize, usize)> {
     let word = |at: usize| {
         symbol

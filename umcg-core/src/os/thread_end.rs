@@ -1,14 +1,14 @@
 //! Learning that a kernel thread ends.
 //!
-//! A `pthread_key_create` destructor rather than a `thread_local!` with `Drop`: it runs after all
-//! C++ and Rust destructors, which may still use what it takes away, and it runs in the context of
-//! the thread that ends, even where that context is on another kernel thread just now.
+//! This uses a `pthread_key_create` destructor rather than a `thread_local!` with `Drop`. It runs
+//! after all C++ and Rust destructors, which may still use the things it removes. And it runs in
+//! the context of the ending thread, even where that context is on another kernel thread just now.
 
 use crate::base::granted::{Granted, granted};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
-/// The rooms that have to do with the ends of threads, in the order in which they are told.
+/// The rooms that are told of the ends of threads, in this order.
 #[derive(Clone, Copy)]
 pub(crate) enum Room {
     /// A server or a worker ends as one.
@@ -17,12 +17,12 @@ pub(crate) enum Room {
     Uth,
 }
 
-/// What each room has called, once it has asked for it.
+/// The function that each room wants called, once it has asked for it.
 static ENDED: [OnceLock<fn()>; 2] = [const { OnceLock::new() }; 2];
 static KEY: Granted<libc::pthread_key_t> = Granted::new();
 
-/// Has `ended` called when the calling thread ends, or the thread worker whose context this is; a
-/// room names the same function each time. False when the system has no key left.
+/// Makes `ended` run when the calling thread ends, or the thread worker whose context this is. A
+/// room passes the same function each time. Returns false when the system has no key left.
 pub(crate) fn watch(room: Room, ended: fn()) -> bool {
     ENDED[room as usize].get_or_init(|| ended);
     let Ok(&key) = KEY.get_or_ask(create_key) else {

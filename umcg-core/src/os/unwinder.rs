@@ -1,15 +1,15 @@
 //! The unwinder that Rust's own library is linked with, as a loop over the callers of the calling
 //! flow.
 //!
-//! It allocates nothing. It takes no lock where the C library has `_dl_find_object` (glibc 2.35);
-//! elsewhere the loader's ([`takes_no_lock`]). Code that has registered its tables by itself
-//! (`__register_frame`, as some compilers at run time do) is looked for under a lock, too, by
-//! libgcc before that of GCC 13.
+//! It allocates nothing. It takes no lock where the C library has `_dl_find_object` (glibc 2.35).
+//! Elsewhere it takes the loader's ([`takes_no_lock`]). For code that has registered its tables by
+//! itself (`__register_frame`, as some run-time compilers do), a libgcc before that of GCC 13 takes
+//! a lock too.
 //!
-//! On aarch64, where the C library leaves a handler's return to code of the kernel's, libgcc knows
-//! that code by its instructions if there are no tables for it, as under an emulator. It misreads
-//! the frame of a handler that another signal has interrupted right there, and may look for its end
-//! for ever. So the callers end at such a frame.
+//! On aarch64 the C library leaves a handler's return to code of the kernel's. Without tables for
+//! that code, as under an emulator, libgcc recognizes it by its instructions. If another signal has
+//! interrupted a handler right there, libgcc misreads the handler's frame, and may search for its
+//! end for ever. So the callers end at such a frame.
 
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 /// One function on the way out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
-    /// Where it goes on; 0 behind a flow's first function.
+    /// Where it continues; 0 behind a flow's first function.
     pub(crate) pc: usize,
     /// Its stack pointer there.
     pub(crate) stack_pointer: usize,
@@ -35,9 +35,9 @@ unsafe extern "C" {
     safe fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
 
-/// Whether [`each_caller`] takes no lock of the loader's: with a C library from 2.35 on, and an
-/// unwinder that was built to use what that has (a libgcc of GCC 12 or later; whether it does
-/// cannot be asked). The first call of this must not be in a signal handler.
+/// Whether [`each_caller`] takes no lock of the loader's. That needs glibc 2.35 or later, and an
+/// unwinder that was built to use its `_dl_find_object` (a libgcc of GCC 12 or later; this cannot
+/// be checked). The first call of this must not be in a signal handler.
 pub(crate) fn takes_no_lock() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -46,22 +46,23 @@ pub(crate) fn takes_no_lock() -> bool {
     })
 }
 
-/// Whether it is where a handler returns to, and its signal came when another one was just there.
+/// Whether this caller is at the place where a handler returns to, and its signal came when another
+/// handler was just there.
 ///
 /// # Safety
-/// The unwinder has found it.
+/// The unwinder has found the caller.
 #[cfg(target_arch = "aarch64")]
 unsafe fn is_return_to_return(caller: Caller) -> bool {
     use super::signal::Frame;
-    /// Before the frame there is what the signal says of itself.
+    /// Before the frame lies the signal's `siginfo_t`.
     const INFORMATION: usize = size_of::<libc::siginfo_t>();
     // `mov x8, #139` (rt_sigreturn), `svc #0`.
     let is_return = |pc: usize| {
         let code = std::ptr::with_exposed_provenance::<[u32; 2]>(pc);
-        // SAFETY: there is code, and the unwinder looks at it, too.
+        // SAFETY: there is code, and the unwinder reads it, too.
         pc % align_of::<u32>() == 0 && unsafe { code.read_volatile() } == [0xd280_1168, 0xd400_0001]
     };
-    // SAFETY: that is what lies there.
+    // SAFETY: exactly that lies there.
     let interrupted = || unsafe {
         Frame::of(std::ptr::with_exposed_provenance_mut(
             caller.stack_pointer + INFORMATION,
@@ -70,14 +71,14 @@ unsafe fn is_return_to_return(caller: Caller) -> bool {
     caller.pc != 0 && is_return(caller.pc) && is_return(interrupted().program_counter())
 }
 
-/// Elsewhere no unwinder goes by the code there, or it reads the frame rightly.
+/// On other architectures no unwinder goes by that code, or it reads the frame correctly.
 #[cfg(not(target_arch = "aarch64"))]
 unsafe fn is_return_to_return(_: Caller) -> bool {
     false
 }
 
-/// Calls `step` with each caller, from the innermost outwards, until it breaks or there is none
-/// that the unwinder knows. `step` does not unwind.
+/// Calls `step` with each caller, from the innermost outwards, until it breaks or the unwinder
+/// knows no further caller. `step` does not unwind.
 pub(crate) fn each_caller(step: Step<'_>) {
     each(&mut |caller| {
         step(caller)?;

@@ -1,43 +1,44 @@
-//! Whether an interrupted flow is in the C library, the loader or a language runtime: it itself, or
-//! one of its callers.
+//! Whether an interrupted flow, or one of its callers, is in the C library, the loader or a
+//! language runtime.
 //!
-//! A flow that is suspended in there may keep a lock of theirs, malloc's or the loader's, which the
-//! next flow on the same kernel thread would wait for in vain. That the *innermost* function is the
-//! program's says little: the C library calls the program back with a lock held, from `dlopen`
-//! (constructors), `dl_iterate_phdr`, `pthread_once`, streams with functions of the program's. So
-//! every frame counts. A signal handler counts, too, since it returns to the C library or to the
-//! kernel's code.
+//! A flow that is suspended there may keep one of their locks, malloc's or the loader's. The next
+//! flow on the same kernel thread would wait for that lock in vain. It is not enough that the
+//! *innermost* function is the program's: the C library calls the program back with a lock held,
+//! from `dlopen` (constructors), `dl_iterate_phdr`, `pthread_once`, streams with functions of the
+//! program's. So every frame counts. A signal handler counts, too, since it returns to the C
+//! library or to the kernel's code.
 //!
-//! Two steps, as most flows have no such frame and show it cheaply:
+//! Two steps, as for most flows it is cheap to see that there is no such frame:
 //!
 //! 1. *Suspects.* A live caller has its return address in memory between the stack pointer and the
-//!    stack's top, or in the register for it. Where no word there is an address in a runtime, there
-//!    is none: half a nanosecond a word.
+//!    stack's top, or in the register for it. If no word there is an address in a runtime, there is
+//!    no such caller. This costs half a nanosecond a word.
 //! 2. *The walk.* A suspect may be left over from an earlier call, in a part of a frame that was
 //!    not written yet. So the unwinder goes from the interrupted frame up to the highest suspect,
-//!    and looks at each return address: a microsecond or so a frame. Where it takes the loader's
-//!    lock, no flow on this kernel thread has that, as it is not suspended with it. If it loses its
-//!    way, as in code without unwind tables, the answer is yes: the caller asks again later,
-//!    perhaps for as long as that code runs. (For riscv64 compilers of C make tables only if they
-//!    are told to.) So it is where tables are wrong, and lead it to where nothing is ([`attempt`]),
-//!    if it takes no lock.
+//!    and checks each return address: about a microsecond a frame. If it takes the loader's lock,
+//!    no flow on this kernel thread holds it, as no flow is suspended with it. If it loses its way,
+//!    as in code without unwind tables, the answer is yes: the caller asks again later, perhaps for
+//!    as long as that code runs. (For riscv64, C compilers make tables only if they are told to.)
+//!    The answer is also yes if wrong tables lead it to unmapped memory ([`attempt`]), provided
+//!    that it takes no lock.
 //!
-//! `clock_gettime` and its like have no lock, and a flow that looks at the clock all the time is
+//! `clock_gettime` and its like have no lock, and a flow that reads the clock all the time is
 //! nearly always in there. So the kernel's code may be interrupted, and its caller in the C library
 //! does not count.
 //!
 //! The frames that a thread had when it became a worker (`start_thread`, `__libc_start_main`) do
-//! not count either: [`stack`] says where they begin. A flow that is on none of the stacks that we
-//! know of, as one of a coroutine library's, is walked to its end.
+//! not count either: [`stack`] says where they begin. A flow on a stack unknown to us, such as a
+//! coroutine library's, is walked to its end.
 //!
-//! A runtime may be loaded later than the first look. Whether that is so a handler cannot ask,
-//! since the loader has a lock. So who is about to suspend a flow has [`renew`] called outside of
-//! handlers before, and looks again if that found another one ([`preempt`](crate::umcg::preempt)).
+//! A runtime may be loaded after the first look. A handler cannot ask for that, since the loader
+//! has a lock. So code that is about to suspend a flow first makes a call of [`renew`] happen
+//! outside of handlers, and looks again if that found another runtime
+//! ([`preempt`](crate::umcg::preempt)).
 //!
 //! # Rejected
 //!
-//! - *Step 1 alone*: a left-over address in the frame of a loop that runs for long would keep its
-//!   worker from being preempted for as long.
+//! - *Step 1 alone*: a left-over address in the frame of a long loop would prevent preemption of
+//!   its worker for as long as the loop runs.
 //! - *The walk alone*: twenty times the cost, and code without unwind tables would never be
 //!   preempted.
 //! - *Frame pointers*: the C libraries of most systems have none.
@@ -56,23 +57,23 @@ use umcg_context::annotate;
 /// has many.
 pub(crate) const ROOM: usize = 8 << 10;
 
-/// Does now what must not be done in a signal handler for the first time.
+/// Runs the initializations that must not happen in a signal handler.
 pub(crate) fn prepare() {
     base();
 }
 
-/// Takes note of runtimes that were loaded since. Not in a signal handler: it waits for the
-/// loader's lock.
+/// Takes note of runtimes that were loaded since. Do not call it in a signal handler: it waits for
+/// the loader's lock.
 pub(crate) fn renew() {
     Ranges::renew();
 }
 
-/// Which runtimes are known. Another value once [`renew`] has found others.
+/// A value that names the known runtimes. It changes once [`renew`] has found others.
 pub(crate) fn known() -> usize {
     (&raw const *Ranges::get()).addr()
 }
 
-/// Whether the flow is in a runtime, or may be. `stack` is where its frames lie that count.
+/// Whether the flow is in a runtime, or may be. The frames that count lie in `stack`.
 /// Async-signal-safe, once [`prepare`] has been called.
 pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     let ranges = Ranges::get();
@@ -99,8 +100,8 @@ pub(crate) fn is_in_runtime(frame: &Frame, stack: Range<usize>) -> bool {
     .stops()
 }
 
-/// The same of the calling flow: whether a runtime has called the code that calls this. Where there
-/// is no `room` for the unwinder, a suspect is taken for one.
+/// The same for the calling flow: whether a runtime has called the code that calls this. If there
+/// is no `room` for the unwinder, a suspect counts as a runtime.
 pub(crate) fn is_beneath_runtime(stack: Range<usize>, room: bool) -> bool {
     let (ranges, here) = (Ranges::get(), 0usize);
     let Some((suspect, end)) = suspect(ranges, (&raw const here).addr(), None, stack) else {
@@ -118,8 +119,8 @@ pub(crate) fn is_beneath_runtime(stack: Range<usize>, room: bool) -> bool {
         .stops()
 }
 
-/// The highest place that may hold a return address into a runtime, and where the frames end that
-/// count. None: there is no such place.
+/// The highest place that may hold a return address into a runtime, and the end of the frames that
+/// count. None if there is no such place.
 fn suspect(
     ranges: &Ranges,
     low: usize,
@@ -132,10 +133,10 @@ fn suspect(
     highest_suspect(ranges, low, register, stack.end).map(|suspect| (suspect, stack.end))
 }
 
-/// As [`each_caller`]. False where that read what is not there.
+/// As [`each_caller`]. Returns false if that read unmapped memory.
 ///
-/// Where it takes the loader's lock a fault ends the process, as it does without an attempt: given
-/// up with that lock, it would let the next `dlopen` or exception wait for good.
+/// If the unwinder takes the loader's lock, a fault ends the process, as without an attempt:
+/// aborted with that lock held, it would make the next `dlopen` or exception wait for ever.
 fn each(step: &mut dyn FnMut(Caller) -> ControlFlow<()>) -> bool {
     each_by(unwinder::takes_no_lock(), step)
 }
@@ -145,10 +146,10 @@ fn each_by(may_be_given_up: bool, step: &mut dyn FnMut(Caller) -> ControlFlow<()
         each_caller(step);
         return true;
     }
-    // A fault that is blocked ends the process.
+    // A fault whose signal is blocked ends the process.
     let mask = set_mask(!(only(libc::SIGSEGV) | only(libc::SIGBUS)));
-    // SAFETY: the unwinder takes no lock, but for code that has registered its tables by itself
-    // (see there), whose tables then have to be right; and `step` owns nothing. No handler of the
+    // SAFETY: the unwinder takes no lock, except for code that has registered its tables by itself
+    // (see `unwinder`), whose tables then have to be right. `step` owns nothing. No handler of the
     // program's runs, as all signals are blocked but those of faults.
     let is_whole = unsafe { attempt::call(&mut || each_caller(&mut *step)) };
     set_mask(mask);
@@ -164,13 +165,14 @@ fn highest_suspect(
 ) -> Option<usize> {
     let low = low.next_multiple_of(size_of::<usize>());
     if annotate::watches_memory() {
-        // they would complain of a look at words that were never written, or must not be
+        // they would report reads of words that were never written, or must not be read
         return Some(end);
     }
     let mut at = end & !(size_of::<usize>() - 1);
     while at > low {
         at -= size_of::<usize>();
-        // SAFETY: between the stack pointer of a flow and the top of its stack all is mapped.
+        // SAFETY: everything between the stack pointer of a flow and the top of its stack is
+        // mapped.
         let word = unsafe { std::ptr::with_exposed_provenance::<usize>(at).read_volatile() };
         if ranges.contains(stripped(word)) {
             return Some(at);
@@ -181,7 +183,7 @@ fn highest_suspect(
         .map(|_| low)
 }
 
-/// A return address without what pointer authentication adds.
+/// A return address without the bits that pointer authentication adds.
 fn stripped(word: usize) -> usize {
     if cfg!(target_arch = "aarch64") {
         word & ((1 << 48) - 1)
@@ -192,7 +194,7 @@ fn stripped(word: usize) -> usize {
 
 struct Walk {
     ranges: &'static Ranges,
-    /// Where the flow was interrupted; what comes before is the handler's. 0 for a flow that looks
+    /// Where the flow was interrupted; frames before it are the handler's. 0 for a flow that looks
     /// at itself.
     start: usize,
     suspect: usize,
@@ -204,7 +206,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Whether there is a runtime on the way, or the way is lost.
+    /// Whether there is a runtime among the callers, or the walk is lost.
     fn stops(mut self) -> bool {
         let is_whole = each(&mut |caller| self.step(caller));
         !(is_whole && self.is_clear)
@@ -235,8 +237,8 @@ impl Walk {
     }
 }
 
-/// Where the frames of the calling thread lie, without those of the C library that it began with.
-/// Empty where that is not known.
+/// Where the frames of the calling thread lie, without the frames of the C library that it began
+/// with. Empty if that is not known.
 pub(crate) fn stack() -> Range<usize> {
     // SAFETY: an all-zero attribute is overwritten by the first call.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
@@ -259,8 +261,8 @@ pub(crate) fn stack() -> Range<usize> {
     }
 }
 
-/// From which address on the caller's frames are those of the C library that its thread began with;
-/// 0 where that is not known.
+/// From which address on the frames are those of the C library that the calling thread began with;
+/// 0 if that is not known.
 fn base() -> usize {
     let (ranges, mut base) = (Ranges::get(), 0);
     let is_whole = each(&mut |caller| {
@@ -279,7 +281,7 @@ mod tests {
     use super::*;
     use std::ffi::c_void;
 
-    /// Given up with the loader's lock taken, it would leave that so.
+    /// A walk that was aborted with the loader's lock held would leave it locked.
     #[test]
     fn a_look_that_takes_the_loaders_lock_is_not_given_up() {
         prepare();

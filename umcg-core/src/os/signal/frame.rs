@@ -3,16 +3,16 @@
 use std::ffi::c_void;
 use std::ptr::null;
 
-/// What a handler interrupted, and what the kernel restores when it returns: registers, signal
-/// mask, alternate stack.
+/// The state that a handler interrupted, and that the kernel restores when it returns: registers,
+/// signal mask, alternate stack.
 #[repr(transparent)]
 pub(crate) struct Frame(libc::ucontext_t);
 
 impl Frame {
-    /// That of a handler which was installed with `SA_SIGINFO`, by its third argument.
+    /// The frame of a handler that was installed with `SA_SIGINFO`, by its third argument.
     ///
     /// # Safety
-    /// It is that, and the handler has not returned while the result is in use.
+    /// `context` is that argument, and the handler has not returned while the result is in use.
     pub(crate) unsafe fn of<'a>(context: *mut c_void) -> &'a mut Frame {
         // SAFETY: the kernel passes a ucontext_t, and this is one.
         unsafe { &mut *context.cast::<Frame>() }
@@ -31,8 +31,8 @@ impl Frame {
         stack.ss_flags & libc::SS_DISABLE == 0 && offset <= stack.ss_size && offset != 0
     }
 
-    /// Whether the handler came into a system call, and ended it or has it begin anew: so that call
-    /// was to take its time. `load` reads an aligned word of code, if it can be read.
+    /// Whether the handler interrupted a system call that now ends or begins anew: a call that was
+    /// about to sleep. `load` reads an aligned word of code, if it can be read.
     pub(crate) fn has_cut_a_call_short(&self, load: impl Fn(usize) -> Option<u32>) -> bool {
         let code = |place: usize| {
             let (word, shift) = (place & !3, place % 4 * 8);
@@ -52,8 +52,8 @@ impl Frame {
                 && is_call(place.wrapping_sub(CALL_LENGTH)))
     }
 
-    /// Makes it restore what the calling kernel thread has, not what the one had that it was made
-    /// on. `mask`: the signals that the calling one blocks outside the handler.
+    /// Makes the frame restore the state of the calling kernel thread, not of the one that it was
+    /// made on. `mask`: the signals that the calling one blocks outside the handler.
     pub(crate) fn adopt_thread(&mut self, mask: u64) {
         // SAFETY: as in `mask`.
         unsafe { (&raw mut self.0.uc_sigmask).cast::<u64>().write(mask) };
@@ -63,7 +63,7 @@ impl Frame {
     }
 }
 
-// Where the registers are. Only riscv64 has the thread pointer among those that a frame restores.
+// The places of the registers. Only on riscv64 a frame restores the thread pointer.
 cfg_if::cfg_if! {
     if #[cfg(target_arch = "x86_64")] {
         /// `syscall`.
@@ -72,7 +72,7 @@ cfg_if::cfg_if! {
         const CALL_LENGTH: usize = 2;
 
         impl Frame {
-            /// What a system call has returned, if there was one.
+            /// The result of the system call, if there was one.
             fn result(&self) -> isize {
                 self.0.uc_mcontext.gregs[libc::REG_RAX as usize] as isize
             }
@@ -93,7 +93,7 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.gregs[libc::REG_RSP as usize] = to as i64;
             }
 
-            /// Where a function that has no frame yet returns to, if a register says so.
+            /// The return address of a function that has no frame yet, if a register holds it.
             pub(crate) fn return_register(&self) -> Option<usize> {
                 None
             }
@@ -107,7 +107,7 @@ cfg_if::cfg_if! {
         const CALL_LENGTH: usize = 4;
 
         impl Frame {
-            /// What a system call has returned, if there was one.
+            /// The result of the system call, if there was one.
             fn result(&self) -> isize {
                 self.0.uc_mcontext.regs[0] as isize
             }
@@ -128,7 +128,7 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.sp = to as u64;
             }
 
-            /// Where a function that has no frame yet returns to, if a register says so.
+            /// The return address of a function that has no frame yet, if a register holds it.
             pub(crate) fn return_register(&self) -> Option<usize> {
                 Some(self.0.uc_mcontext.regs[30] as usize)
             }
@@ -142,7 +142,7 @@ cfg_if::cfg_if! {
         const CALL_LENGTH: usize = 4;
 
         impl Frame {
-            /// What a system call has returned, if there was one.
+            /// The result of the system call, if there was one.
             fn result(&self) -> isize {
                 self.0.uc_mcontext.__gregs[libc::REG_A0] as isize
             }
@@ -163,7 +163,7 @@ cfg_if::cfg_if! {
                 self.0.uc_mcontext.__gregs[libc::REG_SP] = to as libc::c_ulong;
             }
 
-            /// Where a function that has no frame yet returns to, if a register says so.
+            /// The return address of a function that has no frame yet, if a register holds it.
             pub(crate) fn return_register(&self) -> Option<usize> {
                 Some(self.0.uc_mcontext.__gregs[libc::REG_RA] as usize)
             }

@@ -1,24 +1,24 @@
-//! Installing handlers: all of the library's are installed here.
+//! Installs handlers: all of the library's go through here.
 
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
-/// What is called for a signal.
+/// The function that is called for a signal.
 pub type Function = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// What the process does with a signal.
+/// The process's action for a signal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action {
     /// A function, or `SIG_DFL`, or `SIG_IGN`.
     pub(crate) handler: usize,
     pub(crate) flags: c_int,
-    /// The signals that it blocks besides.
+    /// The signals that it additionally blocks.
     pub(crate) blocks: u64,
 }
 
-/// As the kernel has it.
+/// The kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Raw {
@@ -30,7 +30,7 @@ struct Raw {
 }
 
 impl Action {
-    /// The one of now. The default one where the kernel does not tell.
+    /// The current action, or the default one if the kernel does not tell.
     pub(crate) fn of(signal: c_int) -> Action {
         const DEFAULT: Action = Action {
             handler: libc::SIG_DFL,
@@ -40,7 +40,7 @@ impl Action {
         Action::ask(signal).unwrap_or(DEFAULT)
     }
 
-    /// The one of now.
+    /// The current action.
     pub(crate) fn ask(signal: c_int) -> Result<Action, Errno> {
         if is_the_c_librarys(signal) {
             let raw = raw_action(signal)?;
@@ -69,9 +69,9 @@ impl Action {
     }
 }
 
-/// Has `function` called for `signal`, in the place of whatever handled it; `SA_SIGINFO` goes
-/// without saying. Who wants that one called too asks for it before (`Action::of`): a signal may
-/// come at once.
+/// Installs `function` for `signal`, in place of the current handler; always with `SA_SIGINFO`. If
+/// the old handler is to be called too, ask for it before (`Action::of`): a signal may come at
+/// once.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -94,7 +94,7 @@ pub unsafe fn install(
     action.sa_flags = flags;
     // SAFETY: the kernel's signal set is the first word of the C library's.
     unsafe { (&raw mut action.sa_mask).cast::<u64>().write(blocks) };
-    // SAFETY: valid for the call; the function is async-signal-safe.
+    // SAFETY: the pointers are valid for the call; the function is async-signal-safe.
     granted(unsafe { libc::sigaction(signal, &action, null_mut()) }.into())
 }
 
@@ -111,8 +111,8 @@ fn is_the_c_librarys(signal: c_int) -> bool {
     (32..libc::SIGRTMIN()).contains(&signal)
 }
 
-/// By the kernel's call. What the C library has set stays but for what is named here: the way back
-/// from the handler above all.
+/// Installs it by the kernel's call. The C library's other settings stay, above all the return path
+/// from the handler.
 fn set_beside(signal: c_int, function: Function, flags: c_int, mask: u64) -> Result<(), Errno> {
     let before = raw_action(signal)?;
     let new = Raw {
@@ -121,7 +121,7 @@ fn set_beside(signal: c_int, function: Function, flags: c_int, mask: u64) -> Res
         mask,
         ..before
     };
-    // SAFETY: by the contract of `install`, and it returns as the one before did.
+    // SAFETY: by the contract of `install`; the handler returns as the one before did.
     granted(unsafe { sigaction(signal, &new, null_mut()) })
 }
 
@@ -129,7 +129,7 @@ fn raw_action(signal: c_int) -> Result<Raw, Errno> {
     let mut raw = MaybeUninit::<Raw>::zeroed();
     // SAFETY: reads the action into a `Raw`.
     granted(unsafe { sigaction(signal, null(), raw.as_mut_ptr()) })?;
-    // SAFETY: zeros are one too.
+    // SAFETY: written, or zeros, which are valid.
     Ok(unsafe { raw.assume_init() })
 }
 

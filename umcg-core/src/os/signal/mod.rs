@@ -3,19 +3,19 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `frame` | what the kernel restores when a handler returns, and what a handler interrupted |
+//! | `frame` | the state that a handler interrupted, and that the kernel restores when it returns |
 //! | `callers` | whether an interrupted flow is in the C library or the like; `runtimes`, where those are |
 //! | `install` | how handlers are installed: all of the library's, here |
 //! | `program` | a handler of ours, in front of the program's own |
 //! | `stack` | alternate signal stacks |
 //!
 //! Mask and alternate stack belong to a kernel thread, and a frame restores both. So a flow that
-//! was suspended in a handler, and goes on on another kernel thread, first makes its frame that
-//! thread's ([`Frame::adopt_thread`]). A handler on an alternate stack cannot be suspended at all,
-//! as the next one there begins on top of its frames ([`Frame::is_on_signal_stack`]).
+//! was suspended in a handler and continues on another kernel thread first adapts its frame to that
+//! thread ([`Frame::adopt_thread`]). A handler on an alternate stack cannot be suspended at all, as
+//! the next one there begins on top of its frames ([`Frame::is_on_signal_stack`]).
 //!
-//! None of this touches thread-local storage but `errno`, and that only where a call fails which
-//! cannot.
+//! None of this touches thread-local storage except `errno`, and that only if a call fails that
+//! cannot fail.
 
 pub(crate) mod callers;
 mod frame;
@@ -37,7 +37,7 @@ pub(crate) fn set_mask(mask: u64) -> u64 {
     change_mask(libc::SIG_SETMASK, &mask)
 }
 
-/// Blocks these signals besides. Returns the mask before.
+/// Additionally blocks these signals. Returns the mask before.
 pub(crate) fn block(signals: u64) -> u64 {
     change_mask(libc::SIG_BLOCK, &signals)
 }
@@ -53,8 +53,8 @@ pub(crate) const fn only(signal: c_int) -> u64 {
 }
 
 /// Calls `f`, which starts a thread, with all signals blocked that the program can have handlers
-/// of: the thread is to run none. What the C library keeps for itself still comes, as credentials
-/// are changed that way. `f` stays on the kernel thread.
+/// for: the thread is to run none of these handlers. The C library's own signals still come, as
+/// credentials are changed that way. `f` stays on the kernel thread.
 pub fn without<R>(f: impl FnOnce() -> R) -> R {
     let programs = (32..libc::SIGRTMIN()).fold(u64::MAX, |all, signal| all & !only(signal));
     let before = block(programs);
@@ -65,7 +65,7 @@ pub fn without<R>(f: impl FnOnce() -> R) -> R {
 
 fn change_mask(how: c_int, signals: *const u64) -> u64 {
     let mut before = 0u64;
-    // SAFETY: null, or a signal set of 64 bits, which is what the kernel is told. It cannot fail,
+    // SAFETY: null, or a signal set of 64 bits, and the kernel is told that size. It cannot fail,
     // so errno is not written.
     unsafe {
         libc::syscall(
@@ -88,7 +88,7 @@ mod tests {
         let before = mask();
         let thread = without(|| std::thread::spawn(mask)).join().unwrap();
         assert_eq!(mask(), before);
-        // Some can be blocked by nobody: two, and an emulator's own.
+        // Some signals cannot be blocked: two, and an emulator's own.
         let most = std::thread::spawn(|| (set_mask(u64::MAX), mask()).1)
             .join()
             .unwrap();

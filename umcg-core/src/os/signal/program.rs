@@ -1,14 +1,14 @@
 //! A handler of ours in front of the one that the program had before.
 //!
-//! What is not ours goes on to the program's, with what its `sigaction` asked of the kernel:
+//! Signals that are not ours go to the program's handler, as its `sigaction` asked the kernel for:
 //!
-//! - The signals of its `sa_mask` are blocked, and without `SA_NODEFER` its own. They are unblocked
-//!   as our handler returns.
+//! - The signals of its `sa_mask` are blocked, and without `SA_NODEFER` its own signal. They are
+//!   unblocked when our handler returns.
 //! - With `SA_RESETHAND` it is called once.
-//! - The default action, and a fault that is ignored, end the process: ours takes itself away, and
-//!   the instruction is repeated. A signal that was *sent* is sent again, or ignored.
+//! - The default action, and an ignored fault, end the process: our handler removes itself, and the
+//!   instruction is repeated. A signal that was *sent* is sent again, or ignored.
 //!
-//! It runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
+//! The program's handler runs where ours does: on the alternate stack, also without `SA_ONSTACK`.
 
 use super::install::{Action, Function, install, reset};
 use super::{block, only};
@@ -17,11 +17,11 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-/// A signal that we handle, and what the program did with it before.
+/// A signal that we handle, and the program's action for it before.
 pub(crate) struct Handler {
     signal: c_int,
     before: UnsafeCell<MaybeUninit<Action>>,
-    /// The program's handler was to be called once, and was.
+    /// The program's handler was to be called once, and has been.
     is_spent: AtomicBool,
 }
 
@@ -42,14 +42,14 @@ impl Handler {
     /// # Safety
     /// Called once; `function` is async-signal-safe.
     pub(crate) unsafe fn install(&'static self, function: Function) {
-        // First only asked for: a handler that runs at once finds it.
-        // SAFETY: nobody else writes there.
+        // Ask for the old action first: a handler that runs at once finds it.
+        // SAFETY: nothing else writes there.
         unsafe {
             self.before
                 .get()
                 .write(MaybeUninit::new(Action::of(self.signal)))
         };
-        // Refused, a fault ends the process as without it.
+        // If this is refused, a fault ends the process, as without the handler.
         // SAFETY: passed on.
         let _ = unsafe {
             install(
@@ -66,7 +66,7 @@ impl Handler {
         reset(self.signal);
     }
 
-    /// Does what the program would have had done.
+    /// Performs the program's own action.
     ///
     /// # Safety
     /// Called by the handler that was installed, with its arguments; the program's own may never
@@ -99,14 +99,14 @@ impl Handler {
             let handler = unsafe { std::mem::transmute::<usize, Function>(before.handler) };
             handler(self.signal, information, context);
         } else {
-            // SAFETY: without SA_SIGINFO it has this type.
+            // SAFETY: without SA_SIGINFO the handler has this type.
             let handler =
                 unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(before.handler) };
             handler(self.signal);
         }
     }
 
-    /// Sends it to the calling kernel thread.
+    /// Sends the signal to the calling kernel thread.
     fn send(&self) {
         // SAFETY: no arguments.
         let process = unsafe { libc::syscall(libc::SYS_getpid) };

@@ -1,10 +1,10 @@
-//! Where the code of the C library, the loader and the language runtimes lies, whose locks nobody
-//! else knows.
+//! Where the code of the C library, the loader and the language runtimes lies. Their locks are
+//! unknown outside them.
 //!
 //! Libraries come and go: a program in Rust or C may load a plugin that brings libstdc++ along. The
-//! loader counts what it has added and taken away, and who asks for the count waits for a lock of
-//! the loader's. So it is asked for outside of signal handlers ([`Ranges::renew`]), and what was
-//! found is published for those ([`Ranges::get`]).
+//! loader counts the objects that it has added and removed. Asking for the count means waiting for
+//! a lock of the loader's. So it is asked for outside of signal handlers ([`Ranges::renew`]), and
+//! the result is published for the handlers ([`Ranges::get`]).
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 /// Executable segments, each from its first address to behind its last.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// How many objects the loader had added and taken away by then.
+    /// How many objects the loader had added and removed by then.
     changes: AtomicU64,
     runtimes: Vec<(usize, usize)>,
-    /// What the kernel maps: on aarch64 and riscv64 a handler returns to there.
+    /// The code that the kernel maps. On aarch64 and riscv64 a handler returns to it.
     kernel: Vec<(usize, usize)>,
-    /// What all of them lie in.
+    /// The range that contains them all.
     span: (usize, usize),
 }
 
@@ -35,18 +35,18 @@ const RUNTIMES: [&str; 8] = [
 ];
 const KERNEL: &str = "linux-vdso";
 
-/// What was published last. It is never freed, as a handler may be looking at it: such a library
-/// seldom comes, and hardly ever goes.
+/// The ranges published last. They are never freed, as a handler may be reading them. Such a
+/// library is seldom loaded, and hardly ever unloaded.
 static PUBLISHED: AtomicPtr<Ranges> = AtomicPtr::new(null_mut());
 
 impl Ranges {
-    /// What was published last. Async-signal-safe, once it has been called.
+    /// The ranges published last. Async-signal-safe, once it has been called.
     pub(super) fn get() -> &'static Ranges {
         // SAFETY: null, or published.
         unsafe { published().as_ref() }.unwrap_or_else(Ranges::renew)
     }
 
-    /// Those of now. Waits for the loader's lock.
+    /// Brings the published ranges up to date. Waits for the loader's lock.
     #[cold]
     pub(super) fn renew() -> &'static Ranges {
         let mut changes = 0u64;
@@ -75,7 +75,7 @@ impl Ranges {
                 // SAFETY: never freed from here on.
                 return unsafe { &*new };
             }
-            // SAFETY: nobody has seen it.
+            // SAFETY: no other thread has seen it.
             drop(unsafe { Box::from_raw(new) });
         }
     }
@@ -103,14 +103,14 @@ impl Ranges {
             .any(|&(start, end)| (start..end).contains(&address))
     }
 
-    /// Whether it is one of the kernel's own code.
+    /// Whether it is an address in the kernel's own code.
     pub(super) fn is_kernel(&self, address: usize) -> bool {
         self.kernel
             .iter()
             .any(|&(start, end)| (start..end).contains(&address))
     }
 
-    /// Either of them.
+    /// Whether it is in any of these segments.
     #[inline(always)]
     pub(super) fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.span.0) < self.span.1 - self.span.0
@@ -119,7 +119,7 @@ impl Ranges {
 }
 
 fn published() -> *const Ranges {
-    // ORDERING(runtimes.2): Acquire, pairs with runtimes.1: what it points to is written.
+    // ORDERING(runtimes.2): Acquire, pairs with runtimes.1. The ranges it points to are complete.
     PUBLISHED.load(Acquire)
 }
 
@@ -158,7 +158,7 @@ unsafe extern "C" fn note(
     if object.dlpi_name.is_null() || object.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: a C string, by the loader's word.
+    // SAFETY: a C string, as the loader promises.
     let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_string_lossy();
     let file = path.rsplit('/').next().unwrap_or_default();
     let found = if RUNTIMES.iter().any(|runtime| file.starts_with(runtime)) {

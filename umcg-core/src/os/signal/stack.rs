@@ -1,32 +1,34 @@
 //! Alternate signal stacks: a handler cannot run on a stack that has overflowed.
 //!
-//! A tick of preemption puts a frame on them where it interrupts a handler of the program's. The
-//! stacks that the language's library gives its threads have room for two frames or less, and who
-//! comes without room for one ends the process. So they are replaced by larger ones.
+//! If a tick of preemption interrupts a handler of the program's, it puts another frame on that
+//! stack. The stacks that the language's library gives its threads have room for two frames or
+//! less, and a signal without room for its frame ends the process. So they are replaced by larger
+//! ones.
 
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
 use umcg_context::stack::{self, Class, Stack};
 
-/// Frames of handlers that there is room for, one in the other.
+/// How many nested handler frames there is room for.
 const FRAMES: usize = 4;
-/// Bytes for what the handlers do besides.
+/// Bytes for the handlers' own frames.
 const REST: usize = 8 << 10;
 
 /// Gives the calling kernel thread an alternate signal stack if it has none, or a small one. It is
-/// one of our own stacks, so a handler that overflows it hits a guard, and is kept for as long as
-/// the kernel thread lives. `top` says below which address its frames are to begin: above may lie
-/// what belongs to others.
+/// one of our own stacks, so a handler that overflows it hits a guard. It is kept for as long as
+/// the kernel thread lives. `top` gives the address below which its frames are to begin: above it,
+/// other data may lie.
 pub(crate) fn ensure(top: impl FnOnce(&Stack) -> *mut u8) {
     replace(top, |now| now.ss_flags == libc::SS_DISABLE || is_small(now));
 }
 
-/// The same only if it has a small one: without any, handlers have all of the thread's own stack.
+/// The same, but only if it has a small one: without any, handlers have all of the thread's own
+/// stack.
 pub(crate) fn enlarge(top: impl FnOnce(&Stack) -> *mut u8) {
     replace(top, is_small);
 }
 
-/// With other flags it is in use just now, or has a meaning that the program has given it.
+/// With other flags it is in use just now, or the program uses it in its own way.
 fn is_small(now: &libc::stack_t) -> bool {
     now.ss_flags == 0 && now.ss_size < least()
 }
@@ -36,7 +38,7 @@ fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::s
     let Some(mut new) = setting().filter(is_wanting) else {
         return;
     };
-    // In a destructor of a thread-local, perhaps, which comes after that of this one.
+    // Perhaps in a thread-local's destructor that runs after the one of `KEPT`.
     if KEPT.try_with(|_| ()).is_err() {
         return;
     }
@@ -54,7 +56,7 @@ fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::s
     if !is_set {
         return stack::release(stack);
     }
-    // One that it was given before, and the program has replaced since.
+    // A stack that the thread was given before, and that the program has replaced since.
     let before = KEPT.with(|kept| kept.0.replace(Some((stack, tid()))));
     before
         .into_iter()
@@ -62,7 +64,7 @@ fn replace(top: impl FnOnce(&Stack) -> *mut u8, is_wanting: impl FnOnce(&libc::s
         .for_each(|(stack, _)| stack::release(stack));
 }
 
-/// That of the calling kernel thread.
+/// The alternate stack of the calling kernel thread.
 fn setting() -> Option<libc::stack_t> {
     // SAFETY: zero is a valid stack_t.
     let mut now: libc::stack_t = unsafe { std::mem::zeroed() };
@@ -83,7 +85,7 @@ fn tid() -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_gettid) }
 }
 
-/// The signal stack that this thread was given, on which kernel thread.
+/// The signal stack that this thread was given, and on which kernel thread.
 struct Kept(Cell<Option<(Stack, libc::c_long)>>);
 
 impl Drop for Kept {
@@ -91,8 +93,8 @@ impl Drop for Kept {
         let Some((stack, thread)) = self.0.take() else {
             return;
         };
-        // A thread worker may end while it is on a server's kernel thread, whose signal stack is
-        // another.
+        // A thread worker may end while it is on a server's kernel thread, which has another signal
+        // stack.
         let Some(mut now) = setting().filter(|_| thread != -1 && tid() == thread) else {
             return;
         };
@@ -103,7 +105,7 @@ impl Drop for Kept {
                 return;
             }
         }
-        // Else somebody has taken it off: the language's library, when the thread ended.
+        // Otherwise the language's library has taken it off already, when the thread ended.
         stack::release(stack);
     }
 }
