@@ -1,10 +1,10 @@
 //! The scope in which a worker may block in the kernel.
 //!
-//! Its server gets BLOCK and runs on; the worker's own flow goes on where blocking harms nobody: a
-//! thread worker on its home thread, a light worker on a helper thread. When the scope ends the
+//! Its server gets BLOCK and runs on. The worker's own flow continues where blocking does no harm:
+//! a thread worker on its home thread, a light worker on a helper thread. When the scope ends, the
 //! worker reports WAKE and waits for a server.
 //!
-//! This is the seam for automatic blocking: whatever notices that a worker is about to block, or
+//! This is the seam for automatic blocking: code that notices that a worker is about to block, or
 //! has just blocked, calls `begin` and `end`.
 
 use super::idle::{Kind, state};
@@ -13,7 +13,7 @@ use super::{Caller, caller, helper, helper_of_storage, thread};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
-/// Begins a scope; scopes nest. Where no helper thread can be had, a light worker blocks its server
+/// Begins a scope; scopes nest. If no helper thread is available, a light worker blocks its server
 /// instead.
 pub(crate) fn begin(worker: &'static Worker) {
     let depth = worker.blocking.load(Relaxed);
@@ -24,14 +24,14 @@ pub(crate) fn begin(worker: &'static Worker) {
     if depth > 0 || (worker.is_uth() && !helper::POOL.reserve()) {
         return;
     }
-    // SAFETY: the caller is the worker, running, inside. Its server sends it home, where it comes
-    // back here.
+    // SAFETY: the caller is the worker, running, inside. Its server sends it home, where this
+    // returns.
     unsafe { worker.leave(server, Kind::Block, None) };
     thread::came_home(worker);
     drop(inside);
 }
 
-/// Ends a scope. False when there is none.
+/// Ends a scope. Returns false when there is none.
 pub(crate) fn end(worker: &'static Worker) -> bool {
     let depth = worker.blocking.load(Relaxed);
     if depth == 0 {
@@ -45,11 +45,11 @@ pub(crate) fn end(worker: &'static Worker) -> bool {
                 // SAFETY: the helper is suspended in its loop, on this kernel thread; nothing
                 // touches its storage before the switch.
                 unsafe { umcg_context::set_thread_pointer(helper.tp) };
-                // SAFETY: as above; it posts WAKE.
+                // SAFETY: as above. The helper posts WAKE.
                 unsafe { umcg_context::switch(worker.context.get(), helper.context.get()) };
             }
             Some(helper) => {
-                // SAFETY: the helper is suspended in its loop, on this kernel thread; it posts
+                // SAFETY: the helper is suspended in its loop, on this kernel thread. It posts
                 // WAKE.
                 unsafe { Flow::leave(worker.flow(), helper.flow.get()) };
                 // SAFETY: as above.

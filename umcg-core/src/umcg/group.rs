@@ -1,9 +1,9 @@
 //! Groups: servers, and the workers whose events they collect.
 //!
-//! A worker belongs to one group all its life, a server while it is registered; an event of a
+//! A worker belongs to one group all its life, a server while it is registered. An event of a
 //! worker goes to a server of its group. So two schedulers in one process (two runtimes, or a
 //! runtime and a program's own servers) never get each other's workers. `umcg_ctl` knows one group
-//! a process, the first one; that is here where nothing else is said.
+//! a process, the first one. It is the default here.
 //!
 //! Descriptors are recycled and never freed, like all others.
 
@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use umcg_context::lock::HoldLock;
 
-/// Is told that an event was posted. On any kernel thread, a home thread included: so it touches no
-/// thread-local storage.
+/// Called when an event was posted. It runs on any kernel thread, a home thread included, so it
+/// touches no thread-local storage.
 pub(crate) type Hook = fn(usize);
 
 pub(crate) struct Group {
@@ -24,24 +24,25 @@ pub(crate) struct Group {
     /// A [`Hook`], or null.
     hook: AtomicPtr<()>,
     hook_argument: AtomicUsize,
-    /// How many are using what belongs to the group's owner, and have to be waited for before that
-    /// ends: see [`Group::visit`].
+    /// How many threads are using data of the group's owner. The owner has to wait for them before
+    /// it ends: see [`Group::visit`].
     visitors: AtomicUsize,
     next: Link<Group>,
 }
 
-/// The group of whoever names none.
+/// The default group.
 pub(crate) static FIRST: Group = Group::new();
 
 /// All groups but the first.
 static ALL: HoldLock<Link<Group>> = HoldLock::new(Link::none());
-/// Those that no one uses.
+/// Groups that are not in use.
 static SPARE: HoldLock<Vec<&'static Group>> = HoldLock::new(Vec::new());
 
-/// What is done with a worker that has ended and whose EXIT was told.
+/// The function called for a worker that has ended and whose EXIT was delivered.
 static RELEASE: OnceLock<fn(&'static Node)> = OnceLock::new();
 
-/// Sets that, before there are workers that end so.
+/// Sets the function that is called for a worker that has ended and whose EXIT was delivered. Call
+/// it before there are such workers.
 pub(crate) fn when_released(release: fn(&'static Node)) {
     let _ = RELEASE.set(release);
 }
@@ -75,8 +76,9 @@ impl Group {
         group
     }
 
-    /// Keeps the group from being given back. The caller has a worker of it that does not end
-    /// meanwhile; for the time after that, this is what it needs.
+    /// Keeps the group alive while a thread that has just woken a worker still uses the owner's
+    /// data. During this call the caller has a worker of the group that does not end; afterwards it
+    /// relies on the visit.
     pub(crate) fn visit(&'static self) -> Visit {
         self.visitors.fetch_add(1, Relaxed);
         Visit(self)
@@ -87,10 +89,10 @@ impl Group {
         self.visitors.load(Acquire) != 0
     }
 
-    /// Lets it be made again, once nobody visits it. It has no servers and no workers.
+    /// Makes the group available again, once it has no visitors. It has no servers and no workers.
     pub(crate) fn unmake(&'static self) {
-        // ORDERING(visitors.1): Acquire, pairs with visitors.2: what visitors did is over. Who came
-        // did so while there were workers.
+        // ORDERING(visitors.1): Acquire, pairs with visitors.2. The visitors have finished. Each
+        // came while there were workers.
         while self.visitors.load(Acquire) != 0 {
             umcg_context::way::give_way();
         }
@@ -98,17 +100,18 @@ impl Group {
         SPARE.lock().push(self);
     }
 
-    /// Sets whom to tell of events; before the group has workers.
+    /// Sets the hook to call for events. Call it before the group has workers.
     pub(crate) fn set_hook(&self, hook: Option<Hook>, argument: usize) {
         self.hook_argument.store(argument, Relaxed);
-        // ORDERING(hook.1): Release, pairs with hook.2: who sees the hook sees its argument.
+        // ORDERING(hook.1): Release, pairs with hook.2. A thread that sees the hook sees its
+        // argument.
         self.hook
             .store(hook.map_or(null_mut(), |hook| hook as *mut ()), Release);
     }
 
-    /// Posts an event of a worker of this group, and tells the hook.
+    /// Posts an event of a worker of this group, and calls the hook.
     pub(crate) fn post(&'static self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
-        // Once it is posted the worker may run, and end, and the hook's owner with it.
+        // Once the event is posted, the worker may run and end, and the hook's owner with it.
         let _visit = self.visit();
         self.lists.post(node, kind, deadline);
         // ORDERING(hook.2): Acquire, pairs with hook.1.
@@ -148,7 +151,7 @@ pub(crate) unsafe fn forked(in_child: bool) {
     drop(unsafe { SPARE.adopt() });
 }
 
-/// With the lock of `ALL` held.
+/// Calls `f` with each group. The caller holds the lock of `ALL`.
 fn each(f: impl Fn(&'static Group)) {
     f(&FIRST);
     // SAFETY: `before_fork` holds the lock; this guard is another view of it, and is forgotten.

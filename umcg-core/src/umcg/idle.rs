@@ -1,4 +1,4 @@
-//! The idle lists: workers that have an event nobody has collected, and servers that wait for one.
+//! The idle lists: workers with an event that is not collected yet, and servers that wait for one.
 //!
 //! # States of a worker
 //!
@@ -12,10 +12,10 @@
 //!      `-> GONE by EXIT
 //! ```
 //!
-//! - `RUNNABLE`: anyone may claim it by its tid: one compare-and-swap decides between servers
+//! - `RUNNABLE`: any server may claim it by its tid. One compare-and-swap decides between servers
 //!   ([`Node::claim`]).
-//! - `HELD`: a token for it exists, or somebody runs it by its token (the safe Rust form). The
-//!   token's owner alone may run it, so that takes no locked operation ([`Lists::take`]), and the
+//! - `HELD`: a token for it exists, or a server runs it by its token (the safe Rust form). Only the
+//!   token's owner may run it. So running it takes no locked operation ([`Lists::take`]), and the
 //!   state need not change when it runs and waits.
 //! - `RUNNABLE_TIMED`, `HELD_TIMED`: the same with an armed timer, or with an uncollected TIMEOUT.
 //!   Both are left only under the lock.
@@ -24,25 +24,25 @@
 //!
 //! - I1: a node is in the queue exactly while its `events` are not zero, and in the timer heap
 //!   exactly while `armed`.
-//! - I2: an event is posted after the worker's context was saved, by whoever runs next on that
-//!   kernel thread. So who sees the event, or the state that collecting it sets, may resume the
-//!   worker.
-//! - I3: a seat is in the list of idle servers exactly while its word is `SEATED`. Who takes it out
-//!   writes the word, under the lock, and then wakes. A server looks into the queue under the lock
-//!   before it sits down. So an event never waits while a server sleeps that sat down after it
-//!   came; and each post wakes one server, if one sits.
-//! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline;
-//!   and while one is idle, the queue is empty or one has been called. Whoever may have broken
-//!   either calls the first in the list ([`Lists::call_if_needed`]).
+//! - I2: an event is posted after the worker's context was saved, by the flow that runs next on
+//!   that kernel thread. So a server that sees the event, or the state that collecting it sets, may
+//!   resume the worker.
+//! - I3: a seat is in the list of idle servers exactly while its word is `SEATED`. The thread that
+//!   takes it out writes the word, under the lock, and then wakes the server. A server checks the
+//!   queue under the lock before it sits down. So an event never waits while a server sleeps that
+//!   sat down after the event came. And each post wakes one server, if one sits.
+//! - I4: while a server is idle, one idle server sleeps no longer than to the earliest deadline.
+//!   And while a server is idle, the queue is empty or one server has been called. A thread that
+//!   may have broken either calls the first server in the list ([`Lists::call_if_needed`]).
 //!
-//! The lock is a bare one: who posts itself from its home thread may be running elsewhere, with its
-//! thread-local storage, as soon as the lock is free. So callers that could be preempted hold that
-//! off themselves (`Inside`, `Hold`).
+//! The lock is a bare `Lock`. Once it is released, a worker that posted itself from its home thread
+//! may run elsewhere, with this thread's storage. So callers that could be preempted prevent that
+//! themselves (`Inside`, `Hold`).
 //!
-//! What was not chosen: a lock-free queue. A post is needed only when a worker comes back from the
-//! kernel or switches to another one; the round trip of a server and a worker touches none of this.
-//! One short lock keeps the order of events total, which the interface promises, and makes WAIT
-//! followed by TIMEOUT one decision.
+//! Not chosen: a lock-free queue. A post is needed only when a worker comes back from the kernel or
+//! switches to another one. The round trip of a server and a worker touches none of this. One short
+//! lock keeps the order of events total, as the interface promises, and makes WAIT followed by
+//! TIMEOUT one decision.
 //!
 //! Modelled in `umcg-core/tests/model` (shuttle), which compiles this very file.
 
@@ -52,7 +52,7 @@ use crate::base::timer::{Heap, Timed, Timer};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 
-/// What a worker is doing: the low half of its state word. The high half is its tid.
+/// A worker's state: the low half of its state word. The high half is its tid.
 pub(crate) mod state {
     pub(crate) const GONE: u32 = 0;
     pub(crate) const QUEUED: u32 = 1;
@@ -70,7 +70,7 @@ pub(crate) mod state {
 pub enum Kind {
     /// It blocked in the kernel.
     Block = 1,
-    /// It could go on after having blocked, or has just registered.
+    /// It can continue after having blocked, or has just registered.
     Wake = 2,
     /// It gave the processor back, or switched to another worker.
     Wait = 3,
@@ -91,7 +91,7 @@ impl Kind {
 /// The order in which the events of one worker are handed over.
 const IN_ORDER: [Kind; 4] = [Kind::Wake, Kind::Wait, Kind::Timeout, Kind::Exit];
 
-/// Who collects: whether the worker may then be claimed by tid or is held by a token.
+/// The form of collecting: whether the worker may then be claimed by tid, or is held by a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hand {
     /// By tid, as `umcg_ctl` does.
@@ -101,7 +101,7 @@ pub(crate) enum Hand {
 }
 
 impl Hand {
-    /// With less room than that no worker is taken out of the queue.
+    /// With less room, no worker is taken out of the queue.
     const fn least_room(self) -> usize {
         match self {
             Hand::Open => 2,
@@ -123,7 +123,7 @@ impl Hand {
 /// A worker's place in the lists. First field of the worker, so that one pointer names both.
 pub(crate) struct Node {
     state: AtomicU64,
-    /// What the high half of `state` repeats. Reading it here keeps a store to `state` from waiting
+    /// The high half of `state` repeats it. Reading it here keeps a store to `state` from waiting
     /// for the one before.
     tid: AtomicU32,
     id: AtomicU64,
@@ -134,9 +134,9 @@ pub(crate) struct Node {
     /// Under the lock, read by the worker once it runs: the deadline passed before it was switched
     /// to.
     timed_out: AtomicBool,
-    /// How often it has stopped being BLOCKED: what servers that wait for that sleep on.
+    /// How often it has stopped being BLOCKED. Servers that wait for that sleep on it.
     unblocked: AtomicU32,
-    /// How many servers do.
+    /// How many servers sleep on `unblocked`.
     watchers: AtomicU32,
     next: Link<Node>,
     before: Link<Node>,
@@ -166,7 +166,7 @@ impl Node {
         }
     }
 
-    /// Makes it the node of a new worker, which is in no list.
+    /// Makes this the node of a new worker, which is in no list.
     pub(crate) fn reset(&self, tid: u32, id: u64, state: u32) {
         self.id.store(id, Relaxed);
         self.events.store(0, Relaxed);
@@ -190,29 +190,29 @@ impl Node {
         self.state.load(Relaxed) as u32
     }
 
-    /// Only by who has the right to the worker just now: who runs it, holds it, or the lock for a
-    /// queued one.
+    /// Only the party that has the right to the worker may call this: the one that runs it or holds
+    /// it, or the lock's holder for a queued one.
     #[inline]
     pub(crate) fn set_state(&self, to: u32) {
-        // ORDERING(worker.1): Release, pairs with worker.2: who claims the worker sees all that it
-        // did, its context included.
+        // ORDERING(worker.1): Release, pairs with worker.2. A claimer sees all that the worker did,
+        // its context included.
         self.state.store(word(self.tid(), to), Release);
     }
 
-    /// Counts it; true when a server waits for that.
+    /// Counts it. Returns true when a server waits for that.
     fn stop_being_blocked(&self) -> bool {
         // ORDERING(unblocked.1): SeqCst, with unblocked.2.
         self.unblocked.fetch_add(1, SeqCst);
         self.watchers.load(SeqCst) != 0
     }
 
-    /// Whether the worker's deadline passed; forgets it. By the worker itself.
+    /// Whether the worker's deadline passed; forgets that. Called by the worker itself.
     #[inline]
     pub(crate) fn take_timed_out(&self) -> bool {
         self.timed_out.load(Relaxed) && self.timed_out.swap(false, Relaxed)
     }
 
-    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. One of many servers
+    /// Makes a RUNNABLE worker RUNNING, if it still is the worker of this tid. Of many servers, one
     /// succeeds.
     #[inline]
     pub(crate) fn claim(&'static self, tid: u32, lists: &Lists) -> bool {
@@ -251,14 +251,14 @@ const fn word(tid: u32, state: u32) -> u64 {
 /// A server's place in the list of idle servers.
 pub(crate) struct Seat {
     word: AtomicU32,
-    /// Until when it sleeps.
+    /// The time until which the server sleeps.
     until: AtomicU64,
     next: Link<Seat>,
 }
 
 const SEATED: u32 = 0;
 const STANDING: u32 = 1;
-/// Somebody posted an event, or armed a timer: look again.
+/// An event was posted, or a timer armed: look again.
 const CALLED: u32 = 2;
 /// The command WAKE.
 const WOKEN: u32 = 3;
@@ -284,12 +284,12 @@ pub(crate) enum Waited {
     TimedOut,
     /// A signal handler ran.
     Interrupted,
-    /// There was an event, and the caller could not take it.
+    /// There was an event, but the caller could not take it.
     Refused,
 }
 
-/// Is told of each event that is collected. False if it cannot take it: then the event stays where
-/// it is.
+/// Called with each event that is collected. It returns false if it cannot take the event, which
+/// then stays in place.
 pub(crate) type Give<'a> = &'a mut dyn FnMut(&'static Node, Kind) -> bool;
 
 struct Inner {
@@ -308,7 +308,7 @@ pub(crate) struct Lists {
     next_deadline: AtomicU64,
     /// Nanoseconds of CLOCK_REALTIME.
     clock: fn() -> u64,
-    /// Called once the EXIT of a node has been collected: the lists need it no more.
+    /// Called once the EXIT of a node has been collected: the lists no longer need the node.
     gone: fn(&'static Node),
 }
 
@@ -332,15 +332,15 @@ impl Lists {
         self.inner.lock()
     }
 
-    /// Whether a look into the queue is worth the lock. A hint: an event that is just coming may be
-    /// missed.
+    /// Whether checking the queue is worth taking the lock. This is only a hint: an event that is
+    /// just coming may be missed.
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
         self.queued.load(Relaxed) != 0 || self.next_deadline.load(Relaxed) != u64::MAX
     }
 
-    /// Queues an event of a worker that runs no more (I2), and calls an idle server for it. With a
-    /// deadline, WAIT is followed by TIMEOUT once that has passed.
+    /// Queues an event of a worker that no longer runs (I2), and calls an idle server for it. With
+    /// a deadline, WAIT is followed by TIMEOUT once that has passed.
     pub(crate) fn post(&self, node: &'static Node, kind: Kind, deadline: Option<u64>) {
         let inner = self.lock();
         let was_blocked = node.state() == state::BLOCKED;
@@ -354,7 +354,7 @@ impl Lists {
                 self.arm(&inner, node, deadline);
             }
         }
-        // Under the lock: once it is free the worker may run and block again.
+        // Under the lock: once the lock is free, the worker may run and block again.
         let watched = was_blocked && node.stop_being_blocked();
         let seat = self.call_one(&inner, CALLED);
         drop(inner);
@@ -373,7 +373,7 @@ impl Lists {
         }
     }
 
-    /// A worker gave its server WAIT or PREEMPT directly: hands it over at once.
+    /// A worker gave its server WAIT or PREEMPT directly: delivers the event at once.
     #[inline]
     pub(crate) fn hand_over(&self, node: &'static Node, hand: Hand, deadline: Option<u64>) {
         match deadline {
@@ -392,7 +392,8 @@ impl Lists {
         wake(seat);
     }
 
-    /// The worker that a token holds is about to run: takes back what its last wait left behind.
+    /// The worker that a token holds is about to run: removes the timer or TIMEOUT that its last
+    /// wait left behind.
     #[inline]
     pub(crate) fn take(&self, node: &'static Node) {
         // ORDERING(worker.2): another server may have collected TIMEOUT meanwhile.
@@ -412,7 +413,7 @@ impl Lists {
         node.set_state(state::HELD);
     }
 
-    /// Takes back the timer of a worker that is about to run, and a TIMEOUT that nobody could take.
+    /// Removes the timer of a worker that is about to run, and an uncollected TIMEOUT.
     fn forget_deadline(&self, inner: &Guard<'_, Inner>, node: &'static Node) {
         if node.armed.load(Relaxed) {
             self.disarm(inner, node);
@@ -422,9 +423,10 @@ impl Lists {
         }
     }
 
-    /// Collects events in the order they arose. `give` is told of each; `room` says how many more
-    /// it takes. For `Hand::Open` a worker is taken only while there is room for two events, so
-    /// that WAIT and its TIMEOUT are given together: with room for two, one worker is handed over.
+    /// Collects events in the order they arose. `give` is called with each; `room` says how many
+    /// more it takes. For `Hand::Open` a worker is taken only while there is room for two events,
+    /// so that WAIT and its TIMEOUT are given together. So with room for two, one worker is handed
+    /// over.
     pub(crate) fn collect(&self, hand: Hand, mut room: usize, give: Give<'_>) -> bool {
         let inner = self.lock();
         self.expire(&inner);
@@ -476,8 +478,8 @@ impl Lists {
             let timed = node.armed.load(Relaxed) || left & Kind::Timeout.bit() != 0;
             node.set_state(match kind {
                 Kind::Exit => state::GONE,
-                // TIMEOUT never changes who may run the worker: that was settled when its WAIT was
-                // collected.
+                // TIMEOUT never changes which server may run the worker: that was settled when its
+                // WAIT was collected.
                 Kind::Timeout if node.state() == state::HELD_TIMED => state::HELD,
                 Kind::Timeout => state::RUNNABLE,
                 _ => hand.state(timed),
@@ -529,28 +531,28 @@ impl Lists {
                 self.collect_locked(&inner, hand, &mut room, give);
                 break (Waited::Woken, self.call_if_needed(&inner));
             }
-            // Even if we were called: what we were called for may be gone.
+            // Even if we were called: the event may be gone.
             interrupted = result == Err(Errno::INTR) && !spurious();
         };
         wake(seat);
         waited
     }
 
-    /// The command WAKE. False when no server is idle.
+    /// The command WAKE. Returns false when no server is idle.
     pub(crate) fn wake_server(&self) -> bool {
         let seat = self.call_one(&self.lock(), WOKEN);
         wake(seat);
         seat.is_some()
     }
 
-    /// Waits until `node` is BLOCKED no more. False when a signal handler ran.
+    /// Waits until `node` is no longer BLOCKED. Returns false when a signal handler ran.
     pub(crate) fn wait_unblocked(
         &self,
         node: &'static Node,
         tid: u32,
         spurious: &dyn Fn() -> bool,
     ) -> bool {
-        // ORDERING(unblocked.2): SeqCst, with unblocked.1: either we see the new count or state, or
+        // ORDERING(unblocked.2): SeqCst, with unblocked.1. Either we see the new count or state, or
         // the poster sees us.
         node.watchers.fetch_add(1, SeqCst);
         let before = node.unblocked.load(SeqCst);
@@ -566,8 +568,8 @@ impl Lists {
         !interrupted
     }
 
-    /// Keeps the lists still while the process forks; `forked` ends it, and forgets everything in
-    /// the child, whose only thread has no servers and no workers.
+    /// Keeps the lists unchanged while the process forks. `forked` ends that. In the child it
+    /// forgets everything, as the child's only thread has no servers and no workers.
     pub(crate) fn before_fork(&self) {
         std::mem::forget(self.lock());
     }
@@ -591,7 +593,7 @@ impl Lists {
         let events = node.events.load(Relaxed);
         node.events.store(events | kind.bit(), Relaxed);
         if events != 0 {
-            return; // it stands in the queue already
+            return; // it is in the queue already
         }
         node.next.set(None);
         node.before.set(inner.last.get());
@@ -662,8 +664,8 @@ impl Lists {
             .store(inner.timers.next_deadline(), Relaxed);
     }
 
-    /// Calls an idle server if there is an event for it, or a deadline that none of them may be
-    /// awake for (I4).
+    /// Calls an idle server if there is an event for it, or a deadline for which none of them may
+    /// be awake (I4).
     fn call_if_needed(&self, inner: &Guard<'_, Inner>) -> Option<&'static Seat> {
         let until = inner.idle.get()?.until.load(Relaxed);
         let needed = inner.first.get().is_some() || inner.timers.next_deadline() < until;
@@ -674,8 +676,8 @@ impl Lists {
         }
     }
 
-    /// Takes an idle server out of the list and tells it why. The caller wakes it once the lock is
-    /// free.
+    /// Takes an idle server out of the list and stores the reason in its word. The caller wakes it
+    /// once the lock is free.
     fn call_one(&self, inner: &Guard<'_, Inner>, why: u32) -> Option<&'static Seat> {
         let seat = inner.idle.get()?;
         inner.idle.set(seat.next.take());
@@ -693,7 +695,7 @@ fn sit_down(inner: &Inner, seat: &'static Seat, until: u64) {
     inner.idle.set(Some(seat));
 }
 
-/// Takes a seat out of the list if it is still there; returns what its word said.
+/// Takes a seat out of the list if it is still there. Returns its word.
 fn stand_up(inner: &Inner, seat: &'static Seat) -> u32 {
     let word = seat.word.load(Relaxed);
     if word == SEATED {

@@ -1,7 +1,7 @@
 //! Workers that are uths: a pooled stack and no kernel thread.
 //!
-//! An owning one has a [block](crate::storage) of thread-local storage besides, from the same
-//! processor's pool; a light one shares its server's.
+//! An owning worker also has a [block](crate::storage) of thread-local storage, from the same
+//! processor's pool. A light one shares its server's storage.
 //!
 //! ```text
 //!   … frames | the function's captures | Worker | upper part | Record | top of the stack
@@ -39,35 +39,35 @@ const _: () = assert!(
         && UPPER_OFFSET % 64 == 0
 );
 
-/// Captures larger than this are moved to the heap, to leave the stack to the frames.
+/// Captures larger than this go to the heap, to leave the stack to the frames.
 const CAPTURES_IN_PLACE: usize = 512;
 
 /// The kernel's tids are smaller (PID_MAX_LIMIT).
 const FIRST_TID: u32 = 1 << 22;
 
-/// Tids of light workers: those given back, and the first that was never given.
+/// Tids of light workers: those given back, and the first that was never used.
 static TIDS: HoldLock<(Vec<u32>, u32)> = HoldLock::new((Vec::new(), FIRST_TID));
 
-/// What a new light worker is to be.
+/// The properties of a new light worker.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) group: &'static Group,
     pub(crate) class: Class,
     pub(crate) name: &'a str,
-    /// Its id; none for the address of its upper part.
+    /// Its id; `None` for the address of its upper part.
     pub(crate) id: Option<u64>,
-    /// 0 where no tid is to name it.
+    /// 0 if no tid is to name it.
     pub(crate) tid: u32,
     /// `Light` or `Owning`.
     pub(crate) carrier: Carrier,
 }
 
-/// Makes a light worker that will run `f`. It is nobody's yet: the caller hands it over or posts
+/// Makes a light worker that will run `f`. It is in no list yet: the caller hands it over or posts
 /// it.
 ///
 /// # Safety
-/// What `f` does is sound though it may go on on another kernel thread, with another thread-local
-/// storage, after any call that switches or blocks.
+/// `f` is sound although, after any call that switches or blocks, it may continue on another kernel
+/// thread, with another thread-local storage.
 pub(crate) unsafe fn create<F: FnOnce() + 'static>(
     plan: Plan<'_>,
     f: F,
@@ -94,7 +94,7 @@ unsafe fn create_in_place<F: FnOnce() + 'static>(
     Ok(worker)
 }
 
-/// Makes a light worker that will run `entry(worker)`, with so much room for the caller in
+/// Makes a light worker that will run `entry(worker)`. The caller gets this much room in
 /// [`reserved`], below which the frames begin.
 #[inline]
 pub(crate) fn carve(
@@ -115,8 +115,7 @@ pub(crate) fn carve(
         record.set_name(plan.name);
     }
     let place = record.extension_place();
-    // SAFETY: the extension holds nothing but workers ever, and zeros are a valid one without a
-    // home.
+    // SAFETY: the extension only ever holds workers, and zeros are a valid one without a home.
     let worker: &'static Worker = unsafe { &*place.cast::<Worker>() };
     let id = plan.id.unwrap_or_else(|| upper(worker).addr() as u64);
     let tp = block.as_ref().map_or(0, Block::thread_pointer);
@@ -148,19 +147,19 @@ pub(crate) fn carve(
     Ok(worker)
 }
 
-/// Makes a carved worker that is over begin anew, with another function: cheaper than to discard it
-/// and carve one.
+/// Makes a carved worker that has ended begin anew, with another function. This is cheaper than to
+/// discard it and carve another.
 ///
 /// # Safety
-/// The caller has the right to run it; what its frames own is forgotten. An owning worker's storage
-/// was run down.
+/// The caller has the right to run it. No destructors run for its frames. An owning worker's
+/// storage was finished.
 #[inline]
 pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_context::Entry) {
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
-    // SAFETY: by the contract nothing runs on the stack.
+    // SAFETY: by the contract, nothing runs on the stack.
     unsafe { record.start_flow() };
-    // SAFETY: by the contract the context is the caller's.
+    // SAFETY: by the contract, the context is the caller's.
     let context = unsafe { &mut *worker.context.get() };
     // SAFETY: the stack below that place is the worker's own.
     unsafe {
@@ -172,7 +171,8 @@ pub(crate) unsafe fn rearm(worker: &'static Worker, room: Layout, entry: umcg_co
     };
 }
 
-/// Storage for a worker on this record, which is given back where there is none. The caller holds.
+/// Storage for a worker on this record. If there is none, the record is given back. The caller
+/// holds.
 fn take_block(vp: Option<&'static Vp>, record: &'static Record) -> Result<Block, uth::Error> {
     vp.map_or_else(storage::take, Vp::take_block)
         .map_err(|error| {
@@ -185,7 +185,7 @@ fn take_block(vp: Option<&'static Vp>, record: &'static Record) -> Result<Block,
 impl Worker {
     /// Gives a new worker its storage.
     fn own(&'static self, block: Block) {
-        // SAFETY: nobody runs with the block yet.
+        // SAFETY: no flow runs with the block yet.
         let words = unsafe { local::Words::of(block.thread_pointer()) };
         words.set_task(role_word(Owner::Worker(self)));
         words.set_holds(1); // see `Inside`
@@ -196,11 +196,11 @@ impl Worker {
     fn disown(&self) -> Option<Block> {
         let block = NonNull::new(self.block.load(Relaxed))?;
         self.block.store(std::ptr::null_mut(), Relaxed);
-        // SAFETY: `own` stored it, and it is there no more.
+        // SAFETY: `own` stored it, and it was just taken out.
         Some(unsafe { Block::from_raw(block) })
     }
 
-    /// The storage of an owning worker, for itself.
+    /// The storage of an owning worker, for the worker itself.
     fn block(&self) -> Option<ManuallyDrop<Block>> {
         let block = NonNull::new(self.block.load(Relaxed))?;
         // SAFETY: `own` stored it. Dropping a block does nothing, and this is not even dropped.
@@ -208,8 +208,8 @@ impl Worker {
     }
 }
 
-/// The part of a light worker's descriptor that is the upper layer's: [`UPPER_BYTES`], 64-aligned.
-/// It holds the same type for ever, as the descriptor does, and zeros on a stack that is new.
+/// The upper layer's part of a light worker's descriptor: [`UPPER_BYTES`], 64-aligned. It holds the
+/// same type for ever, as the descriptor does, and zeros on a new stack.
 #[inline(always)]
 pub(crate) fn upper(worker: &Worker) -> *mut u8 {
     (worker as *const Worker)
@@ -218,7 +218,7 @@ pub(crate) fn upper(worker: &Worker) -> *mut u8 {
         .wrapping_add(UPPER_OFFSET)
 }
 
-/// The room below a light worker that was made with so much of it.
+/// The room below a light worker that was made with this layout.
 #[inline(always)]
 pub(crate) fn reserved(worker: &Worker, room: Layout) -> *mut u8 {
     let below = (worker as *const Worker)
@@ -286,7 +286,7 @@ unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
     end(worker)
 }
 
-/// The first thing that a light worker's entry function does, with its argument.
+/// Called first by a light worker's entry function, with its argument.
 ///
 /// # Safety
 /// As it says.
@@ -304,8 +304,8 @@ pub(crate) unsafe fn arrive(worker: *mut ()) -> &'static Worker {
 }
 
 /// Calls `f`, the function of the calling worker, which may be preempted from here on. A panic that
-/// leaves it ends the process. If the storage is the worker's own, it ends with that: destructors
-/// of thread-locals run, and the worker uses none afterwards.
+/// leaves `f` ends the process. A storage of the worker's own ends with `f`: destructors of
+/// thread-locals run, and the worker uses none afterwards.
 pub(crate) fn run(worker: &'static Worker, f: impl FnOnce()) {
     drop(Inside(worker));
     // SAFETY: a light worker has a record.
@@ -320,7 +320,8 @@ pub(crate) fn run(worker: &'static Worker, f: impl FnOnce()) {
 fn end(worker: &'static Worker) -> ! {
     while blocking::end(worker) {}
     let Caller::Worker(inside, server) = caller() else {
-        // A forked child whose only thread was this worker ends with it, as with any last thread.
+        // If this worker was the only thread of a forked child, the child ends with it, as with any
+        // last thread.
         std::process::exit(0)
     };
     std::mem::forget(inside);
@@ -330,14 +331,14 @@ fn end(worker: &'static Worker) -> ! {
     std::process::abort()
 }
 
-/// Its server has seen it exit: recycles its stack, and its descriptor with it.
+/// The worker's server has seen it exit: recycles its stack, and its descriptor with it.
 #[inline]
 pub(crate) fn settle_exit(worker: &'static Worker) {
     discard(worker);
 }
 
-/// Recycles the stack and descriptor of a worker that runs no more; what its frames own is
-/// forgotten.
+/// Recycles the stack and descriptor of a worker that no longer runs. No destructors run for its
+/// frames.
 pub(crate) fn discard(worker: &Worker) {
     let tid = worker.node.tid();
     if tid != 0 {
@@ -377,12 +378,12 @@ pub(crate) fn each(f: &mut dyn FnMut(&'static Worker)) {
     });
 }
 
-/// Calls `f` with the addresses at which a suspended worker's functions go on, from the innermost
-/// outwards, until it breaks. Not where there is no room for the look on its stack, nor under
-/// sanitizers.
+/// Calls `f` with the addresses at which a suspended worker's functions continue, from the
+/// innermost outwards, until it breaks. Does nothing if its stack has no room for the look, nor
+/// under sanitizers.
 ///
 /// # Safety
-/// The worker is suspended and nobody runs it; `f` does not unwind.
+/// The worker is suspended and no server runs it. `f` does not unwind.
 pub(crate) unsafe fn callers(
     worker: &'static Worker,
     room: usize,
@@ -390,7 +391,7 @@ pub(crate) unsafe fn callers(
 ) {
     // SAFETY: a light worker has a record.
     let record = unsafe { &*worker.record.load(Relaxed) };
-    // SAFETY: nobody runs the worker, so its context is still.
+    // SAFETY: no server runs the worker, so its context does not change.
     let context = unsafe { &*worker.context.get() };
     let low = context.stack_pointer();
     if umcg_context::annotate::ON || low.saturating_sub(record.stack_base() as usize) < room {
@@ -406,11 +407,11 @@ pub(crate) unsafe fn callers(
             }
         });
     };
-    // SAFETY: nobody runs the worker, and there is room; no sanitizer is told.
+    // SAFETY: no server runs the worker, and there is room. No sanitizer is told.
     unsafe { inspect((null_mut(), null_mut()), context, &mut look) };
 }
 
-/// In a forked child no tid names a light worker.
+/// Takes the lock of the tids. In a forked child no tid names a light worker.
 pub(crate) fn before_fork() {
     TIDS.take();
 }

@@ -1,4 +1,4 @@
-//! Servers, workers and events: what `umcg_ctl` and the safe types are made of.
+//! Servers, workers and events: the base of `umcg_ctl` and the safe types.
 //!
 //! | module | holds |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | `thread` | workers that are pthreads, and their home threads |
 //! | `light` | workers that are uths, with storage of their own or without |
 //! | `blocking` | the scope in which a worker may block; `helper`, the threads that light workers block on |
-//! | `role` | what the caller is |
-//! | `tick`, `preempt` | the timers of preemption; what their signal does |
+//! | `role` | the caller's role |
+//! | `tick`, `preempt` | the timers of preemption; the handler of their signal |
 //! | `process` | forks, overflows and ends of threads |
 //! | `operation` | the operations of the interface, by role of the caller |
 

@@ -13,8 +13,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use umcg_context::local;
 
-/// Makes the caller a server. `interval` is that of the preemption tick where the program has set
-/// none.
+/// Makes the caller a server. `interval` is the default interval of the preemption tick.
 pub(crate) fn register_server(
     group: &'static Group,
     interval: u64,
@@ -34,14 +33,14 @@ pub(crate) fn register_server(
     Ok(server)
 }
 
-/// What a thread needs to become a worker: see [`Reserved`].
+/// Reserves the resources that a thread needs to become a worker: see [`Reserved`].
 pub(crate) fn reserve() -> Result<Reserved, Errno> {
     process::install()?;
     Reserved::new()
 }
 
-/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is that of the
-/// preemption tick where the program has set none.
+/// Makes the calling pthread a worker. Returns when a server runs it. `interval` is the default
+/// interval of the preemption tick.
 pub(crate) fn register_worker(
     group: &'static Group,
     id: u64,
@@ -50,7 +49,7 @@ pub(crate) fn register_worker(
     register_reserved(reserve()?, group, id, interval)
 }
 
-/// Likewise, with what was made for it.
+/// Likewise, with the resources that were reserved for it.
 pub(crate) fn register_reserved(
     reserved: Reserved,
     group: &'static Group,
@@ -69,7 +68,7 @@ pub(crate) fn unregister_server(server: &'static Server) {
     server.unmake();
 }
 
-/// What has to happen once a worker's way of leaving is known, before the event is told.
+/// Settles a worker's way of leaving, before the event is delivered.
 #[inline]
 pub(crate) fn settle(worker: &'static Worker, kind: Kind, hand: Hand, deadline: Option<u64>) {
     match kind {
@@ -90,7 +89,7 @@ pub(crate) fn wait(
     room: usize,
     give: Give<'_>,
 ) -> Waited {
-    // What came while the server did something else interrupts nothing now.
+    // A tick that came while the server did something else interrupts nothing now.
     server.tick.take_interrupted();
     server
         .group()
@@ -100,8 +99,8 @@ pub(crate) fn wait(
         })
 }
 
-/// Waits as a server until `worker`, found by this tid, is BLOCKED no more or another's. False when
-/// a signal handler ran.
+/// Waits as a server until `worker`, found by this tid, is no longer BLOCKED, or has another tid.
+/// Returns false when a signal handler ran.
 pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker, tid: u32) -> bool {
     server.tick.take_interrupted();
     worker
@@ -109,8 +108,8 @@ pub(crate) fn wait_for(server: &'static Server, worker: &'static Worker, tid: u3
         .wait_unblocked(&worker.node, tid, &|| server.tick.take_interrupted())
 }
 
-/// The calling worker, which `server` runs, gives the processor back. False when its deadline
-/// passed before a server ran it again.
+/// The calling worker, which `server` runs, gives the processor back. Returns false when its
+/// deadline passed before a server ran it again.
 ///
 /// # Safety
 /// Both come from the same [`caller`](super::caller).
@@ -126,8 +125,8 @@ pub(crate) unsafe fn worker_wait(
     !worker.node.take_timed_out()
 }
 
-/// The calling worker, which `server` runs, gives the processor to `next`. False as in
-/// `worker_wait`.
+/// The calling worker, which `server` runs, gives the processor to `next`. Returns false as
+/// `worker_wait` does.
 ///
 /// # Safety
 /// As `worker_wait`; `next` is another worker, which the caller has claimed or taken.
@@ -152,7 +151,7 @@ pub(crate) fn critical_begin(worker: &'static Worker) {
     compiler_fence(SeqCst);
 }
 
-/// Ends one. False when there is none.
+/// Ends a critical section. Returns false when there is none.
 pub(crate) fn critical_end(worker: &'static Worker) -> bool {
     compiler_fence(SeqCst);
     let critical = worker.critical.load(Relaxed);
@@ -182,7 +181,7 @@ pub(crate) fn set_name(worker: &'static Worker, name: &str) {
     }
 }
 
-/// The calling thread ends while its storage may have a role.
+/// Called when the calling thread ends and its storage may still have a role.
 pub(crate) fn thread_ended() {
     match role() {
         Role::Plain => {}

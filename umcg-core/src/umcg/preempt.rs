@@ -1,47 +1,47 @@
 //! Preemption: a worker that runs too long is taken off its server.
 //!
-//! Each kernel thread that runs workers has a timer on its CPU clock, so one that sleeps is never
-//! disturbed: each server's, and that of each worker that stays on its own (`Carrier::Staying`).
-//! The timer ticks twice in an interval and signals that very thread; if the same turn
-//! (`Server::turns`) has been running for two ticks, the handler switches away *inside the
-//! handler*, on the worker's stack. When a server runs the worker again the handler returns, and
-//! the kernel restores every register from the signal frame. So a preempted worker has run for
-//! between one interval and one and a half, rounded up to the kernel's own ticks: a CPU clock's
-//! timer fires at those only, so with 250 ticks a second the least is 12 ms. A monotonic clock
+//! Each kernel thread that runs workers has a timer on its CPU clock, so a sleeping thread is never
+//! disturbed. These are each server's thread, and that of each worker that stays on its own
+//! (`Carrier::Staying`). The timer ticks twice in an interval and signals that very thread. If the
+//! same turn (`Server::turns`) has been running for two ticks, the handler switches away *inside
+//! the handler*, on the worker's stack. When a server runs the worker again, the handler returns,
+//! and the kernel restores every register from the signal frame. So a preempted worker has run for
+//! between one interval and one and a half, rounded up to the kernel's own ticks. A CPU clock's
+//! timer fires only at those, so with 250 ticks a second the least is 12 ms. A monotonic clock
 //! would be finer, but would also signal a thread that sleeps in a system call, which some calls
 //! answer with EINTR.
 //!
-//! No preemption, but another look at the next tick:
+//! In these cases the worker is not preempted, but looked at again at the next tick:
 //! - in the library, or in a critical section (`Worker::critical`,
-//!   [`Hold`](umcg_context::local::Hold)); a critical section gives way itself when it ends;
-//! - while signals are blocked that were not when the thread registered: that is, in a handler,
-//!   which would leave them blocked on this kernel thread; or in a worker that has blocked them
-//!   itself;
+//!   [`Hold`](umcg_context::local::Hold)); a critical section yields by itself when it ends;
+//! - while signals are blocked that were not blocked when the thread registered. This is so in a
+//!   handler, which would leave them blocked on this kernel thread, or in a worker that has blocked
+//!   them itself;
 //! - on an alternate signal stack: a handler there would lose its frames to the next one;
-//! - in libc, the dynamic loader or the language runtimes, or in what those have called: the worker
-//!   may hold a lock of theirs, malloc's above all, which the next worker on this kernel thread
-//!   would wait for in vain ([`callers`]). All handlers are left out by that. Neither does a
-//!   critical section give way beneath such code;
+//! - in libc, the dynamic loader or the language runtimes, or in code that those have called. The
+//!   worker may hold one of their locks, malloc's above all, which the next worker on this kernel
+//!   thread would wait for in vain ([`callers`]). This excludes all handlers. Nor does a critical
+//!   section yield beneath such code;
 //! - on aarch64 and riscv64, between the instructions that compute the address of a word of
 //!   thread-local storage of the library's and use it;
 //! - without room on the worker's stack for the frame of a second tick.
 //!
-//! A worker that is mostly in the C library would be met outside seldom by ticks that are far
-//! apart. So where its time is over, a tick that comes at a wrong moment lets a second timer, of
-//! the monotonic clock, signal the thread once more shortly after ([`tick`]), and that does the
-//! same. Where that goes on, the pauses between two looks become longer, up to the time between two
-//! ticks. No further look comes after a tick that has cut a system call short: the thread sleeps,
-//! and is left alone until it has used its processor again; nor where the stack has no room: there
+//! Ticks that are far apart would seldom find a worker outside the C library if it is mostly
+//! inside. So if its time is over and a tick comes at a wrong moment, a second timer, on the
+//! monotonic clock, signals the thread once more shortly after ([`tick`]), and so on. As long as
+//! that goes on, the pauses between two looks become longer, up to the time between two ticks. No
+//! further look comes after a tick that has cut a system call short: the thread sleeps, and is left
+//! alone until it has used its processor again. Nor does one come if the stack has no room: then
 //! the next tick looks again. A thread that gets no second timer has ticks only.
 //!
 //! A language runtime may have been loaded since the last look at the list of objects, and the
 //! loader has a lock for that list. So the handler does not read it: a worker that is to be taken
-//! off leaves twice. First the server's flow looks whether the list has changed, which it may wait
-//! for as for anything, and lets the worker go on, still in the handler. If it has changed, the
-//! worker looks at its callers once more, and only then leaves with PREEMPT.
+//! off leaves twice. First the server's flow checks whether the list has changed, for which it may
+//! wait, and lets the worker continue, still in the handler. If the list has changed, the worker
+//! looks at its callers once more. Only then it leaves with PREEMPT.
 //!
-//! What the frame says about the kernel thread (signal mask, alternate stack, on riscv64 the thread
-//! pointer) is rewritten on the way back if the worker came to another one.
+//! The frame's data about the kernel thread (signal mask, alternate stack, on riscv64 the thread
+//! pointer) is rewritten on the way back if the worker came to another kernel thread.
 
 use super::idle::Kind;
 use super::server::Server;
@@ -63,8 +63,7 @@ pub(crate) fn set_interval(interval: u64) -> Result<(), Errno> {
     tick::set_interval(interval, install_handler)
 }
 
-/// Gives the calling kernel thread its tick. `unset` is the interval where the program has set
-/// none.
+/// Gives the calling kernel thread its tick. `unset` is the interval if the program has set none.
 pub(crate) fn start(tick: &'static Tick, unset: u64) -> Result<(), Errno> {
     tick::start(tick, unset, install_handler)
 }
@@ -73,15 +72,15 @@ fn install_handler() -> Result<(), Errno> {
     static INSTALLED: Granted<()> = Granted::new();
     let install = || {
         callers::prepare();
-        // On the worker's own stack, where it can stay. It blocks itself (no SA_NODEFER): see
-        // `preempt`.
+        // The handler runs on the worker's own stack, where it can stay. It blocks its own signal
+        // (no SA_NODEFER): see `preempt`.
         // SAFETY: the handler is async-signal-safe.
         unsafe { signal::install(SIGNAL, on_tick, libc::SA_RESTART, 0) }
     };
     INSTALLED.get_or_ask(install).copied()
 }
 
-/// Asks that the worker which runs on this server now be taken off it.
+/// Asks for preemption of the worker that runs on this server now.
 pub(crate) fn ask(server: &'static Server) {
     if install_handler().is_err() {
         return;
@@ -94,34 +93,35 @@ pub(crate) fn ask(server: &'static Server) {
     }
     let tid = tick.tid.load(Relaxed);
     let process = std::process::id();
-    // SAFETY: a signal that has our handler, to a thread of ours; one that has ended is an error
-    // that changes nothing.
+    // SAFETY: a signal that has our handler, to a thread of ours. If the thread has ended, the
+    // error changes nothing.
     let is_sent = unsafe { libc::syscall(libc::SYS_tgkill, process, tid, SIGNAL) } == 0;
     if !is_sent {
-        // None is on its way: the next one that asks tries again.
+        // No signal is on its way: the next caller tries again.
         tick.asked.store(false, Relaxed);
     }
 }
 
-/// The kernel thread that carries what runs on a server now. A hint.
+/// The kernel thread that carries the flow running on a server now. A hint.
 pub(crate) fn carrying_thread(server: &'static Server) -> c_int {
     tick_now(server).tid.load(Relaxed)
 }
 
-/// The calling worker, inside no critical section any more, was to be preempted while it was in
-/// one.
+/// Called by a worker that has left its last critical section, and was to be preempted while it was
+/// in one.
 #[cold]
 pub(crate) fn give_way() {
     let Caller::Worker(inside, server) = caller() else {
         return;
     };
     inside.0.critical.store(0, Relaxed);
-    // Not if that was an earlier turn, or the tick has taken it off meanwhile.
+    // Do nothing if that was an earlier turn, or the tick has taken the worker off meanwhile.
     let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
     if tick.wanted.load(Relaxed) != turn && !was_due(tick, turn) {
         return;
     }
-    // The section may be in what a runtime has called, or in a signal handler: as for a tick.
+    // As for a tick: a runtime may have called the code with the section, or it is in a signal
+    // handler.
     let blocks = signal::mask() & !tick.mask.load(Relaxed) != 0;
     let is_beneath =
         || callers::is_beneath_runtime(stack_of(inside.0), has_room_for_look(inside.0));
@@ -133,27 +133,27 @@ pub(crate) fn give_way() {
     unsafe { inside.0.leave(server, Kind::Preempt, None) };
 }
 
-/// Has the server's flow look which runtimes there are; whether others were `known`. That counts as
-/// another turn, but what is to end the one before is to end this one.
+/// Makes the server's flow look which runtimes there are. Returns whether others were `known`. This
+/// counts as another turn, so a request to end the turn before is made to name this one.
 fn finds_runtimes(inside: &Inside, server: &'static Server, known: usize) -> bool {
     unsafe extern "C" fn look(_: *mut ()) {
         callers::renew();
     }
     let before = server.turns.load(Relaxed);
-    // SAFETY: the caller is the worker, running, inside, and goes on itself.
+    // SAFETY: the caller is the worker, running, inside, and itself the next to run.
     unsafe { inside.0.leave_by_server(server, inside.0, look, null_mut()) };
     let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
     for noted in [&tick.wanted, &tick.seen] {
-        // Changed by somebody else, it names this turn already, or one that is over.
+        // If another thread has changed it, it names this turn already, or one that is over.
         let _ = noted.compare_exchange(before, turn, Relaxed, Relaxed);
     }
     callers::known() != known
 }
 
-/// Whether the turn has lasted for as long as it may, by a signal that has come.
+/// Whether the turn has lasted as long as it may, according to the signal that has come.
 fn is_over(tick: &Tick, turn: u64, signal: &libc::siginfo_t) -> bool {
     match signal.si_code {
-        // A late one. There is no preemption any more, but on request.
+        // A late signal. Preemption is off by now, except on request.
         _ if tick::is_off() => false,
         // SAFETY: a timer's signal has a value.
         libc::SI_TIMER if unsafe { signal.si_value() }.sival_ptr.addr() != AGAIN_VALUE => {
@@ -172,8 +172,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let held = local::holds() != 0 || is_apart();
     let hold = Hold::begin();
     let (worker, server) = match role_beneath() {
-        // A staying worker runs elsewhere while its server's thread, whose tick this may be,
-        // sleeps.
+        // A staying worker runs on its own thread while its server's thread sleeps. This may be the
+        // server's tick.
         Role::Worker(worker, _)
             if worker.carrier() == Carrier::Staying && !is_storage_of(worker) =>
         {
@@ -182,7 +182,7 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
         Role::Worker(worker, server) => (worker, server),
         Role::Server(server) => {
             server.tick.asked.store(false, Relaxed);
-            // One of the program's own is a handler that ran.
+            // A signal of the program's own counts as a handler that ran.
             let is_ours = code == libc::SI_TIMER || code == libc::SI_TKILL;
             return if is_ours {
                 server.tick.interrupted.store(true, Relaxed)
@@ -192,8 +192,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     };
     let tick = tick_of(worker, server);
     let turn = server.turns.load(Relaxed);
-    // Before the look: a request that still finds the note was sent before this signal came, and is
-    // seen here.
+    // Clear the note before looking: a request that still finds it set was sent before this signal
+    // came, and is seen here.
     tick.asked.store(false, Relaxed);
     if tick.wanted.load(Relaxed) != turn && !is_over(tick, turn, information) {
         return;
@@ -201,8 +201,8 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     let began = now();
     let critical = worker.critical.load(Relaxed);
     if critical != 0 {
-        // The section that was interrupted may just be counting, and overwrite this: then the next
-        // tick says it again.
+        // The interrupted section may be in the middle of counting, and overwrite this. Then the
+        // next tick sets it again.
         return worker.critical.store(critical | PREEMPT_WANTED, Relaxed);
     }
     // SAFETY: the kernel passes it, and this is the handler.
@@ -222,9 +222,9 @@ extern "C" fn on_tick(_signal: c_int, information: *mut libc::siginfo_t, context
     look_again(tick, server.turns.load(Relaxed), frame, began);
 }
 
-/// Whether there is room on the worker's stack for what may come upon the frames of this handler: a
-/// look at its callers, and the frame of a second tick, which comes between the worker's return and
-/// the block on that. A thread's stack is taken to have it.
+/// Whether the worker's stack has room for the data that may come above this handler's frames: a
+/// look at its callers, and the frame of a second tick, which may come between the worker's return
+/// and the blocking of its signal. A thread's stack is assumed to have that room.
 fn has_room(worker: &Worker, frame: &Frame) -> bool {
     // SAFETY: null or a record, which is readable for ever.
     let Some(record) = (unsafe { worker.record.load(Relaxed).as_ref() }) else {
@@ -242,7 +242,7 @@ fn has_room_for_look(worker: &Worker) -> bool {
     !stack.contains(&here) || here - stack.start >= callers::ROOM
 }
 
-/// Where the worker's frames lie.
+/// The range that holds the worker's frames.
 fn stack_of(worker: &Worker) -> Range<usize> {
     match (
         // SAFETY: null or a record, which is readable for ever.
@@ -263,7 +263,8 @@ fn tick_of(worker: &'static Worker, server: &'static Server) -> &'static Tick {
     }
 }
 
-/// The tick of the kernel thread that carries what runs on a server now, as others see it.
+/// The tick of the kernel thread that carries the flow running on a server now, as other threads
+/// see it.
 fn tick_now(server: &'static Server) -> &'static Tick {
     server
         .current
@@ -284,18 +285,19 @@ fn was_due(tick: &Tick, turn: u64) -> bool {
     tick.seen.load(Relaxed) == turn && tick.times.load(Relaxed) > 2
 }
 
-/// Takes the worker off its server, and returns when a server runs it again. False: it has turned
-/// out to be in a runtime, and goes on. `known`: which runtimes it was found to be in none of.
+/// Takes the worker off its server, and returns when a server runs it again. Returns false if the
+/// worker has turned out to be in a runtime, and continues. `known`: the set of runtimes that the
+/// worker was found to be outside of.
 ///
-/// The signal is blocked in its own handler. So no second tick interrupts the first before that
-/// holds, and one frame of a handler at a time is on the worker's stack. (Where such a tick came
-/// all the same, its look at the callers would find the trampoline under the first handler, which
-/// is the C library's or the kernel's, and refuse.) Whatever the kernel thread does next must not
-/// have the signal blocked: it is unblocked here, where a tick finds the hold, and blocked again
+/// The signal is blocked in its own handler. So no second tick interrupts the first before the hold
+/// begins, and only one handler's frame at a time is on the worker's stack. (If such a tick came
+/// anyway, its look at the callers would find the trampoline under the first handler, which is the
+/// C library's or the kernel's, and refuse.) The next flow of the kernel thread must not run with
+/// the signal blocked. So it is unblocked here, where a tick finds the hold, and blocked again
 /// before the hold ends.
 fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: usize) -> bool {
     let worker = inside.0;
-    // A light worker shares errno with all that run on the server meanwhile.
+    // A light worker shares errno with all workers that run on the server meanwhile.
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
     let tid = server.tick.tid.load(Relaxed);
@@ -307,7 +309,7 @@ fn preempt(inside: Inside, server: &'static Server, frame: &mut Frame, known: us
         unsafe { worker.leave(server, Kind::Preempt, None) };
     }
     let mask = signal::block(signal::only(SIGNAL));
-    // SAFETY: as above, perhaps of another storage.
+    // SAFETY: as above, perhaps in another storage.
     unsafe { *errno_place() = errno };
     let moved =
         !matches!(role_held(), Role::Worker(_, server) if server.tick.tid.load(Relaxed) == tid);

@@ -1,5 +1,5 @@
-//! What this room asks of the process once: to be told of forks, of overflows of workers' stacks
-//! and of the ends of threads. The child of a fork has one plain thread, no servers and no workers.
+//! Registers this room with the process, once: for forks, overflows of workers' stacks and the ends
+//! of threads. The child of a fork has one plain thread, no servers and no workers.
 
 use super::worker::Worker;
 use super::{Owner, Role, WORKERS, group, helper, light, operation, role_held, server};
@@ -10,7 +10,7 @@ use crate::uth::{self, overflow, record::Record};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes forks and overflows known to this room and those below it.
+/// Registers this room and those below it for forks and overflows.
 pub(crate) fn install() -> Result<(), Errno> {
     static PART: Part = Part::new(Part::UMCG, before, after);
     uth::fork::install()?;
@@ -21,7 +21,7 @@ pub(crate) fn install() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Has the calling thread, or the worker whose context this is, end in order.
+/// Makes the calling thread, or the worker whose context this is, end properly.
 pub(crate) fn watch_end() -> Result<(), Errno> {
     if thread_end::watch(Room::Umcg, operation::thread_ended) {
         Ok(())
@@ -49,7 +49,7 @@ fn before() {
 }
 
 /// # Safety
-/// As [`Part::new`] says.
+/// As for [`Part::new`].
 unsafe fn after(in_child: bool) {
     // SAFETY: `before` took it.
     drop(unsafe { server::SPARE.adopt() });

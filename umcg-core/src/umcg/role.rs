@@ -1,11 +1,12 @@
-//! Roles: what the calling flow is to the library, by a word of the storage that it runs with.
+//! Roles: which role the calling flow has for the library, by a word of the storage that it runs
+//! with.
 
 use super::server::Server;
 use super::worker::{Carrier, Helper, Inside, Worker};
 use crate::identity::credentials::Takeover;
 use umcg_context::local::{self, Hold};
 
-/// What the caller is.
+/// The caller's role.
 #[derive(Clone, Copy)]
 pub(crate) enum Role {
     Plain,
@@ -20,20 +21,20 @@ pub(crate) enum Role {
 const SERVER: usize = 1;
 const WORKER: usize = 2;
 const HELPER: usize = 3;
-/// With any of them, and without: the flow stands [apart].
+/// Combined with any of them, or alone: the flow stands [apart].
 const APART: usize = 4;
 const TAG: usize = 7;
 
-/// The caller's role. The worker in it is the caller whatever happens; its server may be another
-/// one as soon as this has returned, by preemption: who needs the server asks [`caller`].
+/// The caller's role. The worker in it always is the caller. By preemption, its server may be
+/// another one as soon as this has returned. Code that needs the server calls [`caller`].
 #[inline(always)]
 pub(crate) fn role() -> Role {
     let _hold = Hold::begin();
     role_held()
 }
 
-/// Like [`Role`]; a running worker is inside the library from here on, so it stays with this server
-/// until it leaves.
+/// Like [`Role`], but a running worker is inside the library from here on. So it stays with this
+/// server until it leaves.
 pub(crate) enum Caller {
     Server(&'static Server),
     Worker(Inside, &'static Server),
@@ -41,7 +42,7 @@ pub(crate) enum Caller {
     Neither,
 }
 
-/// What the caller is, and keeps it so. Not for callers that hold.
+/// Returns the role and enters the library. Requires hold count 0: overwrites it.
 #[inline(always)]
 pub(crate) fn caller() -> Caller {
     local::set_holds(1); // a server's count is 1 all the time
@@ -56,16 +57,17 @@ pub(crate) fn caller() -> Caller {
 }
 
 /// The caller's role, from the word of the thread-local storage it runs with. Preemption in the
-/// midst of this would mix two servers, so the caller holds, or is a signal handler.
+/// middle of this would mix two servers, so the caller holds, or is a signal handler.
 ///
-/// A light worker's server comes from that word, not from the worker: so the way back to the server
-/// depends on nothing that the server wrote just before, and the processor need not wait for it.
+/// A light worker's server comes from that word, not from the worker. So the way back to the server
+/// depends on nothing that the server wrote just before, and the processor need not wait for such a
+/// store.
 #[inline(always)]
 pub(crate) fn role_held() -> Role {
     role_of(local::task() as usize)
 }
 
-/// The role that the caller has while it does not stand [apart]. As [`role_held`].
+/// The role that the caller has without standing [apart]. The same precondition as [`role_held`].
 pub(crate) fn role_beneath() -> Role {
     role_of(local::task() as usize & !APART)
 }
@@ -94,14 +96,14 @@ fn role_of(word: usize) -> Role {
     }
 }
 
-/// Calls `f` *apart*: to all of the library the calling flow is a plain thread meanwhile. So
+/// Calls `f` *apart*: meanwhile the whole library takes the calling flow for a plain thread. So
 /// nothing in `f` switches, and preemption leaves it alone. `f` does not unwind.
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     let hold = Hold::begin();
     let (word, holds) = (local::task(), local::holds());
     local::set_task((word as usize | APART) as *mut ());
     let result = f();
-    // Functions of the library count the holds of a plain thread from 0.
+    // Functions of the library count a plain thread's holds from 0.
     local::set_holds(holds);
     local::set_task(word);
     drop(hold);
@@ -128,7 +130,7 @@ pub(crate) fn is_storage_of(worker: &Worker) -> bool {
 }
 
 /// If the caller runs with the storage of a thread worker that can be away from home: the tid of
-/// its home, and what the home is to take over.
+/// its home, and the home's [`Takeover`].
 pub(crate) fn home_of_storage() -> Option<(u32, &'static Takeover)> {
     let word = local::task() as usize;
     // SAFETY: as in `role`.
@@ -151,7 +153,7 @@ fn helper_of(word: usize) -> Option<&'static Helper> {
     (word & TAG == HELPER).then(|| unsafe { &*((word & !TAG) as *const Helper) })
 }
 
-/// Whom the calling thread's storage belongs to.
+/// The owner of the calling thread's storage.
 pub(crate) enum Owner {
     Nobody,
     Server(&'static Server),
@@ -163,7 +165,7 @@ pub(crate) fn set_role(owner: Owner) {
     local::set_task(role_word(owner));
 }
 
-/// What says so in a storage's own words.
+/// The value that stands for the owner in the storage's words.
 pub(crate) fn role_word(owner: Owner) -> *mut () {
     match owner {
         Owner::Nobody => std::ptr::null_mut(),

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! While ATTACHED the server's own flow is suspended in `context`, on its kernel thread's stack,
-//! and the mail box says how the worker left. The box has one letter: who writes it is the worker
-//! that runs on this very server, and who reads it is the server once it goes on, so a carried
-//! worker needs no atomic operation for it. A `Staying` worker runs on its own kernel thread; for
-//! that one the box has a futex.
+//! and the mail box says how the worker left. The box has one letter. The worker that runs on this
+//! very server writes it, and the server reads it once it continues. So a carried worker needs no
+//! atomic operation for it. A `Staying` worker runs on its own kernel thread; for that case the box
+//! has a futex.
 
 use super::group::{self, Group};
 use super::idle::{Kind, Seat};
@@ -28,7 +28,7 @@ use umcg_context::Context;
 use umcg_context::annotate::Flow;
 use umcg_context::lock::HoldLock;
 
-/// How the worker that ran left, and until when it wants to wait.
+/// How the worker that ran has left, and until when it wants to wait.
 pub(crate) struct Mail {
     kind: AtomicU8,
     deadline: AtomicU64,
@@ -36,18 +36,18 @@ pub(crate) struct Mail {
     posted: AtomicU32,
 }
 
-/// What a letter of [`SWITCH`] says.
+/// The contents of a [`SWITCH`] letter.
 pub(crate) struct Switch {
-    /// Whom to run.
+    /// The worker to run.
     pub(crate) next: &'static Worker,
-    /// What to call before that, now that the worker which left is wholly suspended.
+    /// The function to call before that, now that the worker that left is fully suspended.
     pub(crate) f: unsafe extern "C" fn(*mut ()),
     pub(crate) argument: *mut (),
 }
 
-/// Not an event: the server is to run another worker in the place of the one that left.
+/// Not an event: the server is to run another worker in place of the one that left.
 const SWITCH: u8 = 0;
-/// WAIT without a deadline: the letter that nearly always comes, so its ways are kept short.
+/// WAIT without a deadline. Nearly all letters are this one, so its paths are kept short.
 pub(crate) const PLAIN_WAIT: u8 = 7;
 
 impl Mail {
@@ -63,7 +63,7 @@ impl Mail {
     /// # Safety
     /// The caller is the worker that runs on the box's server.
     pub(crate) unsafe fn set_switch(&self, switch: Switch) {
-        // SAFETY: the server reads it once the caller has left, and nobody else does.
+        // SAFETY: only the server reads it, once the caller has left.
         unsafe { self.switch.get().write(Some(switch)) };
         self.kind.store(SWITCH, Relaxed);
     }
@@ -72,14 +72,14 @@ impl Mail {
     /// The caller is the box's server, in its own flow.
     unsafe fn take_switch(&self) -> Option<Switch> {
         if self.kind.load(Relaxed) == SWITCH {
-            // SAFETY: who wrote it has left.
+            // SAFETY: the writer has left.
             unsafe { (*self.switch.get()).take() }
         } else {
             None
         }
     }
 
-    /// From another kernel thread.
+    /// Posts the letter from another kernel thread.
     pub(crate) fn post(&self) {
         // ORDERING(mail.1): Release, pairs with mail.2.
         self.posted.store(1, Release);
@@ -93,7 +93,7 @@ impl Mail {
         }
     }
 
-    /// What happened, and for WAIT the deadline. Not for SWITCH.
+    /// The event, and for WAIT the deadline. The letter is not SWITCH.
     pub(crate) fn read(&self) -> (Kind, Option<u64>) {
         let deadline =
             || Some(self.deadline.load(Relaxed)).filter(|deadline| *deadline != u64::MAX);
@@ -117,16 +117,16 @@ pub(crate) struct Server {
     tp: AtomicUsize,
     vp: AtomicPtr<Vp>,
     group: Link<Group>,
-    /// What the layer above keeps with the server.
+    /// The word that the layer above keeps with the server.
     pub(crate) upper: AtomicUsize,
     pub(crate) mail: Mail,
-    /// How many times a worker has begun to run here: how the preemption tick sees that it still is
-    /// the same one.
+    /// How many times a worker has begun to run here. By this the preemption tick sees that it is
+    /// still the same turn.
     pub(crate) turns: AtomicU64,
     pub(crate) seat: Seat,
     pub(crate) tick: tick::Tick,
     carrying: Link<Carrying>,
-    /// The virtual processor was made for the server, and goes with it.
+    /// The virtual processor was made for the server, and ends with it.
     owns_vp: AtomicBool,
 }
 
@@ -136,11 +136,11 @@ impl std::fmt::Debug for Server {
     }
 }
 
-// SAFETY: the context is touched by the server's kernel thread only, a letter by its writer and
-// then by its reader; everything else is atomics.
+// SAFETY: only the server's kernel thread touches the context. A letter is touched by its writer
+// and then by its reader. Everything else is atomics.
 unsafe impl Sync for Server {}
 
-/// Descriptors that no one uses.
+/// Descriptors that are not in use.
 pub(crate) static SPARE: HoldLock<Vec<&'static Server>> = HoldLock::new(Vec::new());
 
 impl Server {
@@ -167,8 +167,8 @@ impl Server {
         }
     }
 
-    /// A server of this group for the calling kernel thread, which is made a virtual processor if
-    /// it is none.
+    /// Makes the calling kernel thread a server of this group, and a virtual processor if it is
+    /// none yet.
     pub(crate) fn make(group: &'static Group) -> Result<&'static Server, uth::Error> {
         let (vp, owns) = match Vp::here() {
             Some(vp) => (vp, false),
@@ -180,8 +180,8 @@ impl Server {
         let spare = SPARE.lock().pop();
         let server = spare.unwrap_or_else(|| apart::leak_at(apart::SERVER, Server::new()));
         server.tp.store(umcg_context::thread_pointer(), Relaxed);
-        // SAFETY: the descriptor is ours alone; the last server of that name may have been another
-        // kernel thread's.
+        // SAFETY: the descriptor is ours alone. Its last server may have been another kernel
+        // thread's.
         unsafe { server.flow.get().write(Flow::of_this_thread()) };
         server.carrying.set(Some(Carrying::begin(home_of_storage)));
         server.vp.store((vp as *const Vp).cast_mut(), Relaxed);
@@ -191,11 +191,11 @@ impl Server {
         Ok(server)
     }
 
-    /// The end of what `make` made. By the server's own thread, with no worker attached.
+    /// Ends the server. Called by its own thread, with no worker attached.
     pub(crate) fn unmake(&'static self) {
         self.carrying.take().inspect(|carrying| carrying.end());
         if self.owns_vp.load(Relaxed) {
-            // Fails only inside a uth of the program's own, which then keeps its processor.
+            // This fails only inside a uth of the program's own, which then keeps its processor.
             let _ = uth::vp_exit();
         }
         SPARE.lock().push(self);
@@ -217,7 +217,7 @@ impl Server {
         unsafe { &*self.vp.load(Relaxed) }
     }
 
-    /// Notes that `worker`, which is carried so, runs here from now on.
+    /// Notes that `worker`, with this carrier, runs here from now on.
     #[inline(always)]
     pub(crate) fn begin(&'static self, worker: &'static Worker, carrier: Carrier) {
         if carrier != Carrier::Light {
@@ -226,19 +226,20 @@ impl Server {
         self.current.publish(worker);
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
         if matches!(carrier, Carrier::Light | Carrier::Owning) {
-            // It is the uth that runs on the server's virtual processor.
+            // The worker is the uth that runs on the server's virtual processor.
             self.vp()
                 .current
                 .store(worker.record.load(Relaxed), Relaxed);
         }
         if carrier == Carrier::Owning {
-            // SAFETY: it is, and the caller is about to run it.
+            // SAFETY: it is an owning worker, and the caller is about to run it.
             unsafe { worker.set_vp(Some(self.vp())) };
         }
     }
 
     /// Runs `worker` in the server's place, until it, or another that it switched to, leaves.
-    /// Returns which one did, and whether its letter is a [`PLAIN_WAIT`]; if not, `mail` has it.
+    /// Returns the worker that left, and whether its letter is a [`PLAIN_WAIT`]; if not, `mail` has
+    /// the letter.
     ///
     /// # Safety
     /// The caller is the server's own flow; `worker` is the caller's to run, by claim or token, and
@@ -277,9 +278,9 @@ impl Server {
             }
             carrier @ (Carrier::Moving | Carrier::Owning) => {
                 self.begin(worker, carrier);
-                // SAFETY: so is its storage; nothing touches any before the switch.
+                // SAFETY: its storage is ours, too. Nothing touches any storage before the switch.
                 unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
-                // SAFETY: as above. Who comes back sets our own storage again.
+                // SAFETY: as above. The flow that switches back sets our own storage again.
                 unsafe { umcg_context::switch(self.context.get(), worker.context.get()) };
                 // SAFETY: back on the server's stack.
                 unsafe { Flow::arrive(self.flow.get()) };
@@ -292,8 +293,8 @@ impl Server {
         }
     }
 
-    /// The worker that left did so for another: does what it asked for, and runs the other, as
-    /// often as that happens.
+    /// The worker has left for another one: calls its function and runs the other, as often as that
+    /// happens.
     ///
     /// # Safety
     /// As [`Server::run`]; the letter is SWITCH.
@@ -301,12 +302,11 @@ impl Server {
     unsafe fn attach_next(&'static self) {
         // SAFETY: passed on.
         while let Some(Switch { next, f, argument }) = unsafe { self.mail.take_switch() } {
-            // The one that left may run elsewhere as soon as `f` is called.
+            // The worker that left may run elsewhere as soon as `f` is called.
             self.current.publish(next);
-            // SAFETY: the worker that left is wholly suspended, which is what `f` was to be called
-            // for.
+            // SAFETY: the worker that left is fully suspended, as `f` requires.
             unsafe { f(argument) };
-            // SAFETY: passed on; the worker that left had the right to run `next`, and gave it to
+            // SAFETY: passed on. The worker that left had the right to run `next`, and gave it to
             // us.
             unsafe { self.attach(next) };
         }

@@ -11,10 +11,10 @@
 //!   exits: saved, server settles             `go`: loads the context, for good
 //! ```
 //!
-//! The home thread keeps the worker's thread pointer all the time, so while the worker is away the
-//! loop must not touch thread-local storage: it would be shared. It makes raw system calls only,
-//! and all signals are blocked but the one that glibc's `setuid` waits for. A signal sent to the
-//! worker's tid therefore waits until the worker is at home.
+//! The home thread keeps the worker's thread pointer all the time. So while the worker is away, the
+//! loop must not touch thread-local storage: two threads would use it. The loop makes raw system
+//! calls only, and all signals are blocked except the one that glibc's `setuid` waits for. A signal
+//! sent to the worker's tid therefore waits until the worker is at home.
 
 use super::group::Group;
 use super::idle::{Kind, state};
@@ -39,7 +39,7 @@ const HOME_STACK: usize = 32 << 10;
 /// thread.
 const SIGSETXID: i32 = 33;
 
-/// Descriptors that no one uses.
+/// Descriptors that are not in use.
 pub(crate) static SPARE: HoldLock<Vec<&'static Worker>> = HoldLock::new(Vec::new());
 
 /// Whether thread workers move to servers' kernel threads. `UMCG_NO_FSGSBASE` in the environment
@@ -59,16 +59,16 @@ pub(crate) fn carrier() -> Carrier {
     })
 }
 
-/// What a thread needs to become a worker, made before there is the thread: so who makes one for
-/// that knows whether it can.
+/// The resources that a thread needs to become a worker. They are reserved before the thread
+/// exists, so the maker of the thread knows early whether it can become one.
 pub(crate) struct Reserved {
     worker: Option<&'static Worker>,
-    /// For its loop at home, where it has one.
+    /// For the loop at home, if the worker has one.
     stack: Option<Stack>,
 }
 
 impl Reserved {
-    /// A descriptor, and a stack.
+    /// Reserves a descriptor and a stack.
     pub(crate) fn new() -> Result<Reserved, Errno> {
         let stack = match carrier() {
             Carrier::Moving => Some(
@@ -98,8 +98,8 @@ impl Drop for Reserved {
     }
 }
 
-/// Makes the calling pthread a worker, with what was made for it. Returns when a server runs it.
-/// `interval` is that of the preemption tick where the program has set none.
+/// Makes the calling pthread a worker, with the resources reserved for it. Returns when a server
+/// runs it. `interval` is the default interval of the preemption tick.
 pub(crate) fn register(
     mut reserved: Reserved,
     group: &'static Group,
@@ -136,14 +136,15 @@ pub(crate) fn register(
                 (worker as *const Worker).cast_mut().cast(),
             )
         };
-        // SAFETY: nobody else looks at the stack.
+        // SAFETY: no other thread reads the stack.
         unsafe { home.stack.get().write(Some(stack)) };
         // SAFETY: as above.
         unsafe { home.stack_id.get().write(annotate::thread_started()) };
         home.rseq_bytes
             .store(rseq::unregister(umcg_context::thread_pointer()), Relaxed);
     }
-    // Until its WAKE is posted: a server that waits for it by its tid finds that event afterwards.
+    // BLOCKED until its WAKE is posted: a server that waits for it by its tid finds that event
+    // afterwards.
     worker.node.set_state(state::BLOCKED);
     let ticks = worker.carrier() != Carrier::Staying || start_ticks(home, interval).is_ok();
     if !ticks || !WORKERS.set(tid, Some(worker)) {
@@ -158,14 +159,14 @@ pub(crate) fn register(
     Ok(worker)
 }
 
-/// By a thread that stays on its own kernel thread: ticks come there, in handlers of the program's
-/// too.
+/// Called by a thread that stays on its own kernel thread. Ticks come there, also in handlers of
+/// the program's.
 fn start_ticks(home: &'static Home, interval: u64) -> Result<(), Errno> {
     overflow::enlarge_signal_stack();
     preempt::start(&home.tick, interval)
 }
 
-/// The thread is no worker, or none any more: gives back what it had as one.
+/// The thread did not become a worker, or is none any more: frees its worker's resources.
 fn leave_home(home: &'static Home) {
     tick::stop(&home.tick);
     rseq::register(
@@ -196,7 +197,7 @@ pub(crate) fn arrive(worker: &'static Worker) {
     }
 }
 
-/// At home again after the server has let it go: the worker's own flow goes on there.
+/// The worker's own flow continues at home, after the server has let it go.
 pub(crate) fn came_home(worker: &Worker) {
     if let (Some(home), Carrier::Moving) = (&worker.home, worker.carrier()) {
         signal::set_mask(home.mask.load(Relaxed));
@@ -212,7 +213,8 @@ unsafe extern "C" fn home_loop(worker: *mut ()) -> ! {
     loop {
         worker.post(Kind::Wake, None);
         worker.await_go();
-        // SAFETY: who posted `go` saw the worker leave for here, and nobody else may resume it.
+        // SAFETY: the server that posted `go` saw the worker leave for here, and no other thread
+        // may resume it.
         unsafe { umcg_context::switch(home.context.get(), worker.context.get()) };
     }
 }
@@ -222,7 +224,7 @@ fn block_signals(home: &Home) {
         .store(signal::set_mask(!signal::only(SIGSETXID)), Relaxed);
 }
 
-/// The running or blocked caller is a plain pthread again, on its own kernel thread.
+/// Makes the running or blocked caller a plain pthread again, on its own kernel thread.
 pub(crate) fn unregister(worker: &'static Worker) {
     let inside = Inside::enter(worker);
     if let Role::Worker(_, server) = role() {
@@ -241,7 +243,7 @@ pub(crate) fn unregister(worker: &'static Worker) {
     release(worker);
 }
 
-/// The child of a fork by a worker has a plain thread: its storage is its kernel thread's own
+/// The child of a fork by a worker has one plain thread: its storage belongs to its kernel thread
 /// again.
 pub(crate) fn forked_in_child() {
     let (Role::Worker(worker, _) | Role::Blocked(worker)) = role() else {
@@ -255,12 +257,12 @@ pub(crate) fn forked_in_child() {
     }
 }
 
-/// No tid names the worker any more.
+/// Removes the worker from the tids.
 fn forget(worker: &Worker) {
     WORKERS.set(worker.node.tid(), None);
 }
 
-/// Its server has seen it exit: lets it go on as a plain thread.
+/// The worker's server has seen it exit: lets it continue as a plain thread.
 pub(crate) fn settle_exit(worker: &'static Worker) {
     forget(worker);
     worker.node.set_state(state::GONE);
@@ -268,9 +270,10 @@ pub(crate) fn settle_exit(worker: &'static Worker) {
     release(worker);
 }
 
-/// One of the two that need the descriptor needs it no more: the thread itself, and its EXIT.
+/// One of the two users of the descriptor is done with it. They are the thread itself, and its
+/// EXIT.
 pub(crate) fn release(worker: &'static Worker) {
-    // ORDERING(users): AcqRel with itself: the last one sees that the other is done.
+    // ORDERING(users): AcqRel with itself. The last user sees that the other is done.
     if worker.users.fetch_sub(1, AcqRel) == 1 {
         SPARE.lock().push(worker);
     }

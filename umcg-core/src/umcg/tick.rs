@@ -1,4 +1,4 @@
-//! The tick: timers that signal a kernel thread which runs workers. What the signal does stands in
+//! The tick: timers that signal a kernel thread that runs workers. The handler of the signal is in
 //! [`preempt`](super::preempt).
 
 use crate::base::link::Link;
@@ -13,28 +13,28 @@ use umcg_context::lock::HoldLock;
 
 /// The tick's signal: ignored by default, so that a late one does no harm.
 pub(super) const SIGNAL: c_int = libc::SIGURG;
-/// The interval of programs that use `umcg_ctl` and set none, in nanoseconds.
+/// The interval in nanoseconds of programs that use `umcg_ctl` and set none.
 pub(crate) const DEFAULT_INTERVAL: u64 = 10_000_000;
 const UNSET: u64 = u64::MAX;
-/// Nanoseconds from a tick at a wrong moment to the next look, at least; and how many times as long
-/// as the look took.
+/// The least number of nanoseconds from a tick at a wrong moment to the next look; and the pause's
+/// length as a multiple of the look's.
 const AGAIN: u64 = 50_000;
 const AGAIN_TIMES: u64 = 16;
-/// After so many looks in a turn the pauses are twice as long, and so on.
+/// After so many looks in a turn the pauses double, and so on.
 const AGAIN_DOUBLES: u32 = 8;
-/// What the signal of that says, which counts for no turn.
+/// The value in the signal of another look, which counts for no turn.
 pub(super) const AGAIN_VALUE: usize = 1;
 
 static INTERVAL: AtomicU64 = AtomicU64::new(UNSET);
 /// All ticks, so that a new interval reaches them.
 static TICKS: HoldLock<Link<Tick>> = HoldLock::new(Link::none());
 
-/// A kernel thread's part.
+/// A kernel thread's timers and their state.
 pub(crate) struct Tick {
     timer: AtomicPtr<c_void>,
-    /// It is there.
+    /// The timer exists.
     armed: AtomicBool,
-    /// The timer for another look, and whether it is there.
+    /// The timer for another look, and whether it exists.
     again: AtomicPtr<c_void>,
     looks_again: AtomicBool,
     pub(super) tid: AtomicI32,
@@ -43,16 +43,16 @@ pub(crate) struct Tick {
     /// The turn that the last tick saw, and how many ticks in a row.
     pub(super) seen: AtomicU64,
     pub(super) times: AtomicU32,
-    /// The tick interrupted a sleep of the server itself.
+    /// The tick interrupted a sleep of the server's own flow.
     pub(super) interrupted: AtomicBool,
-    /// The turn of the last look that came to nothing, and how many of that turn's did.
+    /// The turn of the last look that failed, and how many of that turn's looks failed.
     missed: AtomicU64,
     misses: AtomicU32,
-    /// The turn that somebody wants to end now.
+    /// The turn that another thread wants to end now.
     pub(super) wanted: AtomicU64,
-    /// A signal for that is on its way, and one is enough. It may be another one's by then: the
-    /// kernel merges it with one that is pending, the timer's above all, which often waits as long
-    /// as the thread is off its processor. So whichever comes takes the note away.
+    /// A signal for that is on its way, and one is enough. The kernel may merge it with a pending
+    /// one, above all the timer's, which often waits as long as the thread is off its processor. So
+    /// any of these signals that comes clears the note.
     pub(super) asked: AtomicBool,
     next: Link<Tick>,
 }
@@ -83,7 +83,7 @@ impl Tick {
     }
 }
 
-/// Installs the handler of the tick's signal, if it is not.
+/// Installs the handler of the tick's signal, if it is not installed yet.
 type Install = fn() -> Result<(), Errno>;
 
 /// Whether no worker is preempted for having run too long.
@@ -103,8 +103,7 @@ pub(super) fn set_interval(interval: u64, install: Install) -> Result<(), Errno>
     Ok(())
 }
 
-/// Gives the calling kernel thread its tick. `unset` is the interval where the program has set
-/// none.
+/// Gives the calling kernel thread its tick. `unset` is the interval if the program has set none.
 pub(super) fn start(tick: &'static Tick, unset: u64, install: Install) -> Result<(), Errno> {
     tick.tid
         .store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
@@ -124,7 +123,7 @@ pub(super) fn start(tick: &'static Tick, unset: u64, install: Install) -> Result
     Ok(())
 }
 
-/// Takes it away again.
+/// Removes the calling kernel thread's tick.
 pub(crate) fn stop(tick: &'static Tick) {
     let ticks = TICKS.lock();
     let mut at: &Link<Tick> = &ticks;
@@ -138,7 +137,7 @@ pub(crate) fn stop(tick: &'static Tick) {
     disarm(tick);
 }
 
-/// Without a timer, as a new tick is. With the lock of TICKS.
+/// Removes the timers, as in a new tick. The caller has the lock of TICKS.
 fn disarm(tick: &Tick) {
     for (is_there, timer) in [(&tick.armed, &tick.timer), (&tick.looks_again, &tick.again)] {
         if is_there.swap(false, Relaxed) {
@@ -148,7 +147,7 @@ fn disarm(tick: &Tick) {
     }
 }
 
-/// Keeps the list of ticks still while the process forks.
+/// Keeps the list of ticks unchanged while the process forks.
 pub(crate) fn before_fork() {
     TICKS.take();
 }
@@ -170,8 +169,8 @@ pub(crate) unsafe fn forked(in_child: bool) {
     }
 }
 
-/// Lets the timer tick for this interval; makes it first if there is none and one is asked for.
-/// With the lock of TICKS.
+/// Lets the timer tick for this interval. Makes it first if there is none and one is needed. The
+/// caller has the lock of TICKS.
 fn arm(tick: &Tick, interval: u64, install: Install) -> Result<(), Errno> {
     if !tick.armed.load(Relaxed) {
         if interval == 0 {
@@ -193,10 +192,10 @@ fn arm(tick: &Tick, interval: u64, install: Install) -> Result<(), Errno> {
     }
 }
 
-/// The timers, which signal the tick's thread. The first goes by that thread's CPU clock. Any
+/// Makes the timers that signal the tick's thread. The first uses that thread's CPU clock. Any
 /// thread may make it: the kernel's number for another thread's clock is the complement of its tid
-/// with the bits for "thread" and "time it ran" below. The second may be missing: a user may have
-/// so many timers (`RLIMIT_SIGPENDING`).
+/// with the bits for "thread" and "time it ran" below. The second may be missing: the number of
+/// timers a user may have is limited (`RLIMIT_SIGPENDING`).
 fn create_timer(tick: &Tick) -> Result<(), Errno> {
     const THREAD_CPU_CLOCK: libc::clockid_t = 0b110;
     let tid = tick.tid.load(Relaxed);
@@ -205,7 +204,7 @@ fn create_timer(tick: &Tick) -> Result<(), Errno> {
     tick.armed.store(true, Relaxed);
     if let Ok(again) = self::timer(libc::CLOCK_MONOTONIC, tid, AGAIN_VALUE) {
         tick.again.store(again, Relaxed);
-        // ORDERING(timers.1): Release, pairs with timers.2: a tick that sees it sees the timer.
+        // ORDERING(timers.1): Release, pairs with timers.2. A tick that sees it sees the timer.
         tick.looks_again.store(true, Release);
     }
     Ok(())
@@ -227,8 +226,9 @@ fn timer(clock: libc::clockid_t, tid: c_int, value: usize) -> Result<libc::timer
     }
 }
 
-/// Has this thread's tick come again shortly, as the worker could not be taken off now: unless the
-/// thread slept, which that would only disturb. `began`: when this look did.
+/// Makes this thread's tick come again shortly, as the worker could not be taken off now. Does
+/// nothing if the thread slept, which that would only disturb. `began`: the time when this look
+/// began.
 pub(super) fn look_again(tick: &Tick, turn: u64, frame: &Frame, began: u64) {
     if !frame.has_cut_a_call_short(guarded::load) {
         look_in(
@@ -239,8 +239,8 @@ pub(super) fn look_again(tick: &Tick, turn: u64, frame: &Frame, began: u64) {
     }
 }
 
-/// Has the tick of the calling kernel thread come after so many nanoseconds, or [`AGAIN`], or more
-/// where that goes on in this turn.
+/// Makes the tick of the calling kernel thread come after `pause` nanoseconds, at least [`AGAIN`],
+/// and later if looks keep failing in this turn.
 pub(super) fn look_in(tick: &Tick, turn: u64, pause: u64) {
     // ORDERING(timers.2): Acquire, pairs with timers.1.
     if !tick.looks_again.load(Acquire) {
@@ -256,18 +256,18 @@ pub(super) fn look_in(tick: &Tick, turn: u64, pause: u64) {
     };
     // SAFETY: errno of the storage that this runs with.
     let errno = unsafe { *errno_place() };
-    // SAFETY: the timer exists while `looks_again`, which this very thread takes back.
+    // SAFETY: the timer exists while `looks_again`, which only this very thread clears.
     // Async-signal-safe.
     if unsafe { libc::timer_settime(tick.again.load(Relaxed), 0, &setting, null_mut()) } != 0 {
-        // Refused since: the next tick looks again.
+        // If it is refused, the next tick looks again.
         // SAFETY: as above.
         unsafe { *errno_place() = errno };
     }
 }
 
-/// How often the pauses of this turn have become twice as long, after one more look for nothing.
+/// How often the pauses of this turn have doubled, after one more failed look.
 fn doublings(tick: &Tick, turn: u64) -> u32 {
-    /// The pauses are as long as they may be, long before.
+    /// Long before this, the pauses are at their maximum.
     const MOST: u32 = 20;
     if tick.missed.swap(turn, Relaxed) != turn {
         tick.misses.store(0, Relaxed);

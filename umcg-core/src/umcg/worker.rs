@@ -1,4 +1,4 @@
-//! Workers: what a server runs.
+//! Workers, which servers run.
 //!
 //! A worker is carried in one of four ways:
 //!
@@ -14,15 +14,15 @@
 //!
 //! # Who may touch which field when
 //!
-//! - `context`, `record`: the worker when it leaves, then whoever runs it. I2 of `idle` orders the
-//!   two.
-//! - `server`: whoever runs the worker, before it runs.
+//! - `context`, `record`: the worker when it leaves, then the flow that runs it. I2 of `idle`
+//!   orders the two.
+//! - `server`: the flow that is about to run the worker.
 //! - `critical`: the worker, and the preemption handler on the same kernel thread.
 //! - `go`: posted by the server that settles BLOCK or EXIT, and by one that runs a `Staying`
 //!   worker; awaited by the home thread.
 //!
-//! Descriptors are recycled and never freed: a stale pointer finds the state word of whatever
-//! worker uses the memory now.
+//! Descriptors are recycled and never freed: a stale pointer finds the state word of the worker
+//! that uses the memory now.
 
 use super::group::Group;
 use super::idle::{Kind, Lists, Node, state};
@@ -61,18 +61,18 @@ pub(crate) struct Home {
     pub(crate) mask: AtomicU64,
     /// The credentials that the home thread is to take over.
     pub(crate) takeover: Takeover,
-    /// So many bytes of the worker's area of restartable sequences were registered for the home
+    /// How many bytes of the worker's area of restartable sequences were registered for the home
     /// thread, before it was a worker.
     pub(crate) rseq_bytes: AtomicUsize,
     pub(crate) name: HoldLock<String>,
-    /// Where its frames lie: from here to below `base`. See `callers::stack`.
+    /// The worker's frames lie from here to below `base`. See `callers::stack`.
     pub(crate) low: AtomicUsize,
     pub(crate) base: AtomicUsize,
-    /// Only of a staying worker: it runs on its own kernel thread.
+    /// Only for a staying worker, which runs on its own kernel thread.
     pub(crate) tick: tick::Tick,
 }
 
-/// A kernel thread that light and owning workers block on, as they know it.
+/// A kernel thread that light and owning workers block on, as the workers see it.
 pub(crate) struct Helper {
     pub(crate) context: UnsafeCell<Context>,
     pub(crate) flow: UnsafeCell<Flow>,
@@ -81,10 +81,10 @@ pub(crate) struct Helper {
     pub(crate) current: Link<Worker>,
 }
 
-// SAFETY: the context is touched by the helper's kernel thread only.
+// SAFETY: only the helper's kernel thread touches the context.
 unsafe impl Sync for Helper {}
 
-/// In `critical`: the worker was to be preempted in a critical section.
+/// A bit of `critical`: the worker was to be preempted in a critical section.
 pub(crate) const PREEMPT_WANTED: u32 = 1 << 31;
 
 #[repr(C)]
@@ -97,26 +97,26 @@ pub(crate) struct Worker {
     pub(crate) server: Link<Server>,
     /// The thread pointer to run it with; 0 for the server's.
     pub(crate) tp: AtomicUsize,
-    /// The uth that it is; null if it is a thread.
+    /// The worker's uth; null if it is a thread.
     pub(crate) record: AtomicPtr<Record>,
     /// The storage that an owning worker runs with.
     pub(crate) block: AtomicPtr<()>,
-    /// The helper that an owning worker blocks on. (A light one finds it in the storage that they
-    /// share.)
+    /// The helper that an owning worker blocks on. (A light worker finds it in the storage that
+    /// they share.)
     pub(crate) helper: Link<Helper>,
-    /// How many critical sections of its own it is in. Plus [`PREEMPT_WANTED`].
+    /// How many critical sections of its own it is in, plus [`PREEMPT_WANTED`].
     pub(crate) critical: AtomicU32,
     carrier: AtomicU8,
     /// How many blocking scopes it is in.
     pub(crate) blocking: AtomicU32,
-    /// 1: the home thread (or the staying worker) may go on.
+    /// 1: the home thread (or the staying worker) may continue.
     pub(crate) go: AtomicU32,
-    /// When it leaves by a direct switch: its deadline, for who publishes it.
+    /// If it leaves by a direct switch: its deadline, for the flow that publishes it.
     pub(crate) deadline: AtomicU64,
-    /// How many still need the descriptor: the thread itself, and its EXIT.
+    /// How many users the descriptor still has: the thread itself, and its EXIT.
     pub(crate) users: AtomicU32,
     pub(crate) home: Option<Box<Home>>,
-    /// The next one that waits for a helper. Last, as all else is wanted more often.
+    /// The next worker that waits for a helper. Last field, as all others are used more often.
     pub(crate) next_job: Link<Worker>,
 }
 
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-// SAFETY: the cells are touched as the module says; everything else is atomics.
+// SAFETY: the cells are touched as the module's comment says; everything else is atomics.
 unsafe impl Sync for Worker {}
 
 impl Worker {
@@ -164,8 +164,8 @@ impl Worker {
         }
     }
 
-    /// Makes the descriptor that of a new worker. By atomics only: somebody may be looking at it
-    /// by a tid that is no more.
+    /// Makes this the descriptor of a new worker. Uses atomics only: another thread may be reading
+    /// it by a tid that no longer exists.
     pub(crate) fn reset(
         &self,
         group: &'static Group,
@@ -199,7 +199,7 @@ impl Worker {
         &self.group().lists
     }
 
-    /// Queues an event for the servers of its group. The worker runs no more.
+    /// Queues an event for the servers of its group. The worker no longer runs.
     pub(crate) fn post(&'static self, kind: Kind, deadline: Option<u64>) {
         self.group().post(&self.node, kind, deadline);
     }
@@ -214,7 +214,7 @@ impl Worker {
         }
     }
 
-    /// Whether it is a uth, and no thread.
+    /// Whether it is a uth, and not a thread.
     #[inline(always)]
     pub(crate) fn is_uth(&self) -> bool {
         matches!(self.carrier(), Carrier::Light | Carrier::Owning)
@@ -236,7 +236,7 @@ impl Worker {
     /// Writes into the storage of an owning worker that it runs on this processor now.
     ///
     /// # Safety
-    /// It is one, and the caller's to run.
+    /// The worker is an owning one, and the caller has the right to run it.
     #[inline(always)]
     pub(crate) unsafe fn set_vp(&self, vp: Option<&'static Vp>) {
         let vp = vp.map_or(std::ptr::null_mut(), |vp| {
@@ -247,11 +247,11 @@ impl Worker {
         unsafe { local::Words::of(self.tp.load(Relaxed)) }.set_vp(vp);
     }
 
-    /// What the sanitizers know a light worker's flow by.
+    /// The sanitizers' name of a light worker's flow.
     #[inline(always)]
     pub(crate) fn flow(&self) -> *mut Flow {
         if !annotate::ON {
-            return std::ptr::null_mut(); // not looked at, and not worth a load
+            return std::ptr::null_mut(); // not used, and not worth a load
         }
         // SAFETY: a light worker has a record.
         unsafe { (*self.record.load(Relaxed)).flow.get() }
@@ -269,14 +269,15 @@ impl Worker {
             .map_or_else(String::new, |home| home.name.lock().clone())
     }
 
-    /// Lets the home thread, or a staying worker, go on.
+    /// Lets the home thread, or a staying worker, continue.
     pub(crate) fn post_go(&self) {
         // ORDERING(go.1): Release, pairs with go.2.
         self.go.store(1, Release);
         futex_wake(&self.go, 1);
     }
 
-    /// Waits for that. Touches no thread-local storage: a moving worker's is in use elsewhere.
+    /// Waits for [`post_go`](Worker::post_go). Touches no thread-local storage: a moving worker's
+    /// is in use elsewhere.
     pub(crate) fn await_go(&self) {
         // ORDERING(go.2): Acquire, pairs with go.1.
         while self.go.swap(0, Acquire) == 0 {
@@ -284,8 +285,8 @@ impl Worker {
         }
     }
 
-    /// Gives the kernel thread back to the server that runs this worker, which is the caller.
-    /// Returns when the worker runs again.
+    /// Gives the kernel thread of the calling worker back to its server. Returns when the worker
+    /// runs again.
     ///
     /// # Safety
     /// The caller is this worker, RUNNING on `server`, inside the library ([`Inside`]).
@@ -315,10 +316,10 @@ impl Worker {
                 // SAFETY: back on the worker's stack.
                 unsafe { Flow::arrive(self.flow()) };
             }
-            // A sanitizer that would have to know of an owning worker's flow has none.
+            // Sanitizers need no flow for an owning worker.
             Carrier::Moving | Carrier::Owning => {
-                // SAFETY: the server's storage is in nobody's use while it is suspended; nothing
-                // touches any before the switch.
+                // SAFETY: the server's storage is not in use while it is suspended, and nothing
+                // touches any storage before the switch.
                 unsafe { umcg_context::set_thread_pointer(server.tp()) };
                 // SAFETY: as above.
                 unsafe { umcg_context::switch(self.context.get(), server.context.get()) };
@@ -330,8 +331,8 @@ impl Worker {
         }
     }
 
-    /// Runs `next` with the caller's server, and leaves the caller to whichever server asks first,
-    /// with WAIT.
+    /// Runs `next` on the caller's server, and queues the caller's WAIT for the first server that
+    /// collects it.
     ///
     /// # Safety
     /// As [`Worker::leave`]; `next` is another worker, which the caller has claimed or taken.
@@ -347,12 +348,13 @@ impl Worker {
         unsafe { self.leave_with(server, next, publish, this) };
     }
 
-    /// Runs `next` with the caller's server, and calls `f(argument)` once the caller is wholly
-    /// suspended: on the stack of `next`, or on the server's where one of the two stays on its own
-    /// kernel thread.
+    /// Runs `next` on the caller's server, and calls `f(argument)` once the caller is fully
+    /// suspended. `f` runs on the stack of `next`, or on the server's if one of the two stays on
+    /// its own kernel thread.
     ///
     /// # Safety
-    /// As [`Worker::leave_to`]. `f` makes sure that somebody has the right to run the caller.
+    /// As [`Worker::leave_to`]. `f` makes sure that some server or token has the right to run the
+    /// caller.
     #[inline(always)]
     pub(crate) unsafe fn leave_with(
         &'static self,
@@ -378,8 +380,8 @@ impl Worker {
                     next.tp.load(Relaxed)
                 }
             };
-            // SAFETY: `next` is ours to run, so its storage is; nothing touches any before the
-            // switch.
+            // SAFETY: `next` is ours to run, and so is its storage. Nothing touches any storage
+            // before the switch.
             unsafe { umcg_context::set_thread_pointer(tp) };
         }
         if annotate::ON && self.carrier() == Carrier::Light && next.carrier() == Carrier::Light {
@@ -394,9 +396,9 @@ impl Worker {
         }
     }
 
-    /// The same by way of the server, which alone can hand its turn to another kernel thread, or
-    /// take it back from there. `next` may be the caller itself: then the server calls `f` in its
-    /// own flow, and lets it go on.
+    /// The same by way of the server. Only the server can hand its turn to another kernel thread,
+    /// or take it back from there. `next` may be the caller itself: then the server calls `f` in
+    /// its own flow, and lets the caller continue.
     ///
     /// # Safety
     /// As [`Worker::leave_with`].
@@ -416,7 +418,7 @@ impl Worker {
     }
 }
 
-/// Queues the WAIT of a worker that has left for another, once it is wholly suspended.
+/// Queues the WAIT of a worker that has left for another one, once it is fully suspended.
 unsafe extern "C" fn publish(worker: *mut ()) {
     // SAFETY: `leave_to` passed a worker; descriptors are never freed.
     let worker: &'static Worker = unsafe { &*worker.cast::<Worker>() };
@@ -424,12 +426,12 @@ unsafe extern "C" fn publish(worker: *mut ()) {
     worker.post(Kind::Wait, (deadline != u64::MAX).then_some(deadline));
 }
 
-/// A worker's time inside the library: it is not preempted.
+/// A worker's time inside the library, in which it is not preempted.
 ///
-/// What says so is the hold count of the storage that the worker runs with, which is 0 in a
-/// worker's own code. A worker that leaves sets it, and whoever goes on with that storage finds it
-/// set: a server, for which it is always set, or a worker, which clears it. So a switch is held on
-/// both sides, and costs two stores for it.
+/// The hold count of the storage that the worker runs with expresses this. It is 0 in a worker's
+/// own code. A worker that leaves sets it, and the next flow with that storage finds it set. That
+/// flow is a server, for which it is always set, or a worker, which clears it. So a switch is held
+/// on both sides, at the cost of two stores.
 pub(crate) struct Inside(pub(crate) &'static Worker);
 
 impl Inside {

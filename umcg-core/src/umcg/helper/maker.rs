@@ -1,12 +1,13 @@
 //! The maker: one kernel thread that makes helpers.
 //!
-//! A thread inherits affinity, nice value and scheduling class from the one that makes it. A helper
-//! serves all runtimes, so it has to be as the process is, and not as the first server was that
-//! needed one: pinned, or of low priority. The process's are those of its main thread
-//! ([`identity::process`](crate::identity::process)). Raising a nice value takes a privilege, so
-//! the maker is made early, when a runtime starts, before any of its servers has changed its own.
+//! A thread inherits affinity, nice value and scheduling class from the thread that makes it. A
+//! helper serves all runtimes, so it needs the process's attributes, and not those of the first
+//! server that needed a helper: that one may be pinned, or of low priority. The process's
+//! attributes are those of its main thread ([`identity::process`](crate::identity::process)).
+//! Raising a nice value takes a privilege, so the maker is made early, when a runtime starts,
+//! before any of its servers has changed its own.
 //!
-//! It also sees to it that the bound does not stop the program for good: see `pool`.
+//! The maker also prevents the bound from stopping the program for good: see `pool`.
 
 use super::pool::Pool;
 use crate::base::sync::{
@@ -15,16 +16,16 @@ use crate::base::sync::{
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Nanoseconds after which a helper is made though there are enough, if none has come back.
+/// If no helper has come back for so many nanoseconds, one is made beyond the bound.
 pub(crate) const PATIENCE: u64 = 10_000_000;
 
-/// What the maker and those that call it share.
+/// The state that the maker shares with its callers.
 pub(super) struct Maker {
     /// Whether there is a maker.
     is_there: AtomicU32,
-    /// Counts calls: what the maker sleeps on.
+    /// Counts calls. The maker sleeps on it.
     called: AtomicU32,
-    /// Those who wait for a helper to be made.
+    /// The requests of workers that wait for a helper to be made.
     requests: HoldLock<AtomicPtr<Request>>,
 }
 
@@ -32,7 +33,7 @@ const NONE: u32 = 0;
 const BEGINS: u32 = 1;
 const THERE: u32 = 2;
 
-/// On the stack of the one that waits.
+/// A request, on the waiter's stack.
 struct Request {
     answer: AtomicU32,
     next: *mut Request,
@@ -55,7 +56,7 @@ impl Maker {
     fn next_request(&self) -> Option<*mut Request> {
         let requests = self.requests.lock();
         let request = requests.load(Relaxed);
-        // SAFETY: null, or on the stack of one that waits for an answer.
+        // SAFETY: null, or on the stack of a caller that waits for an answer.
         requests.store(unsafe { request.as_ref() }?.next, Relaxed);
         Some(request)
     }
@@ -76,7 +77,7 @@ impl Maker {
     }
 }
 
-/// Sees to it that there is a maker. False where the system gives no thread.
+/// Makes sure that there is a maker. Returns false if the system gives no thread.
 pub(super) fn ensure(pool: &'static Pool) -> bool {
     let is_there = &pool.maker.is_there;
     loop {
@@ -95,7 +96,7 @@ pub(super) fn ensure(pool: &'static Pool) -> bool {
     }
 }
 
-/// Has the maker look after workers that wait. False if there is none.
+/// Makes the maker look after waiting workers. Returns false if there is no maker.
 pub(super) fn call(pool: &'static Pool) -> bool {
     let there = ensure(pool);
     pool.maker.called.fetch_add(1, Relaxed);
@@ -103,7 +104,7 @@ pub(super) fn call(pool: &'static Pool) -> bool {
     there
 }
 
-/// Has a helper made, and waits for that. False where the system gives no thread.
+/// Lets the maker make a helper, and waits for that. Returns false if the system gives no thread.
 pub(super) fn make(pool: &'static Pool) -> bool {
     if !ensure(pool) {
         return false;
@@ -118,7 +119,7 @@ pub(super) fn make(pool: &'static Pool) -> bool {
     requests.store(request, Relaxed);
     drop(requests);
     call(pool);
-    // SAFETY: it is on this stack; the maker does not look at it any more once it has answered.
+    // SAFETY: it is on this stack, and the maker does not read it any more once it has answered.
     let answer = unsafe { &(*request).answer };
     loop {
         // ORDERING(maker.2): Acquire, pairs with maker.1.
@@ -131,9 +132,10 @@ pub(super) fn make(pool: &'static Pool) -> bool {
     }
 }
 
-/// The body of the maker's kernel thread, which is as long as the process is.
+/// The body of the maker's kernel thread, which lives as long as the process.
 pub(crate) fn main(pool: &'static Pool) {
-    // How often a helper had come back when workers began to wait, and when that is too long.
+    // How often a helper had come back when workers began to wait, and the time at which they have
+    // waited too long.
     let mut since: Option<(u64, u64)> = None;
     loop {
         // ORDERING: none is needed: the lists have locks, and the count is read before them.
@@ -146,8 +148,8 @@ pub(crate) fn main(pool: &'static Pool) {
             };
             // SAFETY: as in `next_request`.
             let word = unsafe { &raw const (*request).answer };
-            // ORDERING(maker.1): Release, pairs with maker.2: the request is its owner's again.
-            // SAFETY: likewise; this is the last look at it.
+            // ORDERING(maker.1): Release, pairs with maker.2. The request is its owner's again.
+            // SAFETY: likewise. This is the last access to it.
             unsafe { (*word).store(answer, Release) };
             futex_wake_at(word);
         }

@@ -1,11 +1,11 @@
-//! Helper threads: where light and full workers block.
+//! Helper threads, on which light and full workers block.
 //!
-//! Such a worker in a blocking scope has its whole flow on a helper. A helper takes one at a time,
-//! and one that has had nothing to do for ten seconds ends.
+//! In a blocking scope the whole flow of such a worker is on a helper. A helper takes one worker at
+//! a time. A helper that has been idle for ten seconds ends.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this | a helper: how it carries a worker's flow; what the program says of them |
+//! | this | a helper: how it carries a worker's flow; the program's settings for helpers |
 //! | `pool` | helpers that are free, workers that wait for one, and how many helpers there may be |
 //! | `maker` | the kernel thread that makes helpers |
 
@@ -34,19 +34,20 @@ pub(crate) static POOL: Pool = Pool::new(Outside {
     notice,
 });
 
-/// How many helpers there may be where nothing is said.
+/// How many helpers there may be by default.
 const MOST: usize = 512;
-/// What the program says of the bound; 0 for nothing.
+/// The bound that the program has set; 0 for none.
 static SET: AtomicUsize = AtomicUsize::new(0);
 /// A [`Notice`], or null.
 static NOTICE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Is told that all helpers block and workers wait: how many helpers there are, and how many
-/// workers wait. On the maker's kernel thread. Or, with 0 for the second, that the system gives no
-/// thread for one more: by a worker that blocks its server instead, where nothing may switch.
+/// Called on the maker's kernel thread when all helpers block and workers wait, with the number of
+/// helpers and the number of waiting workers. If the system gives no thread for one more helper,
+/// the worker that blocks its server instead calls it, with 0 for the second number; then it must
+/// not switch.
 pub(crate) type Notice = fn(usize, usize);
 
-/// Sets how many helpers there may be; 0 for what the environment says (`UMCG_HELPERS`), or 512.
+/// Sets how many helpers there may be; 0 for the environment's value (`UMCG_HELPERS`), or 512.
 pub(crate) fn set_most(most: usize) {
     SET.store(most, Relaxed);
 }
@@ -94,8 +95,8 @@ fn make_helper(pool: &'static Pool) -> bool {
 
 /// The body of a helper's kernel thread.
 fn main(pool: &'static Pool) {
-    // Without memory for a virtual processor the worker still gets its thread; only `uth::current`
-    // is blind there.
+    // Without memory for a virtual processor the worker still gets its thread. Only `uth::current`
+    // finds nothing there.
     let _ = uth::vp_init_with(None, uth::Method::Asm);
     let helper: &'static Helper = Box::leak(Box::new(Helper {
         context: UnsafeCell::new(Context::empty()),
@@ -105,7 +106,7 @@ fn main(pool: &'static Pool) {
     }));
     let carrying = Carrying::begin(home_of_storage);
     set_role(Owner::Helper(helper));
-    local::set_holds(1); // as a server's
+    local::set_holds(1); // as for a server
     while let Some(worker) = pool.next_job() {
         run(helper, worker);
         pool.came_back();
@@ -113,7 +114,7 @@ fn main(pool: &'static Pool) {
     set_role(Owner::Nobody);
     carrying.end();
     let helper = (helper as *const Helper).cast_mut();
-    // SAFETY: it came from a box, and no worker or storage names it any more.
+    // SAFETY: it came from a box, and no worker or storage refers to it any more.
     drop(unsafe { Box::from_raw(helper) });
 }
 
@@ -126,13 +127,13 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
     }
     if worker.carrier() == Carrier::Owning {
         worker.helper.set(Some(helper));
-        // SAFETY: its server saw it leave for here, and nobody else may resume it.
+        // SAFETY: its server saw it leave for here, and no other thread may resume it.
         unsafe { worker.set_vp(vp) };
-        // SAFETY: as above; nothing touches thread-local storage before the switch. Who comes back
-        // sets our own again.
+        // SAFETY: as above. Nothing touches thread-local storage before the switch. The flow that
+        // switches back sets our own again.
         unsafe { umcg_context::set_thread_pointer(worker.tp.load(Relaxed)) };
     }
-    // SAFETY: its server saw it leave for here, and nobody else may resume it.
+    // SAFETY: its server saw it leave for here, and no other thread may resume it.
     unsafe { Flow::leave(helper.flow.get(), worker.flow()) };
     // SAFETY: as above.
     unsafe { umcg_context::switch(helper.context.get(), worker.context.get()) };
@@ -142,6 +143,6 @@ fn run(helper: &'static Helper, worker: &'static Worker) {
         vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
     }
     helper.current.set(None);
-    // It waits for a server now.
+    // The worker waits for a server now.
     worker.post(Kind::Wake, None);
 }

@@ -1,25 +1,26 @@
 //! The helpers that are free, and the workers that wait for one.
 //!
 //! A worker that is about to block calls [`Pool::reserve`] on its server, leaves, and is given to
-//! the pool by [`Pool::submit`]. In between it has a claim, of one of two sorts:
+//! the pool by [`Pool::submit`]. In between the worker has a claim, of one of two sorts:
 //!
-//! - A helper is *reserved*: one that was free, or one made for it. It is not counted in `free`.
-//! - It is *waiting*: there are as many helpers as there may be, so it has the next one that comes
-//!   back.
+//! - A helper is *reserved*: one that was free, or one made for the worker. `free` does not count
+//!   it.
+//! - The claim is *waiting*: there are as many helpers as there may be, so it gets the next one
+//!   that comes back.
 //!
 //! Invariants:
 //!
-//! - P1: there are as many claims as workers that are in the queue or are on their way to it. So
-//!   each helper that is reserved finds a worker in the queue, whichever one that is.
-//! - P2: while a claim waits no helper is free.
+//! - P1: there are as many claims as workers in the queue or on their way to it. So each reserved
+//!   helper finds some worker in the queue.
+//! - P2: while a claim waits, no helper is free.
 //!
-//! A helper may block until some other worker has blocked, which waits for a helper: a worker that
-//! reads from a pipe, and the one that is to write to it. So the bound gives way. While workers
-//! wait and no helper has come back for [`maker::PATIENCE`], one more is made. Those beyond the
-//! bound end as soon as they are free.
+//! A worker on a helper may block until another worker acts that itself waits for a helper. An
+//! example is a worker that reads from a pipe, and the one that is to write to it. So the bound
+//! gives way. While workers wait and no helper has come back for [`maker::PATIENCE`], one more is
+//! made. Helpers beyond the bound end as soon as they are free.
 //!
-//! Where the system gives no thread a claim is refused, and the worker blocks its server. That is
-//! told.
+//! If the system gives no thread, a claim is refused, and the worker blocks its server. The notice
+//! reports that.
 //!
 //! Model: `umcg-core/tests/model/helpers.rs`.
 
@@ -29,30 +30,31 @@ use crate::base::link::Link;
 use crate::base::sync::{AtomicU32, HoldLock, futex_wait_until, futex_wake, monotonic};
 use std::sync::atomic::Ordering::*;
 
-/// After so many nanoseconds without a worker a helper ends.
+/// A helper ends after so many nanoseconds without a worker.
 pub(crate) const IDLE: u64 = 10_000_000_000;
 
-/// All helpers, what waits for them, and the one that makes them.
+/// All helpers, the workers that wait for them, and the maker.
 pub(crate) struct Pool {
     state: HoldLock<State>,
-    /// Counts submissions: what idle helpers sleep on.
+    /// Counts submissions. Idle helpers sleep on it.
     submitted: AtomicU32,
     pub(super) maker: Maker,
     pub(super) outside: Outside,
 }
 
-/// What the pool needs of others.
+/// Functions of other modules that the pool needs.
 pub(crate) struct Outside {
     /// How many helpers there may be.
     pub(crate) most: fn() -> usize,
-    /// Makes the kernel thread that is to call [`maker::main`]. False where the system gives none.
+    /// Makes the kernel thread that is to call [`maker::main`]. Returns false if the system gives
+    /// none.
     pub(crate) make_maker: fn(&'static Pool) -> bool,
     /// Makes a helper, likewise: a kernel thread that calls [`Pool::next_job`], and
     /// [`Pool::came_back`] after each.
     pub(crate) make_helper: fn(&'static Pool) -> bool,
-    /// Is told that one more is made than there may be: how many helpers there are, and how many
-    /// workers wait. By the maker, which has nothing else to do at the time. Or, with 0 for the
-    /// second, that a claim was refused: by the worker's server, so it is to be short.
+    /// Called by the maker, which has nothing else to do then, when it makes one more helper than
+    /// there may be, with the number of helpers and the number of waiting workers. If a claim was
+    /// refused, the worker's server calls it, with 0 for the second number; so it is to be short.
     pub(crate) notice: fn(usize, usize),
 }
 
@@ -60,13 +62,13 @@ struct State {
     /// The queue of workers, by their `next_job`.
     first: Link<Worker>,
     last: Link<Worker>,
-    /// Helpers that wait for a worker, less those that one is reserved for.
+    /// Helpers that wait for a worker, less those that are reserved.
     free: usize,
-    /// Helpers that there are, or are being made.
+    /// Helpers that exist or are being made.
     alive: usize,
-    /// Claims of the second sort.
+    /// Claims of the second sort: waiting.
     waiting: usize,
-    /// Counts the times that a helper had its worker leave.
+    /// Counts how often a helper's worker has left.
     came_back: u64,
 }
 
@@ -101,13 +103,13 @@ impl Pool {
         }
     }
 
-    /// Sees to it that there is a maker. False where the system gives no thread.
+    /// Makes sure that there is a maker. Returns false if the system gives no thread.
     pub(crate) fn prepare(&'static self) -> bool {
         maker::ensure(self)
     }
 
-    /// Makes sure that a helper will take one more worker, now or when one comes back. False when
-    /// the system gives no thread. Held: the caller's server waits meanwhile.
+    /// Makes sure that a helper will take one more worker, now or when one comes back. Returns
+    /// false when the system gives no thread. The caller holds: its server waits meanwhile.
     pub(crate) fn reserve(&'static self) -> bool {
         let most = (self.outside.most)();
         let mut state = self.state.lock();
@@ -127,11 +129,11 @@ impl Pool {
         done || self.take_back(waits)
     }
 
-    /// The system gave no thread. Whether the claim is good all the same.
+    /// Called when the system gave no thread. Returns whether the claim is valid anyway.
     #[cold]
     fn take_back(&self, waits: bool) -> bool {
         let mut state = self.state.lock();
-        // If none waits any more a helper has come back, and is reserved for the caller.
+        // If no claim waits any more, a helper has come back, and is reserved for the caller.
         let is_good = waits && state.waiting == 0;
         state.waiting -= usize::from(waits && !is_good);
         state.alive -= usize::from(!waits);
@@ -167,7 +169,7 @@ impl Pool {
         }
     }
 
-    /// Waits for a worker; none after a time without one, or where there are too many helpers.
+    /// Waits for a worker. None after a time without one, or if there are too many helpers.
     pub(crate) fn next_job(&self) -> Option<&'static Worker> {
         let most = (self.outside.most)();
         let deadline = monotonic() + IDLE;
@@ -191,7 +193,7 @@ impl Pool {
         }
     }
 
-    /// Whether workers wait for a helper to come back; then how often one has.
+    /// If workers wait for a helper to come back: how often one has come back so far.
     pub(crate) fn waits_since(&self) -> Option<u64> {
         let state = self.state.lock();
         (state.waiting > 0).then_some(state.came_back)
@@ -214,7 +216,7 @@ impl Pool {
         let mut state = self.state.lock();
         state.alive -= 1;
         if state.free > 0 {
-            state.free -= 1; // one has come back since, and the claim is for that one
+            state.free -= 1; // a helper has come back since, and the claim is for that one
         } else {
             state.waiting += 1;
         }
