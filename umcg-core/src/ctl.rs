@@ -1,8 +1,8 @@
-//! `umcg_ctl`: the one call of the kernel interface, and what stands beside it in C.
+//! `umcg_ctl`: the one call of the kernel interface, and the functions beside it in C.
 //!
 //! The meaning of every command, argument and error is that of the Linux patch "sched: UMCG" (2023)
-//! as the Nanos unikernel ported it; the manual page `umcg_ctl(3)` has it whole. This module checks
-//! arguments, and nothing else.
+//! as the Nanos unikernel ported it. The manual page `umcg_ctl(3)` describes it completely. This
+//! module checks arguments, and nothing else.
 
 use crate::os::guarded;
 use crate::umcg::idle::{Hand, Kind, Node, Waited, state};
@@ -34,7 +34,7 @@ pub mod command {
     pub const CTX_SWITCH: u32 = 6;
 }
 
-/// The flag of WAIT by a server that was interrupted by a signal and waits again.
+/// The flag of WAIT for a server that was interrupted by a signal and waits again.
 pub const WAIT_FLAG_INTERRUPTED: u32 = 1;
 /// The bits of an event that tell its kind.
 pub const EVENT_MASK: u64 = 31;
@@ -82,16 +82,16 @@ impl Args {
     }
 }
 
-/// Does what `command` says. May switch: WAIT, CTX_SWITCH and REGISTER_WORKER return when somebody
-/// runs the caller again.
+/// Executes `command`. May switch: WAIT, CTX_SWITCH and REGISTER_WORKER return when a server or
+/// worker runs the caller again.
 ///
 /// # Errors
-/// As the manual page says, command by command. Bad arguments change nothing.
+/// As in the manual page, command by command. Bad arguments change nothing.
 ///
 /// # Safety
 /// `events` is null, or an address where `event_sz` words are either not writable at all (that is
-/// EFAULT) or the caller's to write. The caller rules out what the safe types of the crate `umcg`
-/// forbid: a light worker that holds a reference into thread-local storage across the call.
+/// EFAULT) or the caller's to write. As the safe types of the crate `umcg` do, the caller rules out
+/// that a light worker holds a reference into thread-local storage across the call.
 pub unsafe fn umcg_ctl(
     flags: u32,
     command: u32,
@@ -158,7 +158,7 @@ fn unregister(args: Args) -> Result {
     match role() {
         Role::Plain => {}
         Role::Server(server) => operation::unregister_server(server),
-        // A light worker has no thread of its own to go on as.
+        // A light worker has no thread of its own as which it could continue.
         Role::Worker(worker, _) | Role::Blocked(worker) if worker.home.is_none() => {
             return Err(Errno::INVAL);
         }
@@ -179,7 +179,7 @@ fn wake(args: Args) -> Result {
     }
 }
 
-/// The worker that `tid` names, for a caller that is `me` if it is a worker.
+/// The worker that `tid` names. `me` is the caller, if it is a worker.
 fn find(tid: i32, me: Option<&Worker>) -> Result<&'static Worker> {
     if tid <= 0 {
         return Err(Errno::SRCH);
@@ -197,12 +197,12 @@ fn find(tid: i32, me: Option<&Worker>) -> Result<&'static Worker> {
     }
 }
 
-/// Whether a thread of this process has this tid. One that has been joined may still be on its way
-/// out of the kernel: it is gone.
+/// Whether a thread of this process has this tid. A joined thread counts as gone, although it may
+/// still be leaving the kernel.
 fn thread_exists(tid: i32) -> bool {
     const PF_EXITING: u64 = 4;
     const FLAGS: usize = 6; // counted from the state, the first field after the name
-    // SAFETY: signal 0 is not sent, only the thread looked for.
+    // SAFETY: signal 0 is not sent; the kernel only looks for the thread.
     if unsafe { libc::syscall(libc::SYS_tgkill, getpid().as_raw_nonzero().get(), tid, 0) } != 0 {
         return false;
     }
@@ -255,7 +255,7 @@ impl Slots {
         self.put(node.id() | kind as u64)
     }
 
-    /// Ends the list where there is room.
+    /// Ends the list if there is room.
     #[inline]
     fn finish(mut self) -> Result {
         if self.room > 0 {
@@ -363,14 +363,14 @@ fn server_wait_for(server: &'static Server, args: Args) -> Result {
 }
 
 /// Begins a scope in which the calling worker may block in the kernel: its server gets BLOCK and
-/// runs on. Switches. A caller that is no worker just goes on.
+/// runs on. Switches. Does nothing if the caller is no worker.
 pub fn blocking_begin() {
     if let Some(worker) = current_worker() {
         blocking::begin(worker);
     }
 }
 
-/// Ends the scope: the worker gets WAKE, and goes on when a server runs it. Switches. errno is
+/// Ends the scope: the worker gets WAKE, and continues when a server runs it. Switches. errno is
 /// kept.
 ///
 /// # Errors
@@ -389,7 +389,7 @@ pub fn critical_begin() {
     }
 }
 
-/// Ends it. Switches if preemption was due.
+/// Ends the section. Switches if preemption was due.
 ///
 /// # Errors
 /// `EINVAL` when the calling worker is in no such section.
@@ -404,7 +404,7 @@ pub fn critical_end() -> Result {
 /// is 10 ms for servers that register by `umcg_ctl`.
 ///
 /// # Errors
-/// What the kernel says of the interval.
+/// The kernel's error for the interval.
 pub fn set_preemption(nanoseconds: u64) -> Result {
     preempt::set_interval(nanoseconds)
 }
@@ -437,7 +437,7 @@ pub fn set_name(name: &str) -> Result {
 /// `EAGAIN`: 2^31 light workers.
 ///
 /// # Safety
-/// `entry(arg)` is sound to run on any server's kernel thread, and to go on on another one after
+/// `entry(arg)` is sound to run on any server's kernel thread, and to continue on another one after
 /// each call that switches.
 pub unsafe fn light_create(
     id: u64,

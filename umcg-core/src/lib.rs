@@ -1,7 +1,7 @@
 //! The mechanism under umcg: underlying threads, servers, workers.
 //!
-//! This crate says what happens and leaves safety to its callers where speed asks for it; the crate
-//! `umcg` puts safe types above.
+//! Where speed asks for it, this crate leaves safety to its callers. The crate `umcg` puts safe
+//! types above.
 
 mod base;
 pub mod ctl;
@@ -18,7 +18,7 @@ pub use os::fatal::{fatal, say};
 pub use os::{asymmetric, boundary, guarded};
 pub use umcg_context as context;
 
-/// Forks, for the parts of the library that have to do with them.
+/// Forks, for the parts of the library that they concern.
 pub mod fork {
     pub use crate::os::fork::Part;
 }

@@ -1,5 +1,5 @@
-//! Servers and workers by reference: what the safe types of the crate `umcg` are made of. Each
-//! function says what its caller must rule out; the types there do it by ownership.
+//! Servers and workers by reference: the base of the safe types of the crate `umcg`. Each function
+//! says what its caller must rule out. The types there do that by ownership.
 
 pub use crate::umcg::idle::Kind;
 
@@ -38,50 +38,51 @@ impl PartialEq for Group {
 impl Eq for Group {}
 
 impl Group {
-    /// The group of whoever names none, `umcg_ctl` among them.
+    /// The default group, which `umcg_ctl` uses.
     pub fn first() -> Group {
         Group(&group::FIRST)
     }
 
-    /// A new one, without servers and workers.
+    /// A new group, without servers and workers.
     pub fn make() -> Group {
         Group(group::Group::make())
     }
 
-    /// Lets the group be made again.
+    /// Makes the group available again.
     ///
     /// # Safety
-    /// It is not the first, it was made once for each call of this, and it has no servers and no
+    /// The group is not the first. It was made once for each call of this. It has no servers and no
     /// workers.
     pub unsafe fn unmake(self) {
         self.0.unmake();
     }
 
-    /// Calls `hook(argument)` after each event that is posted for the servers of this group. On any
-    /// kernel thread, perhaps with the thread-local storage of a worker that runs elsewhere, and
-    /// with all signals blocked: the hook touches none, errno included, and does not allocate.
+    /// Calls `hook(argument)` after each event that is posted for the servers of this group. The
+    /// call comes on any kernel thread, perhaps with the thread-local storage of a worker that runs
+    /// elsewhere, and with all signals blocked. So the hook touches no thread-local storage, errno
+    /// included, and does not allocate.
     ///
     /// # Safety
-    /// The hook does so, and the group has no workers yet.
+    /// The hook keeps to that, and the group has no workers yet.
     pub unsafe fn set_hook(self, hook: fn(usize), argument: usize) {
         self.0.set_hook(Some(hook), argument);
     }
 
-    /// Keeps [`Group::unmake`] from returning as long as the result lives: for who makes a worker
-    /// runnable, and then still needs what ends with the group's owner. Called while a worker of
-    /// the group cannot end.
+    /// Keeps the group alive while a thread that has just woken a worker still uses the owner's
+    /// data: [`Group::unmake`] does not return as long as the result lives. Called while a worker
+    /// of the group cannot end.
     pub fn visit(self) -> Visit {
         Visit {
             _visit: self.0.visit(),
         }
     }
 
-    /// Whether somebody visits it just now.
+    /// Whether the group has a visitor just now.
     pub fn is_visited(self) -> bool {
         self.0.is_visited()
     }
 
-    /// Whether an event or a deadline may be waiting to be collected. A hint.
+    /// Whether an event or a deadline may be waiting to be collected. This is only a hint.
     #[inline]
     pub fn has_events(self) -> bool {
         self.0.lists.has_events()
@@ -97,17 +98,18 @@ pub struct Server(&'static umcg::server::Server);
 #[derive(Clone, Copy, Debug)]
 pub struct Worker(&'static umcg::worker::Worker);
 
-// SAFETY: a worker's descriptor is shared by design; who may run it is the contract of the
-// functions.
+// SAFETY: a worker's descriptor is shared by design. The contracts of the functions say which
+// caller may run it.
 unsafe impl Send for Worker {}
 // SAFETY: as above.
 unsafe impl Sync for Worker {}
 
-/// What a thread needs to become a worker, before there is the thread. Dropping it gives it back.
+/// The resources that a thread needs to become a worker, reserved before the thread exists.
+/// Dropping it frees them.
 pub struct Reserved(thread::Reserved);
 
 impl Reserved {
-    /// Room for one.
+    /// Reserves the resources for one worker.
     ///
     /// # Errors
     /// `ENOMEM`: no memory or stack.
@@ -119,7 +121,7 @@ impl Reserved {
 /// An event.
 #[derive(Clone, Copy)]
 pub enum Event {
-    /// Wake, Wait or Preempt: the caller may run this worker now, and nobody else may.
+    /// Wake, Wait or Preempt: the caller, and no other server, may run this worker now.
     Ready(Kind, Worker),
     /// Block, Exit or Timeout of the worker with this id.
     News(Kind, u64),
@@ -128,7 +130,7 @@ pub enum Event {
 /// Why a server's wait ended without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nothing {
-    /// Somebody woke the server.
+    /// [`wake_server`] woke the server.
     Woken,
     /// The deadline passed.
     TimedOut,
@@ -146,12 +148,12 @@ fn event(node: &'static Node, kind: Kind) -> Event {
 }
 
 impl Server {
-    /// Makes the calling thread a server of this group. `interval` is that of preemption, in
-    /// nanoseconds, where the program has set none; 0 for none.
+    /// Makes the calling thread a server of this group. `interval` is the default interval of
+    /// preemption, in nanoseconds; 0 for none.
     ///
     /// # Errors
-    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no memory,
-    /// timer or thread key left.
+    /// `EINVAL`: the thread is a server or worker already. `ENOMEM`, `EAGAIN`: the system has no
+    /// memory, timer or thread key left.
     pub fn register(group: Group, interval: u64) -> Result<Server, Errno> {
         operation::register_server(group.0, interval).map(Server)
     }
@@ -165,13 +167,13 @@ impl Server {
         }
     }
 
-    /// The server as a word; it means the same server until that is unregistered, and some server
-    /// after.
+    /// The server as a word. It means the same server until that is unregistered, and some server
+    /// afterwards.
     pub fn into_ptr(self) -> *mut () {
         (self.0 as *const umcg::server::Server).cast_mut().cast()
     }
 
-    /// The server again.
+    /// Turns the word into the server again.
     ///
     /// # Safety
     /// The word came from [`Server::into_ptr`].
@@ -180,25 +182,25 @@ impl Server {
         Server(unsafe { &*pointer.cast::<umcg::server::Server>() })
     }
 
-    /// Whether this worker runs on it just now.
+    /// Whether this worker runs on this server just now.
     pub fn runs(self, worker: Worker) -> bool {
         self.0.current.is(worker.0)
     }
 
-    /// The worker that runs on it just now. A hint.
+    /// The worker that runs on this server just now. A hint.
     pub fn current(self) -> Option<Worker> {
         self.0.current.see().map(Worker)
     }
 
-    /// The kernel thread that carries what runs on it just now: the server's own, or that of a
-    /// worker that [stays](threads_move) on its own. A hint.
+    /// The kernel thread that carries the flow running on this server just now: the server's own,
+    /// or that of a worker that [stays](threads_move) on its own. A hint.
     pub fn carried_by(self) -> i32 {
         preempt::carrying_thread(self.0)
     }
 
-    /// Takes the worker that runs on this server off it, from any thread, if it can be preempted
-    /// just now: the server gets PREEMPT for it. A request that comes at a wrong moment is lost;
-    /// the tick, if there is one, comes later.
+    /// Takes the worker that runs on this server off it, if it can be preempted just now: the
+    /// server gets PREEMPT for it. Any thread may call this. A request that comes at a wrong moment
+    /// is lost; the tick, if there is one, comes later.
     pub fn preempt(self) {
         preempt::ask(self.0);
     }
@@ -209,7 +211,8 @@ impl Server {
         self.0.turns.load(Relaxed)
     }
 
-    /// Lets all threads have the free stacks and blocks that the caller's server keeps for itself.
+    /// Gives all threads access to the free stacks and blocks that the caller's server keeps for
+    /// itself.
     pub fn share_pools() {
         let _hold = Hold::begin();
         if let Some(vp) = uth::vp::Vp::here() {
@@ -228,7 +231,7 @@ impl Server {
         self.0.upper.store(to, Relaxed);
     }
 
-    /// Makes it a plain thread again.
+    /// Makes the server a plain thread again.
     ///
     /// # Safety
     /// Called once, by the server's own flow.
@@ -236,7 +239,7 @@ impl Server {
         operation::unregister_server(self.0);
     }
 
-    /// Whether a worker runs in its place.
+    /// Whether a worker runs in the server's place.
     #[inline]
     pub fn is_attached(self) -> bool {
         self.0.current.get().is_some()
@@ -258,7 +261,7 @@ impl Server {
         self.settle(left)
     }
 
-    /// What is to be done, and told, after any letter but the most common one.
+    /// Settles any letter but the most common one, and returns its event.
     #[cold]
     fn settle(self, left: &'static umcg::worker::Worker) -> Event {
         let (kind, deadline) = self.0.mail.read();
@@ -271,7 +274,7 @@ impl Server {
     /// CLOCK_REALTIME; 0 for not at all).
     ///
     /// # Errors
-    /// As [`Nothing`] says.
+    /// The [`Nothing`] that ended the wait.
     ///
     /// # Safety
     /// Called by the server's own flow.
@@ -289,7 +292,8 @@ impl Server {
         }
     }
 
-    /// The next event of an idle worker if there is one. A look at two words when there is none.
+    /// The next event of an idle worker if there is one. If there is none, this costs reading two
+    /// words.
     #[inline]
     pub fn try_wait(self) -> Option<Event> {
         if self.0.group().lists.has_events() {
@@ -315,12 +319,12 @@ impl Server {
 
 impl Worker {
     /// Makes the calling pthread a worker of this group; returns when a server runs it. `interval`
-    /// is that of preemption where the worker stays on its own kernel thread and the program has
-    /// set none. Switches.
+    /// is the default interval of preemption if the worker stays on its own kernel thread.
+    /// Switches.
     ///
     /// # Errors
-    /// `EINVAL`: it is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or thread
-    /// key left.
+    /// `EINVAL`: the thread is a server or worker already. `ENOMEM`, `EAGAIN`: no memory, stack or
+    /// thread key left.
     pub fn register(group: Group, id: u64, interval: u64) -> Result<Worker, Errno> {
         if !matches!(role(), Role::Plain) || umcg::is_apart() {
             return Err(Errno::INVAL);
@@ -328,8 +332,8 @@ impl Worker {
         operation::register_worker(group.0, id, interval).map(Worker)
     }
 
-    /// Like [`Worker::register`], with what was made for it: of the errors that it has for want of
-    /// memory few are left.
+    /// Like [`Worker::register`], with the resources reserved for it: few errors for lack of memory
+    /// are left.
     ///
     /// # Errors
     /// As [`Worker::register`].
@@ -360,8 +364,8 @@ impl Worker {
     /// Those of a stack.
     ///
     /// # Safety
-    /// `f` is sound to run on any server's kernel thread, and to go on on another one, with another
-    /// thread-local storage, after any call that switches or blocks.
+    /// `f` is sound to run on any server's kernel thread, and to continue on another one, with
+    /// another thread-local storage, after any call that switches or blocks.
     pub unsafe fn light<F: FnOnce() + 'static>(
         group: Group,
         id: u64,
@@ -382,8 +386,8 @@ impl Worker {
         unsafe { light::create(plan, f) }.map(Self::held)
     }
 
-    /// Like [`Worker::light`], for a worker with thread-local storage of its own: to what `f` calls
-    /// it is a thread.
+    /// Like [`Worker::light`], for a worker with thread-local storage of its own: functions that
+    /// `f` calls see a thread.
     ///
     /// # Errors
     /// Those of a stack, or of a [block](crate::storage).
@@ -457,7 +461,7 @@ impl Worker {
         light::carve(plan, room, entry).map(Self::held)
     }
 
-    /// A new worker, by the right to run it.
+    /// A new worker, as the right to run it.
     #[inline(always)]
     fn held(worker: &'static umcg::worker::Worker) -> Worker {
         worker.lists().hold(&worker.node);
@@ -467,30 +471,29 @@ impl Worker {
     /// The calling light worker, in the first frame of its entry function.
     ///
     /// # Safety
-    /// Called first thing by the entry function that `carve` was given, with its argument.
+    /// The entry function that `carve` was given calls this first, with its argument.
     #[inline(always)]
     pub unsafe fn begin(argument: *mut ()) -> Worker {
         // SAFETY: passed on.
         Worker(unsafe { light::arrive(argument) })
     }
 
-    /// Calls `f`, which does what the worker is for; it may be preempted from here on. A panic that
-    /// leaves it ends the process, and so does an exception of another language, which
-    /// [`boundary::call`](crate::os::boundary::call) within `f` can say a word about first. A
-    /// worker with storage of its own then runs the destructors of its thread-locals, and uses none
-    /// afterwards.
+    /// Calls `f`, the worker's function. The worker may be preempted from here on. A panic that
+    /// leaves `f` ends the process. So does an exception of another language, which
+    /// [`boundary::call`](crate::os::boundary::call) within `f` can report first. A worker with
+    /// storage of its own then runs the destructors of its thread-locals, and uses none afterwards.
     ///
     /// # Safety
-    /// Called by the worker itself, after [`Worker::begin`]. Once; or again, for what the first
-    /// call left that has a destructor: it may use thread-locals, too.
+    /// Called by the worker itself, after [`Worker::begin`], once. It may be called again, to drop
+    /// values that the first call has left: their destructors may use thread-locals, too.
     #[inline]
     pub unsafe fn run(self, f: impl FnOnce()) {
         light::run(self.0, f);
     }
 
-    /// The part of a light worker's descriptor that is its maker's: [`UPPER_BYTES`], 64-aligned.
-    /// Stacks are never unmapped, and so this is readable for ever and always of the same type; all
-    /// zeros on a stack that is new.
+    /// The maker's part of a light worker's descriptor: [`UPPER_BYTES`], 64-aligned. Stacks are
+    /// never unmapped, so this is readable for ever and always of the same type. It is all zeros on
+    /// a new stack.
     #[inline(always)]
     pub fn upper(self) -> *mut u8 {
         light::upper(self.0)
@@ -502,7 +505,7 @@ impl Worker {
         (self.0 as *const umcg::worker::Worker).cast_mut().cast()
     }
 
-    /// The worker again.
+    /// Turns the word into the worker again.
     ///
     /// # Safety
     /// The word came from [`Worker::into_ptr`].
@@ -512,25 +515,25 @@ impl Worker {
         Worker(unsafe { &*pointer.cast::<umcg::worker::Worker>() })
     }
 
-    /// The room of a light worker that was made with so much of it.
+    /// The room of a light worker that was made with this layout.
     #[inline(always)]
     pub fn room(self, room: Layout) -> *mut u8 {
         light::reserved(self.0, room)
     }
 
-    /// Makes a carved worker that is over begin anew, as [`Worker::carve`] does, with the stack,
+    /// Makes a carved worker that has ended begin anew, as [`Worker::carve`] does, with the stack,
     /// name and storage that it has.
     ///
     /// # Safety
-    /// The caller has the right to run the worker, which has left [`Worker::run`]; what its frames
-    /// own is forgotten.
+    /// The caller has the right to run the worker, which has left [`Worker::run`]. No destructors
+    /// run for its frames.
     #[inline(always)]
     pub unsafe fn rearm(self, room: Layout, entry: unsafe extern "C" fn(*mut ()) -> !) {
         // SAFETY: passed on.
         unsafe { light::rearm(self.0, room, entry) };
     }
 
-    /// Recycles a suspended light worker: it runs no more. What its frames own is forgotten.
+    /// Recycles a suspended light worker: it no longer runs. No destructors run for its frames.
     ///
     /// # Safety
     /// The caller has the right to run the worker, and gives it up.
@@ -539,7 +542,8 @@ impl Worker {
         light::discard(self.0);
     }
 
-    /// What it is doing just now; a hint, unless the caller keeps it from doing anything else.
+    /// What the worker is doing just now. A hint, unless the caller keeps it from doing anything
+    /// else.
     pub fn doing(self) -> Doing {
         match self.0.node.state() {
             state::BLOCKED => Doing::Blocked,
@@ -548,13 +552,13 @@ impl Worker {
         }
     }
 
-    /// Calls `f` with the addresses at which the worker's functions go on, from where it was
-    /// suspended outwards, until `f` breaks. No call where less than `room` bytes of stack are
-    /// left, on which both the look and `f` run, nor under sanitizers. Takes no lock, but the
-    /// loader's with a C library older than glibc 2.35.
+    /// Calls `f` with the addresses at which the worker's functions continue, from where it was
+    /// suspended outwards, until `f` breaks. Makes no call if less than `room` bytes of its stack
+    /// are left, on which both the look and `f` run, nor under sanitizers. Takes no lock, except
+    /// the loader's with a C library older than glibc 2.35.
     ///
     /// # Safety
-    /// It is a light worker that is suspended, and nobody runs it meanwhile. `f` does not unwind.
+    /// It is a suspended light worker, and no server runs it meanwhile. `f` does not unwind.
     pub unsafe fn callers(self, room: usize, f: &mut dyn FnMut(usize) -> ControlFlow<()>) {
         // SAFETY: passed on.
         unsafe { light::callers(self.0, room, f) }
@@ -606,10 +610,10 @@ impl Worker {
         blocking::begin(self.0);
     }
 
-    /// Ends it. Switches.
+    /// Ends the scope. Switches.
     ///
     /// # Safety
-    /// As [`Worker::begin_blocking`]. Where there is no such scope nothing happens.
+    /// As [`Worker::begin_blocking`]. Without such a scope nothing happens.
     pub unsafe fn end_blocking(self) {
         blocking::end(self.0);
     }
@@ -623,10 +627,10 @@ impl Worker {
         operation::critical_begin(self.0);
     }
 
-    /// Ends it. May switch.
+    /// Ends the section. May switch.
     ///
     /// # Safety
-    /// As [`Worker::begin_critical`]. Where there is no such section nothing happens.
+    /// As [`Worker::begin_critical`]. Without such a section nothing happens.
     #[inline]
     pub unsafe fn end_critical(self) {
         operation::critical_end(self.0);
@@ -663,8 +667,8 @@ impl Running {
         }
     }
 
-    /// Gives the processor back with WAIT. False when `deadline` passed before a server ran the
-    /// worker again. Switches.
+    /// Gives the processor back with WAIT. Returns false when `deadline` passed before a server ran
+    /// the worker again. Switches.
     ///
     /// # Safety
     /// The caller has not switched since [`Running::here`].
@@ -674,14 +678,14 @@ impl Running {
         unsafe { operation::worker_wait(self.inside, self.server, deadline) }
     }
 
-    /// Lets `next` run with the caller's server, and calls `f(argument)` once the caller is wholly
-    /// suspended: so `f` may let others run the caller. `f` is called on the stack of `next`, or on
-    /// the server's where one of the two [stays](threads_move) on its own kernel thread. No server
-    /// gets an event. Switches.
+    /// Lets `next` run on the caller's server, and calls `f(argument)` once the caller is fully
+    /// suspended. So `f` may let other servers run the caller. `f` is called on the stack of
+    /// `next`, or on the server's if one of the two [stays](threads_move) on its own kernel thread.
+    /// No server gets an event. Switches.
     ///
     /// # Safety
-    /// As [`Running::wait`]; the caller has the right to run `next`, and passes the right to run
-    /// itself to `f`; neither was ever run by its tid.
+    /// As [`Running::wait`]. The caller has the right to run `next`, and passes the right to run
+    /// itself to `f`. Neither was ever run by its tid.
     #[inline(always)]
     pub unsafe fn switch_with(
         self,
@@ -690,13 +694,13 @@ impl Running {
         argument: *mut (),
     ) {
         next.0.lists().take(&next.0.node);
-        // SAFETY: both are the caller's, by the contract. The state of a worker that is run by
-        // token, and stops so, stays HELD.
+        // SAFETY: both are the caller's, by the contract. A worker that is run by token, and stops
+        // this way, stays HELD.
         unsafe { self.inside.0.leave_with(self.server, next.0, f, argument) };
     }
 
-    /// Lets `next` run with the caller's server; the caller is idle, with WAIT. False as in
-    /// [`Running::wait`]. Switches.
+    /// Lets `next` run on the caller's server. The caller becomes idle, with WAIT. Returns false as
+    /// [`Running::wait`] does. Switches.
     ///
     /// # Safety
     /// As [`Running::wait`], and the caller has the right to run `next`.
@@ -711,34 +715,35 @@ impl Running {
 }
 
 /// Whether thread workers move to their servers' kernel threads, so that any two workers can switch
-/// to each other directly. Where they stay on their own, a switch from or to one is two hand-overs
+/// to each other directly. If they stay on their own, a switch from or to one is two hand-overs
 /// between kernel threads.
 pub fn threads_move() -> bool {
     thread::carrier() == Carrier::Moving
 }
 
-/// Sets how many helper threads there may be, on which workers without threads of their own block;
-/// 0 for what `UMCG_HELPERS` in the environment says, or 512. For the process.
+/// Sets how many helper threads there may be in the process, on which workers without threads of
+/// their own block; 0 for the value of `UMCG_HELPERS` in the environment, or 512.
 ///
-/// Further workers wait until a helper comes back. If none does for 10 ms one more is made, as some
-/// may wait for what those do.
+/// Further workers wait until a helper comes back. If none does for 10 ms, one more is made: the
+/// workers on helpers may depend on the waiting ones.
 pub fn set_helpers(most: usize) {
     helper::set_most(most);
 }
 
-/// Makes helpers be as the process is, and not as the caller, from here on: they are made by a
-/// kernel thread that is made now, if the system gives one, and otherwise when the first is needed.
+/// Gives helpers the process's attributes, and not the caller's, from here on. A kernel thread
+/// makes them. It is made now, if the system gives one, and otherwise when the first helper is
+/// needed.
 pub fn prepare_helpers() {
     helper::POOL.prepare();
 }
 
-/// Has `notice` called each time that a helper is made beyond the bound: with how many helpers
-/// there were, and how many workers waited. On a kernel thread of the library's, which helpers that
-/// are needed wait for meanwhile.
+/// Sets `notice`, which is called each time that a helper is made beyond the bound, with the number
+/// of helpers and the number of waiting workers. It runs on a kernel thread of the library's, and
+/// needed helpers wait for it.
 ///
-/// And each time that a worker is to block, and the system gives no thread for a helper, so that
-/// the worker blocks its server: with 0 as the second number, by the worker. Then `notice` must not
-/// switch, and must not unwind.
+/// It is also called each time that a worker is to block and the system gives no thread for a
+/// helper, so that the worker blocks its server. Then the worker calls it, with 0 as the second
+/// number, and `notice` must not switch, and must not unwind.
 pub fn set_helper_notice(notice: fn(usize, usize)) {
     helper::set_notice(notice);
 }
@@ -746,11 +751,11 @@ pub fn set_helper_notice(notice: fn(usize, usize)) {
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It blocks in the kernel, or has a helper thread.
+    /// It blocks in the kernel, or is on a helper thread.
     Blocked,
     /// It has an event that no server has collected.
     Queued,
-    /// It runs, or is suspended and somebody has the right to run it.
+    /// It runs, or is suspended and some party has the right to run it.
     Suspended,
 }
 
@@ -759,9 +764,9 @@ pub fn each_light_worker(f: &mut dyn FnMut(Worker)) {
     light::each(&mut |worker| f(Worker(worker)));
 }
 
-/// Calls `f` as if the caller were a plain thread, whatever it is: so nothing in `f` switches, and
-/// it is not preempted. It can become neither a server nor a worker meanwhile. For code of others
-/// that is called in the midst of a switch. What unwinds out of `f` ends the process.
+/// Calls `f` as if the caller were a plain thread, whatever its role. So nothing in `f` switches,
+/// and it is not preempted. The caller can become neither a server nor a worker meanwhile. For
+/// foreign code that is called in the middle of a switch. A panic that leaves `f` ends the process.
 #[inline]
 pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     /// Ends the process, with the panic's message as the reason.
@@ -777,7 +782,7 @@ pub fn apart<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Wakes an idle server of this group. False when there is none.
+/// Wakes an idle server of this group. Returns false when there is none.
 pub fn wake_server(group: Group) -> bool {
     let _hold = Hold::begin();
     group.0.lists.wake_server()
@@ -786,7 +791,7 @@ pub fn wake_server(group: Group) -> bool {
 /// Sets the preemption interval of all servers, in nanoseconds; 0 for none.
 ///
 /// # Errors
-/// What the kernel says of it.
+/// The kernel's error for the interval.
 pub fn set_preemption(nanoseconds: u64) -> Result<(), Errno> {
     preempt::set_interval(nanoseconds)
 }

@@ -2,9 +2,9 @@
 //! storage below it; on aarch64 the control block ends at the thread pointer and the static storage
 //! is above it.
 //!
-//! What is written into a block, and why:
+//! The values written into a block, and the failure without each:
 //!
-//! | place | value | else |
+//! | place | value | otherwise |
 //! |---|---|---|
 //! | `header.tcb`, `.self` (x86-64) | the block | `pthread_self` and each access to a thread-local would fail |
 //! | `header.multiple_threads` | 1 | older versions would leave locks out |
@@ -12,11 +12,11 @@
 //! | `tid` | one of its own | recursive and error-checking mutexes would take all workers for one |
 //! | `list` | itself | a fork by a worker takes the block out of the list of threads that it is not in |
 //! | `specific[0]` | `specific_1stblock` | values of thread keys |
-//! | `robust_head.list` | itself, which is the empty list | a robust mutex would be linked to nothing |
+//! | `robust_head.list` | itself, which is the empty list | a robust mutex would be linked to null |
 //! | `rseq.cpu_id` | "uninitialized" | `sched_getcpu` would say 0: the kernel writes to the kernel thread's area, never to this |
 //! | `__resp` | a resolver state of its own | all workers would share that of the first thread |
 //!
-//! Where these lie is what glibc tells libthread_db (`_thread_db_*`), the kernel
+//! glibc tells the places of these to libthread_db (`_thread_db_*`), the kernel
 //! (`get_robust_list`), or the program (`__rseq_offset`).
 
 use super::modules::{self, Plan, Scratch};
@@ -28,7 +28,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use umcg_context::lock::HoldLock;
 
-/// What the ABI of the architecture says of the control block.
+/// The layout of the control block by the architecture's ABI.
 #[cfg(target_arch = "x86_64")]
 pub(super) mod abi {
     /// The control block ends at the thread pointer.
@@ -52,12 +52,12 @@ pub(super) mod abi {
     pub(crate) const FEATURES: Option<usize> = None;
 }
 
-/// How often destructors of keys may give rise to new values (PTHREAD_DESTRUCTOR_ITERATIONS).
+/// How often destructors of keys may create new values (PTHREAD_DESTRUCTOR_ITERATIONS).
 const ROUNDS: usize = 4;
 const KEYS_A_LEVEL: usize = 32;
 
-/// Of the block that the probe tries, and of the one that surveys lend: two that run at once have
-/// two.
+/// The tids of the block that the probe tries, and of the scratch block of surveys. Both may be in
+/// use at once, so there are two.
 pub(super) const PROBE_TID: u32 = super::LAST_TID + 1;
 const SCRATCH_TID: u32 = super::LAST_TID + 2;
 
@@ -66,21 +66,21 @@ type Deallocate = unsafe extern "C" fn(*mut c_void, bool);
 type Procedure = unsafe extern "C" fn();
 type Destructor = unsafe extern "C" fn(*mut c_void);
 
-/// A key: as `struct pthread_key_struct`. The sequence number is odd while it is in use.
+/// A key, as `struct pthread_key_struct`. The sequence number is odd while it is in use.
 #[repr(C)]
 pub(super) struct Key {
     pub(super) sequence: usize,
     pub(super) destructor: Option<Destructor>,
 }
 
-/// A thread's value of a key: as `struct pthread_key_data`.
+/// A thread's value of a key, as `struct pthread_key_data`.
 #[repr(C)]
 pub(super) struct Value {
     pub(super) sequence: usize,
     pub(super) data: *mut c_void,
 }
 
-/// What the symbols say; the same for all threads.
+/// The data from the symbols; the same for all threads.
 #[derive(Clone, Debug)]
 pub(super) struct Symbols {
     pub(super) allocate: Allocate,
@@ -97,7 +97,7 @@ pub(super) struct Symbols {
     pub(super) tid: usize,
     pub(super) list: usize,
     pub(super) specific: usize,
-    /// From the thread pointer; none if this glibc knows no rseq.
+    /// The offset from the thread pointer; none if this glibc knows no rseq.
     pub(super) rseq: Option<isize>,
     /// The address of the probing thread's `__resp`; its place from the thread pointer is the same
     /// in all threads.
@@ -107,7 +107,7 @@ pub(super) struct Symbols {
     pub(super) linker: usize,
 }
 
-/// What a thread made by `pthread_create` shows besides.
+/// The further data that a thread made by `pthread_create` shows.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub(super) shared: [usize; abi::SHARED.len()],
@@ -132,7 +132,7 @@ pub(super) struct Glibc {
     pub(super) plan: Plan,
 }
 
-/// How blocks are made here, or why none ever are. A reason that may pass is not remembered.
+/// How blocks are made here, or why they can never be made. A temporary reason is not remembered.
 static GLIBC: Granted<Result<Glibc, &'static str>> = Granted::new();
 
 /// How blocks are made here, or why none are.
@@ -177,7 +177,7 @@ impl Symbols {
         self.align.max(64)
     }
 
-    /// From the beginning of a block to its thread pointer.
+    /// The distance from the beginning of a block to its thread pointer.
     fn below(&self) -> usize {
         let bytes = if abi::BELOW {
             self.tcb
@@ -187,7 +187,7 @@ impl Symbols {
         bytes.next_multiple_of(self.alignment())
     }
 
-    /// From the thread pointer to what comes behind the block.
+    /// The distance from the thread pointer to the end of the block.
     fn above(&self) -> usize {
         let bytes = if abi::BELOW { self.storage } else { self.tcb };
         bytes.next_multiple_of(align_of::<Header>())
@@ -212,12 +212,12 @@ impl Symbols {
         (self.below() + self.above() + size_of::<Header>()).next_multiple_of(self.alignment())
     }
 
-    /// Has glibc set up the storage in this place, and tells its thread pointer. None without
+    /// Makes glibc set up the storage in this place, and returns its thread pointer. None without
     /// memory.
     ///
     /// # Safety
-    /// The place is zero, aligned to a page, or is the next after such a one, and has as many bytes
-    /// as the stride says.
+    /// The place is zero, has as many bytes as the stride, and is aligned to a page or follows such
+    /// a place.
     pub(super) unsafe fn allocate_in(&self, place: *mut u8) -> Option<usize> {
         let tp = place.wrapping_add(self.below());
         // SAFETY: the static storage below, and the control block at it, are zero and ours.
@@ -225,10 +225,10 @@ impl Symbols {
         (!made.is_null()).then(|| tp.expose_provenance())
     }
 
-    /// Writes what `pthread_create` would write besides.
+    /// Writes the further values that `pthread_create` would write.
     ///
     /// # Safety
-    /// `tp` came from `allocate_in`, and nobody runs with it yet.
+    /// `tp` came from `allocate_in`, and no flow runs with it yet.
     pub(super) unsafe fn furnish(&self, thread: &Thread, tp: usize, tid: u32) {
         let control = self.control(tp);
         let (robust, list) = (control + thread.robust, control + self.list);
@@ -269,7 +269,8 @@ impl Glibc {
         self.symbols.stride()
     }
 
-    /// Sees to it that glibc takes its locks. A forked child has one thread again.
+    /// Makes sure that glibc takes its locks. This is repeated because a forked child has one
+    /// thread again.
     pub(super) fn ensure_threaded(&self) -> Result<(), Error> {
         if threaded::ensure() {
             Ok(())
@@ -309,8 +310,8 @@ impl Glibc {
     pub(super) unsafe fn begin(&self, header: NonNull<Header>) {
         // SAFETY: passed on.
         unsafe { self.plan.catch_up(header, self) };
-        // SAFETY: sets this storage's tables of character classes; somebody may have called
-        // `setlocale` since.
+        // SAFETY: sets this storage's tables of character classes, as `setlocale` may have been
+        // called since.
         unsafe { (self.symbols.ctype_init)() };
     }
 
@@ -328,7 +329,7 @@ impl Glibc {
                 break;
             }
         }
-        // SAFETY: as above: nothing may be left that names storage which is about to be as new.
+        // SAFETY: as above. Nothing may be left that refers to storage that is about to be reset.
         unsafe { (self.symbols.call_tls_dtors)() };
         // SAFETY: passed on.
         unsafe { self.plan.reset(header, self) };
@@ -343,7 +344,7 @@ impl Glibc {
         unsafe { errno.write(0) };
     }
 
-    /// Calls the destructors of key values. Whether there were any.
+    /// Calls the destructors of key values. Returns whether there were any.
     ///
     /// # Safety
     /// As `finish`.
@@ -377,7 +378,8 @@ impl Glibc {
         let mut some = false;
         for index in 0..KEYS_A_LEVEL {
             let place = level.wrapping_add(index);
-            // SAFETY: one of the values of the level; no reference, for destructors may set values.
+            // SAFETY: one of the values of the level. This is no reference, because destructors may
+            // set values.
             let Value { sequence, data } = unsafe { place.read() };
             if data.is_null() {
                 continue;
@@ -412,7 +414,7 @@ impl Scratch for Glibc {
                 .ok()
                 .map(|start| start.expose_provenance());
         }
-        // SAFETY: it was zero, or was given back.
+        // SAFETY: the place was zero, or was given back.
         let tp = unsafe { self.symbols.allocate_in(at((*place)?)) }?;
         // SAFETY: fresh.
         unsafe { self.symbols.furnish(&self.thread, tp, SCRATCH_TID) };
@@ -421,7 +423,7 @@ impl Scratch for Glibc {
 
     fn put(&self) {
         if let Some(place) = *SCRATCH.lock() {
-            // SAFETY: `get` had it allocated; false: the memory stays.
+            // SAFETY: `get` had it allocated. `false` keeps the memory.
             unsafe { (self.symbols.deallocate)(at(place + self.symbols.below()), false) };
         }
     }

@@ -1,9 +1,9 @@
 //! Thread-local storage for flows that have no kernel thread.
 //!
-//! A [`Block`] is what glibc gives a new thread besides its stack: the thread control block and the
-//! static thread-local storage. A worker that runs with the thread pointer of its own block has its
-//! own `thread_local!`s, errno, malloc cache, C++ exception state and `pthread_self`, whichever
-//! kernel thread carries it, so it may be spawned by safe code.
+//! A [`Block`] holds the data that glibc gives a new thread besides its stack: the thread control
+//! block and the static thread-local storage. A worker that runs with the thread pointer of its own
+//! block has its own `thread_local!`s, errno, malloc cache, C++ exception state and `pthread_self`,
+//! whichever kernel thread carries it. So safe code may spawn it.
 //!
 //! ```text
 //!   base          thread pointer          + size of struct pthread
@@ -13,41 +13,40 @@
 //!
 //! | a block | how long |
 //! |---|---|
-//! | is made by glibc's `_dl_allocate_tls` in memory of ours, and given what `pthread_create` would give it | once |
+//! | is made by glibc's `_dl_allocate_tls` in memory of ours, and gets the values that `pthread_create` would write | once |
 //! | is [begun](Block::begin) by the worker, on its block | a worker |
 //! | is [finished](Block::finish) by the worker: its thread-local destructors run, then the storage is as new | a worker |
 //! | rests in a [`Pool`], or on the shared shelf | until the next worker |
 //!
 //! The C library's own part of the storage (malloc's cache, the locale tables, the resolver) is not
-//! made anew: it goes from worker to worker as it does from job to job in a pool of threads, so
+//! reset. It goes from worker to worker as it does from job to job in a pool of threads, so
 //! malloc's cache is neither lost nor filled again. Values of `pthread_key_create` are destroyed as
-//! at a thread's end. What holds of `pthread_self()` in a worker: it is an identity, not something
-//! to join, cancel or signal.
+//! at a thread's end. `pthread_self()` in a worker is an identity; do not join, cancel or signal
+//! it.
 //!
-//! Nothing of glibc is taken on trust: [`available`] looks at each thing once, tries a block, and
-//! says no when anything is not as expected.
+//! No property of glibc is taken on trust: [`available`] checks each one once, tries a block, and
+//! refuses if anything is not as expected.
 //!
 //! # Limits
 //!
-//! - What the kernel keeps for a thread (signal mask, affinity, `gettid`) is that of the kernel
-//!   thread that carries the worker: `docs/identity.md`.
-//! - A priority-inheriting mutex hands its word to the kernel, which knows no thread by the block's
-//!   tid: not for workers with blocks.
-//! - A robust mutex is not marked when a worker ends with it locked; it stays locked, as any other
-//!   mutex.
-//! - A library loaded by `dlopen` whose storage is static *and* has initial values other than zero
-//!   does not get those into the blocks of workers that are alive then. (glibc finds the threads to
-//!   tell by a list of its own, under a lock of its own.) Workers begun later have them.
+//! - The kernel's state for a thread (signal mask, affinity, `gettid`) is that of the kernel thread
+//!   that carries the worker: `docs/identity.md`.
+//! - Workers with blocks cannot use a priority-inheriting mutex: it hands its word to the kernel,
+//!   which knows no thread by the block's tid.
+//! - A robust mutex is not marked when a worker ends with it locked. It stays locked, as any other
+//!   mutex does.
+//! - A library loaded by `dlopen` may have static storage with initial values other than zero.
+//!   These values do not reach the blocks of workers that are alive then. (glibc finds the threads
+//!   to update by a list of its own, under a lock of its own.) Workers begun later have them.
 //! - Libraries in other link namespaces (`dlmopen`) are not reset between workers.
-//! - For the dynamic linker a worker in the midst of binding a symbol lazily does not hold up a
-//!   `dlclose` elsewhere.
+//! - A worker in the middle of binding a symbol lazily does not delay a `dlclose` elsewhere.
 //!
 //! # Not chosen
 //!
-//! - *`_dl_allocate_tls(NULL)`*, which takes the memory from malloc: it leaves the room for
-//!   libraries to come as it was, not zero.
-//! - *Freeing blocks.* glibc's clean-up of a thread's malloc cache is not exported; a block that is
-//!   kept needs none.
+//! - *`_dl_allocate_tls(NULL)`*, which takes the memory from malloc: it does not zero the room for
+//!   libraries loaded later.
+//! - *Freeing blocks.* glibc's clean-up of a thread's malloc cache is not exported. A kept block
+//!   needs no clean-up.
 //! - *Joining glibc's lists of threads*, so that `dlopen` sees blocks: their lock is not reachable.
 
 cfg_if::cfg_if! {
@@ -72,8 +71,8 @@ use umcg_context::lock::HoldLock;
 
 /// How many free blocks a pool keeps to itself.
 const KEEP: usize = 256;
-/// Tids of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex word of
-/// glibc's has for one.
+/// The first tid of blocks: above the kernel's (PID_MAX_LIMIT), and within the bits that a futex
+/// word of glibc's has for a tid.
 const FIRST_TID: u32 = 1 << 29;
 const LAST_TID: u32 = (1 << 30) - 3;
 /// How many blocks are mapped at a time.
@@ -82,10 +81,10 @@ const BLOCKS_A_SLAB: usize = 64;
 /// Why there is no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// Not with this C library, this processor, or this environment; the reason.
+    /// Blocks cannot be made with this C library, this processor, or this environment; the reason.
     Unavailable(&'static str),
-    /// The system refuses what it takes to find out whether there can be any; the reason. It may
-    /// pass.
+    /// The system refuses the resources to find out whether blocks can be made; the reason. It may
+    /// be temporary.
     Refused(&'static str),
     /// The system has no memory left for one.
     OutOfMemory,
@@ -103,9 +102,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Whether blocks can be made here, or why not. Looks by a thread of its own, once a process,
-/// unless the system gives no thread or memory for that: then again the next time.
-/// `UMCG_NO_OWN_STORAGE` in the environment forbids it.
+/// Whether blocks can be made here, or why not. A thread of its own finds out, once a process. If
+/// the system gives no thread or memory for that, the next call tries again. `UMCG_NO_OWN_STORAGE`
+/// in the environment forbids blocks.
 ///
 /// # Errors
 /// The reason.
@@ -117,13 +116,13 @@ pub fn available() -> Result<(), &'static str> {
     }
 }
 
-/// Whether blocks can never be made here. False also where that cannot be found out just now.
+/// Whether blocks can never be made here. False also if that cannot be found out just now.
 #[inline]
 pub fn is_ruled_out() -> bool {
     matches!(glibc::get(), Err(Error::Unavailable(_)))
 }
 
-/// Bytes of memory that one block takes, without what malloc's cache may come to hold.
+/// Bytes of memory that one block takes, without the memory that malloc's cache may hold.
 pub fn bytes_a_block() -> usize {
     glibc::get().map_or(0, |glibc| glibc.stride())
 }
@@ -137,8 +136,8 @@ struct Header {
     tid: u32,
     /// A worker has begun on it, and has not finished it.
     dirty: bool,
-    /// Which libraries were loaded when the storage was made as new; only kept up where libraries
-    /// come and go.
+    /// Which libraries were loaded when the storage was reset. It is updated only if libraries come
+    /// and go.
     stamp: Stamp,
 }
 
@@ -162,13 +161,13 @@ impl Block {
         unsafe { (*self.0.as_ptr()).tp }
     }
 
-    /// What glibc takes for the worker's tid.
+    /// The number that glibc takes for the worker's tid.
     pub fn tid(&self) -> u32 {
         // SAFETY: as above.
         unsafe { (*self.0.as_ptr()).tid }
     }
 
-    /// What a worker does first on its block.
+    /// Called first by a worker on its block.
     ///
     /// # Safety
     /// The thread pointer is this block's.
@@ -182,8 +181,8 @@ impl Block {
         }
     }
 
-    /// What a worker does last on its block: runs the destructors of its thread-locals, and makes
-    /// the storage as new.
+    /// Called last by a worker on its block: runs the destructors of its thread-locals, and resets
+    /// the storage.
     ///
     /// # Safety
     /// The thread pointer is this block's, and the worker uses no thread-local afterwards.
@@ -197,15 +196,15 @@ impl Block {
         unsafe { (*self.0.as_ptr()).dirty = false };
     }
 
-    /// Whether a worker has begun on it that has not finished it: what its thread-locals own is
-    /// still there.
+    /// Whether a worker has begun on it and has not finished it. Then the values of its
+    /// thread-locals are still alive.
     #[inline]
     fn is_dirty(&self) -> bool {
         // SAFETY: as in `begin`.
         unsafe { (*self.0.as_ptr()).dirty }
     }
 
-    /// The pointer that [`Block::from_raw`] makes a block of again.
+    /// The pointer from which [`Block::from_raw`] makes the block again.
     #[inline]
     pub fn into_raw(self) -> NonNull<()> {
         self.0.cast()
@@ -245,7 +244,7 @@ impl Pool {
     /// The last block given back, or one from the shared shelf, or a new one.
     ///
     /// # Errors
-    /// As [`Error`] says; nothing is left behind.
+    /// As [`Error`] says. A failure leaves nothing behind.
     #[inline]
     pub fn take(&mut self) -> Result<Block, Error> {
         match self.pop() {
@@ -267,9 +266,9 @@ impl Pool {
         self.pop().map_or_else(|| make(glibc), Ok)
     }
 
-    /// Takes a block back. One whose worker has begun and not finished, because it was forgotten
-    /// with all that it owns, is never used again: somebody may still point to its thread-locals,
-    /// and their destructors have not run.
+    /// Takes a block back. If its worker has begun and not finished, because it was discarded
+    /// without running its destructors, the block is never used again: pointers to its
+    /// thread-locals may still exist, and their destructors have not run.
     #[inline]
     pub fn give(&mut self, block: Block) {
         if block.is_dirty() {
@@ -301,7 +300,7 @@ impl Pool {
     #[inline]
     fn pop(&mut self) -> Option<Block> {
         let block = Block(NonNull::new(self.head)?);
-        // SAFETY: `push` wrote the link, and the block was nobody's since.
+        // SAFETY: `push` wrote the link, and the block was unused since.
         self.head = unsafe { (*block.0.as_ptr()).next };
         self.len -= 1;
         Some(block)
@@ -325,14 +324,14 @@ pub(crate) fn take() -> Result<Block, Error> {
     free.map_or_else(|| make(glibc), Ok)
 }
 
-/// Takes one back from such a caller.
+/// Takes a block back from such a caller.
 pub(crate) fn give(block: Block) {
     if !block.is_dirty() {
         SHELF.lock().free.push(block);
     }
 }
 
-/// What has been handed back, and what is still uncut.
+/// The blocks that were given back, and the memory that is still uncut.
 struct Shelf {
     free: Pool,
     uncut: *mut u8,
@@ -340,7 +339,7 @@ struct Shelf {
     next_tid: u32,
 }
 
-// SAFETY: the pointers are to memory that the shelf owns.
+// SAFETY: the shelf owns the memory that the pointers point to.
 unsafe impl Send for Shelf {}
 
 static SHELF: HoldLock<Shelf> = HoldLock::new(Shelf {
@@ -367,8 +366,8 @@ fn make(glibc: &glibc::Glibc) -> Result<Block, Error> {
     drop(shelf);
     // SAFETY: the place is new, zero, and as large as a block.
     let header = unsafe { glibc.make(place, tid) };
-    // Without memory for the dynamic linker's table the place is lost: 4 KiB of a process that has
-    // none left.
+    // Without memory for the dynamic linker's table, the place is lost: 4 KiB of a process that has
+    // no memory left.
     NonNull::new(header).map(Block).ok_or(Error::OutOfMemory)
 }
 
@@ -384,7 +383,7 @@ fn map(bytes: usize) -> Result<*mut u8, Error> {
     }
 }
 
-/// Takes all locks of this module, so that a fork finds them in order.
+/// Takes all locks of this module, so that a fork finds consistent data.
 pub(crate) fn before_fork() {
     SHELF.take();
     glibc::before_fork();

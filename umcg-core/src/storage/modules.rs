@@ -1,12 +1,12 @@
-//! The libraries that have thread-local storage, and how a block's is made as new.
+//! The libraries that have thread-local storage, and how a block's storage is reset.
 //!
-//! What has to be written is known beforehand as long as the libraries are those that the probe
-//! saw: it pinned those with thread-local storage, so their images stay where they are, and the
-//! last entry of the loader's list, so that a look at that entry's successor tells, without a lock,
-//! whether a library has come since. While there is one, each reset asks the loader
+//! As long as the libraries are those that the probe saw, the values to write are known beforehand.
+//! The probe has pinned the libraries with thread-local storage, so their images stay in place. It
+//! has also pinned the last entry of the loader's list, so that entry's successor tells, without a
+//! lock, whether a library has come since. While there is one, each reset asks the loader
 //! (`dl_iterate_phdr`), under its lock.
 //!
-//! Left as they are: the storage of libc and of the dynamic linker, and the words of
+//! Not reset: the storage of libc and of the dynamic linker, and the words of
 //! [`umcg_context::local`], which say whose storage it is.
 
 use super::{Header, Stamp};
@@ -39,11 +39,11 @@ struct Module {
     image: *const u8,
     image_bytes: usize,
     bytes: usize,
-    /// In the storage of the thread that asks; null while it has none.
+    /// The address in the storage of the asking thread; null while it has none.
     data: *mut u8,
 }
 
-/// A part of a block that is made as new.
+/// One step of a reset, for a part of a block.
 #[derive(Debug)]
 enum Step {
     Copy {
@@ -68,12 +68,12 @@ pub(super) struct Plan {
     survey: Survey,
 }
 
-/// What is loaded and where its storage is in each block.
+/// The loaded libraries, and where their storage is in each block.
 #[derive(Debug)]
 struct Survey {
     stamp: Stamp,
-    /// Where a library is loaded, and the place of its storage from the thread pointer, for those
-    /// whose storage is static.
+    /// For each library with static storage: where it is loaded, and the offset of its storage from
+    /// the thread pointer.
     statics: Vec<(usize, isize)>,
     modules: Vec<Module>,
     complete: bool,
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Module {
 
 /// Calls `f` for each loaded library, under the loader's lock, until it returns false.
 fn each_library<F: FnMut(&libc::dl_phdr_info) -> bool>(mut f: F) {
-    let _hold = Hold::begin(); // who is preempted with the lock keeps it from the next worker here
+    let _hold = Hold::begin(); // a worker preempted with the lock would block the next one here
     unsafe extern "C" fn call<F: FnMut(&libc::dl_phdr_info) -> bool>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
@@ -116,7 +116,7 @@ fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
     if info.dlpi_phdr.is_null() {
         return &[];
     }
-    // SAFETY: the loader says where the program headers are and how many.
+    // SAFETY: the loader gives the place and number of the program headers.
     unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
 }
 
@@ -146,19 +146,19 @@ fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
         .any(|header| header.p_type == libc::PT_LOAD && within(header))
 }
 
-/// Calls `f` while the thread pointer is `tp`. `f` uses nothing that a fresh block has not.
+/// Calls `f` while the thread pointer is `tp`. `f` uses nothing that a fresh block does not have.
 ///
 /// # Safety
-/// `tp` is that of a block that nobody uses.
+/// `tp` is that of a block that is not in use.
 pub(super) unsafe fn on_storage(tp: usize, f: &mut dyn FnMut()) {
     let mask = set_mask(u64::MAX); // a handler would run with the wrong storage
-    // SAFETY: the block is ours; the caller looked that the thread pointer can be written.
+    // SAFETY: the block is ours, and the caller has checked that the thread pointer can be written.
     unsafe { with_thread_pointer(tp, f) };
     set_mask(mask);
 }
 
 impl Survey {
-    /// What the storage at `tp`, fresh from glibc, is made of.
+    /// Surveys the storage at `tp`, fresh from glibc.
     ///
     /// # Safety
     /// As [`on_storage`].
@@ -201,8 +201,8 @@ impl Survey {
 }
 
 impl Plan {
-    /// Learns from the storage at `tp`, fresh from glibc. `libc` and `linker` are addresses in
-    /// those two.
+    /// Makes a plan from the storage at `tp`, fresh from glibc. `libc` and `linker` are addresses
+    /// in those two.
     ///
     /// # Safety
     /// As [`on_storage`].
@@ -242,14 +242,15 @@ impl Plan {
         })
     }
 
-    /// Finds and pins what the short way relies on. By a thread that may load libraries.
+    /// Finds and pins the libraries that the fast path relies on. Called by a thread that may load
+    /// libraries.
     pub(super) fn pin(&mut self) {
         let skip = self.skip;
         // SAFETY: no name: the program itself.
         let program = unsafe { libc::dlopen(null(), libc::RTLD_LAZY) };
         let mut map: *mut LinkMap = null_mut();
         if program.is_null()
-            // SAFETY: the handle is checked by the callee; it writes a pointer.
+            // SAFETY: the callee checks the handle, and writes a pointer.
             || unsafe { libc::dlinfo(program, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) } != 0
         {
             return;
@@ -292,7 +293,7 @@ impl Plan {
         unsafe { self.tail.as_ref() }.is_some_and(|tail| tail.next.load(Relaxed).is_null())
     }
 
-    /// Makes the block's storage as new, if libraries have come since that was last done.
+    /// Resets the block's storage, if libraries have come since the last reset.
     ///
     /// # Safety
     /// The thread pointer is that of the block.
@@ -305,10 +306,10 @@ impl Plan {
         }
     }
 
-    /// Makes the block's storage as new.
+    /// Resets the block's storage.
     ///
     /// # Safety
-    /// The thread pointer is that of the block, and nobody uses a thread-local of it.
+    /// The thread pointer is that of the block, and none of its thread-locals is in use.
     #[inline]
     pub(super) unsafe fn reset(&self, header: NonNull<Header>, scratch: &dyn Scratch) {
         if !self.is_current() {
@@ -336,8 +337,8 @@ impl Plan {
         loop {
             let stamp = stamp_now();
             if late.as_ref().is_none_or(|survey| survey.stamp != stamp) {
-                // Without memory for it, static storage of the libraries that came last is not
-                // reset; no block was made since.
+                // Without memory for a survey, static storage of the libraries that came last is
+                // not reset. No block was made since.
                 if let Some(fresh) = scratch.get() {
                     // SAFETY: the scratch block is used under this lock only.
                     *late = Some(unsafe { Survey::take(fresh, self.skip) });
@@ -362,8 +363,8 @@ impl Plan {
                     }
                     if !module.data.is_null() {
                         for step in steps(&module, tp) {
-                            // SAFETY: the loader says where the library's storage and image are,
-                            // and keeps them under the lock.
+                            // SAFETY: the loader gives the places of the library's storage and
+                            // image, and keeps both under the lock.
                             unsafe { step.perform(tp) };
                         }
                     }
@@ -380,25 +381,23 @@ impl Plan {
 
 /// Lends a block fresh from glibc.
 pub(super) trait Scratch {
-    /// Makes it, and tells its thread pointer. None without memory.
+    /// Makes it, and returns its thread pointer. None without memory.
     fn get(&self) -> Option<usize>;
-    /// Gives back what glibc allocated for it.
+    /// Frees the memory that glibc allocated for it.
     fn put(&self);
 }
 
 /// The last survey that was needed after the probe's.
 static LATE: HoldLock<Option<Survey>> = HoldLock::new(None);
 
-// SAFETY: the pointers are to images and storage that are looked at by value, or under the loader's
-// lock.
+// SAFETY: the pointers are compared by value only, or followed under the loader's lock.
 unsafe impl Send for Survey {}
-// SAFETY: a plan is written before it is shared; its pointers are to what was pinned.
+// SAFETY: a plan is written before it is shared, and its pointers point into pinned libraries.
 unsafe impl Send for Plan {}
 // SAFETY: as above.
 unsafe impl Sync for Plan {}
 
-/// The steps that make the storage of a library as new: its image, then zeros, our own words left
-/// out.
+/// The steps that reset the storage of a library: its image, then zeros, without our own words.
 fn steps(module: &Module, tp: usize) -> impl Iterator<Item = Step> + use<> {
     let start = module.data.addr().wrapping_sub(tp) as isize;
     let (middle, end) = (
@@ -475,10 +474,10 @@ unsafe fn owned(name: *const c_char) -> CString {
     unsafe { CStr::from_ptr(name) }.to_owned()
 }
 
-/// Sees to it that a library is never unloaded.
+/// Makes sure that a library is never unloaded.
 fn pinned(name: &CStr) -> bool {
     if name.is_empty() || name.to_bytes().starts_with(b"linux-vdso") {
-        return true; // the program itself, and what the kernel gave it
+        return true; // the program itself, and the kernel's own object
     }
     // SAFETY: a C string; a library that is not loaded is not loaded by this.
     !unsafe {
@@ -509,8 +508,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI32};
     use std::time::Duration;
 
-    /// What three threads tell each other: one that stands in the loader's lock, one that surveys,
-    /// and the one that looks at both.
+    /// The state that three threads share: one that holds the loader's lock, one that surveys, and
+    /// one that watches both.
     #[derive(Default)]
     struct Scene {
         /// The survey is about to begin.
@@ -522,7 +521,7 @@ mod tests {
         surveyor: AtomicI32,
     }
 
-    /// Lends the scratch block once somebody stands in the loader's lock, and notes the end of the
+    /// Lends the scratch block once a thread holds the loader's lock, and notes the end of the
     /// survey.
     struct Noted<'a>(&'a Glibc, &'a Scene);
 
@@ -560,10 +559,10 @@ mod tests {
     }
 
     impl Scene {
-        /// Stands in the loader's lock from when it is asked to until it may leave.
+        /// Holds the loader's lock from when it is asked to until it may leave.
         fn stand_in_the_lock(&self, header: NonNull<Header>) {
             wait(&self.asked);
-            // SAFETY: nobody else uses the block.
+            // SAFETY: no other thread uses the block.
             let tp = unsafe { (*header.as_ptr()).tp };
             let mut stand = || {
                 each_library(|_| {
@@ -572,7 +571,7 @@ mod tests {
                     false
                 });
             };
-            // SAFETY: nobody else uses the block.
+            // SAFETY: no other thread uses the block.
             unsafe { on_storage(tp, &mut stand) };
         }
 
@@ -580,27 +579,27 @@ mod tests {
         fn survey(&self, glibc: &Glibc, header: NonNull<Header>) {
             self.surveyor
                 .store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-            // SAFETY: nobody else uses the block.
+            // SAFETY: no other thread uses the block.
             let tp = unsafe { (*header.as_ptr()).tp };
             *LATE.lock() = None;
             // SAFETY: the thread pointer is the block's, of which no thread-local is in use.
             let mut reset = || unsafe { glibc.plan.reset_by_loader(header, &Noted(glibc, self)) };
-            // SAFETY: nobody else uses the block.
+            // SAFETY: no other thread uses the block.
             unsafe { on_storage(tp, &mut reset) };
         }
 
-        /// Whether the survey waits for the one in the lock.
+        /// Whether the survey waits for the lock's holder.
         fn waits(&self) -> bool {
             wait(&self.lent);
             while !self.surveyed.load(Relaxed) && !sleeps(self.surveyor.load(Relaxed)) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Where it did not wait it sleeps behind the survey, with its own tid.
+            // If the survey did not wait, its thread sleeps after it, with its own tid.
             !self.surveyed.load(Relaxed)
         }
     }
 
-    /// The loader's lock is one that its owner may take again, and knows its owner by the tid.
+    /// The loader's lock is recursive, and knows its owner by the tid.
     #[test]
     fn a_survey_waits_for_whichever_block_is_in_the_loader() {
         let Ok(glibc) = glibc::get() else {

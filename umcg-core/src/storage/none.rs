@@ -1,5 +1,5 @@
-//! No blocks here: another C library, another architecture, or a sanitizer that keeps state of its
-//! own a thread.
+//! Used where there are no blocks: with another C library, another architecture, or a sanitizer
+//! that keeps state of its own for each thread.
 
 use super::{Error, Header};
 use std::convert::Infallible;

@@ -1,8 +1,8 @@
-//! Looks whether glibc is as `glibc` takes it to be, and tries a block.
+//! Checks that glibc is as the module `glibc` assumes, and tries a block.
 //!
-//! The symbols are looked up by the caller: a library's constructor may call this with the loader's
-//! lock held. All that is read of a running thread is read of one made for the purpose, which owns
-//! nothing and has nothing to lose. Each step checks what the next relies on, and none writes
+//! The calling thread looks up the symbols itself, because a library's constructor may call this
+//! with the loader's lock held. Data of a running thread is read only from a thread made for the
+//! purpose, which owns nothing. Each step checks the assumptions of the next, and none writes
 //! outside memory of ours.
 
 use super::glibc::{self, Glibc, Key, Symbols, Thread, Value, abi, get_at};
@@ -15,9 +15,9 @@ use std::ptr::{null_mut, without_provenance_mut};
 
 /// Why there are no blocks.
 pub(super) enum Why {
-    /// Nothing will change that.
+    /// The reason is permanent.
     Never(&'static str),
-    /// The system is short of something.
+    /// The system is short of some resource.
     NotNow(&'static str),
 }
 
@@ -29,7 +29,7 @@ impl From<&'static str> for Why {
 
 /// No control block is larger.
 const LARGEST: usize = 1 << 14;
-/// No storage is larger that is worth a worker.
+/// A larger storage would be too much for a worker.
 const LARGEST_STORAGE: usize = 1 << 20;
 /// Bytes of a `struct __res_state`.
 const RESOLVER: usize = 568;
@@ -64,7 +64,7 @@ pub(super) fn look() -> Result<Glibc, Why> {
     let (tid, result) = probe.join().map_err(|_| Why::Never("the trial failed"))?;
     await_end(tid);
     let mut glibc = result?;
-    threaded::note(); // by that thread
+    threaded::note(); // that thread was the second one
     if credentials::install().is_err() {
         return Err("a handler for changes of credentials cannot be installed".into());
     }
@@ -92,7 +92,7 @@ fn symbol(name: &CStr) -> Option<usize> {
     (!address.is_null()).then(|| address.expose_provenance())
 }
 
-/// What libthread_db is told of a field: bits, elements, offset.
+/// A field's description for libthread_db: bits, elements, offset.
 fn field(name: &CStr, bits: u32, elements: u32, within: usize) -> Option<usize> {
     // SAFETY: such a symbol is three 32-bit numbers.
     let said: [u32; 3] = unsafe { get_at(symbol(name)?) };
@@ -121,7 +121,7 @@ impl Symbols {
         let rseq = rseq
             .map(|address| unsafe { get_at::<isize>(address) })
             .filter(|offset| *offset != 0);
-        // The symbol is a thread-local's: its address is that of the caller's.
+        // The symbol is a thread-local: its address is that of the caller's instance.
         let resp = symbol(c"__resp")
             .ok_or(hidden)?
             .wrapping_sub(umcg_context::thread_pointer()) as isize;
@@ -167,8 +167,8 @@ impl Symbols {
     }
 }
 
-/// Bytes of a thread's own structure and of all of its storage, and the alignment of that, as
-/// glibc's symbols at these addresses tell.
+/// The size of a thread's own structure, and the size and alignment of all of its storage, by
+/// glibc's symbols at these addresses.
 fn sizes(tcb: usize, static_info: usize) -> Result<[usize; 3], Why> {
     // SAFETY: such a symbol is a 32-bit number.
     let tcb = unsafe { get_at::<u32>(tcb) } as usize;
@@ -208,7 +208,7 @@ fn distance(from: usize, to: usize, room: usize, bytes: usize) -> Option<usize> 
 }
 
 impl Thread {
-    /// What the calling thread shows, which `pthread_create` made.
+    /// The data of the calling thread, which `pthread_create` made.
     fn look(symbols: &Symbols) -> Result<Thread, Why> {
         let tp = umcg_context::thread_pointer();
         let control = symbols.control(tp);
@@ -263,8 +263,8 @@ impl Thread {
     }
 }
 
-/// Where the kernel was told to find the list of robust mutexes. Where it does not tell (qemu, some
-/// sandboxes): the only empty list in the control block, which is two words that point to the
+/// Where the kernel was told to find the list of robust mutexes. If the kernel does not tell (qemu,
+/// some sandboxes): the only empty list in the control block, which is two words that point to the
 /// second.
 fn robust_list(control: usize, tcb: usize) -> Result<(usize, usize), Why> {
     let odd = "a thread's list of robust mutexes is not as expected";
@@ -324,7 +324,7 @@ fn check_keys(symbols: &Symbols, values: usize) -> Result<(), Why> {
     }
     // SAFETY: the key was created.
     unsafe { libc::pthread_setspecific(key, null_mut()) };
-    // SAFETY: as above, and nobody else knows it.
+    // SAFETY: as above, and no other code knows it.
     unsafe { libc::pthread_key_delete(key) };
     if right {
         Ok(())
@@ -338,7 +338,7 @@ thread_local! {
     static SEVEN: Cell<u32> = const { Cell::new(7) };
 }
 
-/// What a flow saw that ran with a block.
+/// The observations of a flow that ran with a block.
 #[derive(Default)]
 struct Seen {
     pthread: usize,
@@ -349,7 +349,7 @@ struct Seen {
     locale: usize,
 }
 
-/// Makes a block and runs a little on it. The block is not used again.
+/// Makes a block and runs some code on it. The block is not used again.
 fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     let memory = || Why::NotNow("no memory to try it with");
     let place = super::map(symbols.stride()).map_err(|_| memory())?;
@@ -361,7 +361,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     let sevens_before = SEVEN.replace(8);
     let mut seen = Seen::default();
     let init = symbols.ctype_init;
-    // SAFETY: nobody uses the block.
+    // SAFETY: no flow uses the block.
     unsafe { on_storage(tp, &mut || see(init, &mut seen)) };
     let same_place =
         errno_here.wrapping_sub(umcg_context::thread_pointer()) == seen.errno.wrapping_sub(tp);
@@ -374,7 +374,7 @@ fn try_block(symbols: &Symbols, thread: &Thread) -> Result<Plan, Why> {
     if seen.chunk == 0 || !seen.alpha {
         return Err("the C library did not work on a trial block".into());
     }
-    // SAFETY: nobody uses the block.
+    // SAFETY: no flow uses the block.
     let plan = unsafe { Plan::make(tp, symbols.libc, symbols.linker) };
     Ok(plan?)
 }
@@ -387,7 +387,7 @@ fn errno_place() -> usize {
 /// Runs on the trial block.
 #[inline(never)]
 fn see(ctype_init: unsafe extern "C" fn(), seen: &mut Seen) {
-    // SAFETY: what a new thread does.
+    // SAFETY: a new thread makes the same call.
     unsafe { ctype_init() };
     // SAFETY: no precondition.
     seen.pthread = unsafe { libc::pthread_self() } as usize;

@@ -1,15 +1,16 @@
-//! The switch methods behind one face: what a record needs for each, and the dispatch.
+//! The switch methods behind one interface: the data that a record needs for each, and the
+//! dispatch.
 //!
 //! The assembly keeps a suspended flow in the record itself. The portable methods need some hundred
 //! bytes more: just below the record for a uth, in a block of its own for a kernel thread's flow.
-//! Where the portable methods are left out of the build, no dispatch is left either.
+//! If the portable methods are left out of the build, no dispatch is left either.
 
 use super::method::Method;
 use super::record::{Record, state};
 use std::sync::atomic::Ordering::*;
 use umcg_context::annotate::Flow;
 
-/// Gives a kernel thread's flow what `method` needs.
+/// Gives a kernel thread's flow the memory that `method` needs.
 pub(crate) fn prepare_native(record: &Record, method: Method) {
     record.method.store(method as u8, Relaxed);
     #[cfg(feature = "portable")]
@@ -18,13 +19,13 @@ pub(crate) fn prepare_native(record: &Record, method: Method) {
     }
 }
 
-/// Takes that back.
+/// Frees that memory.
 pub(crate) fn release_native(_record: &Record) {
     #[cfg(feature = "portable")]
     portable::free(_record);
 }
 
-/// Gives a new uth what its method needs.
+/// Gives a new uth the memory that its method needs.
 #[inline]
 pub(crate) fn prepare_record(_record: &Record) {
     #[cfg(feature = "portable")]
@@ -45,13 +46,13 @@ pub(crate) unsafe fn prepare(record: &Record, driver: umcg_context::Entry) {
     }
     // SAFETY: passed on.
     unsafe { record.start_flow() };
-    // SAFETY: nobody runs or resumes the uth, so its context is the caller's to write.
+    // SAFETY: no thread runs or resumes the uth, so its context is the caller's to write.
     let context = unsafe { &mut *record.context.get() };
     // SAFETY: the stack below the record is the uth's own.
     unsafe { context.prepare(record.stack_top(), driver, arg) };
 }
 
-/// Suspends `old`, which is the caller, and goes on with `new`; both are of the method that `ready`
+/// Suspends `old`, which is the caller, and continues `new`. Both use the method that `ready`
 /// names.
 ///
 /// # Safety
@@ -72,10 +73,10 @@ pub(crate) unsafe fn switch(ready: u8, old: &Record, new: &Record) {
     unsafe { Flow::arrive(old.flow.get()) };
 }
 
-/// Goes on with `new` and forgets the caller, which is `old`.
+/// Continues `new` and forgets the caller, which is `old`.
 ///
 /// # Safety
-/// As `umcg_context::resume`; `old` is the record of the caller, whose stack stays until the switch
+/// As `umcg_context::resume`. `old` is the record of the caller, whose stack stays until the switch
 /// is done.
 pub(crate) unsafe fn resume(old: &Record, new: &Record) -> ! {
     #[cfg(feature = "portable")]
@@ -115,13 +116,13 @@ mod portable {
             .swap(null_mut(), Relaxed)
             .cast::<PortableContext>();
         if !context.is_null() {
-            // SAFETY: came from `allocate`, and the swap lets only one caller have it.
+            // SAFETY: it came from `allocate`, and the swap gives it to only one caller.
             drop(unsafe { Box::from_raw(context) });
         }
     }
 
-    /// Finds room below the record. A recycled stack whose last uth had the same method keeps what
-    /// that one left there.
+    /// Finds room below the record. If the last uth of a recycled stack had the same method, its
+    /// data there is kept.
     pub(super) fn place(record: &Record) {
         if record.method.load(Relaxed) == Method::Asm as u8 {
             return;

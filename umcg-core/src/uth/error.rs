@@ -1,4 +1,4 @@
-//! What can be wrong with a call on uths.
+//! The errors of calls on uths.
 
 use crate::storage;
 use umcg_context::stack::StackError;
@@ -29,7 +29,7 @@ pub enum Error {
     NotCurrent,
     /// The uth stands for a kernel thread: it cannot be deleted or made anew.
     Native,
-    /// The uth is a light worker's: only a server runs it.
+    /// The uth belongs to a light worker: only a server runs it.
     Worker,
     /// The switch method was left out of this build (feature `portable`).
     MethodMissing,

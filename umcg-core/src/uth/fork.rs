@@ -1,5 +1,5 @@
-//! Forks: what the threads under all of the library have to do with them. The child has one virtual
-//! processor at most, that of the thread that it is a copy of.
+//! Forks, as they concern the threads under all of the library. The child has one virtual processor
+//! at most, that of the thread that it is a copy of.
 
 use super::vp;
 use crate::os::everywhere;
@@ -8,7 +8,7 @@ use crate::{identity, storage};
 use rustix::io::Errno;
 use umcg_context::stack;
 
-/// Makes forks known to this room and those below it.
+/// Registers this room and those below it for forks.
 pub(crate) fn install() -> Result<(), Errno> {
     static IDENTITY: Part = Part::new(Part::IDENTITY, identity::before_fork, identity_forked);
     static UTH: Part = Part::new(Part::UTH, before, after);
@@ -17,7 +17,7 @@ pub(crate) fn install() -> Result<(), Errno> {
 }
 
 /// # Safety
-/// As [`Part::new`] says.
+/// As for [`Part::new`].
 unsafe fn identity_forked(in_child: bool) {
     if in_child {
         identity::forked_in_child();
@@ -32,7 +32,7 @@ fn before() {
 }
 
 /// # Safety
-/// As [`Part::new`] says.
+/// As for [`Part::new`].
 unsafe fn after(in_child: bool) {
     // SAFETY: `before` took them.
     unsafe { stack::forked() };

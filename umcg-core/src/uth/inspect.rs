@@ -4,11 +4,12 @@ use umcg_context::Context;
 use umcg_context::annotate::Flow;
 
 /// Calls `f` on the stack of a suspended flow, below its frames, and leaves the flow as it was.
-/// `flows` are the caller's and the suspended one's, as sanitizers know them.
+/// `flows` are the caller's and the suspended flow's names for sanitizers.
 ///
 /// # Safety
-/// The flow of `context` is suspended by the assembly, nobody resumes it meanwhile, and its stack
-/// has room for `f`, which does not unwind. The flows are theirs where sanitizers are told.
+/// The flow of `context` is suspended by the assembly, no other thread resumes it meanwhile, and
+/// its stack has room for `f`, which does not unwind. If sanitizers are told, `flows` are the right
+/// ones.
 pub(crate) unsafe fn inspect(
     flows: (*mut Flow, *mut Flow),
     context: *const Context,
@@ -28,7 +29,7 @@ pub(crate) unsafe fn inspect(
         (call.f)();
         // SAFETY: the inspector is suspended.
         unsafe { Flow::leave(call.flows.1, call.flows.0) };
-        // Goes back, and leaves this frame suspended on that stack: it is simply forgotten, as
+        // Switch back, and leave this frame suspended on that stack. It is simply forgotten:
         // nothing ever resumes it.
         // SAFETY: `back` holds the inspector, which waits.
         unsafe { umcg_context::switch(&raw mut call.there, call.back) };
@@ -42,7 +43,7 @@ pub(crate) unsafe fn inspect(
     };
     // SAFETY: the flow is suspended.
     unsafe { Flow::leave(flows.0, flows.1) };
-    // SAFETY: passed on; the context is only read, so its flow goes on later from where it was.
+    // SAFETY: passed on. The context is only read, so its flow later continues from where it was.
     unsafe { umcg_context::inject(&raw mut back, context, run, (&raw mut call).cast()) };
     // SAFETY: back on the inspector's stack.
     unsafe { Flow::arrive(flows.0) };

@@ -2,15 +2,15 @@
 //!
 //! A *uth* is a context with an entry function and a stack, and no scheduler: the program says
 //! which uth runs next ([`switch_to`]). A *virtual processor* is a kernel thread that runs uths
-//! ([`vp_init`]); a uth may go on on another one each time. Source: P. Hadjidoukas, "UthLib: a
+//! ([`vp_init`]). A uth may continue on another one each time. Source: P. Hadjidoukas, "UthLib: a
 //! portable thread package core", whose six proposed optimisations are all here: constant-time
 //! self-identification (one thread-local word), recycling without a mutex (a pool a processor), a
 //! driver that gets its descriptor as its argument, and an assembly switch, beside the paper's two
 //! portable ones.
 //!
-//! Who switches to a uth must know that it is suspended. That it is running, finished or deleted is
-//! noticed and refused; that another virtual processor is just about to run it cannot be noticed at
-//! this speed, and is the caller's to rule out.
+//! A caller that switches to a uth must know that it is suspended. A running, finished or deleted
+//! uth is noticed and refused. If another virtual processor is just about to run the uth, that
+//! cannot be noticed at this speed; the caller must rule it out.
 
 mod dispatch;
 mod error;
@@ -37,10 +37,10 @@ use umcg_context::stack::{self, Class, StackError};
 use vp::Vp;
 
 /// The function of a uth. When it returns, the uth is finished and its virtual processor's own flow
-/// goes on.
+/// continues.
 pub type Entry = extern "C-unwind" fn(*mut c_void);
 
-/// The stack size of uths where none was given, in bytes.
+/// The default stack size of uths, in bytes.
 pub const DEFAULT_STACK_SIZE: usize = 64 << 10;
 /// The stack size when `vp_init` had to call [`init`] itself, in bytes (the paper's figure).
 const IMPLICIT_STACK_SIZE: usize = 128 << 10;
@@ -124,7 +124,7 @@ pub fn vp_init(rank: Option<u32>) -> Result<u32, Error> {
 pub fn vp_init_with(rank: Option<u32>, method: Method) -> Result<u32, Error> {
     method.check()?;
     if !INITIALISED.load(Relaxed) {
-        // Lost races are fine: somebody has initialised the library then.
+        // A lost race is fine: another thread has initialised the library then.
         let _ = init(Options {
             stack_size: IMPLICIT_STACK_SIZE,
             ..Options::default()
@@ -158,8 +158,8 @@ pub fn vpid() -> Result<u32, Error> {
     Vp::here().map(Vp::rank).ok_or(Error::NoVp)
 }
 
-/// A uth: a name for it, not the right to it. Any copy may outlive the uth; using such a copy gets
-/// an error, or the uth that lives in the same place by then.
+/// A uth: a name for it, not the right to it. Any copy may outlive the uth. Using such a copy gives
+/// an error, or reaches the uth that lives in the same place by then.
 #[derive(Clone, Copy)]
 pub struct Uth(pub(crate) &'static Record);
 
@@ -183,8 +183,7 @@ impl Uth {
         self.0.arg.load(Relaxed)
     }
 
-    /// Changes the argument; returns the one before. A function that has begun keeps what it was
-    /// given.
+    /// Changes the argument; returns the one before. A function that has begun keeps its argument.
     pub fn set_arg(self, arg: *mut c_void) -> *mut c_void {
         self.0.arg.swap(arg, Relaxed)
     }
@@ -225,7 +224,7 @@ impl Uth {
 /// How to make a uth.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attr<'a> {
-    /// Bytes of stack; 0 for what [`init`] was given.
+    /// Bytes of stack; 0 for the size given to [`init`].
     pub stack_size: usize,
     /// Its name; may be empty.
     pub name: &'a str,
@@ -238,7 +237,7 @@ pub struct Attr<'a> {
 /// [`Error::NoVp`]; [`Error::Stack`] when there is no memory for the stack.
 #[inline]
 pub fn create(entry: Entry, arg: *mut c_void) -> Result<Uth, Error> {
-    let _hold = Hold::begin(); // or preemption would leave us with the pool of another thread
+    let _hold = Hold::begin(); // otherwise preemption would leave us with another thread's pool
     let vp = Vp::here().ok_or(Error::NoVp)?;
     let record = make(Some(vp), default_class(), vp.method())?;
     record.vp.store((vp as *const Vp).cast_mut(), Relaxed);
@@ -263,7 +262,7 @@ pub fn create_with(attr: &Attr<'_>, entry: Entry, arg: *mut c_void) -> Result<Ut
     Ok(Uth(record))
 }
 
-/// The class for so many bytes; 0 for what `init` was given.
+/// The class for so many bytes; 0 for the size given to `init`.
 pub(crate) fn class_for(stack_size: usize) -> Result<Class, Error> {
     match stack_size {
         0 => Ok(default_class()),
@@ -297,7 +296,7 @@ pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context:
     unsafe { dispatch::prepare(record, driver) };
     record
         .state
-        // who hands the uth on synchronises
+        // handing the uth on synchronises
         .store(state::READY + record.method.load(Relaxed), Relaxed);
     // SAFETY: null or a processor's descriptor, which is never freed.
     if let Some(vp) = unsafe { record.vp.load(Relaxed).as_ref() } {
@@ -311,7 +310,8 @@ pub(crate) unsafe fn start_driver(record: &'static Record, driver: umcg_context:
 /// [`Error::Running`], [`Error::Deleted`], [`Error::Native`], [`Error::Worker`].
 ///
 /// # Safety
-/// The uth is not about to run elsewhere. What its frames own is leaked: they are not unwound.
+/// The uth is not about to run elsewhere. Values that its frames own are leaked: the frames are not
+/// unwound.
 #[inline]
 pub unsafe fn reinit(uth: Uth, entry: Entry, arg: *mut c_void) -> Result<(), Error> {
     check_idle(uth.0)?;
@@ -340,13 +340,13 @@ pub unsafe fn delete(uth: Uth) -> Result<(), Error> {
 /// Marks a record deleted and recycles its stack.
 ///
 /// # Safety
-/// Nothing runs on its stack, nor will.
+/// Nothing runs on its stack, now or later.
 #[inline]
 pub(crate) unsafe fn discard(vp: Option<&Vp>, record: &Record) {
     record.retire(state::DELETED);
-    // SAFETY: passed on: nobody else has it.
+    // SAFETY: passed on. No other thread has it.
     unsafe { &mut *record.flow.get() }.end();
-    // SAFETY: passed on; a record is deleted once, by its state.
+    // SAFETY: passed on. By its state, a record is deleted once.
     let Some(stack) = (unsafe { record.take_stack() }) else {
         return;
     };
@@ -368,7 +368,7 @@ fn check_idle(record: &Record) -> Result<(), Error> {
     }
 }
 
-/// The uth that the caller is; none where there is no virtual processor.
+/// The calling uth; none without a virtual processor.
 #[inline]
 pub fn current() -> Option<Uth> {
     let _hold = Hold::begin();
@@ -384,9 +384,9 @@ pub fn current_on(rank: u32) -> Option<Uth> {
     unsafe { Vp::of_rank(rank)?.current.load(Relaxed).as_ref() }.map(Uth)
 }
 
-/// Saves the caller as `old`, which it must be, and goes on with `new`. Returns when something
-/// switches to `old`, perhaps on another virtual processor. Without `old` the caller is not saved,
-/// and the call returns only with an error.
+/// Saves the caller, which must be `old`, and continues `new`. Returns when some flow switches to
+/// `old`, perhaps on another virtual processor. Without `old` the caller is not saved, and the call
+/// returns only with an error.
 ///
 /// # Errors
 /// [`Error::NoVp`], [`Error::NotCurrent`]; [`Error::Running`] (also for `new` = `old`),
@@ -395,19 +395,19 @@ pub fn current_on(rank: u32) -> Option<Uth> {
 /// worker's.
 ///
 /// # Safety
-/// `old` does not run on another virtual processor just now: that is [`Error::NotCurrent`] with
-/// debug assertions, and not noticed without, as to look would make each switch 5 % slower. No
-/// other virtual processor switches to `new` at the same time. The caller holds no reference into
-/// thread-local storage across the call if the uth may go on on another virtual processor. Without
-/// `old`, what the caller's frames own is leaked.
+/// `old` does not run on another virtual processor just now. With debug assertions that is
+/// [`Error::NotCurrent`]; without, it is not noticed, as the check would make each switch 5 %
+/// slower. No other virtual processor switches to `new` at the same time. The caller holds no
+/// reference into thread-local storage across the call if the uth may continue on another virtual
+/// processor. Without `old`, values that the caller's frames own are leaked.
 #[inline]
 pub unsafe fn switch_to(old: Option<Uth>, new: Uth) -> Result<(), Error> {
     let Some(old) = old else {
         // SAFETY: passed on.
         return unsafe { switch_checked(None, new) };
     };
-    // The processor is known from the uth that runs on it, and what can be wrong shows in four
-    // comparisons. Each leaves for the long way by itself, which keeps the short one straight.
+    // The running uth tells the processor, and four comparisons find all errors. Each failed
+    // comparison branches to the slow path by itself, which keeps the fast path straight.
     let vp = old.0.short_way.load(Relaxed);
     // SAFETY: null or a processor's descriptor, which is never freed.
     let Some(here) = (unsafe { vp.as_ref() }) else {
@@ -446,7 +446,7 @@ pub unsafe fn switch_to_on(rank: u32, old: Option<Uth>, new: Uth) -> Result<(), 
     unsafe { switch_on(Vp::of_rank(rank), old, new) }
 }
 
-/// The long way, from wherever the caller is.
+/// The slow path, on the caller's virtual processor.
 ///
 /// # Safety
 /// As [`switch_to`].
@@ -457,8 +457,8 @@ unsafe fn switch_checked(old: Option<Uth>, new: Uth) -> Result<(), Error> {
     unsafe { switch_on(Vp::here(), old, new) }
 }
 
-/// A switch that is not by the short way: the first on a processor, one by a portable method, or a
-/// wrong one.
+/// A switch that does not take the fast path: the first on a processor, one by a portable method,
+/// or a wrong one.
 ///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
@@ -477,7 +477,7 @@ unsafe fn switch_on(vp: Option<&'static Vp>, old: Option<Uth>, new: Uth) -> Resu
     Ok(())
 }
 
-/// Goes on with `new` without saving the caller. Returns only if that cannot be done.
+/// Continues `new` without saving the caller. Returns only if that fails.
 ///
 /// # Safety
 /// As [`switch_to`]; `vp` is the caller's.
@@ -491,11 +491,11 @@ unsafe fn abandon(vp: &'static Vp, new: Uth) -> Error {
     caller.retire(state::DISCARDED);
     vp.current
         .store((new.0 as *const Record).cast_mut(), Relaxed);
-    // SAFETY: `new` is suspended, which was checked and the caller vouches for.
+    // SAFETY: `new` is suspended, as was checked and the caller vouches for.
     unsafe { dispatch::resume(caller, new.0) }
 }
 
-/// Whether `vp` can go from `old` to `new`; if so, `new` is noted as its own.
+/// Whether `vp` can switch from `old` to `new`. If so, notes `new` as its own.
 #[cold]
 fn check_switch(vp: &'static Vp, old: &Record, new: &Record) -> Result<(), Error> {
     if !std::ptr::eq(vp.current.load(Relaxed), old) {
@@ -543,7 +543,7 @@ pub unsafe fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a uth runs first: its function, and its end.
+/// The first frame of a uth: runs its function, and ends it.
 unsafe extern "C" fn driver(record: *mut ()) -> ! {
     // SAFETY: `start_driver` passed the record.
     let record = unsafe { &*record.cast::<Record>() };
@@ -588,7 +588,7 @@ fn about(record: &Record, what: &str) -> String {
     }
 }
 
-/// Ends the uth that runs: the processor's own flow goes on.
+/// Ends the running uth: the processor's own flow continues.
 fn finish(record: &Record) -> ! {
     // SAFETY: set when the uth was switched to; descriptors are never freed.
     let vp = unsafe { &*record.vp.load(Relaxed) };
@@ -601,11 +601,11 @@ fn finish(record: &Record) -> ! {
     }
     record.retire(state::FINISHED);
     vp.current.store((&raw const vp.native).cast_mut(), Relaxed);
-    // SAFETY: the native flow is suspended on this processor, which its state says.
+    // SAFETY: the native flow is suspended on this processor, as its state says.
     unsafe { dispatch::resume(record, &vp.native) }
 }
 
-/// The calling thread ends.
+/// Called when the calling thread ends.
 pub(crate) fn thread_ended() {
     if let (Err(Error::NotCurrent), Some(uth)) = (Vp::exit(dispatch::release_native), current()) {
         die(uth.0, "ended its virtual processor's kernel thread");

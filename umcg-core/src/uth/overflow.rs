@@ -1,4 +1,4 @@
-//! Overflows of stacks: which faults are such, and what is said of them.
+//! Overflows of stacks: which faults are overflows, and the messages about them.
 //!
 //! | the fault lies | and the stack pointer | is |
 //! |---|---|---|
@@ -7,12 +7,12 @@
 //! | in another stack's guard | on that stack, or in the guard | an overflow of a stack that no worker or uth runs on: for signals, or of a thread at home |
 //! | in another stack's guard | elsewhere | a bad pointer |
 //!
-//! A frame that is larger than the guard may end on another stack, where there is no fault: this is
-//! why code with large frames is to have stack probes.
+//! A frame that is larger than the guard may end on another stack, where there is no fault. So code
+//! with large frames needs stack probes.
 //!
-//! All of it runs in a signal handler: nothing allocates. The standard library's stacks for signals
-//! have room for little more than the kernel's part, so the backtrace has a stack of its own, which
-//! was made beforehand; it serves the first overflow, which ends the process.
+//! All of it runs in a signal handler: nothing allocates. The standard library's signal stacks have
+//! room for little more than the kernel's part. So the backtrace has a stack of its own, which was
+//! made beforehand. It serves the first overflow, which ends the process.
 
 use super::record::{self, Record};
 use super::vp::Vp;
@@ -27,10 +27,10 @@ use std::sync::{Once, OnceLock};
 use umcg_context::guard;
 use umcg_context::stack::{self, Class, Place};
 
-/// What lies between the stack pointer and what a frame touches first below it: the red zone, a
-/// push.
+/// The largest distance between the stack pointer and a frame's first access below it: the red
+/// zone, a push.
 const NEAR: usize = 4096;
-/// A frame larger than that is taken for a wild stack pointer.
+/// A larger frame is taken for a wild stack pointer.
 const LARGEST_FRAME: usize = 64 << 20;
 
 /// A fault that is an overflow, or looks like one.
@@ -38,21 +38,23 @@ struct Overflow {
     place: Place,
     /// How far below the stack the frame reaches, if it was beyond the guard.
     beyond: Option<usize>,
-    /// Nothing that runs here can overflow that stack.
+    /// No flow that runs here can overflow that stack.
     is_stray: bool,
 }
 
-/// Tells which worker runs here: its record, which is null if it has none; none for no worker.
+/// Returns the record of the worker that runs here: null if the worker has none; `None` for no
+/// worker.
 pub(crate) type Running = fn() -> Option<*const Record>;
 
 static RUNNING: OnceLock<Running> = OnceLock::new();
 
-/// Where the handler asks which worker's stack the calling kernel thread runs on.
+/// Sets the function by which the handler asks which worker's stack the calling kernel thread runs
+/// on.
 pub(crate) fn ask_of(running: Running) {
     RUNNING.get_or_init(|| running);
 }
 
-/// From here on overflows are told, on threads that have a signal stack.
+/// From here on overflows are reported, on threads that have a signal stack.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -68,7 +70,7 @@ pub(crate) fn ensure_signal_stack() {
     signal::ensure_stack(record::frames_begin);
 }
 
-/// The same only if it has a small one.
+/// The same, but only if it has a small one.
 pub(crate) fn enlarge_signal_stack() {
     signal::enlarge_stack(record::frames_begin);
 }
@@ -128,7 +130,7 @@ fn running_stack() -> Option<*mut u8> {
     (!base.is_null()).then_some(base)
 }
 
-/// A text that is written to standard error, cut where it is too long.
+/// A text for standard error, cut if it is too long.
 struct Line {
     bytes: [u8; 256],
     used: usize,
@@ -163,7 +165,7 @@ fn say(words: std::fmt::Arguments<'_>) {
 }
 
 impl Overflow {
-    /// Says on standard error which stack it is. Async-signal-safe.
+    /// Reports on standard error which stack it is. Async-signal-safe.
     fn report(&self) {
         // SAFETY: the top of a stack, which was cut.
         let record = unsafe { Record::at_top(stack::top_of(self.place.base, self.place.class)) };
@@ -188,7 +190,7 @@ impl Overflow {
     }
 }
 
-/// How a worker or uth is called in messages.
+/// The name of a worker or uth in messages.
 struct Flow<'a> {
     record: &'a Record,
     name: &'a str,
@@ -203,7 +205,7 @@ impl std::fmt::Display for Flow<'_> {
     }
 }
 
-/// So many frames of either end are shown.
+/// How many frames of the inner end are shown.
 const INNERMOST: usize = 16;
 const OUTERMOST: usize = 8;
 
@@ -237,26 +239,27 @@ impl Frames {
 /// use.
 static REPORT_STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Makes a stack for the backtrace of an overflow. Without one there is no backtrace.
+/// Makes a stack for the backtrace of an overflow. Without that stack there is no backtrace.
 fn prepare() {
     const CLASS: Class = Class::for_size(64 << 10).unwrap();
     let Ok(stack) = stack::allocate(CLASS) else {
         return;
     };
-    // ORDERING(report.1): Release, pairs with report.2: the stack is whole.
+    // ORDERING(report.1): Release, pairs with report.2. The stack is complete.
     REPORT_STACK.store(record::frames_begin(&stack), Release);
 }
 
-/// Says on standard error what led to `pc`, where the fault was. For the handler of a fault that
-/// ends the process: where a frame cannot be read, that happens at once.
+/// Prints on standard error the calls that led to `pc`, where the fault was. For the handler of a
+/// fault that ends the process anyway: if a frame cannot be read, the process ends at once.
 ///
-/// The unwinder takes no lock with glibc 2.35 or later; with older ones it takes the loader's,
-/// which a thread has only for as long as libraries come and go.
+/// The unwinder takes no lock with glibc 2.35 or later. With older ones it takes the loader's,
+/// which a thread holds only while libraries come and go.
 fn backtrace(mut pc: usize) {
     // ORDERING(report.2): Acquire, pairs with report.1.
     let top = REPORT_STACK.swap(std::ptr::null_mut(), Acquire);
     if !top.is_null() {
-        // SAFETY: who takes the stack has it alone; `trace` writes to standard error and returns.
+        // SAFETY: the swap gives the stack to one caller alone. `trace` writes to standard error
+        // and returns.
         unsafe { elsewhere::call(top, trace, (&raw mut pc).cast()) };
     }
 }
@@ -289,7 +292,7 @@ extern "C" fn trace(pc: *mut c_void) {
 }
 
 fn say_frame(index: usize, pc: usize) {
-    // A return address may be the first of the next function.
+    // A return address may be the first address of the next function.
     let within = if index == 0 { pc } else { pc - 1 };
     symbols::find(within, |path, offset, symbol| {
         match (path.rsplit('/').next().unwrap_or(path), symbol) {

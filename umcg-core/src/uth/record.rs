@@ -1,19 +1,19 @@
-//! The descriptor of a uth, which lives at the top of its own stack, and what a state allows.
+//! The descriptor of a uth, which lives at the top of its own stack, and the states of a uth.
 //!
 //! ```text
 //!   … frames | portable context, if the method needs one | extension | Record (two cache lines) | top
 //! ```
 //!
-//! Stacks are never unmapped, so a record is readable for ever: a stale [`Uth`] finds the state of
-//! whatever lives there now, and a call on it gets an error instead of a fault. The extension is
-//! room for what the layer above keeps with a uth (a worker); it holds nothing else ever, so a
-//! stale pointer to a worker is as safe. All fields are atomics for that reason only; who may
-//! *change* what:
+//! Stacks are never unmapped, so a record is readable for ever. A stale [`Uth`] finds the state of
+//! the uth that lives there now, and a call on it gets an error instead of a fault. The extension
+//! is room for the data that the layer above keeps with a uth (a worker). It never holds anything
+//! else, so a stale pointer to a worker is as safe. All fields are atomics for that reason only.
+//! The writers of each field:
 //!
 //! | field | written by |
 //! |---|---|
-//! | `context`, `state`, `vp`, `short_way` | the virtual processor that runs the uth; when nobody runs it, whoever makes, deletes or switches to it |
-//! | `arg`, `entry`, `name` | whoever makes it anew; `arg` also by `set_arg` |
+//! | `context`, `state`, `vp`, `short_way` | the virtual processor that runs the uth; when it does not run, the thread that makes, deletes or switches to it |
+//! | `arg`, `entry`, `name` | the thread that makes it anew; `arg` also by `set_arg` |
 //! | `link` | the stack pool, while the uth is deleted |
 
 use super::vp::Vp;
@@ -26,16 +26,16 @@ use umcg_context::Context;
 use umcg_context::annotate::Flow;
 use umcg_context::stack::{Class, Stack};
 
-/// Whether a uth has a flow that can run. A zeroed record is `DELETED`; the `READY` states tell the
-/// method too, so that one comparison checks both.
+/// Whether a uth has a flow that can run. A zeroed record is `DELETED`. The `READY` states contain
+/// the method too, so that one comparison checks both.
 ///
-/// Whether a `READY` uth runs just now is not said here but by its processor: `vp.current`. So a
-/// switch changes no state.
+/// Whether a `READY` uth runs just now is stored in its processor: `vp.current`. So a switch
+/// changes no state.
 pub(crate) mod state {
     pub(crate) const DELETED: u8 = 0;
     pub(crate) const FINISHED: u8 = 1;
     pub(crate) const DISCARDED: u8 = 2;
-    /// It is a worker's: only a server runs it.
+    /// It belongs to a worker: only a server runs it.
     pub(crate) const WORKER: u8 = 3;
     pub(crate) const READY: u8 = 4;
 }
@@ -43,12 +43,12 @@ pub(crate) mod state {
 /// How many bytes of a name are kept.
 pub const NAME_BYTES: usize = 23;
 
-/// Bytes between the frames and the record that are left to the layer above.
+/// Bytes between the frames and the record, for the layer above.
 pub(crate) const EXTENSION_BYTES: usize = 512;
 
-/// Below which address frames begin, on a stack without a record: above may lie, later or before,
-/// descriptors that hold the same type for ever. What a uth left below, the method's boot frame, is
-/// no more.
+/// The address below which frames begin, on a stack without a record. Above it may lie, later or
+/// before, descriptors that hold the same type for ever. The boot frame that an earlier uth's
+/// method left below no longer counts.
 pub(crate) fn frames_begin(stack: &Stack) -> *mut u8 {
     // SAFETY: the top of a stack.
     unsafe { Record::at_top(stack.top()) }
@@ -63,9 +63,9 @@ pub(crate) fn frames_begin(stack: &Stack) -> *mut u8 {
 #[repr(C, align(64))]
 pub(crate) struct Record {
     pub(crate) context: UnsafeCell<Context>,
-    /// The processor that may run it by the short way: that which ran it last, while the uth is
-    /// `READY` and both switch by the assembly; else null. One comparison with the caller's
-    /// processor then says all that a switch has to know.
+    /// The processor that may run it by the fast path. It is the one that ran it last, while the
+    /// uth is `READY` and both switch by the assembly; otherwise null. So one comparison with the
+    /// caller's processor is all that a switch has to check.
     pub(crate) short_way: AtomicPtr<Vp>,
     pub(crate) entry: AtomicUsize,
     pub(crate) arg: AtomicPtr<c_void>,
@@ -74,25 +74,25 @@ pub(crate) struct Record {
     name_len: AtomicU8,
     native: AtomicU8,
     class: AtomicU8,
-    /// The frame that the method `sjlj` begins its flows from stands on the stack.
+    /// The frame from which the method `sjlj` begins its flows is on the stack.
     pub(crate) boot_frame: AtomicU8,
-    // Second line: nothing that a switch needs.
+    // Second cache line: fields that a switch does not need.
     name: [AtomicU8; NAME_BYTES + 1],
     pub(crate) portable: AtomicPtr<u8>,
     /// The processor that ran it last, or null.
     pub(crate) vp: AtomicPtr<Vp>,
-    /// What the layer above keeps with the uth (a worker), or null.
+    /// The layer above's data for the uth (a worker), or null.
     pub(crate) extension: AtomicPtr<()>,
     base: AtomicPtr<u8>,
-    /// What the sanitizers know it by; has no bytes without them.
+    /// The sanitizers' name of its flow; has no bytes without them.
     pub(crate) flow: UnsafeCell<Flow>,
     _link: usize,
 }
 
 const _: () = assert!(size_of::<Record>() == 128 || cfg!(any(umcg_asan, umcg_tsan)));
 
-// SAFETY: all fields but the context and the flow are atomics, and those are touched only by who
-// runs or resumes the uth.
+// SAFETY: all fields but the context and the flow are atomics. Only the thread that runs or resumes
+// the uth touches these two.
 unsafe impl Sync for Record {}
 
 impl Record {
@@ -145,7 +145,7 @@ impl Record {
         record
     }
 
-    /// The record at this top of a stack: one that was, is or will be placed there.
+    /// The record at this top of a stack. It was, is or will be placed there.
     ///
     /// # Safety
     /// It is the top of a stack.
@@ -166,18 +166,18 @@ impl Record {
         Some(unsafe { Stack::from_parts(base, class) })
     }
 
-    /// A new flow begins on the stack.
+    /// Notes that a new flow begins on the stack.
     ///
     /// # Safety
     /// Nothing runs on it.
     #[inline(always)]
     pub(crate) unsafe fn start_flow(&self) {
-        // SAFETY: nobody runs the uth, so its flow is the caller's to write.
+        // SAFETY: no thread runs the uth, so its flow is the caller's to write.
         unsafe { &mut *self.flow.get() }
             .start(self.stack_base() as usize, self.stack_top() as usize);
     }
 
-    /// What messages call it.
+    /// The kind of this flow in messages.
     pub(crate) fn kind(&self) -> &'static str {
         if self.extension.load(Relaxed).is_null() {
             "uth"
@@ -202,7 +202,7 @@ impl Record {
             .store(if short { vp } else { null_mut() }, Relaxed);
     }
 
-    /// It has no flow that can run any more, or not one that a switch may choose.
+    /// Notes that it no longer has a flow that can run, or that a switch may choose.
     pub(crate) fn retire(&self, state: u8) {
         self.short_way.store(null_mut(), Relaxed);
         self.state.store(state, Relaxed);
@@ -256,7 +256,7 @@ impl Record {
         self.name_len.store(len as u8, Relaxed);
     }
 
-    /// The name, and how many of its bytes count. Safe in a signal handler.
+    /// The name, and its length in bytes. Safe in a signal handler.
     pub(crate) fn name(&self) -> ([u8; NAME_BYTES], usize) {
         let mut bytes = [0; NAME_BYTES];
         for (to, from) in bytes.iter_mut().zip(&self.name) {

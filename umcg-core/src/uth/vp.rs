@@ -1,9 +1,9 @@
 //! Virtual processors: kernel threads that run uths.
 //!
-//! A virtual processor belongs to a thread-local storage, by the word [`local::vp`]: that of the
-//! kernel thread, or of the thread worker, that called `vp_init`. Descriptors are recycled and
-//! never freed, so that `current_on` may read that of another thread. Only the thread itself
-//! changes its virtual processor.
+//! A virtual processor belongs to a thread-local storage, by the word [`local::vp`]: the storage of
+//! the kernel thread, or of the thread worker, that called `vp_init`. Descriptors are recycled and
+//! never freed, so that `current_on` may read another thread's. Only the thread itself changes its
+//! virtual processor.
 
 use super::record::{Record, state};
 use super::{Error, Method};
@@ -34,15 +34,15 @@ pub(crate) struct Vp {
     stack_id: UnsafeCell<Option<StackId>>,
 }
 
-// SAFETY: `pool`, `blocks` and `stack_id` are touched by the processor's own thread only
-// (`with_pool` is given by `here`); the rest are atomics.
+// SAFETY: only the processor's own thread touches `pool`, `blocks` and `stack_id` (`here` gives it
+// the descriptor); the rest are atomics.
 unsafe impl Sync for Vp {}
 
 static RANKS: Table<Vp> = Table::new();
-/// Descriptors that no one uses.
+/// Descriptors that are not in use.
 pub(crate) static SPARE: HoldLock<Vec<&'static Vp>> = HoldLock::new(Vec::new());
 
-/// In a forked child there is no processor but the caller's, if that is one.
+/// Called in a forked child, which has no processor but the caller's, if the caller has one.
 pub(crate) fn forked_in_child() {
     let own = Vp::here().map(|vp| vp as *const Vp);
     RANKS.retain(|vp| own == Some(vp as *const Vp));
@@ -68,8 +68,8 @@ impl Vp {
         Method::from_u8(self.ready.load(Relaxed) - state::READY)
     }
 
-    /// Makes the calling thread, which is none, a virtual processor. `prepare` gives the thread's
-    /// own flow what the method needs.
+    /// Makes the calling thread, which is none yet, a virtual processor. `prepare` gives the
+    /// thread's own flow the memory that the method needs.
     pub(crate) fn init(
         rank: Option<u32>,
         method: Method,
@@ -83,8 +83,7 @@ impl Vp {
         }
         prepare(&vp.native, method);
         vp.ready.store(state::READY + method as u8, Relaxed);
-        // SAFETY: the processor is ours alone; the last one of that name may have been another
-        // kernel thread.
+        // SAFETY: the processor is ours alone. Its last user may have been another kernel thread.
         unsafe { vp.native.flow.get().write(Flow::of_this_thread()) };
         vp.native.state.store(state::READY + method as u8, Relaxed);
         vp.native.belongs_to(vp);
@@ -116,7 +115,7 @@ impl Vp {
                 Err(Error::RankTaken)
             };
         }
-        // The lowest free rank, as the kernel does with descriptors.
+        // Takes the lowest free rank, as the kernel does with descriptors.
         for rank in 0..u32::MAX {
             if RANKS.get(rank).is_none() {
                 self.rank.store(rank, Relaxed);
@@ -128,7 +127,8 @@ impl Vp {
         Err(Error::OutOfMemory)
     }
 
-    /// Makes the calling thread a plain thread again. `release` takes back what `prepare` gave.
+    /// Makes the calling thread a plain thread again. `release` frees the memory that `prepare`
+    /// gave.
     pub(crate) fn exit(release: fn(&Record)) -> Result<(), Error> {
         let vp = Vp::here().ok_or(Error::NoVp)?;
         if !std::ptr::eq(vp.current.load(Relaxed), &vp.native) {
@@ -149,7 +149,7 @@ impl Vp {
         Ok(())
     }
 
-    /// Lets all have what is in the pools. Called by its own thread, which holds.
+    /// Gives the contents of the pools to all threads. Called by its own thread, which holds.
     pub(crate) fn share_pools(&self) {
         // SAFETY: as `exit`.
         drop(std::mem::take(unsafe { &mut *self.pool.get() }));
@@ -181,7 +181,7 @@ impl Vp {
         pool.take()
     }
 
-    /// Gives one to the processor's pool. Called by its own thread, which holds.
+    /// Gives a worker's storage to the processor's pool. Called by its own thread, which holds.
     #[inline]
     pub(crate) fn give_block(&self, block: storage::Block) {
         // SAFETY: as `exit`.
