@@ -12,15 +12,15 @@ fn reads() -> *mut () {
     local::vp()
 }
 
-/// Where an access takes several instructions, those between are known.
+/// If an access takes several instructions, the places between them are recognized.
 #[test]
 fn accesses_are_recognised() {
     let load = |at: usize| {
-        // SAFETY: code of functions, or of what lies around them.
+        // SAFETY: code of functions, or of the code around them.
         Some(unsafe { std::ptr::with_exposed_provenance::<u32>(at).read_unaligned() })
     };
     for function in [writes as fn() as usize, reads as fn() -> *mut () as usize] {
-        // It ends with the first return, and there is but one access.
+        // The function ends with the first return, and has only one access.
         let places = (function..function + 96)
             .step_by(2)
             .filter(|pc| local::is_access(*pc, load))

@@ -1,5 +1,5 @@
-//! What a switch does not save: a test for every row of the table in docs/switch.md that a test can
-//! show.
+//! The state that a switch does not save: a test for every row of the table in docs/switch.md that
+//! a test can show.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! Planted bugs, one a checking tool, each made in a flow on its own stack. `ci/sanitizers.sh` runs
-//! each under its tool before anything else, and fails unless the tool finds it. Nothing else runs
-//! them.
+//! Planted bugs, one for each checking tool, each made in a flow on its own stack.
+//! `ci/sanitizers.sh` runs each under its tool before anything else, and fails unless the tool
+//! finds the bug. Nothing else runs them.
 
 mod common;
 

@@ -8,7 +8,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::thread;
 use umcg_context::portable::{Asm, Mcsc, Method, Sjlj};
 
-/// A flow of the method `M` that counts, and the context of who resumes it.
+/// A flow of the method `M` that counts, and the context of its resumer.
 struct Counter<M: Method> {
     own: UnsafeCell<M::Context>,
     resumer: UnsafeCell<M::Context>,
@@ -46,7 +46,7 @@ impl<M: Method> Counter<M> {
     }
 
     fn restart(&self, entry: umcg_context::Entry) {
-        // SAFETY: prepared with this stack in `new`; what was suspended there is given up.
+        // SAFETY: prepared with this stack in `new`. The flow that was suspended there is given up.
         unsafe {
             M::reprepare(
                 self.own.get(),
@@ -117,7 +117,7 @@ fn starts_anew_after_trimming<M: Method>() {
     let counter = Counter::<M>::new(1);
     counter.resume();
     assert_eq!(
-        // SAFETY: what was suspended there is given up.
+        // SAFETY: the flow that was suspended there is given up.
         unsafe {
             libc::madvise(
                 counter.stack.base().cast(),
@@ -237,7 +237,7 @@ fn a_flow_of_one_method_resumes_flows_of_the_others() {
     }
 }
 
-/// The signal mask is the calling thread's: nothing but `mcsc` keeps one a flow.
+/// The signal mask is the calling thread's. Only `mcsc` keeps one for each flow.
 #[test]
 fn only_mcsc_keeps_the_signal_mask() {
     fn mask_after<M: Method>() -> bool {

@@ -1,5 +1,5 @@
 //! Callee-saved registers survive a switch: assembly fills them all, calls a function that
-//! switches, and looks.
+//! switches, and checks them.
 
 mod common;
 
@@ -16,13 +16,13 @@ unsafe extern "C" fn suspend(arg: *mut ()) {
     unsafe { &*arg.cast_const().cast::<Coroutine>() }.suspend();
 }
 
-/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns their values
 /// afterwards.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 6] {
     let mut after = [0; 6];
-    // SAFETY: the two registers that asm may not name are pushed and popped; the two words more
+    // SAFETY: the two registers that asm may not name are pushed and popped. The two further words
     // keep the stack aligned.
     unsafe {
         asm!(
@@ -56,7 +56,7 @@ fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 6] {
     after
 }
 
-/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns their values
 /// afterwards.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
@@ -119,7 +119,7 @@ fn through_registers(f: Function, arg: *mut (), seed: u64) -> [u64; 19] {
     after
 }
 
-/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns what they hold
+/// Calls `f(arg)` with `seed`, `seed + 1`, … in the callee-saved registers; returns their values
 /// afterwards.
 #[cfg(target_arch = "riscv64")]
 #[inline(never)]
@@ -223,7 +223,7 @@ fn suspend_and_check(me: &Coroutine, seed: u64) {
     );
 }
 
-// A planted bug: a function that gives one register back changed.
+// A planted bug: a function that returns with one register changed.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
     ".pushsection .text",
@@ -286,7 +286,7 @@ fn callee_saved_registers_survive() {
 #[test]
 fn callee_saved_registers_survive_callbacks() {
     unsafe extern "C" fn spoil(arg: *mut ()) {
-        // A call that itself uses callee-saved registers, and gives them back.
+        // A call that itself uses callee-saved registers, and restores them.
         // SAFETY: the test passes a counter, and waits.
         let count = unsafe { &mut *arg.cast::<u64>() };
         *count += u64::from(format!("{count}").parse::<u32>() == Ok(*count as u32));

@@ -5,16 +5,16 @@ use umcg_context::stack::{self, Class};
 
 const PAGE: usize = 4096;
 
-/// How often each of these values comes.
+/// How often each of these values occurs.
 fn counts(values: impl Iterator<Item = usize>) -> BTreeMap<usize, usize> {
     let mut counts = BTreeMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);
     counts
 }
 
-/// Of stacks that were cut one after the other the tops have all colours alike, and a large cache
-/// or a TLB, which go by the lowest bits of the page's number, tell them apart. One test, as
-/// another would take some of those in between.
+/// The tops of stacks that were cut one after the other have all colours equally often. They also
+/// differ for a large cache or a TLB, which use the lowest bits of the page's number. This is one
+/// test, because another would take some of the stacks in between.
 #[test]
 fn stacks_spread_over_the_sets_of_caches() {
     for size in [8 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20] {

@@ -1,5 +1,4 @@
-//! What a switch is: going to another stack and coming back, with everything that the compiler
-//! holds intact.
+//! A switch goes to another stack and comes back, with everything that the compiler holds intact.
 
 mod common;
 
@@ -147,7 +146,7 @@ unsafe extern "C" fn note(arg: *mut ()) {
     let callback = unsafe { &mut *arg.cast::<Callback>() };
     let local = 0u8;
     callback.local = black_box(&raw const local) as usize;
-    // SAFETY: the resumer is suspended, so nobody writes to its context.
+    // SAFETY: the resumer is suspended, so its context is not written.
     let resumer = unsafe { &*callback.coroutine.resumer.get() };
     callback.resumer_saved =
         resumer.stack_pointer() != 0 && !callback.coroutine.stack.contains(resumer.stack_pointer());
@@ -225,7 +224,7 @@ fn a_panic_is_caught_inside_its_flow() {
 
 #[test]
 fn a_stack_is_used_again_by_a_flow_after_another_was_given_up() {
-    // What the frames of a flow own is lost with it, so this one owns nothing.
+    // Values that a flow's frames own are lost with it, so this flow owns nothing.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mut coroutine = Coroutine::new(|me| {
         COUNT.fetch_add(1, Relaxed);

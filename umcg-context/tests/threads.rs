@@ -1,4 +1,4 @@
-//! Contexts and kernel threads: a flow goes on elsewhere, alone or with its thread-local storage.
+//! Contexts and kernel threads: a flow continues elsewhere, alone or with its thread-local storage.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn the_local_words_are_those_of_the_kernel_thread_that_runs() {
     let inner = Rc::clone(&seen);
     let coroutine = Coroutine::new(move |me| {
         for _ in 0..3 {
-            // In one function around the switch: a cached address would show the first thread's
+            // All in one function around the switch: a cached address would show the first thread's
             // words.
             inner
                 .borrow_mut()
@@ -82,9 +82,9 @@ fn the_local_words_are_those_of_the_kernel_thread_that_runs() {
     assert_eq!(*seen.borrow(), [(1, 2), (3, 4), (1, 2)]);
 }
 
-/// A flow parks by handing itself to a kernel thread that goes on with it at once, while the
-/// callback that handed it over still runs. Were the flow not wholly saved by then, or its stack
-/// still in use, this would not last a thousand rounds.
+/// A flow parks by handing itself to a kernel thread that continues it at once, while the callback
+/// that handed it over still runs. If the flow were not fully saved by then, or its stack still in
+/// use, this would not last a thousand rounds.
 #[test]
 fn the_callback_may_give_the_old_flow_to_another_thread() {
     const ROUNDS: u32 = 2_000;
@@ -94,7 +94,7 @@ fn the_callback_may_give_the_old_flow_to_another_thread() {
         homes: [UnsafeCell<(Context, Flow)>; 2],
         flow: UnsafeCell<(Context, Flow)>,
     }
-    // SAFETY: each home is its thread's; the flow is that of who runs it.
+    // SAFETY: each home belongs to its thread, and the flow to the thread that runs it.
     unsafe impl Sync for Shared {}
 
     unsafe extern "C" fn publish(shared: *mut ()) {
@@ -152,7 +152,7 @@ fn the_callback_may_give_the_old_flow_to_another_thread() {
                 continue;
             }
             let (flow, its_flow) = parts(taken);
-            // SAFETY: taken by the swap, so nobody else resumes it.
+            // SAFETY: taken by the swap, so no other thread resumes it.
             unsafe { Flow::leave(home_flow, its_flow) };
             // SAFETY: as above.
             unsafe { switch(home, flow) };
@@ -170,7 +170,7 @@ fn the_callback_may_give_the_old_flow_to_another_thread() {
         flow: UnsafeCell::new((Context::empty(), Flow::new())),
     });
     let arg = Arc::as_ptr(&shared).cast_mut().cast();
-    // SAFETY: nobody else has it yet.
+    // SAFETY: no other thread has it yet.
     let (flow, its_flow) = unsafe { &mut *shared.flow.get() };
     its_flow.start(stack.base() as usize, stack.top() as usize);
     // SAFETY: the stack is used by nothing else.
@@ -219,11 +219,11 @@ struct Worker {
     cpus: UnsafeCell<(u32, i32)>,
 }
 
-// SAFETY: the state says whose turn it is.
+// SAFETY: the state says which thread's turn it is.
 unsafe impl Sync for Worker {}
 
-/// What the worker's kernel thread does meanwhile. Its thread pointer is the worker's, which runs
-/// elsewhere: it must not touch thread-local storage, not even `errno`, so it makes no call that
+/// Run by the worker's kernel thread meanwhile. Its thread pointer is the worker's, which runs
+/// elsewhere. So it must not touch thread-local storage, not even `errno`, and makes no call that
 /// can fail.
 unsafe extern "C" fn wait_at_home(arg: *mut ()) -> ! {
     // SAFETY: the worker passes itself, and outlives this.
@@ -255,14 +255,14 @@ fn worker_thread(worker: &Worker, cpu: usize) {
     let me = kernel_thread();
     let home_stack = Mapped::new(64 << 10);
     let arg = (&raw const *worker).cast_mut().cast();
-    // SAFETY: nobody else touches it while the state is 0.
+    // SAFETY: no other thread touches it while the state is 0.
     let home = unsafe { &mut *worker.home.get() };
     // SAFETY: the stack is used by nothing else.
     unsafe { home.prepare(home_stack.top(), wait_at_home, arg) };
     // SAFETY: both are valid; the server resumes the flow, with the thread pointer set.
     unsafe { switch(worker.flow.get(), home) };
     for _ in 0..ROUNDS {
-        // SAFETY: the server looks when this thread has ended.
+        // SAFETY: the server reads it only when this thread has ended.
         unsafe { &mut *worker.seen.get() }.push((kernel_thread(), canary()));
         set_canary(canary() + 1);
         assert_ne!(kernel_thread(), me);

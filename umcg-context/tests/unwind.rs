@@ -1,4 +1,4 @@
-//! What an unwinder sees on the stack of a context.
+//! The frames that an unwinder sees on the stack of a context.
 
 mod common;
 
@@ -28,7 +28,7 @@ struct Look<'a> {
     text: String,
 }
 
-/// Looks at the flow that it was injected into, and suspends that again.
+/// Inspects the flow that it was injected into, and suspends that flow again.
 unsafe extern "C" fn look(arg: *mut ()) {
     // SAFETY: the test passes its Look, and waits.
     let look = unsafe { &mut *arg.cast::<Look>() };
@@ -78,7 +78,7 @@ const URC_NO_REASON: c_int = 0;
 const URC_END_OF_STACK: c_int = 5;
 
 extern "C" fn collect(frame: *mut c_void, list: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes what `unwind` gave it.
+    // SAFETY: the unwinder passes the argument that `unwind` gave it.
     let list = unsafe { &mut *list.cast::<Vec<usize>>() };
     // SAFETY: a frame that the unwinder is at.
     list.push(unsafe { _Unwind_GetIP(frame) });
@@ -124,7 +124,8 @@ struct Probe {
     resumer: Context,
 }
 
-// An entry function that stores the frame pointer it is called with, which one in Rust cannot know.
+// An entry function that stores the frame pointer it is called with. A Rust function cannot know
+// that.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
     ".pushsection .text",

@@ -1,10 +1,10 @@
-//! Waits that real-time threads have for others.
+//! Waits of real-time threads for other threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::time::Duration;
 use umcg_context::way::give_way;
 
-/// The first processor that this process may use.
+/// Pins the process to the first processor that it may use.
 fn pin() -> bool {
     // SAFETY: zero is a valid set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -55,7 +55,7 @@ fn used() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// One that waits for a normal thread on the same processor lets that run.
+/// A real-time thread that waits for a normal thread on the same processor lets that thread run.
 #[test]
 fn a_real_time_thread_lets_others_run() {
     const ROUNDS: u32 = 30;
@@ -69,7 +69,7 @@ fn a_real_time_thread_lets_others_run() {
             }
         });
         let real_time = scope.spawn(|| {
-            // Pinned first: the other one is, too, when it answers.
+            // Pin first: then the other thread is pinned, too, when it answers.
             if !pin() || !become_real_time() {
                 return None;
             }
@@ -86,7 +86,8 @@ fn a_real_time_thread_lets_others_run() {
         over.store(true, Relaxed);
         match took {
             None => eprintln!("SKIPPED: no right to be a real-time thread"),
-            // The kernel would let the other one run after 0.95 s of this each time, if at all.
+            // The kernel would let the other thread run only after 0.95 s of this each time, if at
+            // all.
             Some(took) => assert!(took < Duration::from_secs(10), "{took:?}"),
         }
     });

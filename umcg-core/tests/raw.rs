@@ -1,7 +1,7 @@
 //! Servers and workers by reference: switches from any kind of worker to any other.
 //!
-//! - R: who makes a worker, is told of it by an event, or takes it out of READY has the right to
-//!   run it, and gives that up by putting it there; none is in there twice.
+//! - R: a flow that makes a worker, gets an event for it, or takes it out of READY has the right to
+//!   run it. It gives that right up by putting the worker there. No worker is in there twice.
 
 use std::alloc::Layout;
 use std::process::Command;
@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use umcg_core::raw::{self, Class, Event, Group, Kind, Running, Server, Worker};
 use umcg_core::storage;
 
-/// How often each worker hands its server on.
+/// How often each worker hands its server to another one.
 const TURNS: u32 = 2_000;
 /// Set for a copy of this program, where threads stay.
 const COPY: &str = "UMCG_TEST_COPY";
 
-/// Who may run, first in, first out.
+/// The workers that may run, first in, first out.
 static READY: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
 static TURNED: AtomicUsize = AtomicUsize::new(0);
 
-/// Once the worker of this word is wholly suspended: anybody may run it.
+/// Called once the worker of this word is fully suspended: any flow may run it from here on.
 unsafe extern "C" fn make_ready(worker: *mut ()) {
-    // SAFETY: the word is that of the worker that has given way. With this the right to run it is
-    // READY's (R).
+    // SAFETY: the word is that of the worker that has yielded. With this, READY has the right to
+    // run it (R).
     READY
         .lock()
         .unwrap()
@@ -35,14 +35,14 @@ fn next() -> Option<Worker> {
     (!ready.is_empty()).then(|| ready.remove(0))
 }
 
-/// What all workers do: give way to each other, with what is theirs on their stacks.
+/// The body of all workers: they yield to each other, with data of their own on their stacks.
 fn body(me: Worker) {
     for turn in 0..TURNS {
         let mine = [turn; 16];
         let running = Running::here().unwrap();
         assert_eq!(running.worker().into_ptr(), me.into_ptr());
         match next() {
-            // SAFETY: nothing has switched since `here`; `next` is ours to run (R), and
+            // SAFETY: nothing has switched since `here`. `next` is ours to run (R), and
             // `make_ready` passes on the right to run us. All are run by reference only.
             Some(next) if turn % 8 != 0 => unsafe {
                 running.switch_with(next, make_ready, me.into_ptr())
@@ -59,7 +59,7 @@ fn body(me: Worker) {
 }
 
 unsafe extern "C" fn first_frame(argument: *mut ()) -> ! {
-    // SAFETY: first thing.
+    // SAFETY: the first call of the entry function.
     let me = unsafe { Worker::begin(argument) };
     // SAFETY: once, by itself.
     unsafe { me.run(|| body(me)) };
@@ -72,7 +72,7 @@ unsafe extern "C" fn first_frame(argument: *mut ()) -> ! {
 /// Workers that have only to be discarded.
 static ENDED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Runs workers until so many have ended.
+/// Runs workers until `left` of them have ended.
 fn serve(group: Group, mut left: usize) {
     let server = Server::register(group, 0).unwrap();
     while left > 0 {
@@ -132,10 +132,9 @@ fn all_kinds_switch_to_each_other() {
     assert_eq!(TURNED.load(Relaxed), made * TURNS as usize);
     // SAFETY: made above, once; its server has unregistered, and all of its workers have ended.
     unsafe { group.unmake() };
-    // What qemu runs cannot run itself.
+    // A program under qemu cannot run itself.
     if cfg!(target_arch = "x86_64") && !copy && raw::threads_move() {
-        // Where threads stay blocks are not to be had either, so the kinds are light workers and
-        // threads.
+        // If threads stay, there are no blocks either, so the kinds are light workers and threads.
         let mut again = Command::new(std::env::current_exe().unwrap());
         let status = again
             .env(COPY, "1")
@@ -146,8 +145,8 @@ fn all_kinds_switch_to_each_other() {
     }
 }
 
-/// Blocks the tick's signal on the calling kernel thread, or lets it come. By a system call: so it
-/// comes in the C library, where nobody is taken off.
+/// Blocks the tick's signal on the calling kernel thread, or lets it come. It uses a system call,
+/// so the signal comes in the C library, where no worker is taken off.
 fn set_ticks_blocked(blocked: bool) {
     let how = if blocked {
         libc::SIG_BLOCK
@@ -211,8 +210,8 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
             (0..100_000).for_each(|n| _ = std::hint::black_box(n));
         }
     };
-    // SAFETY: there is one server, so it stays on one kernel thread; it keeps nothing of the
-    // thread's.
+    // SAFETY: there is one server, so the worker stays on one kernel thread. It keeps nothing of
+    // the thread's.
     let worker = unsafe { Worker::light(group, 1, 64 << 10, "", body) }.unwrap();
     let asking = std::thread::spawn(move || {
         while !OVER.load(Relaxed) {
@@ -240,7 +239,7 @@ fn a_request_to_preempt_that_the_kernel_merges_with_a_tick_is_not_the_last() {
     unsafe { group.unmake() };
 }
 
-/// Sends it to the calling kernel thread.
+/// Sends `signal` to the calling kernel thread.
 fn raise(signal: i32) {
     // SAFETY: no arguments.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -251,11 +250,11 @@ fn raise(signal: i32) {
     );
 }
 
-/// Two handlers of the program's, one in the other, and a tick in the inner one: on the signal
-/// stack of the kernel thread that the worker runs on, on which Rust leaves no room for that.
+/// Two nested handlers of the program's, and a tick in the inner one, all on the signal stack of
+/// the kernel thread that the worker runs on. Rust's own signal stack has no room for that.
 #[test]
 fn a_tick_in_nested_handlers_has_room_on_the_signal_stack() {
-    /// Nanoseconds: no tick comes but the one that is sent.
+    /// Nanoseconds. No tick comes except the one that is sent.
     const NEVER: u64 = 1 << 50;
     static HANDLED: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn outer(_: i32) {

@@ -1,4 +1,4 @@
-//! Storage of their own for flows without a kernel thread.
+//! Flows without a kernel thread have storage of their own.
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -16,21 +16,21 @@ use umcg_core::storage::{self, Block, Pool};
 
 type Body = Box<dyn FnOnce(&Flow)>;
 
-/// A flow with a block, run by whichever thread has it.
+/// A flow with a block, run by the thread that has it.
 struct Flow {
     context: UnsafeCell<Context>,
-    /// The context of who runs it, and its thread pointer.
+    /// The runner's context, and its thread pointer.
     runner: UnsafeCell<Context>,
     runner_tp: Cell<usize>,
     block: Cell<Option<Block>>,
-    /// That of the block.
+    /// The block's thread pointer.
     tp: usize,
     body: Cell<Option<Body>>,
     done: Cell<bool>,
 }
 
-// SAFETY: one thread has it at a time, and only that runs it; and what the bodies here have is
-// `Send`, or is made and dropped within the flow, whose storage goes with it.
+// SAFETY: one thread has it at a time, and only that thread runs it. Values in the bodies here are
+// `Send`, or are made and dropped within the flow, whose storage goes with it.
 unsafe impl Send for Flow {}
 
 impl Flow {
@@ -56,26 +56,26 @@ impl Flow {
         flow
     }
 
-    /// Runs the flow until it pauses. Whether it has more to do.
+    /// Runs the flow until it pauses. Returns whether it has more to do.
     #[inline(never)]
     fn run(&self) -> bool {
         self.runner_tp.set(thread_pointer());
-        // SAFETY: blocks are to be had, so it can be written (`here`); nobody else runs with this
-        // storage, as nobody else runs the flow; the switch is next.
+        // SAFETY: there are blocks, so the thread pointer can be written (`here`). No other thread
+        // runs with this storage, as no other thread runs the flow. The switch is next.
         unsafe { set_thread_pointer(self.tp) };
-        // SAFETY: the flow was made ready, or has paused; both contexts stay where they are, as
+        // SAFETY: the flow was made ready, or has paused. Both contexts stay where they are, as
         // this call does not return before.
         unsafe { switch(self.runner.get(), self.context.get()) };
         !self.done.get()
     }
 
-    /// Lets the runner go on.
+    /// Lets the runner continue.
     #[inline(never)]
     fn pause(&self) {
-        // SAFETY: the runner waits in `run`, so its storage is used by nobody; the switch is next.
+        // SAFETY: the runner waits in `run`, so its storage is not in use. The switch is next.
         unsafe { set_thread_pointer(self.runner_tp.get()) };
-        // SAFETY: the runner is in `run`, which is where it goes on; this flow's context stays
-        // where it is.
+        // SAFETY: the runner is in `run`, where it continues. This flow's context stays where it
+        // is.
         unsafe { switch(self.context.get(), self.runner.get()) };
     }
 
@@ -91,13 +91,13 @@ impl Flow {
 }
 
 unsafe extern "C" fn first_frame(flow: *mut ()) -> ! {
-    // SAFETY: the argument of `prepare`; it lives as long as anybody runs it.
+    // SAFETY: the argument of `prepare`. It lives as long as any thread runs it.
     let flow = unsafe { &*flow.cast::<Flow>() };
     // SAFETY: `run` has set the thread pointer.
     flow.with_block(|block| unsafe { block.begin() });
     let body = flow.body.take().unwrap();
     body(flow);
-    // SAFETY: as above; nothing below uses a thread-local.
+    // SAFETY: as above. Nothing below uses a thread-local.
     flow.with_block(|block| unsafe { block.finish() });
     flow.done.set(true);
     loop {
@@ -105,7 +105,7 @@ unsafe extern "C" fn first_frame(flow: *mut ()) -> ! {
     }
 }
 
-/// Whether this machine has blocks; if it should not, says why.
+/// Whether this machine has blocks. Fails with the reason if it has none and should have them.
 fn here() -> bool {
     match storage::available() {
         Ok(()) => true,
@@ -159,7 +159,7 @@ thread_local! {
 }
 
 fn set_errno(to: i32) {
-    // SAFETY: it asks where it is.
+    // SAFETY: only asks for the address.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: the calling flow's own.
     unsafe { *errno = to };
@@ -169,7 +169,7 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap()
 }
 
-/// Uses what a thread has of its own, over several pauses.
+/// Uses everything that a thread has of its own, over several pauses.
 fn use_all(flow: &Flow, me: usize, ids: &Mutex<HashSet<ThreadId>>) {
     assert_eq!(errno(), 0);
     assert_eq!(NUMBER.replace(me), 7);
@@ -316,12 +316,12 @@ impl CMutex {
             libc::PTHREAD_MUTEX_STALLED
         };
         assert_eq!(
-            // SAFETY: there is room for them.
+            // SAFETY: there is room for the attributes.
             unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) },
             0
         );
         assert_eq!(
-            // SAFETY: they were initialised.
+            // SAFETY: the attributes were initialised.
             unsafe { libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), kind) },
             0
         );
@@ -331,7 +331,7 @@ impl CMutex {
             0
         );
         assert_eq!(
-            // SAFETY: nobody has the mutex yet, and it stays where it is.
+            // SAFETY: no other thread has the mutex yet, and it stays where it is.
             unsafe { libc::pthread_mutex_init(mutex.0.get(), attributes.as_ptr()) },
             0
         );
@@ -339,8 +339,8 @@ impl CMutex {
     }
 
     fn lock(&self) -> i32 {
-        // SAFETY: it was initialised, and whoever has it locked unlocks it before it goes, or
-        // forgets it.
+        // SAFETY: it was initialised. A flow that has it locked unlocks it before the mutex ends,
+        // or forgets it.
         unsafe { libc::pthread_mutex_lock(self.0.get()) }
     }
 
@@ -350,7 +350,7 @@ impl CMutex {
     }
 
     fn unlock(&self) -> i32 {
-        // SAFETY: as in `lock`; these are of kinds that tell who has them.
+        // SAFETY: as in `lock`. These mutexes are of kinds that know their owner.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) }
     }
 }
@@ -404,30 +404,30 @@ fn the_c_library_works() {
     let mut pool = Pool::new();
     for _ in 0..2 {
         let body: Body = Box::new(|flow| {
-            // SAFETY: it asks.
+            // SAFETY: only asks.
             let cpu = unsafe { libc::sched_getcpu() };
-            // SAFETY: it asks.
+            // SAFETY: only asks.
             let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
             assert!((0..cpus).contains(&i64::from(cpu)), "{cpu}");
             // SAFETY: a character's number.
             assert_ne!(unsafe { libc::isalpha('a' as i32) }, 0);
             // SAFETY: likewise.
             assert_eq!(unsafe { libc::toupper('a' as i32) }, 'A' as i32);
-            // SAFETY: it asks.
+            // SAFETY: only asks.
             assert_eq!(unsafe { libc::uselocale(null_mut()) }.addr(), usize::MAX);
-            // SAFETY: a name, and nothing to begin with.
+            // SAFETY: a name, and no base locale.
             let c = unsafe { libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), null_mut()) };
             // SAFETY: made just now, and never freed.
             unsafe { libc::uselocale(c) };
-            // SAFETY: it asks.
+            // SAFETY: only asks.
             let mine = unsafe { libc::pthread_self() } as usize;
-            // SAFETY: it asks.
+            // SAFETY: only asks.
             let state = unsafe { __res_state() }.addr();
             assert!(state > mine && state < mine + 4096);
-            // SAFETY: a number's text, which ends.
+            // SAFETY: a number's text, as a C string.
             let number = unsafe { libc::strtod(c"1.5".as_ptr(), null_mut()) };
             let mut text = [0u8; 32];
-            // SAFETY: so much room; and what is asked for is a `double`.
+            // SAFETY: the buffer has that size, and the format asks for a `double`.
             unsafe {
                 libc::snprintf(
                     text.as_mut_ptr().cast(),
@@ -447,17 +447,17 @@ fn the_c_library_works() {
 
 #[test]
 fn a_flow_may_fork() {
-    // qemu does not fork a process of several threads well.
+    // qemu does not fork a process with several threads correctly.
     if !here() || cfg!(not(target_arch = "x86_64")) {
         return;
     }
     let body: Body = Box::new(|flow| {
-        // SAFETY: the child ends in the branch that is its own.
+        // SAFETY: the child ends in its own branch.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let chunk = vec![1u8; 100_000];
             let own = std::thread::spawn(move || chunk.len()).join().unwrap() == 100_000;
-            // SAFETY: it ends the process, without what was registered for the end of the parent.
+            // SAFETY: it ends the process, without the parent's exit handlers.
             unsafe { libc::_exit(if own { 42 } else { 1 }) };
         }
         flow.pause();
@@ -528,7 +528,7 @@ fn library(name: &str, options: &[&str]) -> Option<std::path::PathBuf> {
          { return ++five + zeros[98]++; }",
     )
     .unwrap();
-    // The first is that of another architecture too, under qemu.
+    // The first is also the one for another architecture, under qemu.
     let compilers = [
         format!("{}-linux-gnu-gcc", std::env::consts::ARCH),
         "cc".into(),
@@ -554,7 +554,7 @@ fn next_of(library: &std::path::Path) -> (*mut libc::c_void, extern "C" fn() -> 
     // SAFETY: a library that is there.
     let next = unsafe { libc::dlsym(handle, c"next".as_ptr()) };
     assert!(!next.is_null());
-    // SAFETY: that is what it is, in the source above.
+    // SAFETY: it has this type in the source above.
     (handle, unsafe {
         std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i32>(next)
     })
@@ -598,7 +598,7 @@ fn libraries_loaded_later_are_reset() {
             });
             interleave(&mut pool, bodies.collect());
         }
-        // SAFETY: nobody calls what is in it any more.
+        // SAFETY: no code calls its functions any more.
         assert_eq!(unsafe { libc::dlclose(handle) }, 0);
     }
     std::fs::remove_dir_all(made[0].parent().unwrap()).unwrap();
@@ -626,7 +626,7 @@ fn cost() {
                         drop(std::hint::black_box(std::thread::current()));
                     }
                     let now = Instant::now();
-                    // SAFETY: the flow's own block, and it uses no thread-local before the next
+                    // SAFETY: the flow's own block. The flow uses no thread-local before the next
                     // `begin`.
                     flow.with_block(|block| unsafe { block.finish() });
                     finishing += now.elapsed().as_nanos();

@@ -27,15 +27,14 @@ fn me() -> Uth {
     uth::current().unwrap()
 }
 
-/// Goes on with `new`, from the flow of the caller, or one that is not the caller's, which is
-/// refused.
+/// Continues `new`, from the caller's flow `old`. An `old` that is not the caller's is refused.
 fn switch(old: Uth, new: Uth) -> Result<(), Error> {
-    // SAFETY: the tests take turns, and a uth is in the hands of one of them: nobody else switches
+    // SAFETY: the tests take turns, and each uth belongs to one of them: no other thread switches
     // to it. No reference into thread-local storage is kept across this.
     unsafe { uth::switch_to(Some(old), new) }
 }
 
-/// Ends it, whatever it was doing: these own nothing.
+/// Ends the uth, whatever it was doing: these uths own nothing.
 fn delete(uth: Uth) -> Result<(), Error> {
     // SAFETY: as for `switch`: it is not about to run elsewhere.
     unsafe { uth::delete(uth) }
@@ -47,11 +46,11 @@ fn begin_again(uth: Uth) -> Result<(), Error> {
 }
 
 fn inspect(uth: Uth, f: &mut dyn FnMut()) -> Result<(), Error> {
-    // SAFETY: as for `switch`; nothing that is called so switches.
+    // SAFETY: as for `switch`. The called functions do not switch.
     unsafe { uth::inspect(uth, f) }
 }
 
-/// What runs on one processor is not switched from on another.
+/// A uth that runs on one processor cannot be switched from on another.
 #[test]
 #[cfg(debug_assertions)]
 fn another_processors_flow_is_not_the_caller() {
@@ -60,14 +59,14 @@ fn another_processors_flow_is_not_the_caller() {
     unsafe impl Send for Names {}
     extern "C-unwind" fn back(native: *mut c_void) {
         loop {
-            // SAFETY: the one that switched here, or deleted it.
+            // SAFETY: the argument came from `as_ptr`.
             switch(me(), unsafe { Uth::from_ptr(native) }.unwrap()).unwrap();
         }
     }
     on_vp(Method::Asm, || {
         let native = me();
         let uth = uth::create(back, native.as_ptr()).unwrap();
-        // Both are this processor's from here.
+        // Both belong to this processor from here on.
         switch(native, uth).unwrap();
         let names = Names(native, uth);
         let other = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A coroutine made of one context and a plain mapped stack: what the tests switch to and from.
+//! A coroutine made of one context and a plain mapped stack. The tests switch to it and from it.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -62,11 +62,11 @@ impl Drop for Mapped {
     }
 }
 
-/// Lets a value go to another thread because the test says so.
+/// Lets a value go to another thread; the test vouches for it.
 pub struct Sendable<T>(pub T);
 
-// SAFETY: the tests hand over with a join or a channel, and do not use the value on two threads at
-// a time.
+// SAFETY: the tests hand the value over with a join or a channel, and do not use it on two threads
+// at a time.
 unsafe impl<T> Send for Sendable<T> {}
 
 impl<T> Sendable<T> {
@@ -108,7 +108,7 @@ impl Coroutine {
         new
     }
 
-    /// Gives up what runs on the stack, and makes `body` what runs next.
+    /// Gives up the flow on the stack, and makes `body` run next.
     pub fn restart(&mut self, body: impl FnOnce(&Coroutine) + 'static) {
         self.body.set(Some(Box::new(body)));
         self.finished.set(false);
@@ -133,7 +133,7 @@ impl Coroutine {
         let flow = self.about_to_resume();
         // SAFETY: both flows are valid.
         unsafe { Flow::leave(flow.get(), self.flow.get()) };
-        // SAFETY: suspended, and nobody else resumes it.
+        // SAFETY: it is suspended, and no other thread resumes it.
         unsafe { switch(self.resumer.get(), self.context.get()) };
         // SAFETY: back on this thread's stack.
         unsafe { Flow::arrive(flow.get()) };
@@ -176,13 +176,13 @@ impl Coroutine {
         here
     }
 
-    /// First thing in a function that was injected and suspends the coroutine itself.
+    /// Called first in a function that was injected and suspends the coroutine itself.
     pub fn injected(&self) {
         // SAFETY: on the coroutine's stack.
         unsafe { Flow::arrive(self.flow.get()) };
     }
 
-    /// Goes back to who resumed the coroutine. Called on it.
+    /// Goes back to the thread that resumed the coroutine. Called on the coroutine.
     #[inline(never)]
     pub fn suspend(&self) {
         // SAFETY: both flows are valid.
@@ -277,7 +277,7 @@ pub fn affinity() -> libc::cpu_set_t {
     set
 }
 
-/// Says on which CPUs the calling kernel thread may run.
+/// Sets the CPUs on which the calling kernel thread may run.
 pub fn set_affinity(set: &libc::cpu_set_t) {
     assert_eq!(
         // SAFETY: a valid set.

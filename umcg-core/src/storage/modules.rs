@@ -390,7 +390,8 @@ pub(super) trait Scratch {
 /// The last survey that was needed after the probe's.
 static LATE: HoldLock<Option<Survey>> = HoldLock::new(None);
 
-// SAFETY: the pointers are compared by value only, or followed under the loader's lock.
+// SAFETY: the pointers to images and storage are used by value only, or followed under the loader's
+// lock.
 unsafe impl Send for Survey {}
 // SAFETY: a plan is written before it is shared, and its pointers point into pinned libraries.
 unsafe impl Send for Plan {}

@@ -45,7 +45,7 @@ pub const DEFAULT_STACK_SIZE: usize = 64 << 10;
 /// The stack size when `vp_init` had to call [`init`] itself, in bytes (the paper's figure).
 const IMPLICIT_STACK_SIZE: usize = 128 << 10;
 
-/// What happens to the stacks of deleted uths.
+/// How the stacks of deleted uths are recycled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Recycle {
@@ -62,7 +62,7 @@ pub enum Recycle {
 pub struct Options {
     /// Bytes of stack; rounded up to a power of two of at least [`stack::MIN_SIZE`].
     pub stack_size: usize,
-    /// What happens to the stacks of deleted uths.
+    /// How the stacks of deleted uths are recycled.
     pub recycle: Recycle,
     /// How virtual processors switch, unless told otherwise by [`vp_init_with`].
     pub method: Method,

@@ -205,7 +205,7 @@ impl std::fmt::Display for Flow<'_> {
     }
 }
 
-/// How many frames of the inner end are shown.
+/// How many frames of each end are shown.
 const INNERMOST: usize = 16;
 const OUTERMOST: usize = 8;
 

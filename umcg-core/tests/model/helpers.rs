@@ -1,6 +1,6 @@
-//! The pool of helpers and its maker: each worker that blocks has a helper or is told that there is
-//! none, there are no more of them than there may be as long as one comes back, workers that wait
-//! for each other go on beyond that, and in the end all helpers do.
+//! The pool of helpers and its maker. Each worker that blocks has a helper or is told that there is
+//! none. There are no more helpers than there may be as long as one comes back. Workers that wait
+//! for each other get further helpers. In the end all helpers end.
 
 use crate::helper::maker::{self, PATIENCE};
 use crate::helper::pool::{IDLE, Outside, Pool};
@@ -31,7 +31,7 @@ pub(crate) mod worker {
             }))
         }
 
-        /// What its helper does, or its server where it has none.
+        /// Run by its helper, or by its server if it has none.
         pub(crate) fn block(&self) {
             self.waits_for.inspect(|other| other.wait());
             assert_eq!(self.is_back.swap(1, Relaxed), 0, "one worker, two helpers");
@@ -50,15 +50,15 @@ pub(crate) mod worker {
     }
 }
 
-/// What is outside of the pool. Plain numbers: the checker switches at the operations of the pool
+/// The state outside of the pool. Plain numbers: the checker switches at the operations of the pool
 /// only.
 #[derive(Default)]
 struct World {
     helpers: AtomicUsize,
     bound: AtomicUsize,
-    /// How often time has gone on by so much that one helper may be made beyond the bound.
+    /// How often enough time has passed for one helper to be made beyond the bound.
     moments: AtomicUsize,
-    /// The system gives a thread now and then.
+    /// The system gives a thread only now and then.
     is_short: AtomicBool,
 }
 
@@ -78,7 +78,7 @@ fn bound() -> usize {
 
 fn make_maker(pool: &'static Pool) -> bool {
     !WORLD.refuses() && {
-        // It never ends, and of all that the checker runs a future alone may be left so.
+        // The maker never ends, and the checker lets only futures be left running.
         drop(future::spawn(async move { maker::main(pool) }));
         true
     }
@@ -117,7 +117,7 @@ fn pool(bound: usize) -> &'static Pool {
     })))
 }
 
-/// A server that sees this worker block. Its join says whether the worker had a helper.
+/// A server that sees this worker block. Joining it tells whether the worker had a helper.
 fn serve(pool: &'static Pool, worker: &'static Worker) -> thread::JoinHandle<bool> {
     thread::spawn(move || {
         let has_claim = pool.reserve();
@@ -130,7 +130,7 @@ fn serve(pool: &'static Pool, worker: &'static Worker) -> thread::JoinHandle<boo
     })
 }
 
-/// Time goes on until all of them are back.
+/// Lets time pass until all workers are back.
 fn pass_time_for(workers: &[&'static Worker]) {
     while !workers.iter().all(|worker| worker.is_back()) {
         WORLD.moments.fetch_add(1, Relaxed);
@@ -139,7 +139,7 @@ fn pass_time_for(workers: &[&'static Worker]) {
     }
 }
 
-/// Nobody is left behind: those beyond the bound end at once, the others after some time.
+/// No helper is left behind: those beyond the bound end at once, the others after some time.
 fn end(pool: &'static Pool) {
     while WORLD.helpers.load(Relaxed) > bound() {
         thread::yield_now();
@@ -151,7 +151,7 @@ fn end(pool: &'static Pool) {
     }
 }
 
-/// While helpers come back there are no more than there may be: time stands still.
+/// While helpers come back, there are no more than there may be: time stands still.
 #[test]
 fn each_worker_has_a_helper() {
     check(|| {
@@ -189,7 +189,7 @@ fn workers_that_wait_for_each_other_go_on_beyond_the_bound() {
     });
 }
 
-/// Where the system gives a thread now and then, a worker either has a claim that is good, or none.
+/// If the system gives a thread only now and then, a worker has either a valid claim or none.
 #[test]
 fn refusals_lose_no_claim() {
     check(|| {

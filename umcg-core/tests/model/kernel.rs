@@ -1,5 +1,5 @@
-//! What the kernel does for the protocols: sleeping on a word, and the time. Here the time stands
-//! still until somebody lets it go on, so a deadline that nobody is awake for shows as a deadlock.
+//! The kernel's part in the protocols: sleeping on a word, and the time. Here the time stands still
+//! until a test advances it, so a deadline for which no thread is awake shows as a deadlock.
 
 use rustix::io::Errno;
 use shuttle::lazy_static;
@@ -26,7 +26,8 @@ lazy_static! {
 }
 
 impl Table {
-    /// Ends the sleep of up to `most` of those that `who` chooses. Says whether there was one.
+    /// Ends the sleep of up to `most` of the sleepers that `who` chooses. Returns whether there was
+    /// one.
     fn end(&mut self, most: u32, end: Result<(), Errno>, who: impl Fn(&Sleeper) -> bool) -> bool {
         let chosen = self
             .sleepers
@@ -77,7 +78,7 @@ pub(crate) fn wake(word: *const AtomicU32, count: u32) {
         .end(count, Ok(()), |sleeper| sleeper.address == address);
 }
 
-/// A signal handler runs on some sleeper's thread. False when nobody sleeps.
+/// Runs a signal handler on some sleeper's thread. Returns false when no thread sleeps.
 pub(crate) fn interrupt() -> bool {
     TABLE.lock().unwrap().end(1, Err(Errno::INTR), |_| true)
 }
@@ -86,10 +87,10 @@ pub(crate) fn now() -> u64 {
     TABLE.lock().unwrap().now
 }
 
-/// The time goes on.
+/// Advances the time.
 pub(crate) fn advance(to: u64) {
     let mut table = TABLE.lock().unwrap();
-    // Never back, whoever else lets it go on.
+    // Never back, even if another thread advances it too.
     let to = table.now.max(to);
     table.now = to;
     table.end(u32::MAX, Err(Errno::TIMEDOUT), |sleeper| {
@@ -97,13 +98,13 @@ pub(crate) fn advance(to: u64) {
     });
 }
 
-/// With `UMCG_MODEL_STOP` set.
+/// Makes the first failure end the process, if `UMCG_MODEL_STOP` is set.
 pub(crate) fn stop_at_the_first_failure() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     if std::env::var_os("UMCG_MODEL_STOP").is_some() {
         ONCE.call_once(|| {
             std::panic::set_hook(Box::new(|panic| {
-                // Past the test runner, which would keep the words to itself.
+                // Write past the test runner, which would capture the message.
                 let _ = std::io::Write::write_all(
                     &mut std::io::stderr(),
                     format!("{panic}\n").as_bytes(),

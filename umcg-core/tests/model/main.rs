@@ -1,8 +1,8 @@
 //! Models of the protocols, under shuttle: the real sources of the idle lists and of the pool of
 //! helpers, on locks, atomics, futexes and a clock of the checker's.
 //!
-//! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: each has to be
-//! found. By hand:
+//! `ci/models.sh` runs them, first with bugs planted in a copy of those sources: the models have to
+//! find each. By hand:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p umcg-core --test model
@@ -14,8 +14,8 @@
 //! | `UMCG_MODEL_SEED` | the seed of the schedules, as a failure prints it |
 //! | `UMCG_MODEL_STOP` | if set, the first failure ends the process, and no other model goes on |
 //!
-//! What they are blind to: shuttle treats every atomic operation as sequentially consistent, so no
-//! ordering is checked here.
+//! The models cannot check orderings: shuttle treats every atomic operation as sequentially
+//! consistent.
 
 #![cfg(shuttle)]
 #![allow(
@@ -42,7 +42,7 @@ mod sync;
 mod timer;
 mod two;
 
-/// Where the sources look for these.
+/// The paths by which the sources import these.
 mod base {
     pub(crate) use crate::{link, sync, timer};
 }
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Servers<T> {
         Servers { threads, finished }
     }
 
-    /// Ends their waits until none is left.
+    /// Ends the servers' waits until none is left.
     fn end(self, lists: &'static Lists) -> Vec<T> {
         while self.finished.load(Relaxed) < self.threads.len() {
             lists.wake_server();
@@ -126,7 +126,7 @@ impl<T: Send + 'static> Servers<T> {
     }
 }
 
-/// The next event as a server waits for it, if that is how the wait ends.
+/// Waits for the next event as a server does. None if the wait ends otherwise.
 fn next_event(
     lists: &'static Lists,
     seat: &'static Seat,

@@ -1,8 +1,9 @@
-//! Servers and workers that do everything: whatever the lists tell has happened, once, and whatever
-//! happened is told.
+//! Servers and workers that do everything: each event that the lists deliver has happened, once,
+//! and each event that happened is delivered.
 //!
-//! A worker is a script. Who runs it does its next step, and is for that while the worker's kernel
-//! thread; a worker that left has its context saved, and who runs it checks that (I2).
+//! A worker is a script. The thread that runs it does its next step, and is the worker's kernel
+//! thread for that time. A worker that left has its context saved, and the thread that runs it
+//! checks that (I2).
 
 use crate::idle::{Hand, Kind, Lists, Node, Seat, state};
 use crate::{Servers, check, kernel, lists, node, seat};
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 const STEPS: u32 = 3;
 const LAST_DEADLINE: u64 = 40;
 
-/// A worker: its node, and what it did and what was told of it. Plain counters: the checker
+/// A worker: its node, its actions, and the events delivered for it. Plain counters: the checker
 /// switches at the operations of the lists only.
 struct Worker {
     node: &'static Node,
@@ -26,8 +27,8 @@ struct Worker {
     has_deadline: AtomicBool,
     late: AtomicU32,
     told: [AtomicU32; 7],
-    /// In a wait with a deadline, for which a server keeps the token until TIMEOUT; or TIMEOUT that
-    /// came before.
+    /// In a wait with a deadline, for which a server keeps the token until TIMEOUT; or a TIMEOUT
+    /// that came before.
     parked: Mutex<(bool, bool)>,
 }
 
@@ -42,7 +43,7 @@ struct World {
     early: bool,
 }
 
-/// What a server goes on with after a worker left.
+/// A server's next step after a worker left.
 enum Next {
     Run(usize),
     Mine(usize),
@@ -73,7 +74,7 @@ impl World {
         })
     }
 
-    /// The worker's flow goes on in the caller.
+    /// The worker's flow continues in the caller.
     fn enter(&self, worker: &Worker) {
         assert!(
             worker.saved.swap(false, Relaxed),
@@ -90,7 +91,7 @@ impl World {
         assert!(!worker.saved.swap(true, Relaxed));
     }
 
-    /// Runs a worker that is the caller's to run, until it leaves.
+    /// Runs a worker until it leaves. The caller has the right to run it.
     fn run(self: &Arc<Self>, at: usize, mine: &mut Vec<usize>) -> Next {
         let worker = &self.workers[at];
         self.enter(worker);
@@ -180,12 +181,12 @@ impl World {
         Next::Run(next)
     }
 
-    /// Events as a server gets them, which waits for them or not.
+    /// The events that a server gets, with or without waiting.
     fn events(&self, seat: &'static Seat, wait: bool) -> Vec<(usize, Kind)> {
         let mut events = Vec::new();
         let mut give = |node: &'static Node, kind| {
             let at = node.tid() as usize - 1;
-            // Told under the lock, which a worker with a deadline has to take before it runs.
+            // Delivered under the lock, which a worker with a deadline has to take before it runs.
             assert!(
                 kind != Kind::Timeout || self.workers[at].has_deadline.load(Relaxed),
                 "TIMEOUT after the wait"
@@ -204,7 +205,7 @@ impl World {
         events
     }
 
-    /// What a server was told. True when the worker is its own to run.
+    /// Notes an event that a server got. Returns true when the server may run the worker.
     fn note(&self, at: usize, kind: Kind) -> bool {
         let worker = &self.workers[at];
         worker.told[kind as usize].fetch_add(1, Relaxed);
@@ -260,7 +261,7 @@ impl World {
             assert_eq!(told(Kind::Wait), worker.waits.load(Relaxed));
             let late = worker.late.load(Relaxed);
             assert!(told(Kind::Timeout) <= late && late <= worker.waits.load(Relaxed));
-            // By tid a worker runs only after its TIMEOUT was told, if that is due.
+            // By tid a worker runs only after its TIMEOUT was delivered, if that is due.
             assert!(self.hand == Hand::Held || told(Kind::Timeout) == late);
         }
         assert!(
@@ -301,7 +302,7 @@ fn by_tids_nothing_is_lost() {
     check(|| storm(Hand::Open, false));
 }
 
-/// I2 the other way round is found.
+/// The models find a violation of I2.
 #[test]
 #[should_panic(expected = "resumed before its context was saved")]
 fn posting_before_saving_is_found() {

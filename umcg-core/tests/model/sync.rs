@@ -1,4 +1,4 @@
-//! The names of the library's `sync`, as the checker has them.
+//! The names of the library's `sync`, with the checker's implementations.
 
 use rustix::io::Errno;
 use shuttle::sync::{Condvar, Mutex};
@@ -38,10 +38,10 @@ pub(crate) struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: as the library's lock.
+// SAFETY: as for the library's lock.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-/// Nobody is preempted here.
+/// There is no preemption here.
 pub(crate) use Lock as HoldLock;
 
 pub(crate) struct Guard<'a, T>(&'a Lock<T>);
@@ -69,7 +69,7 @@ impl<T> Lock<T> {
     }
 
     /// # Safety
-    /// As the library's lock.
+    /// As for the library's lock.
     pub(crate) unsafe fn adopt(&self) -> Guard<'_, T> {
         Guard(self)
     }

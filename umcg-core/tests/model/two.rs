@@ -1,10 +1,10 @@
-//! Two or three parties and one question each.
+//! Small models: two or three parties and one question each.
 
 use crate::idle::{Hand, Kind, Lists, Node, Waited, state};
 use crate::{Servers, check, kernel, lists, next_event, node, seat};
 use shuttle::thread;
 
-/// I3: each event ends one server's wait, whoever sits when.
+/// I3: each event ends one server's wait, in whatever order they sit down.
 #[test]
 fn every_server_that_waits_is_called() {
     check(|| {
@@ -26,7 +26,7 @@ fn every_server_that_waits_is_called() {
     });
 }
 
-/// The command WAKE ends one wait, or says that there is none; a signal does so too; an event that
+/// The command WAKE ends one wait, or reports that there is none. So does a signal. An event that
 /// comes meanwhile is not lost.
 #[test]
 fn wake_and_signals_lose_no_event() {
@@ -40,8 +40,8 @@ fn wake_and_signals_lose_no_event() {
         poster.join().unwrap();
         waker.join().unwrap();
         signal.join().unwrap();
-        // The event may have come to one that was woken as well: then the other is still to be
-        // ended.
+        // The event may have come to a server that was woken as well. Then the other server's wait
+        // is still to be ended.
         let mut events: Vec<_> = servers
             .end(lists)
             .into_iter()
@@ -78,8 +78,8 @@ fn somebody_is_awake_for_a_deadline() {
     });
 }
 
-/// A wait that timed out before anybody collected it gives WAIT and TIMEOUT, in this order, to
-/// whoever asks.
+/// A wait that timed out before a server collected it gives WAIT and TIMEOUT, in this order, to the
+/// server that collects.
 #[test]
 fn timeout_follows_wait() {
     check(|| {
@@ -102,7 +102,7 @@ fn claims(lists: &'static Lists, worker: &'static Node) -> thread::JoinHandle<u3
     thread::spawn(move || u32::from(worker.claim(1, lists)))
 }
 
-/// Of the servers that name a worker one gets it.
+/// Of the servers that claim a worker by tid, one gets it.
 #[test]
 fn one_claim_succeeds() {
     check(|| {
@@ -154,7 +154,7 @@ fn a_claim_or_a_timeout() {
     });
 }
 
-/// The same for a token: its holder runs the worker, the TIMEOUT comes before that or never.
+/// The same for a token: its holder runs the worker. The TIMEOUT comes before that or never.
 #[test]
 fn a_token_and_a_timeout() {
     check(|| {
@@ -182,7 +182,8 @@ fn a_token_and_a_timeout() {
     });
 }
 
-/// Who waits for a worker to stop being blocked learns it, also if it is blocked again at once.
+/// A server that waits for a worker to stop being blocked learns it, also if the worker is blocked
+/// again at once.
 #[test]
 fn waiting_for_a_blocked_worker_ends() {
     check(|| {
@@ -198,7 +199,7 @@ fn waiting_for_a_blocked_worker_ends() {
         );
         assert!(worker.claim(1, lists));
         worker.set_state(state::BLOCKED);
-        // A watcher that comes only now waits for the second time.
+        // A watcher that comes only now waits for the end of the second blocking.
         let home = thread::spawn(move || lists.post(worker, Kind::Wake, None));
         watchers
             .into_iter()
