@@ -53,7 +53,7 @@ pub fn frames_given_up(low: usize, high: usize) {
     let _ = (low, high);
 }
 
-/// Whether a tool watches what memory is read. Safe in a signal handler.
+/// Whether a tool watches which memory is read. Safe in a signal handler.
 #[inline]
 pub fn watches_memory() -> bool {
     ON || valgrind::request(valgrind::RUNNING_ON_VALGRIND, 0, 0) != 0

@@ -3,7 +3,7 @@
 //! A suspended context lives in its [`Context`], not on its stack:
 //!
 //! ```text
-//!   Context            + 0   pc   where to go on
+//!   Context            + 0   pc   where to continue
 //!                      + 8   sp   its stack pointer, 16-aligned as it always is here
 //!                      +16   fp   s0, the frame pointer, which the compiler does not let asm name
 //!                      +24   bp   s1, LLVM's base pointer, likewise

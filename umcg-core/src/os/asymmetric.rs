@@ -21,9 +21,9 @@
 //! - *P* lies before the store, so before the load as well: the rare thread's store was visible
 //!   before *P* (the call begins with a fence), and the load sees it.
 //!
-//! There is no third case as long as the compiler leaves store and load in this order, and that is
-//! what `light` still does: a compiler fence, no instruction. The partner of a `heavy` must be a
-//! `light` of another thread, or another `heavy`; two `light`s order nothing between each other.
+//! There is no third case as long as the compiler leaves store and load in this order. That remains
+//! the job of `light`: a compiler fence, no instruction. The partner of a `heavy` must be a `light`
+//! of another thread, or another `heavy`; two `light`s order nothing between each other.
 //!
 //! The first [`init`] or [`heavy`] decides whether this method is used. States of `MODE`:
 //!
@@ -470,7 +470,7 @@ mod tests {
                 let mut case = Case(error, AtomicU32::new(has_list));
                 let mut thread = 0;
                 let argument = (&raw mut case).cast();
-                // SAFETY: `main` takes what this passes.
+                // SAFETY: `main` takes this argument.
                 let made = unsafe {
                     libc::pthread_create(&raw mut thread, std::ptr::null(), main, argument)
                 };

@@ -137,7 +137,7 @@ pub(crate) unsafe fn call(mut f: &mut dyn FnMut()) -> bool {
     let mut place = 0usize;
     let before = local::attempt();
     local::set_attempt((&raw mut place).cast());
-    // SAFETY: `begin` takes what this passes; by the contract it need not return.
+    // SAFETY: `begin` takes this argument. By the contract it need not return.
     let failed = unsafe { umcg_attempt(begin, (&raw mut f).cast(), &raw mut place) };
     local::set_attempt(before);
     failed == 0

@@ -103,6 +103,6 @@ fn each(mut step: Step<'_>) {
         };
         if step(caller).is_break() { STOP } else { GO_ON }
     }
-    // SAFETY: `call` takes what this passes, and does not unwind.
+    // SAFETY: `call` takes this argument, and does not unwind.
     unsafe { _Unwind_Backtrace(call, (&raw mut step).cast()) };
 }

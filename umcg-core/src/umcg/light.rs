@@ -29,7 +29,7 @@ use umcg_context::local::{self, Hold};
 use umcg_context::lock::HoldLock;
 use umcg_context::stack::Class;
 
-/// Bytes of a light worker's descriptor that the layer above may use.
+/// Bytes of a light worker's descriptor for the layer above.
 pub const UPPER_BYTES: usize = 192;
 const UPPER_OFFSET: usize = EXTENSION_BYTES - UPPER_BYTES;
 
@@ -274,7 +274,7 @@ fn take_tid() -> Option<u32> {
     Some(tid)
 }
 
-/// What a light worker runs first: its function, and its end.
+/// The first frame of a light worker: runs its function, and ends it.
 unsafe extern "C" fn first_frame<F: FnOnce() + 'static>(worker: *mut ()) -> ! {
     // SAFETY: `create` passed the worker, and this is its first frame.
     let worker = unsafe { arrive(worker) };

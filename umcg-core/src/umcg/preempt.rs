@@ -29,7 +29,7 @@
 //! Ticks that are far apart would seldom find a worker outside the C library if it is mostly
 //! inside. So if its time is over and a tick comes at a wrong moment, a second timer, on the
 //! monotonic clock, signals the thread once more shortly after ([`tick`]), and so on. As long as
-//! that goes on, the pauses between two looks become longer, up to the time between two ticks. No
+//! that continues, the pauses between two looks become longer, up to the time between two ticks. No
 //! further look comes after a tick that has cut a system call short: the thread sleeps, and is left
 //! alone until it has used its processor again. Nor does one come if the stack has no room: then
 //! the next tick looks again. A thread that gets no second timer has ticks only.
@@ -144,7 +144,7 @@ fn finds_runtimes(inside: &Inside, server: &'static Server, known: usize) -> boo
     unsafe { inside.0.leave_by_server(server, inside.0, look, null_mut()) };
     let (tick, turn) = (tick_of(inside.0, server), server.turns.load(Relaxed));
     for noted in [&tick.wanted, &tick.seen] {
-        // If another thread has changed it, it names this turn already, or one that is over.
+        // If another thread has changed it, it names this turn already, or one that has ended.
         let _ = noted.compare_exchange(before, turn, Relaxed, Relaxed);
     }
     callers::known() != known

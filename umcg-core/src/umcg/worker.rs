@@ -12,7 +12,7 @@
 //! `Staying` is the fallback where the thread pointer cannot be written in user mode: a switch is
 //! then a futex hand-over.
 //!
-//! # Who may touch which field when
+//! # The parties that may touch each field
 //!
 //! - `context`, `record`: the worker when it leaves, then the flow that runs it. I2 of `idle`
 //!   orders the two.

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `UMCG_MODEL_RUNS` | schedules a test and a scheduler; 500 |
 //! | `UMCG_MODEL_SEED` | the seed of the schedules, as a failure prints it |
-//! | `UMCG_MODEL_STOP` | if set, the first failure ends the process, and no other model goes on |
+//! | `UMCG_MODEL_STOP` | if set, the first failure ends the process, and no other model continues |
 //!
 //! The models cannot check orderings: shuttle treats every atomic operation as sequentially
 //! consistent.
