@@ -1,8 +1,8 @@
 //! The runtime: `spawn` a worker, and let servers see to the rest.
 //!
-//! A [`Runtime`] is a number of kernel threads, its servers, each of which asks a [`Scheduler`] for
-//! a worker, runs it until it waits, and asks again. It is built on this crate's own servers and
-//! workers; a program could have written it.
+//! A [`Runtime`] is a number of kernel threads, its servers. Each server asks a [`Scheduler`] for a
+//! worker, runs it until it waits, and asks again. It is built on the servers and workers that this
+//! crate offers to programs; a program could have written it.
 //!
 //! A room imports only rooms below it:
 //!
@@ -11,7 +11,7 @@
 //! | `api` | runtimes as their owners have them; making workers, waiting for their end, scopes, futures |
 //! | `run` | the servers' loop, their sleep, the watch, dumps and reports |
 //! | `wait` | how a worker or thread stops and goes on: parking, queues, deadlines, cancellation |
-//! | `engine` | the state of a runtime and of a server: who runs, a worker's hop to the next, who is woken |
+//! | `engine` | the state of a runtime and of a server: the running worker, the hop to the next one, waking servers |
 //! | `scheduler` | which worker runs next |
 //! | `task` | the descriptor of a worker or thread, and the right to run it |
 //! | `base` | clock, locks, timer wheel, proofs of place |

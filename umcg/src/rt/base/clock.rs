@@ -11,11 +11,12 @@ pub(crate) fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// One moment by both of the clocks' names, as close as a few looks can be: not before the instant.
+/// One moment on both clocks, as close as a few readings can bring them. The number is not before
+/// the instant.
 fn origin() -> (Instant, u64) {
     static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
     const CLOSE: u64 = 1_000;
-    // Under Valgrind, and where the clock is a system call, none is close.
+    // Under Valgrind, and where reading the clock is a system call, no two readings are close.
     const LOOKS: usize = 100;
     *ORIGIN.get_or_init(|| {
         let mut best = (u64::MAX, Instant::now(), now());
@@ -32,7 +33,7 @@ fn origin() -> (Instant, u64) {
     })
 }
 
-/// An instant in nanoseconds; one that is too far away is never.
+/// An instant in nanoseconds. An instant that is too far away is never.
 pub(crate) fn nanos(instant: Instant) -> u64 {
     let (origin, nanos) = origin();
     match instant.checked_duration_since(origin) {
@@ -45,7 +46,7 @@ pub(crate) fn nanos(instant: Instant) -> u64 {
     }
 }
 
-/// The instant of so many nanoseconds.
+/// The instant at `at` nanoseconds.
 pub(crate) fn instant(at: u64) -> Instant {
     let (origin, nanos) = origin();
     match at.checked_sub(nanos) {
@@ -54,19 +55,19 @@ pub(crate) fn instant(at: u64) -> Instant {
     }
 }
 
-/// In so long.
+/// The moment `timeout` from now.
 pub(crate) fn after(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos())
         .unwrap_or(u64::MAX)
         .saturating_add(now())
 }
 
-/// How long it is until then; none for never.
+/// The time until `deadline`; none for never.
 pub(crate) fn until(deadline: u64) -> Option<Duration> {
     (deadline != u64::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(now())))
 }
 
-/// For the kernel; none for never.
+/// The moment in the kernel's form; none for never.
 pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
     let spec = Timespec {
         tv_sec: (deadline / 1_000_000_000) as i64,
@@ -75,7 +76,7 @@ pub(crate) fn timespec(deadline: u64) -> Option<Timespec> {
     (deadline != u64::MAX).then_some(spec)
 }
 
-/// The time was over before the work was done.
+/// Error: the time was over before the work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 

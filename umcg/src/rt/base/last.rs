@@ -1,27 +1,27 @@
-//! Code of the program's that runs inside an operation of ours: wakers, destructors, clones,
-//! objects of one's own.
+//! The program's code that runs inside an operation of ours: wakers, destructors, clones, the
+//! program's own objects.
 //!
 //! Such code may panic, wait, switch, abort the worker, use the same objects again, or drop the
-//! last reference to what it was reached by. So there is one rule for all of `sync`, `tube`,
+//! last reference to the object it was reached by. So there is one rule for all of `sync`, `tube`,
 //! `select`:
 //!
 //! - U1: *the state is committed first, the program's code runs last.* When it runs, no lock is
-//!   held, nobody stands in a queue for this call, and each thing has one owner: what was taken
-//!   belongs to a value whose destructor gives it up, what was given away is nobody's here any
-//!   more.
+//!   held, no frame of this call stands in a queue, and each thing has one owner: a thing that was
+//!   taken belongs to a value whose destructor gives it up; a thing that was given away is not
+//!   touched here any more.
 //! - U2: *between `begin` and `go_on` of a wait, and wherever preemption is off, nothing can
-//!   unwind*: no code of the program's runs there, and nothing is asserted. What has to be checked
-//!   is checked before. A panic there would leave locks taken and frames in queues, so it ends the
-//!   process ([`Firm`](super::sync::Firm)).
-//! - U3: *each piece runs, whatever the others do.* Panics are caught, and the first goes on when
-//!   all have run ([`Last`]). If the caller is unwinding already its own panic is the one that goes
-//!   on.
-//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics: a light
-//!   worker that waited then would leave its panic to those that run there meanwhile, and end it
-//!   where there is none. So what has to wait at the end of an unwinding catches that first
-//!   ([`after_unwinding`]).
+//!   unwind*: no code of the program's runs there, and nothing is asserted. Conditions are checked
+//!   before. A panic there would leave locks taken and frames in queues, so it ends the process
+//!   ([`Firm`](super::sync::Firm)).
+//! - U3: *each piece runs, whatever the others do.* Panics are caught. The first one goes on when
+//!   all pieces have run ([`Last`]). If the caller is unwinding already, its own panic is the one
+//!   that goes on.
+//! - U4: *nothing of ours waits while it unwinds.* A kernel thread counts its panics. A light
+//!   worker that waited while unwinding would leave its panic in the count of the thread it left,
+//!   and would end it on a thread that counts none. So an operation that has to wait at the end of
+//!   an unwinding catches the panic first ([`after_unwinding`]).
 //!
-//! Who adds an operation adds a row to the table of `umcg/tests/callbacks`, which tries it with
+//! If you add an operation, add a row to the table of `umcg/tests/callbacks`, which tries it with
 //! every bad callback.
 
 use std::any::Any;
@@ -38,7 +38,7 @@ impl Last {
         Last { panic: None }
     }
 
-    /// Runs it now; what it panics with waits for the end.
+    /// Runs `code` now. If it panics, the panic is kept for the end.
     #[cold]
     pub(crate) fn run(&mut self, code: impl FnOnce()) {
         match catch_unwind(AssertUnwindSafe(code)) {
@@ -48,8 +48,8 @@ impl Last {
         }
     }
 
-    /// Returns the result of the operation; or drops that, and goes on with the first panic, if
-    /// nothing is unwinding already.
+    /// Returns the result of the operation. If a piece panicked and nothing is unwinding already,
+    /// drops the result and goes on with the first panic.
     pub(crate) fn end<R>(mut self, result: R) -> R {
         let Some(panic) = self.panic.take() else {
             return result;
@@ -64,8 +64,8 @@ impl Last {
     }
 }
 
-/// Calls `f`. If that unwinds, calls `undo` once it has been caught, and goes on with it then: for
-/// an `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
+/// Calls `f`. If it unwinds, catches that, calls `undo`, and then goes on unwinding. Use it for an
+/// `undo` that waits. The caller may be asked to end, so `undo` shields its waits.
 pub(crate) fn after_unwinding<S: ?Sized, R>(
     state: &mut S,
     f: impl FnOnce(&mut S) -> R,
@@ -77,7 +77,7 @@ pub(crate) fn after_unwinding<S: ?Sized, R>(
     })
 }
 
-/// Drops these last, after what the operation has come to belongs to somebody.
+/// Drops `others` last, after the result of the operation has an owner.
 #[inline]
 pub(crate) fn drop_last<R, T>(result: R, others: impl IntoIterator<Item = Option<T>>) -> R {
     let mut last = Last::new();
@@ -88,8 +88,8 @@ pub(crate) fn drop_last<R, T>(result: R, others: impl IntoIterator<Item = Option
     last.end(result)
 }
 
-/// Runs code that is told something, and that nobody waits for: what it panics with is dropped. For
-/// threads of ours, which must not end by it.
+/// Runs the program's code on a thread of ours that must not end by it: a panic is dropped. The
+/// code is a notification; no result is expected.
 #[cold]
 pub(crate) fn contained(code: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
@@ -97,7 +97,7 @@ pub(crate) fn contained(code: impl FnOnce()) {
     }
 }
 
-/// A payload's destructor is the program's code, too.
+/// Drops a panic's payload. Its destructor is the program's code, too.
 fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         mem::forget(again);

@@ -1,4 +1,4 @@
-//! What the rest of the runtime is made of, and which knows nothing of it.
+//! The foundations of the runtime. They know nothing of the rest.
 
 pub(crate) mod clock;
 pub(crate) mod here;

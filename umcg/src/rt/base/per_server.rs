@@ -1,12 +1,12 @@
-//! One value a server: the server touches its own without a locked operation or a fence, others
-//! touch it at the price of a system call.
+//! One value for each server. The server touches its own without a locked operation or a fence;
+//! other threads touch it at the price of a system call.
 //!
-//! A biased lock. The owner is the server's kernel thread, as [`Here`] proves; it announces itself
-//! by a plain store and looks whether it has been revoked. Others are rare (a thief, a dump, an end
-//! of the runtime): they take a mutex, revoke, and wait until the owner is outside.
+//! A biased lock. The owner is the server's kernel thread, as [`Here`] proves. It announces itself
+//! by a plain store and checks whether it has been revoked. Other threads come rarely (a thief, a
+//! dump, an end of the runtime): they take a mutex, revoke, and wait until the owner is outside.
 //!
 //! ```text
-//! owner                                  another one
+//! owner                                  another thread
 //! busy := true                           lock the mutex
 //! light()                                revoked := true
 //! revoked?  no: inside                   heavy()
@@ -21,22 +21,24 @@
 //! Invariants:
 //!
 //! - `busy` is written by the owner only, `revoked` under the mutex only.
-//! - The owner is inside only while `busy`; another one is inside only with the mutex, while
+//! - The owner is inside only while `busy`. Another thread is inside only with the mutex, while
 //!   `revoked`, after it has seen `busy` false behind `heavy`.
-//! - So at most one is inside. The owner's store of `busy` and load of `revoked` cross the other's
-//!   store of `revoked` and load of `busy`, and by `light` and `heavy` ([`umcg_core::asymmetric`])
-//!   not both miss the other's store: the owner that found no `revoked` is seen as busy. On the
-//!   slow path nobody has revoked, as the owner has the mutex; who locks it next sees `busy`.
+//! - So at most one is inside. The owner stores `busy` and loads `revoked`; the other stores
+//!   `revoked` and loads `busy`. By `light` and `heavy` ([`umcg_core::asymmetric`]) they cannot
+//!   both miss the other's store: an owner that found `revoked` false is seen as busy. On the slow
+//!   path no thread has revoked, as the owner has the mutex; the thread that locks it next sees
+//!   `busy`.
 //!
-//! Who is inside must not take long, switch, or come to another cell of the same `PerServer`.
-//! Callers of `own` keep preemption off (the contract of [`Here`]); the mutex does so for the
-//! others. A function that panics, or a [`Load::load`], leaves its cell usable. A cell belongs to
-//! the first [`Here`] that uses it, and refuses any other: so a scheduler that is given to two
-//! runtimes panics and does no harm.
+//! While inside, do not take long, do not switch, and do not enter another cell of the same
+//! `PerServer`. Callers of `own` keep preemption off (the contract of [`Here`]); the mutex does so
+//! for other threads. If the function or a [`Load::load`] panics, the cell stays usable. A cell
+//! belongs to the first [`Here`] that uses it, and refuses any other: so a scheduler that is given
+//! to two runtimes panics and does no harm.
 //!
-//! Not chosen: a Chase-Lev deque needs its fence in each `pop`, holds only words, and has a
-//! server's other data lock some other way. A lock a server costs the owner two locked operations
-//! each time, some 10 ns, for the sake of thieves that come a thousand times less often.
+//! Not chosen: a Chase-Lev deque, which needs its fence in each `pop`, holds only words, and leaves
+//! a server's other data to some other lock. A lock for each server, which costs the owner two
+//! locked operations each time, some 10 ns, for the sake of thieves that come a thousand times less
+//! often.
 
 use super::here::Here;
 use super::sync::{
@@ -44,12 +46,12 @@ use super::sync::{
 };
 use std::cell::UnsafeCell;
 
-/// How often [`PerServer::other`] looks before it gives way each time.
+/// How often [`PerServer::other`] checks before each time that it gives way.
 const SPINS: usize = 100;
 
-/// What can say how much there is in it.
+/// A value that can tell how many items it holds.
 pub trait Load {
-    /// How much there is to take; 0 when it is of no use to come.
+    /// How many items there are to take; 0 if it is of no use to come.
     fn load(&self) -> usize;
 }
 
@@ -61,13 +63,13 @@ pub struct PerServer<T> {
 /// One value. It has its cache lines to itself: 128 bytes, as processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Biased<T> {
-    /// The owner is inside, or about to look whether it may. Written by the owner.
+    /// The owner is inside, or about to check whether it may enter. Written by the owner.
     busy: AtomicBool,
-    /// Another one is inside, or waits until the owner is not. Written under the mutex.
+    /// Another thread is inside, or waits until the owner is outside. Written under the mutex.
     revoked: AtomicBool,
-    /// The [`Here`] that owns the cell, by its identity; 0 for none yet.
+    /// The identity of the [`Here`] that owns the cell; 0 for none yet.
     owner: AtomicUsize,
-    /// `value.load()` when somebody was last inside. Written by who is.
+    /// `value.load()` when a thread was last inside. Written by the thread inside.
     load: AtomicUsize,
     mutex: HoldLock<()>,
     value: UnsafeCell<T>,
@@ -76,16 +78,16 @@ pub(crate) struct Biased<T> {
 // SAFETY: one thread at a time touches a value, which may thereby move between threads.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// The owner is inside; outside when dropped.
+/// The owner is inside. Dropping it takes the owner outside.
 struct Owned<'a, T: Load>(&'a Biased<T>);
 
 impl<T: Load> Drop for Owned<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // ORDERING(per-server.1): Release, pairs with per-server.2: who finds the owner outside
-        // sees what it did inside.
+        // ORDERING(per-server.1): Release, pairs with per-server.2: the thread that finds the owner
+        // outside sees its writes from inside.
         let _outside = Outside(&self.0.busy);
-        // SAFETY: still inside, and the function that had the value is over.
+        // SAFETY: still inside; the function that had the value has returned.
         unsafe { self.0.note_load() };
     }
 }
@@ -96,22 +98,23 @@ struct Outside<'a>(&'a AtomicBool);
 impl Drop for Outside<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // ORDERING(per-server.1), or ORDERING(per-server.3): as is said where it is made.
+        // ORDERING(per-server.1), or ORDERING(per-server.3): which of them is said where the value
+        // is made.
         self.0.store(false, Release);
     }
 }
 
-/// Another one has revoked, and is inside as soon as the owner is not; outside when dropped. The
-/// mutex is its caller's.
+/// Another thread has revoked, and is inside once the owner is outside. Dropping it takes that
+/// thread outside. The caller holds the mutex.
 struct Revoked<'a, T: Load>(&'a Biased<T>, bool);
 
 impl<T: Load> Drop for Revoked<'_, T> {
     fn drop(&mut self) {
-        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds nobody
-        // sees what was done inside.
+        // ORDERING(per-server.3): Release, pairs with per-server.4: the owner that finds no
+        // revocation sees the writes from inside.
         let _outside = Outside(&self.0.revoked);
         if self.1 {
-            // SAFETY: still inside, and the function that had the value is over.
+            // SAFETY: still inside; the function that had the value has returned.
             unsafe { self.0.note_load() };
         }
     }
@@ -129,18 +132,18 @@ impl<T: Load> Biased<T> {
         }
     }
 
-    /// What the owner does with its value, without asking who it is.
+    /// Calls `f` with the value, for its owner. The owner is not checked.
     ///
     /// # Safety
     /// The caller is the owner, and not inside.
     #[inline(always)]
     pub(crate) unsafe fn own<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let inside = self.enter();
-        // SAFETY: the owner is inside, and did not come in twice.
+        // SAFETY: the owner is inside, and did not enter twice.
         f(unsafe { &mut *inside.0.value.get() })
     }
 
-    /// As [`PerServer::try_other`].
+    /// Like [`PerServer::try_other`].
     #[inline(never)]
     pub(crate) fn try_other<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         if self.revoked.load(Relaxed) {
@@ -155,7 +158,7 @@ impl<T: Load> Biased<T> {
         entered.1.then(|| f(unsafe { &mut *self.value.get() }))
     }
 
-    /// As [`PerServer::hint`].
+    /// Like [`PerServer::hint`].
     #[inline]
     pub(crate) fn hint(&self) -> usize {
         self.load.load(Relaxed)
@@ -189,7 +192,7 @@ impl<T: Load> Biased<T> {
         Owned(self)
     }
 
-    /// The cell is nobody's yet.
+    /// The cell has no owner yet.
     #[cold]
     fn first_use(&self, here: &Here) {
         let owner = self
@@ -214,8 +217,8 @@ impl<T: Load> Biased<T> {
         self.busy.store(true, Relaxed);
     }
 
-    /// Revokes, with the mutex. Says by the guard whether the owner was outside within so many
-    /// looks.
+    /// Revokes. The caller holds the mutex. The guard says whether the owner was outside before
+    /// `may_wait` ended the wait.
     fn enter_other(&self, mut may_wait: impl FnMut(usize) -> bool) -> Revoked<'_, T> {
         self.revoked.store(true, Relaxed);
         let mut entered = Revoked(self, false);
@@ -234,7 +237,7 @@ impl<T: Load> Biased<T> {
 }
 
 impl<T: Load + Send> PerServer<T> {
-    /// One value for each of so many servers, made from its index.
+    /// One value for each of `servers` servers, made from its index.
     pub fn new(servers: usize, mut make: impl FnMut(usize) -> T) -> Self {
         super::sync::init();
         PerServer {
@@ -242,28 +245,28 @@ impl<T: Load + Send> PerServer<T> {
         }
     }
 
-    /// Gives the calling server its own value. `f` must be short, and must not switch.
+    /// Calls `f` with the calling server's own value. `f` must be short, and must not switch.
     ///
     /// # Panics
-    /// When `f` does this again; when another server, of another runtime, has used the value as its
+    /// If `f` does this again; if another server, of another runtime, has used the value as its
     /// own.
     #[inline(always)]
     pub fn own<R>(&self, here: &Here, f: impl FnOnce(&mut T) -> R) -> R {
         let inside = self.cells[here.index()].enter_own(here);
-        // SAFETY: the owner is inside, and does not come in twice.
+        // SAFETY: the owner is inside, and does not enter twice.
         f(unsafe { &mut *inside.0.value.get() })
     }
 
-    /// Gives the caller, whoever it is, the value of a server; none if somebody else is at it for
-    /// longer than a moment. `f` must be short, and must not switch.
+    /// Calls `f` with the value of a server. Any thread may call this. None if another thread is
+    /// inside the value for longer than a moment. `f` must be short, and must not switch.
     ///
-    /// Costs a system call: look at [`PerServer::hint`] first.
+    /// Costs a system call: check [`PerServer::hint`] first.
     pub fn try_other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.cells[index].try_other(f)
     }
 
-    /// Like [`PerServer::try_other`], but waits. Not for who is inside the same value: it would
-    /// wait for itself.
+    /// Like [`PerServer::try_other`], but waits. Do not call it while inside the same value: it
+    /// would wait for itself.
     #[inline(never)]
     pub fn other<R>(&self, index: usize, f: impl FnOnce(&mut T) -> R) -> R {
         let cell = &self.cells[index];
@@ -276,18 +279,18 @@ impl<T: Load + Send> PerServer<T> {
             }
             true
         });
-        // SAFETY: inside, as it waited until then.
+        // SAFETY: inside: the loop above waited until then.
         f(unsafe { &mut *cell.value.get() })
     }
 
-    /// How much there was in a server's value when somebody was last inside; may be outdated at
+    /// How many items were in a server's value when a thread was last inside. May be outdated at
     /// once.
     #[inline]
     pub fn hint(&self, index: usize) -> usize {
         self.cells[index].hint()
     }
 
-    /// For how many servers there is one.
+    /// The number of servers that have a value.
     #[inline]
     pub fn servers(&self) -> usize {
         self.cells.len()
@@ -366,7 +369,7 @@ mod tests {
         assert_eq!(cells.other(0, |numbers| numbers.len()), 3);
     }
 
-    /// Says how much there is in it when it is asked for the first time, and never again.
+    /// Returns its load the first time, and panics from then on.
     struct Says(Cell<bool>);
 
     impl Load for Says {
@@ -428,7 +431,7 @@ mod tests {
     }
 
     /// The owner and two thieves: each number that was pushed is taken once, and the vector is
-    /// whole at all times.
+    /// intact at all times.
     #[test]
     fn nothing_is_lost_or_doubled() {
         const NUMBERS: u64 = 200_000;

@@ -1,54 +1,57 @@
-//! Preemption by rank: nobody waits while a server runs somebody less urgent.
+//! Preemption by rank: no worker waits while a server runs a less urgent one.
 //!
-//! A rank is a number, and less is more urgent. Each server has a [`Post`], on which stands whom it
-//! runs, and for whom others have called it. Who makes a worker ready calls the server that runs
-//! the least urgent one, counting each that was called already as running whom it was called for:
-//! so several urgent workers take the places of several.
+//! A rank is a number, and less is more urgent. Each server has a [`Post`]. It shows the rank of
+//! the worker that the server runs, and the rank for which other threads have called the server. A
+//! thread that makes a worker ready calls the server that runs the least urgent worker. A server
+//! that was called already counts as running the worker it was called for. So several urgent
+//! workers preempt several others.
 //!
 //! # Steps
 //!
 //! ```text
-//!   who makes a worker ready             a server
-//!   ------------------------             --------
-//!   P1 put it into the scheduler         S1 whoever ran has left: runs = NOBODY; fence
-//!   P2 fence                             S2 take the most urgent worker; none: called = anybody
+//!   a thread that makes a worker ready   a server
+//!   ----------------------------------   --------
+//!   P1 put it into the scheduler         S1 its worker has left: runs = NOBODY; fence
+//!   P2 fence                             S2 take the most urgent worker; none: called = ANYBODY
 //!   P3 the post with the greatest        S3 runs = its rank; called = NOBODY
-//!      min(runs, called); if that is     S4 it was called: look who waits still (P2 to P5 for the
-//!      not above the rank: done             most urgent one); if that one is to run here, put the
-//!   P4 called = min(called, rank)           other back, and choose again
+//!      min(runs, called); if that is     S4 it was called: find workers that still wait (P2 to P5
+//!      not above the rank: done             for the most urgent one); if that one is to run here,
+//!   P4 called = min(called, rank)           put the other back, and choose again
 //!   P5 runs is above the rank: preempt
-//!      it, or if it is NOBODY let it
+//!      it; or if it is NOBODY, let it
 //!      come; else again from P3
 //! ```
 //!
-//! - R1: a server that was called has taken the most urgent worker, but perhaps before that one was
-//!   there for which it was called; or it was called for several at once, for one that no other may
-//!   run among them. Therefore S4. Each look calls one, who looks in turn: so nobody is forgotten.
-//! - R2: P4 and P5 are in the opposite order of S3: either S3 finds the call, or P5 finds who runs.
-//! - R3: who finds in P3 whom a server ran last, though that has left, is found itself in S2:
-//!   between each two there is a fence.
-//! - R4: a preemption may come to nothing, where the server cannot be preempted just then: the
-//!   watch sees that a post is overdue, and repeats it.
-//! - R5: a call too many costs a switch, and puts whoever is preempted behind those of its own
-//!   rank. Nobody less urgent runs for it: the scheduler gives out the most urgent first.
+//! - R1: a server that was called has taken the most urgent worker. It may have done so before the
+//!   worker it was called for was there. Or it was called for several at once, and one of them may
+//!   run on no other server. Therefore S4. Each check calls one server, which checks in turn: so no
+//!   worker is forgotten.
+//! - R2: P4 and P5 are in the opposite order of S3: either S3 finds the call, or P5 finds the
+//!   worker that runs.
+//! - R3: a thread in P3 may find the rank of a server's last worker, though that worker has left.
+//!   The thread's worker is then found in S2: there is a fence between each two.
+//! - R4: a preemption may have no effect, where the server cannot be preempted just then. The watch
+//!   sees that a post is overdue, and repeats it.
+//! - R5: a superfluous call costs a switch, and puts the preempted worker behind those of its own
+//!   rank. No less urgent worker runs because of it: the scheduler gives out the most urgent first.
 
 use super::here::Here;
 use super::sync::{AtomicU64, Ordering::*, fence};
 
-/// Less urgent than any worker.
+/// Rank of no worker: less urgent than any worker.
 pub(crate) const NOBODY: u64 = u64::MAX;
-/// As urgent as the least urgent worker.
+/// The rank of the least urgent worker.
 const ANYBODY: u64 = NOBODY - 1;
 
-/// What a server runs, as others see it.
+/// The worker that a server runs, as other threads see it.
 pub(crate) struct Post {
     runs: AtomicU64,
-    /// For whom it is to be preempted, or comes by itself.
+    /// The rank for which the server is to be preempted, or comes by itself.
     called: AtomicU64,
 }
 
 impl Post {
-    /// Of a server that is not there yet: nobody calls it before it has chosen.
+    /// The post of a server that has not begun: no thread calls it before it has chosen.
     pub(crate) fn new() -> Post {
         Post {
             runs: AtomicU64::new(0),
@@ -56,32 +59,32 @@ impl Post {
         }
     }
 
-    /// S1. By the server; again while nobody runs changes nothing.
+    /// S1. Called by the server. Calling it again while no worker runs changes nothing.
     pub(crate) fn leave(&self) {
         if self.runs.load(Relaxed) == NOBODY {
             return;
         }
         self.runs.store(NOBODY, Relaxed);
-        // ORDERING(rank.1): SeqCst, pairs with rank.2: either the worker is found here, or the post
-        // is found free there.
+        // ORDERING(rank.1): SeqCst, pairs with rank.2: either this server finds the worker, or the
+        // other thread finds the post free.
         fence(SeqCst);
     }
 
-    /// S2, where there is nobody. For whom it was called is over, but not that it was: somebody
-    /// else may have come for whom it was called, too.
+    /// S2, if there is no worker. Forgets the rank it was called for, but not that it was called:
+    /// another worker of that rank may have come meanwhile.
     fn rest(&self) {
         self.called.fetch_max(ANYBODY, Relaxed);
     }
 
-    /// S3: whether it was called.
+    /// S3: returns whether the server was called.
     fn begin(&self, rank: u64) -> bool {
         self.runs.store(rank, Relaxed);
-        // ORDERING(rank.3): AcqRel, pairs with rank.4: for whom this was called is seen from here
-        // on; and who calls later sees who runs.
+        // ORDERING(rank.3): AcqRel, pairs with rank.4: the worker that this server was called for
+        // is seen from here on; a thread that calls later sees the rank that runs.
         self.called.swap(NOBODY, AcqRel) != NOBODY
     }
 
-    /// Whether it was to be preempted, and has not been yet.
+    /// Whether the server was to be preempted and has not been yet.
     pub(crate) fn is_overdue(&self) -> bool {
         let runs = self.runs.load(Relaxed);
         runs != NOBODY && runs > self.called.load(Relaxed)
@@ -93,13 +96,13 @@ impl Post {
 }
 
 /// A scheduler that ranks workers, and its servers. `only` names the one server that may run a
-/// worker; where none is named all may.
+/// worker; where none is named, all servers may.
 pub(crate) trait Ranked {
     type Worker;
 
     fn servers(&self) -> usize;
 
-    /// None of one that is not there yet.
+    /// The server's post. None if the server has not begun.
     fn post(&self, server: usize) -> Option<&Post>;
 
     fn rank(&self, worker: &Self::Worker) -> u64;
@@ -107,18 +110,17 @@ pub(crate) trait Ranked {
     /// Takes the most urgent worker that this server may run.
     fn next(&self, here: &Here) -> Option<Self::Worker>;
 
-    /// The rank of the most urgent one; [`NOBODY`] for none.
+    /// The rank of the most urgent worker; [`NOBODY`] for none.
     fn most_urgent(&self, only: Option<usize>) -> u64;
 
-    /// P1 to P5, for a worker that has not begun to run after all.
+    /// Puts back a worker that has not begun to run after all, by P1 to P5.
     fn put_back(&self, worker: Self::Worker, here: &Here);
 
-    /// Has a server take off whoever runs there.
+    /// Preempts the worker that runs on a server.
     fn preempt(&self, server: usize);
 }
 
-/// P2 to P5, for a worker of this rank. `preempt` is called with the servers that are to be
-/// preempted.
+/// P2 to P5, for a worker of this rank. Calls `preempt` with each server that is to be preempted.
 pub(crate) fn call(
     ranked: &impl Ranked,
     only: Option<usize>,
@@ -150,7 +152,7 @@ pub(crate) fn call(
     }
 }
 
-/// S1 to S4: whom the server is to run.
+/// S1 to S4: returns the worker that the server is to run.
 pub(crate) fn choose<R: Ranked>(ranked: &R, here: &Here, post: &Post) -> Option<R::Worker> {
     loop {
         post.leave();
@@ -167,7 +169,7 @@ pub(crate) fn choose<R: Ranked>(ranked: &R, here: &Here, post: &Post) -> Option<
     }
 }
 
-/// S4: true when the server has to choose again.
+/// S4: true if the server has to choose again.
 #[cold]
 fn look_who_waits(ranked: &impl Ranked, here: &Here) -> bool {
     let mut again = false;

@@ -1,9 +1,10 @@
 //! The lock of an object that has a queue of waiters: one locked operation to take it, a plain
-//! store to give it back.
+//! store to release it.
 //!
-//! Who has it is not preempted ([`wait::undisturbed`](crate::rt::wait::queue::undisturbed), or
-//! `enter` of a wait), does not wait and wakes nobody; so it is held for some tens of instructions,
-//! but for a kernel thread that loses its processor just then. For that case who waits lets other
+//! The holder is not preempted ([`wait::undisturbed`](crate::rt::wait::queue::undisturbed), or
+//! `enter` of a wait), does not wait, and wakes no party. So the lock is held for some tens of
+//! instructions, unless the holder's kernel thread loses its processor just then. For that case a
+//! waiter lets other threads run.
 //! threads run.
 
 use super::sync::{AtomicU32, Ordering::*, give_way, spin};
@@ -13,11 +14,11 @@ use std::ops::{Deref, DerefMut};
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// How often it is looked at before other threads may run.
+/// How often a waiter checks before it lets other threads run.
 const LOOKS: u32 = 100;
 
-/// A look was in vain, at a lock or the like whose holder is not preempted but may have lost its
-/// processor. `looks` counts them.
+/// Called when a check was in vain, at a lock or the like whose holder is not preempted but may
+/// have lost its processor. `looks` counts the checks.
 #[inline(always)]
 pub(crate) fn look_again(looks: &mut u32) {
     *looks += 1;
@@ -40,7 +41,7 @@ pub(crate) struct Spin<T> {
 // threads.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
-/// Has the lock, until it is dropped.
+/// Holds the lock until it is dropped.
 pub(crate) struct SpinGuard<'a, T>(&'a Spin<T>);
 
 impl<T> Spin<T> {
@@ -53,7 +54,7 @@ impl<T> Spin<T> {
 
     #[inline(always)]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
-        // ORDERING(spin.1): Acquire, pairs with spin.2: what the last holder wrote is seen.
+        // ORDERING(spin.1): Acquire, pairs with spin.2: the last holder's writes are seen.
         if self
             .word
             .compare_exchange(FREE, HELD, Acquire, Relaxed)
@@ -84,7 +85,7 @@ impl<T> Deref for SpinGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the guard has the lock.
+        // SAFETY: the guard holds the lock.
         unsafe { &*self.0.value.get() }
     }
 }
@@ -92,7 +93,7 @@ impl<T> Deref for SpinGuard<'_, T> {
 impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard has the lock, and is borrowed mutably.
+        // SAFETY: the guard holds the lock, and is borrowed mutably.
         unsafe { &mut *self.0.value.get() }
     }
 }

@@ -1,5 +1,5 @@
-//! What the protocols of the runtime stand on. Their models put the checker's in its place
-//! (`tests/model/sync.rs`).
+//! The primitives that the protocols of the runtime are built on. The models replace them by the
+//! checker's (`tests/model/sync.rs`).
 
 use std::sync::OnceLock;
 pub(crate) use std::sync::atomic::{
@@ -9,13 +9,12 @@ pub(crate) use umcg_core::asymmetric::{heavy, init, light};
 pub(crate) use umcg_core::context::local::Hold;
 pub(crate) use umcg_core::context::lock::HoldLock;
 
-/// As long as there is one nothing may unwind: whoever did would leave locks that are taken, and
-/// frames that are gone in queues. So that ends the process, as what comes after it is not to be
-/// trusted.
+/// While it exists, nothing may unwind: an unwinding would leave locks taken, and queues with
+/// frames that are gone. So an unwinding ends the process: its state can no longer be trusted.
 pub(crate) struct Firm;
 
 impl Firm {
-    /// It was all right.
+    /// Ends the section normally.
     #[inline(always)]
     pub(crate) fn end(self) {
         std::mem::forget(self);
@@ -31,7 +30,7 @@ impl Drop for Firm {
     }
 }
 
-/// How often [`PerServer::try_other`](crate::rt::PerServer::try_other) looks before it gives up.
+/// How often [`PerServer::try_other`](crate::rt::PerServer::try_other) checks before it gives up.
 pub(crate) const TRIES: usize = 100;
 
 /// One turn of a short wait for another processor.
@@ -40,7 +39,7 @@ pub(crate) fn spin() {
     std::hint::spin_loop();
 }
 
-/// Whether there is no other processor, on which somebody else could be running now.
+/// Whether there is no other processor, on which another thread could be running now.
 pub(crate) fn is_alone() -> bool {
     static ALONE: OnceLock<bool> = OnceLock::new();
     *ALONE.get_or_init(|| {
@@ -48,10 +47,10 @@ pub(crate) fn is_alone() -> bool {
     })
 }
 
-/// One turn of a wait for a kernel thread that may not be running: it may have this processor.
+/// One turn of a wait for a kernel thread that may not be running: lets it have this processor.
 pub(crate) use umcg_core::context::way::give_way;
 
-/// The same in a wait that ends by itself after some turns.
+/// The same in a wait that is limited to some turns.
 pub(crate) fn give_way_briefly() {
     std::thread::yield_now();
 }

@@ -3,7 +3,7 @@
 //!
 //! Source: Varghese, Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 7. Time is cut
 //! into ticks of 1.024 us. Level 0 has a slot for each of 256 ticks, a slot of level 1 is 256 ticks
-//! wide, and so on; seven levels span all 64 bits of nanoseconds, so no deadline is too far.
+//! wide, and so on. Seven levels span all 64 bits of nanoseconds, so no deadline is too far.
 //!
 //! ```text
 //! level 0   |·|·|x|·|x|…        each slot: a ring of entries, and a lower bound of their deadlines
@@ -13,8 +13,9 @@
 //! An entry stands at the level of the highest eight bits in which its tick differs from the
 //! current one. So within a level all entries lie ahead, none wraps around, and all of one level
 //! come before any of the next: the first bit of the lowest level is the slot of the earliest
-//! entry. When the time reaches a slot of a higher level its entries are placed anew, further down:
-//! at most six times in an entry's life, and never for what is disarmed before.
+//! entry. When the time reaches a slot of a higher level, its entries are placed again, further
+//! down. That happens at most six times in an entry's life, and never to an entry that is disarmed
+//! before.
 //!
 //! Invariants:
 //!
@@ -22,20 +23,20 @@
 //!   is greater than that of `current`. Of level 0: not less.
 //! - I2: A slot's bit is set exactly while it has entries; a level's, while it has such slots.
 //! - I3: `earliest` of a slot is no later than any deadline in it, and the tick it lies in no
-//!   earlier than the slot begins; it is exact unless the slot's `stale` bit is set.
+//!   earlier than the slot begins. It is exact unless the slot's `stale` bit is set.
 //!
-//! Nothing fires early: whether an entry of the current tick is due is decided by its nanoseconds.
-//! Nor late: [`Wheel::next`] is a deadline, and no entry's is before it. It is the earliest one,
-//! except when the earliest of many in a slot was disarmed: looking through thousands again and
-//! again, as a server with thousands of connections would, is not worth the one early look that
-//! comes of it; that look sorts the slot out.
+//! No entry fires early: whether an entry of the current tick is due is decided by its nanoseconds.
+//! No entry fires late: [`Wheel::next`] is never after any entry's deadline. It is the earliest
+//! deadline, except when the earliest of many in a slot was disarmed. Then it causes one early
+//! check, which sorts the slot out. Avoiding that check would mean searching thousands of entries
+//! again and again, as on a server with thousands of connections.
 //!
-//! Who may touch what: an entry belongs to the wheel from `insert` until it fires or is removed,
-//! and stays where it is as long; all of it is guarded by the lock that the wheel is under. Entries
-//! with the same deadline fire in the order in which they were armed.
+//! An entry belongs to the wheel from `insert` until it fires or is removed, and stays where it is
+//! for as long. All of it is guarded by the lock that the wheel is under. Entries with the same
+//! deadline fire in the order in which they were armed.
 //!
-//! Not chosen: the pairing heap of `umcg_core`, whose removal takes logarithmic time, with a cache
-//! miss each step; most deadlines of a server are disarmed.
+//! Not chosen: the pairing heap of `umcg_core`. Its removal takes logarithmic time, with a cache
+//! miss at each step, and most deadlines of a server are disarmed.
 
 use std::cell::Cell;
 use std::marker::PhantomPinned;
@@ -43,11 +44,11 @@ use std::ptr::NonNull;
 
 /// Nanoseconds of a tick, as a power of two.
 const TICK: u32 = 10;
-/// Bits of the tick that a level tells apart.
+/// Bits of the tick that one level distinguishes.
 const BITS: u32 = 8;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(BITS) as usize;
-/// How many entries `next` looks through.
+/// How many entries `next` examines.
 const LOOKS: usize = 32;
 /// The place of an entry that is in no slot.
 const NOWHERE: u16 = u16::MAX;
@@ -58,14 +59,14 @@ pub(crate) struct Entry<P> {
     deadline: Cell<u64>,
     /// Level and slot, or `NOWHERE`.
     place: Cell<u16>,
-    /// The ring of the slot.
+    /// The ring of entries in the slot.
     next: Cell<NonNull<Entry<P>>>,
     before: Cell<NonNull<Entry<P>>>,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: what is in the cells is touched under the wheel's lock only; the payload goes to who lets
-// it fire.
+// SAFETY: the contents of the cells are touched under the wheel's lock only. The payload goes to
+// the thread that fires the entry.
 unsafe impl<P: Send> Send for Entry<P> {}
 // SAFETY: as above; a shared entry gives access to nothing.
 unsafe impl<P: Send> Sync for Entry<P> {}
@@ -113,7 +114,7 @@ impl Bits {
 
 /// The armed deadlines of a server, in nanoseconds of a clock that does not go back.
 pub(crate) struct Wheel<P> {
-    /// The tick up to which all is done; that one itself may have entries left.
+    /// The tick before which no entry is left. The tick itself may have entries left.
     current: u64,
     armed: usize,
     /// A bit for each level with entries.
@@ -123,13 +124,13 @@ pub(crate) struct Wheel<P> {
     slots: Box<[Slot<P>]>,
 }
 
-// SAFETY: entries are touched by who has the wheel only, and may be shared between threads for
+// SAFETY: entries are touched by the owner of the wheel only, and may be shared between threads for
 // that.
 unsafe impl<P: Send> Send for Wheel<P> {}
 
 /// # Safety
-/// The entry is armed, and in this wheel, or is about to be: so it is alive, and the caller has the
-/// wheel.
+/// The entry is armed, and in this wheel, or is about to be: so it is alive, and the caller owns
+/// the wheel.
 #[inline]
 unsafe fn at<'a, P>(entry: NonNull<Entry<P>>) -> &'a Entry<P> {
     // SAFETY: passed on.
@@ -137,7 +138,7 @@ unsafe fn at<'a, P>(entry: NonNull<Entry<P>>) -> &'a Entry<P> {
 }
 
 impl<P: Copy> Wheel<P> {
-    /// An empty wheel. Its clock may stand anywhere: the first `expire` says.
+    /// An empty wheel. The first `expire` sets its clock, which may start anywhere.
     pub(crate) fn new() -> Self {
         Wheel {
             current: 0,
@@ -154,7 +155,7 @@ impl<P: Copy> Wheel<P> {
         }
     }
 
-    /// How many are armed.
+    /// How many entries are armed.
     pub(crate) fn len(&self) -> usize {
         self.armed
     }
@@ -162,8 +163,8 @@ impl<P: Copy> Wheel<P> {
     /// Arms an entry.
     ///
     /// # Safety
-    /// It is not armed. It stays alive, where it is, and untouched until it has fired or was
-    /// removed, from this wheel.
+    /// It is not armed. Until it has fired, or was removed from this wheel, it stays alive, where
+    /// it is, and untouched.
     pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<P>>, deadline: u64) {
         // SAFETY: passed on.
         let armed = unsafe { at(entry) };
@@ -173,10 +174,10 @@ impl<P: Copy> Wheel<P> {
         self.place(entry);
     }
 
-    /// Disarms an entry. Says whether it was armed: if not, it has fired, or never was.
+    /// Disarms an entry. Returns whether it was armed: if not, it has fired, or never was armed.
     ///
     /// # Safety
-    /// The entry is alive; if it is armed, then in this wheel.
+    /// The entry is alive. If it is armed, it is armed in this wheel.
     pub(crate) unsafe fn remove(&mut self, entry: NonNull<Entry<P>>) -> bool {
         // SAFETY: alive, and of this wheel.
         let armed = unsafe { at(entry) };
@@ -188,7 +189,7 @@ impl<P: Copy> Wheel<P> {
         true
     }
 
-    /// When to look again, by `expire`: no entry is due before. `u64::MAX` if there is none.
+    /// When to call `expire` next: no entry is due before. `u64::MAX` if there is none.
     pub(crate) fn next(&mut self) -> u64 {
         let Some(place) = self.first() else {
             return u64::MAX;
@@ -199,24 +200,25 @@ impl<P: Copy> Wheel<P> {
         self.slots[place].earliest
     }
 
-    /// Disarms what is due at `now`, and says of each: its payload. The entry is no longer the
-    /// wheel's then. Stops when `fired` says that it takes no more; the rest stays due.
+    /// Disarms the entries that are due at `now`, and calls `fired` with the payload of each. The
+    /// entry no longer belongs to the wheel then. Stops when `fired` returns false; the rest stays
+    /// due.
     pub(crate) fn expire(&mut self, now: u64, fired: &mut dyn FnMut(P) -> bool) {
-        // Another thread may have read the clock earlier and come later.
+        // Another thread may have read the clock earlier and taken the lock later.
         let target = (now >> TICK).max(self.current);
         while let Some(place) = self.first() {
             let begins = self.begins(place);
             if begins > target {
                 break;
             }
-            // Nothing lies between (I1).
+            // No entry lies between (I1).
             self.current = begins;
             if place < SLOTS {
                 if !self.fire(place, now, fired) {
                     return;
                 }
                 if self.occupied[0].has(place) {
-                    break; // the rest of the current tick
+                    break; // the rest of the current tick stays
                 }
             } else {
                 self.spread(place);
@@ -239,8 +241,8 @@ impl<P: Copy> Wheel<P> {
         (above << BITS | (place % SLOTS) as u64) << shift
     }
 
-    /// Puts an entry at the end of the slot where it belongs by its deadline. It is alive, and in
-    /// no slot.
+    /// Puts an entry at the end of the slot that its deadline belongs to. The entry is alive, and
+    /// in no slot.
     fn place(&mut self, entry: NonNull<Entry<P>>) {
         // SAFETY: about to be in this wheel.
         let placed = unsafe { at(entry) };
@@ -300,7 +302,7 @@ impl<P: Copy> Wheel<P> {
         }
     }
 
-    /// Forgets the entries of a slot, and returns the first one.
+    /// Empties a slot, and returns its first entry.
     fn empty(&mut self, place: usize) -> Option<NonNull<Entry<P>>> {
         let (level, slot) = (place / SLOTS, place % SLOTS);
         self.occupied[level].clear(slot);
@@ -310,7 +312,7 @@ impl<P: Copy> Wheel<P> {
         self.slots[place].first.take()
     }
 
-    /// Places the entries of a slot anew, now that the time has come to where it begins.
+    /// Places the entries of a slot again, now that the time has reached its beginning.
     fn spread(&mut self, place: usize) {
         let Some(first) = self.empty(place) else {
             return;
@@ -327,8 +329,8 @@ impl<P: Copy> Wheel<P> {
         }
     }
 
-    /// Fires what is due in a slot of level 0, and finds the earliest of the rest. False when
-    /// `fired` takes no more.
+    /// Fires the entries that are due in a slot of level 0, and finds the earliest of the rest.
+    /// False if `fired` takes no more.
     fn fire(&mut self, place: usize, now: u64, fired: &mut dyn FnMut(P) -> bool) -> bool {
         let Some(first) = self.slots[place].first else {
             return true;
@@ -350,7 +352,7 @@ impl<P: Copy> Wheel<P> {
                 self.armed -= 1;
                 // From here on the entry may be gone.
                 if !fired(payload) {
-                    return false; // the slot's bound is still one, if not exact
+                    return false; // the slot's bound stays valid, if not exact
                 }
             } else {
                 earliest = earliest.min(deadline);
@@ -399,7 +401,7 @@ mod tests {
         *state
     }
 
-    /// A wheel, and what it should hold: (deadline, when armed, index).
+    /// A wheel, and its expected contents: (deadline, when armed, index).
     struct Pair {
         wheel: Wheel<usize>,
         entries: Vec<Entry<usize>>,
@@ -436,8 +438,8 @@ mod tests {
             }
         }
 
-        /// All that is due fires, nothing else, in the order of the ticks, and within the same
-        /// deadline in that of arming.
+        /// All entries that are due fire, and no others: in the order of the ticks, and with the
+        /// same deadline in the order of arming.
         fn expire(&mut self, now: u64) {
             let mut fired = Vec::new();
             self.wheel.expire(now, &mut |at| {
@@ -459,7 +461,7 @@ mod tests {
             self.check();
         }
 
-        /// `next` is never late; and exact where so few are armed that no slot has too many.
+        /// `next` is never late. It is exact where so few are armed that no slot has too many.
         fn check(&mut self) {
             let earliest = self.sorted.first().map_or(u64::MAX, |first| first.0);
             let next = self.wheel.next();
@@ -469,7 +471,7 @@ mod tests {
         }
     }
 
-    /// As far from now as any of the levels.
+    /// A deadline as far from now as any of the levels.
     fn deadline(seed: &mut u64, now: u64) -> u64 {
         let bits = random(seed) % 64;
         let far = random(seed) >> bits;
@@ -487,8 +489,8 @@ mod tests {
         for _ in 0..steps {
             match random(&mut seed) % 8 {
                 0 => {
-                    // When an idle server looks again; seldom so far ahead that the rest of the run
-                    // is at the end of time.
+                    // The moment of an idle server's next check; seldom so far ahead that the rest
+                    // of the run is at the end of time.
                     let next = pair.wheel.next().max(now);
                     if next - now < 1 << 44 || random(&mut seed) % 500 == 0 && next != u64::MAX {
                         now = next;
@@ -500,7 +502,7 @@ mod tests {
                     now = now.saturating_add(random(&mut seed) >> bits);
                     pair.expire(now);
                 }
-                // who read the clock earlier
+                // A thread that read the clock earlier.
                 2 => pair.expire(now.saturating_sub(random(&mut seed) % 10_000)),
                 _ => {
                     let at = (random(&mut seed) % count as u64) as usize;
@@ -544,7 +546,7 @@ mod tests {
         }
     }
 
-    /// Where the earliest of many is gone, one early look is all that it costs.
+    /// If the earliest of many is gone, it costs one early check and no more.
     #[test]
     fn one_early_look_at_most() {
         let mut pair = Pair::new(1000);
@@ -560,7 +562,8 @@ mod tests {
         assert_eq!(pair.wheel.next(), base + 30_000_500_000);
     }
 
-    /// A million: arming, disarming half, and letting the rest fire takes a fraction of a second.
+    /// With a million entries: arming, disarming half, and letting the rest fire takes a fraction
+    /// of a second.
     #[test]
     fn a_million() {
         let count = if cfg!(miri) { 1000 } else { 1_000_000 };

@@ -1,38 +1,38 @@
-//! The lack of helper threads: those that block count it, and watches tell of it.
+//! The lack of helper threads: blocking workers count it, and watches report it.
 
 use super::stalls::{PATIENCE, Policy, Stall, StallCause};
 use crate::rt::base::clock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-/// How often a helper has been made beyond the bound, or could not be made; how many there were
-/// then, and how many workers waited.
+/// How often a helper has been made beyond the bound, or could not be made. The other two words:
+/// how many helpers there were then, and how many workers waited.
 static EXCEEDED: AtomicU64 = AtomicU64::new(0);
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
-/// For so long no helper came back (`raw::set_helpers`).
+/// The time for which no helper came back (`raw::set_helpers`).
 const WAITED: Duration = Duration::from_millis(10);
 
-/// A helper was made beyond the bound, or none could be made.
+/// Called when a helper was made beyond the bound, or none could be made.
 pub(crate) fn note(helpers: usize, workers: usize) {
     HELPERS.store(helpers, Relaxed);
     WAITING.store(workers, Relaxed);
-    // ORDERING(exceeded.1): Release, pairs with exceeded.2: the numbers are of this time, or of a
-    // later one.
+    // ORDERING(exceeded.1): Release, pairs with exceeded.2: the numbers are those of this lack, or
+    // of a later one.
     EXCEEDED.fetch_add(1, Release);
 }
 
-/// The lack of helpers, as the watch sees it from look to look.
+/// The lack of helpers, as one watch has seen it up to now.
 #[derive(Clone, Copy)]
 pub(crate) struct Lack {
     exceeded: u64,
-    /// When it was seen last.
+    /// When the watch last saw a lack.
     seen: Option<u64>,
 }
 
 impl Lack {
-    /// Nothing that came before is its runtime's: so it is made with that, and not as late as the
-    /// watch's thread.
+    /// A lack that came before the runtime does not concern it. So this is made with the runtime,
+    /// and not by the watch's thread, which begins later.
     pub(crate) fn new() -> Lack {
         Lack {
             exceeded: EXCEEDED.load(Relaxed),
@@ -40,7 +40,7 @@ impl Lack {
         }
     }
 
-    /// Whether there is one that has not been told.
+    /// Whether there is a lack that has not been reported.
     fn is_new(&mut self) -> bool {
         // ORDERING(exceeded.2): Acquire, pairs with exceeded.1.
         let exceeded = EXCEEDED.load(Acquire);
@@ -52,7 +52,7 @@ impl Lack {
         before.is_none_or(|before| now - before >= PATIENCE.as_nanos() as u64)
     }
 
-    /// Tells it if there is one that has not been told.
+    /// Reports the lack of helpers if it has not been reported.
     pub(crate) fn look(&mut self, runtime: &str, stalls: &Policy) {
         if self.is_new() && stalls.tells_of_helpers() {
             let cause = StallCause::NoHelper {

@@ -1,7 +1,8 @@
-//! The servers and the state of a runtime, as far as every wait needs them: who runs, how a worker
-//! leaves its server for the next one, how one becomes ready, who is woken for it.
+//! The servers and the state of a runtime, as far as every wait needs them: the running worker, how
+//! a worker leaves its server for the next one, how a worker becomes ready, which server is woken
+//! for it.
 //!
-//! The loop of the servers, which looks at deadlines and files, is above all that waits:
+//! The loop of the servers, which checks deadlines and files, is above everything that waits:
 //! [`run`](crate::rt::run).
 
 pub(crate) mod lack;

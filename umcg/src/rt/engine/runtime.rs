@@ -23,14 +23,14 @@ use umcg_core::context::lock::HoldLock;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Class, Group};
 
-/// A server, as others see it.
+/// A server, as other threads see it.
 #[repr(align(128))]
 pub(crate) struct Seat {
     pub(crate) timers: Timers,
-    /// Since when one worker has kept the server, as the watch sees it; 0 when none does.
+    /// Since when one worker has kept the server, as the watch sees it; 0 if none keeps it.
     pub(crate) kept_since: AtomicU64,
-    /// The server's own part, in a box; null before it has begun. It stays when the server has
-    /// ended, as others may be looking at it.
+    /// The server's own part, in a box. Null before the server has begun. It stays when the server
+    /// has ended, as other threads may be reading it.
     local: AtomicPtr<ServerState>,
     server: AtomicPtr<()>,
 }
@@ -39,8 +39,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let local = *self.local.get_mut();
         if !local.is_null() {
-            // SAFETY: `enter` took it out of a box, and with the runtime goes everybody who could
-            // look at it.
+            // SAFETY: `enter` took it out of a box. Every thread that could read it has gone with
+            // the runtime.
             drop(unsafe { Box::from_raw(local) });
         }
     }
@@ -56,11 +56,12 @@ impl Seat {
         }
     }
 
-    /// The server begins, once.
+    /// Called once, when the server begins.
     pub(crate) fn enter(&self, local: Box<ServerState>, server: raw::Server) -> &ServerState {
         self.server.store(server.into_ptr(), Relaxed);
         let local = Box::into_raw(local);
-        // ORDERING(seat.1): Release, pairs with seat.2: who finds it sees it whole.
+        // ORDERING(seat.1): Release, pairs with seat.2: a thread that finds the pointer sees the
+        // whole server.
         self.local.store(local, Release);
         // SAFETY: it lives as long as the seat.
         unsafe { &*local }
@@ -90,22 +91,23 @@ impl Seat {
     }
 }
 
-/// How long one waits for servers to come by: those that are busy come later.
+/// How long a thread waits for servers to hand over their spares. Servers that are busy hand them
+/// over later.
 const GATHERING: Duration = Duration::from_millis(20);
 
-/// In `attention`.
+/// Bit of `attention`.
 const OVER: u32 = 1;
 const STOPPING: u32 = 2;
 
-/// All of a runtime.
+/// The whole state of a runtime.
 pub(crate) struct RuntimeState {
     pub(crate) scheduler: Chosen,
-    /// The scheduler ranks workers, and the urgent ones preempt others.
+    /// The scheduler ranks workers, and urgent workers preempt others.
     pub(crate) ranked: bool,
-    /// Some worker stays on a kernel thread of its own: then none switches to another without the
-    /// server between.
+    /// Some worker stays on a kernel thread of its own. Then no worker switches to another
+    /// directly: the server runs between.
     pub(crate) has_staying: AtomicBool,
-    /// The scheduler leaves the last worker made ready to its server, and has no ranks.
+    /// The scheduler leaves the last worker made ready to its server's slot, and has no ranks.
     pub(crate) has_slots: bool,
     pub(crate) group: Group,
     pub(crate) seats: Box<[Seat]>,
@@ -113,37 +115,37 @@ pub(crate) struct RuntimeState {
     pub(crate) driver: Box<dyn Poller>,
     pub(crate) watch: Watch,
     pub(crate) stalls: Policy,
-    /// Of a worker for which nothing else is said.
+    /// The class of a worker that names no other.
     pub(crate) class: Class,
     pub(crate) name: String,
-    /// Of no other runtime of the process, as long as there are fewer than 2^32.
+    /// The runtime's number. Unique in the process as long as there are fewer than 2^32.
     pub(crate) number: u32,
-    /// Workers that were made by others than servers.
+    /// Workers that were made elsewhere than on the runtime's servers.
     pub(crate) spawned_outside: AtomicU64,
     /// Workers that ended as threads.
     ended_outside: AtomicU64,
-    /// Workers that are in a blocking scope are counted by nobody; these are the scopes begun less
-    /// those that came back.
+    /// Workers now in a blocking scope: the scopes begun less those that came back.
     pub(crate) blocked: AtomicUsize,
-    /// Its owner waits for the end.
+    /// The owner waits for the runtime's end.
     pub(crate) closing: AtomicBool,
     pub(crate) threads: Threads,
-    /// Held by the one that dumps. A worker is not preempted meanwhile, or others on its server
-    /// would wait for it in vain.
+    /// Held while dumping. The holder is not preempted, or other workers on its server would wait
+    /// for the lock in vain.
     pub(crate) dumping: HoldLock<()>,
-    /// What servers do besides running workers: [`OVER`], and how many times [`STOPPING`].
+    /// What servers have to do besides running workers: [`OVER`], and [`STOPPING`] once for each
+    /// request.
     attention: AtomicU32,
-    /// How many want the stacks and blocks that servers keep.
+    /// How many threads want the stacks and blocks that servers keep.
     spares_wanted: AtomicU32,
     pub(crate) on_deadlock: Option<OnDeadlock>,
-    /// How many turns there had been at the last report.
+    /// The number of turns at the last report.
     pub(crate) reported: AtomicU64,
 }
 
-/// Is called with a text when all workers wait for each other.
+/// Called with a text when all workers wait for each other.
 pub(crate) type OnDeadlock = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What a runtime is made of, by its builder.
+/// The parts that the builder makes a runtime of.
 pub(crate) struct Parts {
     pub(crate) scheduler: Chosen,
     pub(crate) servers: usize,
@@ -204,15 +206,15 @@ impl RuntimeState {
         }
     }
 
-    /// The runtime of a worker that lives.
+    /// The runtime of a live worker.
     #[inline(always)]
     pub(crate) fn of(task: &Task) -> &'static RuntimeState {
-        // SAFETY: set when the worker was made. A runtime lives as long as it has workers, and
-        // callers ask it of those only.
+        // SAFETY: set when the worker was made. A runtime lives as long as it has workers, and this
+        // is called for those only.
         unsafe { &*task.shared.load(Relaxed).cast::<RuntimeState>() }
     }
 
-    /// As the descriptors of its workers keep it.
+    /// The runtime, as the descriptors of its workers store it.
     #[inline(always)]
     pub(crate) fn as_of(&self) -> RuntimeOf {
         RuntimeOf {
@@ -221,17 +223,17 @@ impl RuntimeState {
         }
     }
 
-    /// How many workers there are. Exact when nobody is making one.
+    /// How many workers there are. Exact while no thread is making one.
     pub(crate) fn live(&self) -> u64 {
-        // What has ended is counted first: so a worker that is made meanwhile is not missed, nor
-        // one that made it.
-        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this
-        // counts all that ended outside and did not see it close.
+        // Ended workers are counted first. So neither a worker that is made meanwhile nor its maker
+        // is missed.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: a thread that closed the runtime
+        // before this counts all workers that ended outside and did not see it close.
         let ended: u64 =
             self.seats.iter().map(Seat::ended).sum::<u64>() + self.ended_outside.load(SeqCst);
         let spawned: u64 = self.seats.iter().map(Seat::spawned).sum();
-        // ORDERING(closing.2): SeqCst, pairs with closing.1: who closed the runtime before this
-        // counts all that will be made from outside.
+        // ORDERING(closing.2): SeqCst, pairs with closing.1: a thread that closed the runtime
+        // before this counts all workers that will be made from outside.
         (spawned + self.spawned_outside.load(SeqCst)).saturating_sub(ended)
     }
 
@@ -241,21 +243,21 @@ impl RuntimeState {
         self.attention.load(Relaxed) & OVER != 0
     }
 
-    /// Somebody wants all servers to stand still.
+    /// Whether a thread has asked all servers to stand still.
     pub(crate) fn is_stopping(&self) -> bool {
-        // ORDERING(stopping.1): Acquire, pairs with stopping.2: what was looked at is left alone
-        // again.
+        // ORDERING(stopping.1): Acquire, pairs with stopping.2: the thread that stopped the servers
+        // reads their state no more.
         self.attention.load(Acquire) >= STOPPING
     }
 
-    /// Either of the two.
+    /// Whether the runtime is over, or servers are asked to stand still.
     #[inline(always)]
     pub(crate) fn attention(&self) -> bool {
         self.attention.load(Relaxed) != 0
     }
 
-    /// Has all servers let others have the stacks and blocks that they keep for themselves. Waits
-    /// for those that come to it soon.
+    /// Asks all servers to share the stacks and blocks that they keep for themselves. Waits for the
+    /// servers that do so soon.
     #[cold]
     pub(crate) fn gather_spares(&self) {
         let running = server::running();
@@ -297,10 +299,10 @@ impl RuntimeState {
         self.attention.fetch_sub(STOPPING, Release);
     }
 
-    /// One worker less, which ends as a thread. The caller visits the group.
+    /// Counts the end of a worker that ends as a thread. The caller visits the group.
     pub(crate) fn count_end_outside(&self) {
-        // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closer counts this end, or
-        // we see it close.
+        // ORDERING(closing.1): SeqCst, pairs with closing.2: either the closing thread counts this
+        // end, or this thread sees it close.
         self.ended_outside.fetch_add(1, SeqCst);
         // ORDERING(closing.1): SeqCst, as above.
         if self.closing.load(SeqCst) {
@@ -308,7 +310,7 @@ impl RuntimeState {
         }
     }
 
-    /// Ends the servers: there are no workers any more, or they are given up.
+    /// Ends the servers: there are no workers any more, or the remaining ones are given up.
     pub(crate) fn end(&self) {
         self.attention.fetch_or(OVER, Relaxed);
         asymmetric::heavy();
@@ -316,19 +318,19 @@ impl RuntimeState {
         self.watch.end();
     }
 
-    /// The calling process is the child of a fork, and has none of the runtime's threads: it makes
-    /// no more workers. A handler of forks calls this.
+    /// Called by a handler of forks in the child of a fork. The child has none of the runtime's
+    /// threads: it makes no more workers.
     pub(crate) fn leave_behind(&self) {
         self.closing.store(true, Relaxed);
         self.attention.fetch_or(OVER, Relaxed);
     }
 
-    /// Whether it was made before a fork whose child this is.
+    /// Whether the runtime was made before a fork whose child this process is.
     pub(crate) fn is_left_behind(&self) -> bool {
         self.driver.is_left_behind()
     }
 
-    /// Lets events of workers that come back from blocking wake a server.
+    /// Installs the hook by which workers that come back from blocking wake a server.
     pub(crate) fn hook(self: &Arc<Self>) {
         fn wake(shared: usize) {
             // SAFETY: `hook` passed a runtime, which outlives its workers.
@@ -339,13 +341,13 @@ impl RuntimeState {
         unsafe { self.group.set_hook(wake, Arc::as_ptr(self).addr()) };
     }
 
-    /// The runtime has no servers and no workers any more.
+    /// Called once the runtime has no servers and no workers any more.
     pub(crate) fn give_group_back(&self) {
-        // SAFETY: as the caller says, once a runtime.
+        // SAFETY: by the caller's promise, and once for each runtime.
         unsafe { self.group.unmake() };
     }
 
-    /// Gives a worker to the scheduler, on the kernel thread of a server.
+    /// Gives a worker to the scheduler. Called on the kernel thread of a server.
     #[inline(always)]
     pub(crate) fn ready_at(&self, worker: Runnable, why: Why, here: &Here) {
         if self.ranked {
@@ -357,10 +359,10 @@ impl RuntimeState {
         }
     }
 
-    /// Gives a worker to the scheduler, from anywhere else.
+    /// Gives a worker to the scheduler. Called on any other thread.
     #[cold]
     fn ready_outside(&self, worker: Runnable, why: Why) {
-        // Once the scheduler has the worker it may run and end, and the runtime with it.
+        // Once the scheduler has the worker, the worker may run and end, and the runtime with it.
         let _visit = self.group.visit();
         if self.ranked {
             return self.ready_ranked(worker, why, None);
@@ -369,7 +371,7 @@ impl RuntimeState {
         self.wake_from_outside(wake);
     }
 
-    /// Either of them, where the urgent preempt the less urgent.
+    /// Either of the two, where urgent workers preempt less urgent ones.
     #[cold]
     #[inline(never)]
     fn ready_ranked(&self, worker: Runnable, why: Why, here: Option<&Here>) {
@@ -386,22 +388,23 @@ impl RuntimeState {
             }
         };
         rank::call(self, only, rank, |server| match here {
-            // It cannot be in the library: so that is left to the watch.
+            // The worker to preempt is the caller itself, which is inside the library. So the watch
+            // preempts it later.
             Some(here) if here.index() == server => self.watch.look_now(&*self.driver),
             _ => self.preempt(server),
         });
     }
 
-    /// As `wake`, by no server: with a fence of its own, so that the only server of a runtime needs
-    /// no better one when it goes to sleep.
+    /// Like `wake`, called on a thread that is no server. It has a fence of its own, so the only
+    /// server of a runtime needs no stronger fence when it goes to sleep.
     pub(crate) fn wake_from_outside(&self, wake: Wake) {
         // ORDERING(outside-wake.1): SeqCst, pairs with outside-wake.2: either the sleeper finds the
-        // worker, or we find the sleeper.
+        // worker, or this thread finds the sleeper.
         fence(SeqCst);
         self.wake(wake);
     }
 
-    /// Wakes who should look at what is ready now.
+    /// Wakes a server that should look for what is ready now.
     #[inline(always)]
     fn wake(&self, wake: Wake) {
         asymmetric::light();
@@ -414,15 +417,15 @@ impl RuntimeState {
     #[inline(never)]
     fn wake_sleeper(&self, wake: Wake) {
         match wake {
-            // One that is bound to a server is of no use to who searches elsewhere.
+            // A worker that is bound to a server is of no use to a server that searches elsewhere.
             Wake::Server(index) => self.sleepers.wake(&*self.driver, index),
             Wake::One if !self.sleepers.nobody_is_needed() => self.sleepers.wake_one(&*self.driver),
             Wake::One | Wake::Nobody => {}
         }
     }
 
-    /// Preempts once more whoever was to be preempted and was not: the server may not have been
-    /// preemptible just then. True when there is one.
+    /// Preempts again each worker that was to be preempted and was not: its server may not have
+    /// been preemptible just then. True if there is such a worker.
     pub(crate) fn preempt_again(&self) -> bool {
         let overdue = |server: &usize| self.post(*server).is_some_and(Post::is_overdue);
         (0..self.servers())
@@ -479,7 +482,7 @@ pub(crate) fn ready(worker: Runnable, why: Why) {
     }
 }
 
-/// The same in a step, which does not ask who the caller is.
+/// The same in a step: does not ask for the caller's role.
 pub(crate) fn ready_in_step(local: &ServerState, worker: Runnable, why: Why) {
     let shared = RuntimeState::of(worker.task());
     if std::ptr::eq(local.shared(), shared) {
@@ -489,7 +492,8 @@ pub(crate) fn ready_in_step(local: &ServerState, worker: Runnable, why: Why) {
     }
 }
 
-/// The caller is no worker of that runtime: perhaps its server, which wakes others from its loop.
+/// The caller is no worker of that runtime. It may be the runtime's server, which wakes workers
+/// from its loop.
 #[cold]
 fn ready_elsewhere(worker: Runnable, why: Why) {
     let shared = RuntimeState::of(worker.task());

@@ -1,14 +1,14 @@
-//! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and does
-//! what the worker left to be done.
+//! A server of a runtime: a kernel thread that asks the scheduler for a worker, runs it, and then
+//! does the step that the worker left.
 //!
 //! A worker that stops leaves a *step* with its server: a function that the server calls on its own
-//! stack once the worker is wholly suspended, with the right to run it. So nobody finds a worker
+//! stack once the worker is wholly suspended, with the right to run it. So no thread finds a worker
 //! that is still on its way out, and no lock is held across a switch. A step may run on the stack
-//! of the next worker, so it asks nowhere who the caller is: that would let the next worker be
-//! preempted in the midst of it.
+//! of the next worker. So a step never asks for the caller's role: asking would let the next worker
+//! be preempted in the midst of the step.
 //!
-//! `ServerState` is touched by its kernel thread: by the loop here, and by workers that run on it,
-//! inside the library (that is, not preempted). What others read of it is said at the field.
+//! `ServerState` is touched by its own kernel thread: by the loop here, and by workers that run on
+//! it inside the library (that is, not preempted). The fields that other threads read say so.
 
 use super::runtime::RuntimeState;
 use super::timers::Timers;
@@ -25,10 +25,10 @@ use umcg_core::asymmetric;
 use umcg_core::context::way::nap;
 use umcg_core::raw::{self, Event, Group, Kind};
 
-/// What is to be done with a worker that has left.
+/// Called with a worker that has left, and the right to run it.
 pub(crate) type Step = fn(&ServerState, Runnable);
 
-/// How many workers a server runs between two looks at timers and I/O.
+/// How many workers a server runs between two checks of timers and I/O.
 pub(crate) const INTERVAL: u32 = 64;
 
 /// How often in a row the slot is served before the scheduler is asked.
@@ -40,10 +40,10 @@ struct Spares {
     count: Cell<u32>,
 }
 
-/// The most that are kept of a kind: the rest are for all servers, by the pools of stacks.
+/// The most spares that are kept of a kind. The others go to the pools of stacks, for all servers.
 const MOST_SPARES: u32 = 128;
 
-/// A worker, and whether it has not run yet.
+/// A worker, and why it is ready.
 #[derive(Default)]
 struct Slot(Option<(Runnable, Why)>);
 
@@ -61,28 +61,30 @@ pub struct ServerState {
     step: Cell<Step>,
     /// The worker that left for another, until its step is done.
     left: Cell<Option<&'static Task>>,
-    /// Turns until it looks around. Also set to 0 by `watch`, whose writing may be lost.
+    /// Turns until the server checks timers and files. Also set to 0 by `watch`; that write may be
+    /// lost.
     pub(crate) countdown: AtomicU32,
-    /// Who runs next, if the scheduler has slots. Taken by `watch` if this server is stuck.
+    /// The worker to run next, if the scheduler has slots. `watch` takes it if this server is
+    /// stuck.
     slot: Biased<Slot>,
-    /// How many in a row came from the slot.
+    /// How many workers in a row came from the slot.
     streak: Cell<u32>,
-    /// Workers that have ended, to be used again as they are: light ones, and full ones.
+    /// Workers that have ended, to be reused as they are: light ones, and full ones.
     spares: [Spares; 2],
-    /// Workers that were made here and that ended here. Read by others.
+    /// Workers that were made here, and workers that ended here. Read by other threads.
     pub(crate) spawned: AtomicU64,
     pub(crate) ended: AtomicU64,
-    /// How many times it has looked at timers and files. Read by `watch`.
+    /// How many times the server has checked timers and files. Read by `watch`.
     looks: AtomicU64,
-    /// How often it looks for work before it sleeps: as far as that has been of use.
+    /// How often it looks for work before it sleeps. Adapts to how often that has found work.
     pub(crate) patience: Cell<u32>,
-    /// Whom it runs, where the urgent preempt the less urgent.
+    /// The worker that it runs, where urgent workers preempt less urgent ones.
     pub(crate) post: Post,
     stopped: AtomicBool,
 }
 
 impl ServerState {
-    /// That of the calling kernel thread, which is about to be this server.
+    /// The state for the calling kernel thread, which is about to be this server.
     pub(crate) fn new(shared: &'static RuntimeState, index: usize) -> ServerState {
         ServerState {
             // SAFETY: workers use it under `Running`, which keeps them here.
@@ -123,15 +125,15 @@ impl ServerState {
         &self.shared().seats[self.here.index()].timers
     }
 
-    /// A worker is ready: it takes the slot, or goes to the scheduler. The caller is on this
+    /// Makes a worker ready: it takes the slot, or goes to the scheduler. The caller is on this
     /// server.
     #[inline(always)]
     pub(crate) fn make_ready(&self, worker: Runnable, why: Why) {
         let shared = self.shared();
         if shared.has_slots && matches!(why, Why::Spawned | Why::Woken) && worker.server().is_none()
         {
-            // SAFETY: the caller is on this server's kernel thread, not preempted, and `f` does not
-            // come back here.
+            // SAFETY: the caller is on this server's kernel thread, not preempted. The closure does
+            // not come back here.
             let before = unsafe { self.slot.own(|slot| slot.0.replace((worker, why))) };
             if let Some((before, why)) = before {
                 self.schedule(before, why);
@@ -141,20 +143,21 @@ impl ServerState {
         }
     }
 
-    /// Not inline: so that whoever fills the slot has no more to do.
+    /// Not inlined: filling the slot stays short.
     #[inline(never)]
     fn schedule(&self, worker: Runnable, why: Why) {
         self.shared().ready_at(worker, why, &self.here);
     }
 
-    /// Whom to run next: from the slot, but not too often in a row if there is anybody else, or by
-    /// the scheduler.
+    /// Returns the worker to run next: from the slot, or from the scheduler. The slot is not served
+    /// too often in a row if there are other workers.
     #[inline(always)]
     pub(crate) fn pick(&self) -> Option<Runnable> {
         if self.shared().ranked {
             return self.pick_ranked();
         }
-        // Its owner's own hint is exact, but for who was taken away just now.
+        // The slot's hint, read by its owner, is exact, except for a worker that was taken away
+        // just now.
         if self.slot.hint() == 0 {
             self.streak.set(0);
             return self.shared().scheduler.next(&self.here);
@@ -167,7 +170,8 @@ impl ServerState {
         self.take_slot().map(|(worker, _)| worker)
     }
 
-    /// Whom to run next where the urgent preempt the less urgent, and there is no slot.
+    /// Returns the worker to run next, where urgent workers preempt less urgent ones and there is
+    /// no slot.
     #[cold]
     #[inline(never)]
     fn pick_ranked(&self) -> Option<Runnable> {
@@ -180,7 +184,7 @@ impl ServerState {
         unsafe { self.slot.own(|slot| slot.0.take()) }
     }
 
-    /// The slot has been served often enough: whoever else there is.
+    /// The slot has been served often enough: returns another worker if there is one.
     #[cold]
     #[inline(never)]
     fn pick_another(&self) -> Option<Runnable> {
@@ -195,7 +199,7 @@ impl ServerState {
         Some(another)
     }
 
-    /// A worker of this kind that has ended, with the right to run it.
+    /// Takes an ended worker of this kind, with the right to run it.
     #[inline(always)]
     pub(crate) fn take_spare(&self, kind: WorkerKind) -> Option<&'static Task> {
         let spares = &self.spares[kind as usize];
@@ -239,19 +243,19 @@ impl ServerState {
         }
     }
 
-    /// Lets all have what this server keeps of stacks and blocks. Called by it, or by a worker that
-    /// it runs.
+    /// Gives the stacks and blocks that this server keeps to all servers. Called by this server, or
+    /// by a worker that it runs.
     pub(crate) fn share_spares(&self) {
         self.discard_spares();
         raw::Server::share_pools();
     }
 
-    /// Makes it look around before its next turn.
+    /// Makes the server check timers and files before its next turn.
     pub(crate) fn hurry(&self) {
         self.countdown.store(0, Relaxed);
     }
 
-    /// It is about to look at timers and files.
+    /// The server is about to check timers and files.
     pub(crate) fn note_look(&self) {
         self.looks.store(self.looks.load(Relaxed) + 1, Relaxed);
     }
@@ -260,12 +264,13 @@ impl ServerState {
         self.looks.load(Relaxed)
     }
 
-    /// Whether there is something for this server to run. Asked by itself.
+    /// Whether this server has a worker to run. Called by this server only.
     pub(crate) fn has_work(&self) -> bool {
         self.slot.hint() > 0 || self.shared().scheduler.has_work(&self.here)
     }
 
-    /// Takes away who was to run next here. By others, when this server is stuck.
+    /// Takes away the worker that was to run next here. Called by other threads when this server is
+    /// stuck.
     pub(crate) fn take_from_slot(&self) -> Option<Runnable> {
         let taken = self.slot.hint() > 0;
         taken
@@ -276,13 +281,14 @@ impl ServerState {
     }
 }
 
-/// The calling worker of a runtime, and its server. As long as this exists the worker stays there.
+/// The calling worker of a runtime, and its server. As long as this value exists, the worker stays
+/// on that server.
 pub(crate) struct Running {
     running: raw::Running,
     local: *const ServerState,
 }
 
-/// The caller, if it is a worker of a runtime that a server runs.
+/// The caller, if it is a worker of a runtime and a server runs it.
 #[inline(always)]
 pub(crate) fn running() -> Option<Running> {
     let running = raw::Running::here()?;
@@ -302,12 +308,12 @@ impl Running {
 
     #[inline(always)]
     pub(crate) fn local(&self) -> &ServerState {
-        // SAFETY: a runtime's server keeps it as long as it runs workers.
+        // SAFETY: a runtime's server keeps its state as long as it runs workers.
         unsafe { &*self.local }
     }
 
-    /// Gives the processor to the next worker, or to the server if there is none; `step` is done
-    /// with the right to run the caller. Returns when that has been used. Switches.
+    /// Gives the processor to the next worker, or to the server if there is none. Then `step` is
+    /// called with the right to run the caller. Returns when the caller is run again. Switches.
     #[inline(always)]
     pub(crate) fn suspend(self, step: Step) {
         match self.local().next_without_server() {
@@ -316,7 +322,7 @@ impl Running {
         }
     }
 
-    /// Gives the processor to the server, as [`Running::suspend`].
+    /// Like [`Running::suspend`], but gives the processor to the server.
     #[inline(always)]
     fn leave(self, step: Step) {
         self.local().step.set(step);
@@ -325,17 +331,17 @@ impl Running {
         unsafe { self.running.wait(None) };
     }
 
-    /// Lets other workers run; the caller goes on when it is its turn again. Switches.
+    /// Lets other workers run. The caller goes on when it is its turn again. Switches.
     #[inline]
     pub(crate) fn give_way(self) {
         if !self.local().shared().has_slots {
-            // Through the server, so that the caller is among those that the scheduler chooses
-            // from.
+            // Goes through the server, so that the scheduler chooses among all workers, the caller
+            // included.
             return self.leave(yielded);
         }
         match self.local().next_without_server() {
             Some(next) => self.switch_to(next, yielded),
-            // There is nobody else; the server has something to do itself now and then.
+            // There is no other worker. The server itself has something to do now and then.
             None if self.local().is_due() => self.leave(yielded),
             None => {}
         }
@@ -347,8 +353,8 @@ impl Running {
         local.step.set(step);
         local.left.set(Some(self.task()));
         let argument = self.local.cast_mut().cast();
-        // SAFETY: as in `leave`; the Runnable was the right to run the other, and `take_step` has
-        // that to run the caller.
+        // SAFETY: as in `leave`. The Runnable was the right to run the other worker; `take_step`
+        // takes the right to run the caller.
         unsafe {
             self.running
                 .switch_with(next.into_task().worker(), take_step, argument)
@@ -357,25 +363,25 @@ impl Running {
 }
 
 impl Handle {
-    /// The caller's.
+    /// The caller's handle.
     #[inline]
     pub fn current() -> Handle {
         if let Some(running) = running() {
             return Handle::of(running.task());
         }
         match raw::Worker::current() {
-            // In a blocking scope.
+            // The worker is in a blocking scope.
             Some(worker) if is_ours(worker) => Handle::of(Task::of(worker)),
             _ => Handle::of(thread::of_thread()),
         }
     }
 }
 
-/// The server that the caller is, in its own flow.
+/// The server whose loop is the caller.
 pub(crate) fn in_loop() -> Option<&'static ServerState> {
     let local = raw::Server::here()?.upper() as *const ServerState;
-    // SAFETY: null, or the server's, which it keeps while it is in its loop; the caller is in
-    // there.
+    // SAFETY: null, or the server's state, which the server keeps while it is in its loop. The
+    // caller is in that loop.
     unsafe { local.as_ref() }
 }
 
@@ -390,7 +396,7 @@ pub(crate) unsafe fn recycle(task: &'static Task) {
     }
     match running() {
         // SAFETY: passed on; the caller is on that server.
-        // By number: a runtime that has ended may have had the address of this one.
+        // Numbers are compared, not addresses: an ended runtime may have had this one's address.
         Some(running) if running.local().shared().number == task.runtime.load(Relaxed) => unsafe {
             running.local().recycle(task)
         },
@@ -419,41 +425,42 @@ pub(crate) fn is_ours(worker: raw::Worker) -> bool {
     worker.group() != Group::first()
 }
 
-/// On the stack of the next worker: does the step of the one that left for it.
+/// Runs on the stack of the next worker: does the step of the worker that switched to it.
 unsafe extern "C" fn take_step(local: *mut ()) {
-    // SAFETY: `switch_to` passed the server's.
+    // SAFETY: `switch_to` passed the server's state.
     let local = unsafe { &*local.cast::<ServerState>() };
     let step = local.step.replace(yielded);
     if let Some(left) = local.left.take() {
-        // SAFETY: its context is saved, and it left the right to run it to this.
+        // SAFETY: its context is saved, and it left the right to run it here.
         step(local, unsafe { Runnable::new(left) });
     }
 }
 
-/// What is done with a worker that left without a step: by yielding, or by an operation of the
-/// crate's lower half.
+/// The step of a worker that left without one: by yielding, or by an operation of the crate's lower
+/// half.
 fn yielded(local: &ServerState, worker: Runnable) {
     local.make_ready(worker, Why::Yielded);
 }
 
 impl ServerState {
-    /// Says that it runs nothing, and will not before [`ServerState::run_again`].
+    /// Publishes that the server runs no worker, until [`ServerState::run_again`].
     pub(crate) fn stop(&self) {
         self.set_stopped(true);
     }
 
-    /// Says that it may run workers again, once nobody wants it to stand still.
+    /// Publishes that the server may run workers again. Waits until no thread wants it to stand
+    /// still.
     pub(crate) fn run_again(&self) {
         loop {
             while self.shared().is_stopping() {
-                // It does look around.
+                // The server does check timers and files here.
                 self.note_look();
                 nap(100_000);
             }
             self.set_stopped(false);
-            // Somebody may have wanted it since the look, and have seen it stopped. Either that
-            // sees that it is not, or this sees that it is to stop: `RuntimeState::stand_still` has
-            // all threads pass a fence in between.
+            // Another thread may have asked for a stop since the check, and have seen this server
+            // stopped. Either that thread sees that it no longer is, or this one sees the request:
+            // `RuntimeState::stand_still` makes all threads pass a fence in between.
             asymmetric::light();
             if !self.shared().is_stopping() {
                 return;
@@ -463,26 +470,26 @@ impl ServerState {
     }
 
     pub(crate) fn set_stopped(&self, stopped: bool) {
-        // ORDERING(stopped.1): Release, pairs with stopped.2: who sees this server stopped sees the
-        // contexts of the workers that it ran.
+        // ORDERING(stopped.1): Release, pairs with stopped.2: a thread that sees this server
+        // stopped sees the contexts of the workers that it ran.
         self.stopped.store(stopped, Release);
     }
 
-    /// Whether it runs nothing, and will not before `stopping` is taken back.
+    /// Whether the server runs no worker, and will run none before `stopping` is taken back.
     pub(crate) fn is_stopped(&self) -> bool {
         // ORDERING(stopped.2): Acquire, pairs with stopped.1.
         self.stopped.load(Acquire)
     }
 
-    /// The server itself has something to do.
+    /// Whether the server itself has something to do.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         let shared = self.shared();
         self.countdown.load(Relaxed) == 0 || shared.attention() || shared.has_staying.load(Relaxed)
     }
 
-    /// Whom to run next, asked by the worker that is about to stop; none also if the server has
-    /// something to do first.
+    /// Returns the worker to run next. Called by the worker that is about to stop. None also if the
+    /// server has something to do first.
     #[inline(always)]
     fn next_without_server(&self) -> Option<Runnable> {
         if self.is_due() {
@@ -511,10 +518,11 @@ impl ServerState {
         }
     }
 
-    /// Any event but a WAIT that a worker has told its server itself.
+    /// Handles any event but a WAIT whose step the worker has left with its server.
     #[cold]
     pub(crate) fn settle(&self, event: Event) {
-        // BLOCK: a helper has it now. EXIT and TIMEOUT do not happen to workers of a runtime.
+        // BLOCK: a helper runs the worker now. EXIT and TIMEOUT do not happen to workers of a
+        // runtime.
         let Event::Ready(kind, worker) = event else {
             if let Event::News(Kind::Block, _) = event {
                 self.shared().blocked.fetch_add(1, Relaxed);
@@ -530,10 +538,10 @@ impl ServerState {
             _ => Why::Yielded,
         };
         if why == Why::Preempted {
-            self.hurry(); // as the turns are long
+            self.hurry(); // as its turns are long
         }
         let task = Task::of(worker);
-        task.carrier.store(worker.into_ptr(), Relaxed); // news for a thread's first event only
+        task.carrier.store(worker.into_ptr(), Relaxed); // new at a thread's first event only
         // SAFETY: the event gave the right to run it.
         self.make_ready(unsafe { Runnable::new(task) }, why);
     }

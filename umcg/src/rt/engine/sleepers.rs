@@ -1,4 +1,5 @@
-//! The servers that sleep and that search, and how one is woken. The protocol is that of `idle`.
+//! The servers that sleep and that search, and how one is woken. The protocol is described in
+//! `idle`.
 
 use super::poller::Poller;
 use crate::rt::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
@@ -10,19 +11,19 @@ pub(crate) const ON_FUTEX: u32 = 1;
 /// About to sleep, or asleep, in the driver.
 pub(crate) const IN_DRIVER: u32 = 2;
 
-/// On a line of its own.
+/// A word on a cache line of its own.
 #[repr(align(128))]
 struct Word(AtomicU32);
 
-/// Who sleeps and who searches.
+/// Which servers sleep, and how many search.
 pub(crate) struct Sleepers {
     /// How each server sleeps.
     words: Box<[Word]>,
     asleep: AtomicUsize,
     pub(crate) searching: AtomicU32,
-    /// Somebody sleeps in the driver, or is about to.
+    /// A server sleeps in the driver, or is about to.
     pub(crate) in_driver: AtomicBool,
-    /// Times that somebody was woken: for `umcg doctor` and tests.
+    /// How often a server was woken: for `umcg doctor` and tests.
     pub(crate) wakes: AtomicU64,
 }
 
@@ -37,7 +38,7 @@ impl Sleepers {
         }
     }
 
-    /// How this server sleeps.
+    /// The word that says how this server sleeps.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> &AtomicU32 {
         &self.words[index].0
@@ -53,65 +54,66 @@ impl Sleepers {
         (0..self.words.len()).all(|index| self.is_asleep(index))
     }
 
-    /// This server is about to sleep, in a way that is not [`AWAKE`].
+    /// This server is about to sleep, in a way other than [`AWAKE`].
     pub(crate) fn fall_asleep(&self, index: usize, how: u32) {
         self.word(index).store(how, Relaxed);
         self.asleep.fetch_add(1, Relaxed);
     }
 
-    /// This server is awake, whoever has said so first.
+    /// This server is awake. Another thread may have written that already.
     pub(crate) fn wake_up(&self, index: usize) {
         if self.word(index).swap(AWAKE, Relaxed) != AWAKE {
             self.asleep.fetch_sub(1, Relaxed);
         }
     }
 
-    /// Nobody sleeps, or somebody is looking for work already.
+    /// True if no server sleeps, or one is looking for work already.
     #[inline(always)]
     pub(crate) fn nobody_is_needed(&self) -> bool {
         self.asleep.load(Relaxed) == 0 || (self.searching.load(Relaxed) != 0 && self.is_searched())
     }
 
-    /// Whether somebody searches who will see what the caller has put into a queue.
+    /// Whether a server searches that will see what the caller has put into a queue.
     #[cold]
     fn is_searched(&self) -> bool {
-        // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found
-        // something else looks once more.
+        // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found another
+        // worker looks once more.
         fence(SeqCst);
         self.searching.load(Relaxed) != 0
     }
 
     pub(crate) fn end_search(&self) -> bool {
         let last = self.searching.fetch_sub(1, Relaxed) == 1;
-        // ORDERING(searching.2): SeqCst, pairs with searching.1. A fence: the loads that follow are
-        // relaxed ones, and an operation would not order them.
+        // ORDERING(searching.2): SeqCst, pairs with searching.1. It is a fence: the loads that
+        // follow are relaxed, and an operation would not order them.
         fence(SeqCst);
         last
     }
 
-    /// How many sleep.
+    /// How many servers sleep.
     pub(crate) fn asleep(&self) -> usize {
         self.asleep.load(Relaxed)
     }
 
-    /// Wakes one, rather one that sleeps on a futex.
+    /// Wakes one server. Prefers one that sleeps on a futex.
     #[cold]
     pub(crate) fn wake_one(&self, driver: &dyn Poller) {
         let wake = |fits: fn(u32) -> bool| {
             (0..self.words.len())
                 .any(|index| fits(self.word(index).load(Relaxed)) && self.rouse(driver, index))
         };
-        // However it sleeps by then: from the driver it may have gone to its word.
+        // The second try takes any sleeper: one may have moved from the driver to its word
+        // meanwhile.
         let _ = wake(|how| how == ON_FUTEX) || wake(|how| how != AWAKE);
     }
 
-    /// Wakes this one, if it sleeps.
+    /// Wakes this server, if it sleeps.
     #[cold]
     pub(crate) fn wake(&self, driver: &dyn Poller, index: usize) {
         self.rouse(driver, index);
     }
 
-    /// Sees to it that one of those that sleep does so in the driver.
+    /// Makes one of the sleeping servers sleep in the driver.
     pub(crate) fn cover_driver(&self, driver: &dyn Poller) {
         if !self.in_driver.load(Relaxed) {
             self.wake_one(driver);
@@ -130,7 +132,7 @@ impl Sleepers {
         if how == AWAKE {
             return false;
         }
-        // Before it is woken: it may be about to sleep again at once.
+        // Subtract before waking it: it may be about to sleep again at once.
         self.asleep.fetch_sub(1, Relaxed);
         self.wakes.fetch_add(1, Relaxed);
         if how == IN_DRIVER {

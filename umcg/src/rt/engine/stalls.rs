@@ -1,4 +1,4 @@
-//! Reports of stalls: what is told, and to whom. Stalls are noticed in
+//! Reports of stalls: their contents and where they go. Stalls are noticed in
 //! [`run::stall`](crate::rt::run).
 
 use crate::rt::base::last;
@@ -9,27 +9,29 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
-/// How long a server is blocked before the library says so where the program has set nothing.
+/// How long a server is blocked before the library reports it, if the program has set no other
+/// time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// So many lines a runtime writes on standard error by itself, but for that about helpers.
+/// The most lines a runtime writes on standard error on its own account. The line about helpers
+/// does not count.
 const MOST: usize = 10;
 
-/// Something that keeps workers from running for long.
+/// An event that keeps workers from running for long.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stall {
     /// The runtime's name.
     pub runtime: String,
-    /// The number of the server that is kept; none where workers wait for something else.
+    /// The number of the server that is kept. None where workers wait for something else.
     pub server: Option<usize>,
-    /// The id of the worker that keeps it; none where the server itself is kept, by its scheduler
-    /// for example.
+    /// The id of the worker that keeps the server. None where the server itself is kept, for
+    /// example by its scheduler.
     pub worker: Option<u64>,
     /// The worker's name, or an empty one.
     pub name: String,
-    /// For how long, so far, at least.
+    /// How long it has lasted so far, at least.
     pub lasted: Duration,
-    /// Why.
+    /// The cause.
     pub cause: StallCause,
 }
 
@@ -37,20 +39,20 @@ pub struct Stall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallCause {
-    /// The worker computes, or makes one short call of the kernel after the other.
+    /// The worker computes, or makes one short system call after another.
     Computes,
-    /// It blocks in this call of the kernel: the name, and the first argument.
+    /// The worker blocks in this system call: its name, and its first argument.
     Blocks(String),
     /// All helper threads block, and there are as many as there may be
-    /// ([`RuntimeBuilder::helpers`](crate::rt::RuntimeBuilder::helpers)): so workers that are to
-    /// block wait until one comes back, or one more is made. Told to all runtimes.
+    /// ([`RuntimeBuilder::helpers`](crate::rt::RuntimeBuilder::helpers)). Workers that are about to
+    /// block wait until a helper comes back, or one more is made. Reported to all runtimes.
     ///
-    /// Or the system gives no thread for a helper, and workers that are to block
-    /// ([`blocking`](crate::blocking)) block their servers instead: `workers` is 0 then.
+    /// Or the system gives no thread for a helper. Workers that are about to block
+    /// ([`blocking`](crate::blocking)) then block their servers instead, and `workers` is 0.
     NoHelper {
         /// How many helper threads there were.
         helpers: usize,
-        /// How many workers waited for one.
+        /// How many workers waited for a helper.
         workers: usize,
     },
 }
@@ -99,23 +101,23 @@ impl fmt::Display for StallCause {
     }
 }
 
-/// What is done about stalls.
+/// What a runtime does about stalls.
 pub(crate) struct Policy {
-    /// Nanoseconds; none for never.
+    /// Nanoseconds until a stay on a server is reported; none for never.
     pub(crate) after: Option<u64>,
-    /// Workers that compute, too.
+    /// Whether workers that compute are reported, too.
     pub(crate) computing: bool,
     tell: Tell,
 }
 
 enum Tell {
     Function(Box<dyn Fn(&Stall) + Send + Sync>),
-    /// What has been said already: the worker's name, and its call.
+    /// The value: the pairs of a worker's name and its call that have been reported already.
     StandardError(HoldLock<Option<HashSet<(String, String)>>>),
 }
 
 impl Policy {
-    /// What the environment says, or the default.
+    /// The policy that the environment sets, or the default.
     pub(crate) fn of_environment() -> Policy {
         let told = Tell::StandardError(HoldLock::new(None));
         match std::env::var("UMCG_STALLS")
@@ -140,7 +142,7 @@ impl Policy {
         }
     }
 
-    /// Calls `f` for each stay on a server that lasts so long.
+    /// A policy that calls `f` for each stay on a server that lasts longer than `after`.
     pub(crate) fn calling(after: Duration, f: Box<dyn Fn(&Stall) + Send + Sync>) -> Policy {
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         Policy {
@@ -150,7 +152,8 @@ impl Policy {
         }
     }
 
-    /// Whether a lack of helpers is told here. On standard error it has to be told by one runtime.
+    /// Whether this policy reports a lack of helpers. On standard error one runtime has to report
+    /// it.
     pub(crate) fn tells_of_helpers(&self) -> bool {
         static IS_TOLD: AtomicBool = AtomicBool::new(false);
         self.after.is_some()
@@ -159,12 +162,12 @@ impl Policy {
 
     pub(crate) fn tell(&self, stall: &Stall, site: &str) {
         match &self.tell {
-            // A panic in it would end the watch, on which all servers count.
+            // A panic in it would end the watch, which all servers rely on.
             Tell::Function(f) => last::contained(|| f(stall)),
             Tell::StandardError(told) => {
                 let mut told = told.lock();
                 let told = told.get_or_insert_default();
-                // Of helpers no other runtime will tell.
+                // No other runtime will report a lack of helpers.
                 let is_process_wide = stall.server.is_none();
                 if is_process_wide
                     || told.len() < MOST && told.insert((stall.name.clone(), site.to_owned()))

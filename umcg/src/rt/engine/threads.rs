@@ -1,23 +1,23 @@
-//! The kernel threads of a runtime: how many there are, and who waits until there are none.
+//! The kernel threads of a runtime: how many there are, and waiting until there are none.
 
 use crate::rt::base::sync::HoldLock;
 use crate::rt::task::Handle;
 use rustix::thread::Pid;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-/// How many there are, and who waits until there are none.
+/// The number of kernel threads, and the wait until there are none.
 pub(crate) struct Threads {
     pub(crate) count: AtomicUsize,
-    /// Workers are left that run no more.
+    /// Workers are left that will not run again.
     pub(crate) gives_up: AtomicBool,
     pub(crate) is_over: AtomicBool,
     pub(crate) waiters: HoldLock<Vec<Handle>>,
-    /// Of those that run.
+    /// The ids of the threads that run.
     pub(crate) tids: HoldLock<Vec<Pid>>,
 }
 
 impl Threads {
-    /// The owner.
+    /// Counts the owner.
     pub(crate) fn new() -> Threads {
         Threads {
             count: AtomicUsize::new(1),
@@ -28,15 +28,16 @@ impl Threads {
         }
     }
 
-    /// Before the workers that are left are given up.
+    /// Called before the workers that are left are given up.
     pub(crate) fn give_up(&self) {
         self.gives_up.store(true, Relaxed);
     }
 
-    /// Whether the caller runs on one of them: as its loop, or as a worker, also where that counts
-    /// as a plain thread. So the kernel is asked.
+    /// Whether the caller runs on one of these threads: in its loop, or as a worker, even where
+    /// that worker counts as a plain thread. So the kernel is asked.
     pub(crate) fn carry_caller(&self) -> bool {
-        // SAFETY: no arguments. A filter may refuse it, and a drop must not panic: no then.
+        // SAFETY: no arguments. A filter may refuse the call, and a drop must not panic: the answer
+        // is no then.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
         tid > 0
             && self

@@ -1,7 +1,7 @@
 //! The deadlines of one server: those of the workers that began to wait on it, in a wheel.
 //!
-//! An entry has a word. What a word means, and what is done when its deadline passes, is
-//! [`wait`](crate::rt::wait)'s affair: it arms entries, and passes the functions that fire them.
+//! An entry has a word. [`wait`](crate::rt::wait) gives the word its meaning: it arms entries, and
+//! passes the functions that fire them when their deadline passes.
 
 use crate::rt::base::clock::now;
 use crate::rt::base::wheel::{Entry, Wheel};
@@ -9,13 +9,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 
-/// How many deadlines are taken out under one lock.
+/// How many deadlines are taken out in one hold of the lock.
 const BATCH: usize = 64;
 
 /// The deadlines of one server.
 pub(crate) struct Timers {
     wheel: HoldLock<Wheel<usize>>,
-    /// When to look at them next; `u64::MAX` for never. Written under the lock.
+    /// When to check the deadlines next; `u64::MAX` for never. Written under the lock.
     next: AtomicU64,
 }
 
@@ -27,17 +27,19 @@ impl Timers {
         }
     }
 
-    /// When to look at them next.
+    /// When to check the deadlines next.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Relaxed)
     }
 
-    /// How many there are.
+    /// How many deadlines there are.
     pub(crate) fn len(&self) -> usize {
         self.wheel.lock().len()
     }
 
+    /// Arms an entry.
+    ///
     /// # Safety
     /// The entry stays where it is until `disarm`.
     pub(crate) unsafe fn arm(&self, entry: NonNull<Entry<usize>>, deadline: u64) {
@@ -47,7 +49,7 @@ impl Timers {
         self.next.store(wheel.next(), Relaxed);
     }
 
-    /// False when its deadline has passed.
+    /// Takes the entry back. False if its deadline has passed.
     ///
     /// # Safety
     /// The entry was armed here.
@@ -59,16 +61,16 @@ impl Timers {
         was_armed
     }
 
-    /// Takes out the entries whose deadline has passed: calls `mark` with the word of each under
-    /// the lock, and `fire` after that. Reads the clock only if there may be any. True when there
-    /// were.
+    /// Takes out the entries whose deadline has passed. Calls `mark` with the word of each under
+    /// the lock, and `fire` after releasing it. Reads the clock only if there may be any. True if
+    /// there were any.
     pub(crate) fn expire(&self, mark: impl Fn(usize), fire: impl Fn(usize)) -> bool {
         if self.next() == u64::MAX {
             return false;
         }
         let now = now();
         let mut any = false;
-        // Nobody is woken under the lock: it holds off preemption by a count that waking sets.
+        // Wake no worker under the lock: the lock holds off preemption by a count that waking sets.
         while self.next() <= now {
             let mut due = [0; BATCH];
             let mut count = 0;

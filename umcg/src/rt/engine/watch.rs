@@ -1,4 +1,4 @@
-//! The word of a runtime's watch: it sleeps on it, and others have it look.
+//! The word of a runtime's watch: the watch sleeps on it, and other threads wake it.
 
 use super::lack::Lack;
 use super::poller::Poller;
@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
 use umcg_core::asymmetric;
 
-/// It looks at the servers, from time to time.
+/// The watch looks at the servers from time to time.
 const AWAKE: u32 = 0;
-/// It sleeps until it is roused.
+/// The watch sleeps until it is roused.
 const ASLEEP: u32 = 1;
 const OVER: u32 = 2;
-/// It is to look at once.
+/// The watch is to look at once.
 const HURRIED: u32 = 3;
 
 pub(crate) struct Watch {
     word: AtomicU32,
     pub(crate) preemption: Option<u64>,
-    /// As it is when the runtime is made.
+    /// The lack of helpers when the runtime was made.
     lack: Lack,
 }
 
@@ -35,7 +35,7 @@ impl Watch {
         }
     }
 
-    /// The lack of helpers, before the first look at it.
+    /// The lack of helpers, before the watch looks for the first time.
     pub(crate) fn lack(&self) -> Lack {
         self.lack
     }
@@ -45,7 +45,7 @@ impl Watch {
         self.preemption.unwrap_or(0)
     }
 
-    /// The caller, a server, sleeps no longer: so the watch does not.
+    /// The calling server sleeps no longer, so the watch must stay awake.
     #[inline]
     pub(crate) fn stay_awake(&self) {
         asymmetric::light();
@@ -65,21 +65,22 @@ impl Watch {
         }
     }
 
-    /// Has it look at once: a worker is to be preempted by itself, which it cannot do within the
-    /// library.
+    /// Makes the watch look at once. Call it where a worker is to preempt itself: it cannot do so
+    /// inside the library.
     #[cold]
     pub(crate) fn look_now(&self, driver: &dyn Poller) {
-        // ORDERING(hurried.1): Release, pairs with hurried.2: it sees who is to be preempted.
+        // ORDERING(hurried.1): Release, pairs with hurried.2: the watch sees which worker is to be
+        // preempted.
         let _ = self
             .word
             .fetch_update(Release, Relaxed, |word| (word != OVER).then_some(HURRIED));
         let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
         if driver.has_sources() {
-            driver.wake(); // it may be standing in
+            driver.wake(); // the watch may be polling it
         }
     }
 
-    /// It begins to look: who hurries it from now on has it look again.
+    /// The watch begins to look. A thread that hurries it from now on makes it look again.
     pub(crate) fn begin(&self) {
         // ORDERING(hurried.2): Acquire, pairs with hurried.1.
         let _ = self.word.compare_exchange(HURRIED, AWAKE, Acquire, Relaxed);
@@ -94,12 +95,12 @@ impl Watch {
         self.word.load(Relaxed) == OVER
     }
 
-    /// Sleeps for so many nanoseconds, or until the end.
+    /// Sleeps for `nanoseconds`, or until the end.
     pub(crate) fn sleep(&self, nanoseconds: u64) {
         self.sleep_while(AWAKE, clock::now() + nanoseconds);
     }
 
-    /// Sleeps until it is roused, or until `deadline`, if all servers sleep still.
+    /// If all servers still sleep: sleeps until it is roused, or until `deadline`.
     pub(crate) fn sleep_while_all(&self, are_asleep: impl FnOnce() -> bool, deadline: u64) {
         if self
             .word

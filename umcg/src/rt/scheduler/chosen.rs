@@ -1,15 +1,15 @@
 //! The scheduler of a runtime, and how it is called.
 //!
-//! The default one is known by its type, so that the compiler can see through the calls of a hop.
-//! It is the runtime's own part, and is trusted. Any other may be a program's: a safe trait must
-//! not be able to break the runtime, which calls it in the midst of a switch, with the right to run
-//! a worker in its hands.
+//! The default scheduler is known by its type, so the compiler can see through the calls of a hop.
+//! It is the runtime's own part, and is trusted. Any other scheduler may be a program's. A safe
+//! trait must not be able to break the runtime, which calls it in the midst of a switch while it
+//! holds the right to run a worker.
 //!
-//! - G1: it is called *apart*: to all of the library the caller is a plain thread meanwhile. So it
-//!   cannot switch, nor be preempted.
-//! - G2: it does not unwind into the runtime: that ends the process.
-//! - G3: the worker that it gives out is one of this runtime's. All else about it is in the value:
-//!   there is one for a worker.
+//! - G1: it is called *apart*: meanwhile the caller is a plain thread to all of the library. So the
+//!   scheduler can neither switch nor be preempted.
+//! - G2: it does not unwind into the runtime: a panic ends the process.
+//! - G3: the worker that it gives out is one of this runtime's. The rest follows from the value:
+//!   there is one for each worker.
 //! - G4: a server that it names exists.
 
 use super::{Scheduler, Wake, Why, WorkStealing};
@@ -24,7 +24,7 @@ pub(crate) enum Chosen {
     Other(Other),
 }
 
-/// What a scheduler's calls are checked by.
+/// The runtime against which a scheduler's calls are checked.
 #[derive(Default)]
 pub(crate) struct RuntimeNamed {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct RuntimeNamed {
     pub(crate) servers: usize,
 }
 
-/// One that was named.
+/// A scheduler that the program has named.
 pub(crate) struct Other {
     scheduler: Box<dyn Scheduler>,
     runtime: RuntimeNamed,
@@ -41,7 +41,7 @@ pub(crate) struct Other {
 impl Other {
     /// G1, G2.
     fn call<R>(&self, function: &'static str, f: impl FnOnce(&dyn Scheduler) -> R) -> R {
-        /// Says which function it was, when that unwinds.
+        /// Prints the name of the function if it unwinds.
         struct Says(&'static str);
         impl Drop for Says {
             fn drop(&mut self) {
@@ -81,7 +81,7 @@ fn end_for_stranger(name: &str) -> ! {
 }
 
 impl Chosen {
-    /// One that a program has named.
+    /// A scheduler that the program has named.
     pub(crate) fn other(scheduler: impl Scheduler) -> Chosen {
         Chosen::Other(Other {
             scheduler: Box::new(scheduler),
@@ -89,7 +89,7 @@ impl Chosen {
         })
     }
 
-    /// Before the runtime begins: nothing depends on the scheduler yet.
+    /// Called before the runtime begins, while nothing depends on the scheduler yet.
     pub(crate) fn start(&mut self, runtime: RuntimeNamed) {
         match self {
             Chosen::Default(scheduler) => scheduler.start(runtime.servers),
@@ -122,7 +122,7 @@ impl Chosen {
         }
     }
 
-    /// For a server of this runtime.
+    /// Called for a server of this runtime.
     #[inline(always)]
     pub(crate) fn next(&self, here: &Here) -> Option<Runnable> {
         match self {

@@ -10,17 +10,17 @@ use crate::rt::task::runnable::Runnable;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The worker whose deadline ([`Builder::deadline`](crate::Builder::deadline)) is the earliest runs
-/// next; those without come last, in the order in which they became ready. With preemption on, a
-/// worker that becomes ready takes the place of the one with the latest deadline that runs, if its
-/// own is earlier.
+/// The worker with the earliest deadline ([`Builder::deadline`](crate::Builder::deadline)) runs
+/// next. Workers without a deadline come last, in the order in which they became ready. With
+/// preemption on, a worker that becomes ready preempts the running worker with the latest deadline,
+/// if its own is earlier.
 #[derive(Default)]
 pub struct EarliestDeadline(Ordered<Ready>);
 
 #[derive(Default)]
 struct Ready {
     heap: BinaryHeap<Reverse<Entry>>,
-    /// Numbers the entries, so that equals stay in order.
+    /// Numbers the entries, so that entries with equal deadlines stay in order.
     count: u64,
 }
 
@@ -80,7 +80,7 @@ impl Ord for Entry {
 }
 
 impl EarliestDeadline {
-    /// One without workers.
+    /// A scheduler without workers.
     pub fn new() -> EarliestDeadline {
         EarliestDeadline::default()
     }

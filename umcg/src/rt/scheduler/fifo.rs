@@ -5,14 +5,14 @@ use super::{Scheduler, Wake, Why};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::{Queue, Runnable};
 
-/// Workers run in the order in which they became ready, on any server. A lock around one queue:
-/// fair and simple, and slower than [`WorkStealing`](super::WorkStealing) the more servers there
-/// are.
+/// Workers run in the order in which they became ready, on any server. It is a lock around one
+/// queue: fair and simple. The more servers there are, the slower it is compared with
+/// [`WorkStealing`](super::WorkStealing).
 #[derive(Default)]
 pub struct Fifo(Ordered<Queue>);
 
 impl Fifo {
-    /// One without workers.
+    /// A scheduler without workers.
     pub fn new() -> Fifo {
         Fifo::default()
     }

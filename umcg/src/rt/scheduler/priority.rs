@@ -7,16 +7,16 @@ use crate::rt::task::runnable::{Queue, Runnable};
 
 const PRIORITIES: usize = 256;
 
-/// The most urgent worker that is ready runs next; among equals those that are bound to the server,
-/// and then who has been ready for longest. With preemption on, a worker that becomes ready takes
-/// the place of the least urgent one that runs, if that is less urgent. Less urgent workers starve
-/// while there are more urgent ones: that is what it is for.
+/// The most urgent worker that is ready runs next. Among equals, workers that are bound to the
+/// server come first, and then the worker that has been ready for longest. With preemption on, a
+/// worker that becomes ready preempts the least urgent running worker, if that one is less urgent.
+/// By design, less urgent workers starve while there are more urgent ones.
 #[derive(Default)]
 pub struct Priority(Ordered<Queues>);
 
 struct Queues {
     by_priority: [Queue; PRIORITIES],
-    /// A bit for each queue with workers.
+    /// A bit for each queue that has workers.
     occupied: [u64; PRIORITIES / 64],
 }
 
@@ -67,7 +67,7 @@ impl Default for Queues {
 }
 
 impl Priority {
-    /// One without workers.
+    /// A scheduler without workers.
     pub fn new() -> Priority {
         Priority::default()
     }

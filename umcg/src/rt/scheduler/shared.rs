@@ -1,5 +1,5 @@
-//! What more than one scheduler is made of: a queue that all servers share, in whatever order, and
-//! one for each of them.
+//! Parts of more than one scheduler: a queue in any order that all servers share, and a queue for
+//! each server.
 
 use super::Wake;
 use crate::rt::base::here::Here;
@@ -7,18 +7,19 @@ use crate::rt::task::runnable::{Queue, Runnable};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 
-/// In which order the workers of one queue run.
+/// The order in which the workers of one queue run.
 pub(crate) trait Order: Send {
-    /// Takes a worker in.
+    /// Adds a worker.
     fn push(&mut self, worker: Runnable);
 
-    /// Gives out the worker that is to run next.
+    /// Removes the worker that is to run next.
     fn pop(&mut self) -> Option<Runnable>;
 
-    /// The rank of that worker, 0 where workers have none; [`EMPTY`] if there is none.
+    /// The rank of the worker that is next, 0 where workers have none; [`EMPTY`] if there is no
+    /// worker.
     fn first(&self) -> u64;
 
-    /// Another one, without workers.
+    /// Another queue of the same order, without workers.
     fn another(&self) -> Self;
 }
 
@@ -43,7 +44,7 @@ impl Order for Queue {
     }
 }
 
-/// A queue under a lock; whom it would give out can be seen without.
+/// A queue under a lock. The rank of its next worker can be read without the lock.
 pub(crate) struct SharedQueue<O = Queue> {
     order: HoldLock<O>,
     first: AtomicU64,
@@ -63,7 +64,7 @@ impl<O: Order> SharedQueue<O> {
         }
     }
 
-    /// The rank of whom it would give out.
+    /// The rank of the worker that is next.
     #[inline]
     pub(crate) fn first(&self) -> u64 {
         self.first.load(Relaxed)
@@ -96,7 +97,7 @@ impl<O: Order> SharedQueue<O> {
 }
 
 impl SharedQueue {
-    /// Takes the first `count`.
+    /// Takes the first `count` workers.
     pub(crate) fn take(&self, count: usize) -> Queue {
         self.with(|queue| queue.split_front(count))
     }
@@ -107,7 +108,7 @@ pub(crate) struct Bound<O = Queue>(Vec<Own<O>>);
 
 struct Own<O> {
     queue: SharedQueue<O>,
-    /// It has its turn now, if others come as soon.
+    /// This server's own workers come first now, if others are equally urgent.
     has_turn: AtomicBool,
 }
 
@@ -126,8 +127,8 @@ impl<O: Order> Bound<O> {
         self.0 = (0..servers).map(own).collect();
     }
 
-    /// Keeps a worker that is for one server. One that is not, or for a server that there is not,
-    /// is given back.
+    /// Keeps a worker that is bound to one server. Gives the worker back if it is not bound, or if
+    /// that server does not exist.
     #[inline(always)]
     pub(crate) fn put(&self, worker: Runnable) -> Result<Wake, Runnable> {
         if worker.server().is_none() {
@@ -149,13 +150,14 @@ impl<O: Order> Bound<O> {
         }
     }
 
-    /// Those of one server.
+    /// The workers of one server.
     #[inline]
     pub(crate) fn of(&self, server: usize) -> &SharedQueue<O> {
         &self.0[server].queue
     }
 
-    /// Whether those of this server come first now, of two classes that take turns. By the server.
+    /// Whether the server's own workers come first now. The two classes take turns. Called by the
+    /// server.
     fn takes_turn(&self, server: usize) -> bool {
         let turn = &self.0[server].has_turn;
         let has_turn = turn.load(Relaxed);
@@ -164,9 +166,9 @@ impl<O: Order> Bound<O> {
     }
 }
 
-/// The workers of a scheduler that has one queue for all servers: under a lock, so that the order
-/// is exact. Those for one server only stand apart, and take turns with others of their rank:
-/// neither class starves the other.
+/// The workers of a scheduler that has one queue for all servers: under a lock, so the order is
+/// exact. Workers bound to one server stand in a queue of their own, and take turns with others of
+/// their rank: neither class starves the other.
 pub(crate) struct Ordered<O> {
     all: SharedQueue<O>,
     bound: Bound<O>,
@@ -211,7 +213,7 @@ impl<O: Order> Ordered<O> {
         } else {
             self.all.pop()
         };
-        // Another server may have taken the last one of all.
+        // Another server may have taken the last worker of the queue for all.
         first.or_else(|| bound.pop())
     }
 

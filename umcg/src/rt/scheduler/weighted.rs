@@ -2,20 +2,20 @@
 //!
 //! Source: Waldspurger, Weihl, "Stride scheduling: deterministic proportional-share resource
 //! management", 1995. A class has a *pass*, which grows by its stride (the inverse of its weight)
-//! with each turn; the class with the least pass that has workers is next. A class that comes back
-//! after having had none begins at the pass of the others: it cannot save up turns.
+//! with each turn. The class with workers that has the least pass is next. A class that had no
+//! workers and gets some begins at the pass of the others: it cannot save up turns.
 
 use super::shared::{EMPTY, Order, Ordered};
 use super::{Scheduler, Wake, Why};
 use crate::rt::base::here::Here;
 use crate::rt::task::runnable::{Queue, Runnable};
 
-/// What a class of weight 1 advances by in a turn.
+/// The advance of a class of weight 1 in a turn.
 const STRIDE: u64 = 1 << 32;
 
-/// Classes by priority: the workers whose priority is the index of a class are in it, higher ones
-/// in the last. A class gets turns in proportion to its weight, as long as it has workers that are
-/// ready; within a class they take turns in order.
+/// Classes by priority: a worker is in the class whose index is its priority; higher priorities are
+/// in the last class. As long as a class has workers that are ready, it gets turns in proportion to
+/// its weight. Within a class, workers take turns in order.
 pub struct Weighted(Ordered<Classes>);
 
 struct Classes {
@@ -31,10 +31,10 @@ struct Class {
 }
 
 impl Weighted {
-    /// A class for each weight.
+    /// A scheduler with a class for each weight.
     ///
     /// # Panics
-    /// When there is no weight, or one is 0.
+    /// If there is no weight, or a weight is 0.
     pub fn new(weights: &[u32]) -> Weighted {
         assert!(
             !weights.is_empty() && !weights.contains(&0),

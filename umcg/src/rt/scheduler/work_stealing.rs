@@ -1,27 +1,30 @@
-//! The default: each server has its own workers, and takes some of another's when it has none.
+//! The default: each server has its own workers, and takes some of another server's when it has
+//! none.
 //!
-//! A server's part, in the order in which it looks:
+//! A server's part, in the order in which it is searched:
 //!
 //! | | filled by | taken by its server | by others |
 //! |---|---|---|---|
 //! | woken | workers woken, yielded, back from the kernel | oldest first | oldest first |
 //! | fresh | workers that have not run yet | newest first | oldest first |
 //!
-//! Before both stands the server's slot ([`Scheduler::has_slots`]), which holds the last worker
-//! made ready there; what falls out of it comes here.
+//! Before both comes the server's slot ([`Scheduler::has_slots`]), which holds the last worker made
+//! ready there. A worker that falls out of the slot comes here.
 //!
 //! - *Fresh workers last in, first out*: a tree of forks is walked in depth, so few are alive at a
-//!   time; thieves take the oldest, the largest part of the tree (Blumofe, Leiserson, "Scheduling
-//!   multithreaded computations by work stealing", 1999).
-//! - *Fairness*: woken workers are served in their order; every [`SHARE`]th turn is a fresh one's,
-//!   and every [`LEAP`] the oldest one's; when the server looks around, those bound to it, those
-//!   from outside and the oldest come first, by turns. The oldest is served by the clock and not by
-//!   turns, as each time that begins another branch of a tree, which has to be kept. So a worker
-//!   runs after a number of turns that is bounded by how many stand before it.
+//!   time. Thieves take the oldest worker, the root of the largest part of the tree (Blumofe,
+//!   Leiserson, "Scheduling multithreaded computations by work stealing", 1999).
+//! - *Fairness*: woken workers are served in their order. Every [`SHARE`]th turn goes to a fresh
+//!   worker, and every [`LEAP`] the oldest one gets a turn. When the server looks around, three
+//!   come first by turns: a worker bound to the server, one from outside, and the oldest. The
+//!   oldest is served by the clock and not by turns, because each time it begins another branch of
+//!   a tree, which has to be kept. So a worker runs after a number of turns that is bounded by how
+//!   many workers stand before it.
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one
 //!   shared queue.
 //!
-//! A server touches its own part without a locked operation; a thief pays a system call for both
+//! A server touches its own part without a locked operation. A thief pays a system call for both
+//! ([`PerServer`]).
 //! ([`PerServer`]).
 
 use super::shared::{Bound, SharedQueue};
@@ -32,37 +35,37 @@ use crate::rt::task::runnable::{Queue, Runnable};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// How often a fresh worker runs though there are woken ones.
+/// How often, in turns, a fresh worker runs although there are woken ones.
 const SHARE: u32 = 8;
 /// How often the oldest fresh worker runs.
 const LEAP: Duration = Duration::from_millis(5);
 /// The most workers that are stolen at a time.
 const LOOT: usize = 128;
-/// Fewer are hardly worth a theft, which stops the server that is stolen from. Who has got no more
-/// last time waits until there are as many, but no longer than so many looks; the longer, the
-/// oftener that happens.
+/// A theft of fewer workers is hardly worth it, as it stops the server that is stolen from. A thief
+/// that got no more than that last time waits until there are this many. It waits for a limited
+/// number of looks, which grows with each such theft.
 const WORTHWHILE: usize = 16;
 const MOST_LOOKS: u32 = 32;
-/// Between two looks, each of which takes the cache line from the server that is looked at.
+/// Pauses between two looks. Each look takes the cache line from the server that is looked at.
 const PAUSES: u32 = 32;
 
 #[derive(Default)]
 struct Own {
     turn: u32,
-    /// The next turn is for those that are served rarely.
+    /// The next turn is for the workers that are served rarely.
     looks_around: bool,
-    /// Which of these comes first then.
+    /// Which of the rarely served kinds comes first then.
     rarely: u32,
-    /// When the oldest fresh worker last ran, or there was none.
+    /// When the oldest fresh worker last ran, or when there last was none.
     leapt: Option<Instant>,
-    /// How often it looks whether a theft has become worthwhile.
+    /// How often it checks whether a theft has become worthwhile.
     looks: u32,
     woken: Queue,
     fresh: Queue,
 }
 
 impl Load for Own {
-    /// What a thief would find.
+    /// How many workers a thief would find.
     fn load(&self) -> usize {
         self.woken.len() + self.fresh.len()
     }
@@ -79,7 +82,7 @@ impl Own {
         self.woken.pop_front().or_else(|| self.fresh.pop_back())
     }
 
-    /// The oldest fresh worker, if it is time for it.
+    /// The oldest fresh worker, if its time has come.
     fn leap(&mut self) -> Option<Runnable> {
         let now = Instant::now();
         if !self.fresh.is_empty() && self.leapt.is_some_and(|leapt| now - leapt < LEAP) {
@@ -89,7 +92,7 @@ impl Own {
         self.fresh.pop_front()
     }
 
-    /// Half of what there is: the oldest fresh workers, or else woken ones.
+    /// Half of the workers: the oldest fresh ones, or else woken ones.
     fn loot(&mut self) -> Queue {
         let half = self.load().div_ceil(2).min(LOOT);
         let mut loot = self.fresh.split_front(half);
@@ -99,7 +102,7 @@ impl Own {
     }
 }
 
-/// The scheduler of a runtime for which nothing else is said.
+/// The default scheduler of a runtime.
 #[derive(Default)]
 pub struct WorkStealing {
     own: Option<PerServer<Own>>,
@@ -110,7 +113,7 @@ pub struct WorkStealing {
 }
 
 impl WorkStealing {
-    /// One without workers.
+    /// A scheduler without workers.
     pub fn new() -> WorkStealing {
         WorkStealing::default()
     }
@@ -123,8 +126,9 @@ impl WorkStealing {
         }
     }
 
-    /// Whoever else would come last, comes first: those bound to the server, those from outside,
-    /// and the oldest, by turns, as each of the three may never be without workers.
+    /// Serves first the workers that otherwise come last: those bound to the server, those from
+    /// outside, and the oldest. They come by turns, as each of the three kinds may have workers all
+    /// the time.
     #[cold]
     #[inline(never)]
     fn rarely_served(&self, here: &Here) -> Option<Runnable> {
@@ -180,7 +184,7 @@ impl WorkStealing {
         None
     }
 
-    /// A short wait for more to steal from a server that makes workers one by one.
+    /// Waits briefly for more to steal from a server that makes workers one by one.
     fn wait_until_worthwhile(&self, here: &Here, index: usize) {
         let looks = self.own().own(here, |own| own.looks);
         for _ in 0..looks {
@@ -191,7 +195,7 @@ impl WorkStealing {
         }
     }
 
-    /// Keeps all of them but the first.
+    /// Keeps all of them but the first, and returns that.
     fn keep(&self, here: &Here, mut workers: Queue) -> Option<Runnable> {
         let first = workers.pop_front();
         self.own().own(here, |own| own.woken.append(&mut workers));
@@ -222,7 +226,7 @@ impl Scheduler for WorkStealing {
             }
             why == Why::Yielded && own.load() == 1
         });
-        // One that gave way to nobody comes back at once.
+        // A worker that yielded when there is no other comes back at once.
         if is_alone { Wake::Nobody } else { Wake::One }
     }
 

@@ -3,8 +3,9 @@
 use super::Task;
 use crate::WorkerId;
 
-/// A worker or a thread, as somebody who may unpark it. A plain copyable word: it may outlive what
-/// it names, and then wakes, without a reason, whoever has the descriptor by then, or nobody.
+/// Names a worker or a thread that can be unparked. It is a plain copyable word and may outlive the
+/// worker or thread. It then wakes the one that has the descriptor now, without a reason, or wakes
+/// none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle(&'static TaskRef);
 
@@ -32,13 +33,13 @@ impl Handle {
         &self.0.0
     }
 
-    /// The handle as a word, for structures that hold one.
+    /// The handle as a word, for data structures that store one.
     #[inline]
     pub fn into_raw(self) -> *const () {
         (self.0 as *const TaskRef).cast()
     }
 
-    /// The handle again.
+    /// The handle from its word.
     ///
     /// # Safety
     /// The word came from [`Handle::into_raw`].
@@ -48,7 +49,7 @@ impl Handle {
         Handle(unsafe { &*raw.cast::<TaskRef>() })
     }
 
-    /// The worker's id; that of its descriptor for a thread.
+    /// The worker's id. For a thread: the id of its descriptor.
     pub fn id(self) -> WorkerId {
         WorkerId::from_raw(self.into_raw().addr() as u64)
     }

@@ -1,17 +1,17 @@
-//! Descriptors on the heap: those of full workers that are threads.
+//! Descriptors on the heap: those of full workers that are kernel threads.
 
 use super::Task;
 use crate::rt::base::sync::HoldLock;
 use std::sync::atomic::Ordering::*;
 
-/// Descriptors that no worker has. Whoever has the lock is not preempted: others would block their
-/// servers on it.
+/// Descriptors that no worker has. The holder of the lock is not preempted: other workers would
+/// block their servers on it.
 static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
-/// All descriptors that there are.
+/// All descriptors that exist.
 static ALL: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
-/// One that no worker has.
+/// Returns a descriptor that no worker has.
 pub(crate) fn take() -> &'static Task {
     let spare = SPARE.lock().pop();
     spare.unwrap_or_else(|| {
@@ -21,12 +21,12 @@ pub(crate) fn take() -> &'static Task {
     })
 }
 
-/// Calls `f` with the descriptor of each such worker, and with those that no worker has.
+/// Calls `f` with the descriptor of each such worker, and with the descriptors that no worker has.
 pub(crate) fn each(f: &mut dyn FnMut(&'static Task)) {
     ALL.lock().iter().for_each(|task| f(task));
 }
 
-/// The worker has ended, and its handle is used up.
+/// Takes the descriptor of a worker that has ended and whose handle is used up.
 pub(crate) fn give_back(task: &'static Task) {
     task.flags.store(0, Relaxed);
     SPARE.lock().push(task);

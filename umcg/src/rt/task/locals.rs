@@ -1,4 +1,4 @@
-//! The values of worker-locals, as a descriptor has them.
+//! The values of worker-locals, as a descriptor holds them.
 
 use super::Task;
 use crate::rt::base::last::contained;
@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering::*;
 #[derive(Default)]
 pub(crate) struct Values(pub(crate) RefCell<Vec<Value>>);
 
-/// The value of the key with this address; none while it is being made.
+/// The value of the key with this address. None while the value is being made.
 pub(crate) type Value = (usize, Option<Rc<dyn Any>>);
 
-/// Drops the values of the caller, whose descriptor this is.
+/// Drops the worker-locals of the caller. `task` is the caller's descriptor.
 #[inline]
 pub(crate) fn clear(task: &Task) {
     if !task.locals.load(Relaxed).is_null() {
@@ -25,8 +25,8 @@ pub(crate) fn clear(task: &Task) {
 
 #[cold]
 fn clear_slow(task: &Task) {
-    // SAFETY: as in `with_values`; taken off first, so that values that are used meanwhile are new
-    // ones.
+    // SAFETY: as in `with_values`. The values are detached first: values that their destructors
+    // make go into a new list.
     while let Some(values) = unsafe {
         task.locals
             .swap(null_mut(), Relaxed)

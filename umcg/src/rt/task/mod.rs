@@ -1,19 +1,19 @@
-//! The descriptor of what can park: a worker of a runtime, or a plain thread.
+//! The descriptor of anything that can park: a worker of a runtime, or a plain thread.
 //!
-//! A worker's lies in the upper part of its light worker's descriptor, at the top of its stack; a
-//! thread's is on the heap. Neither is ever freed, only used again: so a [`Handle`]
-//! is a plain pointer, and one that has outlived its worker can do no more harm than wake up,
-//! without a reason, whoever has the descriptor now. All waits look again when they are woken, so
-//! that is none.
+//! A worker's descriptor lies in the upper part of its light worker's descriptor, at the top of its
+//! stack. A thread's descriptor is on the heap. Neither is ever freed, only reused. So a [`Handle`]
+//! is a plain pointer. A handle that has outlived its worker can only wake the current user of the
+//! descriptor without a reason. That is harmless: every wait checks its condition again when it is
+//! woken.
 //!
 //! # Who may touch which field when
 //!
-//! - `state`: anyone, as the protocol of `park` says. `join`: as that of `join` says.
-//! - `next`, `before`: who has the [`Runnable`], that is, the queue that it stands
-//!   in.
-//! - `hints`, `shared`, `runtime`: who made the worker, before it is ready.
-//! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready; who
-//!   has the right to run it after it has ended.
+//! - `state`: any thread, by the protocol of `park`. `join`: any thread, by the protocol of
+//!   `joined`.
+//! - `next`, `before`: the owner of the [`Runnable`], that is, the queue that holds it.
+//! - `hints`, `shared`, `runtime`: the maker of the worker, before the worker is ready.
+//! - `reason`, `scope`, `result`, `locals`, `depth`: the worker; its maker before it is ready;
+//!   after it has ended, the holder of the right to run it.
 //! - `cancel`, `waits_at`: see `cancel`. `waiter`, `left`, `asleep`, `interrupted`: see `wait`.
 //! - `patience`: the thread.
 
@@ -32,25 +32,25 @@ use std::sync::atomic::{
 };
 use umcg_core::raw;
 
-/// What a scheduler may know of a worker.
+/// The hints about a worker that a scheduler may read.
 pub(crate) struct Hints {
     /// 255 is the most urgent.
     pub(crate) priority: AtomicU8,
     /// The server that it should run on, or [`NO_SERVER`].
     pub(crate) server: AtomicU16,
-    /// When it should be done, as `time::nanos` counts; `u64::MAX` for whenever.
+    /// When it should be done, in nanoseconds of `time::nanos`; `u64::MAX` for no deadline.
     pub(crate) deadline: AtomicU64,
 }
 
-/// In `state`: it runs, and no signal is remembered. See `park`.
+/// Value of `state`: running, no signal remembered. See `park`.
 pub(crate) const EMPTY: u32 = 0;
-/// In `join`: the worker has not ended, and nobody waits for that. See `joined`.
+/// Value of `join`: the worker has not ended, and no party waits for its end. See `joined`.
 pub(crate) const NOT_ENDED: usize = 0;
 
-/// A runtime, as the descriptors of its workers keep it.
+/// A runtime, as the descriptors of its workers store it.
 #[derive(Clone, Copy)]
 pub(crate) struct RuntimeOf {
-    /// The address of its state.
+    /// The address of the runtime's state.
     pub(crate) state: *mut (),
     pub(crate) number: u32,
 }
@@ -58,48 +58,50 @@ pub(crate) struct RuntimeOf {
 pub(crate) const NO_SERVER: u16 = u16::MAX;
 pub(crate) const DEFAULT_PRIORITY: u8 = 128;
 
-/// The descriptor.
+/// The descriptor of a worker or thread.
 #[repr(C, align(64))]
 pub(crate) struct Task {
     pub(crate) state: AtomicU32,
-    /// Asked to end, from this depth of cancel scopes on: 0 for not at all, 1 for the whole worker.
+    /// The depth of cancel scopes from which on it is asked to end: 0 for no request, 1 for the
+    /// whole worker.
     pub(crate) cancel: AtomicU32,
     pub(crate) join: AtomicUsize,
     pub(crate) next: AtomicPtr<Task>,
     pub(crate) before: AtomicPtr<Task>,
     pub(crate) shared: AtomicPtr<()>,
-    /// Its worker, as a word.
+    /// The worker that this descriptor belongs to, as a word.
     pub(crate) carrier: AtomicPtr<()>,
     pub(crate) hints: Hints,
-    // Second line: nothing that a hop needs.
+    // Second line: fields that a hop does not need.
     pub(crate) result: AtomicPtr<()>,
-    /// Where it waits by another protocol than `park`, or null.
+    /// The word that it waits at, if it waits by another protocol than `park`; else null.
     pub(crate) waits_at: AtomicPtr<AtomicUsize>,
-    /// How many cancel scopes it is in. In the high half: how many sections without cancellation.
+    /// Low half: how many cancel scopes it is in. High half: how many sections without
+    /// cancellation.
     pub(crate) depth: AtomicU32,
     pub(crate) flags: AtomicU32,
     pub(crate) reason: AtomicPtr<&'static str>,
     pub(crate) scope: AtomicPtr<()>,
     pub(crate) locals: AtomicPtr<()>,
-    /// That of its runtime, or of the one that it ended in.
+    /// The number of its runtime, or of the runtime that it ended in.
     pub(crate) runtime: AtomicU32,
     /// See `wait`.
     pub(crate) waiter: AtomicPtr<()>,
     pub(crate) left: AtomicU32,
     pub(crate) asleep: AtomicU32,
     pub(crate) interrupted: AtomicBool,
-    /// How long it looks, as a thread, before it sleeps: see `wait`.
+    /// For a thread: how long it spins before it sleeps. See `wait`.
     pub(crate) patience: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Task>() <= raw::UPPER_BYTES && align_of::<Task>() <= 64);
 
-/// In `flags`: it is a worker's that has not ended; it has its runtime's usual stack, and no name,
-/// so that it can be used again as it is; with storage of its own.
+/// Flags. `IS_WORKER`: belongs to a worker that has not ended. `IS_PLAIN`: has its runtime's usual
+/// stack and no name, so it can be reused as it is. `IS_FULL`: has storage of its own.
 pub(crate) const IS_WORKER: u32 = 1;
 pub(crate) const IS_PLAIN: u32 = 2;
 pub(crate) const IS_FULL: u32 = 4;
-/// It is a pthread, and its packet lies on the heap.
+/// Flag: the worker is a pthread, and its packet lies on the heap.
 pub(crate) const IS_THREAD: u32 = 8;
 
 /// The kinds of workers.
@@ -125,7 +127,7 @@ impl WorkerKind {
 }
 
 impl Task {
-    /// That of a plain thread.
+    /// The descriptor of a plain thread.
     pub(crate) fn of_thread() -> Task {
         Task {
             state: AtomicU32::new(EMPTY),
@@ -156,18 +158,18 @@ impl Task {
         }
     }
 
-    /// The descriptor of a new light worker, made that of a worker of this runtime.
+    /// Sets up the descriptor of a new light worker for a worker of this runtime.
     #[inline]
     pub(crate) fn place(worker: raw::Worker, runtime: RuntimeOf, flags: u32) -> &'static Task {
-        // SAFETY: the upper part of a light worker of the runtime's holds a Task for ever, for
-        // which zeros are valid; it is never unmapped.
+        // SAFETY: the upper part of a light worker of the runtime always holds a Task. Zeros are
+        // valid for it, and it is never unmapped.
         let task: &'static Task = unsafe { &*worker.upper().cast::<Task>() };
         task.carrier.store(worker.into_ptr(), Relaxed);
         task.renew(runtime, flags);
         task
     }
 
-    /// Makes the descriptor that of a new worker.
+    /// Resets the descriptor for a new worker.
     #[inline]
     pub(crate) fn renew(&self, runtime: RuntimeOf, flags: u32) {
         self.shared.store(runtime.state, Relaxed);
@@ -179,11 +181,11 @@ impl Task {
         self.begin(flags);
     }
 
-    /// Makes the descriptor of a worker that has ended, and whose handle is used up, that of a new
-    /// one. What every worker leaves as it should be is left out.
+    /// Resets the descriptor of an ended worker, whose handle is used up, for a new worker. Fields
+    /// that are already correct are not reset.
     #[inline(always)]
     pub(crate) fn begin(&self, flags: u32) {
-        // By atomics only: somebody may be looking at it by a stale handle.
+        // Atomics only: another thread may be reading it by a stale handle.
         self.state.store(EMPTY, Relaxed);
         self.cancel.store(0, Relaxed);
         self.depth.store(0, Relaxed);
@@ -204,10 +206,10 @@ impl Task {
         unsafe { &*(worker.id() as *const Task) }
     }
 
-    /// The worker that it is the descriptor of.
+    /// The worker that this descriptor belongs to.
     #[inline(always)]
     pub(crate) fn worker(&'static self) -> raw::Worker {
-        // SAFETY: asked of workers' tasks only, which have their workers from the beginning, or
+        // SAFETY: called on workers' tasks only. They have their worker from the beginning, or
         // since a server got their first event.
         unsafe { raw::Worker::from_ptr(self.carrier.load(Relaxed)) }
     }
@@ -216,15 +218,15 @@ impl Task {
         self.flags.load(Relaxed) & IS_WORKER != 0
     }
 
-    /// Whether somebody may come to end what it waits for: it is a worker's, or a thread's that is
-    /// in a cancel scope.
+    /// True if its wait may be cut short: it is a worker's descriptor, or that of a thread in a
+    /// cancel scope.
     pub(crate) fn may_be_revoked(&self) -> bool {
         self.is_worker() || self.depth.load(Relaxed) != 0
     }
 
-    /// What it waits for, in a word.
+    /// The reason of its wait, in a word.
     pub(crate) fn reason(&self) -> &'static str {
-        // SAFETY: null or a place for ever, as its type says.
+        // SAFETY: the pointer is null or valid for ever, as its type says.
         unsafe { self.reason.load(Relaxed).as_ref() }
             .copied()
             .unwrap_or("")

@@ -9,19 +9,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-/// Gives a worker to its runtime again whose right to run was dropped. The engine sets it before
-/// there are workers.
+/// Called with a dropped [`Runnable`]: gives the worker back to its runtime. The engine sets it
+/// before there are workers.
 static DROPPED: OnceLock<fn(Runnable)> = OnceLock::new();
 
-/// Sets the function that dropped values are given to.
+/// Sets the function that receives dropped values.
 pub(crate) fn when_dropped(ready: fn(Runnable)) {
     let _ = DROPPED.set(ready);
 }
 
-/// The right to run one worker, as a [`Scheduler`](crate::rt::Scheduler) gets and gives it. There
-/// is one for a worker at most.
+/// The right to run one worker, as a [`Scheduler`](crate::rt::Scheduler) receives and returns it.
+/// At most one exists for each worker.
 ///
-/// Dropping it does not lose the worker: its runtime gives it to its scheduler again.
+/// Dropping it does not lose the worker: its runtime gives the worker to its scheduler again.
 #[must_use = "a worker runs only when a scheduler gives it to a server"]
 pub struct Runnable(&'static Task);
 
@@ -53,14 +53,13 @@ impl Runnable {
         self.0.worker().name()
     }
 
-    /// Its priority: 255 is the most urgent, 128 what is given to those for whom nothing else was
-    /// said.
+    /// The worker's priority: 255 is the most urgent, 128 the default.
     #[inline]
     pub fn priority(&self) -> u8 {
         self.0.hints.priority.load(Relaxed)
     }
 
-    /// When it should be done.
+    /// The worker's deadline: when it should be done.
     pub fn deadline(&self) -> Option<Instant> {
         match self.0.hints.deadline.load(Relaxed) {
             u64::MAX => None,
@@ -68,7 +67,7 @@ impl Runnable {
         }
     }
 
-    /// That in nanoseconds since a point in the past; `u64::MAX` for none.
+    /// The worker's deadline in nanoseconds since a point in the past; `u64::MAX` for none.
     #[inline]
     pub fn deadline_nanos(&self) -> u64 {
         self.0.hints.deadline.load(Relaxed)
@@ -104,8 +103,8 @@ impl std::fmt::Debug for Runnable {
     }
 }
 
-/// A queue of workers, linked through their descriptors: it allocates nothing, and all operations
-/// but [`Queue::split_front`] take constant time.
+/// A queue of workers, linked through their descriptors. It allocates nothing. All operations but
+/// [`Queue::split_front`] take constant time.
 ///
 /// ```
 /// let queue = umcg::rt::Queue::new();
@@ -122,7 +121,7 @@ pub struct Queue {
 unsafe impl Send for Queue {}
 
 impl Queue {
-    /// An empty one.
+    /// An empty queue.
     pub const fn new() -> Queue {
         Queue {
             first: null_mut(),
@@ -137,7 +136,7 @@ impl Queue {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -159,7 +158,7 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Takes the first.
+    /// Takes the first worker.
     #[inline]
     pub fn pop_front(&mut self) -> Option<Runnable> {
         // SAFETY: null, or a task in this queue.
@@ -175,7 +174,7 @@ impl Queue {
         Some(unsafe { Runnable::new(task) })
     }
 
-    /// Takes the last.
+    /// Takes the last worker.
     #[inline]
     pub fn pop_back(&mut self) -> Option<Runnable> {
         // SAFETY: null, or a task in this queue.
@@ -208,7 +207,7 @@ impl Queue {
         (other.first, other.last, other.len) = (null_mut(), null_mut(), 0);
     }
 
-    /// Takes the first `count`, or all there are.
+    /// Takes the first `count` workers, or all if there are fewer.
     pub fn split_front(&mut self, count: usize) -> Queue {
         let mut front = Queue::new();
         while front.len < count {

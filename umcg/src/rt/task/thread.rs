@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use umcg_core::fork::Part;
 use umcg_core::{Granted, granted};
 
-/// Descriptors of threads that have ended.
+/// Descriptors of threads that have ended, for reuse.
 static SPARE: HoldLock<Vec<&'static Task>> = HoldLock::new(Vec::new());
 
 static FORKS: Part = Part::new(Part::ABOVE, || SPARE.take(), forked);
@@ -21,12 +21,12 @@ unsafe fn forked(_in_child: bool) {
     drop(unsafe { SPARE.adopt() });
 }
 
-/// The calling thread's descriptor. Not inlined: in a worker that moves the compiler must not keep
-/// the address of a thread-local.
+/// The calling thread's descriptor. Not inlined: in a worker that moves between threads, the
+/// compiler must not keep the address of a thread-local.
 #[inline(never)]
 pub(crate) fn of_thread() -> &'static Task {
     OF_THREAD.get().unwrap_or_else(|| {
-        // Without memory for that a child has to do as well as it can.
+        // A forked child without memory for that goes on without it.
         let _ = FORKS.enter();
         let spare = SPARE.lock().pop();
         let task = spare.unwrap_or_else(|| Box::leak(Box::new(Task::of_thread())));
@@ -43,7 +43,7 @@ thread_local! {
     static END: End = const { End };
 }
 
-/// Ends the thread's part, among the destructors of its thread-locals.
+/// Ends the thread's use of the library. Runs among the destructors of its thread-locals.
 struct End;
 
 impl Drop for End {
@@ -54,20 +54,20 @@ impl Drop for End {
     }
 }
 
-/// The calling thread's part ends: what it has as worker-locals, while it still has its descriptor,
-/// and then that.
+/// Ends the calling thread's use of the library. Drops its worker-locals first, while it still has
+/// its descriptor. Then gives the descriptor back.
 fn end(task: &'static Task) {
     locals::clear(task);
     OF_THREAD.set(None);
-    // A section that it has not ended is over with it.
+    // A section that the thread has not ended ends here.
     task.depth.store(0, Relaxed);
     task.cancel.store(0, Relaxed);
     SPARE.lock().push(task);
 }
 
-/// For a part that was made by destructors of thread-locals, after that: it ends with the values of
-/// `pthread_setspecific`, and as often as there is one. If the system has no key left it stays, for
-/// good.
+/// For a descriptor that the destructors of thread-locals made after the first one was given back.
+/// It is given back with the values of `pthread_setspecific`, each time that there is one. If the
+/// system has no key left, the descriptor is never given back.
 #[cold]
 fn end_later(task: &'static Task) {
     static KEY: Granted<libc::pthread_key_t> = Granted::new();
@@ -83,6 +83,6 @@ fn end_later(task: &'static Task) {
 }
 
 unsafe extern "C" fn on_end(task: *mut c_void) {
-    // SAFETY: what `end_later` has set; descriptors are never freed.
+    // SAFETY: the pointer that `end_later` has set; descriptors are never freed.
     end(unsafe { &*task.cast_const().cast::<Task>() });
 }

@@ -1,18 +1,21 @@
 //! Cancellation: a worker is asked to end, and ends by unwinding from the next place where it
 //! waits.
 //!
-//! What is asked is a depth: 1 for the whole worker
+//! A request is a depth: 1 for the whole worker
 //! ([`JoinHandle::abort`](crate::rt::JoinHandle::abort)), `n + 1` for the `n`-th cancel scope that
-//! it is in ([`timeout`](crate::rt::timeout)). The word `cancel` keeps the lowest, 0 for none. A
-//! wait looks at it before and after; who asks writes it and then interrupts the wait. The payload
-//! of the unwinding carries the depth; whoever opened that scope catches it, and everybody between
-//! sees an ordinary unwinding: destructors run. It is not a panic: no message, no hook.
+//! it is in ([`timeout`](crate::rt::timeout)). The word `cancel` keeps the lowest depth, 0 for no
+//! request. A wait reads the word before and after. The canceller writes it, and then interrupts
+//! the wait. The payload of the unwinding carries the depth. The function that opened that scope
+//! catches it. Every frame between sees an ordinary unwinding: destructors run. It is not a panic:
+//! no message, no hook.
 //!
-//! - Who unwinds already is left alone, and so is a section that shields itself: what must not be
-//!   cut, like waiting for the workers of a scope.
-//! - Interrupting ([`interrupt`](super::interrupt)): a parked worker is unparked; one that waits in
-//!   a `join` is claimed from there; one that waits in queues, as `wait` says. Who is about to wait
-//!   says where, and then looks at `cancel`; who asks writes `cancel`, and then looks where: with
+//! - A worker that is already unwinding is left alone. So is a shielded section: one that must not
+//!   be cut short, like waiting for the workers of a scope.
+//! - Interrupting ([`interrupt`](super::interrupt)): a parked worker is unparked. A worker that
+//!   waits in a `join` is taken out of the join word. A worker that waits in queues is treated as
+//!   `wait` says. A worker that is about to wait publishes where, and then reads `cancel`. A
+//!   canceller writes `cancel`, and then reads where. `light` and `heavy` stand between, so the
+//!   waiter pays nothing.
 //!   `light` and `heavy` between, so that the one who waits pays nothing.
 
 use crate::rt::task::{Handle, Task};
@@ -24,7 +27,7 @@ pub(crate) struct Unwinding(pub(crate) u32);
 
 /// In `depth`: one shield.
 pub(crate) const SHIELD: u32 = 1 << 16;
-/// The most cancel scopes within each other.
+/// The greatest depth of nested cancel scopes.
 pub(crate) const DEEPEST: u32 = 60;
 
 #[inline(always)]
@@ -49,27 +52,28 @@ pub(crate) fn unwind(task: &Task) {
     }
 }
 
-/// Whether the caller, whose task this is, neither shields itself nor unwinds already.
+/// Whether the caller may be cancelled: it neither shields itself nor unwinds already. `task` is
+/// the caller's.
 #[inline]
 pub(crate) fn may_be_cut(task: &Task) -> bool {
     task.depth.load(Relaxed) < SHIELD && !std::thread::panicking()
 }
 
-/// A point of cancellation: unwinds the calling worker if it was asked to end. For long
-/// computations, which wait nowhere.
+/// A point of cancellation: unwinds the calling worker if it was asked to end. Call it in long
+/// computations that wait nowhere.
 pub fn checkpoint() {
     check(Handle::current().task());
 }
 
-/// Calls `f`, whose waits are not cut short when the caller is asked to end, or a
-/// [`timeout`](crate::rt::timeout()) is over: it unwinds from the first wait afterwards. For what
-/// an unwinding would leave in a state that cannot be mended: a `LazyLock` or `Once` whose function
-/// waits, which that would poison for the whole process; or a guard of a `std::sync::Mutex` that is
-/// held over a wait.
+/// Calls `f`. While it runs, waits are not cut short when the caller is asked to end or a
+/// [`timeout`](crate::rt::timeout()) passes. The caller unwinds from its first wait afterwards. Use
+/// it where an unwinding would leave a state that cannot be mended. One case is a `LazyLock` or
+/// `Once` whose function waits: unwinding would poison it for the whole process. Another is a guard
+/// of a `std::sync::Mutex` that is held over a wait.
 ///
-/// That holds for a [`timeout`](crate::rt::timeout()) within `f`, too: what it limits is done
-/// however long that takes, and its result is `Ok`. Operations with deadlines of their own
-/// (`park_timeout`, `recv_timeout`, timeouts of sockets) end in time as ever.
+/// The same holds for a [`timeout`](crate::rt::timeout()) within `f`: the call that it limits runs
+/// to its end however long that takes, and the result is `Ok`. Operations with deadlines of their
+/// own (`park_timeout`, `recv_timeout`, timeouts of sockets) still end in time.
 ///
 /// ```
 /// use std::sync::LazyLock;
@@ -91,20 +95,20 @@ pub fn shielded<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The first half of [`ask`](super::interrupt::ask). Who does it keeps the scope from being closed
-/// meanwhile; the second half may come later, as it is no more than a wake-up.
+/// The first half of [`ask`](super::interrupt::ask). The caller keeps the scope from being closed
+/// meanwhile. The second half may come later: it is only a wake-up.
 pub(crate) fn mark(task: &Task, depth: u32) {
     let lower = |now: u32| (now == 0 || depth < now).then_some(depth);
     let _ = task.cancel.fetch_update(Relaxed, Relaxed, lower);
 }
 
-/// Whether `task`, which has just said where it waits, was asked before that.
+/// Whether `task` was asked to end before it published where it waits. Call it after publishing.
 pub(crate) fn was_asked(task: &Task) -> bool {
     asymmetric::light();
     is_asked(task) && task.depth.load(Relaxed) < SHIELD
 }
 
-/// Opens a scope of the calling task; returns its depth. None when there are too many.
+/// Opens a scope of the calling task and returns its depth. None when there are too many.
 pub(crate) fn open(task: &Task) -> Option<u32> {
     let depth = task.depth.load(Relaxed);
     if depth & (SHIELD - 1) >= DEEPEST {
@@ -114,13 +118,13 @@ pub(crate) fn open(task: &Task) -> Option<u32> {
     Some((depth & (SHIELD - 1)) + 2)
 }
 
-/// Closes it. What was asked of it alone is forgotten.
+/// Closes the scope. A request for this scope alone is forgotten.
 pub(crate) fn close(task: &Task, scope: u32) {
     task.depth.store(task.depth.load(Relaxed) - 1, Relaxed);
     let _ = task.cancel.compare_exchange(scope, 0, Relaxed, Relaxed);
 }
 
-/// Keeps cancellation off the calling task as long as it lives.
+/// Keeps cancellation off the calling task until it is dropped.
 pub(crate) struct Shield(&'static Task);
 
 impl Shield {
@@ -130,7 +134,7 @@ impl Shield {
     }
 }
 
-/// Keeps cancellation off a worker that is over, or does not begin.
+/// Keeps cancellation off a worker that has ended, or that never begins.
 #[inline(always)]
 pub(crate) fn shield_for_good(task: &Task) {
     task.depth.store(SHIELD, Relaxed);

@@ -1,11 +1,12 @@
-//! Deadlines: each server keeps those of the workers that began to wait on it, in a wheel.
+//! Deadlines: each server keeps, in a wheel, those of the workers that began to wait on it.
 //!
-//! A deadline that passes unparks its worker, or cancels a scope of it; so the wheel knows nothing
-//! of waiting, and who waits with a deadline looks again like everybody else. Whoever arms a
-//! deadline takes it back when it goes on, from whichever server.
+//! A deadline that passes unparks its worker, or cancels a scope of it. So the wheel knows nothing
+//! of waiting. A worker that waits with a deadline checks its condition again when woken, as every
+//! waiter does. A worker that armed a deadline takes it back when it goes on, from whichever server
+//! it is on then.
 //!
-//! Time is nanoseconds of CLOCK_MONOTONIC in 64 bits. A server looks at its wheel before it sleeps,
-//! and at intervals while it is busy, if there is anything in it; a hop reads no clock.
+//! Time is nanoseconds of CLOCK_MONOTONIC in 64 bits. A server checks its wheel before it sleeps.
+//! While it is busy it checks at intervals, if the wheel is not empty. A hop reads no clock.
 
 use super::cancel;
 use crate::rt::base::clock::now;
@@ -19,19 +20,19 @@ use std::mem::MaybeUninit;
 use std::pin::pin;
 use std::ptr::NonNull;
 
-/// The part of an entry's word that says which cancel scope; 0 for a plain unpark. Descriptors are
+/// The part of an entry's word that names the cancel scope; 0 for a plain unpark. Descriptors are
 /// 64-aligned.
 pub(super) const SCOPE: usize = 63;
-/// In its place: to revoke a wait in queues.
+/// Value of the scope part that revokes a wait in queues.
 pub(super) const ALARM: usize = 63;
 
 const _: () = assert!(cancel::DEEPEST as usize + 2 <= ALARM && align_of::<Task>() > SCOPE);
 
-/// Takes back a deadline that was armed, also when unwinding.
+/// Takes back an armed deadline when dropped, also when unwinding.
 pub(crate) struct Armed<'a>(&'a Timers, NonNull<Entry<usize>>, bool);
 
 impl Armed<'_> {
-    /// False when the deadline has passed.
+    /// False if the deadline has passed.
     fn take_back(&mut self) -> bool {
         if !std::mem::replace(&mut self.2, false) {
             return false;
@@ -47,10 +48,10 @@ impl Drop for Armed<'_> {
     }
 }
 
-/// Calls `f` while a deadline of the calling worker is armed. False when it has passed.
+/// Calls `f` while a deadline of the calling worker is armed. False if the deadline has passed.
 pub(crate) fn armed(running: server::Running, scope: u32, deadline: u64, f: impl FnOnce()) -> bool {
-    // Not before it is armed: preempted, the worker would go on elsewhere, and its server may sleep
-    // by then, looking at no deadline that comes in.
+    // Keep `running` until the deadline is armed. If preempted before, the worker would go on
+    // elsewhere, and its server may sleep by then without seeing a deadline that comes in.
     armed_in(
         running.local().timers(),
         running.task(),
@@ -61,7 +62,7 @@ pub(crate) fn armed(running: server::Running, scope: u32, deadline: u64, f: impl
     )
 }
 
-/// The same for who is on no server: the first one of the runtime keeps the deadline.
+/// Like `armed`, for a caller on no server: the runtime's first server keeps the deadline.
 pub(crate) fn armed_outside(
     shared: &'static RuntimeState,
     task: &'static Task,
@@ -70,12 +71,12 @@ pub(crate) fn armed_outside(
     f: impl FnOnce(),
 ) -> bool {
     const SERVER: usize = 0;
-    // It may sleep until later.
+    // That server may be asleep until a later deadline.
     let look = || shared.wake_from_outside(Wake::Server(SERVER));
     armed_in(&shared.seats[SERVER].timers, task, scope, deadline, look, f)
 }
 
-/// Calls `then` once the deadline is armed with these timers, and `f`.
+/// Calls `then` once the deadline is armed with these timers, then `f`.
 fn armed_in(
     timers: &'static Timers,
     task: &'static Task,
@@ -95,8 +96,9 @@ fn armed_in(
     armed.take_back()
 }
 
-/// Calls `wait`, which parks the caller: a worker is unparked at the deadline, a thread's wait is
-/// told it. False when the deadline has passed.
+/// Calls `wait`, which parks the caller until `deadline` at most. A worker is unparked at the
+/// deadline; for a thread, `wait` gets the deadline as its argument. False if the deadline has
+/// passed.
 pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bool {
     if deadline == u64::MAX {
         return wait(deadline);
@@ -112,8 +114,8 @@ pub(crate) fn with_deadline(deadline: u64, wait: impl FnOnce(u64) -> bool) -> bo
     })
 }
 
-/// Has what the caller waits for in queues revoked at the deadline, until the value is dropped.
-/// None if there is no deadline, or the caller is a thread.
+/// Revokes the caller's wait in queues at the deadline, unless the value is dropped before. None if
+/// there is no deadline, or the caller is a thread.
 #[inline(always)]
 pub(crate) fn alarm(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Armed<'_>> {
     if deadline == u64::MAX {
@@ -129,9 +131,9 @@ fn alarm_slow(entry: &mut MaybeUninit<Entry<usize>>, deadline: u64) -> Option<Ar
     let timers = running.local().timers();
     let entry =
         NonNull::from(entry.write(Entry::new((running.task() as *const Task).addr() | ALARM)));
-    // SAFETY: borrowed by what is returned, which takes it back before the borrow ends.
+    // SAFETY: the returned value borrows the entry, and takes it back before the borrow ends.
     unsafe { timers.arm(entry, deadline) };
-    // Not before, as in `armed`.
+    // Not earlier, for the reason given in `armed`.
     drop(running);
     Some(Armed(timers, entry, true))
 }

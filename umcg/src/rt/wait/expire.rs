@@ -1,4 +1,4 @@
-//! What is done when deadlines pass: a server looks at its [`Timers`], and a party goes on.
+//! Expired deadlines: a server checks its [`Timers`] and makes the waiters go on.
 
 use super::deadline::{ALARM, SCOPE};
 use super::{cancel, interrupt, park, queue};
@@ -11,8 +11,8 @@ fn task_of(word: usize) -> &'static Task {
     unsafe { &*((word & !SCOPE) as *const Task) }
 }
 
-/// Wakes whom it was for. Whoever has the descriptor by now takes it for a wake-up without a
-/// reason.
+/// Wakes the worker that armed the entry. If the descriptor has a new user by now, that one takes
+/// it for a wake-up without a reason.
 fn fire(word: usize) {
     match word & SCOPE {
         0 => park::wake(task_of(word)),
@@ -21,11 +21,11 @@ fn fire(word: usize) {
     }
 }
 
-/// Makes those go on whose deadline has passed. Reads the clock only if there may be any. True when
-/// there were.
+/// Makes the waiters go on whose deadline has passed. Reads the clock only if there may be any.
+/// True if there were any.
 pub(crate) fn expire(timers: &Timers) -> bool {
-    // What is asked of a scope is said under the lock, which its end takes: it must not come to
-    // whoever is there later.
+    // A cancel request to a scope is written under the lock, which the end of the scope takes: it
+    // must not reach a later scope of the same depth.
     let mark = |word| {
         if !matches!(word & SCOPE, 0 | ALARM) {
             cancel::mark(task_of(word), (word & SCOPE) as u32);

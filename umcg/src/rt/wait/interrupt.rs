@@ -1,5 +1,5 @@
-//! Asking a worker to end: what is asked is written, and then its wait is interrupted, wherever it
-//! waits.
+//! Asking a worker to end: the request is written, and then the worker's wait is interrupted,
+//! wherever it waits.
 
 use super::{cancel, joined, park, queue};
 use crate::rt::engine::runtime;
@@ -15,7 +15,7 @@ pub(crate) fn ask(task: &'static Task, depth: u32) {
     interrupt(task);
 }
 
-/// Makes it look, wherever it waits.
+/// Makes it check for requests, wherever it waits.
 pub(crate) fn interrupt(task: &'static Task) {
     asymmetric::heavy();
     // ORDERING(waits-at.2): Acquire, pairs with waits-at.1.

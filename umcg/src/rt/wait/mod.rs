@@ -1,4 +1,4 @@
-//! Waiting: how any party stops, and is made to go on.
+//! Waiting: how a worker or thread stops, and is made to go on.
 //!
 //! | module | holds |
 //! |---|---|

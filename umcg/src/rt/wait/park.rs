@@ -1,5 +1,5 @@
-//! Park and unpark: the one protocol by which a known party stops and is made to go on, under
-//! everything that waits.
+//! Park and unpark: the one protocol by which a known party stops and is made to go on. Everything
+//! that waits is built on it.
 //!
 //! # The word
 //!
@@ -8,33 +8,36 @@
 //!     |  ENDS  | SIGNALS | HOW |
 //!
 //!                      a signal that ends the park
-//!   RUNNING <------------------------------------------ PARKED     a worker: who makes this step has the right to run it
+//!   RUNNING <------------------------------------------ PARKED     a worker: the thread that makes this step has the right to run it
 //!      | ^ \____________ park (worker) ____________________^
 //!      | |  \
-//!      | |   \___________ park (thread) ________________> SLEEPING   a kernel thread: who makes this step wakes it by futex
+//!      | |   \___________ park (thread) ________________> SLEEPING   a kernel thread: the thread that makes this step wakes it by futex
 //!      | '------------ a signal that ends the park -----------'
 //!      '-- any other signal is remembered: in RUNNING, and beside PARKED and SLEEPING
 //! ```
 //!
-//! There are three signals, as waits of three sorts lie within each other: OWN for the library's
-//! waits (sleep, join, input and output), TOKEN for [`park`] of users, WAKER for
-//! [`block_on`](crate::rt::block_on). A park says which of them end it (ENDS, in the word while it
-//! lasts); OWN always does. So a sleep takes no unpark away that is meant for the park after it,
-//! and no waker's call that comes while a future is polled.
+//! There are three signals, because waits of three sorts nest: OWN for the library's waits (sleep,
+//! join, input and output), TOKEN for [`park`] of users, WAKER for
+//! [`block_on`](crate::rt::block_on). A park says which signals end it (ENDS, in the word while the
+//! park lasts); OWN always does. So a sleep does not consume an unpark that is meant for the park
+//! after it, nor a waker's call that comes while a future is polled.
 //!
 //! - P1: a worker's word is PARKED only after its context was saved: the server that it left makes
 //!   that step (`commit`), on its own stack.
-//! - P2: the right to run a worker goes with the word: who changes PARKED to RUNNING has it, and
-//!   nobody else; who fails to make it PARKED keeps it.
-//! - P3: a signal that comes before a park which it ends is remembered, once; only such a park
-//!   takes it. What happened before it is seen by who returns from that park.
+//! - P2: the right to run a worker goes with the word. The thread that changes PARKED to RUNNING
+//!   has it, and no other. The thread that fails to change the word to PARKED keeps it.
+//! - P3: a signal that comes before a park which it ends is remembered, once. Only such a park
+//!   takes it. The party that returns from that park sees everything that happened before the
+//!   signal.
 //! - P4: while a word is PARKED or SLEEPING no signal is remembered that ends the park.
 //!
-//! One locked operation to park, one to unpark; none to park where a signal is there already but
-//! the one that takes it. Returns without a reason are allowed, so callers look again; stale
-//! handles cause them.
+//! One locked operation to park, one to unpark. If a signal is there already, parking takes only
+//! the operation that consumes it. Returns without a reason are allowed, so callers check their
+//! condition again; stale handles cause such returns.
 //!
 //! The whole of it, with a proof sketch: docs/protocols/park.md. Not chosen: std's order (swap to
+//! NOTIFIED, and swap back on waking), which takes two locked operations more for a hop; a word for
+//! each signal, for the same cost.
 //! NOTIFIED, and swap back on waking) takes two locked operations a hop more; a word for each
 //! signal, likewise.
 
@@ -61,76 +64,76 @@ const OWN: u32 = 1 << 2;
 const TOKEN: u32 = 1 << 3;
 const WAKER: u32 = 1 << 4;
 
-/// From a signal to the bit which says that it ends the park.
+/// Shift from a signal to the bit which says that the signal ends the park.
 const ENDS: u32 = 3;
 
-/// The parks of each sort, by what ends them.
+/// The sorts of parks, by the signals that end them.
 const BY_OWN: u32 = OWN;
 const BY_TOKEN: u32 = OWN | TOKEN;
 const BY_WAKER: u32 = OWN | WAKER;
 
 impl Handle {
-    /// Makes it go on: its [`park`](park()) returns, or the next one will at once, whatever
-    /// it waits for otherwise before that. Does not switch.
+    /// Makes the named party go on: its [`park`](park()) returns, or its next one returns at once.
+    /// If it waits for something else first, that wait is not ended. Does not switch.
     #[inline]
     pub fn unpark(self) {
         unpark(self.task());
     }
 }
 
-/// Stops the caller until somebody unparks it; at once if somebody has since it was last stopped
-/// here. What the caller waits for elsewhere meanwhile, be it by [`sleep`](crate::rt::sleep()) or a
-/// socket, does not use up an unpark. May return without a reason. A worker switches; a plain
-/// thread, or a worker in [`blocking`](crate::blocking), sleeps in the kernel. A point of
-/// cancellation.
+/// Stops the caller until it is unparked. Returns at once if it was unparked since it last stopped
+/// here. Waits of the caller elsewhere in between, by [`sleep`](crate::rt::sleep()) or for a
+/// socket, do not use up an unpark. May return without a reason. A worker switches. A plain thread,
+/// or a worker in [`blocking`](crate::blocking), sleeps in the kernel. A point of cancellation.
 pub fn park() {
     park_by::<BY_TOKEN>(&"park");
 }
 
-/// Like [`park`], until `deadline` at most. False when that has passed.
+/// Like [`park`], until `deadline` at most. False if the deadline has passed.
 pub fn park_deadline(deadline: Instant) -> bool {
     park_until_by::<BY_TOKEN>(&"park", clock::nanos(deadline))
 }
 
-/// Like [`park`], for `timeout` at most. False when that has passed.
+/// Like [`park`], for `timeout` at most. False if the timeout has passed.
 pub fn park_timeout(timeout: Duration) -> bool {
     park_until_by::<BY_TOKEN>(&"park", clock::after(timeout))
 }
 
-/// Unparks `next` and parks: with a scheduler that follows the hint `next` is who runs next on this
-/// server. As [`park`].
+/// Unparks `next` and parks. With a scheduler that follows the hint, `next` runs next on this
+/// server. Otherwise as [`park`].
 pub fn hand_over(next: Handle) {
     next.unpark();
     park_by::<BY_TOKEN>(&"hand_over");
 }
 
-/// [`park_deadline`] in nanoseconds.
+/// [`park_deadline`], with the deadline in nanoseconds.
 pub(crate) fn park_nanos(deadline: u64) -> bool {
     park_until_by::<BY_TOKEN>(&"park", deadline)
 }
 
-/// Parks until a waker of the caller's is called. As [`park`].
+/// Parks until one of the caller's wakers is called. Otherwise as [`park`].
 pub(crate) fn park_for_waker(reason: &'static &'static str) {
     park_by::<BY_WAKER>(reason);
 }
 
-/// Parks for a wait of the library's own, with a reason that a dump shows. As [`park`].
+/// Parks for one of the library's own waits, with a reason that a dump shows. Otherwise as
+/// [`park`].
 #[inline]
 pub(crate) fn park_for(reason: &'static &'static str) {
     park_by::<BY_OWN>(reason);
 }
 
-/// Likewise, until `deadline` at most. False when that has passed.
+/// Like [`park_for`], until `deadline` at most. False if the deadline has passed.
 pub(crate) fn park_until(reason: &'static &'static str, deadline: u64) -> bool {
     park_until_by::<BY_OWN>(reason, deadline)
 }
 
-/// Likewise, whatever has been asked of the caller.
+/// Like [`park_for`], not cut short by cancellation.
 pub(crate) fn park_shielded(reason: &'static &'static str) {
     park_by_shielded::<BY_OWN>(reason);
 }
 
-/// Likewise, until `deadline` at most. False when that has passed.
+/// Like [`park_shielded`], until `deadline` at most. False if the deadline has passed.
 pub(crate) fn park_shielded_until(reason: &'static &'static str, deadline: u64) -> bool {
     park_until_by_shielded::<BY_OWN>(reason, deadline)
 }
@@ -143,7 +146,7 @@ fn park_by<const BY: u32>(reason: &'static &'static str) {
             if cancel::is_asked(task) {
                 drop(running);
                 cancel::unwind(task);
-                // Not now: the caller is unwinding already, or shields itself.
+                // Not cancelled now: the caller is already unwinding, or shields itself.
                 return park_by_shielded::<BY>(reason);
             }
             park_worker::<BY>(running, reason);
@@ -188,7 +191,7 @@ fn park_by_shielded<const BY: u32>(reason: &'static &'static str) {
 #[inline(always)]
 fn park_worker<const BY: u32>(running: server::Running, reason: &'static &'static str) {
     let task = running.task();
-    // A look first: where the signal is there, taking it saves a switch.
+    // Check first: if the signal is there, taking it saves a switch.
     if task.state.load(Relaxed) & BY != 0 {
         return take::<BY>(task);
     }
@@ -196,7 +199,7 @@ fn park_worker<const BY: u32>(running: server::Running, reason: &'static &'stati
     running.suspend(commit::<BY>);
 }
 
-/// On the server's stack: the worker is wholly suspended, and may be unparked from here on.
+/// Runs on the server's stack. The worker is wholly suspended, and may be unparked from here on.
 fn commit<const BY: u32>(local: &ServerState, worker: Runnable) {
     let task = worker.into_task();
     if !stop::<BY>(task, PARKED) {
@@ -206,20 +209,21 @@ fn commit<const BY: u32>(local: &ServerState, worker: Runnable) {
     }
 }
 
-/// Takes the signals that end such a park.
+/// Takes the signals that end a park of this sort.
 #[inline]
 fn take<const BY: u32>(task: &Task) {
-    // ORDERING(park.3): Acquire, pairs with park.1: what came before the signal is seen.
+    // ORDERING(park.3): Acquire, pairs with park.1: everything before the signal is seen.
     task.state.fetch_and(!BY, Acquire);
 }
 
-/// The step of a party that stops. False if there is a signal already that ends the park.
+/// Changes the word of a party that stops. False if there is already a signal that ends the park.
 #[inline]
 fn stop<const BY: u32>(task: &Task, how: u32) -> bool {
-    // As a rule nothing has come.
+    // Usually no signal has come.
     let mut state = RUNNING;
     loop {
-        // ORDERING(park.2): Release, pairs with park.4: who takes the right sees the saved context.
+        // ORDERING(park.2): Release, pairs with park.4: the thread that takes the right to run the
+        // worker sees the saved context.
         match task
             .state
             .compare_exchange(state, state | how | BY << ENDS, Release, Relaxed)
@@ -237,18 +241,18 @@ pub(crate) fn unpark(task: &'static Task) {
     signal::<TOKEN>(task);
 }
 
-/// The same for a future that it runs: it polls once more.
+/// Like [`unpark`], for a future that the task runs: the task polls it once more.
 pub(crate) fn call_waker(task: &'static Task) {
     signal::<WAKER>(task);
 }
 
-/// Makes `task` look again at what it waits for in the library; a park of any sort ends.
+/// Makes `task` check again the condition of its wait in the library. Ends a park of any sort.
 #[inline]
 pub(crate) fn wake(task: &'static Task) {
     signal::<OWN>(task);
 }
 
-/// The same in a step, which does not ask who the caller is.
+/// Like [`wake`], called in a step: does not ask for the caller's role.
 pub(crate) fn wake_in_step(local: &ServerState, task: &'static Task) {
     if let Some(worker) = release::<OWN>(task) {
         runtime::ready_in_step(local, worker, Why::Woken);
@@ -262,11 +266,11 @@ fn signal<const SIGNAL: u32>(task: &'static Task) {
     }
 }
 
-/// Ends the park of `task`, or remembers the signal. Wakes a thread; a parked worker is the
-/// caller's to make ready.
+/// Ends the park of `task`, or remembers the signal. Wakes a thread. Returns a parked worker, which
+/// the caller makes ready.
 #[inline]
 fn release<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
-    // As a rule it is a worker that waits for this.
+    // Usually it is a worker that waits for this signal.
     let parked = const { PARKED | ((OWN | SIGNAL) << ENDS) };
     // ORDERING(park.1): Release, pairs with park.3.
     // ORDERING(park.4): Acquire, pairs with park.2.
@@ -282,7 +286,7 @@ fn release<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
     release_slow::<SIGNAL>(task)
 }
 
-/// The same from any word.
+/// [`release`] from any value of the word.
 fn release_slow<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
     let mut state = task.state.load(Relaxed);
     loop {
@@ -307,14 +311,14 @@ fn release_slow<const SIGNAL: u32>(task: &'static Task) -> Option<Runnable> {
     }
 }
 
-/// Whether a signal came that it has not taken yet.
+/// Whether a signal has come that the task has not taken yet.
 pub(crate) fn is_notified(task: &Task) -> bool {
     let state = task.state.load(Relaxed);
     state & HOW == RUNNING && state & SIGNALS != 0
 }
 
-/// A kernel thread sleeps until a signal ends that, or until the deadline. False when that has
-/// passed.
+/// Puts a kernel thread to sleep until a signal ends its park, or until the deadline. False if the
+/// deadline has passed.
 fn park_thread<const BY: u32>(
     task: &'static Task,
     reason: &'static &'static str,

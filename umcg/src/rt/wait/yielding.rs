@@ -3,8 +3,8 @@
 use super::cancel;
 use crate::rt::engine::server;
 
-/// Lets other workers run; the caller goes on when it is its turn again. Does nothing for a plain
-/// thread but `sched_yield`. Switches.
+/// Lets other workers run. The caller goes on when it is its turn again. A plain thread only calls
+/// `sched_yield`. Switches.
 #[inline]
 pub fn yield_now() {
     let Some(running) = server::running() else {
