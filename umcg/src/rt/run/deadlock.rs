@@ -1,4 +1,4 @@
-//! Deadlocks: all workers of a runtime wait, and nothing can come.
+//! Deadlocks: all workers of a runtime wait, and no event can come.
 
 use super::dump;
 use crate::rt::base::last;
@@ -7,8 +7,8 @@ use crate::rt::engine::server::ServerState;
 use std::sync::atomic::{Ordering::*, fence};
 use umcg_core::raw;
 
-/// A server is about to sleep: perhaps the last one, for ever. True when it cannot be said
-/// whether that is so, and is to be asked again soon.
+/// Called by a server that is about to sleep: it may be the last one, and sleep for ever. True if
+/// that cannot be decided now: call again soon.
 pub(super) fn look(shared: &RuntimeState, local: &ServerState) -> bool {
     let Some(report) = &shared.on_deadlock else {
         return false;
@@ -22,14 +22,14 @@ pub(super) fn look(shared: &RuntimeState, local: &ServerState) -> bool {
             .sum()
     };
     let all_asleep = || shared.sleepers.asleep() == shared.seats.len();
-    // All that is seen below was so at once if all servers sleep before and after, and no
-    // worker has begun to run between. A worker that is made from outside is seen first: when
-    // nobody visits any more, somebody has been woken for it.
+    // If all servers sleep before and after, and no worker has begun to run between, then
+    // everything read below held at one moment. A worker that is made from outside is noticed
+    // first: when no thread visits the group any more, a server has been woken for that worker.
     let (before, live) = (turns(), shared.live());
     let slept = all_asleep();
-    // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after
-    // the count: who is counted asleep has told of what blocks before. So that is looked at
-    // last.
+    // ORDERING(all-asleep.1): SeqCst, pairs with outside-wake.2 and `heavy`, which come after the
+    // count: a server that is counted asleep has published what blocks before. So blocked workers
+    // are read last.
     fence(SeqCst);
     let is_visited = shared.group.is_visited();
     let may_come = is_visited

@@ -1,13 +1,13 @@
-//! What all workers of a runtime are doing, for people.
+//! Dumps: the state of all workers of a runtime, for people.
 //!
-//! While the dump is taken no server begins to run a worker: each stops at its next turn, and says
-//! so. One that runs a worker for longer than [`PATIENCE`] is passed over; it stops as soon as that
-//! worker leaves. So all workers but those that such servers run, and those that block on helpers,
-//! are suspended and stay so: their stacks can be looked at. One dump of a runtime at a time, as
-//! the look is taken on the very stack that it is about.
+//! While the dump is taken, no server begins to run a worker: each stops at its next turn, and
+//! publishes that. A server that runs one worker for longer than [`PATIENCE`] is passed over; it
+//! stops as soon as that worker leaves. So all workers are suspended and stay so, except those that
+//! such servers run and those that block on helpers. Their stacks can be read. There is one dump of
+//! a runtime at a time, as a worker's own stack is used to read it.
 //!
-//! Only addresses are taken down meanwhile. What they are called is found out ([`symbols`]) once
-//! the servers run again.
+//! Only addresses are recorded meanwhile. Their names are looked up ([`symbols`]) once the servers
+//! run again.
 
 use super::{stall, symbols};
 use crate::io::driver::Driver;
@@ -25,26 +25,26 @@ use umcg_core::raw::{self, Doing};
 
 /// How long the dump waits for a server to stop.
 const PATIENCE: u64 = 100_000_000;
-/// The callers of a worker are looked for only where it has so many bytes of stack left for that.
+/// A worker's callers are looked for only if it has at least this many bytes of stack left.
 const ROOM: usize = 16 << 10;
-/// So many of a worker's callers are told, from the innermost on.
+/// The most callers of a worker that are printed, from the innermost on.
 const MOST_CALLERS: usize = 200;
-/// So many workers are described; of more, only how many there are.
+/// The most workers that are described. Of the others only the number is printed.
 const MOST: usize = 1_000;
 
-/// A text with a paragraph a worker.
+/// A text with a paragraph for each worker.
 pub(crate) fn dump(shared: &RuntimeState) -> String {
-    // First: the lock may have been held when the process forked.
+    // Check this first: the lock may have been held when the process forked.
     if shared.is_left_behind() {
         return format!(
             "runtime `{}`: left behind by a fork, with all its servers and workers\n",
             shared.name
         );
     }
-    // What the kernel says of a thread is read from files.
+    // The kernel's information on a thread is read from files.
     let _uncancelled = Uncancelled::begin();
     let _one = shared.dumping.lock();
-    // Before they are stopped, for which they are woken.
+    // Count them before they are stopped: stopping wakes them.
     let asleep = shared.sleepers.asleep();
     let stopped = Stopped::new(shared);
     let mut text = String::new();
@@ -74,7 +74,7 @@ pub(crate) fn dump(shared: &RuntimeState) -> String {
     text
 }
 
-/// Of each worker: what it does, and the addresses where its functions go on.
+/// For each worker: its description, and the return addresses of its functions.
 fn add(text: &mut String, described: Vec<(String, Vec<usize>)>) {
     let (states, stacks): (Vec<_>, Vec<_>) = described.into_iter().unzip();
     let any = stacks.iter().any(|stack| !stack.is_empty());
@@ -107,11 +107,11 @@ fn add(text: &mut String, described: Vec<(String, Vec<usize>)>) {
     }
 }
 
-/// Calls `f` with each worker of the runtime, those among them that have ended and whose handles
-/// are left.
+/// Calls `f` with each worker of the runtime, including those that have ended and whose handles are
+/// left.
 pub(crate) fn each_worker(shared: &RuntimeState, f: &mut dyn FnMut(&'static Task)) {
-    // A group comes to another runtime when its own ends; handles of workers that ended there may
-    // live on.
+    // When a runtime ends, its group goes to another one. Handles of the ended runtime's workers
+    // may live on.
     let is_ours = |task: &Task| task.is_worker() && task.runtime.load(Relaxed) == shared.number;
     let mut ours = Vec::new();
     raw::each_light_worker(&mut |worker| {
@@ -123,7 +123,7 @@ pub(crate) fn each_worker(shared: &RuntimeState, f: &mut dyn FnMut(&'static Task
     ours.into_iter().filter(|task| is_ours(task)).for_each(f);
 }
 
-/// The same, by a server of the runtime itself, which runs nothing meanwhile.
+/// The same, called by a server of the runtime itself, which runs no worker meanwhile.
 pub(crate) fn dump_by_server(shared: &RuntimeState, local: &ServerState) -> String {
     local.stop();
     let text = dump(shared);
@@ -183,9 +183,9 @@ fn describe(shared: &RuntimeState, worker: raw::Worker, can_look: bool) -> (Stri
     )
 }
 
-/// Where the functions of a suspended worker go on, the innermost first.
+/// The return addresses of a suspended worker's functions, the innermost first.
 fn callers(worker: raw::Worker) -> Vec<usize> {
-    // Made before, as memory is not asked for on the worker's stack.
+    // Allocated before, as the worker's stack must not be used to allocate.
     let mut addresses = Vec::with_capacity(MOST_CALLERS);
     let mut note = |address| {
         addresses.push(address);
@@ -195,16 +195,16 @@ fn callers(worker: raw::Worker) -> Vec<usize> {
             ControlFlow::Break(())
         }
     };
-    // SAFETY: the worker is suspended, and nobody runs it while the servers are stopped, nor
-    // looks at it, as there is one dump of the runtime at a time.
+    // SAFETY: the worker is suspended. While the servers are stopped no thread runs it. No other
+    // thread reads its stack, as there is one dump of the runtime at a time.
     unsafe { worker.callers(ROOM, &mut note) };
     addresses
 }
 
-/// The servers are stopped; they go on when it is dropped.
+/// The servers are stopped until this is dropped.
 struct Stopped<'a> {
     shared: &'a RuntimeState,
-    /// Each of them was.
+    /// Whether every server was stopped.
     all: bool,
 }
 

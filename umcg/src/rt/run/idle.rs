@@ -1,31 +1,33 @@
-//! Idle servers: a bounded search, and then sleep, at no cost.
+//! Idle servers: a bounded search, and then sleep at no cost.
 //!
 //! # Steps
 //!
 //! ```text
-//!   a server that finds nothing          who makes something ready
-//!   ---------------------------          -------------------------
+//!   a server that finds no worker        a thread that makes a worker ready
+//!   -----------------------------        ----------------------------------
 //!   searching += 1; look for a while     put it into a queue
 //!   searching -= 1                       light()
-//!   say that it sleeps                   is anybody searching? then that is enough
-//!   heavy()                              does anybody sleep? wake one
-//!   look once more; if there is
-//!   something, take the saying back
+//!   publish that it sleeps               does a server search? then that is enough
+//!   heavy()                              does a server sleep? wake one
+//!   look once more; if there is a
+//!   worker, take the word back
 //!   sleep until woken or due
 //! ```
 //!
-//! - S1: who puts and who is about to sleep store first and load then, with `light` and `heavy`
-//!   between: so either the sleeper finds what was put, or the other finds the sleeper. The same
-//!   for what a searcher may have passed: it stops being one before it says that it sleeps.
-//! - S2: a server is woken by whoever changes its word from sleeping to awake: one at most, so no
-//!   wake-up is spent on one that is awake already. A searcher ends its search without a system
-//!   call; so who counts on one has a fence of its own then.
-//! - S3: the last searcher that finds something wakes another, if there is more: so work that comes
-//!   in bulk wakes all.
-//! - S4: one sleeper at most sleeps in the driver, and is woken there; the others on their words by
-//!   futex. Who is woken for work is one of the others, if there is any. The driver's wake-up may
-//!   go to another poller (the watch polls too), so the sleeper looks at its word once more when it
-//!   would be heard.
+//! - S1: the thread that puts a worker and the server that is about to sleep both store first and
+//!   load then, with `light` and `heavy` between. So either the sleeper finds the worker, or the
+//!   thread finds the sleeper. The same holds for a worker that a searcher may have passed: the
+//!   searcher ends its search before it publishes that it sleeps.
+//! - S2: the thread that changes a server's word from sleeping to awake wakes that server. There is
+//!   at most one such thread, so no wake-up is spent on a server that is awake already. A searcher
+//!   ends its search without a system call. So a thread that relies on a searcher has a fence of
+//!   its own.
+//! - S3: the last searcher that finds a worker wakes another server, if there are more workers. So
+//!   work that comes in bulk wakes all servers.
+//! - S4: at most one sleeper sleeps in the driver, and is woken there. The others sleep on their
+//!   words, and are woken by futex. For work, one of the others is woken, if there is any. The
+//!   driver's wake-up may go to another poller (the watch polls too). So the sleeper checks its
+//!   word once more at the point from which on it would receive a wake-up.
 
 use super::{deadlock, turns};
 use crate::rt::base::clock;
@@ -39,18 +41,18 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use umcg_core::{asymmetric, raw};
 
-/// How often a searcher looks at most, and how long it waits in between.
+/// How often a searcher looks at most, and how long it waits between two looks.
 const LOOKS: u32 = 4;
 const PAUSES: u32 = 20;
-/// Every so often one whose searches were of no use tries again.
+/// Every how many turns a server whose searches found nothing tries again.
 const AGAIN: u64 = 32;
 
-/// In nanoseconds: when to look again whether all wait for each other, and whether the driver is
-/// free.
+/// In nanoseconds: when to check again whether all workers wait for each other, and whether the
+/// driver is free.
 const SOON: u64 = 1_000_000;
 const AT_ONCE: u64 = 100_000;
 
-/// The server has nothing to run: returns when it may have.
+/// Called by a server that has no worker to run. Returns when it may have one.
 pub(crate) fn idle(local: &ServerState, server: raw::Server) {
     if search(local, server) {
         return;
@@ -61,8 +63,8 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
     let how = if in_driver { IN_DRIVER } else { ON_FUTEX };
     shared.sleepers.fall_asleep(index, how);
     if shared.seats.len() == 1 {
-        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all others
-        // are outside.
+        // ORDERING(outside-wake.2): SeqCst, pairs with outside-wake.1 and all-asleep.1: all other
+        // threads are outside.
         fence(SeqCst);
     } else {
         asymmetric::heavy();
@@ -74,7 +76,7 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
         shared.sleepers.in_driver.store(false, Relaxed);
     }
     shared.sleepers.wake_up(index);
-    // Whom it runs now may run for ever.
+    // The worker that it runs now may run for ever.
     shared.watch.stay_awake();
     expire(local.timers());
     if let Some(worker) = turns::next(local, server) {
@@ -84,14 +86,14 @@ pub(crate) fn idle(local: &ServerState, server: raw::Server) {
 }
 
 /// Sleeps where the server's word says: in the driver or on the word itself. Returns at the latest
-/// when something is due.
+/// when a deadline is due.
 fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool) {
     let shared = local.shared();
     let mut until = local.timers().next();
     if deadlock::look(shared, local) {
         until = until.min(clock::now() + SOON);
     }
-    // Another one may be polling: the watch, or a server that is just looking.
+    // Another thread may be polling: the watch, or a server that is just checking.
     let polled = in_driver
         && shared
             .driver
@@ -106,8 +108,8 @@ fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool) {
         if !is_mine {
             return;
         }
-        // The one that has the driver to itself, and could not poll, tries again soon: the others
-        // count on it.
+        // If the server that is to sleep in the driver could not poll, it tries again soon: the
+        // other servers rely on it.
         until = until.min(clock::now() + AT_ONCE);
     }
     let until = clock::timespec(until);
@@ -120,8 +122,8 @@ fn sleep(local: &ServerState, word: &AtomicU32, in_driver: bool) {
     );
 }
 
-/// Who was asleep, or about to be, takes one worker, and wakes another server if there is more:
-/// that what comes in bulk does not stay with few.
+/// Called by a server that was asleep, or about to sleep. Takes one worker, and wakes another
+/// server if there are more: workers that come in bulk do not stay with few servers.
 fn hand_on(local: &ServerState) {
     let shared = local.shared();
     if shared.scheduler.has_work(local.here()) && !shared.sleepers.nobody_is_needed() {
@@ -129,15 +131,15 @@ fn hand_on(local: &ServerState) {
     }
 }
 
-/// Whether there is something for this server to do.
+/// Whether there is anything for this server to do.
 fn has_work(local: &ServerState) -> bool {
     let shared = local.shared();
-    // The end, too: two last workers that end at once may each not have seen the other's end.
+    // Checks for the end, too: if the two last workers end at once, each may miss the other's end.
     let is_empty = shared.closing.load(Relaxed) && shared.live() == 0;
     shared.attention() || local.has_work() || shared.group.has_events() || is_empty
 }
 
-/// Looks for a bounded time. True when there is something to do.
+/// Searches for a bounded time. True if there is something to do.
 fn search(local: &ServerState, server: raw::Server) -> bool {
     let shared = local.shared();
     if shared.closing.load(Relaxed) && shared.live() == 0 {
@@ -152,7 +154,7 @@ fn search(local: &ServerState, server: raw::Server) -> bool {
     if looks == 0 {
         return false;
     }
-    // Half of the servers search at most: more would only get in each other's way.
+    // At most half of the servers search: more would only get in each other's way.
     let mine = shared.sleepers.searching.fetch_add(1, Relaxed);
     if mine > 0 && mine as usize * 2 >= shared.seats.len() {
         shared.sleepers.end_search();

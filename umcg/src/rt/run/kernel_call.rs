@@ -1,9 +1,9 @@
-//! The call of the kernel in which a thread of this process is: from `/proc/self/task/TID/syscall`,
-//! and where the kernel has no such file, only whether the thread sleeps, from `stat`.
+//! The system call in which a thread of this process is, read from `/proc/self/task/TID/syscall`.
+//! Where the kernel has no such file: only whether the thread sleeps, read from `stat`.
 
 use std::fs;
 
-/// What a thread is doing, as the kernel sees it.
+/// The state of a thread, as the kernel sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// It runs, or is ready to.
@@ -14,15 +14,15 @@ pub(crate) enum Doing {
     Gone,
 }
 
-/// A call of the kernel that a thread sleeps in.
+/// A system call that a thread sleeps in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Its number, arguments, and the caller's stack pointer and instruction, as the kernel prints
-    /// them; empty where it does not say.
+    /// Its number, its arguments, and the caller's stack pointer and instruction, as the kernel
+    /// prints them. Empty if the kernel does not say.
     line: String,
 }
 
-/// What the thread with this id is doing.
+/// The state of the thread with this id.
 pub(crate) fn of_thread(tid: i32) -> Doing {
     let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
     match file("syscall") {
@@ -43,13 +43,13 @@ pub(crate) fn of_thread(tid: i32) -> Doing {
     }
 }
 
-/// The letter for a thread's state, which follows its name in parentheses.
+/// The letter of a thread's state, which follows its name in parentheses.
 fn state(stat: &str) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 impl Call {
-    /// Its name without arguments.
+    /// The call's name without arguments.
     pub(crate) fn name(&self) -> String {
         let number = self.line.split_whitespace().next();
         match number.and_then(|number| number.parse().ok()) {
@@ -78,7 +78,7 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// Calls that wait for something, and those by which files are reached.
+/// System calls that wait, and those that reach files.
 const NAMES: &[(i64, &str)] = &[
     (libc::SYS_accept, "accept"),
     (libc::SYS_accept4, "accept4"),

@@ -1,4 +1,4 @@
-//! What runs a runtime: the loop of its servers, their sleep, its watch, and the reports of both.
+//! Running a runtime: the loop of its servers, their sleep, its watch, and the reports of both.
 
 pub(crate) mod deadlock;
 pub(crate) mod dump;

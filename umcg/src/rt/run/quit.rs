@@ -1,9 +1,9 @@
-//! SIGQUIT (Ctrl-\\ on a terminal): a dump of all runtimes on standard error, and the program goes
-//! on.
+//! SIGQUIT (Ctrl-\\ on a terminal): prints a dump of all runtimes on standard error, and the
+//! program goes on.
 //!
-//! The handler only counts and wakes; a thread of its own does the rest, so it works however busy
-//! the servers are. Not by a descriptor: the program may have closed that, and another file may
-//! have its number.
+//! The handler only counts and wakes a thread, which does the rest. So it works however busy the
+//! servers are. The handler does not wake the thread through a descriptor: the program may have
+//! closed that, and another file may have its number.
 
 use super::dump;
 use super::registry::runtimes;
@@ -16,11 +16,11 @@ use umcg_core::{Granted, Uncancelled, signal};
 /// How often the signal came.
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
-/// From now on SIGQUIT prints what all workers of all runtimes are doing on standard error, instead
-/// of ending the process. Calling it again changes nothing.
+/// From now on, SIGQUIT does not end the process. It prints the state of all workers of all
+/// runtimes on standard error. Calling this again changes nothing.
 ///
 /// # Errors
-/// No thread left, or the kernel refuses the handler.
+/// There is no thread left, or the kernel refuses the handler.
 pub fn dump_on_quit() -> io::Result<()> {
     static THREAD: Granted<()> = Granted::new();
     static HANDLER: Granted<()> = Granted::new();
@@ -62,7 +62,7 @@ fn print_dumps() {
     loop {
         let now = SIGNALS.load(Relaxed);
         if now == seen {
-            // A failure (EAGAIN, EINTR) only makes us look again.
+            // On a failure (EAGAIN, EINTR) the loop just checks again.
             let _ = futex::wait(&SIGNALS, Flags::PRIVATE, seen, None);
             continue;
         }
@@ -71,8 +71,8 @@ fn print_dumps() {
     }
 }
 
-/// The dumps of all runtimes, one after the other; in a forked child, of those that were made
-/// there.
+/// The dumps of all runtimes, one after the other. In a forked child: only of runtimes that were
+/// made there.
 pub fn dump_all() -> String {
     let _uncancelled = Uncancelled::begin();
     runtimes()

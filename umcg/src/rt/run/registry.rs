@@ -17,7 +17,8 @@ unsafe fn forked(in_child: bool) {
     // SAFETY: passed on.
     let runtimes = unsafe { RUNTIMES.adopt() };
     if in_child {
-        // None of them is freed here, as whoever had it in the parent has it for good.
+        // None of them is freed here: a holder in the parent keeps its reference in the child for
+        // good.
         runtimes
             .iter()
             .filter_map(Weak::upgrade)
@@ -25,25 +26,25 @@ unsafe fn forked(in_child: bool) {
     }
 }
 
-/// A runtime begins.
+/// Adds a runtime that begins.
 pub(crate) fn note(runtime: &Arc<RuntimeState>) {
-    // Without memory for that a child has to do as well as it can.
+    // A forked child without memory for that goes on without it.
     let _ = FORKS.enter();
     let mut runtimes = RUNTIMES.lock();
     runtimes.retain(|runtime| runtime.strong_count() > 0);
     runtimes.push(Arc::downgrade(runtime));
 }
 
-/// The runtimes that there are.
+/// The live runtimes.
 pub(super) fn runtimes() -> Vec<Arc<RuntimeState>> {
     let mut runtimes: Vec<_> = RUNTIMES.lock().iter().filter_map(Weak::upgrade).collect();
     runtimes.retain(|runtime| !runtime.is_over());
     runtimes
 }
 
-/// Calls `f` with each runtime that there is.
+/// Calls `f` with each live runtime.
 pub(super) fn each_runtime(f: impl FnMut(&Arc<RuntimeState>)) {
-    // One whose owner lets go of it meanwhile ends here, and closes its descriptors.
+    // A runtime whose owner lets go of it meanwhile ends here, and closes its descriptors.
     let _uncancelled = Uncancelled::begin();
     runtimes().iter().for_each(f);
 }

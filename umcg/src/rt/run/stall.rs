@@ -1,21 +1,22 @@
-//! Stalls: a worker keeps its server for long, and no other server is free; or workers wait for a
+//! Stalls: a worker keeps its server for long while no other server is free, or workers wait for a
 //! helper thread to block on.
 //!
 //! The commonest cause is a call that blocks the kernel thread where one that parks the worker was
 //! meant: a lock of the standard library held across a wait, `std::net` in place of `umcg::net`, a
-//! sleep. The watch sees such a server, and says which worker it is, for how long it has been so,
-//! and in which call of the kernel. A worker that computes is told of only where the program asks
-//! for that, since many have a reason.
+//! sleep. The watch sees such a server. It reports which worker it is, for how long, and in which
+//! system call. Many workers have a reason to compute for long. So a worker that computes is
+//! reported only where the program asks for that.
 //!
-//! By default there is a line on standard error after a second, once for each name of a worker
-//! and each call, and ten in all of a runtime's servers. `UMCG_STALLS` in the environment, or
-//! the builder, say otherwise.
+//! By default there is a line on standard error after a second: once for each pair of a worker's
+//! name and a call, and at most ten for all of a runtime's servers. `UMCG_STALLS` in the
+//! environment, or the builder, may set something else.
 //!
-//! Helper threads are the process's. Where there are as many as there may be, all of them block,
-//! and one more has to be made, the thread that makes it hurries the watches of all
-//! runtimes, and each tells that in the same way: once for a shortage, on standard error once a
-//! process. Where the system gives no thread for a helper, and a worker blocks its server instead,
-//! nobody is hurried: the watch of a runtime that runs a worker is awake, and sees it by itself.
+//! Helper threads belong to the process. There is a shortage where there are as many as there may
+//! be, all of them block, and one more has to be made. The thread that makes it hurries the watches
+//! of all runtimes. Each reports the shortage in the same way, once; on standard error it is
+//! reported once in the process. Where the system gives no thread for a helper, a worker blocks its
+//! server instead. Then no watch is hurried: the watch of a runtime that runs a worker is awake,
+//! and sees it.
 
 use super::kernel_call::{Call, Doing, of_thread};
 use super::registry;
@@ -27,9 +28,9 @@ use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 use umcg_core::raw;
 
-/// A helper is made beyond the bound: the watches are to tell. Called by the thread that makes it.
-/// Or none can be made, for no workers that wait: by one that does without, so nothing is done here
-/// that could switch, and it has to be short.
+/// The watches are to report a lack of helpers. Called by the thread that makes a helper beyond the
+/// bound. Also called, with no waiting workers, where no helper can be made: by a worker that goes
+/// on without one. So this must not switch, and must be short.
 pub(crate) fn helpers_block(helpers: usize, workers: usize) {
     lack::note(helpers, workers);
     if workers > 0 {
@@ -37,19 +38,19 @@ pub(crate) fn helpers_block(helpers: usize, workers: usize) {
     }
 }
 
-/// One server's stay with one worker, as the watch sees it from look to look.
+/// One server's stay with one worker, as one watch has seen it up to now.
 #[derive(Default)]
 pub(crate) struct Stay {
     /// How many workers had begun to run there.
     turns: u64,
     since: u64,
-    /// What it did after half of the time.
+    /// The state of the server's thread after half of the time.
     halfway: Option<Doing>,
     told: bool,
 }
 
 impl Stay {
-    /// The server looks around, so nobody keeps it.
+    /// The server has looked around, so no worker keeps it.
     pub(crate) fn ended(&mut self, shared: &RuntimeState, index: usize) {
         if self.since != 0 {
             *self = Stay::default();
@@ -57,7 +58,7 @@ impl Stay {
         }
     }
 
-    /// The server has not looked around since the last time.
+    /// The server has not looked around since the watch last checked.
     pub(crate) fn goes_on(&mut self, shared: &RuntimeState, index: usize) {
         let seat = &shared.seats[index];
         let Some(server) = seat.server() else { return };
@@ -80,8 +81,8 @@ impl Stay {
         if lasted >= after / 2 && self.halfway.is_none() {
             self.halfway = Some(of_thread(server.carried_by()));
         }
-        // While a server is idle nobody waits for this one. What is bound to it does, but is not
-        // known here.
+        // While a server is idle, no worker that may run anywhere waits for this one. Workers bound
+        // to this server do, but they are not known here.
         let others_wait = shared.sleepers.asleep() == 0 && shared.live() > 1;
         if lasted >= after && others_wait {
             self.told = true;

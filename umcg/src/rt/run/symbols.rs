@@ -1,9 +1,9 @@
-//! What the addresses of a dump are called: function, file and line, by the debug information of
-//! the program.
+//! Names for the addresses of a dump: function, file and line, from the debug information of the
+//! program.
 //!
-//! That is looked for under a lock which all of the process have, and which a worker that was
-//! preempted with it may keep. So a thread of its own does it, and is left behind if it does not
-//! get on.
+//! The lookup takes a lock that the whole process shares. A worker that was preempted while it held
+//! the lock may keep it. So a separate thread does the lookup, and is left behind if it makes no
+//! progress.
 
 use crate::rt::base::clock;
 use crate::rt::base::sync::Hold;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use umcg_core::context::way::nap;
 
-/// How long one address may take. The first of a large program makes all its tables be read.
+/// How long one address may take. The first lookup in a large program reads all its tables.
 const PATIENCE: u64 = 5_000_000_000;
 
-/// What the thread is to do, and how far it has come.
+/// The thread's task, and its progress.
 struct Job {
     stacks: Vec<Vec<usize>>,
     done: AtomicUsize,
@@ -26,7 +26,7 @@ struct Job {
 }
 
 /// A paragraph for each list of return addresses, with a line or two for each function. None if
-/// somebody keeps the lock, or there is no thread.
+/// another thread keeps the lock, or no thread can be made.
 pub(super) fn describe(stacks: &[Vec<usize>]) -> Option<Vec<String>> {
     let job = Arc::new(Job {
         stacks: stacks.to_vec(),
@@ -47,12 +47,13 @@ pub(super) fn describe(stacks: &[Vec<usize>]) -> Option<Vec<String>> {
     job.described.get().cloned()
 }
 
-/// Not one of Rust's threads, which ends the process where it gets no memory for its signal stack.
+/// Not one of Rust's threads: Rust ends the process if it gets no memory for a thread's signal
+/// stack.
 fn start(job: &Arc<Job>) -> Option<()> {
     extern "C" fn work(job: *mut c_void) -> *mut c_void {
         // SAFETY: the reference was given to this thread.
         let job = unsafe { Arc::from_raw(job.cast_const().cast::<Job>()) };
-        // The job is left undone if debug information cannot be digested.
+        // If the debug information cannot be read, the job is left undone.
         let _ = catch_unwind(std::panic::AssertUnwindSafe(|| job.work()));
         null_mut()
     }
@@ -66,11 +67,11 @@ fn start(job: &Arc<Job>) -> Option<()> {
     let made = umcg_core::signal::without(make);
     drop(hold);
     if made != 0 {
-        // SAFETY: nobody has it.
+        // SAFETY: no thread has received it.
         drop(unsafe { Arc::from_raw(reference) });
         return None;
     }
-    // SAFETY: made above, and joined by nobody.
+    // SAFETY: made above, and not joined.
     unsafe { libc::pthread_detach(thread) };
     Some(())
 }
@@ -91,8 +92,8 @@ impl Job {
     }
 }
 
-/// A line for each function there, as there may be inlined ones, and one more where its place in
-/// the source is known. `number` of functions have been described before.
+/// For each function at the address, a line: there may be inlined ones. One line more where its
+/// place in the source is known. `number` is the count of functions described before.
 fn describe_address(text: &mut String, number: &mut usize, address: usize) {
     let before = text.len();
     backtrace::resolve(ptr::without_provenance_mut(address), |symbol| {

@@ -1,10 +1,11 @@
-//! The kernel threads of a runtime: its servers, its watch, and for as long as it is not closed its
-//! owner. The last one of them to leave ends the runtime.
+//! The kernel threads of a runtime: its servers, its watch, and, until it is closed, its owner. The
+//! last of them to leave ends the runtime.
 //!
-//! So nobody has to be there for that: an owner that is one of the runtime's own workers does not
-//! wait for itself, and one that has no more patience leaves a server that computes for ever to
-//! itself. Nor does an owner wait that is one of these threads: the program's functions that are
-//! called there (of a scheduler, `on_stall`, `on_deadlock`) may drop the runtime.
+//! So no particular thread has to stay for the end. An owner that is one of the runtime's own
+//! workers does not wait for itself. An owner that stops waiting leaves behind a server that
+//! computes for ever. An owner that is one of these threads does not wait either: the program's
+//! functions that are called there (of a scheduler, `on_stall`, `on_deadlock`) may drop the
+//! runtime.
 
 use crate::rt::engine::runtime::RuntimeState;
 use crate::rt::engine::threads::Threads;
@@ -15,8 +16,8 @@ use rustix::thread::{Pid, gettid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-/// Waits until the last one has left, or until the deadline; nothing else ends that. False when the
-/// deadline has passed first.
+/// Waits until the last thread has left, or until the deadline. Nothing else ends the wait. False
+/// if the deadline passed first.
 pub(crate) fn wait(threads: &Threads, deadline: u64) -> bool {
     let me = Handle::current();
     let _shield = Shield::new(me.task());
@@ -40,7 +41,7 @@ pub(crate) fn wait(threads: &Threads, deadline: u64) -> bool {
     }
 }
 
-/// The last one has left.
+/// The last thread has left.
 fn end(threads: &Threads) {
     let waiters = {
         let mut waiters = threads.waiters.lock();
@@ -52,17 +53,17 @@ fn end(threads: &Threads) {
         .for_each(|waiter| park::wake(waiter.task()));
 }
 
-/// One of them, until it is dropped.
+/// One of the threads, until it is dropped.
 pub(crate) struct Thread(Arc<RuntimeState>, Option<Pid>);
 
 impl Thread {
-    /// One that is about to begin. Called by another one.
+    /// A thread that is about to begin. Called by another thread.
     pub(crate) fn new(shared: &Arc<RuntimeState>) -> Thread {
         shared.threads.count.fetch_add(1, Relaxed);
         Thread(shared.clone(), None)
     }
 
-    /// The one that a runtime begins with.
+    /// The thread that a runtime begins with.
     pub(crate) fn owner(shared: Arc<RuntimeState>) -> Thread {
         Thread(shared, None)
     }
@@ -85,7 +86,8 @@ impl Drop for Thread {
         if let Some(tid) = self.1 {
             threads.tids.lock().retain(|other| *other != tid);
         }
-        // ORDERING(threads): AcqRel with itself: the last one comes after all that the others did.
+        // ORDERING(threads): AcqRel with itself: the last thread comes after everything that the
+        // others did.
         if threads.count.fetch_sub(1, AcqRel) != 1 {
             return;
         }

@@ -1,31 +1,31 @@
-//! Memory that goes back to the kernel: that of stacks which nobody has used for a while.
+//! Trimming: the memory of stacks that have not been used for a while goes back to the kernel.
 //!
-//! Of a stack that was used the last page stays, with the descriptor, which is to stay what it is
-//! for ever; the others go. Each second the watch of some runtime counts how many of the free
-//! stacks were of no use since the last time, which are those of all runtimes, and trims as many,
-//! some at a time. A runtime whose servers all sleep is woken for that once a second, until
+//! Of a stack that was used, the last page stays, since it holds the descriptor, which must keep
+//! its value for ever. The other pages go. Each second the watch of some runtime counts how many of
+//! the free stacks, those of all runtimes, have not been needed since the last count. It trims as
+//! many, some at a time. A runtime whose servers all sleep is woken for that once a second, until
 //! there is nothing more to trim.
 //!
-//! What servers keep for themselves stays with them: some hundred stacks each.
+//! The stacks that servers keep for themselves stay with them: some hundred each.
 
 use super::registry;
 use crate::rt::base::clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use umcg_core::context::stack;
 
-/// Between two counts.
+/// Time between two counts.
 const INTERVAL: u64 = 1_000_000_000;
-/// While there is something to trim.
+/// Time between two portions while there is something to trim.
 const SOON: u64 = 10_000_000;
-/// How many at a time, for a few milliseconds.
+/// How many stacks are trimmed at a time, which takes a few milliseconds.
 const PORTION: usize = 4096;
 
-/// When a watch is to count again. One does for all: each count begins a new interval.
+/// When a watch is to count again. One word serves all watches: each count begins a new interval.
 static COUNT_AT: AtomicU64 = AtomicU64::new(0);
 
-/// What the watch knows of it.
+/// A watch's part in trimming.
 pub(super) struct Trimmer {
-    /// So many may be trimmed.
+    /// How many stacks may be trimmed.
     surplus: usize,
 }
 
@@ -34,7 +34,7 @@ impl Trimmer {
         Trimmer { surplus: 0 }
     }
 
-    /// When it has something to do; never, if nothing is free.
+    /// When the trimmer has something to do; never, if no stack is free.
     pub(super) fn next(&self) -> u64 {
         if self.surplus > 0 {
             return clock::now() + SOON;
@@ -46,7 +46,7 @@ impl Trimmer {
         }
     }
 
-    /// Does a little of what is to be done.
+    /// Does a small part of the work.
     pub(super) fn go_on(&mut self) {
         let (now, at) = (clock::now(), COUNT_AT.load(Relaxed));
         if now >= at
@@ -68,12 +68,12 @@ impl Trimmer {
     }
 }
 
-/// Gives the kernel back the memory of all stacks that no worker has. Returns how many stacks that
-/// was. Servers hand over what they keep for themselves, unless they run one worker without end
-/// just then. By themselves runtimes do that a second or so after stacks were of use last, but for
-/// those some hundred a server.
+/// Gives the memory of all stacks that no worker has back to the kernel. Returns the number of
+/// these stacks. Servers hand over the stacks that they keep, unless they run one worker without
+/// end just then. Runtimes also trim by themselves, a second or so after stacks were last needed,
+/// but then each server keeps some hundred stacks.
 ///
-/// Called from anywhere. Waits for servers, for some milliseconds, without parking.
+/// Can be called from anywhere. Waits for servers, for some milliseconds, without parking.
 ///
 /// ```
 /// umcg::spawn(|| ()).join().unwrap();

@@ -1,4 +1,4 @@
-//! A server's turns: it asks for a worker, runs it, and looks at deadlines and files in between.
+//! A server's turns: it asks for a worker, runs it, and checks deadlines and files in between.
 
 use super::idle;
 use crate::rt::engine::runtime::RuntimeState;
@@ -27,7 +27,7 @@ pub(crate) fn main(shared: &'static RuntimeState, index: usize, server: raw::Ser
     server.set_upper(0);
 }
 
-/// Runs nothing while somebody looks at all workers.
+/// Runs no worker while another thread reads the state of all workers.
 #[cold]
 fn stand_still(local: &ServerState) {
     if local.shared().wants_spares() {
@@ -37,7 +37,7 @@ fn stand_still(local: &ServerState) {
     local.run_again();
 }
 
-/// Whom to run next.
+/// The worker to run next.
 #[inline(always)]
 pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable> {
     if let Some(event) = server.try_wait() {
@@ -52,7 +52,7 @@ pub(crate) fn next(local: &ServerState, server: raw::Server) -> Option<Runnable>
     local.pick()
 }
 
-/// What is done at intervals, however busy the server is.
+/// The work that is done at intervals, however busy the server is.
 #[cold]
 fn look_around(local: &ServerState) {
     local.countdown.store(INTERVAL, Relaxed);
@@ -60,7 +60,7 @@ fn look_around(local: &ServerState) {
     local.shared().scheduler.look_around(local.here());
 }
 
-/// What a busy server does at intervals.
+/// Checks deadlines and files. A busy server does this at intervals.
 fn look_at_time_and_files(local: &ServerState) {
     local.note_look();
     expire(local.timers());

@@ -1,18 +1,18 @@
-//! The watch: one kernel thread a runtime that looks after servers which run one worker for long,
-//! and sleeps while there are none.
+//! The watch: one kernel thread for each runtime. It looks after servers that run one worker for
+//! long, and sleeps while there are none.
 //!
-//! A server looks at timers and I/O between two workers. While one computes without end nobody
-//! does, unless another server is idle; and what was put into its slot waits. So the watch looks
-//! every [`TICK`] at how often each server has looked around. For one that has not since the last
-//! time it takes the slot's worker away, fires the timers, has an idle server look at the files,
-//! or, if all are busy, waits for files itself. It asks once more for a preemption by rank that
-//! could not be, and at once where a worker has woken a more urgent one that is to run in its own
-//! place. And it tells of a worker that keeps its server for long, and of a lack of helper threads
-//! (`stall`).
+//! A server checks timers and I/O between two workers. While one worker computes without end, its
+//! server does not, unless another server is idle; and the worker in its slot waits. So the watch
+//! checks every [`TICK`] how often each server has looked around. For a server that has not since
+//! the last time, it takes the slot's worker away, fires the timers, and has an idle server check
+//! the files. If all servers are busy, it waits for files itself. It repeats a preemption by rank
+//! that could not be done. It does so at once where a worker has woken a more urgent one that is to
+//! run in its own place. And it reports a worker that keeps its server for long, and a lack of
+//! helper threads (`stall`).
 //!
-//! While all servers sleep the watch does too, after a few looks; the first server that sleeps no
-//! longer wakes it, as whoever runs there may never leave. Between what either says and what it
-//! sees of the other stand `light` and `heavy`.
+//! While all servers sleep the watch sleeps too, after a few checks. The first server that stops
+//! sleeping wakes it, as the worker that runs there may never leave. On each side `light` or
+//! `heavy` stands between publishing its own state and reading the other's.
 
 use super::stall::Stay;
 use super::trim::Trimmer;
@@ -22,16 +22,16 @@ use crate::rt::engine::watch::Watch;
 use crate::rt::scheduler::Why;
 use crate::rt::wait::expire::expire;
 
-/// Between two looks.
+/// Time between two checks.
 const TICK: u64 = 10_000_000;
-/// While a server is stuck.
+/// The same while a server is stuck.
 const SHORT_TICK: u64 = 1_000_000;
-/// While an urgent worker waits for a server that could not be preempted.
+/// The same while an urgent worker waits for a server that could not be preempted.
 const SHORTEST_TICK: u64 = 100_000;
-/// After so many looks at servers that all sleep the watch sleeps too.
+/// After this many checks that find all servers asleep, the watch sleeps too.
 const PATIENCE: u32 = 3;
 
-/// The body of its kernel thread.
+/// The body of the watch's kernel thread.
 pub(crate) fn main(shared: &RuntimeState) {
     let mut seen: Vec<Seen> = shared.seats.iter().map(|_| Seen::default()).collect();
     let mut quiet = 0;
@@ -78,24 +78,24 @@ pub(crate) fn main(shared: &RuntimeState) {
             shared.watch.sleep(tick);
         }
     }
-    // What was told it just before the end.
+    // A lack that was counted just before the end.
     lack.look(&shared.name, &shared.stalls);
 }
 
-/// Between two looks, while no server is stuck.
+/// Time between two checks, while no server is stuck.
 fn tick(watch: &Watch) -> u64 {
     TICK.min(watch.preemption.unwrap_or(TICK))
         .max(SHORTEST_TICK)
 }
 
-/// What the last look at a server has seen.
+/// What the last check of a server saw.
 #[derive(Default)]
 struct Seen {
     looks: u64,
     stay: Stay,
 }
 
-/// Looks at a server. True when it is stuck: it has not looked around since the last time.
+/// Checks a server. True if it is stuck: it has not looked around since the last time.
 fn look(shared: &RuntimeState, index: usize, seen: &mut Seen) -> bool {
     let seat = &shared.seats[index];
     let local = seat.local().filter(|_| !shared.sleepers.is_asleep(index));
@@ -114,8 +114,7 @@ fn look(shared: &RuntimeState, index: usize, seen: &mut Seen) -> bool {
     true
 }
 
-/// Waits for files, as all servers have something else to do. False when one of them does so after
-/// all.
+/// Waits for files, as all servers are busy. False if a server polls after all.
 fn stand_in(shared: &RuntimeState, tick: u64) -> bool {
     let next = shared
         .seats

@@ -23,9 +23,8 @@
 //! - *Workers from outside* (a plain thread, I/O, timers of another runtime) come through one
 //!   shared queue.
 //!
-//! A server touches its own part without a locked operation. A thief pays a system call for both
-//! ([`PerServer`]).
-//! ([`PerServer`]).
+//! A server touches its own part without a locked operation. A thief pays for both with a system
+//! call ([`PerServer`]).
 
 use super::shared::{Bound, SharedQueue};
 use super::{Scheduler, Wake, Why};

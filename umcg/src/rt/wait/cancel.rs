@@ -16,7 +16,6 @@
 //!   `wait` says. A worker that is about to wait publishes where, and then reads `cancel`. A
 //!   canceller writes `cancel`, and then reads where. `light` and `heavy` stand between, so the
 //!   waiter pays nothing.
-//!   `light` and `heavy` between, so that the one who waits pays nothing.
 
 use crate::rt::task::{Handle, Task};
 use std::sync::atomic::Ordering::*;

@@ -38,8 +38,6 @@
 //! The whole of it, with a proof sketch: docs/protocols/park.md. Not chosen: std's order (swap to
 //! NOTIFIED, and swap back on waking), which takes two locked operations more for a hop; a word for
 //! each signal, for the same cost.
-//! NOTIFIED, and swap back on waking) takes two locked operations a hop more; a word for each
-//! signal, likewise.
 
 use super::{cancel, deadline};
 use crate::rt::base::clock;
