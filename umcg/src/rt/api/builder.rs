@@ -1,4 +1,4 @@
-//! How a runtime is started.
+//! Building a runtime.
 
 use super::owner::Runtime;
 use crate::Error;
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 use umcg_core::{raw, storage};
 
-/// How to start a [`Runtime`].
+/// Builds a [`Runtime`].
 #[must_use = "`build` starts it"]
 pub struct RuntimeBuilder {
     servers: usize,
@@ -42,12 +42,12 @@ impl std::fmt::Debug for RuntimeBuilder {
 const MOST_SERVERS: usize = 1024;
 
 impl Runtime {
-    /// How to start one.
+    /// A builder with default settings.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new()
     }
 
-    /// One with a server for each CPU.
+    /// A runtime with a server for each CPU.
     ///
     /// # Errors
     /// As [`RuntimeBuilder::build`].
@@ -72,55 +72,56 @@ impl RuntimeBuilder {
         }
     }
 
-    /// How many servers run workers; 0, the default, for one a CPU that the process may use.
+    /// How many servers run workers. The default, 0, is one for each CPU that the process may use.
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers;
         self
     }
 
-    /// Who decides which worker runs next; [`WorkStealing`] by default.
+    /// The scheduler, which decides the worker that runs next; [`WorkStealing`] by default.
     pub fn scheduler(mut self, scheduler: impl Scheduler) -> Self {
         self.scheduler = Chosen::other(scheduler);
         self
     }
 
     /// Bytes of a worker's stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug
-    /// assertions); 256 KiB by default. Only pages that are touched are memory. Where a stack
-    /// overflows the process ends, with a message that names the worker.
+    /// assertions); 256 KiB by default. Only pages that are touched take memory. If a stack
+    /// overflows, the process ends with a message that names the worker.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
     }
 
-    /// The name of the runtime's kernel threads, before their numbers; `umcg` by default. With a
-    /// NUL byte in it [`build`](RuntimeBuilder::build) fails.
+    /// The name of the runtime's kernel threads, before their numbers; `umcg` by default. If it
+    /// contains a NUL byte, [`build`](RuntimeBuilder::build) fails.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// For how long a worker may run while others wait; none, the default, for as long as it likes.
-    /// With a scheduler that has ranks a more urgent worker also preempts a less urgent one at
-    /// once. What preemption asks of workers: see [`set_preemption`](crate::set_preemption).
+    /// How long a worker may run while others wait; none, the default, for no limit. With a
+    /// scheduler that has ranks, a more urgent worker also preempts a less urgent one at once. For
+    /// what preemption requires of workers see [`set_preemption`](crate::set_preemption).
     pub fn preemption(mut self, interval: Option<Duration>) -> Self {
         self.preemption = interval;
         self
     }
 
-    /// Whether each server stays on a CPU of its own, as far as there are: the first one on the
-    /// first that the caller of `build` may use, and so on, beginning anew behind the last.
+    /// Whether each server stays on a CPU of its own, as far as there are enough: the first server
+    /// on the first CPU that the caller of `build` may use, and so on, starting again after the
+    /// last CPU.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
     }
 
-    /// How many helper threads there may be, on which workers block: in
-    /// [`blocking`](crate::blocking) scopes, and in calls that have no other way. 512 where nothing
-    /// is said, or what `UMCG_HELPERS` in the environment says. Helpers serve all runtimes of the
-    /// process, so the last that says a number decides.
+    /// How many helper threads there may be. Workers block on helper threads: in
+    /// [`blocking`](crate::blocking) scopes, and in calls that have no other way. The default is
+    /// 512, or the value of `UMCG_HELPERS` in the environment. Helpers serve all runtimes of the
+    /// process, so the last number that was set counts.
     ///
     /// Further workers wait until a helper comes back, and their servers run others meanwhile. If
-    /// none comes back for 10 ms one more is made, since some may wait for what those do.
+    /// none comes back for 10 ms, one more is made, since blocked workers may wait for these.
     ///
     /// # Panics
     /// For 0.
@@ -130,48 +131,48 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What waits for I/O.
+    /// The driver that waits for I/O.
     pub fn driver(mut self, kind: DriverKind) -> Self {
         self.driver = kind;
         self
     }
 
-    /// Calls `f` with a dump when all workers wait, and for nothing that could come by itself: no
-    /// deadline, no I/O, nothing that blocks. Only another thread could make one go on then. Called
-    /// once each time that happens, on a server, which runs no worker meanwhile. A panic of `f` is
-    /// caught.
+    /// Calls `f` with a dump when all workers wait and no event can wake one by itself: no
+    /// deadline, no I/O, nothing that blocks. Then only another thread could make a worker go on.
+    /// `f` is called once each time that happens, on a server, which runs no worker meanwhile. A
+    /// panic of `f` is caught.
     pub fn on_deadlock(mut self, f: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_deadlock = Some(Box::new(f));
         self
     }
 
-    /// Calls `f` when a worker has kept a server for `after`, while no other server was free: once
-    /// for each such stay, on a kernel thread of the runtime, which looks after all servers and
-    /// therefore should not be kept long itself. A panic of `f` is caught. Also, at once, when
-    /// workers have to wait for a helper thread because there are as many as there may be, or keep
-    /// their servers because the system gives no thread for a helper: once for each such shortage.
+    /// Calls `f` when a worker has kept a server for `after` while no other server was free: once
+    /// for each such stay. `f` is called on the runtime's kernel thread that looks after all
+    /// servers, so it should be short. A panic of `f` is caught. `f` is also called, at once, when
+    /// there are as many helper threads as there may be and workers have to wait for one, or when
+    /// the system gives no thread for a helper and workers keep their servers: once for each such
+    /// shortage.
     ///
     /// Without this call there is a line on standard error for a worker that *blocks* its server in
-    /// one call of the kernel for a second, once for each name and call, ten in all; and one for
-    /// the first shortage of helper threads. The environment variable `UMCG_STALLS` sets that time
-    /// in milliseconds, and then workers that compute are told of, too; 0 is for never.
+    /// one system call for a second, once for each name and call, ten in all; and one for the first
+    /// shortage of helper threads. The environment variable `UMCG_STALLS` sets that time in
+    /// milliseconds; then workers that compute are reported, too; 0 is for never.
     pub fn on_stall(mut self, after: Duration, f: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.stalls = Some(Policy::calling(after, Box::new(f)));
         self
     }
 
-    /// Starts it. A worker of another runtime does that on a helper thread, as in
-    /// [`blocking`](crate::blocking).
+    /// Starts the runtime. If the caller is a worker of another runtime, this is done on a helper
+    /// thread, as in [`blocking`](crate::blocking).
     ///
     /// # Errors
     /// [`Error::Name`] for a name with a NUL byte; [`Error::Stack`] for an impossible stack size;
-    /// [`Error::Thread`] where the kernel gives no thread, [`Error::Os`] where it gives no
-    /// descriptors.
+    /// [`Error::Thread`] if the kernel gives no thread; [`Error::Os`] if it gives no descriptors.
     ///
     /// # Panics
     /// For more than 1024 servers.
     pub fn build(self) -> Result<Runtime, Error> {
-        // A worker's server has others to run while threads begin.
+        // A calling worker's server runs others while threads begin.
         crate::blocking(|| self.start())
     }
 
@@ -179,7 +180,7 @@ impl RuntimeBuilder {
         if self.name.contains('\0') {
             return Err(Error::Name);
         }
-        // While there is a thread to look with: the servers' may be the last.
+        // Find this out now, while there is a thread for it: the servers' threads may be the last.
         let _ = storage::available();
         let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let servers = if self.servers == 0 {
@@ -219,7 +220,7 @@ impl RuntimeBuilder {
         }
         raw::set_helper_notice(stall::helpers_block);
         runtime.start_watch()?;
-        raw::prepare_helpers(); // last: a runtime needs its own threads more
+        raw::prepare_helpers(); // last: a runtime needs its own threads more than helpers
         Ok(runtime)
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a worker: what it leaves for its handle, and who is told.
+//! The end of a worker: the packet for its handle, and the waiters that are woken.
 
 use super::count;
 use super::ending;
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 
-/// What a worker leaves for its handle.
+/// The result that a worker leaves for its handle.
 pub(crate) type Packet<R> = Result<R, Box<dyn Any + Send>>;
 
 /// Larger packets are kept on the heap, to leave the stack to the frames.
@@ -28,7 +28,7 @@ pub(crate) const fn in_place<R>() -> bool {
 }
 
 /// # Safety
-/// The worker has left a packet of R, which nobody has read.
+/// The worker has left a packet of R, which has not been read.
 pub(crate) unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
     let place = task.result.load(Relaxed);
     if in_place::<R>() && task.flags.load(Relaxed) & IS_THREAD == 0 {
@@ -40,8 +40,8 @@ pub(crate) unsafe fn read_packet<R>(task: &Task) -> Packet<R> {
     }
 }
 
-/// What the calling worker returned, for its handle. None, as it is dropped, if nobody wants it any
-/// more.
+/// The result of the calling worker, for its handle. If the worker is detached, drops the result
+/// and returns None.
 #[inline(always)]
 pub(crate) fn wanted<R>(task: &Task, packet: Packet<R>) -> Option<Packet<R>> {
     // ORDERING(join.4): Acquire, pairs with join.3.
@@ -52,14 +52,14 @@ pub(crate) fn wanted<R>(task: &Task, packet: Packet<R>) -> Option<Packet<R>> {
     None
 }
 
-/// The calling worker is over: leaves its packet, if that is `wanted`, and its stack for good.
+/// Ends the calling worker: leaves its packet, if that is `wanted`, and leaves its stack for good.
 ///
 /// # Safety
-/// The caller is the worker of `task`, and has nothing on its stack that is wanted; `room` is the
-/// place of a packet of R in it, if it is small.
+/// The caller is the worker of `task`, and no value on its stack is needed any more. `room` is the
+/// place on it of a packet of R, if that is small.
 #[inline(always)]
 pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<Packet<R>>) -> ! {
-    // Those that destructors of thread-locals made.
+    // Drops locals that destructors of thread-locals made.
     locals::clear(task);
     let mut is_left = packet.is_some();
     if let Some(packet) = packet {
@@ -73,11 +73,11 @@ pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<P
             std::mem::take(&mut is_left),
             "a worker that was recycled ran"
         );
-        // Back: the handle went without the packet. Its destructor may make thread-locals once
-        // more.
-        // SAFETY: left above, and nobody else reads it.
+        // The worker runs again: the handle was dropped without taking the packet. The packet's
+        // destructor may make thread-locals once more.
+        // SAFETY: left above, and no other thread reads it.
         let packet = unsafe { read_packet::<R>(task) };
-        // SAFETY: the caller is that worker, for what its body has left.
+        // SAFETY: the caller is that worker, and runs on what its body has left.
         unsafe { task.worker().run(|| forget_quietly(packet)) };
         locals::clear(task);
         task.result.store(null_mut(), Relaxed);
@@ -97,21 +97,21 @@ unsafe fn leave_packet<R>(room: *mut (), packet: Packet<R>) -> *mut () {
     }
 }
 
-/// Drops what nobody wants. A panic in its destructor is like one in a detached worker: it is over
-/// with that.
+/// Drops a result that is not wanted. If its destructor panics, the panic ends here, as in a
+/// detached worker.
 pub(crate) fn forget_quietly<R>(packet: Packet<R>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(packet)));
 }
 
 /// Inlined, like `end`: a call that never returns would put the returns of the joiner out of step
-/// with their predictor. Not where nothing else is made fast: it is much code, for each type of
-/// function that workers have.
+/// with their predictor. Not inlined in builds without optimisation: it is much code, for each type
+/// of function that workers have.
 #[cfg_attr(not(debug_assertions), inline(always))]
 fn leave_for_good(task: &'static Task) {
     loop {
         if let Some(running) = server::running() {
             return match take_joiner(&running, task) {
-                // It comes to nothing but this worker's end, so it may as well go on here and now.
+                // The step leads to this worker's end only, so the joiner may run here and now.
                 Some(joiner) => running.switch_to(joiner, ended),
                 None => running.suspend(ended),
             };
@@ -122,8 +122,8 @@ fn leave_for_good(task: &'static Task) {
     }
 }
 
-/// Who waits for the end of the calling worker, taken away from there, if it is suspended and may
-/// run here next.
+/// Takes the waiter for the end of the calling worker out of the join word. Only if it is suspended
+/// and may run here next.
 #[inline(always)]
 fn take_joiner(running: &server::Running, task: &'static Task) -> Option<Runnable> {
     let waiter = task.join.load(Relaxed);
@@ -133,7 +133,8 @@ fn take_joiner(running: &server::Running, task: &'static Task) -> Option<Runnabl
     }
     // SAFETY: a waiter is the address of a task, which is never freed.
     let joiner: &'static Task = unsafe { &*((waiter & TASK) as *const Task) };
-    // As a pointer only: it may have been woken otherwise, and be anybody's by now.
+    // Only compared as a pointer: the task may have been woken otherwise, and may be another
+    // worker's by now.
     let is_ours = std::ptr::eq(joiner.shared.load(Relaxed).cast(), shared);
     if !is_ours || joiner.hints.server.load(Relaxed) != NO_SERVER {
         return None;
@@ -142,23 +143,24 @@ fn take_joiner(running: &server::Running, task: &'static Task) -> Option<Runnabl
     leave(&task.join, joiner).then(|| unsafe { Runnable::new(joiner) })
 }
 
-/// A step: the worker has left its stack for good.
+/// A step. The worker has left its stack for good.
 fn ended(local: &ServerState, worker: Runnable) {
     let task = worker.into_task();
-    // Who sees DONE may use the descriptor again: so that is looked at first.
+    // A thread that sees DONE may reuse the descriptor: so this is read first.
     let scope = task.scope.load(Relaxed);
-    // ORDERING(join.1): Release, pairs with join.2: who sees DONE sees what the worker left.
+    // ORDERING(join.1): Release, pairs with join.2: a thread that sees DONE sees the worker's
+    // packet.
     // ORDERING(join.4): Acquire, pairs with join.3.
     // ORDERING(join.6): Acquire, pairs with join.5.
     match task.join.swap(DONE, AcqRel) {
         RUNNING | ABANDONED => end_count(local, scope),
         DETACHED if task.result.load(Relaxed).is_null() => {
             end_count(local, scope);
-            // SAFETY: nobody has a right to it any more, and it is suspended for good.
+            // SAFETY: no other party has a right to it any more, and it is suspended for good.
             unsafe { local.recycle(task) };
         }
         DETACHED => {
-            // The handle went in between: the worker has to drop what it left.
+            // The handle was dropped in between: the worker has to drop its packet.
             // SAFETY: the caller has the right to run it.
             local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
         }
@@ -169,14 +171,14 @@ fn ended(local: &ServerState, worker: Runnable) {
     }
 }
 
-/// Whether somebody wants what an ended worker has left.
+/// Whether a handle wants the packet of an ended worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Wanted,
     Unwanted,
 }
 
-/// The calling thread, a worker no more, has left its packet.
+/// Marks the end of the calling thread, which is no longer a worker. It has left its packet.
 pub(crate) fn end_outside(task: &'static Task) -> Ending {
     // ORDERING(join.1): Release, as in `ended`.
     // ORDERING(join.6): Acquire, likewise.
@@ -190,7 +192,7 @@ pub(crate) fn end_outside(task: &'static Task) -> Ending {
     }
 }
 
-/// Whoever was in the word of a worker goes on. Not in a step.
+/// Wakes the waiter that was in a worker's join word. Not for use in a step.
 fn wake_outside(waiter: usize) {
     if waiter & SELECTS != 0 {
         return ending::tell(waiter, None);
@@ -205,7 +207,7 @@ fn wake_outside(waiter: usize) {
     }
 }
 
-/// The runtime ends without this worker: nobody waits for it any more.
+/// The runtime ends without this worker: wakes its waiter.
 pub(crate) fn abandon(task: &'static Task) {
     let mut word = task.join.load(Relaxed);
     while !matches!(word, DONE | DETACHED | ABANDONED) {
@@ -218,14 +220,14 @@ pub(crate) fn abandon(task: &'static Task) {
     }
 }
 
-/// One worker less; who waits for a scope may go on.
+/// Counts one worker less. Wakes the waiter of its scope if that may go on.
 fn end_count(local: &ServerState, scope: *mut ()) {
-    // SAFETY: the scope that the worker was put into, if any; it is told once.
+    // SAFETY: the scope that the worker was put into, if any; this is called once for the worker.
     if let Some(owner) = unsafe { count::ended(scope) } {
         park::wake_in_step(local, owner.task());
     }
-    // ORDERING(ended.1): Release, pairs with ended.2: who counts this end counts all workers that
-    // were made before it.
+    // ORDERING(ended.1): Release, pairs with ended.2: a thread that counts this end counts all
+    // workers that were made before it.
     local.ended.store(local.ended.load(Relaxed) + 1, Release);
 }
 

@@ -1,13 +1,13 @@
-//! The end of a worker as something to wait for beside others.
+//! The end of a worker as an operation that can be waited for beside others.
 //!
-//! The waiter enters the worker's `join` word, in the place of a task, by the address of what is
-//! here: it stands in a queue that has room for one. Who ends the worker takes it from there with
-//! the word, so without a lock; and says when it has done with it (`told`), which the waiter waits
-//! for if it leaves too late.
+//! The waiter enters the address of its `Ending` into the worker's `join` word, in the place of a
+//! task. The word is a queue with room for one. The thread that ends the worker takes the address
+//! from the word, so without a lock. It publishes when it no longer uses it (`told`). A waiter that
+//! leaves too late waits for that.
 //!
-//! A worker has no operation for its own end: `ending` refuses to make one. Who has made an
-//! operation waits for it, as it is not `Send`; so nothing has to be looked at, or can panic, once
-//! a wait begins.
+//! A worker has no operation for its own end: `ending` refuses to make one. An operation is not
+//! `Send`, so the thread that made it is the one that waits for it. So once a wait begins, nothing
+//! needs checking and nothing can panic.
 
 use crate::rt::base::sync::{AtomicBool, Ordering::*, give_way};
 use crate::rt::engine::server::ServerState;
@@ -18,7 +18,7 @@ use crate::select::operation::{Operation, Parts};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Done when a worker has ended, or was given up, so that joining it does not wait. By
+/// Completes when a worker has ended, or was given up, so that joining it does not wait. Made by
 /// [`JoinHandle::ending`](crate::rt::JoinHandle::ending).
 #[repr(align(64))]
 pub struct Ending<'a> {
@@ -42,7 +42,7 @@ const _: fn() = || {
 };
 
 impl Ending<'_> {
-    /// That of this worker.
+    /// The operation for this worker's end.
     pub(super) fn of<'a>(worker: &'static Task) -> Ending<'a> {
         Ending {
             worker,
@@ -58,9 +58,9 @@ impl Ending<'_> {
     }
 }
 
-/// The worker has ended, and this was in its word.
+/// The worker has ended, and this waiter was in its word.
 pub(super) fn tell(waiter: usize, local: Option<&ServerState>) {
-    // SAFETY: it stays there until it has been told, as it was found in the word.
+    // SAFETY: it was found in the word, so it stays there until it has been told.
     let ending: &Ending<'_> = unsafe { &*((waiter & TASK) as *const Ending<'_>) };
     let claimed = ending.place.claim_alone();
     // ORDERING(told.1): Release, pairs with told.2. The waiter may be gone from here on, unless it
@@ -71,7 +71,8 @@ pub(super) fn tell(waiter: usize, local: Option<&ServerState>) {
     }
 }
 
-// SAFETY: who takes the place from the word has it to itself; leaving it there is one step.
+// SAFETY: the thread that takes the place from the word has it to itself. Leaving it there is one
+// step.
 unsafe impl Queued for Ending<'_> {
     fn leave(&self, _: &Place, _: &mut ClaimedList) -> bool {
         if !self.entered.replace(false) {
@@ -101,7 +102,8 @@ unsafe impl Source for Ending<'_> {
 
     fn enter_or_claim(&self, _: &Place, claim: &mut dyn FnMut() -> bool, _: &mut ClaimedList) {
         self.told.store(false, Relaxed);
-        // ORDERING(join.5): Release, pairs with join.6: who ends finds this whole.
+        // ORDERING(join.5): Release, pairs with join.6: the thread that ends the worker sees all of
+        // this.
         // ORDERING(join.2): Acquire, pairs with join.1, if it has ended.
         if self
             .worker
@@ -129,7 +131,7 @@ impl Parts for Ending<'_> {
         true
     }
 
-    /// The handle may be used up when this is forgotten.
+    /// If the operation is leaked, the handle may be used up while it is still in the word.
     fn may_stay(&self) -> bool {
         false
     }

@@ -1,20 +1,21 @@
-//! What a binding to a language without unwinding needs of the runtime: the C interface is built on
-//! it, and nothing else should be.
+//! The runtime for bindings to languages without unwinding: the C interface is built on it, and
+//! nothing else should be.
 //!
 //! Cancellation ends a Rust worker by unwinding, which must not pass frames of C. So a *foreign*
-//! worker shields itself for good as the first thing it does ([`begin`]), and its waits say instead
-//! that it was asked to end. There are two kinds of them:
+//! worker first of all shields itself for good ([`begin`]). Its waits return an error instead when
+//! it was asked to end. There are two kinds of waits:
 //!
-//! - [`park`], [`sleep_until`], [`yield_now`]: the wait is done under the shield, which an abort
-//!   interrupts like any other, and looks itself.
-//! - [`interruptible`]: for what lies deeper (I/O, `join`), the shield is lifted, and the unwinding
-//!   is caught before it reaches the caller.
+//! - [`park`], [`sleep_until`], [`yield_now`]: the wait is done under the shield. An abort
+//!   interrupts it like any other, and the wait itself checks for the request.
+//! - [`interruptible`]: for deeper waits (I/O, `join`) the shield is lifted, and the unwinding is
+//!   caught before it reaches the caller.
 //!
-//! Both work in Rust workers that call foreign code, and on plain threads, which nobody cancels.
+//! Both work in Rust workers that call foreign code, and on plain threads, which are never
+//! cancelled.
 //!
-//! A foreign worker that is asked to end before it has begun begins all the same, for what its
-//! argument points to is its to free. So [`abort`] looks whether it has begun: two bits of one word
-//! of its descriptor, of which the second to be set sees the first.
+//! A foreign worker that is asked to end before it has begun begins all the same, because it must
+//! free its argument. So [`abort`] checks whether it has begun. There are two bits in one word of
+//! its descriptor; setting the second of them shows the first.
 
 use super::global;
 use super::join::{self, JoinHandle};
@@ -31,16 +32,17 @@ use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::*;
 
-/// In a task's flags, whose high bits are left to this module: it has begun, as a foreign one.
+/// In a task's flags, whose high bits are reserved for this module: it has begun, as a foreign
+/// worker.
 const BEGUN: u32 = 1 << 30;
 /// Likewise: it was asked to end.
 const ASKED: u32 = 1 << 31;
 
-/// The caller was asked to end.
+/// Error: the caller was asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled;
 
-/// The first thing that a foreign worker does.
+/// Call this first in a foreign worker.
 pub fn begin() {
     let Some(task) = server::current_task() else {
         return;
@@ -67,13 +69,13 @@ pub fn is_cancelled() -> bool {
     server::current_task().is_some_and(cancel::is_asked)
 }
 
-/// Whether that is to be heeded now: outside sections that shield themselves.
+/// Whether the request is to be obeyed now: outside sections that shield themselves.
 fn is_due(task: &Task) -> bool {
     let own = if is_foreign(task) { SHIELD } else { 0 };
     cancel::is_asked(task) && task.depth.load(Relaxed) - own < SHIELD
 }
 
-/// A point of cancellation by itself.
+/// Only a point of cancellation.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -90,7 +92,8 @@ pub fn begin_shield() {
     mem::forget(Shield::new(Handle::current().task()));
 }
 
-/// Ends it. False if there is none; not for a plain thread, which has no need of one.
+/// Ends the section. False if there is none. Always false for a plain thread, which needs no
+/// section.
 pub fn end_shield() -> bool {
     let task = Handle::current().task();
     let own = if is_foreign(task) { SHIELD } else { 0 };
@@ -102,10 +105,11 @@ pub fn end_shield() -> bool {
     is_open || server::current_task().is_none()
 }
 
-/// Calls `f`, whose waits are cut short, by unwinding up to here, when the caller is asked to end.
+/// Calls `f`. When the caller is asked to end, the waits of `f` are cut short by unwinding up to
+/// here.
 ///
 /// # Errors
-/// [`Cancelled`]: before `f` was called, or it was unwound.
+/// [`Cancelled`]: before `f` was called, or `f` was unwound.
 pub fn interruptible<R>(f: impl FnOnce() -> R) -> Result<R, Cancelled> {
     /// Shields the caller again.
     struct Lifted(&'static Task);
@@ -144,7 +148,7 @@ pub fn yield_now() -> Result<(), Cancelled> {
     check()
 }
 
-/// Parks until `deadline`. False when that has passed.
+/// Parks until `deadline`. False if the deadline has passed.
 ///
 /// # Errors
 /// [`Cancelled`], before or afterwards.
@@ -176,7 +180,7 @@ pub fn hand_over(next: Handle) -> Result<(), Cancelled> {
 /// Waits until `deadline`.
 ///
 /// # Errors
-/// [`Cancelled`], without waiting on.
+/// [`Cancelled`]: the wait ends early.
 pub fn sleep_until(deadline: u64) -> Result<(), Cancelled> {
     check()?;
     while clock::now() < deadline {
@@ -186,7 +190,7 @@ pub fn sleep_until(deadline: u64) -> Result<(), Cancelled> {
     Ok(())
 }
 
-/// So many nanoseconds from now.
+/// The moment that many nanoseconds from now.
 pub fn after(nanoseconds: u64) -> u64 {
     clock::now().saturating_add(nanoseconds)
 }
@@ -201,10 +205,10 @@ pub fn into_raw<R>(worker: JoinHandle<R>) -> *const () {
     (ManuallyDrop::new(worker).task() as *const Task).cast()
 }
 
-/// The right to a worker's end again.
+/// The right to a worker's end, from its word.
 ///
 /// # Safety
-/// The word came from [`into_raw`] of a handle of the same type, and stands for one handle only.
+/// The word came from [`into_raw`] of a handle of the same type. It is used for one handle only.
 pub unsafe fn from_raw<R>(word: *const ()) -> JoinHandle<R> {
     // SAFETY: by the contract; descriptors are never freed.
     let task = unsafe { &*word.cast::<Task>() };
@@ -212,15 +216,15 @@ pub unsafe fn from_raw<R>(word: *const ()) -> JoinHandle<R> {
     unsafe { JoinHandle::new(task) }
 }
 
-/// Waits for a worker's end until `deadline`. False when that has passed first.
+/// Waits for a worker's end until `deadline`. False if the deadline passed first.
 ///
 /// # Errors
-/// [`Cancelled`]: the caller.
+/// [`Cancelled`]: the caller was.
 pub fn wait_for<R>(worker: &JoinHandle<R>, deadline: u64) -> Result<bool, Cancelled> {
     interruptible(|| join::wait_until(worker.task(), deadline))
 }
 
-/// Starts the runtime of whoever has none, if the caller has none.
+/// Starts the global runtime, if the caller has no runtime.
 ///
 /// # Errors
 /// No memory or no threads.
@@ -247,7 +251,7 @@ pub fn is_left_behind(runtime: &Runtime) -> bool {
     runtime.shared().is_left_behind()
 }
 
-/// A dump of the runtime that the caller is a worker of, or of the global one.
+/// A dump of the caller's runtime if the caller is a worker, else of the global one.
 ///
 /// # Errors
 /// As [`start_global`].

@@ -11,11 +11,11 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 /// Runs a future to its end, and returns its output. The caller parks while the future waits: a
 /// worker switches, a plain thread sleeps. A point of cancellation.
 ///
-/// What the future does is the caller's: one of another runtime's types still needs that runtime to
-/// drive its I/O and timers.
+/// The caller only polls the future. A future of another runtime's types still needs that runtime
+/// to drive its I/O and timers.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    /// Where futures are run by the `poll` of others, one that has parked may have used up what the
-    /// wakers of the others said: these poll once more.
+    /// If futures are run inside the `poll` of others, a future that parked may have consumed the
+    /// signals of the others' wakers. Those are polled once more.
     struct PollAgain(Handle);
     impl Drop for PollAgain {
         fn drop(&mut self) {
@@ -38,8 +38,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A waker that ends the park of [`block_on`], and that alone: it is not mistaken for an
-/// [`unpark`](Handle::unpark), nor used up by what the future waits for in its `poll`. It owns
+/// A waker that ends the park of [`block_on`] and no other. Its call is not mistaken for an
+/// [`unpark`](Handle::unpark), nor consumed by waits that the future does in its `poll`. It owns
 /// nothing: a handle is a plain word that never dangles.
 fn waker(handle: Handle) -> Waker {
     // SAFETY: the functions below keep the contract: they are thread-safe, and there is nothing to

@@ -1,5 +1,5 @@
-//! The runtime of whoever has no other: started when it is first needed, with a server for each
-//! CPU, and never ended.
+//! The global runtime, for callers in no other: started when it is first needed, with a server for
+//! each CPU, and never ended.
 
 use super::owner::Runtime;
 use crate::Error;
@@ -10,8 +10,8 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// The runtime, and in which process it was started: a child of a fork has none of its servers, and
-/// starts its own.
+/// The runtime, and the process in which it was started. A child of a fork has none of its servers,
+/// and starts its own.
 static GLOBAL: AtomicPtr<Global> = AtomicPtr::new(null_mut());
 
 struct Global {
@@ -19,10 +19,10 @@ struct Global {
     forks: u32,
 }
 
-/// The global runtime; starts it if nobody has.
+/// The global runtime. Starts it if it has not been started.
 ///
 /// # Panics
-/// When it cannot be started: no memory or no threads.
+/// If it cannot be started: no memory or no threads.
 pub fn global() -> &'static Runtime {
     match try_global() {
         Ok(runtime) => runtime,
@@ -46,7 +46,8 @@ fn try_global() -> Result<&'static Runtime, Error> {
         runtime,
         forks: forks(),
     }));
-    // ORDERING(global.1): Release, pairs with global.2: who finds the runtime sees it whole.
+    // ORDERING(global.1): Release, pairs with global.2: a thread that finds the runtime sees all of
+    // it.
     GLOBAL.store(global, Release);
     Ok(&global.runtime)
 }
@@ -58,10 +59,10 @@ fn started() -> Option<&'static Runtime> {
     (global.forks == forks()).then_some(&global.runtime)
 }
 
-/// The runtime that the caller is a worker of, or the global one.
+/// The caller's runtime if the caller is a worker, else the global one.
 ///
 /// # Errors
-/// There is none, and it cannot be started.
+/// The global runtime is needed and cannot be started.
 pub(crate) fn shared_of_caller() -> Result<&'static RuntimeState, Error> {
     match server::current_task() {
         Some(task) => Ok(RuntimeState::of(task)),

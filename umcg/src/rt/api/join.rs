@@ -1,6 +1,6 @@
-//! Waiting for a worker's end, and what it returned.
+//! Waiting for a worker's end and its result.
 //!
-//! The states of the word in which this is waited for: [`joined`](crate::rt::wait::joined).
+//! The states of the word that is waited on: [`joined`](crate::rt::wait::joined).
 
 use super::end::read_packet;
 use super::ending::Ending;
@@ -22,12 +22,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 
-/// Why there is no value.
+/// Why a worker has no result.
 #[derive(Debug)]
 pub enum JoinError {
     /// The worker panicked, with this payload.
     Panicked(Box<dyn Any + Send>),
-    /// It was asked to end by [`JoinHandle::abort`], and did.
+    /// It was asked to end by [`JoinHandle::abort`], and ended.
     Cancelled,
     /// It had not ended when its runtime was ended without it, by
     /// [`Runtime::shutdown_timeout`](crate::rt::Runtime::shutdown_timeout).
@@ -43,7 +43,7 @@ impl JoinError {
         }
     }
 
-    /// The message of the panic, if its payload is one.
+    /// The panic's message, if the payload is one.
     pub fn message(&self) -> Option<&str> {
         let JoinError::Panicked(payload) = self else {
             return None;
@@ -54,7 +54,8 @@ impl JoinError {
             .or_else(|| payload.downcast_ref::<&str>().copied())
     }
 
-    /// Goes on with the worker's panic in the caller, or with one that says that it was cancelled.
+    /// Goes on with the worker's panic in the caller. If the worker was cancelled or abandoned,
+    /// panics with a message that says so.
     pub fn resume_unwind(self) -> ! {
         match self {
             JoinError::Panicked(payload) => std::panic::resume_unwind(payload),
@@ -79,12 +80,12 @@ impl std::fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// The right to a worker's end: what it returned, or that it panicked. Dropping it detaches the
-/// worker, which runs on.
+/// The right to a worker's end: its result, or its panic. Dropping the handle detaches the worker,
+/// which runs on.
 ///
-/// Nobody wants the worker's result then. If the worker has ended before, the result is dropped
-/// with the handle: that is code of the program's, which may wait, and whose panic goes on in the
-/// caller. If the worker ends later it drops its result itself, and a panic in that ends there.
+/// The result is not wanted then. If the worker has ended before, the result is dropped with the
+/// handle: that runs code of the program's, which may wait, and whose panic goes on in the caller.
+/// If the worker ends later it drops its result itself, and a panic in that ends there.
 pub struct JoinHandle<R> {
     task: &'static Task,
     _result: PhantomData<R>,
@@ -97,7 +98,7 @@ unsafe impl<R: Send> Sync for JoinHandle<R> {}
 
 impl<R> JoinHandle<R> {
     /// # Safety
-    /// The task is that of a new worker which will leave a `Packet<R>`; there is one handle to it.
+    /// The task is that of a new worker which will leave a `Packet<R>`. It has no other handle.
     pub(crate) unsafe fn new(task: &'static Task) -> JoinHandle<R> {
         JoinHandle {
             task,
@@ -105,14 +106,14 @@ impl<R> JoinHandle<R> {
         }
     }
 
-    /// Waits for the end, and returns what the worker returned. Switches. A point of cancellation:
-    /// then the worker is detached.
+    /// Waits for the worker's end, and returns its result. Switches. A point of cancellation: if
+    /// the caller is cancelled, the worker is detached.
     ///
     /// # Errors
     /// [`JoinError`]: the worker panicked, was cancelled, or was given up.
     ///
     /// # Panics
-    /// When the caller is that worker: it would wait for ever.
+    /// If the caller is that worker: it would wait for ever.
     #[inline]
     pub fn join(self) -> Result<R, JoinError> {
         if !has_ended(self.task) {
@@ -122,7 +123,7 @@ impl<R> JoinHandle<R> {
         self.take()
     }
 
-    /// After a wait.
+    /// Called after a wait.
     #[inline]
     fn finish(self) -> Result<R, JoinError> {
         if has_ended(self.task) {
@@ -150,10 +151,10 @@ impl<R> JoinHandle<R> {
         }
     }
 
-    /// What the worker returned, if it has ended.
+    /// Returns the worker's result, if it has ended.
     ///
     /// # Errors
-    /// The handle, if it has not.
+    /// The handle, if the worker has not ended.
     pub fn try_join(self) -> Result<Result<R, JoinError>, JoinHandle<R>> {
         if self.is_finished() {
             Ok(self.finish())
@@ -170,15 +171,15 @@ impl<R> JoinHandle<R> {
         |deadline| if wait_until(self.task, deadline) {Ok(self.finish())} else {Err(self)}
     }
 
-    /// Whether the worker has ended, or was given up: so that `join` returns at once.
+    /// Whether the worker has ended, or was given up. Then `join` returns at once.
     pub fn is_finished(&self) -> bool {
         is_over(self.task)
     }
 
-    /// Asks the worker to end: it unwinds, running destructors, from the next place where it waits
-    /// or from where it waits now. One that has not begun does not begin, but what its function
-    /// owns is dropped in it. It may take a while, or not happen at all if the worker waits nowhere
-    /// any more; `join` tells.
+    /// Asks the worker to end: it unwinds, running destructors, from the place where it waits, or
+    /// from the next place where it waits. A worker that has not begun does not begin, but drops in
+    /// its own context the values that its function owns. The end may take a while, or never come,
+    /// if the worker waits nowhere any more. Use `join` to find out.
     pub fn abort(&self) {
         interrupt::ask(self.task, 1);
     }
@@ -205,7 +206,7 @@ impl<R> JoinHandle<R> {
 
 impl<R> JoinHandle<R> {
     /// The worker's end as an operation, to wait for it beside others: see
-    /// [`select`](mod@crate::select). [`JoinHandle::join`] then returns at once.
+    /// [`select`](mod@crate::select). Afterwards [`JoinHandle::join`] returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -219,7 +220,7 @@ impl<R> JoinHandle<R> {
     /// ```
     ///
     /// # Panics
-    /// When the caller is that worker, whatever else it would wait for, and for however long.
+    /// If the caller is that worker, whatever other operations it waits for, and with any deadline.
     pub fn ending(&mut self) -> Ending<'_> {
         let me = Handle::current();
         if self.handle() == me {
@@ -231,8 +232,8 @@ impl<R> JoinHandle<R> {
 
 impl<R> Drop for JoinHandle<R> {
     fn drop(&mut self) {
-        // ORDERING(join.3): Release, pairs with join.4: the end that recycles comes after all that
-        // the handle did.
+        // ORDERING(join.3): Release, pairs with join.4: the end that recycles comes after all
+        // accesses of the handle.
         // ORDERING(join.2): Acquire, as in `join`.
         let detach = |from| {
             self.task
@@ -240,7 +241,7 @@ impl<R> Drop for JoinHandle<R> {
                 .compare_exchange(from, DETACHED, AcqRel, Acquire)
         };
         if detach(RUNNING).is_err_and(|now| now == DONE || detach(ABANDONED).is_err()) {
-            // SAFETY: only DONE is left, as nobody but this handle could wait; as in `take`.
+            // SAFETY: only DONE is left, as only this handle could wait; as in `take`.
             let packet = unsafe { read_packet::<R>(self.task) };
             // SAFETY: as above.
             unsafe { server::recycle(self.task) };
@@ -275,7 +276,7 @@ fn wait(child: &'static Task) {
         return;
     }
     if std::ptr::eq(child, task) {
-        // First: a panic runs code of the program's, which may wait.
+        // Dropped before the panic, which runs code of the program's that may wait.
         drop(running);
         waits_for_itself(task);
     }
@@ -288,31 +289,32 @@ fn wait(child: &'static Task) {
     task.waits_at.store(null_mut(), Relaxed);
     cancel::check(task);
     if !is_over(child) {
-        wait_until(child, u64::MAX); // woken without a reason
+        wait_until(child, u64::MAX); // because it was woken without a reason
     }
 }
 
-/// On the server's stack: the joiner is wholly suspended.
+/// Runs on the server's stack. The joiner is wholly suspended.
 fn commit(local: &ServerState, worker: Runnable) {
     let task = worker.into_task();
     let waiter = (task as *const Task).addr() | SUSPENDED;
     // SAFETY: set by `wait`, to the word of a task, which is never freed.
     let word = unsafe { &*task.waits_at.load(Relaxed) };
-    // ORDERING(join.5): Release, pairs with join.6: who takes the right sees the saved context.
+    // ORDERING(join.5): Release, pairs with join.6: the thread that takes the right to run the
+    // joiner sees the saved context.
     // ORDERING(join.2): Acquire, as in `join`.
     let entered = word
         .compare_exchange(RUNNING, waiter, AcqRel, Acquire)
         .is_ok();
     if !entered || (cancel::was_asked(task) && leave(word, task)) {
-        // SAFETY: it did not enter the word, or was taken from there again.
+        // SAFETY: the joiner did not enter the word, or was taken out of it again.
         local.make_ready(unsafe { Runnable::new(task) }, Why::Woken);
     }
 }
 
-/// Waits for the end of `child` by parking, or until it is given up, until the deadline. False when
-/// that has passed first.
+/// Waits for the end of `child` by parking: until it ends, is given up, or the deadline passes.
+/// False if the deadline passed first.
 pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
-    /// Takes the waiter away, also when unwinding.
+    /// Takes the waiter out of the word, also when unwinding.
     struct Waiting(&'static Task, usize);
     impl Drop for Waiting {
         fn drop(&mut self) {
@@ -327,8 +329,8 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
         waits_for_itself(task);
     }
     let waiter = (task as *const Task).addr() | UNPARKS;
-    // ORDERING(join.5): Release, pairs with join.6: who ends finds the descriptor of a thread
-    // whole, which may be new.
+    // ORDERING(join.5): Release, pairs with join.6: the thread that ends the worker sees all of the
+    // waiting thread's descriptor, which may be new.
     // ORDERING(join.2): Acquire, as in `join`.
     if child
         .join
@@ -349,13 +351,13 @@ pub(crate) fn wait_until(child: &'static Task, deadline: u64) -> bool {
     }
 }
 
-/// Waits for the end of a worker whose handle is not used up, and whose runtime nobody can end,
-/// whatever is asked of the caller.
+/// Waits for the end of a worker, not cut short by cancellation. The worker's handle is not used
+/// up, and no thread can end its runtime.
 pub(crate) fn wait_shielded(child: &'static Task) {
     let _shield = Shield::new(Handle::current().task());
     wait_until(child, u64::MAX);
     if !has_ended(child) {
-        // What it borrows would go.
+        // Ends the process: the data that the worker borrows would be gone.
         umcg_core::fatal(format_args!(
             "a worker was given up that its runtime still waits for, which is a bug of umcg's"
         ));

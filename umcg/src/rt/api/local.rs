@@ -1,9 +1,9 @@
 //! Worker-locals: a value of each worker's own, whatever kernel thread it runs on.
 //!
-//! The values of a worker, or of a plain thread, stand in a list that its descriptor points to,
-//! made when the first is used. They are dropped at its end, last made first, while it can still
-//! wait; one that is used again meanwhile is made anew. Each is dropped, whatever the others do; a
-//! panic of a destructor ends there.
+//! The values of a worker, or of a plain thread, stand in a list that its descriptor points to. The
+//! list is made when the first value is used. The values are dropped at the end of the worker or
+//! thread, last made first, while it can still wait. A value that is used again meanwhile is made
+//! anew. Each is dropped, whatever the others do. A panic of a destructor ends there.
 
 use crate::rt::engine::server;
 use crate::rt::task::locals::Values;
@@ -14,12 +14,13 @@ use std::sync::atomic::Ordering::*;
 
 /// The key of a worker-local, made by [`worker_local!`](crate::worker_local).
 ///
-/// A worker's values are dropped at its end, last made first. A destructor may use worker-locals:
-/// one whose value is dropped already is made anew, and dropped in turn. That has no bound, so a
-/// worker never ends if the destructor of a worker-local always uses that same worker-local.
+/// A worker's values are dropped at its end, last made first. A destructor may use worker-locals.
+/// If the value it uses is dropped already, it is made anew, and dropped in turn. There is no bound
+/// on that: if the destructor of a worker-local always uses that same worker-local, the worker
+/// never ends.
 pub struct WorkerLocal<T: 'static> {
     init: fn() -> T,
-    /// Its address is what tells keys apart, so it has one.
+    /// Keys are told apart by their addresses. This byte makes the address unique.
     _place: u8,
 }
 
@@ -30,11 +31,11 @@ impl<T: 'static> WorkerLocal<T> {
     }
 
     /// Calls `f` with the calling worker's value, which is made first if there is none. `f` may
-    /// wait: the value stays the worker's. If making it panics there is none, and the next
-    /// call tries again.
+    /// wait: the value stays the worker's. If making the value panics there is still none, and the
+    /// next call tries again.
     ///
     /// # Panics
-    /// When the value is being made, and that comes to use it.
+    /// If the value is being made, and its initializer uses it.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         let value = match with_values(|values| self.find(values)) {
             Some(Some(value)) => value,
@@ -66,7 +67,7 @@ impl<T: 'static> WorkerLocal<T> {
         let making = Making(self.key());
         let made: Rc<dyn Any> = Rc::new((self.init)());
         drop(making);
-        // Behind those that it has used: they are dropped after it.
+        // Behind the values that it has used: they are dropped after it.
         push(Some(made.clone()));
         made
     }
@@ -97,7 +98,7 @@ fn with_values<R>(f: impl FnOnce(&Values) -> R) -> R {
         task.locals
             .store(Box::into_raw(Box::<Values>::default()).cast(), Relaxed);
     }
-    // SAFETY: a box that lives until `clear`, and is touched by the worker alone.
+    // SAFETY: a box that lives until `clear`, and that only the worker touches.
     f(unsafe { &*task.locals.load(Relaxed).cast::<Values>() })
 }
 

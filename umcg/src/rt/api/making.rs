@@ -31,8 +31,8 @@ pub enum SpawnError {
     Thread,
     /// The runtime has been shut down.
     Closed,
-    /// The runtime was made before a fork whose child this process is: its servers are the
-    /// parent's.
+    /// The runtime was made before a fork whose child this process is: its servers run in the
+    /// parent.
     LeftBehind,
     /// The caller is in no runtime, and the global one could not be started.
     Runtime(Error),
@@ -85,7 +85,7 @@ impl From<uth::Error> for SpawnError {
     }
 }
 
-/// How to make a worker.
+/// Options for making a worker.
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
     name: Cow<'a, str>,
@@ -95,8 +95,8 @@ pub struct Builder<'a> {
     deadline: u64,
 }
 
-/// With nothing said, and at a fixed address: as a builder may own its name, a value would be
-/// written anew for each worker.
+/// A builder with defaults only, at a fixed address: a builder may own its name, so a value would
+/// be written anew for each worker.
 pub(crate) static PLAIN: Builder<'static> = Builder::new();
 
 impl Default for Builder<'_> {
@@ -106,7 +106,7 @@ impl Default for Builder<'_> {
 }
 
 impl<'a> Builder<'a> {
-    /// With nothing said.
+    /// A builder with default options.
     pub const fn new() -> Builder<'a> {
         Builder {
             name: Cow::Borrowed(""),
@@ -117,45 +117,45 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Its name, of which 23 bytes are kept: dumps and messages about the worker carry it, and so
-    /// does what it prints when it panics. See also [`current_name`](crate::current_name).
+    /// The worker's name, of which 23 bytes are kept. Dumps and messages about the worker show it,
+    /// and so does the message of its panic. See also [`current_name`](crate::current_name).
     ///
-    /// The first name of a process puts a panic hook around the one that there is then, which
-    /// prints the name and calls that.
+    /// The first name in a process installs a panic hook, which prints the name and then calls the
+    /// previous hook.
     pub fn name(mut self, name: impl Into<Cow<'a, str>>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Bytes of stack, rounded up to a power of two of at least 8 KiB (32 KiB with debug
-    /// assertions); 0 for the runtime's choice.
+    /// assertions); 0 for the runtime's default.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
     }
 
-    /// For schedulers that look at priorities: 255 is the most urgent, 128 what has none.
+    /// The priority, for schedulers that use it: 255 is the most urgent, 128 the default.
     pub fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
         self
     }
 
-    /// For schedulers that look at deadlines: when it should be done. Nothing happens to it when
-    /// that passes.
+    /// The deadline, for schedulers that use it: when the worker should be done. Nothing happens to
+    /// the worker when the deadline passes.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = clock::nanos(deadline);
         self
     }
 
-    /// The server that is to run it, by its index in the runtime.
+    /// The server that is to run the worker, by its index in the runtime.
     pub fn server(mut self, index: usize) -> Self {
         self.server = u16::try_from(index).unwrap_or(NO_SERVER);
         self
     }
 
     /// # Safety
-    /// As [`Builder::spawn_light`] for a light one; what `f` and R borrow lives until the worker
-    /// has ended.
+    /// For a light worker: as [`Builder::spawn_light`]. Everything that `f` and R borrow lives
+    /// until the worker has ended.
     #[inline]
     pub(crate) unsafe fn make_here<F, R>(
         &self,
@@ -180,9 +180,9 @@ impl<'a> Builder<'a> {
         local
             .spawned
             .store(local.spawned.load(Relaxed) + 1, Relaxed);
-        // SAFETY: the worker is new, and left to this handle.
+        // SAFETY: the worker is new, and this is its only handle.
         let handle = unsafe { JoinHandle::new(task) };
-        // SAFETY: the right to run a new worker is its maker's.
+        // SAFETY: the maker of a new worker has the right to run it.
         local.make_ready(unsafe { Runnable::new(task) }, Why::Spawned);
         Ok(handle)
     }
@@ -200,13 +200,14 @@ impl<'a> Builder<'a> {
     where
         F: FnOnce() -> R,
     {
-        // A server that finds nobody to run, and this one counted, may be told so wrongly.
+        // Without this visit, a server that finds no worker to run, while this one is counted,
+        // could report a deadlock wrongly.
         let _visit = shared.group.visit();
         // ORDERING(closing.1): SeqCst, pairs with closing.2: counted first, so that either the
-        // closer sees this one, or this one sees it close.
+        // closing thread sees this worker, or this thread sees it close.
         shared.spawned_outside.fetch_add(1, SeqCst);
         // A worker of the runtime in a blocking scope is outside, too. It counts itself, so the end
-        // waits for what it makes.
+        // waits for the worker that it makes.
         // ORDERING(closing.1): SeqCst, as above.
         if shared.closing.load(SeqCst) && (shared.is_over() || !server::is_worker_of(shared)) {
             shared.spawned_outside.fetch_sub(1, Relaxed);
@@ -225,9 +226,9 @@ impl<'a> Builder<'a> {
             shared.spawned_outside.fetch_sub(1, Relaxed);
         })?;
         put_into_scope(task, scope);
-        // SAFETY: the worker is new, and left to this handle.
+        // SAFETY: the worker is new, and this is its only handle.
         let handle = unsafe { JoinHandle::new(task) };
-        // SAFETY: the right to run a new worker is its maker's.
+        // SAFETY: the maker of a new worker has the right to run it.
         runtime::ready(unsafe { Runnable::new(task) }, Why::Spawned);
         Ok(handle)
     }
@@ -275,7 +276,8 @@ impl<'a> Builder<'a> {
         };
         let task = match spare {
             Some(task) => {
-                // SAFETY: it has ended, and the list of spare ones gave us the right to it.
+                // SAFETY: the worker has ended, and the list of spare ones gave the right to run
+                // it.
                 unsafe { task.worker().rearm(room::<F, R>(), first_frame::<F, R>) };
                 task.begin(kind.flags(true));
                 task
@@ -289,7 +291,7 @@ impl<'a> Builder<'a> {
         if !self.has_default_hints() {
             self.set_hints(task);
         }
-        // SAFETY: the room is the maker's until the worker runs, and has place for F.
+        // SAFETY: until the worker runs, the room belongs to its maker. It has place for F.
         unsafe { task.worker().room(room::<F, R>()).cast::<F>().write(f) };
         Ok(task)
     }
@@ -319,7 +321,7 @@ impl<'a> Builder<'a> {
         Ok(worker?)
     }
 
-    /// The stack of its worker.
+    /// The stack class for the builder's worker.
     pub(crate) fn class(&self, shared: &RuntimeState) -> Result<raw::Class, SpawnError> {
         match self.stack_size {
             0 => Ok(shared.class),
@@ -327,7 +329,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The name of its worker, or this one.
+    /// The name of the builder's worker, or `other`.
     pub(crate) fn name_or(&self, other: &str) -> String {
         if self.name.is_empty() {
             other.to_owned()
@@ -346,17 +348,17 @@ impl<'a> Builder<'a> {
         task.hints.priority.store(self.priority, Relaxed);
         task.hints.server.store(self.server, Relaxed);
         task.hints.deadline.store(self.deadline, Relaxed);
-        // What is not as usual is not left to the next one.
+        // Unusual flags are not left to the next worker.
         task.flags
             .store(task.flags.load(Relaxed) & !IS_PLAIN, Relaxed);
     }
 }
 
-/// There is a shortage: what servers keep of stacks and blocks is for all.
+/// There is a shortage: the stacks and blocks that servers keep are shared with all.
 #[cold]
 fn gather_spares(shared: &RuntimeState, local: Option<&ServerState>) {
     match local {
-        // The caller is on that server, which does not wait for others.
+        // The caller is on that server. It does not wait for other servers.
         Some(local) => local.share_spares(),
         None => shared.gather_spares(),
     }

@@ -1,8 +1,8 @@
 //! Names of workers in the messages of panics.
 //!
-//! The standard library prints the name of the thread, which a worker is not. So the first worker
-//! with a name puts a line before the message, by a hook around the one that there is. A hook that
-//! the program sets later takes the place of both; it can ask for the name
+//! The standard library prints the name of the thread, but a worker is not a thread. So the first
+//! worker with a name installs a panic hook around the existing one. It puts a line before the
+//! message. A hook that the program sets later replaces both; it can ask for the name
 //! ([`current_name`]).
 
 use crate::rt::base::sync::Hold;
@@ -11,22 +11,22 @@ use std::panic::{set_hook, take_hook};
 use std::sync::Once;
 use umcg_core::raw::Worker;
 
-/// Has panics of workers with names say these.
+/// Makes panics of workers with names print these names.
 #[cold]
 pub(crate) fn tell_in_panics() {
     static ONCE: Once = Once::new();
-    // A thread that panics may not set one; the next name does.
+    // A thread that panics must not set a hook. The next name sets it.
     if std::thread::panicking() {
         return;
     }
-    // Preempted in there, a worker would have all others of its server that have names wait in
-    // vain.
+    // If the worker were preempted in there, all other workers of its server that have names would
+    // wait in vain.
     let _hold = Hold::begin();
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |panic| {
             if let Some(name) = current_name() {
-                // The lock of standard error is not left to others that preempt the worker.
+                // Holding the lock of standard error, the worker must not be preempted by others.
                 critical(|| eprintln!("\nin worker `{name}`:"));
             }
             before(panic);

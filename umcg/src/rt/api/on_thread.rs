@@ -1,11 +1,11 @@
-//! Full workers where there is no thread-local storage to be had but a thread's: each is a pthread
-//! that registers as a worker of the runtime's group.
+//! Full workers where only a thread can have thread-local storage: each is a pthread that registers
+//! as a worker of the runtime's group.
 //!
 //! So `spawn` means the same with a C library, a processor or a sanitizer for which
-//! `umcg_core::storage` is not available; it only costs what a thread costs. To the rest of the
-//! runtime such a worker differs in three ways: its first event brings it to a server
-//! ([`Kind::Wake`](umcg_core::raw::Kind)); its descriptor and packet lie on the heap; and it ends
-//! as a plain thread, so that all it does then is done from outside.
+//! `umcg_core::storage` is not available. It only costs as much as a thread. To the rest of the
+//! runtime such a worker differs in three ways. Its first event brings it to a server
+//! ([`Kind::Wake`](umcg_core::raw::Kind)). Its descriptor and packet lie on the heap. It ends as a
+//! plain thread, so all work of its end is done from outside.
 
 use super::body::run_body;
 use super::count::{self, Count};
@@ -29,15 +29,15 @@ pub(crate) fn is_needed(kind: WorkerKind) -> bool {
     kind == WorkerKind::Full && storage::is_ruled_out()
 }
 
-/// What there is on a pthread's stack besides frames, in bytes at most: its static thread-local
-/// storage, which a sanitizer has a lot of. Untouched it is no memory.
+/// The most bytes on a pthread's stack besides frames: its static thread-local storage, of which a
+/// sanitizer has a lot. Untouched it takes no memory.
 const BESIDES: usize = 128 << 10;
 
-/// Makes a worker that is a thread. The caller has counted it, which is taken back when there is
-/// none.
+/// Makes a worker that is a thread. The caller has counted the worker. If none is made, the count
+/// is taken back.
 ///
 /// # Safety
-/// What `f` and R borrow lives until the worker has ended.
+/// Everything that `f` and R borrow lives until the worker has ended.
 pub(crate) unsafe fn make<F, R>(
     builder: &Builder<'_>,
     shared: &RuntimeState,
@@ -55,11 +55,11 @@ where
     if !raw::threads_move() {
         shared.has_staying.store(true, Relaxed);
     }
-    // Its first event says that it came back from somewhere.
+    // The worker's first event says that it came back from blocking.
     shared.blocked.fetch_add(1, Relaxed);
     let start = builder.class(shared).and_then(|class| {
-        // Before there is the thread: a shortage is the maker's error, and not a worker that never
-        // runs.
+        // Before the thread is made: then a shortage is an error for the maker, and not a worker
+        // that never runs.
         let home = raw::Reserved::new().map_err(|_| SpawnError::Thread)?;
         let parts = Parts {
             home,
@@ -71,7 +71,7 @@ where
         let thread = std::thread::Builder::new()
             .name(builder.name_or("umcg-worker"))
             .stack_size(size);
-        // SAFETY: by the contract what the body borrows outlives it.
+        // SAFETY: by the contract, everything that the body borrows outlives it.
         unsafe { thread.spawn_unchecked(body) }.map_err(|_| SpawnError::Thread)
     });
     if let Err(error) = start {
@@ -84,16 +84,16 @@ where
     Ok(unsafe { JoinHandle::new(task) })
 }
 
-/// What a worker's thread is given.
+/// The data given to a worker's thread.
 struct Parts<F> {
     home: raw::Reserved,
-    /// Empty where it has none.
+    /// Empty if the worker has no name.
     name: String,
     f: F,
 }
 
-// SAFETY: callers of `make` vouch for `f`, by F: Send of their own, or as a scope does; a home is
-// its thread's only once that has registered.
+// SAFETY: callers of `make` vouch for `f`, by their own bound F: Send, or as a scope does. A home
+// belongs to its thread only once that thread has registered.
 unsafe impl<F> Send for Parts<F> {}
 
 fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
@@ -116,8 +116,8 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
             }
             Err(error) => {
                 shared.blocked.fetch_sub(1, Relaxed);
-                // Now: what it borrows is there only as long as the worker counts. Its destructor's
-                // panic changes nothing.
+                // Dropped now: the data that it borrows is valid only as long as the worker counts.
+                // A panic of its destructor changes nothing.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
                 let payload: Box<dyn Any + Send> = Box::new(format!(
                     "the thread of a worker could not register: {error}"
@@ -132,21 +132,22 @@ fn main<F: FnOnce() -> R, R>(task: &'static Task, parts: Parts<F>) {
         task.result
             .store(Box::into_raw(Box::new(packet)).cast(), Relaxed);
     }
-    // Counted first: who sees the end sees that there is a worker less.
+    // Counted first: a thread that sees the end sees one worker less.
     let _visit = shared.group.visit();
     shared.count_end_outside();
     match end::end_outside(task) {
         Ending::Wanted => {}
         Ending::Unwanted => {
             if !task.result.load(Relaxed).is_null() {
-                // SAFETY: the handle is gone, so the packet, left just above, is ours.
+                // SAFETY: the handle is gone, and the packet was left just above, so this thread
+                // may read it.
                 end::forget_quietly(unsafe { end::read_packet::<R>(task) });
             }
             heap::give_back(task);
         }
     }
-    // Told last: what the worker left may have borrowed from outside its scope.
-    // SAFETY: the scope that the worker was put into, if any; it is told once.
+    // The scope is told last: the worker's packet may borrow from outside the scope.
+    // SAFETY: the scope that the worker was put into, if any; this is called once for the worker.
     if let Some(owner) = unsafe { count::ended(scope) } {
         park::wake(owner.task());
     }

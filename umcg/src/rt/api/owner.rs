@@ -1,4 +1,4 @@
-//! A runtime, as its owner has it, and as others who may use it.
+//! A runtime, as its owner holds it, and as its other users do.
 
 use super::end;
 use super::join::{self, JoinHandle};
@@ -20,13 +20,15 @@ use std::time::Duration;
 
 /// Servers that run workers until there are none. Dropping it waits for all its workers.
 ///
-/// All that does not end it are methods of its [`RuntimeHandle`], which it can be used as.
+/// All operations that do not end the runtime are methods of its [`RuntimeHandle`], to which it
+/// dereferences.
 ///
-/// Where it is dropped by one of its own workers, which cannot wait for its own end, it ends by
-/// itself, once all its workers have. To wait for it stops a worker of another runtime, and not
-/// that one's server. The same goes for a function that one of its threads calls: of its scheduler,
-/// or what [`on_stall`](crate::rt::RuntimeBuilder::on_stall) and
-/// [`on_deadlock`](crate::rt::RuntimeBuilder::on_deadlock) were given.
+/// If one of its own workers drops it, that worker cannot wait for its own end: the runtime ends by
+/// itself, once all its workers have ended. If a worker of another runtime drops it, only that
+/// worker waits, and not its server. A function that one of the runtime's threads calls does not
+/// wait either: a function of its scheduler, or one given to
+/// [`on_stall`](crate::rt::RuntimeBuilder::on_stall) or
+/// [`on_deadlock`](crate::rt::RuntimeBuilder::on_deadlock).
 ///
 /// The child of a fork has none of the threads of a runtime that was made before. There it is
 /// dropped without waiting, its memory is not freed, and it makes no workers
@@ -35,12 +37,12 @@ use std::time::Duration;
 pub struct Runtime {
     handle: RuntimeHandle,
     threads: Vec<thread::JoinHandle<()>>,
-    /// Until it is closed.
+    /// Present until the runtime is closed.
     owner: Option<Thread>,
 }
 
-/// A runtime, for all who use it: as many as there are copies of this. It does not keep the runtime
-/// from ending: that is its [`Runtime`]'s to say, and afterwards no workers are made by this
+/// A handle of a runtime, for all its users. Copies are cheap to make. It does not keep the runtime
+/// from ending: that is up to its [`Runtime`]. Afterwards this handle makes no workers
 /// ([`SpawnError::Closed`]).
 #[derive(Clone, Debug)]
 pub struct RuntimeHandle(Arc<RuntimeState>);
@@ -73,12 +75,12 @@ impl RuntimeHandle {
         &self.0
     }
 
-    /// How many servers it has.
+    /// How many servers the runtime has.
     pub fn servers(&self) -> usize {
         self.0.seats.len()
     }
 
-    /// What waits for its I/O.
+    /// The driver that waits for its I/O.
     pub fn driver(&self) -> DriverKind {
         Driver::of(&self.0).kind()
     }
@@ -91,7 +93,7 @@ impl RuntimeHandle {
     /// Makes a worker of the runtime. See [`spawn`](crate::rt::spawn()).
     ///
     /// # Panics
-    /// When there is no memory for it, or the runtime has been shut down.
+    /// If there is no memory for it, or the runtime has been shut down.
     pub fn spawn<F, R>(&self, f: F) -> JoinHandle<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -101,7 +103,7 @@ impl RuntimeHandle {
             .unwrap_or_else(|error| no_worker(error))
     }
 
-    /// Makes a worker of the runtime, as the builder says.
+    /// Makes a worker of the runtime, with the builder's options.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -117,7 +119,7 @@ impl RuntimeHandle {
     /// Makes a light worker of the runtime. See [`Builder::spawn_light`].
     ///
     /// # Panics
-    /// When there is no memory for its stack, or the runtime has been shut down.
+    /// If there is no memory for its stack, or the runtime has been shut down.
     ///
     /// # Safety
     /// As [`Builder::spawn_light`].
@@ -130,7 +132,7 @@ impl RuntimeHandle {
         unsafe { self.build_light(&PLAIN, f) }.unwrap_or_else(|error| no_worker(error))
     }
 
-    /// Makes a light worker of the runtime, as the builder says.
+    /// Makes a light worker of the runtime, with the builder's options.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -150,9 +152,10 @@ impl RuntimeHandle {
         unsafe { builder.make_outside(WorkerKind::Light, &self.0, f, None) }
     }
 
-    /// A text with all its workers: name, what each is doing, and where those stand that wait.
-    /// Servers begin to run no worker while that is noted. Functions are addresses without names if
-    /// somebody keeps the lock of the crate `backtrace`, which knows the names, for 5 s.
+    /// A text on all its workers: name, state, and the place where each waiting worker stands.
+    /// Meanwhile servers begin to run no worker. If another thread keeps the lock of the crate
+    /// `backtrace`, which knows the names of functions, for 5 s, functions are shown as addresses
+    /// without names.
     pub fn dump(&self) -> String {
         dump::dump(&self.0)
     }
@@ -171,7 +174,7 @@ impl Runtime {
         let mut me = Thread::new(&self.handle.0);
         let name = format!("{}-{index}", me.shared().name);
         let interval = me.shared().watch.preemption();
-        // The server says whether it could be made one.
+        // The server's thread reports whether it could become a server.
         let (tell, told) = std::sync::mpsc::channel();
         let body = move || {
             if let Some(cpu) = cpu {
@@ -215,22 +218,22 @@ impl Runtime {
         Ok(())
     }
 
-    /// A handle of it, which can be copied and given away.
+    /// A handle of the runtime, which can be copied and passed on.
     pub fn handle(&self) -> RuntimeHandle {
         self.handle.clone()
     }
 
-    /// Calls `f` as a worker of this runtime, and returns what it returned. Not to be called by a
-    /// worker of this runtime's.
+    /// Calls `f` as a worker of this runtime, and returns its result. A worker of this runtime must
+    /// not call it.
     ///
     /// # Panics
-    /// When `f` does, and as [`RuntimeHandle::spawn`].
+    /// If `f` does, and as [`RuntimeHandle::spawn`].
     pub fn run<F, R>(&self, f: F) -> R
     where
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        // SAFETY: the worker's storage moves along with it, and this waits for its end, whatever
+        // SAFETY: the worker's storage moves along with it. This waits for its end, whatever
         // happens.
         let worker = unsafe { PLAIN.make_outside(WorkerKind::Full, &self.handle.0, f, None) };
         let worker = worker.unwrap_or_else(|error| no_worker(error));
@@ -238,8 +241,8 @@ impl Runtime {
         worker.join().unwrap_or_else(|error| error.resume_unwind())
     }
 
-    /// Waits until there are no workers, and ends the servers. Called by one of its own workers it
-    /// does not wait, and the end comes later, as where it is dropped.
+    /// Waits until there are no workers, and ends the servers. If one of its own workers calls
+    /// this, it does not wait, and the end comes later, as with a drop.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -247,11 +250,12 @@ impl Runtime {
     /// Like [`Runtime::shutdown`], for `timeout` at most.
     ///
     /// # Errors
-    /// How many workers there are still: they are given up, together with all that they own, and
-    /// run no more; a `join` of one of them says [`Abandoned`](crate::rt::JoinError::Abandoned).
-    /// One that computes goes on until it waits, and its server ends then. Where one of its own
-    /// workers or threads calls this, nothing is waited for or given up: the runtime ends later. In
-    /// the child of a fork the runtime of the parent has no workers.
+    /// How many workers are left. They are given up, together with everything that they own, and do
+    /// not run again. A `join` of one of them returns
+    /// [`Abandoned`](crate::rt::JoinError::Abandoned). A worker that computes goes on until it
+    /// waits, and its server ends then. If one of the runtime's own workers or threads calls this,
+    /// it waits for no worker and gives none up: the runtime ends later. In the child of a fork the
+    /// runtime of the parent has no workers.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), usize> {
         let deadline = clock::after(timeout);
         let shared = self.handle.0.clone();
@@ -275,13 +279,13 @@ impl Runtime {
         }
         shared.threads.give_up();
         shared.end();
-        // What the workers that are left may still refer to.
+        // Workers that are left may still refer to it.
         std::mem::forget(shared.clone());
         dump::each_worker(&shared, &mut |task| end::abandon(task));
         Err(left)
     }
 
-    /// Lets it end once there are no workers.
+    /// Lets the runtime end once it has no workers.
     fn close(&mut self) {
         let shared = &*self.handle.0;
         // ORDERING(closing.2): SeqCst, pairs with closing.1.
@@ -294,17 +298,17 @@ impl Runtime {
         self.owner = None;
     }
 
-    /// In the child of a fork. What the threads had is not given back, as they may have been in the
-    /// midst of anything; nor are they detached, since the C library has used their memory
-    /// otherwise.
+    /// Called in the child of a fork. The threads' memory is not given back, as they may have been
+    /// in the midst of anything. The threads are not detached either: the C library has reused
+    /// their memory.
     fn leave_behind(&mut self) {
         std::mem::forget(self.handle.0.clone());
         std::mem::forget(self.owner.take());
         std::mem::forget(std::mem::take(&mut self.threads));
     }
 
-    /// They have left the runtime: what remains is the system's part. In a worker that is left
-    /// alone.
+    /// Joins the threads. They have left the runtime; only the system's part remains. If the caller
+    /// is a worker, nothing is done.
     fn join_threads(&mut self) {
         let is_worker = server::current_task().is_some();
         for thread in self.threads.drain(..).filter(|_| !is_worker) {
@@ -329,7 +333,7 @@ impl Drop for Runtime {
     }
 }
 
-/// Whether a wait for this runtime's end would be one for the caller's own.
+/// Whether waiting for this runtime's end would mean waiting for the caller's own end.
 fn is_called_within(shared: &RuntimeState) -> bool {
     server::is_worker_of(shared) || shared.threads.carry_caller()
 }
@@ -337,6 +341,7 @@ fn is_called_within(shared: &RuntimeState) -> bool {
 fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // Refused if the process was given another set meanwhile: then it stays unpinned.
+    // Refused if the process was given another set of CPUs meanwhile: then the thread stays
+    // unpinned.
     let _ = sched_setaffinity(None, &set);
 }

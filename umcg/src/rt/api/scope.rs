@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
-/// A scope: what its workers borrow outlives it.
+/// A scope: everything that its workers borrow outlives it.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     count: &'scope Count,
@@ -20,7 +20,7 @@ pub struct Scope<'scope, 'env: 'scope> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The right to the end of a worker of a scope. Dropping it leaves the worker to the scope; its
+/// The right to the end of a worker of a scope. Dropping it leaves the worker to the scope. The
 /// result is dropped as with a [`JoinHandle`].
 #[derive(Debug)]
 pub struct ScopedJoinHandle<'scope, R>(JoinHandle<R>, &'scope Count);
@@ -34,7 +34,7 @@ impl<R> ScopedJoinHandle<'_, R> {
     pub fn join(self) -> Result<R, JoinError> {
         let joined = self.0.join();
         if matches!(joined, Err(JoinError::Panicked(_))) {
-            // The caller has it now.
+            // The caller has received the panic.
             self.1.panics.fetch_sub(1, Relaxed);
         }
         joined
@@ -56,13 +56,13 @@ impl<R> ScopedJoinHandle<'_, R> {
     }
 }
 
-/// Calls `f` with a scope in which it can make workers that borrow from outside it; returns when
-/// all of them have ended. Switches. Not a point of cancellation itself: who is asked to end while
-/// it waits here does so once its workers have.
+/// Calls `f` with a scope in which it can make workers that borrow from outside the scope. Returns
+/// when all of them have ended. Switches. Not a point of cancellation itself: a caller that is
+/// asked to end while it waits here ends once its workers have ended.
 ///
 /// # Panics
-/// When `f` does, or a worker whose panic nobody has got from a `join`: so a scope that returns has
-/// done all of its work. A worker that was aborted has not panicked.
+/// If `f` panics, or a worker panics and no `join` has returned that panic. So a scope that returns
+/// has done all of its work. A worker that was aborted has not panicked.
 ///
 /// ```
 /// let mut words = vec!["a", "b"];
@@ -105,7 +105,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Makes a light worker in the scope. See [`Builder::spawn_light`].
     ///
     /// # Panics
-    /// When there is no memory for its stack.
+    /// If there is no memory for its stack.
     ///
     /// # Safety
     /// As [`Builder::spawn_light`].
@@ -119,7 +119,7 @@ impl<'scope> Scope<'scope, '_> {
         unsafe { self.build_light(&PLAIN, f) }.unwrap_or_else(|error| no_worker(error))
     }
 
-    /// Makes a light worker in the scope, as the builder says.
+    /// Makes a light worker in the scope, with the builder's options.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -142,7 +142,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Makes a worker in the scope, with thread-local storage of its own.
     ///
     /// # Panics
-    /// When there is no memory for it.
+    /// If there is no memory for it.
     #[inline]
     pub fn spawn<F, R>(&'scope self, f: F) -> ScopedJoinHandle<'scope, R>
     where
@@ -153,7 +153,7 @@ impl<'scope> Scope<'scope, '_> {
             .unwrap_or_else(|error| no_worker(error))
     }
 
-    /// Makes a worker in the scope, as the builder says.
+    /// Makes a worker in the scope, with the builder's options.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -171,7 +171,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// # Safety
-    /// As [`Builder::spawn_light`] for a light one.
+    /// For a light worker: as [`Builder::spawn_light`].
     unsafe fn make<F, R>(
         &'scope self,
         kind: WorkerKind,

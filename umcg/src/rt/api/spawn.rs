@@ -7,8 +7,8 @@ use crate::rt::engine::server;
 use crate::rt::task::WorkerKind;
 
 impl Builder<'_> {
-    /// Makes a worker with thread-local storage of its own: all that is sound in a thread is sound
-    /// in it. Its thread-locals are made anew for it, and their destructors run at its end.
+    /// Makes a worker with thread-local storage of its own: everything that is sound in a thread is
+    /// sound in it. Its thread-locals are made anew for it, and their destructors run at its end.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -22,7 +22,7 @@ impl Builder<'_> {
         unsafe { self.make(WorkerKind::Full, f) }
     }
 
-    /// Makes a worker that shares the thread-local storage of whatever server runs it: the lightest
+    /// Makes a worker that shares the thread-local storage of the server that runs it: the lightest
     /// kind, and the fastest to switch to.
     ///
     /// # Errors
@@ -33,9 +33,9 @@ impl Builder<'_> {
     /// other workers run there meanwhile. So `f` keeps across such a call
     /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and
     /// - no value that must stay on its thread (that is not `Send`), such as a guard of a lock that
-    ///   knows its owner;
+    ///   knows its owner.
     ///
-    /// nor does a destructor wait while it unwinds. With preemption on, the same holds at every
+    /// Nor may a destructor wait while it unwinds. With preemption on, the same holds at every
     /// instruction outside a [`critical`](crate::critical) section.
     #[inline]
     pub unsafe fn spawn_light<F, R>(&self, f: F) -> Result<JoinHandle<R>, SpawnError>
@@ -63,11 +63,11 @@ impl Builder<'_> {
     }
 }
 
-/// Makes a worker that shares the thread-local storage of whatever server runs it. See
+/// Makes a worker that shares the thread-local storage of the server that runs it. See
 /// [`Builder::spawn_light`].
 ///
 /// # Panics
-/// When there is no memory for its stack, or the global runtime is needed and cannot be started.
+/// If there is no memory for its stack, or the global runtime is needed and cannot be started.
 ///
 /// # Safety
 /// As [`Builder::spawn_light`].
@@ -82,11 +82,11 @@ where
 }
 
 /// Makes a worker with thread-local storage of its own, in the caller's runtime, or in the global
-/// one. Like `std::thread::spawn`, at a thousandth of the price.
+/// one. It is like `std::thread::spawn`, at a thousandth of the price.
 ///
 /// # Panics
-/// When there is no memory for it, or the global runtime is needed and cannot be started;
-/// [`Builder::spawn`] gives an error then.
+/// If there is no memory for it, or the global runtime is needed and cannot be started.
+/// [`Builder::spawn`] returns an error then.
 ///
 /// ```
 /// let worker = umcg::spawn(|| 6 * 7);

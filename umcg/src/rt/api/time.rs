@@ -1,4 +1,4 @@
-//! Time for programs: `sleep`, and work that is cut short by a `timeout`.
+//! Time for programs: `sleep`, and calls that are cut short by a `timeout`.
 
 use super::global;
 use crate::rt::base::clock::{Elapsed, after, nanos, now};
@@ -7,13 +7,13 @@ use crate::rt::task::Handle;
 use crate::rt::wait::{cancel, deadline, park};
 use std::time::{Duration, Instant};
 
-/// Stops the caller for so long; other workers run meanwhile. A plain thread sleeps in the kernel.
-/// Switches. A point of cancellation.
+/// Stops the caller for `duration`; other workers run meanwhile. A plain thread sleeps in the
+/// kernel. Switches. A point of cancellation.
 pub fn sleep(duration: Duration) {
     sleep_nanos(after(duration));
 }
 
-/// Stops the caller until `deadline`. As [`sleep`].
+/// Stops the caller until `deadline`. Otherwise as [`sleep`].
 pub fn sleep_until(deadline: Instant) {
     sleep_nanos(nanos(deadline));
 }
@@ -24,36 +24,36 @@ fn sleep_nanos(deadline: u64) {
     }
 }
 
-/// Calls `f`. When it waits somewhere at a time later than `duration` from now, that wait ends by
-/// unwinding to here: destructors run, and the result is [`Elapsed`]. What `f` computes without
-/// waiting is not cut short, unless it calls [`checkpoint`](crate::rt::checkpoint).
+/// Calls `f`. If `f` waits when `duration` is over, that wait ends by unwinding to here:
+/// destructors run, and the result is [`Elapsed`]. Computing without waiting is not cut short,
+/// unless `f` calls [`checkpoint`](crate::rt::checkpoint).
 ///
 /// # Errors
 /// [`Elapsed`].
 ///
-/// Waits that are no points of cancellation last as long as they last, and `f` unwinds later:
+/// Waits that are no points of cancellation run to their end, and `f` unwinds later:
 /// [`sync::Mutex::lock`](crate::sync::Mutex) and the locks like it (`try_lock_for` ends in time),
-/// the end of a [`scope`](crate::rt::scope()), which waits for its workers, and what blocks in the
-/// kernel in [`blocking`](crate::blocking).
+/// the end of a [`scope`](crate::rt::scope()), which waits for its workers, and calls that block in
+/// the kernel in [`blocking`](crate::blocking).
 ///
-/// What unwinds through a `std::sync::Mutex` guard or a `LazyLock` poisons that: see
+/// An unwinding through a `std::sync::Mutex` guard or a `LazyLock` poisons it: see
 /// [`shielded`](crate::rt::shielded()), in which no wait is cut short.
 ///
-/// Nor is any cut short in destructors that run while the caller unwinds, or at a worker's end:
-/// those of worker-locals and thread-locals, of a result that nobody wants, of a function that was
-/// never called. There `f` is done however long that takes, and the result is `Ok`, as it is in
-/// `shielded`. Limit such waits by deadlines of their own (`park_timeout`, `recv_timeout`).
+/// Waits are not cut short either in destructors that run while the caller unwinds, or at a
+/// worker's end: those of worker-locals and thread-locals, of a result that is not wanted, of a
+/// function that was never called. There `f` runs to its end however long that takes, and the
+/// result is `Ok`, as it is in `shielded`. Limit such waits by deadlines of their own
+/// (`park_timeout`, `recv_timeout`).
 ///
 /// For a plain thread the global runtime keeps the time.
 ///
 /// # Panics
-/// For more than 60 within each other, and where the global runtime is needed and cannot be
-/// started.
+/// For more than 60 nested timeouts, and if the global runtime is needed and cannot be started.
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
     timeout_nanos(after(duration), f)
 }
 
-/// [`timeout`] with the time when it is over.
+/// Like [`timeout`], with the moment at which the time is over.
 ///
 /// # Errors
 /// As [`timeout`].
