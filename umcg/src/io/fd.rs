@@ -1,9 +1,9 @@
-//! A descriptor that is waited for: the loop of "try, and wait until it is worth trying again"
+//! A descriptor that can be waited for: the loop of "try, and wait until it is worth trying again"
 //! under sockets and pipes.
 //!
-//! The descriptor is non-blocking. The first system call is made without the driver; only who has
-//! to wait gets a source and arms it. So a connection whose data is always there, or that is
-//! answered and closed at once, never costs the driver anything.
+//! The descriptor is non-blocking. The first system call is made without the driver. Only a caller
+//! that has to wait gets a source and arms it. So a connection whose data is always there, or that
+//! is answered and closed at once, never costs the driver anything.
 
 use super::current;
 use super::driver::pool;
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use std::{fmt, io, mem, ptr};
 
-/// See the module.
+/// See the module's documentation.
 pub(crate) struct Fd {
     /// None only while it is dropped or taken apart.
     fd: Option<OwnedFd>,
-    /// Null until somebody had to wait.
+    /// Null until a caller had to wait.
     source: AtomicPtr<Source>,
     limits: [Limit; 2],
-    /// Whether calls fail where they would have to wait.
+    /// Whether calls fail instead of waiting.
     impatient: AtomicBool,
 }
 
@@ -32,15 +32,15 @@ pub(crate) struct Fd {
 struct Limit {
     /// Nanoseconds from the beginning of each call.
     timeout: AtomicU64,
-    /// Nanoseconds, as the runtime counts them.
+    /// Nanoseconds on the runtime's clock.
     deadline: AtomicU64,
 }
 
-/// How a system call says that there is no more than what it gave.
+/// How a system call shows that there is no more than it returned.
 type Drained<R> = fn(&R, usize) -> bool;
 
 impl Fd {
-    /// Around a non-blocking descriptor.
+    /// Takes a non-blocking descriptor.
     pub(crate) fn new(fd: OwnedFd) -> Fd {
         let source = AtomicPtr::new(ptr::null_mut());
         Fd {
@@ -51,15 +51,16 @@ impl Fd {
         }
     }
 
-    /// Around a descriptor that may be blocking: makes it, and all its duplicates, non-blocking.
+    /// Takes a descriptor that may be blocking: makes it, and all its duplicates, non-blocking.
     pub(crate) fn adopt(fd: OwnedFd) -> Fd {
-        // It fails for no descriptor that is one; and if it did, calls would block, which is
-        // harmful but not wrong.
+        // It fails for no valid descriptor. If it did, calls would block, which is harmful but not
+        // wrong.
         let _ = rustix::io::ioctl_fionbio(&fd, true);
         Fd::new(fd)
     }
 
-    /// Another descriptor of the same thing, with the same limits, and as patient.
+    /// Another descriptor of the same file, with the same limits and the same setting for
+    /// impatience.
     pub(crate) fn duplicate(&self) -> io::Result<Fd> {
         let copy = Fd::new(rustix::io::fcntl_dupfd_cloexec(self.as_fd(), 3)?);
         for (to, from) in copy.limits.iter().zip(&self.limits) {
@@ -70,7 +71,7 @@ impl Fd {
         Ok(copy)
     }
 
-    /// The descriptor, without the driver.
+    /// The descriptor. The driver forgets it.
     pub(crate) fn into_inner(mut self) -> OwnedFd {
         self.release();
         match self.fd.take() {
@@ -79,7 +80,7 @@ impl Fd {
         }
     }
 
-    /// Makes `call` until it does not say "not now", waiting in between as the limits allow.
+    /// Makes `call` until it does not say "not now". Waits in between as the limits allow.
     #[inline]
     pub(crate) fn call<R>(
         &self,
@@ -90,7 +91,7 @@ impl Fd {
         self.transfer(direction, reason, 0, |_, _| false, None, call)
     }
 
-    /// Like [`Fd::call`], until `deadline` in place of the limits.
+    /// Like [`Fd::call`], until `deadline` instead of the limits.
     pub(crate) fn call_until<R>(
         &self,
         direction: Direction,
@@ -101,8 +102,8 @@ impl Fd {
         self.transfer(direction, reason, 0, |_, _| false, Some(deadline), call)
     }
 
-    /// Like [`Fd::call`] for a byte stream, of which less than `asked` means that there is no more
-    /// just now.
+    /// Like [`Fd::call`] for a byte stream. Less than `asked` bytes mean that there is no more just
+    /// now.
     #[inline]
     pub(crate) fn stream(
         &self,
@@ -163,8 +164,9 @@ impl Fd {
         }
     }
 
-    /// Waits until the call may be worth another try. None, or why that is the last one: it is made
-    /// all the same, for the driver may not have told yet what the kernel knows.
+    /// Waits until the call may be worth another try. None, or the reason why the next try is the
+    /// last one. That try is made all the same: the driver may not have reported yet what the
+    /// kernel knows.
     #[cold]
     #[inline(never)]
     fn pause(
@@ -179,8 +181,8 @@ impl Fd {
         Ok((!self.wait(&[direction], reason, deadline)?).then_some(ErrorKind::TimedOut))
     }
 
-    /// Like [`Fd::call`] where the kernel says "not now" and has nothing to wait for: looks again,
-    /// ever less often.
+    /// Like [`Fd::call`], for calls where the kernel says "not now" and offers no event to wait
+    /// for: tries again, ever less often.
     pub(crate) fn call_at_intervals<R>(
         &self,
         direction: Direction,
@@ -208,7 +210,7 @@ impl Fd {
         }
     }
 
-    /// Makes `call` once, if it may be worth it; none when it is not now.
+    /// Makes `call` once, if it may be worth it. None if the answer is "not now".
     pub(crate) fn try_call<R>(
         &self,
         direction: Direction,
@@ -232,7 +234,7 @@ impl Fd {
         Ok(None)
     }
 
-    /// Waits until reading one of the two may be worth a try.
+    /// Waits until one of the two may be worth a read.
     pub(crate) fn wait_either(one: &Fd, other: &Fd, reason: Reason) -> io::Result<()> {
         let (one, other) = (
             one.armed(&[Direction::Read])?,
@@ -242,8 +244,8 @@ impl Fd {
         Ok(())
     }
 
-    /// Waits until the first of `directions` may be worth a try; the driver is to report all of
-    /// them. False when `deadline` passes first.
+    /// Waits until the first of `directions` may be worth a try. The driver is asked to report all
+    /// of them. False if `deadline` passes first.
     pub(crate) fn wait(
         &self,
         directions: &[Direction],
@@ -255,7 +257,7 @@ impl Fd {
             .wait(directions[0], reason, deadline))
     }
 
-    /// The source, which is to report `directions`.
+    /// The source, armed for `directions`.
     fn armed(&self, directions: &[Direction]) -> io::Result<&'static Source> {
         let source = self.source().unwrap_or_else(|| self.make_source());
         if source.is_foreign() {
@@ -302,13 +304,13 @@ impl Fd {
     fn release(&mut self) {
         let source = mem::replace(self.source.get_mut(), ptr::null_mut());
         if !source.is_null() {
-            // SAFETY: as in `source`. The value is borrowed mutably, so nobody else uses the
+            // SAFETY: as in `source`. The value is borrowed mutably, so no other thread uses the
             // source.
             unsafe { &*source }.release(self.as_fd());
         }
     }
 
-    /// std's timeout: how long each call may wait.
+    /// The timeout of the standard library: how long each call may wait.
     pub(crate) fn set_timeout(
         &self,
         direction: Direction,
@@ -333,12 +335,12 @@ impl Fd {
         }
     }
 
-    /// Whether calls are to fail with `WouldBlock` where they would have to wait.
+    /// Sets whether calls fail with `WouldBlock` instead of waiting.
     pub(crate) fn set_impatient(&self, impatient: bool) {
         self.impatient.store(impatient, Relaxed);
     }
 
-    /// Until when all calls may wait.
+    /// Sets the moment until which all calls may wait.
     pub(crate) fn set_deadline(&self, direction: Direction, deadline: Option<Instant>) {
         let word = deadline.map_or(0, |deadline| wait::nanos(deadline).max(1));
         self.limits[direction as usize]
@@ -348,7 +350,7 @@ impl Fd {
 }
 
 impl Limit {
-    /// When a call that has to wait now must stop.
+    /// When a call that begins to wait now must stop.
     fn end(&self) -> u64 {
         let deadline = match self.deadline.load(Relaxed) {
             0 => wait::NEVER,

@@ -1,5 +1,5 @@
-//! What a binding to a language without unwinding needs of input and output: the C interface is
-//! built on it, and nothing else should be.
+//! Input and output for bindings to languages without unwinding: the C interface is built on it,
+//! and nothing else should be.
 
 use super::driver::source::Direction;
 use super::fd::Fd;
@@ -8,12 +8,12 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Which way data goes.
+/// The direction in which data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Towards the caller.
     In,
-    /// Away from it.
+    /// Away from the caller.
     Out,
 }
 
@@ -31,17 +31,17 @@ impl Way {
 pub struct Waited(Fd);
 
 impl Waited {
-    /// Around a descriptor whose calls do not block.
+    /// Takes a descriptor whose calls do not block.
     pub fn new(fd: OwnedFd) -> Waited {
         Waited(Fd::new(fd))
     }
 
-    /// The descriptor, which the driver has forgotten.
+    /// The descriptor. The driver forgets it.
     pub fn into_inner(self) -> OwnedFd {
         self.0.into_inner()
     }
 
-    /// Makes `call` until it does not say "not now"; parks in between, until `deadline` at most.
+    /// Makes `call` until it does not say "not now". Parks in between, until `deadline` at most.
     ///
     /// # Errors
     /// The call's, the driver's, and `TimedOut`.
@@ -55,7 +55,8 @@ impl Waited {
         self.0.call_until(way.direction(), reason, deadline, call)
     }
 
-    /// Likewise for a byte stream, of which less than `asked` means that there is no more just now.
+    /// Like [`Waited::call`] for a byte stream. Less than `asked` bytes mean that there is no more
+    /// just now.
     ///
     /// # Errors
     /// The call's, and the driver's.
@@ -70,7 +71,7 @@ impl Waited {
     }
 }
 
-/// Reads from what has no readiness, at its own position: by the ring, or on a helper thread.
+/// Reads from a file without readiness, at its own position: by the ring, or on a helper thread.
 ///
 /// # Errors
 /// As `read`.
@@ -78,7 +79,7 @@ pub fn read_file(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     operation::read(fd, buffer, None)
 }
 
-/// Writes likewise.
+/// Writes to a file without readiness, in the same way.
 ///
 /// # Errors
 /// As `write`.

@@ -1,8 +1,8 @@
 //! Standard input and output that park their worker, and the driver under all of `net`, `fs` and
 //! `process`.
 //!
-//! The standard streams belong to others too (the shell, the other end of a pipeline), so they are
-//! not made non-blocking: by the ring the kernel waits for us, and without one a helper thread
+//! The standard streams belong to other programs too (the shell, the other end of a pipeline), so
+//! they are not made non-blocking. With the ring, the kernel waits; without one, a helper thread
 //! does. They have no buffer; put a `BufReader` or `LineWriter` around them.
 //!
 //! ```no_run
@@ -28,21 +28,21 @@ pub use ready::{Readiness, readable, writable};
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// Standard input, without a buffer. Several readers share what comes, a piece each.
+/// Standard input, without a buffer. Several readers share the data, each getting pieces of it.
 #[derive(Debug)]
 pub struct Stdin(());
 
-/// Standard output, without a buffer. Each call writes what it can at once; concurrent calls may
-/// mix.
+/// Standard output, without a buffer. Each call writes as much as it can at once; concurrent calls
+/// may mix.
 #[derive(Debug)]
 pub struct Stdout(());
 
-/// Standard error, likewise.
+/// Standard error, without a buffer, like [`Stdout`].
 #[derive(Debug)]
 pub struct Stderr(());
 
 impl Stdin {
-    /// The lines of standard input, without their ends, from here on. What is buffered for that is
+    /// The lines of standard input, without their ends, from here on. Data that this buffers is
     /// lost to other readers.
     pub fn lines(self) -> io::Lines<io::BufReader<Stdin>> {
         io::BufReader::new(self).lines()

@@ -1,7 +1,9 @@
-//! Reads and writes of what has no readiness: files, terminals, whatever standard input is.
+//! Reads and writes of files without readiness: regular files, terminals, whatever standard input
+//! is.
 //!
-//! By the ring, or in a blocking scope where there is none, or where the ring has cancelled the
-//! operation a few times. A read looks into the page cache first (RWF_NOWAIT), which needs neither.
+//! They use the ring. They use a blocking scope where there is no ring, or where the ring has
+//! cancelled the operation a few times. A read tries the page cache first (RWF_NOWAIT), which needs
+//! neither.
 
 use super::current;
 use super::wait::Reason;
@@ -14,13 +16,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The offset that means the file's own position.
 const POSITION: u64 = u64::MAX;
-/// How often the kernel may cancel an operation that nobody has asked it to cancel.
+/// How often the kernel may cancel an operation without being asked to.
 const CANCELLED_MOST: u32 = 3;
-/// What the kernel transfers at most.
+/// The most bytes that the kernel transfers in one call.
 const MOST: usize = 0x7fff_f000;
 
-/// Makes `entry`'s operation, or what stands for it where there is no ring. `discard` gets, and
-/// drops, a result that nobody waits for any more.
+/// Makes `entry`'s operation, or `fallback` where there is no ring. `discard` gets, and drops, a
+/// result that no caller waits for any more.
 ///
 /// # Safety
 /// As [`Ring::run`](super::driver::uring::Ring::run).
@@ -46,9 +48,9 @@ unsafe fn carry_out<T>(
             carried_out.unwrap_or_else(|| blocking(&mut fallback).map_err(io::Error::from));
         match result {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-            // The thread is gone that handed the entry to the kernel (U3). Or the kernel has got no
-            // thread to carry it out (RLIMIT_NPROC, for one), and would not the next time: helpers
-            // are there.
+            // The thread that handed the entry to the kernel is gone (U3). Or the kernel had no
+            // thread to carry it out (RLIMIT_NPROC, for one), and would have none the next time:
+            // helpers exist already.
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => cancelled += 1,
             result => return result,
         }
@@ -77,8 +79,8 @@ pub(crate) fn read(
         offset,
         ReadWriteFlags::NOWAIT,
     );
-    // Otherwise: not cached; a signal; a kind of file, a kernel or a filter that does not want the
-    // question. An error of the read itself comes again.
+    // Otherwise: not cached; a signal; or a kind of file, a kernel or a filter that does not
+    // support the question. An error of the read itself comes again.
     if let Ok(done) = cached {
         return Ok(done);
     }
@@ -113,7 +115,7 @@ pub(crate) fn write(fd: BorrowedFd<'_>, buffer: &[u8], offset: Option<u64>) -> i
     unsafe { carry_out(&"write", entry, drop, fallback) }
 }
 
-/// Waits until what was written is on the disk; `data`: only what is needed to read it again.
+/// Waits until written data is on the disk. `data`: only the part that is needed to read it again.
 pub(crate) fn sync(fd: BorrowedFd<'_>, data: bool) -> io::Result<()> {
     let flags = if data {
         types::FsyncFlags::DATASYNC
@@ -156,8 +158,8 @@ pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> io::Result<OwnedFd> {
     Ok(opened.unwrap_or_else(|| own(fd)))
 }
 
-/// A descriptor that the kernel has just made for us.
+/// A descriptor that the kernel has just made for this process.
 fn own(fd: usize) -> OwnedFd {
-    // SAFETY: it is the result of an OpenAt, which nobody else has seen.
+    // SAFETY: it is the result of an OpenAt, which no other code has seen.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }

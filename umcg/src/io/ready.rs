@@ -1,18 +1,21 @@
-//! The readiness of a file descriptor, as `poll` tells it.
+//! The readiness of a file descriptor, as `poll` reports it.
 //!
-//! That is asked first, by poll(2) without a wait. Only who has to wait lets the driver know the
-//! descriptor: by a duplicate of it, as epoll keeps one entry for each file and number, and a
-//! socket of ours may be known there by its own. The duplicate, and its [`Source`], stay with the
-//! operation: the next wait costs a poll(2), and nothing else of the kernel's.
+//! First poll(2) is called without a wait. Only an operation that has to wait registers the
+//! descriptor with the driver. It registers a duplicate, because epoll keeps one entry for each
+//! file and number, and a socket of this crate may be known there by its own number. The duplicate,
+//! and its [`Source`], stay with the operation: its next wait costs one poll(2), and no other
+//! system call.
 //!
-//! - R1: what the driver reports is a hint. It claims who stands in the source's queue, who then
-//!   asks poll(2), and goes on waiting if another one was faster. So what was selected is so.
-//! - R2: no report is lost. The source is made unready by who saw poll(2) say no, by a
-//!   compare-and-swap from what it read before (S1 of [`source`](crate::io::driver::source)); and
-//!   is looked at once more after the place stands in the queue (S3 there).
-//! - R3: nothing of the operation is touched by others but the place, under the lock of the
-//!   source's queue. Sources are never freed: a report that comes late finds a queue, of whomever
-//!   it may be by now, and is a hint for that one.
+//! - R1: a report of the driver is a hint. It claims the waiter in the source's queue. The waiter
+//!   then calls poll(2), and goes on waiting if another reader was faster. So a selected outcome is
+//!   true.
+//! - R2: no report is lost. The operation that saw poll(2) say no makes the source unready, by a
+//!   compare-and-swap from the state that it read before (S1 of
+//!   [`source`](crate::io::driver::source)). The source is checked once more after the place stands
+//!   in the queue (S3 there).
+//! - R3: other threads touch only the operation's place, under the lock of the source's queue.
+//!   Sources are never freed. A report that comes late finds the queue of the source's present
+//!   user, and is a hint for that one.
 
 use super::current;
 use super::driver::pool;
@@ -25,24 +28,24 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{fmt, io};
 
-/// In the note of a place: poll(2) was asked, and there is an outcome. Before, and after a hint, it
-/// is the direction.
+/// In the note of a place: poll(2) was called, and there is an outcome. Before that, and after a
+/// hint, the note is the direction.
 const KNOWN: usize = 2;
 
-/// Done when something can be read from a descriptor, or written to it. By [`readable`] and
+/// Completes when a descriptor can be read from, or written to. Made by [`readable`] and
 /// [`writable`].
 pub struct Readiness<'a> {
     fd: BorrowedFd<'a>,
     direction: Direction,
     place: Place,
-    /// None until somebody had to wait.
+    /// None until the operation had to wait.
     watch: RefCell<Option<Watch>>,
-    /// The place is to leave the source's queue.
+    /// The place is in the source's queue, and has to leave it.
     entered: Cell<bool>,
     outcome: RefCell<Option<io::Result<()>>>,
 }
 
-/// What the driver knows the descriptor by.
+/// The registration of the descriptor with the driver.
 struct Watch {
     fd: OwnedFd,
     source: &'static Told,
@@ -54,19 +57,19 @@ impl Drop for Watch {
     }
 }
 
-/// The descriptor's readiness for reading, as an operation, to wait for it beside others: done when
-/// poll(2) says POLLIN, POLLHUP or POLLERR of it, so that reading does not wait. Nothing is read.
-/// What somebody else reads before the caller does is gone: where there are several readers the
-/// descriptor should be non-blocking.
+/// The descriptor's readiness for reading, as an operation, to wait for it beside others. It
+/// completes when poll(2) reports POLLIN, POLLHUP or POLLERR, so that reading does not wait. No
+/// data is read. Another reader may take the data before the caller does: if there are several
+/// readers, the descriptor should be non-blocking.
 ///
-/// For sockets of ours and others', pipes, terminals, eventfds, pidfds and whatever else has
-/// readiness; a regular file is always ready. A worker waits by the driver of its runtime, any
-/// other thread by that of the [global runtime](crate::rt::global), which is started for that.
-/// While it is waited for, and until the operation is dropped, the driver has a duplicate of the
-/// descriptor.
+/// Use it for sockets of this crate and others, pipes, terminals, eventfds, pidfds and all other
+/// files that have readiness. A regular file is always ready. A worker waits by the driver of its
+/// runtime. Any other thread waits by that of the [global runtime](crate::rt::global), which is
+/// started for that. During a wait, and until the operation is dropped, the driver has a duplicate
+/// of the descriptor.
 ///
-/// Its outcome is an error, at once, when the descriptor cannot be asked or waited for: there are
-/// too many, or the runtime was left behind by a fork.
+/// Its outcome is an error, at once, if the descriptor cannot be polled or waited for, there are
+/// too many descriptors, or the runtime was left behind by a fork.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -89,19 +92,19 @@ pub fn readable(fd: &impl AsFd) -> Readiness<'_> {
     Readiness::to_read(fd.as_fd())
 }
 
-/// The same for writing: done when poll(2) says POLLOUT, POLLHUP or POLLERR. A connection that is
-/// being made is ready when that has succeeded or failed.
+/// The same for writing: completes when poll(2) reports POLLOUT, POLLHUP or POLLERR. A connection
+/// that is being made is ready when that has succeeded or failed.
 pub fn writable(fd: &impl AsFd) -> Readiness<'_> {
     Readiness::to_write(fd.as_fd())
 }
 
 impl<'a> Readiness<'a> {
-    /// [`readable`], for who has the borrow already.
+    /// [`readable`], for a caller that already has the borrow.
     pub fn to_read(fd: BorrowedFd<'a>) -> Readiness<'a> {
         Readiness::new(fd, Direction::Read)
     }
 
-    /// [`writable`], likewise.
+    /// [`writable`], for a caller that already has the borrow.
     pub fn to_write(fd: BorrowedFd<'a>) -> Readiness<'a> {
         Readiness::new(fd, Direction::Write)
     }
@@ -118,7 +121,7 @@ impl<'a> Readiness<'a> {
         }
     }
 
-    /// Asks the kernel. True when there is an outcome.
+    /// Asks the kernel. True if there is an outcome.
     fn look(&self) -> bool {
         let watch = self.watch.borrow();
         let seen = watch
@@ -138,10 +141,10 @@ impl<'a> Readiness<'a> {
         true
     }
 
-    /// Has the driver report the descriptor.
+    /// Asks the driver to report the descriptor.
     fn arm(&self) -> io::Result<()> {
         let mut watch = self.watch.borrow_mut();
-        // A fork's child has its own driver to tell.
+        // A fork's child must register with its own driver.
         let kept = watch.take().filter(|watch| !watch.source.is_foreign());
         let watch = match kept {
             Some(kept) => watch.insert(kept),
@@ -183,7 +186,7 @@ fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> Result<bool, Errno> {
         ) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
-            // C may name what is not open.
+            // A caller from C may name a descriptor that is not open.
             Ok(_) if polled[0].revents().contains(PollFlags::NVAL) => return Err(Errno::BADF),
             Ok(count) => return Ok(count > 0),
         }
@@ -244,7 +247,7 @@ unsafe impl Source for Readiness<'_> {
             return;
         };
         self.entered.set(true);
-        // SAFETY: who waits leaves the queue before the place ends.
+        // SAFETY: a waiter leaves the queue before its place ends.
         if unsafe { source.enter(place, self.direction) } {
             claim();
         }

@@ -1,11 +1,11 @@
-//! What input and output need of the runtime, and all they use of it.
+//! The interface of the runtime that input and output use. They use nothing else of it.
 
 use crate::rt::base::clock;
 use crate::rt::task::Handle;
 use crate::rt::wait::park::{self, park_for, park_shielded};
 use std::time::Instant;
 
-/// What a dump says of a worker that waits.
+/// The reason that a dump shows for a waiting worker.
 pub(crate) type Reason = &'static &'static str;
 
 /// No deadline. Deadlines are nanoseconds of the monotonic clock.
@@ -16,18 +16,18 @@ pub(crate) fn nanos(instant: Instant) -> u64 {
     clock::nanos(instant)
 }
 
-/// So many nanoseconds from now.
+/// The moment that many nanoseconds from now.
 pub(crate) fn after(nanoseconds: u64) -> u64 {
     clock::now().saturating_add(nanoseconds)
 }
 
-/// Parks the caller, perhaps for nothing. A point of cancellation: may unwind.
+/// Parks the caller; may return without a reason. A point of cancellation: may unwind.
 #[inline]
 pub(crate) fn park(reason: Reason) {
     park_for(reason);
 }
 
-/// Likewise, until `deadline` at most. False when that has passed.
+/// Like [`park`], until `deadline` at most. False if the deadline has passed.
 #[inline]
 pub(crate) fn park_until(reason: Reason, deadline: u64) -> bool {
     if deadline == NEVER {
@@ -37,7 +37,7 @@ pub(crate) fn park_until(reason: Reason, deadline: u64) -> bool {
     park::park_until(reason, deadline)
 }
 
-/// Parks the caller, who must not unwind here, until `deadline` at most.
+/// Parks the caller, which must not unwind here, until `deadline` at most.
 pub(crate) fn park_shielded_until(reason: Reason, deadline: u64) {
     if deadline == NEVER {
         park_shielded(reason);
@@ -46,7 +46,7 @@ pub(crate) fn park_shielded_until(reason: Reason, deadline: u64) {
     }
 }
 
-/// Has a party that parks here look again.
+/// Makes a party that parks here check its condition again.
 pub(crate) fn wake(handle: Handle) {
     park::wake(handle.task());
 }

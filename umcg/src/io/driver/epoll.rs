@@ -1,13 +1,14 @@
 //! The epoll set, and the eventfd that ends a wait for it.
 //!
-//! The eventfd is always ready to be written. So a wait is ended by a change of what the set is to
-//! report of it, which is a report; nothing is ever written to it unless that is refused. Thus a
-//! program that closes descriptors it does not know, or puts others in their places, loses nothing
-//! by us, and we see it: the kernel does not find the one in the other.
+//! The eventfd is always ready to be written. So a wait is ended by changing what the set reports
+//! of it: the change causes a report. Nothing is written to it unless the change is refused. So a
+//! program may close descriptors it does not know, or put others in their places, without losing
+//! anything by this. And this module notices it: the kernel does not find the eventfd in the set
+//! any more.
 //!
-//! What is refused here would stop all input and output in silence, or have a server spin. So each
-//! call has another one that stands in for it; and where that fails, too, the process ends with a
-//! line that says why.
+//! A refusal here would stop all input and output in silence, or make a server spin. So each call
+//! has another one that stands in for it. If that fails, too, the process ends with a line that
+//! says why.
 
 use super::uring::is_passing;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -27,12 +28,12 @@ pub(super) const REPORTS: usize = 256;
 const WAKE: u64 = 0;
 const RING: u64 = 1;
 
-/// For how many nanoseconds a poller stays away when the kernel has no memory for a wait.
+/// How many nanoseconds a poller stays away when the kernel has no memory for a wait.
 const PAUSE: u32 = 1_000_000;
-/// How often in a row, before it takes that for a refusal.
+/// How often that may happen in a row before it counts as a refusal.
 const PATIENCE: u32 = 2000;
 
-/// What is reported of the eventfd: that it can be written, each time that this is asked for.
+/// The events of the eventfd to report: that it can be written, each time that this is asked for.
 const WAKING: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::ET);
 
 type Buffer = [MaybeUninit<Event>; REPORTS];
@@ -68,7 +69,7 @@ impl Epoll {
         }
     }
 
-    /// Level-triggered: the ring is reported until somebody has emptied it, who need not be the
+    /// Level-triggered: the ring is reported until a thread has emptied it, which need not be the
     /// poller.
     pub(super) fn add_ring(&self, ring: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::add(
@@ -89,8 +90,8 @@ impl Epoll {
             .map_err(|error| self.refused(error))
     }
 
-    /// The error for the descriptor's owner, unless it is about the set: that has a number of its
-    /// own which the program may have given to something else.
+    /// Passes an error on to the owner of the descriptor that the call named. An error about the
+    /// set itself ends the process: the program may have given the set's number to another file.
     #[cold]
     fn refused(&self, error: Errno) -> io::Error {
         if matches!(error, Errno::INVAL | Errno::BADF) && !self.is_there() {
@@ -99,10 +100,10 @@ impl Epoll {
         error.into()
     }
 
-    /// Whether the descriptor is a set. It is asked for a report without a place for one, so that a
-    /// set answers with none or by EFAULT, and keeps it. By a call that waits need, too, as a
-    /// filter may allow no other; and not by the C library's, which a thread that was cancelled
-    /// does not come back from.
+    /// Whether the descriptor is an epoll set. It is asked for a report with no place to put it: a
+    /// set answers that it has none, or EFAULT, and keeps the report. The call is one that waiting
+    /// needs too, as a filter may allow no other. It is not the C library's, from which a thread
+    /// that was cancelled does not return.
     fn is_there(&self) -> bool {
         let set = self.set.as_raw_fd();
         let (nowhere, no_mask) = (std::ptr::null_mut::<Event>(), std::ptr::null::<()>());
@@ -130,22 +131,23 @@ impl Epoll {
         !matches!(outcome(count), Err(Errno::INVAL | Errno::BADF))
     }
 
-    /// Explicitly, not by closing it: a duplicate would keep it in the set.
+    /// Removes the descriptor from the set explicitly. Closing it is not enough: a duplicate would
+    /// keep it in the set.
     pub(super) fn remove(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.set, fd);
     }
 
-    /// Ends a wait, the one that is under way or else the next one.
+    /// Ends a wait: the one that is under way, or else the next one.
     pub(super) fn wake(&self) {
         if let Err(error) = epoll::modify(&self.set, &self.wake, EventData::new_u64(WAKE), WAKING) {
             self.wake_otherwise(error);
         }
     }
 
-    /// By writing, if the descriptor is still the eventfd.
+    /// Ends a wait by writing, if the descriptor is still the eventfd.
     #[cold]
     fn wake_otherwise(&self, error: Errno) {
-        // What is not in a file system has no type of file.
+        // A file that is in no file system has no type.
         let is_ours = rustix::fs::fstat(&self.wake).map_or_else(
             |error| error != Errno::BADF,
             |stat| stat.st_mode & libc::S_IFMT == 0,
@@ -160,7 +162,7 @@ impl Epoll {
         }
     }
 
-    /// Waits, and passes on what is reported about sources. True when the ring has completions.
+    /// Waits, and passes on the reports about sources. True if the ring has completions.
     pub(super) fn wait(
         &self,
         timeout: Option<Duration>,
@@ -169,7 +171,7 @@ impl Epoll {
         let mut buffer: Buffer = [const { MaybeUninit::uninit() }; REPORTS];
         let events = match self.wait_for(timeout, &mut buffer) {
             Ok(events) => events,
-            // A signal handler ends the wait without a report, which the caller takes as any other
+            // A signal handler ends the wait without a report. The caller treats that as any other
             // idle turn.
             Err(Errno::INTR) => return false,
             Err(error)
@@ -195,7 +197,7 @@ impl Epoll {
         ring
     }
 
-    /// `epoll_pwait2`, whose timeout is in nanoseconds; where it is missing or forbidden,
+    /// `epoll_pwait2`, whose timeout is in nanoseconds. Where it is missing or forbidden:
     /// `epoll_wait`, in milliseconds rounded up, or `epoll_pwait`.
     fn wait_for<'a>(
         &self,
@@ -212,8 +214,8 @@ impl Epoll {
                 timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32
             });
             let (refused, events) = (count, buffer.as_mut_ptr());
-            // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have
-            // the same layout.
+            // SAFETY: the buffer has room for this many events; the kernel's and rustix's types
+            // have the same layout.
             count = outcome(
                 unsafe { libc::epoll_wait(set, events.cast(), REPORTS as i32, until) }.into(),
             );
@@ -236,7 +238,7 @@ impl Epoll {
                 self.is_coarse.store(true, Relaxed);
             }
         }
-        // SAFETY: the kernel filled in so many.
+        // SAFETY: the kernel has filled in this many.
         Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), count?) })
     }
 }
@@ -249,8 +251,8 @@ fn fine(set: RawFd, timeout: Option<Duration>, buffer: &mut Buffer) -> Result<us
     let until = until
         .as_ref()
         .map_or(std::ptr::null(), |until| until as *const Timespec);
-    // SAFETY: the buffer has room for so many events; the kernel's and rustix's types have the same
-    // layout.
+    // SAFETY: the buffer has room for this many events; the kernel's and rustix's types have the
+    // same layout.
     let count = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -270,7 +272,7 @@ fn outcome(result: i64) -> Result<usize, Errno> {
         .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// Nothing that waits for this driver would ever go on.
+/// Ends the process: no party that waits for this driver would ever go on.
 #[cold]
 fn lost(call: &str, error: Errno) -> ! {
     umcg_core::fatal(format_args!(
@@ -291,7 +293,7 @@ mod tests {
         fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
     }
 
-    /// What a thread does that is to end at its next point of cancellation of the C library's.
+    /// The body of a thread that is to end at its next point of cancellation of the C library's.
     extern "C" fn add_as_a_cancelled_thread(_: *mut c_void) -> *mut c_void {
         const DISABLE: i32 = 1;
         let Ok(epoll) = Epoll::new() else {

@@ -1,9 +1,8 @@
-//! Entries that stand in a ring's queue, and that nobody stands for any more.
+//! Entries in a ring's queue that have no owner any more.
 //!
-//! The crate for io_uring writes each entry once, and cannot take one back. As long as nobody
-//! enters the kernel with the ring, the kernel does not look at what is in the
-//! queue: so an entry can be overwritten, by a second mapping of the same pages, which is there for
-//! as long as that takes.
+//! The crate for io_uring writes each entry once, and cannot take one back. As long as no thread
+//! enters the kernel with the ring, the kernel does not read the queue. So an entry can be
+//! overwritten, through a second mapping of the same pages, which exists only while that is done.
 
 use io_uring::{opcode, squeue};
 use std::io;
@@ -11,21 +10,20 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Where the entries are, for mmap(2) of a ring's descriptor.
+/// The place of the entries, for mmap(2) of a ring's descriptor.
 const ENTRIES_AT: libc::off_t = 0x1000_0000;
 
 const _: () = assert!(size_of::<squeue::Entry>() == 64);
 
-/// Overwrites entries by ones that do nothing, and of whose completion `user_data` says that nobody
-/// wants it. The numbers count all entries that were ever
-/// put into the queue, from 0.
+/// Overwrites entries by ones that do nothing. Their `user_data` says that no party waits for their
+/// completion. `numbers` counts all entries that were ever put into the queue, from 0.
 ///
 /// # Errors
 /// No memory for a mapping; nothing is changed then.
 ///
 /// # Safety
-/// It is the descriptor of a ring whose queue has room for so many `entries`, and nobody uses that
-/// queue meanwhile, here or in the kernel.
+/// The descriptor is that of a ring whose queue has room for `entries` entries. No other thread
+/// uses that queue meanwhile, neither here nor in the kernel.
 pub(super) unsafe fn make(
     ring: BorrowedFd<'_>,
     entries: u32,
@@ -53,7 +51,7 @@ pub(super) unsafe fn make(
         let entry = pages
             .cast::<squeue::Entry>()
             .wrapping_add((number % u64::from(entries)) as usize);
-        // SAFETY: within the mapping, and nobody else's by the contract.
+        // SAFETY: within the mapping, and used by no other thread, by the contract.
         unsafe { entry.write(nothing.clone()) };
     }
     // SAFETY: the mapping was made above, and nothing points into it.

@@ -1,5 +1,5 @@
-//! The driver: where a runtime learns from the kernel that something can be read or written, or
-//! that an operation is complete.
+//! The driver: a runtime learns from it that a file can be read or written, or that an operation is
+//! complete.
 //!
 //! ```text
 //!    sockets, pipes, pidfds ----> Source (source.rs) ---+
@@ -8,19 +8,19 @@
 //!                                                   wake(): eventfd
 //! ```
 //!
-//! What has readiness is reported by epoll, edge-triggered; what has none is carried out by
-//! io_uring where there is one, and on helper threads where not. The ring's descriptor is in
-//! epoll's set, so that there is one place to wait at. `docs/decisions/0006-io.md` says why, with
-//! the figures. Where there was a ring to be had but for a shortage, an operation that comes later
-//! tries again.
+//! Descriptors that have readiness are reported by epoll, edge-triggered. Operations on others are
+//! carried out by io_uring where there is one, and on helper threads where not. The ring's
+//! descriptor is in epoll's set, so there is one place to wait at. `docs/decisions/0006-io.md`
+//! gives the reasons and the figures. If a ring could not be made because of a shortage, a later
+//! operation tries again.
 //!
-//! Any server may poll; one at a time does (`polling`). Nobody is unparked before that lock is free
-//! again, so that what wakes up, and the server that runs it, finds the driver free.
+//! Any server may poll; one at a time does (`polling`). Waiters are unparked after that lock is
+//! free again. So a waiter that wakes up, and the server that runs it, find the driver free.
 //!
 //! `sleeper` says whether the poller is in the kernel: AWAKE, ASLEEP, NOTIFIED. `wake` before a
 //! blocking poll is remembered and ends it at once.
 //!
-//! A driver ends when its runtime does, while sockets that it knows may live on: `close` makes
+//! A driver ends when its runtime does, while sockets that it knows may live on. `close` makes
 //! their waiters try again, with the driver that they find then. A fork's child may not use the
 //! parent's driver: each operation fails there, before it touches any of it.
 
@@ -51,8 +51,8 @@ use uring::Ring;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverKind {
-    /// As the environment variable `UMCG_DRIVER` says (`io_uring` or `epoll`); without it `IoUring`
-    /// if the kernel lets us, else `Epoll`.
+    /// The value of the environment variable `UMCG_DRIVER` (`io_uring` or `epoll`). Without it,
+    /// `IoUring` if the kernel allows it, else `Epoll`.
     #[default]
     Auto,
     /// Files by io_uring, sockets by epoll.
@@ -75,22 +75,22 @@ const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const NOTIFIED: u32 = 2;
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Clone)]
 pub(crate) struct Driver(Arc<DriverState>);
 
 struct DriverState {
     epoll: Epoll,
     ring: OnceLock<Ring>,
-    /// Where there is none: when one is to be asked for again; [`NEVER`] where it is not for a
-    /// moment's shortage.
+    /// If there is no ring: when to try again to make one; [`NEVER`] if the cause was not a passing
+    /// shortage.
     ring_at: AtomicU64,
     polling: AtomicBool,
     sleeper: AtomicU32,
     /// Descriptors that epoll knows.
     sources: AtomicUsize,
     open: AtomicBool,
-    /// [`pool::forks`] when it was made.
+    /// The value of [`pool::forks`] when the driver was made.
     born: u32,
 }
 
@@ -123,7 +123,7 @@ impl Driver {
         })))
     }
 
-    /// That of a runtime.
+    /// The driver of a runtime.
     pub(crate) fn of(runtime: &RuntimeState) -> &Driver {
         match runtime.driver.as_any().downcast_ref() {
             Some(driver) => driver,
@@ -131,7 +131,7 @@ impl Driver {
         }
     }
 
-    /// What it became.
+    /// The kind that it became.
     pub(crate) fn kind(&self) -> DriverKind {
         if self.0.ring.get().is_some() {
             DriverKind::IoUring
@@ -145,10 +145,10 @@ impl Driver {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether the caller may use it.
+    /// Checks whether the caller may use it.
     ///
     /// # Errors
-    /// It has ended, or was made before a fork whose child this is.
+    /// The driver has ended, or was made before a fork whose child this process is.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.is_left_behind() {
             Err(io::Error::new(
@@ -165,8 +165,8 @@ impl Driver {
         }
     }
 
-    /// Its ring, if it has one. For an operation that is about to begin: perhaps one is to be had
-    /// by now.
+    /// The driver's ring, if it has one. Called for an operation that is about to begin: a ring may
+    /// be available by now.
     #[inline]
     pub(crate) fn ring(&self) -> Option<&Ring> {
         self.0.ring.get().or_else(|| self.ask_for_ring())
@@ -176,7 +176,7 @@ impl Driver {
     fn ask_for_ring(&self) -> Option<&Ring> {
         let shared = &*self.0;
         let at = shared.ring_at.load(Relaxed);
-        // One of those that come asks.
+        // Only one of the operations that come tries.
         let is_ours = at != NEVER
             && after(0) >= at
             && self.check().is_ok()
@@ -243,8 +243,8 @@ impl Poller for Driver {
     fn wake(&self) {
         // ORDERING(asleep.2): SeqCst, pairs with asleep.1.
         fence(SeqCst);
-        // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees what
-        // the caller did before.
+        // ORDERING(sleeper.1): AcqRel, pairs with sleeper.2: the poller that was woken sees the
+        // caller's earlier writes.
         if self.0.sleeper.swap(NOTIFIED, AcqRel) == ASLEEP && !self.is_left_behind() {
             self.0.epoll.wake();
         }
@@ -288,8 +288,8 @@ impl DriverState {
                 .sleeper
                 .compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed)
                 .is_ok();
-            // ORDERING(asleep.1): SeqCst, pairs with asleep.2: either the caller's sleep is seen to
-            // be over, or its announcement is seen.
+            // ORDERING(asleep.1): SeqCst, pairs with asleep.2: either this thread sees that the
+            // caller's sleep is over, or the waking thread sees the announcement.
             fence(SeqCst);
             if !announced || !asleep() {
                 timeout = Some(Duration::ZERO);
@@ -308,7 +308,8 @@ impl DriverState {
             // ORDERING(sleeper.2)
             self.sleeper.swap(AWAKE, AcqRel);
         }
-        // The completion of a cancellation may be there when nothing is under way any more.
+        // Even when no operation is under way any more, the completion of a cancellation may be
+        // there.
         if let Some(ring) = self.ring.get().filter(|ring| completions || ring.is_busy()) {
             ring.reap(&mut |handle| parked.push(handle));
         }
@@ -333,7 +334,7 @@ impl Epoll {
     }
 }
 
-/// When a ring is to be asked for again that was refused with this error.
+/// When to try again to make a ring, after this error.
 fn again_at(error: &io::Error) -> u64 {
     if uring::is_passing(error) {
         after(uring::AGAIN)
@@ -342,7 +343,7 @@ fn again_at(error: &io::Error) -> u64 {
     }
 }
 
-/// What is asked for, the environment considered.
+/// The kind to make: the caller's choice, or the environment's.
 fn asked(kind: DriverKind) -> io::Result<DriverKind> {
     if kind != DriverKind::Auto {
         return Ok(kind);
@@ -358,26 +359,26 @@ fn asked(kind: DriverKind) -> io::Result<DriverKind> {
     }
 }
 
-/// Who is to go on when the poll's lock is free again.
+/// The parties that go on when the poll's lock is free again.
 struct Woken {
     parked: Batch,
-    /// Claimed: they waited for other things, too.
+    /// Waiters that are claimed: they waited for other events, too.
     told: ClaimedList,
 }
 
-/// Makes them go on, whoever the caller is.
+/// Makes them go on. Any caller may do this.
 fn resume(claimed: ClaimedList) {
     queue::undisturbed(|served| *served = claimed);
 }
 
-/// Who is to be unparked then.
+/// The parties to unpark then.
 struct Batch {
     handles: [MaybeUninit<Handle>; Batch::SIZE],
     count: usize,
 }
 
 impl Batch {
-    /// Both directions of each report of a poll.
+    /// Room for both directions of each report of a poll.
     const SIZE: usize = 2 * epoll::REPORTS;
 
     fn new() -> Batch {
@@ -393,7 +394,7 @@ impl Batch {
                 place.write(handle);
                 self.count += 1;
             }
-            // More than one waits in a direction, or many operations are complete.
+            // More than one party waits in a direction, or many operations are complete.
             None => crate::io::wait::wake(handle),
         }
     }

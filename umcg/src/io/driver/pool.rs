@@ -1,7 +1,7 @@
-//! Where sources come from: slabs that are never freed, and a list of those that are free.
+//! The sources' memory: slabs that are never freed, and a list of the free sources.
 //!
-//! Around a fork the lock is held, so that the child finds the lists in order. It begins with empty
-//! ones: the sources that the parent had handed out may have been in the midst of anything.
+//! Around a fork the lock is held, so the child finds the lists in order. The child begins with
+//! empty lists: the sources that the parent had handed out may have been in the midst of anything.
 
 use super::source::Source;
 use std::io;
@@ -23,7 +23,7 @@ static POOL: HoldLock<Pool> = HoldLock::new(Pool {
 });
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks lie between this process and the one that the program began as.
+/// How many forks lie between the program's first process and this one.
 #[inline]
 pub(crate) fn forks() -> u32 {
     FORKS.load(Relaxed)
@@ -52,12 +52,12 @@ fn grow() -> &'static Source {
     &slab[0]
 }
 
-/// Takes a source back that nobody uses any more.
+/// Takes back a source that is no longer used.
 pub(super) fn give(source: &'static Source) {
     POOL.lock().free.push(source);
 }
 
-/// All sources there are, free ones too.
+/// All sources, free ones included.
 pub(super) fn all() -> Vec<&'static [Source]> {
     POOL.lock().slabs.clone()
 }
@@ -74,7 +74,7 @@ unsafe fn forked(in_child: bool) {
     // SAFETY: taken before the fork.
     let mut pool = unsafe { POOL.adopt() };
     if in_child {
-        // What the lists held is left alone: freeing it is not for a fork handler.
+        // The old contents are not freed: a fork handler must not do that.
         std::mem::forget(std::mem::take(&mut pool.slabs));
         std::mem::forget(std::mem::take(&mut pool.free));
         FORKS.fetch_add(1, Relaxed);

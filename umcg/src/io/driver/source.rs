@@ -1,7 +1,8 @@
-//! The readiness of one file descriptor, and who waits for it.
+//! The readiness of one file descriptor, and its waiters.
 //!
-//! A source's state is one word: what may be tried without waiting, what is for good, what the
-//! driver was asked to report, and a *tick* that each report of the driver advances:
+//! A source's state is one word. It holds which directions may be tried without waiting, which are
+//! closed for good, which the driver was asked to report, and a *tick* that each report of the
+//! driver advances:
 //!
 //! ```text
 //!   63           8   7      6        5 4       3 2        1 0
@@ -13,30 +14,31 @@
 //! Invariants:
 //!
 //! - S1. *Ready is optimistic.* A direction that is not armed is ready: the system call is tried.
-//!   Only who saw the kernel say "not now" (EAGAIN, or a short read) makes it unready, by a
-//!   compare-and-swap from the word that it read *before* its system call. A report in between
+//!   Only a caller that saw the kernel say "not now" (EAGAIN, or a short read) makes it unready, by
+//!   a compare-and-swap from the word that it read *before* its system call. A report in between
 //!   changes the tick, so the compare-and-swap fails and no edge is lost.
 //! - S2. An armed direction is reported whenever it becomes ready (edge-triggered). It is armed
-//!   after it was made unready, under `registration`; arming reports what is ready already.
-//! - S3. Who waits stands in the slot of its direction, or in the list when the slot is taken,
-//!   *before* it looks at the state for the last time; who reports changes the state before it
-//!   looks at slot and list. One of them sees the other (quartet `ready`).
-//! - S4. Nobody but the waiter itself takes it out of the slot or list, and does so before its
-//!   stack frame goes, also when `park` unwinds. The poller only reads them: what it unparks may
-//!   have left since, and then wakes for nothing. A `select` stands in a queue instead
-//!   ([`Source::enter`]), by the same rule; whoever reports claims it there, for a hint.
+//!   after it was made unready, under `registration`. Arming reports a direction that is ready
+//!   already.
+//! - S3. A waiter enters the slot of its direction, or the list when the slot is taken, *before* it
+//!   reads the state for the last time. A reporter changes the state before it reads slot and list.
+//!   One of them sees the other (quartet `ready`).
+//! - S4. Only the waiter itself takes its entry out of the slot or list. It does so before its
+//!   stack frame goes, also when `park` unwinds. The poller only reads the entries. A waiter that
+//!   it unparks may have left since, and is then woken without a reason. A `select` stands in a
+//!   queue instead ([`Source::enter`]), by the same rule. The reporter claims it there, as a hint.
 //! - S5. Sources are never freed, only recycled. A report carries the generation of the source it
-//!   was armed with; one that comes late all the same makes its new owner try once for nothing, and
-//!   keeps "closed" from sparing it system calls.
+//!   was armed with. A report that comes late all the same makes the new owner try once in vain,
+//!   and keeps "closed" from sparing it system calls.
 //!
-//! Who may touch what: `state`, `slots`, `others` anybody; `more` and `selects` under their locks;
-//! arming, and the driver, under `registration`. `registration` is taken before `more` or
-//! `selects`, and all before no other lock.
+//! Access: any thread may touch `state`, `slots` and `others`. `more` and `selects` are touched
+//! under their locks; arming, and the driver, under `registration`. `registration` is taken before
+//! `more` or `selects`. No other lock is taken under any of them.
 //!
-//! Not chosen: *clearing the bit before the system call* instead of after it: a locked operation as
-//! well, and another one to set it again after a full read. *Registering both directions at once*:
-//! a Unix socket reports room to write after each message that its peer reads, so that an echo
-//! costs two reports.
+//! Not chosen: *clearing the bit before the system call* instead of after it: that is a locked
+//! operation as well, and another one to set it again after a full read. *Registering both
+//! directions at once*: a Unix socket reports room to write after each message that its peer reads,
+//! so an echo would cost two reports.
 
 use super::{Driver, pool};
 use crate::io::wait::{self, Reason};
@@ -51,7 +53,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use umcg_core::context::local::Hold;
 use umcg_core::context::lock::HoldLock;
 
-/// Which way data goes.
+/// The direction in which data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read = 0,
@@ -77,7 +79,7 @@ const ARMED: u64 = 48;
 const URGENT: u64 = 64;
 const TICK: u64 = 256;
 
-/// What [`Source::look`] saw.
+/// The state that [`Source::look`] read.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen(u64);
 
@@ -88,37 +90,38 @@ impl Seen {
     }
 }
 
-/// One who waits and found the slot taken. It lies in its waiter's stack frame.
+/// A waiter that found the slot taken. It lies in the waiter's stack frame.
 struct Waiter {
     handle: Handle,
     direction: Direction,
     next: Option<NonNull<Waiter>>,
 }
 
-/// The list of those, newest first.
+/// The list of these waiters, newest first.
 struct Waiters(Option<NonNull<Waiter>>);
 
-// SAFETY: the list is used under its lock, and what it points to stays until it was taken out,
-// under the same lock (S4).
+// SAFETY: the list is used under its lock. Its entries stay until they were taken out under the
+// same lock (S4).
 unsafe impl Send for Waiters {}
 
-/// See the module. In this order, so that a report and a wait touch one cache line.
+/// See the module's documentation. The fields are in this order so that a report and a wait touch
+/// one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Source {
     state: AtomicU64,
     slots: [AtomicPtr<()>; 2],
-    /// How many stand in `more` and in `selects`.
+    /// How many waiters stand in `more` and in `selects`.
     others: AtomicU32,
     generation: AtomicU32,
-    /// The process that it was handed out in, as [`pool::forks`] counts them.
+    /// The process in which it was handed out, as counted by [`pool::forks`].
     born: AtomicU32,
     more: HoldLock<Waiters>,
     registration: HoldLock<Option<Driver>>,
-    /// Those that wait for other things, too. In a place's note: the direction.
+    /// The waiters that wait for other events, too. A place's note holds the direction.
     selects: Spin<Places>,
 }
 
-/// Takes the handles of who is to be unparked.
+/// Called with the handles of the waiters to unpark.
 pub(crate) type Wake<'a> = &'a mut dyn FnMut(Handle);
 
 impl Source {
@@ -138,25 +141,25 @@ impl Source {
         }
     }
 
-    /// Says that it was handed out in this process.
+    /// Notes that it was handed out in this process.
     pub(super) fn adopt(&self) {
         self.born.store(pool::forks(), Relaxed);
     }
 
-    /// Whether it was handed out before a fork whose child this is: its driver and its locks are
-    /// the parent's.
+    /// Whether it was handed out before a fork whose child this process is. Its driver and its
+    /// locks then belong to the parent.
     pub(crate) fn is_foreign(&self) -> bool {
         self.born.load(Relaxed) != pool::forks()
     }
 
-    /// What a report about this source carries: its address, and its generation in the bits that an
+    /// The data of a report about this source: its address, and its generation in the bits that an
     /// address leaves free.
     fn key(&'static self) -> u64 {
         let generation = u64::from(self.generation.load(Relaxed));
         (self as *const Source).expose_provenance() as u64 | generation << 48
     }
 
-    /// The source that a report is about; none when it is about a former owner.
+    /// The source that a report is about. None if it is about a former owner.
     pub(super) fn of_key(key: u64) -> Option<&'static Source> {
         let address = (key & ((1 << 48) - 1)) as usize;
         // SAFETY: keys are made by `key`, of sources, which are never freed (S5).
@@ -165,26 +168,26 @@ impl Source {
         (u64::from(source.generation.load(Relaxed)) & 0xffff == key >> 48).then_some(source)
     }
 
-    /// What may be tried without waiting.
+    /// Reads which directions may be tried without waiting.
     #[inline]
     pub(crate) fn look(&self) -> Seen {
-        // ORDERING(report.1): Acquire, pairs with report.2: what was done before a report is seen
-        // by who relies on it.
+        // ORDERING(report.1): Acquire, pairs with report.2: a caller that relies on a report sees
+        // everything that was done before it.
         Seen(self.state.load(Acquire))
     }
 
     /// The kernel said "not now" to a system call made after `seen` (S1).
     #[inline]
     pub(crate) fn not_now(&self, direction: Direction, seen: Seen) {
-        // A failure is a report, or the other direction's doing; then one more system call says it
-        // again.
+        // A failure is caused by a report, or by the other direction. Then one more system call
+        // says it again.
         let _ = self
             .state
             .compare_exchange(seen.0, seen.0 & !direction.ready(), Relaxed, Relaxed);
     }
 
-    /// A read got less than it asked for, so there is no more: the next one waits at once, unless
-    /// the stream has ended, or may have stopped short of urgent data.
+    /// A read got less than it asked for, so there is no more. The next read waits at once, unless
+    /// the stream has ended, or may have stopped before urgent data.
     #[inline]
     pub(crate) fn drained(&self, direction: Direction, seen: Seen) {
         if seen.0 & (direction.closed() | URGENT) == 0 {
@@ -192,11 +195,11 @@ impl Source {
         }
     }
 
-    /// Asks the driver, the caller's own if none knows the descriptor, to report `directions`, of
-    /// which the kernel just said "not now".
+    /// Asks the driver to report `directions`, for which the kernel has just said "not now". If no
+    /// driver knows the descriptor yet, the caller's is asked.
     ///
     /// # Errors
-    /// What the driver says: that the descriptor cannot be waited for, or that there are too many.
+    /// The driver's: the descriptor cannot be waited for, or there are too many.
     #[cold]
     pub(crate) fn arm(
         &'static self,
@@ -205,7 +208,7 @@ impl Source {
         here: Driver,
     ) -> io::Result<()> {
         let mut registration = self.registration.lock();
-        // Under the lock: a driver that ends later finds this source.
+        // Checked under the lock: a driver that ends later finds this source.
         here.check()?;
         let state = self.state.load(Relaxed);
         let ready = directions
@@ -215,10 +218,10 @@ impl Source {
             .iter()
             .fold(state & ARMED, |bits, direction| bits | direction.armed());
         if wanted == state & ARMED {
-            return Ok(()); // another one who waits was first
+            return Ok(()); // another waiter was first
         }
         let flags = interest(wanted);
-        // Before the kernel is asked, whose report may come at once (S2).
+        // Done before the kernel is asked: its report may come at once (S2).
         self.state.fetch_and(!ready, Relaxed);
         let result = match &*registration {
             Some(driver) => driver.modify(fd, self.key(), flags),
@@ -237,8 +240,8 @@ impl Source {
         }
     }
 
-    /// Waits until `direction` may be tried. The caller arms it before. False when `deadline`
-    /// passes first.
+    /// Waits until `direction` may be tried. The caller arms it before. False if `deadline` passes
+    /// first.
     pub(crate) fn wait(&'static self, direction: Direction, reason: Reason, deadline: u64) -> bool {
         let mut own = Waiter {
             handle: Handle::current(),
@@ -248,8 +251,8 @@ impl Source {
         let _place = Place::take(self, &mut own);
         let mut in_time = true;
         loop {
-            // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: stand in the slot
-            // or list, then look (S3).
+            // ORDERING(ready.2): SeqCst, quartet with ready.1, ready.3, ready.4: enter the slot or
+            // list, then read the state (S3).
             let state = self.state.load(SeqCst);
             if state & direction.ready() != 0 {
                 return true;
@@ -261,7 +264,7 @@ impl Source {
         }
     }
 
-    /// Waits until `direction` of this or of another source may be tried. The caller arms both
+    /// Waits until `direction` of this source or of another one may be tried. The caller arms both
     /// before.
     pub(crate) fn wait_either(
         &'static self,
@@ -297,7 +300,7 @@ impl Source {
     }
 
     /// Puts the place of a `select` into the queue, with the direction in its note. True if that
-    /// direction may be tried now: then it is perhaps told, perhaps not.
+    /// direction may be tried now. The place may have been told of that already, or not.
     ///
     /// # Safety
     /// The place stays where it is until it has left the queue.
@@ -310,15 +313,15 @@ impl Source {
         self.state.load(SeqCst) & direction.ready() != 0
     }
 
-    /// Takes a place out of the queue that was entered, once. False if it stands in there no more.
+    /// Takes a place that has entered the queue out of it, once. False if it is no longer in it.
     pub(crate) fn leave(&self, place: &Stand) -> bool {
         let left = self.selects.lock().remove(place);
         self.others.fetch_sub(1, Relaxed);
         left
     }
 
-    /// The kernel reports: `wake` gets those who wait for it, and `told` those who wait for other
-    /// things as well.
+    /// Handles a report of the kernel. `wake` gets the handles of those that wait for it; `told`
+    /// gets those that wait for other events as well.
     pub(super) fn report(&self, events: EventFlags, wake: Wake<'_>, told: &mut ClaimedList) {
         let bits = state_bits(events);
         self.set(|state| (state | bits).wrapping_add(TICK));
@@ -329,8 +332,8 @@ impl Source {
         }
     }
 
-    /// The driver ends: nobody is armed any more, and all try again, with the driver that they find
-    /// then.
+    /// The driver ends. No direction is armed any more. All waiters try again, with the driver that
+    /// they find then.
     pub(super) fn driver_gone(&self, gone: &Driver, wake: Wake<'_>, told: &mut ClaimedList) {
         let mut registration = self.registration.lock();
         if !registration.as_ref().is_some_and(|driver| driver.is(gone)) {
@@ -345,14 +348,14 @@ impl Source {
 
     fn set(&self, f: impl Fn(u64) -> u64) {
         // ORDERING(ready.3): SeqCst, quartet with ready.1, ready.2, ready.4: change the state, then
-        // look for who waits (S3).
+        // look for waiters (S3).
         // ORDERING(report.2): Release, pairs with report.1.
         let _ = self
             .state
             .fetch_update(SeqCst, Relaxed, |state| Some(f(state)));
     }
 
-    /// Tells `wake` and `told` who waits for `direction`.
+    /// Gives the waiters for `direction` to `wake` and `told`.
     #[inline]
     fn call(&self, direction: Direction, wake: Wake<'_>, told: &mut ClaimedList) {
         // ORDERING(ready.4): SeqCst, quartet with ready.1, ready.2, ready.3.
@@ -368,8 +371,8 @@ impl Source {
         }
     }
 
-    /// Those in the list. Nobody may be unparked under a hold, so they are noted down first, by
-    /// whoever expects them.
+    /// Wakes the waiters in the list. No party may be unparked under a hold, so the handles are
+    /// copied first. Called only if there may be such waiters.
     #[cold]
     fn call_others(&self, direction: Direction, wake: Wake<'_>) {
         loop {
@@ -383,7 +386,7 @@ impl Source {
         }
     }
 
-    /// Those that stand in the queue. They go on when the caller has no lock.
+    /// Claims the waiters in the queue. They go on when the caller holds no lock.
     #[cold]
     fn claim_selects(&self, direction: Direction, told: &mut ClaimedList) {
         let _hold = Hold::begin();
@@ -399,7 +402,7 @@ impl Source {
         let waiters = self.more.lock();
         let mut at = waiters.0;
         while let Some(waiter) = at {
-            // SAFETY: it is in the list, and we hold the lock (S4).
+            // SAFETY: it is in the list, and this thread holds the lock (S4).
             let waiter = unsafe { waiter.as_ref() };
             if waiter.direction == direction {
                 if handles.len() == handles.capacity() {
@@ -412,8 +415,8 @@ impl Source {
         true
     }
 
-    /// The descriptor is about to be closed or given away. The caller is the last one to use the
-    /// source.
+    /// Called when the descriptor is about to be closed or given away. The caller is the last user
+    /// of the source.
     pub(crate) fn release(&'static self, fd: BorrowedFd<'_>) {
         if self.is_foreign() {
             return; // the parent's driver still has it
@@ -428,11 +431,11 @@ impl Source {
     }
 }
 
-/// A waiter's place in the slot or the list; ends when dropped.
+/// A waiter's place in the slot or the list. Dropping it takes the waiter out.
 struct Place<'a> {
     source: &'a Source,
     direction: Direction,
-    /// None in the slot.
+    /// None if it is in the slot.
     waiter: Option<NonNull<Waiter>>,
 }
 
@@ -454,7 +457,7 @@ impl<'a> Place<'a> {
         }
         let waiter = NonNull::from(waiter);
         let mut waiters = source.more.lock();
-        // SAFETY: it is the caller's, and not in the list yet.
+        // SAFETY: it belongs to the caller, and is not in the list yet.
         unsafe { (*waiter.as_ptr()).next = waiters.0 };
         waiters.0 = Some(waiter);
         // ORDERING(ready.1)
@@ -475,8 +478,8 @@ impl Drop for Place<'_> {
         };
         let mut waiters = self.source.more.lock();
         let mut link: *mut Option<NonNull<Waiter>> = &mut waiters.0;
-        // SAFETY: links lead from the list's head through waiters that are in it; we hold the lock
-        // (S4).
+        // SAFETY: links lead from the list's head through waiters that are in it; this thread holds
+        // the lock (S4).
         while let Some(at) = unsafe { *link } {
             // SAFETY: as above.
             let next = unsafe { &raw mut (*at.as_ptr()).next };
@@ -491,7 +494,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What to ask the kernel for.
+/// The events to ask the kernel for.
 fn interest(armed: u64) -> EventFlags {
     let mut flags = EventFlags::ET;
     if armed & Direction::Read.armed() != 0 {
@@ -503,7 +506,7 @@ fn interest(armed: u64) -> EventFlags {
     flags
 }
 
-/// What a report says about the state.
+/// The state bits for a report.
 fn state_bits(events: EventFlags) -> u64 {
     let mut bits = 0;
     if events.intersects(

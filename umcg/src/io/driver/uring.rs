@@ -1,45 +1,45 @@
 //! The ring: operations that the kernel carries out while their worker is parked.
 //!
-//! Any server submits and any reaps, so each end of the ring has a lock, held for a few words; the
-//! system call that hands entries to the kernel is made outside of it. SINGLE_ISSUER, DEFER_TASKRUN
-//! and COOP_TASKRUN are not used: completions must not wait until the submitter, which may compute
-//! for long, enters the kernel.
+//! Any server submits and any reaps. So each end of the ring has a lock, held for a few words. The
+//! system call that hands entries to the kernel is made without the lock. SINGLE_ISSUER,
+//! DEFER_TASKRUN and COOP_TASKRUN are not used: completions must not wait until the submitter,
+//! which may compute for long, enters the kernel.
 //!
-//! An operation stands in its caller's stack frame, and so does what it points to. So:
+//! An operation lies in its caller's stack frame, and so does the data that it points to. So:
 //!
-//! - U1. `Ring::run` does not return, nor unwind, before the completion is there, or the kernel
+//! - U1. `Ring::run` neither returns nor unwinds before the completion is there, or the kernel
 //!   cannot take the entry any more. When `park` unwinds (an abort), the operation is cancelled,
 //!   and its end awaited without being cancelled again.
-//! - U2. Who reaps reads the handle before it publishes the result: with the result the frame may
+//! - U2. The reaper reads the handle before it publishes the result: with the result the frame may
 //!   go.
-//! - U3. Who flushes hands over what others have put into the queue as well, and when a thread ends
-//!   the kernel cancels what it has handed over. Servers outlive their workers' operations, plain
-//!   threads and helpers do not: so an operation that was cancelled, and not by its caller, is made
+//! - U3. A flush hands over the entries of other threads as well. When a thread ends, the kernel
+//!   cancels the entries that it has handed over. Servers outlive their workers' operations; plain
+//!   threads and helpers do not. So an operation that was cancelled, and not by its caller, is made
 //!   again.
 //!
 //! The kernel may refuse to take entries (`io_uring_enter`):
 //!
 //! - U4. For a moment (EAGAIN, EBUSY, ENOMEM): each caller whose entry is still in the queue comes
-//!   back by a deadline of its own and flushes again. Nobody else need think of it, so an idle
+//!   back by a deadline of its own and flushes again. No other thread has to see to it, so an idle
 //!   driver may sleep.
 //! - U5. For good (any other error, as by a filter of system calls), or "for a moment" for as long
-//!   as `PATIENCE`: the ring is *given up*. Its entries cannot be taken out of the queue, so from
-//!   then on nobody may enter the kernel with it: the kernel would carry out what points into
-//!   frames that are gone. `flushes` sees to that. It counts the threads that may be in the kernel
-//!   with this ring, and has the bit `GIVEN_UP`, which is seen by all that come later; who brings
-//!   the count to zero after that gives the operations that the kernel has not taken back to their
-//!   callers, who carry them out another way. Operations that the kernel has taken are completed as
-//!   ever: their completions need no entering.
+//!   as `PATIENCE`: the ring is *given up*. Its entries cannot be taken out of the queue. So from
+//!   then on no thread may enter the kernel with it: the kernel would carry out entries that point
+//!   into frames that are gone. `flushes` ensures that. It counts the threads that may be in the
+//!   kernel with this ring, and has the bit `GIVEN_UP`, which all threads that come later see. The
+//!   thread that brings the count to zero after that gives the operations that the kernel has not
+//!   taken back to their callers, which carry them out another way. Operations that the kernel has
+//!   taken are completed as usual: their completions need no entering.
 //! - U6. A ring that was given up for a shortage is tried again, by an operation that comes `AGAIN`
-//!   later. First the entries in the queue, which are nobody's by then, are
-//!   made harmless: so whoever enters the kernel from there on hands over nothing else. If the
-//!   kernel takes these the ring is as before.
-//! - U7. Nobody is told of a cancellation that was given back, and one that is overwritten looks as
-//!   if the kernel had taken it. So each entry knows how often entries had been given back when it
-//!   came (`Place::epoch`), and a cancellation from before the last time is handed over anew. The
-//!   kernel may have two of them then, of which the second finds nothing. Where the ring is given
-//!   up the operation is cancelled in another way, but not before entries are given back: until
-//!   then whoever is in the kernel may still hand the operation over.
+//!   later. First the entries in the queue, which have no owner by then, are made harmless: so a
+//!   thread that enters the kernel from then on hands over nothing else. If the kernel takes these,
+//!   the ring is as before.
+//! - U7. No caller is told of a cancellation that was given back, and one that is overwritten looks
+//!   as if the kernel had taken it. So each entry records how often entries had been given back
+//!   when it came (`Place::epoch`), and a cancellation from before the last time is handed over
+//!   again. The kernel may then have two of them; the second finds nothing. If the ring is given
+//!   up, the operation is cancelled in another way, but not before entries are given back: until
+//!   then a thread in the kernel may still hand the operation over.
 
 use super::harmless;
 use crate::io::wait::{self, Reason};
@@ -58,20 +58,20 @@ const ENTRIES: u32 = 128;
 /// Many operations may be under way at once; beyond this the kernel keeps their completions in a
 /// list of its own.
 const COMPLETIONS: u32 = 1024;
-/// How many completions are taken under one lock.
+/// How many completions are taken in one hold of the lock.
 const REAPED: usize = 32;
 const PENDING: i64 = i64::MIN;
-/// The kernel has not taken the operation, and will not.
+/// Result: the kernel has not taken the operation, and will not.
 const UNTAKEN: i64 = i64::MIN + 1;
-/// The user data of a cancellation, whose own completion interests nobody.
+/// The user data of a cancellation: no party waits for its own completion.
 const NOBODY: u64 = 0;
-/// In `flushes`, above the count.
+/// Bit of `flushes`, above the count.
 const GIVEN_UP: u32 = 1 << 31;
-/// For how many nanoseconds the kernel may say "later" and nothing else.
+/// How many nanoseconds the kernel may say "later" and nothing else before the ring is given up.
 const PATIENCE: u64 = 2_000_000_000;
-/// After how many nanoseconds a ring that could not be had for a shortage is tried again.
+/// After how many nanoseconds a ring that was refused for a shortage is tried again.
 pub(super) const AGAIN: u64 = 5_000_000_000;
-/// After how many nanoseconds the queue is flushed again at first, and at last.
+/// After how many nanoseconds the queue is flushed again, the first time and the last.
 const RETRY: u64 = 1_000_000;
 const RETRY_MOST: u64 = 20_000_000;
 
@@ -82,37 +82,37 @@ pub(crate) struct Ring {
     under_way: AtomicUsize,
     /// How many threads may be in the kernel to hand over entries, and GIVEN_UP (U5).
     flushes: AtomicU32,
-    /// Since when the kernel says "later", in nanoseconds; 0 when it does not.
+    /// Since when the kernel says "later", in nanoseconds; 0 if it does not.
     refused_since: AtomicU64,
-    /// Where it is given up: when it is to be tried again (U6); [`wait::NEVER`] if it was refused
-    /// for good.
+    /// If the ring is given up: when it is to be tried again (U6); [`wait::NEVER`] if it was
+    /// refused for good.
     again_at: AtomicU64,
 }
 
-/// What was put into the queue.
+/// The entries that were put into the queue.
 struct Submitted {
-    /// How many entries, ever.
+    /// How many entries there have been in all.
     count: u64,
     /// The user data of the last ones.
     keys: [u64; ENTRIES as usize],
-    /// The ring is given up, and those of them that the kernel has not taken are nobody's.
+    /// The ring is given up, and the entries that the kernel has not taken have no owner.
     is_given_back: bool,
-    /// How often that came to be.
+    /// How often entries were given back.
     epoch: u64,
 }
 
-/// Which entry of the queue it is.
+/// The number of an entry of the queue.
 #[derive(Clone, Copy)]
 struct Place {
-    /// How many came before, ever.
+    /// How many entries came before it in all.
     number: u64,
-    /// [`Submitted::epoch`] when it came.
+    /// The value of [`Submitted::epoch`] when it came.
     epoch: u64,
 }
 
 /// The queue at some moment.
 struct Seen {
-    /// How many entries the kernel has taken, of how many, ever.
+    /// How many entries the kernel has taken in all, and how many there have been.
     taken: u64,
     count: u64,
     epoch: u64,
@@ -185,13 +185,13 @@ impl Ring {
         self.under_way.load(Relaxed) != 0
     }
 
-    /// Carries out an operation; parks the caller meanwhile. Gives the operation's result;
-    /// `discard` gets it when the caller unwinds. None where the kernel does not take the
-    /// operation, which has not begun then.
+    /// Carries out an operation; parks the caller meanwhile. Returns the operation's result. If the
+    /// caller unwinds, `discard` gets the result. None if the kernel does not take the operation,
+    /// which has not begun then.
     ///
     /// # Safety
-    /// What the entry points to stays as it is, and is not used otherwise, until this returns or
-    /// unwinds.
+    /// The data that the entry points to stays as it is, and is not used otherwise, until this
+    /// returns or unwinds.
     pub(crate) unsafe fn run(
         &self,
         reason: Reason,
@@ -223,8 +223,8 @@ impl Ring {
         Some(usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32)))
     }
 
-    /// The caller of an operation is to unwind: sees the operation to its end first (U1). `place`:
-    /// which entry of the queue it is, once it is in there.
+    /// The caller of an operation is about to unwind: waits for the operation's end first (U1).
+    /// `place` is the operation's entry in the queue, if it is in there.
     #[cold]
     fn cut_short(
         &self,
@@ -248,8 +248,8 @@ impl Ring {
             result = self.see_through(&cancel, NOBODY, operation, &mut None, park);
         }
         if result.is_none() {
-            // The ring is given up. This needs no entering; where it fails, too, the end is the
-            // operation's own.
+            // The ring is given up. This needs no entering. If it fails, too, the operation ends by
+            // itself.
             let cancel = types::CancelBuilder::user_data(key);
             let _ = self
                 .ring
@@ -269,9 +269,10 @@ impl Ring {
     }
 
     /// Hands over `entry`, and waits until `operation` has its result. `place` is filled in as soon
-    /// as the entry is in the queue; `park` stops the caller, for so many nanoseconds at most. None
-    /// when the ring is given up: before the entry was in the queue; or, if its `key` is NOBODY's,
-    /// after all that the kernel has not taken was given back.
+    /// as the entry is in the queue. `park` stops the caller, for a number of nanoseconds at most.
+    /// None if the ring is given up before the entry was in the queue. If `key` is NOBODY, None
+    /// also if the ring is given up later, after all entries that the kernel has not taken were
+    /// given back.
     fn see_through(
         &self,
         entry: &squeue::Entry,
@@ -282,7 +283,7 @@ impl Ring {
     ) -> Option<i64> {
         let mut pause = RETRY;
         if self.is_given_up() {
-            // Perhaps it is time to try it again.
+            // It may be time to try the ring again.
             self.flush(false);
         }
         loop {
@@ -290,7 +291,7 @@ impl Ring {
                 *place = self.push(entry, key);
             }
             self.flush(false);
-            // Much is complete by now.
+            // Many operations are complete by now.
             self.take_all(Some(operation), &mut wait::wake);
             let seen = self.catch_up();
             if key == NOBODY && seen.is_given_back
@@ -299,10 +300,10 @@ impl Ring {
                 return operation.result();
             }
             if key == NOBODY && place.is_some_and(|place| place.epoch != seen.epoch) {
-                *place = None; // given back meanwhile, perhaps (U7)
+                *place = None; // it may have been given back meanwhile (U7)
                 continue;
             }
-            // Where the ring is given up, all operations in the queue are told what became of them.
+            // If the ring is given up, all operations in the queue are told their outcome.
             let is_told = key != NOBODY && !seen.is_open;
             let is_settled = place.is_some_and(|place| is_told || place.number < seen.taken);
             loop {
@@ -318,16 +319,16 @@ impl Ring {
         }
     }
 
-    /// Puts an entry into the queue; the so-manieth, or none if there is no room, or the ring is
-    /// given up.
+    /// Puts an entry into the queue, and returns its number. None if there is no room, or the ring
+    /// is given up.
     fn push(&self, entry: &squeue::Entry, key: u64) -> Option<Place> {
         let mut submitted = self.submission.lock();
         if self.is_given_up() {
             return None;
         }
-        // SAFETY: the lock keeps others from this end of the ring.
+        // SAFETY: the lock keeps other threads from this end of the ring.
         let mut queue = unsafe { self.ring.submission_shared() };
-        // SAFETY: what it points to stays, as `run` demands.
+        // SAFETY: the data that it points to stays, as `run` demands.
         unsafe { queue.push(entry) }.ok()?;
         let place = Place {
             number: submitted.count,
@@ -338,11 +339,11 @@ impl Ring {
         Some(place)
     }
 
-    /// Hands the kernel what is in the queue. False if the kernel refuses. `soon`: a ring that was
-    /// given up is tried again before its time.
+    /// Hands the kernel the entries in the queue. False if the kernel refuses. `soon`: a ring that
+    /// was given up is tried again before its time.
     fn flush(&self, soon: bool) -> bool {
-        // ORDERING(given_up.1): AcqRel, pairs with given_up.2: who is counted after the bit was set
-        // sees it, and stays out of the kernel.
+        // ORDERING(given_up.1): AcqRel, pairs with given_up.2: a thread that is counted after the
+        // bit was set sees the bit, and stays out of the kernel.
         let is_given_up = self.flushes.fetch_add(1, AcqRel) & GIVEN_UP != 0;
         let mut is_open = !is_given_up || self.may_try_again(soon);
         while is_open {
@@ -358,16 +359,16 @@ impl Ring {
         if is_open && (is_given_up || self.refused_since.load(Relaxed) != 0) {
             self.note_end_of_refusals();
         }
-        // ORDERING(given_up.2): AcqRel, pairs with given_up.1: what the kernel took from those that
-        // have left is seen to be taken.
+        // ORDERING(given_up.2): AcqRel, pairs with given_up.1: entries that the kernel took from
+        // threads that have left are seen to be taken.
         if self.flushes.fetch_sub(1, AcqRel) == GIVEN_UP | 1 {
             self.give_back();
         }
         is_open
     }
 
-    /// The kernel refuses to take entries: later then, or not at all (U4, U5). The caller is
-    /// counted in `flushes`.
+    /// The kernel refuses to take entries: try later, or not at all (U4, U5). The caller is counted
+    /// in `flushes`.
     #[cold]
     fn note_refusal(&self, error: &io::Error) {
         let mut again_at = wait::NEVER;
@@ -382,7 +383,7 @@ impl Ring {
             }
             again_at = now + AGAIN;
         }
-        // Later and later: a refusal for good is not forgotten for a passing one.
+        // The time only grows: a passing refusal does not replace one for good.
         self.again_at.fetch_max(again_at, Relaxed);
         // ORDERING(given_up.1)
         self.flushes.fetch_or(GIVEN_UP, AcqRel);
@@ -393,8 +394,8 @@ impl Ring {
     fn note_end_of_refusals(&self) {
         self.refused_since.store(0, Relaxed);
         let mut submitted = self.submission.lock();
-        // Otherwise it was not given up, or has been just now, by another: that one's refusal
-        // counts.
+        // Otherwise the ring was not given up, or another thread has just given it up: that
+        // thread's refusal counts.
         if submitted.is_given_back {
             submitted.is_given_back = false;
             // ORDERING(given_up.1)
@@ -409,19 +410,20 @@ impl Ring {
         let (now, at) = (wait::after(0), self.again_at.load(Relaxed));
         let is_time = at != wait::NEVER && (soon || now >= at);
         is_time
-            // One of those that come does, and the others once more time has passed.
+            // Only one of the operations that come tries; the next try is once more time has
+            // passed.
             && self.again_at.compare_exchange(at, now + AGAIN, Relaxed, Relaxed).is_ok()
             && self.make_harmless()
     }
 
-    /// Whether there is nothing in the queue but what does nothing, and some of that. The ring is
-    /// given up.
+    /// Makes the entries in the queue harmless. True if the queue holds only harmless entries, and
+    /// at least one. The ring is given up.
     fn make_harmless(&self) -> bool {
         let mut submitted = self.submission.lock();
         if !submitted.is_given_back {
-            return false; // somebody is in the kernel still
+            return false; // a thread is still in the kernel
         }
-        // SAFETY: the lock keeps others from this end of the ring.
+        // SAFETY: the lock keeps other threads from this end of the ring.
         let mut queue = unsafe { self.ring.submission_shared() };
         let numbers = submitted.count - queue.len() as u64..submitted.count;
         if numbers.is_empty() {
@@ -433,28 +435,28 @@ impl Ring {
             submitted.count += u64::from(is_pushed);
             return is_pushed;
         }
-        // SAFETY: the ring has so many entries. Since these were given back nobody has entered the
-        // kernel with any others than harmless ones, which may be written again as they
-        // are; and the lock keeps others from them here.
+        // SAFETY: the ring has this many entries. Since they were given back, threads have entered
+        // the kernel only with harmless entries, which may be written again as they are. Here the
+        // lock keeps other threads from them.
         unsafe { harmless::make(self.as_fd(), ENTRIES, numbers, NOBODY) }.is_ok()
     }
 
-    /// Tells the operations in the queue that the kernel will not take them, if the ring is given
-    /// up, and nobody is in the kernel with it any more.
+    /// If the ring is given up and no thread is in the kernel with it any more: tells the
+    /// operations in the queue that the kernel will not take them.
     #[cold]
     fn give_back(&self) {
         let mut handles = [None; ENTRIES as usize];
         {
             let mut submitted = self.submission.lock();
-            // Told before; or tried again meanwhile (U6), and given up once more: then the last
-            // that leaves the kernel does this.
+            // They were told before; or the ring was tried again meanwhile (U6), and given up once
+            // more: then the last thread that leaves the kernel does this.
             // ORDERING(given_up.2)
             if submitted.is_given_back || self.flushes.load(Acquire) != GIVEN_UP {
                 return;
             }
             submitted.is_given_back = true;
             submitted.epoch += 1;
-            // SAFETY: the lock keeps others from this end of the ring.
+            // SAFETY: the lock keeps other threads from this end of the ring.
             let waiting = unsafe { self.ring.submission_shared() }.len() as u64;
             for place in submitted.count - waiting..submitted.count {
                 let at = (place % u64::from(ENTRIES)) as usize;
@@ -466,27 +468,29 @@ impl Ring {
         handles.into_iter().flatten().for_each(wait::wake);
     }
 
-    /// Gives an operation its result; the handle of its caller. The last access (U2).
+    /// Gives an operation its result, and returns its caller's handle. This is the last access
+    /// (U2).
     fn settle(&self, key: u64, result: i64) -> Handle {
         self.under_way.fetch_sub(1, Relaxed);
-        // SAFETY: an operation's, which stays until it has its result (U1).
+        // SAFETY: the key is that of an operation, which stays until it has its result (U1).
         let operation = unsafe { &*std::ptr::with_exposed_provenance::<Operation>(key as usize) };
         let handle = operation.handle;
-        // ORDERING(result.1): Release, pairs with result.2: what the kernel wrote is seen by who
-        // sees the result.
+        // ORDERING(result.1): Release, pairs with result.2: a thread that sees the result sees the
+        // kernel's writes.
         operation.result.store(result, Release);
         handle
     }
 
-    /// Takes completions, and sees that the kernel does not keep any back. `wake` gets whom they
-    /// belong to.
+    /// Takes completions, and makes sure that the kernel keeps none back. `wake` gets the callers
+    /// they belong to.
     pub(super) fn reap(&self, wake: &mut dyn FnMut(Handle)) {
         self.take_all(None, wake);
         self.catch_up();
     }
 
-    /// Takes completions. `wake` gets whom they belong to, but for the operation `own`, whose
-    /// caller does this. It gets them after the lock, because nobody may be unparked under a hold.
+    /// Takes completions. `wake` gets the callers they belong to, except that of the operation
+    /// `own`, which is the caller of this. It gets them after the lock is released, because no
+    /// party may be unparked under a hold.
     fn take_all(&self, own: Option<&Operation>, wake: &mut dyn FnMut(Handle)) {
         let own = own.map_or(NOBODY, |own| ptr::from_ref(own).addr() as u64);
         loop {
@@ -499,10 +503,10 @@ impl Ring {
         }
     }
 
-    /// Takes as many completions as there is room for; how many.
+    /// Takes as many completions as there is room for; returns the number.
     fn take_some(&self, own: u64, handles: &mut [Option<Handle>; REAPED]) -> usize {
         let _lock = self.completion.lock();
-        // SAFETY: the lock keeps others from this end of the ring.
+        // SAFETY: the lock keeps other threads from this end of the ring.
         let mut queue = unsafe { self.ring.completion_shared() };
         for (taken, place) in handles.iter_mut().enumerate() {
             let Some(completion) = queue.next() else {
@@ -516,20 +520,20 @@ impl Ring {
         REAPED
     }
 
-    /// Enters the kernel again if it keeps completions back, or has not taken all entries. How the
-    /// queue is afterwards.
+    /// Enters the kernel again if it keeps completions back, or has not taken all entries. Returns
+    /// the state of the queue afterwards.
     fn catch_up(&self) -> Seen {
         let seen = self.look();
         if seen.is_open && seen.taken == seen.count && !seen.keeps_back {
             return seen;
         }
         if !self.flush(seen.keeps_back) && seen.keeps_back {
-            // They are reported until they are there: not so often.
+            // The poller is told of them until they are there: wait, to try less often.
             nap(RETRY as u32);
         }
         let seen = self.look();
         if !seen.is_open && seen.keeps_back && self.again_at.load(Relaxed) == wait::NEVER {
-            // Their operations would never end.
+            // Ends the process: their operations would never end.
             umcg_core::fatal(format_args!(
                 "io_uring_enter(2), which was granted at the start, is refused now, and \
                  completions lie behind it"
@@ -540,7 +544,7 @@ impl Ring {
 
     fn look(&self) -> Seen {
         let submitted = self.submission.lock();
-        // SAFETY: the lock keeps others from this end of the ring.
+        // SAFETY: the lock keeps other threads from this end of the ring.
         let queue = unsafe { self.ring.submission_shared() };
         Seen {
             taken: submitted.count - queue.len() as u64,
@@ -553,8 +557,8 @@ impl Ring {
     }
 }
 
-/// Enters the kernel once, for nothing: a filter of system calls may forbid that and allow the
-/// rest. How many entries that took.
+/// Enters the kernel once, with an entry that does nothing: a filter of system calls may forbid
+/// this call and allow the rest. Returns how many entries the kernel took.
 fn enter(ring: &mut IoUring) -> io::Result<u64> {
     // SAFETY: it points to nothing.
     unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
@@ -567,7 +571,7 @@ fn enter(ring: &mut IoUring) -> io::Result<u64> {
     Ok(1)
 }
 
-/// Whether an error is no more than a shortage.
+/// Whether an error means only a shortage.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -589,8 +593,8 @@ mod tests {
     use std::cell::Cell;
     use std::sync::mpsc;
 
-    /// From now on the calling thread may not enter the kernel with a ring: for want of memory, as
-    /// it is told. False where there are no filters.
+    /// From now on the calling thread may not enter the kernel with a ring: it gets an error that
+    /// says there is no memory. False where there are no filters.
     fn refuse_here() -> bool {
         let code = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
         // BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ; BPF_RET
@@ -618,16 +622,16 @@ mod tests {
         first == 0 && second == 0
     }
 
-    /// A ring whose kernel has a read under way that never ends by itself.
+    /// A ring with a read under way in the kernel that never ends by itself.
     struct Reading<'a> {
         ring: &'a Ring,
         operation: &'static Operation,
         cancel: squeue::Entry,
-        /// Has another thread, which the kernel refuses nothing, flush the queue.
+        /// Makes another thread flush the queue. The kernel refuses that thread nothing.
         elsewhere: &'a dyn Fn(bool) -> bool,
     }
 
-    /// Calls `f` in a thread that the kernel refuses to take entries from.
+    /// Calls `f` in a thread from which the kernel refuses to take entries.
     fn reading(f: impl FnOnce(Reading<'_>) + Send) {
         let Ok(ring) = Ring::new() else {
             return eprintln!("no io_uring here");
@@ -637,7 +641,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (ring, reader) = (&ring, &reader);
             scope.spawn(move || {
-                // It stays, whatever becomes of the test.
+                // It is leaked, as the test may fail.
                 let operation: &Operation = Box::leak(Box::new(Operation {
                     handle: Handle::current(),
                     result: AtomicI64::new(PENDING),
@@ -670,13 +674,13 @@ mod tests {
         });
     }
 
-    /// So from the calling thread's next refusal on the ring is given up.
+    /// After this the ring is given up at the calling thread's next refusal.
     fn refused_for_long(ring: &Ring) {
         ring.refused_since.store(1, Relaxed);
     }
 
-    /// A cancellation waits in the queue, the ring is given up, and another thread has the kernel
-    /// take the queue all the same, without it.
+    /// A cancellation waits in the queue and the ring is given up. Then another thread makes the
+    /// kernel take the queue all the same, without the cancellation.
     #[test]
     fn a_cancellation_that_was_given_back_is_handed_over_again() {
         reading(
@@ -712,8 +716,8 @@ mod tests {
         );
     }
 
-    /// As long as somebody is in the kernel that thread may hand the operation over, and a
-    /// cancellation by another way would not find it.
+    /// As long as a thread is in the kernel, it may hand the operation over, and a cancellation by
+    /// another way would not find it.
     #[test]
     fn a_ring_is_given_up_for_a_cancellation_once_all_have_left_the_kernel() {
         reading(
@@ -729,7 +733,7 @@ mod tests {
                 let park = |pause: Option<u64>| {
                     parks.set(parks.get() + 1);
                     assert!(parks.get() == 1 && pause.is_some() && ring.is_given_up());
-                    // That one leaves.
+                    // That thread leaves.
                     assert_eq!(ring.flushes.fetch_sub(1, Relaxed), GIVEN_UP | 1);
                     ring.give_back();
                 };
