@@ -1,7 +1,7 @@
-//! Child processes whose ends, and pipes, park their worker.
+//! Child processes. Waiting for their end and for their pipes parks the worker.
 //!
-//! A [`Command`] is std's, started in a [`crate::blocking`] scope. Its end is waited for by a
-//! pidfd; where there is none to be had it is looked for again and again, so that a wait can be cut
+//! A [`Command`] is std's, started in a [`crate::blocking`] scope. A pidfd is used to wait for the
+//! child's end. Where there is no pidfd, the child is polled at intervals, so a wait can be cut
 //! short there, too.
 //!
 //! ```
@@ -22,15 +22,15 @@ use std::path::Path;
 pub use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process to be.
+/// A process to start.
 #[derive(Debug)]
 pub struct Command {
     inner: std::process::Command,
-    /// Whether standard input, output and error were chosen, which std does not tell.
+    /// Whether standard input, output and error were chosen. std does not tell.
     chosen: [bool; 3],
 }
 
-/// A child process. Dropping it neither ends it nor waits for it, as with std's.
+/// A child process. As with std's, dropping it neither ends the process nor waits for it.
 #[derive(Debug)]
 pub struct Child {
     inner: std::process::Child,
@@ -38,14 +38,14 @@ pub struct Child {
     pidfd: Option<Fd>,
     /// The child's standard input, if it is a pipe.
     pub stdin: Option<ChildStdin>,
-    /// The child's standard output, likewise.
+    /// The child's standard output, if it is a pipe.
     pub stdout: Option<ChildStdout>,
-    /// The child's standard error, likewise.
+    /// The child's standard error, if it is a pipe.
     pub stderr: Option<ChildStderr>,
 }
 
 impl Command {
-    /// A program, looked for in `PATH`.
+    /// A program. It is searched for in `PATH`.
     pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
         Command::from(std::process::Command::new(program))
     }
@@ -80,7 +80,7 @@ impl Command {
         self
     }
 
-    /// Takes a variable out of the environment.
+    /// Removes a variable from the environment.
     pub fn env_remove<K: AsRef<OsStr>>(&mut self, name: K) -> &mut Command {
         self.inner.env_remove(name);
         self
@@ -127,8 +127,8 @@ impl Command {
         blocking(|| self.inner.spawn()).map(Child::new)
     }
 
-    /// Starts the process and waits for its end. A caller that is cancelled meanwhile ends the
-    /// process by SIGKILL, since nobody else knows it.
+    /// Starts the process and waits for its end. If the caller is cancelled meanwhile, the process
+    /// is ended by SIGKILL, since no other code knows it.
     ///
     /// # Errors
     /// As [`Command::spawn`].
@@ -136,16 +136,16 @@ impl Command {
         self.spawn()?.see_to_the_end(Child::wait)
     }
 
-    /// Starts the process, collects what it prints, and waits for its end. Streams that were not
-    /// chosen are pipes, of which its input is closed at once. A caller that is cancelled
-    /// meanwhile, or cannot read, ends the process by SIGKILL, since nobody else knows it.
+    /// Starts the process, collects its output, and waits for its end. Streams that were not chosen
+    /// are pipes; the pipe of its input is closed at once. If the caller is cancelled meanwhile, or
+    /// cannot read, the process is ended by SIGKILL, since no other code knows it.
     ///
     /// # Errors
     /// As [`Command::spawn`], and those of reading.
     pub fn output(&mut self) -> io::Result<Output> {
         self.set_unchosen(Stdio::piped);
         let child = self.spawn();
-        // A later start is to find them as std would.
+        // A later start must find the streams as std would.
         self.set_unchosen(Stdio::inherit);
         child?.see_to_the_end(Child::collect)
     }
@@ -165,7 +165,7 @@ impl Command {
 }
 
 impl From<std::process::Command> for Command {
-    /// Choices of its streams are kept until [`Command::output`], which makes pipes of them and
+    /// Streams that were chosen are kept until [`Command::output`], which makes pipes of them and
     /// then forgets them.
     fn from(inner: std::process::Command) -> Command {
         Command {
@@ -202,7 +202,7 @@ impl Child {
         }
     }
 
-    /// The child's number.
+    /// The child's process id.
     pub fn id(&self) -> u32 {
         self.inner.id()
     }
@@ -215,32 +215,32 @@ impl Child {
         self.inner.kill()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the child has ended.
     ///
     /// # Errors
-    /// Somebody else has waited for it.
+    /// Other code has waited for the child.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.inner.try_wait()
     }
 
-    /// Waits for its end; closes its standard input before.
+    /// Waits for the child's end. Closes its standard input before.
     ///
     /// # Errors
-    /// Somebody else has waited for it.
+    /// Other code has waited for the child.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
         self.wait_until(wait::NEVER)
     }
 
-    /// Waits for its end, until a deadline; leaves its standard input open.
+    /// Waits for the child's end, until a deadline. Leaves its standard input open.
     ///
     /// # Errors
-    /// `TimedOut`; somebody else has waited for it.
+    /// `TimedOut`; other code has waited for the child.
     pub fn wait_deadline(&mut self, deadline: Instant) -> io::Result<ExitStatus> {
         self.wait_until(wait::nanos(deadline))
     }
 
-    /// Waits for its end, for a given time at most; leaves its standard input open.
+    /// Waits for the child's end, for `timeout` at most. Leaves its standard input open.
     ///
     /// # Errors
     /// As [`Child::wait_deadline`].
@@ -264,8 +264,8 @@ impl Child {
         })?
     }
 
-    /// Collects what the child prints, and waits for its end; closes its standard input before. If
-    /// the caller is cancelled meanwhile, the child runs on, as with any drop of it.
+    /// Collects the child's output, and waits for its end. Closes its standard input before. If the
+    /// caller is cancelled meanwhile, the child runs on, as with any drop of it.
     ///
     /// # Errors
     /// As [`Child::wait`], and those of reading.
@@ -273,8 +273,8 @@ impl Child {
         self.collect()
     }
 
-    /// Waits for its end by `f`. Nobody else knows it: so where `f` fails, or unwinds, it is ended,
-    /// and waited for so that it does not stay as a zombie.
+    /// Waits for the child's end by `f`. No other code knows the child. So if `f` fails, or
+    /// unwinds, the child is killed, and waited for so that it does not stay as a zombie.
     fn see_to_the_end<R>(mut self, f: impl FnOnce(&mut Child) -> io::Result<R>) -> io::Result<R> {
         let end = |child: &mut Child| {
             if child.kill().is_ok() {
@@ -305,7 +305,7 @@ impl Child {
     }
 }
 
-/// Without a pidfd: looks again and again, ever less often.
+/// Without a pidfd: checks again and again, ever less often.
 fn look_until(child: &mut std::process::Child, deadline: u64) -> io::Result<ExitStatus> {
     let mut pause = Duration::from_micros(100);
     loop {
@@ -320,8 +320,8 @@ fn look_until(child: &mut std::process::Child, deadline: u64) -> io::Result<Exit
     }
 }
 
-/// Reads both by one worker, which must not wait for one pipe while the child waits for room in the
-/// other: so it stands in the source of each.
+/// Reads both pipes in one worker. It must not wait for one pipe while the child waits for room in
+/// the other. So it waits in the sources of both.
 fn read_both(out: &Fd, to_out: &mut Vec<u8>, err: &Fd, to_err: &mut Vec<u8>) -> io::Result<()> {
     let (mut out_ended, mut err_ended) = (false, false);
     while !(out_ended && err_ended) {
@@ -340,7 +340,7 @@ fn read_both(out: &Fd, to_out: &mut Vec<u8>, err: &Fd, to_err: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Takes what is there. True when the pipe is empty but has not ended.
+/// Takes the data that is there. True if the pipe is empty but has not ended.
 fn read_some(fd: &Fd, to: &mut Vec<u8>, ended: &mut bool) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     while !*ended {
@@ -378,14 +378,14 @@ macro_rules! pipe {
         }
 
         impl From<$type> for OwnedFd {
-            /// The descriptor, which stays non-blocking.
+            /// The descriptor stays non-blocking.
             fn from(pipe: $type) -> OwnedFd {
                 pipe.0.into_inner()
             }
         }
 
         impl From<$type> for Stdio {
-            /// For another child, which expects a pipe that blocks.
+            /// For another child, which expects a blocking pipe.
             fn from(pipe: $type) -> Stdio {
                 let fd = OwnedFd::from(pipe);
                 // As in `Fd::adopt`: it does not fail.

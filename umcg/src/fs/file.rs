@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// An open file. Its position is shared by all that was made of it by [`File::try_clone`].
+/// An open file. All values made of it by [`File::try_clone`] share its position.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,
 }
 
-/// How to open a file.
+/// Options for opening a file.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     read: bool,
@@ -48,7 +48,7 @@ macro_rules! choices {
 }
 
 impl OpenOptions {
-    /// Nothing chosen yet.
+    /// Options with nothing chosen yet.
     pub fn new() -> OpenOptions {
         OpenOptions {
             read: false,
@@ -63,32 +63,32 @@ impl OpenOptions {
     }
 
     choices! {
-        /// To be read.
+        /// Open it for reading.
         read: bool;
-        /// To be written.
+        /// Open it for writing.
         write: bool;
-        /// To be written, always at the end.
+        /// Open it for writing, always at the end.
         append: bool;
-        /// Emptied first; wants `write`.
+        /// Empty it first. Requires `write`.
         truncate: bool;
-        /// Made if it is not there; wants `write` or `append`.
+        /// Make it if it does not exist. Requires `write` or `append`.
         create: bool;
-        /// Made, and an error if it is there; wants `write` or `append`.
+        /// Make it; an error if it exists. Requires `write` or `append`.
         create_new: bool;
-        /// The permissions of a file that is made, less the process's mask.
+        /// The permissions of a new file, less the process's mask.
         mode: u32;
     }
 
-    /// More flags for `open(2)`; those of access are left out.
+    /// More flags for `open(2)`. Access flags among them are ignored.
     pub fn custom_flags(&mut self, flags: i32) -> &mut OpenOptions {
         self.flags = flags & !libc::O_ACCMODE;
         self
     }
 
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// `InvalidInput` for choices that do not go together, and the kernel's.
+    /// `InvalidInput` for options that do not go together, and the kernel's.
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
         let flags = self.access()? | self.creation()? | self.flags | libc::O_CLOEXEC;
         let path = CString::new(path.as_ref().as_os_str().as_bytes())?;
@@ -123,7 +123,7 @@ impl OpenOptions {
 }
 
 impl File {
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     ///
     /// # Errors
     /// The kernel's.
@@ -131,7 +131,7 @@ impl File {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Opens a file to be written, empty.
+    /// Opens a file for writing, and empties it. Makes it if it does not exist.
     ///
     /// # Errors
     /// The kernel's.
@@ -143,7 +143,7 @@ impl File {
             .open(path)
     }
 
-    /// Makes a file to be read and written, which must not be there yet.
+    /// Makes a file for reading and writing. It must not exist yet.
     ///
     /// # Errors
     /// The kernel's.
@@ -155,7 +155,7 @@ impl File {
             .open(path)
     }
 
-    /// Choices of how to open one.
+    /// Options for opening a file.
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
@@ -168,7 +168,7 @@ impl File {
         operation::sync(self.as_fd(), false)
     }
 
-    /// Waits until contents are on the disk, and as much metadata as it takes to read them.
+    /// Waits until contents are on the disk, and the metadata that is needed to read them.
     ///
     /// # Errors
     /// They could not be written.
@@ -176,7 +176,7 @@ impl File {
         operation::sync(self.as_fd(), true)
     }
 
-    /// Reads at `offset`, whatever the position.
+    /// Reads at `offset`. Does not use the position.
     ///
     /// # Errors
     /// The kernel's.
@@ -184,7 +184,7 @@ impl File {
         operation::read(self.as_fd(), buffer, Some(offset))
     }
 
-    /// Writes at `offset`, whatever the position.
+    /// Writes at `offset`. Does not use the position.
     ///
     /// # Errors
     /// The kernel's.
@@ -192,10 +192,10 @@ impl File {
         operation::write(self.as_fd(), buffer, Some(offset))
     }
 
-    /// Fills the buffer from `offset` on, whatever the position.
+    /// Fills the buffer from `offset` on. Does not use the position.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file ends before, and the kernel's.
+    /// `UnexpectedEof` if the file ends before, and the kernel's.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buffer.len() {
@@ -207,10 +207,10 @@ impl File {
         Ok(())
     }
 
-    /// Writes all from `offset` on, whatever the position.
+    /// Writes the whole buffer from `offset` on. Does not use the position.
     ///
     /// # Errors
-    /// `WriteZero` when the file takes no more, and the kernel's.
+    /// `WriteZero` if the file takes no more, and the kernel's.
     pub fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buffer.len() {
@@ -230,7 +230,7 @@ impl File {
         blocking(|| self.inner.set_len(length))
     }
 
-    /// What the system knows of the file.
+    /// The file's metadata.
     ///
     /// # Errors
     /// The kernel's.
@@ -238,7 +238,7 @@ impl File {
         blocking(|| self.inner.metadata())
     }
 
-    /// Sets its permissions.
+    /// Sets the file's permissions.
     ///
     /// # Errors
     /// The kernel's.
@@ -246,7 +246,7 @@ impl File {
         blocking(|| self.inner.set_permissions(permissions))
     }
 
-    /// Sets when it was last read and changed.
+    /// Sets the times when the file was last read and changed.
     ///
     /// # Errors
     /// The kernel's.
@@ -254,7 +254,7 @@ impl File {
         blocking(|| self.inner.set_times(times))
     }
 
-    /// Sets when it was last changed.
+    /// Sets the time when the file was last changed.
     ///
     /// # Errors
     /// The kernel's.
@@ -305,8 +305,8 @@ impl Write for &File {
     }
 }
 
-// The position is a number in the kernel; only its end is asked of the file system, which does not
-// block for it.
+// The position is a number in the kernel. Only the end of the file is asked of the file system,
+// which does not block for that.
 impl Seek for File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.inner.seek(to)

@@ -1,11 +1,11 @@
 //! Files whose slow operations park their worker.
 //!
-//! Opening, reading, writing and syncing go by io_uring where there is one; a read first looks
-//! whether the page cache has it. Everything else, and all of it without io_uring, runs in a
-//! [`crate::blocking`] scope. The functions and types are std's where there is no difference.
+//! Opening, reading, writing and syncing use io_uring where there is one. A read first tries the
+//! page cache. Everything else runs in a [`crate::blocking`] scope; without io_uring, everything
+//! does. The functions and types are std's where there is no difference.
 //!
-//! An aborted worker ends once its operation has: the kernel is asked to cancel it, which it may or
-//! may not do.
+//! An aborted worker ends once its operation has ended: the kernel is asked to cancel the
+//! operation, and may or may not do so.
 
 mod file;
 
@@ -30,14 +30,14 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
 /// Reads a whole file of UTF-8.
 ///
 /// # Errors
-/// Those of opening and reading; `InvalidData` when it is not UTF-8.
+/// Those of opening and reading; `InvalidData` if it is not UTF-8.
 pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     let mut contents = String::new();
     File::open(path)?.read_to_string(&mut contents)?;
     Ok(contents)
 }
 
-/// Makes `contents` all of a file.
+/// Replaces a file's contents by `contents`.
 ///
 /// # Errors
 /// Those of opening and writing.
@@ -45,7 +45,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     File::create(path)?.write_all(contents.as_ref())
 }
 
-/// Copies a file's contents and permissions; how many bytes.
+/// Copies a file's contents and permissions. Returns the number of bytes.
 ///
 /// # Errors
 /// As std's.
@@ -84,30 +84,30 @@ macro_rules! by_path {
 }
 
 by_path! {
-    /// What the system knows of a file.
+    /// A file's metadata. Follows symbolic links.
     metadata -> Metadata;
-    /// Likewise, of a symbolic link itself.
+    /// The metadata of a file, or of a symbolic link itself.
     symlink_metadata -> Metadata;
     /// The path without symbolic links and dots.
     canonicalize -> PathBuf;
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     read_link -> PathBuf;
     /// Makes a folder.
     create_dir -> ();
-    /// Makes a folder and those above it.
+    /// Makes a folder and its missing parents.
     create_dir_all -> ();
     /// Removes a file.
     remove_file -> ();
     /// Removes an empty folder.
     remove_dir -> ();
-    /// Removes a folder and all in it.
+    /// Removes a folder and its contents.
     remove_dir_all -> ();
 }
 
-/// Whether there is such a file.
+/// Whether the file exists.
 ///
 /// # Errors
-/// When it cannot be found out.
+/// If that cannot be found out.
 pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     blocking(|| std::fs::exists(path))
 }
@@ -120,7 +120,7 @@ pub fn set_permissions<P: AsRef<Path>>(path: P, permissions: Permissions) -> io:
     blocking(|| std::fs::set_permissions(path, permissions))
 }
 
-/// What is in a folder, as it was when the folder was read.
+/// The entries of a folder at the time when it was read.
 #[derive(Debug)]
 pub struct ReadDir(vec::IntoIter<io::Result<DirEntry>>);
 

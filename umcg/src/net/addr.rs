@@ -1,13 +1,13 @@
-//! Addresses, and names that have to be looked up.
+//! Addresses, and names that are looked up.
 
 use crate::blocking;
 use rustix::net::SocketAddrAny;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{io, option, vec};
 
-/// What names one or more addresses; as std's trait of the name, which would block the server on a
-/// name that has to be looked up. Here the look-up happens in a [`blocking`](crate::blocking)
-/// scope, and an address, or a string that is one, is used at once.
+/// A name for one or more addresses. It stands for std's trait of the same name, which would block
+/// the server on a name that has to be looked up. Here the look-up happens in a
+/// [`blocking`](crate::blocking) scope. An address, or a string that contains one, is used at once.
 ///
 /// ```
 /// use umcg::net::ToSocketAddrs;
@@ -19,7 +19,7 @@ pub trait ToSocketAddrs {
     /// The addresses, in the order in which they are to be tried.
     ///
     /// # Errors
-    /// The name cannot be found, or is none.
+    /// The name cannot be found, or is not a name.
     fn to_socket_addrs(&self) -> io::Result<SocketAddrs>;
 }
 
@@ -118,7 +118,7 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     }
 }
 
-/// Calls `f` with each address until it succeeds; else the last error.
+/// Calls `f` with each address until it succeeds. If none succeeds, returns the last error.
 pub(super) fn each<A: ToSocketAddrs, R>(
     addresses: A,
     mut f: impl FnMut(SocketAddr) -> io::Result<R>,
@@ -138,7 +138,7 @@ pub(super) fn none() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")
 }
 
-/// An internet address that the kernel gave; a peer's may be missing.
+/// Converts an address from the kernel to an internet address. That of a peer may be missing.
 pub(super) fn internet(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(
         address.ok_or(rustix::io::Errno::NOTCONN)?,

@@ -1,13 +1,13 @@
-//! Sockets that park their worker where std's block the thread: std's names and traits, plus
-//! deadlines.
+//! Sockets that park their worker where std's block the thread. Names and traits are std's;
+//! deadlines are added.
 //!
-//! A call tries first and waits only when the kernel says "not now". It may be made by workers, in
-//! blocking scopes, and by plain threads, which are blocked then. `&TcpStream` reads and writes as
-//! well, so that several workers may share a socket.
+//! A call tries first, and waits only when the kernel says "not now". Calls may be made by workers,
+//! in blocking scopes, and by plain threads, which are blocked then. `&TcpStream` reads and writes
+//! as well, so several workers may share a socket.
 //!
 //! A wait that reaches its timeout or deadline fails with
 //! [`TimedOut`](std::io::ErrorKind::TimedOut) (std: `WouldBlock`). Timeouts, and `set_nonblocking`,
-//! are a value's, not the socket's. Whoever aborts a worker ends its wait; the socket stays usable.
+//! belong to a value, not to the socket. Aborting a worker ends its wait; the socket stays usable.
 //!
 //! ```
 //! use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What all sockets have in common: system calls on an [`Fd`], and the traits around descriptors.
+//! Common parts of all sockets: system calls on an [`Fd`], and the traits around descriptors.
 
 use crate::io::driver::source::Direction::{Read, Write};
 use crate::io::fd::Fd;
@@ -13,8 +13,8 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Never a signal for a peer that is gone, and never a wait in the kernel, whatever others do to
-/// the descriptor.
+/// No signal when the peer is gone, and no wait in the kernel, whatever other programs do to the
+/// descriptor.
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 const RECV: RecvFlags = RecvFlags::DONTWAIT;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
@@ -34,7 +34,7 @@ pub(super) fn pair(kind: SocketType) -> io::Result<(Fd, Fd)> {
     Ok((Fd::new(one), Fd::new(other)))
 }
 
-/// The next connection that is still there.
+/// Accepts the next connection that is not broken.
 pub(super) fn accept(fd: &Fd) -> io::Result<(Fd, Option<SocketAddrAny>)> {
     let mut accept = unbroken(|| rustix::net::acceptfrom_with(fd.as_fd(), FLAGS));
     let (accepted, address) = fd.call(Read, &"accept", |_| accept())?;
@@ -46,7 +46,7 @@ pub(super) fn accept(fd: &Fd) -> io::Result<(Fd, Option<SocketAddrAny>)> {
 pub fn unbroken<R>(
     mut accept: impl FnMut() -> Result<R, Errno>,
 ) -> impl FnMut() -> Result<R, Errno> {
-    /// How many may be broken: beyond that it is the listener that is.
+    /// How many connections may be broken. Beyond that the listener is the cause.
     const BROKEN: u32 = 1000;
     let mut broken = 0;
     move || loop {
@@ -57,8 +57,8 @@ pub fn unbroken<R>(
     }
 }
 
-/// Whether an error of accept(2) is the connection's: the next one may be well. Linux passes on
-/// what the network said of it.
+/// Whether an error of accept(2) is about the connection, so that the next one may be intact. Linux
+/// passes on the network's errors for it.
 fn is_broken_connection(error: Errno) -> bool {
     matches!(
         error,
@@ -73,7 +73,7 @@ fn is_broken_connection(error: Errno) -> bool {
     )
 }
 
-/// Whether it may be over once others have given something back.
+/// Whether the error may go away once other code has given something back.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -81,8 +81,8 @@ fn is_shortage(error: &io::Error) -> bool {
     )
 }
 
-/// Calls `accept` until it has a connection, or an error that time does not heal: where descriptors
-/// or memory are short it waits, ever longer, until others have given some back.
+/// Calls `accept` until it returns a connection, or an error that does not go away with time. Where
+/// descriptors or memory are short it waits, ever longer, until some are free again.
 pub(super) fn accept_patiently<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut pause = Duration::from_millis(1);
     loop {
@@ -100,14 +100,14 @@ pub(super) fn accept_patiently<T>(mut accept: impl FnMut() -> io::Result<T>) -> 
 pub(super) fn connect(fd: &Fd, address: &impl SocketAddrArg, deadline: u64) -> io::Result<()> {
     match rustix::net::connect(fd, address) {
         Ok(()) => return Ok(()),
-        // A connect that a signal interrupts goes on by itself.
+        // If a signal interrupts a connect, the connect goes on by itself.
         Err(Errno::INPROGRESS | Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    // One registration for what will be read and written. Whether that was in time is seen below.
+    // One registration for reading and writing later. Whether it was in time is seen below.
     fd.wait(&[Write, Read], &"connect", deadline)?;
-    // Of the calls below EAGAIN would be a refusal like others: only "not connected" means that it
-    // was woken for nothing.
+    // In the calls below EAGAIN would be a refusal like others. Only "not connected" means that
+    // this was woken without a reason.
     let outcome = fd.call_until(Write, &"connect", deadline, |fd| match outcome(fd) {
         Err(Errno::NOTCONN) => Err(Errno::AGAIN),
         outcome => Ok(outcome),
@@ -115,21 +115,20 @@ pub(super) fn connect(fd: &Fd, address: &impl SocketAddrArg, deadline: u64) -> i
     Ok(outcome?)
 }
 
-/// Whether it is connected, or why not.
+/// Whether the socket is connected, or why not.
 fn outcome(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     sockopt::socket_error(fd)??;
     rustix::net::getpeername(fd).map(drop)
 }
 
-/// Reads what is there, or a message.
+/// Reads the data that is there, or a message.
 pub(super) fn receive(fd: &Fd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     fd.call(Read, &"read", |fd| {
         rustix::net::recv(fd, &mut *buffer, RECV | flags).map(|(done, _)| done)
     })
 }
 
-/// Like [`receive`], of a byte stream in which nothing but its end or urgent data makes a read
-/// short.
+/// Like [`receive`], for a byte stream in which only the end or urgent data makes a read short.
 #[inline]
 pub(super) fn receive_stream(fd: &Fd, buffer: &mut [u8]) -> io::Result<usize> {
     let asked = buffer.len();
@@ -200,14 +199,14 @@ pub(super) fn shutdown(fd: &Fd, how: Shutdown) -> io::Result<()> {
     Ok(rustix::net::shutdown(fd.as_fd(), how)?)
 }
 
-/// The error that the socket keeps, which asking for it clears.
+/// The socket's pending error. Reading it clears it.
 pub(super) fn take_error(fd: &Fd) -> io::Result<Option<io::Error>> {
     Ok(sockopt::socket_error(fd.as_fd())?
         .err()
         .map(io::Error::from))
 }
 
-/// A descriptor of a kind that the caller vouches for.
+/// Takes a descriptor. The caller vouches for its kind.
 pub(super) fn adopt(fd: OwnedFd) -> Fd {
     Fd::adopt(fd)
 }
@@ -273,7 +272,7 @@ macro_rules! descriptor {
     };
 }
 
-/// `Read` and `Write` for a stream and for a reference to it, by its methods `receive`,
+/// `Read` and `Write` for a stream and for a reference to it. The stream has the methods `receive`,
 /// `receive_vectored`, `send` and `send_vectored`.
 macro_rules! stream {
     ($($type:ty),*) => {
@@ -314,8 +313,8 @@ macro_rules! stream {
     };
 }
 
-/// What every socket with one field `fd` can do. `$from` makes its address, a `$address`, of the
-/// kernel's.
+/// The methods of every socket with one field `fd`. `$from` converts the kernel's address to a
+/// `$address`.
 macro_rules! common {
     ($address:ty, $from:path) => {
         /// How long each read waits at most; `None` for ever. For this value only, not for its
@@ -359,8 +358,8 @@ macro_rules! common {
             Ok(self.fd.timeout(crate::io::driver::source::Direction::Write))
         }
 
-        /// Until when any read waits at most. Applies beside the timeout; what is there already can
-        /// be read after it.
+        /// Until when any read waits at most. Applies beside the timeout. Data that is already
+        /// there can be read after the deadline.
         pub fn set_read_deadline(&self, deadline: Option<std::time::Instant>) {
             self.fd
                 .set_deadline(crate::io::driver::source::Direction::Read, deadline);
@@ -372,8 +371,8 @@ macro_rules! common {
                 .set_deadline(crate::io::driver::source::Direction::Write, deadline);
         }
 
-        /// Whether calls fail with `WouldBlock` where they would have to wait. For this value only,
-        /// not for its clones; the descriptor is non-blocking always.
+        /// Whether calls fail with `WouldBlock` instead of waiting. For this value only, not for
+        /// its clones; the descriptor itself is always non-blocking.
         ///
         /// # Errors
         /// None; the type is std's.
@@ -382,7 +381,7 @@ macro_rules! common {
             Ok(())
         }
 
-        /// Its own address.
+        /// The socket's own address.
         ///
         /// # Errors
         /// The kernel's.
@@ -400,17 +399,17 @@ macro_rules! common {
             })
         }
 
-        /// The error that the kernel keeps for the socket, which is cleared.
+        /// The socket's pending error, which is cleared.
         ///
         /// # Errors
-        /// The kernel's about the question itself.
+        /// The kernel's, if the call itself fails.
         pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
             crate::net::socket::take_error(&self.fd)
         }
     };
 }
 
-/// What a socket with a connection can do.
+/// The methods of a socket with a connection.
 macro_rules! connected {
     ($address:ty, $from:path) => {
         /// The peer's address.
@@ -421,7 +420,7 @@ macro_rules! connected {
             $from(rustix::net::getpeername(&self.fd)?)
         }
 
-        /// Shuts one direction down, or both. Who waits in it goes on.
+        /// Shuts one direction down, or both. Waiters in it go on.
         ///
         /// # Errors
         /// There is no peer, or none any more.
@@ -431,7 +430,7 @@ macro_rules! connected {
     };
 }
 
-/// Options that are set and asked for.
+/// Options that can be set and read.
 macro_rules! options {
     ($($(#[$doc:meta])* $set:ident, $get:ident: $type:ty = $set_raw:ident, $get_raw:ident;)*) => {
         $(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A stream with two directions: [`TcpStream`](super::TcpStream) or
 /// [`UnixStream`](super::unix::UnixStream).
 pub trait Duplex: sealed::Sealed {
-    /// Shuts directions down.
+    /// Shuts one direction down, or both.
     ///
     /// # Errors
     /// The stream is not connected.
@@ -27,19 +27,19 @@ pub struct ReadHalf<'a, S>(&'a S);
 #[derive(Debug)]
 pub struct WriteHalf<'a, S>(&'a S);
 
-/// The reading direction of a stream that both halves own.
+/// The reading direction of a stream. Both halves own the stream.
 #[derive(Debug)]
 pub struct OwnedReadHalf<S>(Arc<S>);
 
-/// The writing direction of a stream that both halves own. Dropping it shuts that direction down,
-/// so that the peer sees the end.
+/// The writing direction of a stream. Both halves own the stream. Dropping this half shuts its
+/// direction down, so the peer sees the end.
 #[derive(Debug)]
 pub struct OwnedWriteHalf<S: Duplex> {
     stream: Arc<S>,
     shut_down: bool,
 }
 
-/// The two halves are not of one stream.
+/// Error: the two halves belong to two streams.
 pub struct ReuniteError<S: Duplex>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
 
 impl<S: Duplex> fmt::Debug for ReuniteError<S> {
@@ -96,10 +96,10 @@ impl<S: Duplex> AsRef<S> for OwnedWriteHalf<S> {
 }
 
 impl<S: Duplex> OwnedReadHalf<S> {
-    /// The stream again.
+    /// Joins the halves to the stream.
     ///
     /// # Errors
-    /// The halves, if they are of two streams.
+    /// The halves, if they belong to two streams.
     pub fn reunite(self, other: OwnedWriteHalf<S>) -> Result<S, ReuniteError<S>> {
         if !Arc::ptr_eq(&self.0, &other.stream) {
             return Err(ReuniteError(self, other));
@@ -120,7 +120,7 @@ impl<S: Duplex> OwnedWriteHalf<S> {
 impl<S: Duplex> Drop for OwnedWriteHalf<S> {
     fn drop(&mut self) {
         if self.shut_down {
-            // It fails only where there is no connection any more.
+            // It fails only if there is no connection any more.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
     }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How many connections wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
+/// The most connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 /// A TCP connection.
@@ -22,7 +22,7 @@ pub struct TcpStream {
     fd: Fd,
 }
 
-/// A TCP socket that listens.
+/// A listening TCP socket.
 #[derive(Debug)]
 pub struct TcpListener {
     fd: Fd,
@@ -54,7 +54,7 @@ impl TcpStream {
     /// Connects to the first address that answers.
     ///
     /// # Errors
-    /// The last address's, or that of the look-up.
+    /// That of the last address, or that of the look-up.
     pub fn connect<A: ToSocketAddrs>(address: A) -> io::Result<TcpStream> {
         addr::each(address, |address| {
             TcpStream::connect_one(address, wait::NEVER)
@@ -112,7 +112,7 @@ impl TcpStream {
         split::into_split(self)
     }
 
-    /// Reads without taking what is read.
+    /// Reads data and leaves it in the socket.
     ///
     /// # Errors
     /// As a read's.
@@ -146,14 +146,14 @@ stream!(TcpStream, &TcpStream);
 descriptor!(TcpStream, std::net::TcpStream);
 
 impl TcpListener {
-    /// Listens on the first address that can be had.
+    /// Listens on the first address that is available.
     ///
     /// # Errors
-    /// The last address's, or that of the look-up.
+    /// That of the last address, or that of the look-up.
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<TcpListener> {
         addr::each(address, |address| {
             let fd = socket::open(family(address), SocketType::STREAM)?;
-            // As std: a server that starts again does not wait for its former connections to be
+            // As in std: a server that starts again does not wait until its former connections are
             // forgotten.
             sockopt::set_socket_reuseaddr(fd.as_fd(), true)?;
             rustix::net::bind(fd.as_fd(), &address)?;
@@ -166,13 +166,13 @@ impl TcpListener {
     ///
     /// # Errors
     /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is
-    /// none: the next one is waited for.
+    /// skipped: the call waits for the next one.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
         Ok((TcpStream { fd }, addr::internet(address)?))
     }
 
-    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until
+    /// Connections as they come, for ever. Where no descriptors or memory are left, it waits until
     /// there are some again. So an error is one of the listener itself: it is not listening, or
     /// `TimedOut`.
     pub fn incoming(&self) -> Incoming<'_> {
@@ -182,7 +182,7 @@ impl TcpListener {
     common!(SocketAddr, addr::internet);
 
     options! {
-        /// How many routers a packet may pass, of connections accepted from now on.
+        /// How many routers a packet may pass, for connections accepted from now on.
         set_ttl, ttl: u32 = set_ip_ttl, ip_ttl;
     }
 }

@@ -16,10 +16,10 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket with the first address that can be had.
+    /// A socket with the first address that is available.
     ///
     /// # Errors
-    /// The last address's, or that of the look-up.
+    /// That of the last address, or that of the look-up.
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<UdpSocket> {
         addr::each(address, |address| {
             let fd = socket::open(family(address), SocketType::DGRAM)?;
@@ -31,7 +31,7 @@ impl UdpSocket {
     /// Sets the peer of [`UdpSocket::send`] and [`UdpSocket::recv`].
     ///
     /// # Errors
-    /// The last address's, or that of the look-up.
+    /// That of the last address, or that of the look-up.
     pub fn connect<A: ToSocketAddrs>(&self, address: A) -> io::Result<()> {
         addr::each(address, |address| {
             Ok(rustix::net::connect(self.as_fd(), &address)?)
@@ -47,7 +47,7 @@ impl UdpSocket {
         socket::send_to(&self.fd, message, &address)
     }
 
-    /// Receives a message and its sender. What does not fit into the buffer is lost.
+    /// Receives a message and its sender. The part that does not fit into the buffer is lost.
     ///
     /// # Errors
     /// `TimedOut`, and the kernel's.
@@ -59,7 +59,7 @@ impl UdpSocket {
     /// Like [`UdpSocket::recv_from`], without taking the message.
     ///
     /// # Errors
-    /// As there.
+    /// As [`UdpSocket::recv_from`].
     pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (size, from) = socket::receive_from(&self.fd, buffer, RecvFlags::PEEK)?;
         Ok((size, addr::internet(from)?))
@@ -68,7 +68,7 @@ impl UdpSocket {
     /// Sends a message to the peer.
     ///
     /// # Errors
-    /// `TimedOut`, and the kernel's; also for an earlier message that nobody was there for.
+    /// `TimedOut`, and the kernel's; also for an earlier message that had no receiver.
     pub fn send(&self, message: &[u8]) -> io::Result<usize> {
         socket::send(&self.fd, message)
     }
@@ -84,7 +84,7 @@ impl UdpSocket {
     /// Like [`UdpSocket::recv`], without taking the message.
     ///
     /// # Errors
-    /// As there.
+    /// As [`UdpSocket::recv`].
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::receive(&self.fd, buffer, RecvFlags::PEEK)
     }
@@ -92,15 +92,15 @@ impl UdpSocket {
     common!(SocketAddr, addr::internet);
 
     options! {
-        /// Whether it may send to broadcast addresses.
+        /// Whether the socket may send to broadcast addresses.
         set_broadcast, broadcast: bool = set_socket_broadcast, socket_broadcast;
         /// How many routers a message may pass.
         set_ttl, ttl: u32 = set_ip_ttl, ip_ttl;
-        /// Whether what is sent to a group comes back here, IPv4.
+        /// Whether messages to a group come back to this machine, IPv4.
         set_multicast_loop_v4, multicast_loop_v4: bool = set_ip_multicast_loop, ip_multicast_loop;
-        /// How many routers what is sent to a group may pass, IPv4.
+        /// How many routers a message to a group may pass, IPv4.
         set_multicast_ttl_v4, multicast_ttl_v4: u32 = set_ip_multicast_ttl, ip_multicast_ttl;
-        /// Whether what is sent to a group comes back here, IPv6.
+        /// Whether messages to a group come back to this machine, IPv6.
         set_multicast_loop_v6, multicast_loop_v6: bool =
             set_ipv6_multicast_loop, ipv6_multicast_loop;
     }
@@ -117,7 +117,7 @@ impl UdpSocket {
         )?)
     }
 
-    /// Leaves it.
+    /// Leaves the group.
     ///
     /// # Errors
     /// The kernel's.
@@ -141,7 +141,7 @@ impl UdpSocket {
         )?)
     }
 
-    /// Leaves it.
+    /// Leaves the group.
     ///
     /// # Errors
     /// The kernel's.
@@ -156,7 +156,7 @@ impl UdpSocket {
     /// The peer's address.
     ///
     /// # Errors
-    /// It has none.
+    /// The socket has no peer.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         addr::internet(rustix::net::getpeername(self.as_fd())?)
     }

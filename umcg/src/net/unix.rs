@@ -21,7 +21,7 @@ pub struct UnixStream {
     fd: Fd,
 }
 
-/// A Unix socket that listens.
+/// A listening Unix socket.
 #[derive(Debug)]
 pub struct UnixListener {
     fd: Fd,
@@ -39,7 +39,7 @@ pub struct Incoming<'a> {
     listener: &'a UnixListener,
 }
 
-/// std's address as the kernel takes it.
+/// Converts std's address to the kernel's.
 fn to_raw(address: &SocketAddr) -> io::Result<SocketAddrUnix> {
     Ok(match (address.as_pathname(), address.as_abstract_name()) {
         (Some(path), _) => SocketAddrUnix::new(path)?,
@@ -48,10 +48,10 @@ fn to_raw(address: &SocketAddr) -> io::Result<SocketAddrUnix> {
     })
 }
 
-/// The kernel's address as std has it.
+/// Converts the kernel's address to std's.
 fn from_raw(address: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
-    // Nothing behind the family: an unnamed socket. rustix would make it an abstract name of no
-    // bytes.
+    // If there are no bytes after the family, the socket is unnamed. rustix would make it an
+    // abstract name of no bytes.
     let named =
         address.filter(|address| address.addr_len() as usize > size_of::<libc::sa_family_t>());
     let Some(address) = named.map(SocketAddrUnix::try_from).transpose()? else {
@@ -94,7 +94,7 @@ impl UnixStream {
     pub fn connect_addr(address: &SocketAddr) -> io::Result<UnixStream> {
         let fd = socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
         let address = to_raw(address)?;
-        // EAGAIN: the listener's queue is full, which the kernel offers no way to wait for.
+        // EAGAIN: the listener's queue is full. The kernel offers no way to wait for that.
         fd.call_at_intervals(Direction::Write, &"connect", |fd| {
             rustix::net::connect(fd, &address)
         })?;
@@ -123,8 +123,8 @@ impl UnixStream {
         split::into_split(self)
     }
 
-    // A short read may be due to a descriptor that was sent along, with more bytes behind it, so it
-    // says nothing.
+    // A short read may be due to a descriptor that was sent along, with more bytes behind it. So a
+    // short read does not mean that there is no more.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::receive(&self.fd, buffer, RecvFlags::empty())
     }
@@ -168,13 +168,13 @@ impl UnixListener {
     ///
     /// # Errors
     /// No descriptors or memory left; `TimedOut`. A connection that broke before it was accepted is
-    /// none: the next one is waited for.
+    /// skipped: the call waits for the next one.
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (fd, address) = socket::accept(&self.fd)?;
         Ok((UnixStream { fd }, from_raw(address)?))
     }
 
-    /// Connections as they come, for ever. Where no descriptors or memory are left it waits until
+    /// Connections as they come, for ever. Where no descriptors or memory are left, it waits until
     /// there are some again. So an error is one of the listener itself: it is not listening, or
     /// `TimedOut`.
     pub fn incoming(&self) -> Incoming<'_> {
@@ -251,7 +251,7 @@ impl UnixDatagram {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Likewise, by address.
+    /// Sets the peer, by address. Like [`UnixDatagram::connect`].
     ///
     /// # Errors
     /// The kernel's.
@@ -270,18 +270,18 @@ impl UnixDatagram {
     /// Sends a message to a socket.
     ///
     /// # Errors
-    /// As there.
+    /// As [`UnixDatagram::send_to`].
     pub fn send_to_addr(&self, message: &[u8], address: &SocketAddr) -> io::Result<usize> {
         let address = to_raw(address)?;
-        // EAGAIN: the receiver's queue is full. That it has room again is told to who is connected
-        // to it only; others hear of their own buffer, which each try fills and empties, and so
-        // would try for ever without a pause.
+        // EAGAIN: the receiver's queue is full. Only connected senders are told when it has room
+        // again. Other senders are told of their own buffer. Each try fills and empties that, so
+        // they would try for ever without a pause.
         self.fd.call_at_intervals(Direction::Write, &"send", |fd| {
             socket::try_send_to(fd, message, &address)
         })
     }
 
-    /// Receives a message and its sender. What does not fit into the buffer is lost.
+    /// Receives a message and its sender. The part that does not fit into the buffer is lost.
     ///
     /// # Errors
     /// `TimedOut`, and the kernel's.
@@ -293,7 +293,7 @@ impl UnixDatagram {
     /// Like [`UnixDatagram::recv_from`], without taking the message.
     ///
     /// # Errors
-    /// As there.
+    /// As [`UnixDatagram::recv_from`].
     pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (size, from) = socket::receive_from(&self.fd, buffer, RecvFlags::PEEK)?;
         Ok((size, from_raw(from)?))
