@@ -1,4 +1,4 @@
-//! What a worker of either kind does about itself.
+//! Operations of a worker of either kind on itself.
 
 use crate::server::nanoseconds;
 use crate::{NotAWorker, Ready, TimedOut, WorkerId};
@@ -12,13 +12,13 @@ fn running() -> Result<Running, NotAWorker> {
     Running::here().ok_or(NotAWorker)
 }
 
-/// The id of the calling worker, in a blocking scope too; none if the caller is no worker.
+/// The id of the calling worker, also in a blocking scope. None if the caller is not a worker.
 pub fn current_id() -> Option<WorkerId> {
     Worker::current().map(|worker| WorkerId::from_raw(worker.id()))
 }
 
-/// The name of the calling worker, in a blocking scope too; none if it has none, or the caller is
-/// no worker.
+/// The name of the calling worker, also in a blocking scope. None if it has no name, or the caller
+/// is not a worker.
 ///
 /// ```
 /// let named = umcg::Builder::new().name("teller").spawn(umcg::current_name).unwrap();
@@ -36,7 +36,7 @@ pub fn current_name() -> Option<String> {
 ///
 /// # Errors
 /// [`NotAWorker`].
-// In line, as a return behind a switch is one that the processor takes for the other flow's.
+// Inlined: the processor would predict a return behind a switch as one of the other flow.
 #[inline(always)]
 pub fn wait() -> Result<(), NotAWorker> {
     let worker = running()?;
@@ -45,7 +45,7 @@ pub fn wait() -> Result<(), NotAWorker> {
     Ok(())
 }
 
-/// Like [`wait`]; when `deadline` passes first, some server gets
+/// Like [`wait`]. If `deadline` passes first, some server gets
 /// [`Event::Timeout`](crate::Event::Timeout). The call still returns only once a server has
 /// switched to the worker.
 ///
@@ -62,7 +62,7 @@ pub fn wait_deadline(deadline: Instant) -> Result<(), TimedOut> {
     }
 }
 
-/// Like [`wait_deadline`], with a deadline so far from now.
+/// Like [`wait_deadline`], with the deadline `timeout` from now.
 ///
 /// # Errors
 /// As [`wait_deadline`].
@@ -73,11 +73,11 @@ pub fn wait_timeout(timeout: Duration) -> Result<(), TimedOut> {
     }
 }
 
-/// Lets another worker run at once with the caller's server. The caller is idle, and some server
+/// Lets another worker run at once in the caller's place. The caller becomes idle, and some server
 /// gets [`Event::Wait`](crate::Event::Wait) for it.
 ///
 /// # Errors
-/// The worker is handed back if the caller is none itself.
+/// If the caller is not a worker, `next` is returned.
 #[inline(always)]
 pub fn switch_to(next: Ready) -> Result<(), Ready> {
     let Ok(worker) = running() else {
@@ -91,8 +91,8 @@ pub fn switch_to(next: Ready) -> Result<(), Ready> {
 /// Like [`switch_to`], with a deadline as in [`wait_deadline`].
 ///
 /// # Errors
-/// As [`wait_deadline`]. If the caller is no worker, `next` is dropped, so that a server gets it as
-/// [`Event::Wake`](crate::Event::Wake).
+/// As [`wait_deadline`]. If the caller is not a worker, `next` is dropped, so that a server gets it
+/// as [`Event::Wake`](crate::Event::Wake).
 pub fn switch_to_deadline(next: Ready, deadline: Instant) -> Result<(), TimedOut> {
     let worker = running().map_err(|NotAWorker| TimedOut::NotAWorker)?;
     // SAFETY: as in `switch_to`.
@@ -105,13 +105,13 @@ pub fn switch_to_deadline(next: Ready, deadline: Instant) -> Result<(), TimedOut
 }
 
 /// Calls `f`, which may block in the kernel. The calling worker's server gets
-/// [`Event::Block`](crate::Event::Block) and runs on; `f` runs on the worker's home thread, or on a
-/// helper thread for a light worker; then some server gets [`Event::Wake`](crate::Event::Wake), and
-/// the call returns when a server switches to the worker. A caller that is no worker just calls
-/// `f`.
+/// [`Event::Block`](crate::Event::Block) and runs on. `f` runs on the worker's home thread, or on a
+/// helper thread for a light worker. Then some server gets [`Event::Wake`](crate::Event::Wake), and
+/// the call returns when a server switches to the worker. If the caller is not a worker, this just
+/// calls `f`.
 ///
-/// Where the system gives no thread for a helper, `f` runs where it is called, and keeps the
-/// server; a runtime tells of that, as of a lack of helpers
+/// If the system gives no thread for a helper, `f` runs where it is called, and keeps the server. A
+/// runtime reports that as a lack of helpers
 /// ([`StallCause::NoHelper`](crate::rt::StallCause::NoHelper)).
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let Some(worker) = Worker::current() else {
@@ -122,16 +122,16 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     // A kernel thread counts its panics: one that began on the helper must end there, not on the
     // server.
     let result = catch_unwind(AssertUnwindSafe(f));
-    // Looked up anew: `f` may have unregistered the worker.
+    // Looked up again: `f` may have unregistered the worker.
     if let Some(worker) = Worker::current() {
-        // SAFETY: the caller is that worker; a new one, which is in no scope, is left as it is.
+        // SAFETY: the caller is that worker. A new worker, which is in no scope, is left as it is.
         unsafe { worker.end_blocking() };
     }
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Calls `f`; the calling worker is not preempted meanwhile. If that was due, it gives way right
-/// afterwards. A caller that is no worker just calls `f`.
+/// Calls `f`. The calling worker is not preempted meanwhile. If a preemption was due, the worker
+/// gives way right afterwards. If the caller is not a worker, this just calls `f`.
 #[inline]
 pub fn critical<R>(f: impl FnOnce() -> R) -> R {
     let Some(worker) = Worker::current() else {
@@ -140,10 +140,11 @@ pub fn critical<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: the caller is that worker.
     unsafe { worker.begin_critical() };
     // As in `blocking`: giving way at the end may bring a light worker to another kernel thread, so
-    // nothing unwinds meanwhile.
+    // no panic may unwind through that.
     let result = catch_unwind(AssertUnwindSafe(f));
     if let Some(worker) = Worker::current() {
-        // SAFETY: the caller is that worker; a new one, which is in no section, is left as it is.
+        // SAFETY: the caller is that worker. A new worker, which is in no section, is left as it
+        // is.
         unsafe { worker.end_critical() };
     }
     result.unwrap_or_else(|payload| resume_unwind(payload))

@@ -1,8 +1,8 @@
-//! Errors, one a kind of outcome.
+//! Errors: one type for each kind of operation.
 
 use std::fmt;
 
-/// Why there is no server or worker.
+/// Why a server or worker could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -31,7 +31,7 @@ impl Error {
         }
     }
 
-    /// Of an attempt to make a thread.
+    /// The error of an attempt to make a thread.
     pub(crate) fn no_thread(error: std::io::Error) -> Error {
         error
             .raw_os_error()
@@ -107,8 +107,8 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// The caller is no worker that a server runs just now: a plain thread, a server, or a worker in a
-/// blocking scope.
+/// Error: the caller is not a worker that a server runs just now. It is a plain thread, a server,
+/// or a worker in a blocking scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAWorker;
 

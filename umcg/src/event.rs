@@ -12,7 +12,7 @@ pub struct WorkerId(u64);
 impl WorkerId {
     const SHIFT: u32 = 5;
 
-    /// The id of an index below 2^59; higher bits are cut off.
+    /// The id of an index below 2^59. Higher bits are cut off.
     pub const fn from_index(index: u64) -> WorkerId {
         WorkerId(index << Self::SHIFT)
     }
@@ -22,7 +22,7 @@ impl WorkerId {
         self.0 >> Self::SHIFT
     }
 
-    /// The id as the C interface has it.
+    /// The id in the form of the C interface.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -32,8 +32,8 @@ impl WorkerId {
     }
 }
 
-/// The right to run one worker, which is suspended. There is one such value for a worker at most,
-/// and none while it runs or blocks.
+/// The right to run one worker, which is suspended. There is at most one such value for each
+/// worker, and none while the worker runs or blocks.
 ///
 /// Dropping it does not lose the worker: any server gets it as [`Event::Wake`].
 ///
@@ -56,7 +56,7 @@ impl Ready {
         Ready(worker)
     }
 
-    /// The worker, and the right with it.
+    /// The worker, together with the right to run it.
     #[inline]
     pub(crate) fn into_raw(self) -> raw::Worker {
         ManuallyDrop::new(self).0
@@ -90,21 +90,23 @@ impl fmt::Debug for Ready {
     }
 }
 
-/// What happened to a worker.
+/// An event of a worker.
 #[derive(Debug)]
 #[must_use = "an event may hold the only right to run a worker"]
 pub enum Event {
-    /// It began to block in the kernel, and goes on elsewhere. [`Event::Wake`] follows.
+    /// It began to block in the kernel, and goes on there without its server. [`Event::Wake`]
+    /// follows.
     Block(WorkerId),
-    /// It has registered, could go on after having blocked, or its [`Ready`] was dropped.
+    /// It has registered, can go on after having blocked, or its [`Ready`] was dropped.
     Wake(Ready),
     /// It gave the processor back, or switched to another worker.
     Wait(Ready),
     /// It unregistered or ended.
     Exit(WorkerId),
-    /// The deadline of its wait has passed. Who holds its [`Ready`] may run it at any time, before
-    /// and after. With several servers this may be collected by one before the other, which got its
-    /// [`Event::Wait`], has put that anywhere: note down a timeout that comes first.
+    /// The deadline of its wait has passed. The holder of its [`Ready`] may run it at any time,
+    /// before and after this event. With several servers, one server may collect this event before
+    /// another one, which got the worker's [`Event::Wait`], has stored the worker: record a timeout
+    /// that comes first.
     Timeout(WorkerId),
     /// It ran for longer than the preemption interval.
     Preempt(Ready),
@@ -131,7 +133,7 @@ impl Event {
     pub(crate) fn from_raw(event: raw::Event) -> Event {
         match event {
             raw::Event::Ready(kind, worker) => {
-                // SAFETY: such an event gives the right to run the worker to who gets it, once.
+                // SAFETY: such an event gives its receiver the right to run the worker, once.
                 let ready = unsafe { Ready::new(worker) };
                 match kind {
                     Kind::Wake => Event::Wake(ready),

@@ -1,10 +1,11 @@
 //! User Mode Concurrency Groups: thread scheduling in the hands of the program.
 //!
-//! A *server* ([`Server`]) is a thread that schedules; a *worker* is what it schedules: a pthread
+//! A *server* ([`Server`]) is a thread that schedules. A *worker* is scheduled by it: a pthread
 //! ([`Worker::register`]) or, lighter, a function on a stack of its own ([`light`]). A server runs
 //! a worker in its own place ([`Server::switch_to`]) until the worker blocks, waits, exits or has
 //! run for too long, and learns which as an [`Event`]. The right to run a worker is a value,
-//! [`Ready`], of which there is one: what two servers must not do at once does not compile.
+//! [`Ready`], of which there is one: code that would let two servers run the same worker at once
+//! does not compile.
 //!
 //! ```
 //! use umcg::{Event, Server, Worker, WorkerId};
@@ -33,9 +34,9 @@
 //!
 //! # Features
 //!
-//! All but the last are on by default. Without them the crate has servers and workers, `umcg_ctl`
-//! ([`ctl`]), [`uth`], the runtime ([`rt`]) and its [`sync`], [`tube`], [`mod@select`] and
-//! [`futex`].
+//! All features but the last are on by default. Without them the crate has servers and workers,
+//! `umcg_ctl` ([`ctl`]), [`uth`], the runtime ([`rt`]) and its [`sync`], [`tube`], [`mod@select`]
+//! and [`futex`].
 //!
 //! | feature | what it adds |
 //! |---|---|

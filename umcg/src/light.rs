@@ -3,7 +3,7 @@
 use crate::{Error, Ready, WorkerId};
 use umcg_core::raw;
 
-/// A light worker to be: a function on a pooled stack, without a kernel thread of its own.
+/// A light worker to be made: a function on a pooled stack, without a kernel thread of its own.
 #[derive(Clone, Debug)]
 pub struct LightBuilder<'a> {
     id: WorkerId,
@@ -11,7 +11,7 @@ pub struct LightBuilder<'a> {
     name: &'a str,
 }
 
-/// Begins to make a light worker of this id.
+/// A builder for a light worker with this id.
 pub fn light<'a>(id: WorkerId) -> LightBuilder<'a> {
     LightBuilder {
         id,
@@ -27,22 +27,22 @@ impl<'a> LightBuilder<'a> {
         self
     }
 
-    /// Its name, of which 23 bytes are kept: messages about the worker carry it.
+    /// The worker's name, of which 23 bytes are kept: messages about the worker show it.
     pub fn name(mut self, name: &'a str) -> Self {
         self.name = name;
         self
     }
 
     /// Makes the worker. It runs `f` when a server first switches to it, and exits when `f`
-    /// returns; a panic that leaves `f` ends the process with the worker's name. Does not switch.
-    /// Dropping the result hands the new worker to whichever server asks first.
+    /// returns. A panic that leaves `f` ends the process with the worker's name. Does not switch.
+    /// Dropping the result gives the new worker to the first server that asks for one.
     ///
     /// # Errors
     /// [`Error::Stack`]: no memory for a stack, or no such size.
     ///
     /// # Safety
-    /// A light worker shares the thread-local storage of whatever kernel thread runs it, and may be
-    /// on another one after each call that switches ([`wait`](crate::wait),
+    /// A light worker shares the thread-local storage of the kernel thread that runs it. It may be
+    /// on another kernel thread after each call that switches ([`wait`](crate::wait),
     /// [`switch_to`](crate::switch_to), [`blocking`](crate::blocking), or preemption if that is
     /// on). So `f` keeps across such a call
     /// - no reference into thread-local storage (`LocalKey::with` around it, for one), and
@@ -62,21 +62,20 @@ impl<'a> LightBuilder<'a> {
                 f,
             )
         };
-        // SAFETY: the right to run a new worker is its maker's.
+        // SAFETY: the maker of a new worker has the right to run it.
         worker
             .map(|worker| unsafe { Ready::new(worker) })
             .map_err(Error::Stack)
     }
 
-    /// Like [`LightBuilder::spawn`], for a worker with thread-local storage of its own, which is
-    /// safe: to what `f` calls it is a thread. It costs some memory, 4.5 KiB in most programs, and
-    /// a write of the thread pointer each way; when `f` has returned, the destructors of the
-    /// thread-locals that it used run.
+    /// Like [`LightBuilder::spawn`], for a worker with thread-local storage of its own. That is
+    /// safe: to the functions that `f` calls, the worker is a thread. It costs some memory, 4.5 KiB
+    /// in most programs, and a write of the thread pointer each way. When `f` has returned, the
+    /// destructors of the thread-locals that it used run.
     ///
     /// # Errors
     /// [`Error::Stack`]: no memory for a stack or a storage, no such size, or no such storage with
-    /// this C library
-    /// ([`umcg_core::storage::available`]).
+    /// this C library ([`umcg_core::storage::available`]).
     pub fn spawn_owning<F: FnOnce() + Send + 'static>(self, f: F) -> Result<Ready, Error> {
         let worker = raw::Worker::full(
             raw::Group::first(),
@@ -85,7 +84,7 @@ impl<'a> LightBuilder<'a> {
             self.name,
             f,
         );
-        // SAFETY: the right to run a new worker is its maker's.
+        // SAFETY: the maker of a new worker has the right to run it.
         worker
             .map(|worker| unsafe { Ready::new(worker) })
             .map_err(Error::Stack)

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use umcg_core::raw::{self, Nothing};
 
-/// The calling thread as a server. It stays one until this is dropped, on the same thread: neither
-/// it nor a reference to it goes elsewhere.
+/// The calling thread as a server. It stays one until this value is dropped, on the same thread:
+/// neither the value nor a reference to it goes to another thread.
 ///
 /// ```compile_fail,E0277
 /// let server = umcg::Server::register().unwrap();
@@ -15,13 +15,13 @@ use umcg_core::raw::{self, Nothing};
 #[derive(Debug)]
 pub struct Server {
     server: raw::Server,
-    /// Not Send, not Sync: it is this thread.
+    /// Neither Send nor Sync: it stands for this thread.
     _here: PhantomData<*const ()>,
 }
 
 impl Server {
-    /// Makes the calling thread a server. It goes on running; what it runs is its own choice from
-    /// here. Not preempting its workers, unless [`set_preemption`] says so.
+    /// Makes the calling thread a server. The thread goes on running; from here on it chooses the
+    /// workers that it runs. It does not preempt its workers, unless [`set_preemption`] says so.
     ///
     /// # Errors
     /// [`Error::Registered`], [`Error::OutOfMemory`], [`Error::Os`].
@@ -29,7 +29,7 @@ impl Server {
         Server::register_in(raw::Group::first(), 0)
     }
 
-    /// Makes the calling thread a server of a group of a runtime.
+    /// Makes the calling thread a server in a runtime's group.
     pub(crate) fn register_in(group: raw::Group, interval: u64) -> Result<Server, Error> {
         match raw::Server::register(group, interval) {
             Ok(server) => Ok(Server {
@@ -44,12 +44,12 @@ impl Server {
         self.server
     }
 
-    /// Runs a worker in the server's place. Returns when it, or another that it switched to,
-    /// blocks, waits, exits or has run for too long. Switches; makes no system call for a light
+    /// Runs a worker in the server's place. Returns when it, or another worker that it switched to,
+    /// blocks, waits, exits or has run for too long. Switches. Makes no system call for a light
     /// worker, nor for a thread worker where the thread pointer can be written in user mode.
     ///
     /// # Panics
-    /// When called by a worker that runs in the server's place, which could have borrowed the
+    /// If a worker that runs in the server's place calls it: such a worker could have borrowed the
     /// server.
     #[inline]
     pub fn switch_to(&self, ready: Ready) -> Event {
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// The next event of an idle worker: one that came back from blocking, switched to another
-    /// worker, timed out, or registered. Waits until there is one; a signal handler that runs
+    /// worker, timed out, or registered. Waits until there is one. A signal handler that runs
     /// meanwhile does not end the wait.
     ///
     /// # Errors
@@ -117,13 +117,13 @@ impl Server {
         }
     }
 
-    /// The next event of an idle worker if there is one. Costs a nanosecond when there is none.
+    /// The next event of an idle worker if there is one. Costs a nanosecond if there is none.
     #[inline]
     pub fn try_wait(&self) -> Option<Event> {
         self.server.try_wait().map(Event::from_raw)
     }
 
-    /// The events of idle workers that there are now, one after the other.
+    /// The events of idle workers that are there now, one after the other.
     pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         std::iter::from_fn(|| self.try_wait())
     }
@@ -139,7 +139,8 @@ impl Server {
         }
     }
 
-    /// A light worker shares the server's thread, so the type alone does not keep it from calling.
+    /// Panics if a worker calls. A light worker shares the server's thread, so the type alone does
+    /// not prevent the call.
     #[inline]
     fn check_flow(&self) {
         assert!(
@@ -157,30 +158,29 @@ impl Drop for Server {
     }
 }
 
-/// Wakes one idle server, whose wait then ends with [`WaitError::Woken`]. False when none is idle:
-/// nothing is remembered. Does not switch.
+/// Wakes one idle server, whose wait then ends with [`WaitError::Woken`]. False if no server is
+/// idle: the call is not remembered. Does not switch.
 ///
-/// A server that was about to wait when this came is not woken. Who must not miss one keeps a count
-/// of what there is to do: the server looks at it before it waits and waits with a timeout, or the
-/// waker repeats the call while a server that says it is going to wait has not woken up. The
-/// example `work_stealing` has the first form.
+/// A server that is about to wait when this is called is not woken. If no wake-up may be missed,
+/// keep a count of the pending work. Then either the server checks the count before it waits, and
+/// waits with a timeout; or the waker repeats the call as long as a server that announced its wait
+/// has not woken up. The example `work_stealing` has the first form.
 pub fn wake() -> bool {
     raw::wake_server(raw::Group::first())
 }
 
-/// Sets for how long a worker may run without giving way before its server gets [`Event::Preempt`];
-/// `None` for as long as it likes, which is the default. What counts is CPU time; the worker is
-/// taken off after one interval to one and a half, rounded up to the kernel's ticks (with 250 of
-/// them a second, not before 12 ms).
+/// Sets how long a worker may run without giving way before its server gets [`Event::Preempt`]. The
+/// default, `None`, is no limit. CPU time counts. The worker is taken off after one interval to one
+/// and a half, rounded up to the kernel's ticks (with 250 of them a second, not before 12 ms).
 ///
-/// Preemption is by a timer signal (SIGURG). It leaves out times when a signal is blocked that was
-/// not when the server registered, the C library and the language runtimes, and what those have
-/// called, signal handlers too. A worker that holds a lock which other workers of the same server
-/// want must hold it in a [`critical`](crate::critical) section: a `std::sync::Mutex` that they
-/// share, for one, and standard output, whose lock also knows its owner.
+/// Preemption uses a timer signal (SIGURG). A worker is not preempted while a signal is blocked
+/// that was not blocked when the server registered; nor in the C library and the language runtimes,
+/// and in functions that these have called, signal handlers included. If other workers of the same
+/// server want a lock, its holder must hold it in a [`critical`](crate::critical) section. Examples
+/// are a `std::sync::Mutex` that they share, and standard output, whose lock also knows its owner.
 ///
 /// # Errors
-/// [`Error::Os`]: what the kernel says of the interval.
+/// [`Error::Os`]: the kernel's error for the interval.
 pub fn set_preemption(interval: Option<Duration>) -> Result<(), Error> {
     let nanoseconds = interval.map_or(0, |interval| {
         interval.as_nanos().clamp(1, u128::from(u64::MAX - 1)) as u64
@@ -188,8 +188,8 @@ pub fn set_preemption(interval: Option<Duration>) -> Result<(), Error> {
     raw::set_preemption(nanoseconds).map_err(|error| Error::from_raw(error.raw_os_error()))
 }
 
-/// The time that the C interface and the lists below count in: nanoseconds of CLOCK_REALTIME. A
-/// deadline that has passed is one now.
+/// A deadline as the C interface and the lists below count it: in nanoseconds of CLOCK_REALTIME. A
+/// deadline that has passed becomes the present moment.
 pub(crate) fn nanoseconds(deadline: Instant) -> u64 {
     let left = deadline.saturating_duration_since(Instant::now());
     let now = SystemTime::now()

@@ -8,16 +8,16 @@ use crate::rt::timed;
 use crate::select::order::{self, Order};
 use std::sync::Arc;
 
-/// Takes a wakeup from one of the semaphores, which are in the same segment and may be in the list
-/// more than once, and returns its index; waits until there is one. The others are left as they
-/// are. Fair: none of those that have wakeups is preferred. A point of cancellation if it has to
-/// wait. Switches.
+/// Takes a wakeup from one of the semaphores and returns its index; waits until there is one. The
+/// semaphores must be in the same segment; one may be in the list more than once. The others are
+/// left as they are. Fair: none of the semaphores that have wakeups is preferred. A point of
+/// cancellation if it has to wait. Switches.
 ///
 /// # Errors
-/// [`Fault`]: of one of them.
+/// [`Fault`]: that of one of the semaphores.
 ///
 /// # Panics
-/// When the list is empty, for it would wait for ever; or when they do not come from one opening of
+/// If the list is empty: it would wait for ever. If the semaphores do not come from one opening of
 /// a segment.
 pub fn acquire_any(semaphores: &[&Semaphore]) -> Result<usize, Fault> {
     // Without a deadline there is no other error.
@@ -39,12 +39,12 @@ timed! {
     |deadline| any(semaphores, deadline)
 }
 
-/// Like [`acquire_any`], if there is a wakeup in one of them. They are looked at one after the
-/// other; an [`acquire_any_deadline`] whose deadline has passed looks at all of them at one moment.
-/// Never waits.
+/// Like [`acquire_any`], if there is a wakeup in one of them. The semaphores are tried one after
+/// the other. To try all of them at one moment, call [`acquire_any_deadline`] with a deadline that
+/// has passed. Never waits.
 ///
 /// # Errors
-/// [`TryError`]; a fault is said only if none of the others has anything.
+/// [`TryError`]; a fault is returned only if none of the others has a wakeup.
 pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
     let mut error = TryError::Empty;
     let order = fair(semaphores);
@@ -61,12 +61,12 @@ pub fn try_acquire_any(semaphores: &[&Semaphore]) -> Result<usize, TryError> {
     Ok(index)
 }
 
-/// A handle's address, which tells it from others in one process.
+/// A handle's address, which identifies it within one process.
 fn key(semaphores: &[&Semaphore], index: usize) -> usize {
     (&raw const *semaphores[index]).addr()
 }
 
-/// None is preferred, over many looks at this list.
+/// An order that prefers none, over many calls with this list.
 fn fair(semaphores: &[&Semaphore]) -> Order<'static> {
     let (len, key) = (semaphores.len(), |index| key(semaphores, index));
     Order::fair(order::list_of(len, key), len, key)

@@ -8,14 +8,14 @@ use super::waited::Waited;
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
 
-/// Offsets in an object; the others are in [`Object`].
+/// Offsets in an object; [`Object`] has the others.
 const KIND_AT: usize = 8;
 const CAPACITY_AT: usize = 12;
 const SIZE_AT: usize = 16;
 const MESSAGES_AT: usize = 24;
 const NAME_AT: usize = 128;
 
-/// Kinds, as they are in an object; 0 for none yet.
+/// Kinds, as stored in an object; 0 for none yet.
 const SEMAPHORE: u32 = 1;
 const AUTO: u32 = 2;
 const MANUAL: u32 = 3;
@@ -24,11 +24,11 @@ const TUBE: u32 = 4;
 /// The ring of a tube begins at a multiple of this.
 const ALIGNED: u64 = 64;
 
-/// The bytes of a name.
+/// The most bytes of a name.
 const NAME: usize = 64;
 type Name = [u64; NAME / 8];
 
-/// What somebody wants an object to be.
+/// The kind of object that a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Semaphore(u32),
@@ -52,13 +52,13 @@ impl Wanted {
     }
 }
 
-/// All objects that there are.
+/// All objects of the segment.
 pub(super) fn objects(shared: &Shared) -> impl Iterator<Item = Object<'_>> {
     (0..shared.layout.objects).filter_map(|number| object(shared, number))
 }
 
-/// The object with this number, which may come from the segment; none if there is none, or what it
-/// says of itself cannot be.
+/// The object with this number, which may come from the segment. None if there is no such object,
+/// or its contents cannot be valid.
 pub(super) fn object(shared: &Shared, number: u32) -> Option<Object<'_>> {
     let kind = match kind_of(shared, number)? {
         SEMAPHORE => Kind::Semaphore,
@@ -72,7 +72,7 @@ pub(super) fn object(shared: &Shared, number: u32) -> Option<Object<'_>> {
 
 fn kind_of(shared: &Shared, number: u32) -> Option<u32> {
     let is_there = number < shared.layout.objects;
-    // ORDERING(seg-kind.1): Acquire, pairs with seg-kind.2: an object that has a kind is whole.
+    // ORDERING(seg-kind.1): Acquire, pairs with seg-kind.2: an object that has a kind is complete.
     is_there.then(|| {
         shared
             .memory
@@ -99,7 +99,7 @@ fn ring(shared: &Shared, at: usize) -> Option<Ring> {
         .then_some(ring)
 }
 
-/// What a ring needs; none if that cannot be.
+/// The bytes that a ring needs; none if that is impossible.
 fn bytes(capacity: u32, size: u32) -> Option<u64> {
     (capacity > 0 && size > 0).then(|| {
         u64::from(size)
@@ -108,7 +108,7 @@ fn bytes(capacity: u32, size: u32) -> Option<u64> {
     })?
 }
 
-/// The object that has this name, made if there is none.
+/// The object that has this name. Made if there is none.
 pub(super) fn named<'a>(
     shared: &'a Shared,
     name: &str,
@@ -149,7 +149,7 @@ fn find(shared: &Shared, name: Name, wanted: Wanted) -> Result<Option<Object<'_>
     }
 }
 
-/// Which object has this name.
+/// The number of the object that has this name.
 fn number_of(shared: &Shared, name: Name) -> Option<u32> {
     let has_name = |number: &u32| {
         let at = shared.layout.object(*number) + NAME_AT;
@@ -162,8 +162,8 @@ fn number_of(shared: &Shared, name: Name) -> Option<u32> {
     (0..shared.layout.objects).find(has_name)
 }
 
-/// Takes the name from an object with which nothing will ever be done: false if there is none. One
-/// store, as no name begins with a 0.
+/// Takes the name from an object that is dead or corrupt. False if there is none. One store is
+/// enough, as no name begins with a 0.
 pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
     let name = words_of(name)?;
     exclusively(shared, || match number_of(shared, name) {
@@ -178,7 +178,8 @@ pub(super) fn forget(shared: &Shared, name: &str) -> Result<bool, NameError> {
     })
 }
 
-/// By one at a time. What who dies has not brought to an end has no kind, and is overwritten.
+/// Makes an object. Called by one process at a time. An object that a dying process left unfinished
+/// has no kind, and is overwritten.
 fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameError> {
     let number = (0..shared.layout.objects)
         .find(|number| kind_of(shared, *number) == Some(0))
@@ -227,7 +228,7 @@ fn make(shared: &Shared, name: Name, wanted: Wanted) -> Result<Object<'_>, NameE
     Ok(object)
 }
 
-/// Where a ring fits: behind all others.
+/// The place where a ring fits: behind all others.
 fn room(shared: &Shared, capacity: u32, size: u32) -> Option<u64> {
     let ends = objects(shared).filter_map(|object| match object.kind {
         Kind::Tube(ring) => Some(ring.at as u64 + bytes(ring.capacity, ring.size)?),
@@ -239,8 +240,8 @@ fn room(shared: &Shared, capacity: u32, size: u32) -> Option<u64> {
     (at.checked_add(bytes(capacity, size)?)? <= shared.layout.end()).then_some(at)
 }
 
-/// Calls `f` while nobody else does, in whichever process: under a lock that the kernel frees if
-/// this one dies.
+/// Calls `f` while no other thread of any process is in here: under a lock that the kernel frees if
+/// this process dies.
 fn exclusively<R>(shared: &Shared, f: impl FnOnce() -> R) -> Result<R, NameError> {
     let party = shared.party().map_err(|_: Fault| NameError::Full)?;
     let (mut waited, mut f) = (Waited::default(), Some(f));

@@ -1,14 +1,14 @@
-//! Why something in a segment was not done.
+//! Errors of operations on a segment.
 
 use std::fmt;
 use std::io;
 
-/// Why nothing can be done with an object, or not now.
+/// Why an operation on an object is impossible, or impossible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A process died within the object's inner lock. For good.
+    /// A process died while it held the object's inner lock. For good.
     Dead,
-    /// What the segment has about the object contradicts itself, or its inner lock is not given
+    /// The object's contents in the segment contradict themselves, or its inner lock is not given
     /// back. For good.
     Corrupt,
     /// The segment has no room for another waiter, or for another process. For now.
@@ -18,33 +18,33 @@ pub enum Fault {
 /// Why a segment cannot be made or opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The kernel refused something.
+    /// The kernel refused a call.
     Io(io::Error),
-    /// The numbers of the options are 0 or too large.
+    /// A number in the options is 0 or too large.
     Sizes,
-    /// The file is none, or is not made yet.
+    /// The file is not a segment, or the segment is not complete yet.
     NotASegment,
     /// It was made by a version of this library with another layout.
     OtherVersion,
     /// Its header contradicts itself, or the file is shorter than it says.
     Corrupt,
-    /// There are as many processes already as it was made for.
+    /// As many processes have it open as it was made for.
     Full,
 }
 
-/// Why there is no object of this name.
+/// Why there is no object with this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
     /// The name is empty, longer than 64 bytes, or contains a 0.
     Name,
-    /// The object that has this name is of another kind, or, a tube, has other messages or another
-    /// capacity.
+    /// The object with this name is of another kind; or it is a tube with another message size or
+    /// another capacity.
     Mismatch,
-    /// A capacity or a size of messages of 0, or more than the segment can have.
+    /// A capacity or a message size is 0, or larger than the segment allows.
     Size,
     /// The segment has no room for another object, for its messages, or for another process.
     Full,
-    /// Somebody who makes an object has not come to an end for long.
+    /// Another process has been making an object for a long time, and has not finished.
     Busy,
 }
 
@@ -53,16 +53,16 @@ pub enum NameError {
 pub enum TryError {
     /// There is nothing to take, or others wait for it.
     Empty,
-    /// Nothing can be done with the object.
+    /// The object is faulty.
     Fault(Fault),
 }
 
-/// Why a wait with a deadline has taken nothing.
+/// Why a wait with a deadline took nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitError {
     /// The time has passed.
     TimedOut,
-    /// Nothing can be done with the object.
+    /// The object is faulty.
     Fault(Fault),
 }
 
@@ -71,27 +71,27 @@ pub enum WaitError {
 pub enum ReleaseError {
     /// There would be more than 4,294,967,295 wakeups.
     Overflow,
-    /// Nothing can be done with the object.
+    /// The object is faulty.
     Fault(Fault),
 }
 
 /// Why a message was not sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TubeError {
-    /// The tube is closed; for a receiver: and empty.
+    /// The tube is closed; for a receiver: closed and empty.
     Closed,
-    /// Nothing can be done with the tube.
+    /// The tube is faulty.
     Fault(Fault),
 }
 
 /// Why a message was not sent or received at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryTubeError {
-    /// There is no room, or others wait for it; for a receiver: no message.
+    /// There is no room, or others wait for it. For a receiver: there is no message.
     NotNow,
-    /// The tube is closed; for a receiver: and empty.
+    /// The tube is closed; for a receiver: closed and empty.
     Closed,
-    /// Nothing can be done with the tube.
+    /// The tube is faulty.
     Fault(Fault),
 }
 
@@ -100,9 +100,9 @@ pub enum TryTubeError {
 pub enum TubeWaitError {
     /// The time has passed.
     TimedOut,
-    /// The tube is closed; for a receiver: and empty.
+    /// The tube is closed; for a receiver: closed and empty.
     Closed,
-    /// Nothing can be done with the tube.
+    /// The tube is faulty.
     Fault(Fault),
 }
 

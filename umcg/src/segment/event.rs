@@ -7,17 +7,17 @@ use crate::rt::sync::Ordering::*;
 use crate::rt::timed;
 use std::fmt;
 
-/// Something that has happened, or not, in a [`Segment`](super::Segment): what
-/// [`sync::Event`](crate::sync::Event) is, but between processes. If a waiter that was let through
-/// by an event that is reset automatically dies before it goes on, the next is let through.
+/// An event in a [`Segment`](super::Segment): the same as [`sync::Event`](crate::sync::Event), but
+/// between processes. If a waiter that an automatically reset event has let through dies before it
+/// goes on, the next waiter is let through.
 ///
 /// Clones are the same event. Not for signal handlers.
 #[derive(Clone)]
 pub struct Event(pub(super) Handle);
 
 impl Event {
-    /// Waits until it is set. A point of cancellation if it has to wait; a wait that is cancelled
-    /// has taken nothing. Switches.
+    /// Waits until the event is set. A point of cancellation if it has to wait; a wait that is
+    /// cancelled has taken nothing. Switches.
     ///
     /// # Errors
     /// [`Fault`].
@@ -46,7 +46,7 @@ impl Event {
         }
     }
 
-    /// Like [`Event::wait`], if it is set. Never waits.
+    /// Like [`Event::wait`], if the event is set. Never waits.
     ///
     /// # Errors
     /// [`TryError`].
@@ -64,7 +64,7 @@ impl Event {
         if passed { Ok(()) } else { Err(TryError::Empty) }
     }
 
-    /// False when that could not be done in one step.
+    /// False if that could not be done in one step.
     #[inline(always)]
     fn pass(&self) -> bool {
         // ORDERING(seg-word.2): Acquire, pairs with seg-word.1.
@@ -80,14 +80,14 @@ impl Event {
                     .is_ok())
     }
 
-    /// Sets it. Does not switch.
+    /// Sets the event. Does not switch.
     ///
     /// # Errors
     /// [`Fault`].
     pub fn set(&self) -> Result<(), Fault> {
         let word = self.0.word().load(Relaxed);
-        // ORDERING(seg-word.1): Release, pairs with seg-word.2: who goes on sees what was done
-        // before; also if it was set already.
+        // ORDERING(seg-word.1): Release, pairs with seg-word.2: a waiter that goes on sees
+        // everything done before, even if the event was set already.
         if word & BUSY == 0
             && self
                 .0
@@ -100,8 +100,8 @@ impl Event {
         self.serve(true)
     }
 
-    /// Sets it for those that wait at this moment, all of them or, if it is reset automatically,
-    /// the first; then it is not set. Does not switch.
+    /// Sets the event for those that wait at this moment: all of them or, if it is reset
+    /// automatically, the first. Afterwards it is not set. Does not switch.
     ///
     /// # Errors
     /// [`Fault`].
@@ -121,7 +121,7 @@ impl Event {
         })
     }
 
-    /// Undoes a [`set`](Event::set). Whether there was one. Does not switch.
+    /// Undoes a [`set`](Event::set). Returns whether the event was set. Does not switch.
     ///
     /// # Errors
     /// [`Fault`].
@@ -133,17 +133,18 @@ impl Event {
         })
     }
 
-    /// Whether it is set; may be outdated at once.
+    /// Whether the event is set; may be outdated at once.
     pub fn is_set(&self) -> bool {
         self.0.word().load(Relaxed) & COUNT != 0
     }
 
-    /// Whether it is reset by hand.
+    /// Whether the event is reset by hand.
     pub fn is_manual(&self) -> bool {
         self.0.kind() == Kind::Manual
     }
 
-    /// How many wait for it, dead ones that nobody has found yet too; may be outdated at once.
+    /// How many wait for the event, including dead waiters that have not been found yet; may be
+    /// outdated at once.
     ///
     /// # Errors
     /// [`Fault`].
@@ -151,7 +152,7 @@ impl Event {
         self.0.object().locked(|locked| locked.count(FIRST))
     }
 
-    /// Whether nothing will ever be done with it; none while it is in order.
+    /// The fault of the event, if it is dead or corrupt; none while it is in order.
     pub fn fault(&self) -> Option<Fault> {
         self.0.object().fault()
     }

@@ -1,4 +1,4 @@
-//! What the handles of all kinds of objects have in common.
+//! Common parts of the handles of all kinds of objects.
 
 use super::directory::{self, Wanted};
 use super::error::{Fault, NameError};
@@ -9,7 +9,7 @@ use crate::rt::sync::AtomicU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An object of a segment that stays mapped as long as somebody has one.
+/// An object of a segment. The segment stays mapped as long as a handle exists.
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -60,8 +60,8 @@ impl Handle {
         }
     }
 
-    /// Waits for this, and takes it. False when the deadline has passed. Not for tubes, of which
-    /// more is to be taken.
+    /// Waits for this, and takes it. False if the deadline has passed. Not for tubes, where a
+    /// message must be taken, too.
     #[cold]
     pub(super) fn wait(&self, queue: u32, want: u32, deadline: u64) -> Result<bool, Fault> {
         let wishes = [self.wish(queue, want)];

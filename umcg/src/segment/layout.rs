@@ -1,11 +1,12 @@
-//! Where things lie in a segment. All of it follows from four numbers, which are read from the
-//! header once and checked.
+//! The layout of a segment. All of it follows from four numbers, which are read from the header
+//! once and checked.
 
 use super::error::OpenError;
 use super::memory::Memory;
 use crate::rt::sync::Ordering::*;
 
-/// "umcgsegm", as a number of this machine's byte order: a segment of another order is none.
+/// "umcgsegm", as a number in this machine's byte order: a file in another byte order is not a
+/// segment.
 const MAGIC: u64 = 0x6d67_6573_6763_6d75;
 /// 2: with generations in the words of objects.
 const VERSION: u64 = 2;
@@ -17,7 +18,7 @@ const OBJECTS_AT: usize = 16;
 const RECORDS_AT: usize = 24;
 const PARTIES_AT: usize = 32;
 const BYTES_AT: usize = 40;
-/// When somebody patrolled, in nanoseconds of CLOCK_MONOTONIC.
+/// When a party last patrolled, in nanoseconds of CLOCK_MONOTONIC.
 pub(super) const PATROLLED_AT: usize = 128;
 
 const HEADER: usize = 256;
@@ -25,7 +26,7 @@ const PARTY: usize = 8;
 pub(super) const RECORD: usize = 64;
 pub(super) const OBJECT: usize = 256;
 
-/// So many there may be of each at most: a holder has 16 bits, and a link 32.
+/// The most there may be of each: a holder has 16 bits, and a link 32.
 const MOST_OBJECTS: u64 = 1 << 16;
 const MOST_RECORDS: u64 = 1 << 20;
 const MOST_PARTIES: u64 = 1 << 12;
@@ -81,29 +82,30 @@ impl Layout {
         self.record(self.records).next_multiple_of(OBJECT) + number as usize * OBJECT
     }
 
-    /// Where the messages begin.
+    /// The offset at which the messages begin.
     pub(super) fn messages(self) -> u64 {
         self.object(self.objects) as u64
     }
 
-    /// Where all ends.
+    /// The offset at which everything ends.
     pub(super) fn end(self) -> u64 {
         self.messages() + self.bytes
     }
 
-    /// Writes the header of a new segment, whose memory is all 0; the last thing is what makes it
-    /// one.
+    /// Writes the header of a new segment, whose memory is all 0. The last store makes it a
+    /// segment.
     pub(super) fn write(self, memory: &Memory) {
         memory.u64(VERSION_AT).store(VERSION, Relaxed);
         memory.u64(OBJECTS_AT).store(self.objects.into(), Relaxed);
         memory.u64(RECORDS_AT).store(self.records.into(), Relaxed);
         memory.u64(PARTIES_AT).store(self.parties.into(), Relaxed);
         memory.u64(BYTES_AT).store(self.bytes, Relaxed);
-        // ORDERING(seg-magic.1): Release, pairs with seg-magic.2: who sees it sees the header.
+        // ORDERING(seg-magic.1): Release, pairs with seg-magic.2: a process that sees it sees the
+        // header.
         memory.u64(MAGIC_AT).store(MAGIC, Release);
     }
 
-    /// Reads and checks the header of a segment in memory of which at least the header is there.
+    /// Reads and checks the header of a segment. `memory` holds at least the header.
     pub(super) fn read(memory: &Memory) -> Result<Layout, OpenError> {
         // ORDERING(seg-magic.2): Acquire, pairs with seg-magic.1.
         if memory.u64(MAGIC_AT).load(Acquire) != MAGIC {
@@ -123,6 +125,6 @@ impl Layout {
         .ok_or(OpenError::Corrupt)
     }
 
-    /// What a file has to have to be looked at.
+    /// The least size of a file that can be a segment.
     pub(super) const LEAST: u64 = HEADER as u64;
 }

@@ -1,8 +1,8 @@
-//! How others know that a process lives: it has ranges of the segment's file locked, and the kernel
-//! frees them when it ends.
+//! How other processes know that a process lives: it has ranges of the segment's file locked, and
+//! the kernel frees them when it ends.
 //!
 //! The locks belong to an open file description (`F_OFD_SETLK`), which no other process may have. A
-//! child after `fork` would: so all of them are closed there, as they are by `exec`.
+//! child after `fork` would have them: so the child closes all of them. `exec` closes them, too.
 
 use super::memory::Memory;
 use rustix::fs::{Mode, OFlags, open};
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 use umcg_core::context::lock::HoldLock;
 use umcg_core::fork::Part;
 
-/// All descriptors of this process's.
+/// All such descriptors of this process.
 static ALL: HoldLock<Vec<RawFd>> = HoldLock::new(Vec::new());
 
-/// How often this process is a child of its former self.
+/// How many forks lie between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// An open file description of this process alone.
+/// An open file description that belongs to this process alone.
 #[derive(Debug)]
 pub(super) struct Liveness {
     fd: RawFd,
@@ -31,8 +31,8 @@ impl Liveness {
         install()?;
         let path = format!("/proc/self/fd/{}", segment.file().as_raw_fd());
         let mut all = ALL.lock();
-        // Under the lock, so that no fork comes in between; and not by the C library's `open`,
-        // which may end the calling thread (`pthread_cancel`) with that lock.
+        // Opened under the lock, so that no fork comes in between. Not by the C library's `open`,
+        // which may end the calling thread (`pthread_cancel`) while it holds the lock.
         let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?.into_raw_fd();
         all.push(fd);
         Ok(Liveness {
@@ -41,20 +41,21 @@ impl Liveness {
         })
     }
 
-    /// Whether it was the process's that this one was forked from.
+    /// Whether it belongs to the process that this one was forked from.
     #[inline]
     pub(super) fn is_inherited(&self) -> bool {
         self.forks != FORKS.load(Relaxed)
     }
 
-    /// Locks a byte if nobody else has. Also true if it is locked through this description already.
+    /// Locks a byte if no other process has it locked. Also true if it is locked through this
+    /// description already.
     pub(super) fn try_lock(&self, byte: u32) -> bool {
         self.set(libc::F_WRLCK as i16, byte)
     }
 
-    /// Why nothing can be locked at all; none if something could.
+    /// Why nothing can be locked at all; none if locking is possible.
     pub(super) fn refusal(&self) -> Option<io::Error> {
-        // A byte that nobody ever locks.
+        // A byte that no process ever locks.
         (!self.set(libc::F_UNLCK as i16, u32::MAX)).then(io::Error::last_os_error)
     }
 
@@ -77,7 +78,7 @@ impl Liveness {
 impl Drop for Liveness {
     fn drop(&mut self) {
         let mut all = ALL.lock();
-        // After a fork it is closed already, and its number may be another's.
+        // After a fork it is closed already, and its number may belong to another file.
         if self.is_inherited() {
             return;
         }

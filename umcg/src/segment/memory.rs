@@ -1,5 +1,5 @@
-//! The memory of a segment: words that other processes write too. The models have one of their own
-//! in its place.
+//! The memory of a segment: words that other processes write too. The models replace this by their
+//! own.
 
 use crate::rt::sync::{AtomicU32, AtomicU64};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 
-/// A shared mapping of a file. Nothing outside it is ever touched: each access checks its bounds.
+/// A shared mapping of a file. No memory outside it is ever touched: each access checks its bounds.
 pub(super) struct Memory {
     file: OwnedFd,
     base: NonNull<u8>,
@@ -20,7 +20,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// The first `len` bytes of the file, as many as it has at least.
+    /// The first `len` bytes of the file, which has at least that many.
     pub(super) fn map(file: OwnedFd, len: usize) -> io::Result<Memory> {
         // SAFETY: at an address that the kernel chooses, so nothing else is touched.
         let base = unsafe {
@@ -49,8 +49,8 @@ impl Memory {
     #[inline]
     pub(super) fn u32(&self, at: usize) -> &AtomicU32 {
         let word = self.at(at, size_of::<AtomicU32>()).cast();
-        // SAFETY: within the mapping, aligned, and it lives as long as `self`; whoever else touches
-        // it does so atomically, or in another process.
+        // SAFETY: within the mapping, aligned, and it lives as long as `self`. All other accesses
+        // are atomic, or made by another process.
         unsafe { word.as_ref() }
     }
 
@@ -62,7 +62,7 @@ impl Memory {
         unsafe { word.as_ref() }
     }
 
-    /// So many double words from this offset on.
+    /// `count` double words from this offset on.
     #[inline]
     pub(super) fn u64s(&self, at: usize, count: usize) -> &[AtomicU64] {
         let first = self.u64(at);
@@ -70,7 +70,7 @@ impl Memory {
             count <= (self.len - at) / size_of::<AtomicU64>(),
             "outside the segment"
         );
-        // SAFETY: all of them are within the mapping, and as the first.
+        // SAFETY: all of them are within the mapping. Otherwise as for the first.
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
@@ -87,7 +87,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: nobody has a word of it any more. It cannot fail: `map` made it.
+        // SAFETY: no reference into it is left. It cannot fail: `map` made it.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

@@ -1,24 +1,24 @@
-//! Semaphores, events and tubes that processes share: in a *segment*, a file that all of them have
-//! mapped, each at an address of its own.
+//! Semaphores, events and tubes that processes share. They lie in a *segment*, a file that all
+//! these processes have mapped, each at an address of its own.
 //!
-//! They mean what those of [`sync`](crate::sync) and [`tube`](crate::tube) mean, in strong order:
-//! who waits longest is served first, whichever process it is in. They are for workers of both
-//! kinds and for threads. A worker that waits gives its server to others.
+//! They have the meaning of those in [`sync`](crate::sync) and [`tube`](crate::tube), in strong
+//! order: the waiter that has waited longest is served first, in whichever process it is. They are
+//! for workers of both kinds and for threads. A worker that waits gives its server to others.
 //!
-//! A process may be killed at any moment, and leaves nobody hanging. One that dies while it waits
-//! is passed over. What it was given, and had not taken yet, is given to the next, within a second
-//! at most. One that dies while it has an object's inner lock leaves that object
-//! [dead](Fault::Dead), and everybody who waits for it, or comes later, is told. The lock is held
-//! for some tens of instructions, and of a tube also while a message is copied: a process that does
-//! nothing but send and receive is killed just there in about one of ten cases. So a process that
-//! takes a wakeup and dies before it releases it has taken it, and only the program knows whether
-//! it is to be replaced.
+//! A process may be killed at any moment without leaving others hanging. If it dies while it waits,
+//! it is passed over. If it had been given something and had not taken it yet, that goes to the
+//! next waiter, within a second at most. If it dies while it holds an object's inner lock, the
+//! object is [dead](Fault::Dead): all that wait for it, or come later, get this error. The lock is
+//! held for some tens of instructions, and for a tube also while a message is copied. If a process
+//! that does nothing but send and receive is killed, that happens in about one of ten cases. A
+//! process that takes a wakeup and dies before it releases it has taken it. Only the program knows
+//! whether to replace the wakeup.
 //!
-//! What others write into the segment is never trusted: contents that contradict themselves are an
-//! error ([`Fault::Corrupt`]), not a crash and not an endless loop. But who may write to the
-//! segment can take all that is in it.
+//! Data that other processes write into the segment is never trusted: contents that contradict
+//! themselves are an error ([`Fault::Corrupt`]), not a crash and not an endless loop. But a process
+//! that may write to the segment can take everything in it.
 //!
-//! The protocol: docs/protocols/segment.md. After the semaphores of the paper that
+//! The protocol: docs/protocols/segment.md. It follows the semaphores of the paper that
 //! [`sync::Semaphore`](crate::sync::Semaphore) names, which lie in segments that processes share.
 //!
 //! ```
@@ -84,8 +84,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How large a segment is to be. Of what is small there may be plenty: memory that is not used is
-/// not there.
+/// The size of a segment. Be generous with small parts: memory that is not used is not allocated.
 #[derive(Clone, Copy, Debug)]
 pub struct Options(Layout);
 
@@ -108,27 +107,28 @@ impl Options {
         self
     }
 
-    /// How many waits there can be at a time, by all processes together, where one for many objects
-    /// counts for each; at most 1,048,576.
+    /// How many waits there can be at a time, in all processes together; at most 1,048,576. A wait
+    /// for several objects counts once for each.
     pub fn waiters(mut self, waiters: u32) -> Options {
         self.0.records = waiters;
         self
     }
 
-    /// How many processes may have it open; at most 4,096. One that opens it twice counts twice.
+    /// How many processes may have the segment open; at most 4,096. A process that opens it twice
+    /// counts twice.
     pub fn processes(mut self, processes: u32) -> Options {
         self.0.parties = processes;
         self
     }
 
-    /// How many bytes there are for the messages of all tubes, each rounded up to a multiple of 8;
-    /// at most 1 TiB.
+    /// How many bytes there are for the messages of all tubes; at most 1 TiB. Each message is
+    /// rounded up to a multiple of 8.
     pub fn bytes(mut self, bytes: u64) -> Options {
         self.0.bytes = bytes;
         self
     }
 
-    /// A new segment in memory that has no name. Its file cannot be shrunk by anybody.
+    /// A new segment in memory without a name. No process can shrink its file.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -144,9 +144,9 @@ impl Options {
         Ok(segment)
     }
 
-    /// A new segment in a file that is not there yet; best in a file system that is memory. Whoever
-    /// may write to it can also truncate it, which ends those that use it by SIGBUS. It is the
-    /// caller's to delete.
+    /// A new segment in a file that does not exist yet; best in a file system that is memory. A
+    /// process that may write to the file can also truncate it, which ends the segment's users by
+    /// SIGBUS. The caller has to delete the file.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -173,16 +173,16 @@ impl Options {
     }
 }
 
-/// Memory that processes share, with objects that have names.
+/// Memory that processes share, with named objects.
 ///
 /// Clones are the same opening. Objects keep it open. Another process opens it by its descriptor
-/// ([`AsFd`]; it is closed by `exec` unless it is duplicated), and a child after `fork` may use
-/// what it has inherited. Not for signal handlers.
+/// ([`AsFd`]; `exec` closes it unless it is duplicated). A child after `fork` may use the segment
+/// and the objects that it has inherited. Not for signal handlers.
 #[derive(Clone)]
 pub struct Segment(Arc<Shared>);
 
 impl Segment {
-    /// A new segment in memory that has no name, as large as [`Options::default`] says.
+    /// A new segment in memory without a name, with the size of [`Options::default`].
     ///
     /// # Errors
     /// [`OpenError`].
@@ -198,14 +198,14 @@ impl Segment {
         Options::default().create_file(path)
     }
 
-    /// To say how large a new one is to be.
+    /// Options for the size of a new segment.
     pub fn options() -> Options {
         Options::default()
     }
 
-    /// A segment that somebody has made. Needs `/proc`, and the right to write. A file that is not
-    /// sealed, as that of [`Options::create`] is, may be truncated by others who may write to it:
-    /// that ends this process.
+    /// Opens an existing segment. Needs `/proc`, and the right to write. A file made by
+    /// [`Options::create`] is sealed. Any other file may be truncated by processes that may write
+    /// to it: that ends this process.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -227,7 +227,7 @@ impl Segment {
         Ok(Segment(Arc::new(Shared::new(memory, layout)?)))
     }
 
-    /// A segment in a file that somebody has made.
+    /// Opens an existing segment in a file.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -235,7 +235,7 @@ impl Segment {
         Segment::open(File::options().read(true).write(true).open(path)?)
     }
 
-    /// The semaphore that has this name. If there is none yet it is made, with so many wakeups.
+    /// The semaphore with this name. If there is none yet, it is made, with `wakeups` wakeups.
     ///
     /// # Errors
     /// [`NameError`].
@@ -243,7 +243,7 @@ impl Segment {
         Handle::new(&self.0, name, Wanted::Semaphore(wakeups)).map(Semaphore)
     }
 
-    /// The event that has this name, and is reset automatically. If there is none yet it is made,
+    /// The event with this name, which is reset automatically. If there is none yet, it is made,
     /// set or not.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Segment {
         Handle::new(&self.0, name, Wanted::Auto(is_set)).map(Event)
     }
 
-    /// The event that has this name, and is reset by hand. If there is none yet it is made, set or
+    /// The event with this name, which is reset by hand. If there is none yet, it is made, set or
     /// not.
     ///
     /// # Errors
@@ -261,8 +261,8 @@ impl Segment {
         Handle::new(&self.0, name, Wanted::Manual(is_set)).map(Event)
     }
 
-    /// The tube that has this name. If there is none yet it is made. The size of `T` and the
-    /// capacity, which is not 0, have to be the same for all.
+    /// The tube with this name. If there is none yet, it is made. The capacity must not be 0. The
+    /// size of `T` and the capacity must be the same for all users.
     ///
     /// # Errors
     /// [`NameError`].
@@ -270,7 +270,7 @@ impl Segment {
         Tube::new(&self.0, name, capacity)
     }
 
-    /// Likewise for messages of so many bytes.
+    /// Like [`Segment::tube`], for messages of `message_size` bytes.
     ///
     /// # Errors
     /// [`NameError`].
@@ -283,12 +283,11 @@ impl Segment {
         ByteTube::new(&self.0, name, message_size, capacity)
     }
 
-    /// Takes the name from the object that has it, if that is [dead or corrupt](Fault): the next to
-    /// ask for the name gets a new object. Returns whether there was such an object.
+    /// Takes the name from the object that has it, if that is [dead or corrupt](Fault): the next
+    /// call for this name makes a new object. Returns whether there was such an object.
     ///
-    /// Those that have the old object are told of its fault as before. Its place in the segment is
-    /// not used again, nor are its messages' bytes: a segment is not made for names that come and
-    /// go.
+    /// Users of the old object get its fault as before. Its place in the segment and its messages'
+    /// bytes are not used again: a segment is not made for names that come and go.
     ///
     /// # Errors
     /// [`NameError`].
@@ -296,12 +295,12 @@ impl Segment {
         directory::forget(&self.0, name)
     }
 
-    /// How long this process waits for an inner lock that is not given back, by somebody who lives,
-    /// before it takes the object for corrupt: 5 seconds. A process that is stopped just there, by
-    /// a debugger or SIGSTOP, is no better.
+    /// How long this process waits for an inner lock that a live process does not give back before
+    /// it declares the object corrupt: 5 seconds by default. A process that a debugger or SIGSTOP
+    /// stops while it holds the lock counts like any other.
     ///
-    /// Only time counts in which this process was there to look: where it gets no processor for
-    /// long, as on a machine that stands still, no more than 10 milliseconds of that do.
+    /// Only time in which this process could check counts. If it gets no processor for long, as on
+    /// a machine that stands still, at most 10 milliseconds of that count.
     pub fn set_patience(&self, patience: Duration) {
         self.0.patience.store(
             u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX),

@@ -5,8 +5,8 @@
 //!  | holder | generation | CORRUPT | DEAD | WAITERS | count |
 //! ```
 //!
-//! The generation counts how often the lock was given back: so who waits for the lock can tell one
-//! hold from the next by the same party. The rules G1 to G4 of docs/protocols/segment.md.
+//! The generation counts how often the lock was given back: so a waiter for the lock can tell two
+//! holds by the same party apart. See the rules G1 to G4 of docs/protocols/segment.md.
 
 use super::error::Fault;
 use super::kernel;
@@ -23,17 +23,17 @@ pub(super) const CORRUPT: u64 = 1 << 34;
 const GENERATION: u64 = 1 << 35;
 const GENERATIONS: u64 = 0x1fff << 35;
 const HOLDER: u64 = 0xffff << 48;
-/// With none of these an operation is one compare-and-swap.
+/// If none of these is set, an operation is one compare-and-swap.
 pub(super) const BUSY: u64 = HOLDER | CORRUPT | DEAD | WAITERS;
 
-/// How often the lock is looked at with preemption off.
+/// How often the lock is checked with preemption off.
 const LOOKS: u32 = 100;
-/// How often other threads are let run before the holder is suspected.
+/// How often other threads may run before the holder is suspected.
 const YIELDS: u32 = 20;
-/// How long who buries waits for a lock, in nanoseconds.
+/// How long a party that buries another waits for a lock, in nanoseconds.
 const BRIEF: u64 = 5_000_000;
 
-/// What an object is. A copy, which was checked.
+/// The kind of an object. A copy that has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Semaphore,
@@ -44,25 +44,25 @@ pub(super) enum Kind {
     Tube(Ring),
 }
 
-/// Where a tube has its messages.
+/// The place of a tube's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
     pub(super) capacity: u32,
-    /// Of a message, in bytes.
+    /// Bytes of a message.
     pub(super) size: u32,
     pub(super) at: usize,
 }
 
 impl Ring {
-    /// From one message to the next.
+    /// The distance from one message to the next.
     pub(super) fn stride(self) -> usize {
         (self.size as usize).next_multiple_of(8)
     }
 }
 
-/// Of an event and a semaphore the only one; of a tube that of the receivers.
+/// The queue of an event or a semaphore, or of a tube's receivers.
 pub(super) const FIRST: u32 = 0;
-/// Of a tube, that of the senders.
+/// The queue of a tube's senders.
 pub(super) const SENDERS: u32 = 1;
 
 #[derive(Clone, Copy)]
@@ -76,13 +76,13 @@ pub(super) struct Object<'a> {
 /// How to wait for an inner lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// As long as it takes, and looking after the holder.
+    /// Waits as long as it takes, and checks whether the holder is alive.
     Patient,
-    /// For a short time; then it is as if the segment were full.
+    /// Waits for a short time. Then fails as if the segment were full.
     Brief,
 }
 
-/// How one attempt went.
+/// The outcome of one attempt.
 enum Attempt<R> {
     Done(Result<R, Fault>, Woken),
     Held(u64),
@@ -104,12 +104,12 @@ impl<'a> Object<'a> {
         self.shared.memory.u64(self.at)
     }
 
-    /// The first of a queue, plus 1.
+    /// The first record of a queue, plus 1.
     pub(super) fn first(self, queue: u32) -> &'a AtomicU32 {
         self.shared.memory.u32(self.at + 32 + 8 * queue as usize)
     }
 
-    /// The last of a queue, plus 1.
+    /// The last record of a queue, plus 1.
     pub(super) fn last(self, queue: u32) -> &'a AtomicU32 {
         self.shared.memory.u32(self.at + 36 + 8 * queue as usize)
     }
@@ -119,12 +119,12 @@ impl<'a> Object<'a> {
         self.shared.memory.u32(self.at + 48 + 4 * queue as usize)
     }
 
-    /// Of a tube: where the next message to be received is.
+    /// Of a tube: the slot of the next message to receive.
     pub(super) fn head(self) -> &'a AtomicU32 {
         self.shared.memory.u32(self.at + 56)
     }
 
-    /// Of a tube: how many messages there are, promised ones too.
+    /// Of a tube: how many messages there are, including promised ones.
     pub(super) fn len(self) -> &'a AtomicU32 {
         self.shared.memory.u32(self.at + 60)
     }
@@ -134,12 +134,13 @@ impl<'a> Object<'a> {
         self.shared.memory.u32(self.at + 64)
     }
 
-    /// Whether nothing will ever be done with it.
+    /// The fault of the object, if it is dead or corrupt for good.
     pub(super) fn fault(self) -> Option<Fault> {
         fault(self.word().load(Relaxed))
     }
 
-    /// Calls `f` with the inner lock, and then wakes whom it has claimed. Does not switch.
+    /// Calls `f` with the inner lock held, and then wakes the waiters that `f` claimed. Does not
+    /// switch.
     pub(super) fn locked<R>(
         self,
         f: impl FnOnce(&mut Locked<'a>) -> Result<R, Fault>,
@@ -148,7 +149,8 @@ impl<'a> Object<'a> {
         self.locked_as(holder, Manner::Patient, f)
     }
 
-    /// The same for who buries somebody, in the name of this holder: if it does not take long.
+    /// The same for a party that buries another, in the name of this holder. Gives up if it takes
+    /// long.
     pub(super) fn locked_briefly<R>(
         self,
         holder: u32,
@@ -180,7 +182,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Not preempted.
+    /// Called with preemption off.
     fn attempt<R, F: FnOnce(&mut Locked<'a>) -> Result<R, Fault>>(
         self,
         holder: u32,
@@ -196,7 +198,7 @@ impl<'a> Object<'a> {
                 let taken = word | (u64::from(holder) << 48);
                 // ORDERING(seg-lock.1): Acquire, pairs with seg-lock.2: queues and rings are as the
                 // last holder left them.
-                // ORDERING(seg-word.2): likewise, of what is in the count.
+                // ORDERING(seg-word.2): likewise, for the data that the count stands for.
                 if self
                     .word()
                     .compare_exchange_weak(word, taken, Acquire, Relaxed)
@@ -226,15 +228,15 @@ impl<'a> Object<'a> {
         let generation = word.wrapping_add(GENERATION) & GENERATIONS;
         let word = locked.word & COUNT | waiters | corrupt | generation;
         // ORDERING(seg-lock.2): Release, pairs with seg-lock.1.
-        // ORDERING(seg-word.1): likewise, for those that take from the word.
+        // ORDERING(seg-word.1): likewise, for operations that take from the word.
         match self.word().compare_exchange(taken, word, Release, Relaxed) {
             Ok(_) => Attempt::Done(result, locked.woken),
-            // Somebody has lost patience, or written what must not be written.
+            // Another party has lost patience, or written an invalid value.
             Err(now) => Attempt::Broken(fault(now).unwrap_or_else(|| self.condemn(now, CORRUPT))),
         }
     }
 
-    /// Makes it dead or corrupt for good, if its word is still this one.
+    /// Makes the object dead or corrupt for good, if its word is still `word`.
     pub(super) fn condemn(self, word: u64, how: u64) -> Fault {
         if self
             .word()
@@ -250,7 +252,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Makes it dead, if this party holds the lock.
+    /// Makes the object dead, if this party holds the lock.
     pub(super) fn condemn_if_held_by(self, party: u32) {
         let word = self.word().load(Relaxed);
         if holder(word) == Some(party) && fault(word).is_none() {
@@ -258,8 +260,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Wakes all that wait for it, so that they see what has become of it. Who begins to sleep just
-    /// then sees it when its interval ends.
+    /// Wakes all waiters, so that they see the fault. A waiter that begins to sleep just then sees
+    /// it when its interval ends.
     #[cold]
     fn tell_all(self) {
         for (_, record) in self.shared.records() {
@@ -270,7 +272,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// What a word says for good.
+/// The permanent fault that a word shows.
 pub(super) fn fault(word: u64) -> Option<Fault> {
     match word & (DEAD | CORRUPT) {
         0 => None,
@@ -279,20 +281,20 @@ pub(super) fn fault(word: u64) -> Option<Fault> {
     }
 }
 
-/// Who has the lock.
+/// The holder of the lock.
 fn holder(word: u64) -> Option<u32> {
     ((word >> 48) as u32).checked_sub(1)
 }
 
-/// An object whose inner lock the caller has.
+/// An object whose inner lock the caller holds.
 pub(super) struct Locked<'a> {
     pub(super) object: Object<'a>,
-    /// As it will be, for its count.
+    /// The word as it will be stored; the count is changed in it.
     pub(super) word: u64,
     pub(super) woken: Woken,
 }
 
-/// Those that were claimed, by their leaders.
+/// The leaders of the waits that were claimed.
 pub(super) struct Woken {
     leaders: [u32; Woken::MOST],
     len: usize,
@@ -315,11 +317,12 @@ impl Woken {
         self.len += 1;
     }
 
-    /// Not under a lock.
+    /// Do not call this under a lock.
     fn wake(&self, shared: &Shared) {
         match self.leaders.get(..self.len) {
             Some(leaders) => leaders.iter().for_each(|leader| shared.wake(*leader)),
-            // Too many to have noted them: some are woken who are not meant, and look again.
+            // There were too many to note: some waiters are woken without a reason, and check
+            // again.
             None => {
                 let claimed = |(_, record): &(u32, Record<'_>)| {
                     claimed_at(record.state().load(Relaxed)).is_some()
@@ -333,8 +336,8 @@ impl Woken {
     }
 }
 
-/// How long somebody has waited for an inner lock, of a word that does not change: while one holder
-/// has it, as the generation is another with the next.
+/// How long a party has waited for an inner lock while its word does not change, that is, while one
+/// hold lasts: the next hold has another generation.
 #[derive(Default)]
 struct Patience {
     turns: u32,
@@ -343,8 +346,8 @@ struct Patience {
 }
 
 impl Patience {
-    /// One turn of a wait for the lock. The holder is running, or has lost its processor, or stands
-    /// still, or is dead.
+    /// One turn of a wait for the lock. The holder may be running, may have lost its processor, may
+    /// be stopped, or may be dead.
     #[cold]
     fn stand_by(&mut self, object: Object<'_>, word: u64, manner: Manner) -> Result<(), Fault> {
         self.turns += 1;

@@ -1,4 +1,4 @@
-//! What is done about those that died: docs/protocols/segment.md, "Bury" and "Who looks".
+//! Dead parties: docs/protocols/segment.md, "Bury" and "Who looks".
 
 use super::directory;
 use super::error::Fault;
@@ -7,24 +7,25 @@ use super::shared::{GONE, IDLE, Party, Shared, WAITING};
 use crate::rt::sync::Ordering::*;
 use crate::rt::time;
 
-/// Between two patrols, and two looks of a waiter that is its process's only one; in nanoseconds.
+/// Nanoseconds between two patrols, and between two checks of a waiter that is the only one of its
+/// process.
 const INTERVAL: u64 = 100_000_000;
-/// Between two looks of any waiter.
+/// Nanoseconds between two checks of any waiter.
 const LONGEST: u64 = 1_000_000_000;
 
 impl Shared {
-    /// How long a waiter may sleep before it looks again.
+    /// How long a waiter may sleep before it checks again.
     pub(super) fn interval(&self, party: &Party) -> u64 {
         INTERVAL
             .saturating_mul(party.waiting.load(Relaxed).max(1).into())
             .min(LONGEST)
     }
 
-    /// Looks after all others, if nobody has of late.
+    /// Checks all other parties, if no party has done so lately.
     pub(super) fn patrol(&self, party: &Party) {
         let patrolled = self.memory.u64(PATROLLED_AT);
         let (last, now) = (patrolled.load(Relaxed), time::now());
-        // A time that is yet to come is no reason to wait for it.
+        // A time in the future is no reason to wait for it.
         let is_due = last > now || now - last >= INTERVAL;
         if is_due
             && patrolled
@@ -39,7 +40,7 @@ impl Shared {
         }
     }
 
-    /// Looks whether this party, that does not give a lock back, is alive.
+    /// Checks whether a party that does not give a lock back is alive.
     pub(super) fn look_after(&self, holder: u32) {
         if let Ok(party) = self.party() {
             if holder < self.layout.parties {
@@ -49,7 +50,7 @@ impl Shared {
     }
 
     fn bury_if_dead(&self, party: &Party, other: u32) {
-        // One's own locks say nothing to oneself: two threads would bury at once.
+        // A process cannot test its own locks: two threads would bury at once.
         // ORDERING(seg-busy.1): Acquire, pairs with seg-busy.2.
         if other == party.number || party.is_busy.swap(true, Acquire) {
             return;
@@ -64,8 +65,8 @@ impl Shared {
         party.is_busy.store(false, Release);
     }
 
-    /// Ends what a dead party has begun. By who has its byte locked, and takes inner locks in the
-    /// name of `holder`. False when that is to be tried again.
+    /// Ends the operations of a dead party. The caller has that party's byte locked, and takes
+    /// inner locks in the name of `holder`. False if it must be tried again.
     pub(super) fn bury(&self, dead: u32, holder: u32) -> bool {
         let objects = || directory::objects(self);
         objects().for_each(|object| object.condemn_if_held_by(dead));
@@ -74,7 +75,7 @@ impl Shared {
                 .filter(|(_, record)| record.owner().load(Relaxed) == dead + 1)
         };
         for (_, record) in theirs() {
-            // ORDERING(seg-claim.2): Acquire, pairs with seg-claim.1: from here on nobody claims
+            // ORDERING(seg-claim.2): Acquire, pairs with seg-claim.1: from here on no party claims
             // it.
             let _ = record
                 .state()

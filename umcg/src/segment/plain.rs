@@ -1,12 +1,13 @@
-//! Values that may lie in memory that others write.
+//! Values that may lie in memory that other processes write.
 
 use std::mem::MaybeUninit;
 
-/// A type whose values are plain data: what another process wrote in the place of one is one.
+/// A type whose values are plain data: any bytes that another process writes in the place of a
+/// value are a value.
 ///
 /// # Safety
-/// Any bits are a value of the type; it has no padding between or behind its parts; and nothing in
-/// it (an address, say) has a meaning in one process only.
+/// Any bits are a value of the type. It has no padding between or behind its parts. It contains
+/// nothing, such as an address, that has a meaning in one process only.
 pub unsafe trait Plain: Copy + 'static {}
 
 macro_rules! plain {
@@ -20,7 +21,7 @@ macro_rules! plain {
 
 plain!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
-// SAFETY: elements of which this holds, one after the other.
+// SAFETY: an array holds elements of this kind, one after the other.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A value as bytes.
@@ -33,7 +34,7 @@ pub(super) trait Bytes: Plain {
     /// The value whose bytes `fill` writes.
     fn filled<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
         let mut value = MaybeUninit::<Self>::zeroed();
-        // SAFETY: so many bytes, which have the value 0.
+        // SAFETY: that many bytes, which have the value 0.
         fill(unsafe {
             std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<Self>())
         })?;

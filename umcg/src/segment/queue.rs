@@ -1,20 +1,20 @@
-//! What is done under an object's inner lock: its queues, and what there is for those that stand in
-//! them.
+//! Operations under an object's inner lock: on its queues, and on the contents that the waiters in
+//! them want.
 //!
-//! Everything that is read here may have been written by anybody: each number is checked before it
-//! is used, and each loop takes something out at each turn.
+//! Any process may have written the data that is read here. So each number is checked before it is
+//! used, and each loop takes an element out at each turn.
 
 use super::error::Fault;
 use super::object::{COUNT, FIRST, Kind, Locked, Ring, SENDERS};
 use super::shared::{Record, WAITING, claimed, claimed_at};
 use crate::rt::sync::Ordering::*;
 
-/// How an attempt to be served at once went.
+/// The outcome of an attempt to be served at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// It was, or had been elsewhere.
+    /// The wait was served, here or elsewhere.
     Served,
-    /// It stands in the queue.
+    /// The record stands in the queue.
     Queued,
 }
 
@@ -23,14 +23,14 @@ impl<'a> Locked<'a> {
         self.object.shared.record(number)
     }
 
-    /// The record of a link; none if it links to nothing.
+    /// The record of a link; none if the link is empty.
     fn linked(&self, link: u32) -> Result<Option<Record<'a>>, Fault> {
         link.checked_sub(1)
             .map(|number| self.record(number))
             .transpose()
     }
 
-    /// Whether the record says that it stands in this queue.
+    /// Whether the record claims to stand in this queue.
     fn stands(&self, record: Record<'_>, queue: u32) -> bool {
         let is_here = record.object().load(Relaxed) == self.object.number + 1
             && record.queue().load(Relaxed) == queue;
@@ -48,7 +48,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// How many stand in the queue, for people.
+    /// How many records stand in the queue, for people.
     pub(super) fn count(&self, queue: u32) -> Result<usize, Fault> {
         let mut link = self.object.first(queue).load(Relaxed);
         for count in 0..=self.object.shared.layout.records {
@@ -60,7 +60,7 @@ impl<'a> Locked<'a> {
         Err(Fault::Corrupt)
     }
 
-    /// Puts the record, which names this object and this queue, behind all others.
+    /// Puts the record, which names this object and this queue, at the end.
     fn push(&mut self, queue: u32, number: u32) -> Result<(), Fault> {
         let record = self.record(number)?;
         let last = self.object.last(queue).load(Relaxed);
@@ -78,7 +78,7 @@ impl<'a> Locked<'a> {
         Ok(())
     }
 
-    /// Takes the record, which stands in the queue, out.
+    /// Takes the record out of the queue in which it stands.
     fn remove(&mut self, queue: u32, number: u32) -> Result<(), Fault> {
         let record = self.record(number)?;
         let (next, before) = (record.next().load(Relaxed), record.before().load(Relaxed));
@@ -101,7 +101,7 @@ impl<'a> Locked<'a> {
         Ok(())
     }
 
-    /// Whether there is so much for somebody in this queue, if nobody stands before it.
+    /// Whether the object has `want` for the first waiter in this queue.
     pub(super) fn has(&self, queue: u32, want: u32) -> Result<bool, Fault> {
         match self.object.kind {
             Kind::Semaphore => Ok(self.word & COUNT >= u64::from(want)),
@@ -117,7 +117,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// How many messages and free slots are nobody's yet.
+    /// How many messages and free slots are not promised.
     fn unpromised(&self, ring: Ring) -> Result<(u32, u32), Fault> {
         let object = self.object;
         let len = object.len().load(Relaxed);
@@ -133,7 +133,7 @@ impl<'a> Locked<'a> {
             .ok_or(Fault::Corrupt)
     }
 
-    /// Takes that for somebody, after `has`.
+    /// Takes `want` for a waiter. Call it after `has`.
     pub(super) fn take(&mut self, queue: u32, want: u32) {
         match self.object.kind {
             Kind::Semaphore => self.word -= u64::from(want),
@@ -143,7 +143,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Changes how much is promised. Whether that can be is checked at each look.
+    /// Changes the number promised. Each check verifies that it is possible.
     pub(super) fn promise(&mut self, queue: u32, change: u32) {
         let promised = self.object.promised(queue);
         promised.store(promised.load(Relaxed).wrapping_add(change), Relaxed);
@@ -152,7 +152,7 @@ impl<'a> Locked<'a> {
     /// Undoes a `take`.
     fn untake(&mut self, queue: u32, want: u32) {
         match self.object.kind {
-            // What does not fit any more is lost, as it would be if it were released now.
+            // An amount that does not fit any more is lost, as it would be if it were released now.
             Kind::Semaphore => {
                 self.word = self.word & !COUNT | COUNT.min((self.word & COUNT) + u64::from(want))
             }
@@ -162,15 +162,15 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Whether nobody will be given anything that is not there already.
+    /// Whether waiters will be given only what is there already.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.object.kind, Kind::Tube(_)) && self.object.closed().load(Relaxed) != 0
     }
 
-    /// What somebody would get who stands at the front: true for what it wants, false for that
-    /// nothing will come.
+    /// The offer to a waiter at the front: true if it can have what it wants, false if nothing will
+    /// come.
     fn offer(&self, queue: u32, want: u32) -> Result<Option<bool>, Fault> {
-        // Nobody sends into a closed tube.
+        // No party sends into a closed tube.
         let is_given = self.has(queue, want)? && !(queue == SENDERS && self.is_closed());
         Ok(if is_given {
             Some(true)
@@ -179,7 +179,7 @@ impl<'a> Locked<'a> {
         })
     }
 
-    /// Claims those at the front of the queue for whom there is something.
+    /// Claims the waiters at the front of the queue that can be served.
     pub(super) fn serve(&mut self, queue: u32) -> Result<(), Fault> {
         for _ in 0..=self.object.shared.layout.records {
             let Some(first) = self.first(queue)? else {
@@ -201,11 +201,11 @@ impl<'a> Locked<'a> {
         Err(Fault::Corrupt)
     }
 
-    /// False when its wait has ended, or was served elsewhere.
+    /// False if its wait has ended, or was served elsewhere.
     fn claim(&self, record: Record<'_>, is_given: bool) -> Result<bool, Fault> {
         let leader = self.record(record.leader().load(Relaxed))?;
         let claimed = claimed(record.number().load(Relaxed), is_given);
-        // ORDERING(seg-claim.1): Release, pairs with seg-claim.2: who was claimed sees what was
+        // ORDERING(seg-claim.1): Release, pairs with seg-claim.2: a claimed waiter sees everything
         // done before.
         Ok(leader
             .state()
@@ -213,7 +213,7 @@ impl<'a> Locked<'a> {
             .is_ok())
     }
 
-    /// Has the caller's record served at once, or stand in its queue.
+    /// Serves the caller's record at once, or puts it into its queue.
     pub(super) fn enter(&mut self, number: u32, queue: u32, want: u32) -> Result<Entered, Fault> {
         let record = self.record(number)?;
         if self.first(queue)?.is_none() {
@@ -228,8 +228,8 @@ impl<'a> Locked<'a> {
         Ok(Entered::Queued)
     }
 
-    /// Takes a record whose wait has ended from where it stands; and what it was given, and has not
-    /// taken, gives on.
+    /// Takes a record whose wait has ended out of its queue. If it was given something that it has
+    /// not taken, that goes to the next.
     pub(super) fn leave(&mut self, number: u32) -> Result<(), Fault> {
         let record = self.record(number)?;
         if record.object().load(Relaxed) != self.object.number + 1 {
@@ -250,7 +250,7 @@ impl<'a> Locked<'a> {
         if claimed_at(state) == Some((record.number().load(Relaxed), true)) {
             self.untake(queue, record.want().load(Relaxed));
         }
-        // It may also have stood before one that wants less.
+        // The record may also have stood before one that wants less.
         self.serve(queue)
     }
 }

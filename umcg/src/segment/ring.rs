@@ -1,5 +1,5 @@
 //! The messages of a tube: copied in and out under its inner lock, a double word at a time, as
-//! another process may write there whatever it likes.
+//! another process may write anything there.
 
 use super::error::Fault;
 use super::object::{FIRST, Locked, Ring, SENDERS};
@@ -12,7 +12,7 @@ pub(super) enum Message<'a> {
 }
 
 impl Message<'_> {
-    /// The queue of those that do this.
+    /// The queue of the parties that move messages this way.
     pub(super) fn queue(&self) -> u32 {
         match self {
             Message::In(_) => SENDERS,
@@ -21,7 +21,7 @@ impl Message<'_> {
     }
 }
 
-/// How an attempt to move a message went.
+/// The outcome of an attempt to move a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     Done,
@@ -30,7 +30,7 @@ pub(super) enum Moved {
 }
 
 impl Locked<'_> {
-    /// Moves the message at once, if that can be without overtaking anybody.
+    /// Moves the message at once, if that is possible without overtaking a waiter.
     pub(super) fn try_move(
         &mut self,
         ring: Ring,
@@ -51,7 +51,7 @@ impl Locked<'_> {
         })
     }
 
-    /// Moves the message for which the caller was promised what it takes.
+    /// Moves the message for a caller that was promised room, or a message.
     pub(super) fn move_as_promised(
         &mut self,
         ring: Ring,
@@ -62,18 +62,18 @@ impl Locked<'_> {
             return Err(Fault::Corrupt);
         }
         self.promise(queue, u32::MAX);
-        // Now it is there for anybody, the caller too.
+        // From here on it is free for any party, including the caller.
         if !self.has(queue, 1)? {
             return Err(Fault::Corrupt);
         }
         self.move_now(ring, message)
     }
 
-    /// After `has`.
+    /// Call it after `has`.
     fn move_now(&mut self, ring: Ring, message: &mut Message<'_>) -> Result<(), Fault> {
         let (head, len) = (self.object.head(), self.object.len());
         let (at, count) = (head.load(Relaxed), len.load(Relaxed));
-        // Again, as each was read anew.
+        // Checked again, as both were read again.
         if at >= ring.capacity || count > ring.capacity {
             return Err(Fault::Corrupt);
         }
@@ -97,7 +97,7 @@ impl Locked<'_> {
 
     fn write(&self, ring: Ring, slot: usize, bytes: &[u8]) {
         for (place, chunk) in self.words(ring, slot).iter().zip(bytes.chunks(8)) {
-            // The last may be shorter.
+            // The last part may be shorter.
             let word = <[u8; 8]>::try_from(chunk).unwrap_or_else(|_| {
                 let mut word = [0; 8];
                 word[..chunk.len()].copy_from_slice(chunk);
@@ -117,7 +117,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Where the message in this slot is.
+    /// The place of the message in this slot.
     fn words(&self, ring: Ring, slot: usize) -> &[AtomicU64] {
         let stride = ring.stride();
         self.object

@@ -9,10 +9,10 @@ use crate::rt::timed;
 use std::fmt;
 use std::time::Instant;
 
-/// A counter of wakeups in a [`Segment`](super::Segment), strong like
-/// [`sync::Semaphore`](crate::sync::Semaphore), but between processes: who waits longest is served
-/// first, and a wakeup that was given to a waiter goes to the next if the waiter dies before it
-/// takes it.
+/// A counter of wakeups in a [`Segment`](super::Segment). It is strong like
+/// [`sync::Semaphore`](crate::sync::Semaphore), but between processes: the waiter that has waited
+/// longest is served first. If a waiter that was given a wakeup dies before it takes it, the wakeup
+/// goes to the next waiter.
 ///
 /// Clones are the same semaphore. Without waiters `acquire` and `release` make no system call. Not
 /// for signal handlers.
@@ -24,13 +24,13 @@ impl Semaphore {
     /// that is cancelled has taken nothing. Switches.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was taken, or, of a semaphore that died in this moment, nobody can say.
+    /// [`Fault`]: nothing was taken. If the semaphore died in this moment, that is not known.
     #[inline]
     pub fn acquire(&self) -> Result<(), Fault> {
         self.acquire_many(1)
     }
 
-    /// Takes so many at once. Who waits for many is not overtaken by who wants few.
+    /// Takes `wakeups` wakeups at once. A waiter for many is not overtaken by one that wants few.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`].
@@ -67,7 +67,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes a wakeup if there is one, and nobody else waits for it. Never waits.
+    /// Takes a wakeup if there is one, and no other party waits for it. Never waits.
     ///
     /// # Errors
     /// [`TryError`].
@@ -76,7 +76,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes so many if they are there. Never waits.
+    /// Takes `wakeups` wakeups if they are there. Never waits.
     ///
     /// # Errors
     /// [`TryError`].
@@ -101,7 +101,7 @@ impl Semaphore {
         if taken { Ok(()) } else { Err(TryError::Empty) }
     }
 
-    /// False when that could not be done in one step.
+    /// False if that could not be done in one step.
     #[inline(always)]
     fn take(&self, wakeups: u32) -> bool {
         let word = self.0.word().load(Relaxed);
@@ -115,7 +115,7 @@ impl Semaphore {
                 .is_ok()
     }
 
-    /// Adds so many wakeups: waiters get them in their order. Does not switch.
+    /// Adds `wakeups` wakeups: waiters get them in their order. Does not switch.
     ///
     /// # Errors
     /// [`ReleaseError`]: nothing was added.
@@ -123,8 +123,8 @@ impl Semaphore {
     pub fn release(&self, wakeups: u32) -> Result<(), ReleaseError> {
         let word = self.0.word().load(Relaxed);
         if word & BUSY == 0 && (word & COUNT) + u64::from(wakeups) <= COUNT {
-            // ORDERING(seg-word.1): Release, pairs with seg-word.2: who takes the wakeup sees what
-            // was done before.
+            // ORDERING(seg-word.1): Release, pairs with seg-word.2: a party that takes the wakeup
+            // sees everything done before.
             if self
                 .0
                 .word()
@@ -159,7 +159,8 @@ impl Semaphore {
         (self.0.word().load(Relaxed) & COUNT) as u32
     }
 
-    /// How many wait for it, dead ones that nobody has found yet too; may be outdated at once.
+    /// How many wait for the semaphore, including dead waiters that have not been found yet; may be
+    /// outdated at once.
     ///
     /// # Errors
     /// [`Fault`].
@@ -167,7 +168,7 @@ impl Semaphore {
         self.0.object().locked(|locked| locked.count(FIRST))
     }
 
-    /// Whether nothing will ever be done with it; none while it is in order.
+    /// The fault of the semaphore, if it is dead or corrupt; none while it is in order.
     pub fn fault(&self) -> Option<Fault> {
         self.0.object().fault()
     }

@@ -1,4 +1,4 @@
-//! A segment as one process has it: the memory, and what makes the process a party.
+//! A segment as one process has it: the memory, and the data that makes the process a party.
 
 use super::error::{Fault, OpenError};
 use super::kernel;
@@ -10,39 +10,39 @@ use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 use std::time::Duration;
 
-/// In a wait's state, besides what [`claimed`] makes.
+/// States of a wait, besides those that [`claimed`] makes.
 pub(super) const IDLE: u32 = 0;
 pub(super) const WAITING: u32 = 1;
 pub(super) const GONE: u32 = 2;
 const CLAIMED: u32 = 4;
 
-/// The state of a wait that was served at its place with this number: something was given to it, or
-/// it was told that nothing will come any more.
+/// The state of a wait that was served at its place with this number: it was given something, or
+/// was told that nothing will come any more.
 pub(super) fn claimed(number: u32, is_given: bool) -> u32 {
     CLAIMED
         .wrapping_add(number.wrapping_mul(2))
         .wrapping_add(is_given.into())
 }
 
-/// The number, and whether something was given; none if the state is another.
+/// The number, and whether something was given. None if the state is another.
 pub(super) fn claimed_at(state: u32) -> Option<(u32, bool)> {
     (state >= CLAIMED).then(|| ((state - CLAIMED) / 2, state % 2 == 1))
 }
 
-/// The byte that is locked by who makes an object: behind those of all parties.
+/// The byte that a process locks to make an object: behind those of all parties.
 pub(super) const DIRECTORY: u32 = 1 << 20;
 
-/// Of so many records a party knows that they were free when it gave them back.
+/// How many records that it gave back a party remembers, to look for a free one there first.
 const KNOWN: usize = 32;
 
-/// How long an inner lock may be held.
+/// How long an inner lock may be held by default.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all handles of one opening have in common.
+/// The data that all handles of one opening share.
 pub(super) struct Shared {
     pub(super) memory: Memory,
     pub(super) layout: Layout,
-    /// Replaced in a child after `fork`, and never freed then.
+    /// Replaced in a child after `fork`. The old value is not freed then.
     party: AtomicPtr<Party>,
     /// In nanoseconds.
     pub(super) patience: AtomicU64,
@@ -52,16 +52,17 @@ pub(super) struct Shared {
 pub(super) struct Party {
     pub(super) number: u32,
     pub(super) liveness: Liveness,
-    /// Records that it has given back, and that others may have taken since: where it looks first.
+    /// Records that the party has given back; others may have taken them since. It looks here
+    /// first.
     given: HoldLock<Vec<u32>>,
-    /// One of its threads buries somebody, or makes an object.
+    /// One of its threads is burying a party, or making an object.
     pub(super) is_busy: AtomicBool,
     /// How many of its threads and workers wait.
     pub(super) waiting: std::sync::atomic::AtomicU32,
 }
 
 impl Party {
-    /// As it is in the words of objects.
+    /// The party as holder, as stored in the words of objects.
     pub(super) fn holder(&self) -> u32 {
         self.number + 1
     }
@@ -81,7 +82,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// This process as a party, which it becomes anew after a fork.
+    /// This process as a party. After a fork it becomes a new one.
     #[inline]
     pub(super) fn party(&self) -> Result<&Party, Fault> {
         // ORDERING(seg-party.1): Acquire, pairs with seg-party.2.
@@ -98,12 +99,12 @@ impl Shared {
     fn begin_again(&self, former: &Party) -> Result<&Party, Fault> {
         let own = Box::into_raw(Box::new(self.begin().map_err(|_| Fault::Full)?));
         let former = std::ptr::from_ref(former).cast_mut();
-        // ORDERING(seg-party.2): AcqRel, pairs with seg-party.1: whole when it is seen.
+        // ORDERING(seg-party.2): AcqRel, pairs with seg-party.1: it is complete when it is seen.
         match self.party.compare_exchange(former, own, AcqRel, Acquire) {
             // SAFETY: as in `party`.
             Ok(_) => Ok(unsafe { &*own }),
             Err(_) => {
-                // SAFETY: nobody else has seen it.
+                // SAFETY: no other thread has seen it.
                 self.end(*unsafe { Box::from_raw(own) });
                 self.party()
             }
@@ -118,7 +119,7 @@ impl Shared {
                 continue;
             }
             let mark = self.mark(number);
-            // Somebody who was it before may have left something.
+            // The previous party with this number may have left operations unfinished.
             if mark.load(Relaxed) == 0 || self.bury(number, number + 1) {
                 mark.store(1, Relaxed);
                 return Ok(Party {
@@ -134,14 +135,14 @@ impl Shared {
         Err(liveness.refusal().map_or(OpenError::Full, OpenError::Io))
     }
 
-    /// Ceases to be a party, in order.
+    /// Ends being a party, in order.
     fn end(&self, party: Party) {
         if !party.liveness.is_inherited() {
             self.mark(party.number).store(0, Relaxed);
         }
     }
 
-    /// Not 0 from when a party begins until it has ended in order, or was buried.
+    /// The party's mark: not 0 from when it begins until it has ended in order, or was buried.
     pub(super) fn mark(&self, party: u32) -> &AtomicU32 {
         self.memory.u32(self.layout.party(party))
     }
@@ -170,7 +171,7 @@ impl Shared {
         })
     }
 
-    /// A record that was free, and is the party's now.
+    /// Takes a free record for the party.
     pub(super) fn take_record(&self, party: &Party) -> Result<u32, Fault> {
         loop {
             let given = party.given.lock().pop();
@@ -196,7 +197,7 @@ impl Shared {
             memory: &self.memory,
             at: self.layout.record(number),
         };
-        // ORDERING(seg-record.2): Acquire, pairs with seg-record.1: what its last owner wrote comes
+        // ORDERING(seg-record.2): Acquire, pairs with seg-record.1: the last owner's writes come
         // before.
         record
             .owner()
@@ -204,7 +205,7 @@ impl Shared {
             .is_ok()
     }
 
-    /// Gives a record back that is in use no more: anybody may take it.
+    /// Gives back a record that is no longer in use. From here on any party may take it.
     pub(super) fn give_record(&self, party: &Party, number: u32) {
         if let Ok(record) = self.record(number) {
             // ORDERING(seg-record.1): Release, pairs with seg-record.2.
@@ -216,7 +217,7 @@ impl Shared {
         }
     }
 
-    /// Wakes who waits with this record as the leader.
+    /// Wakes the waiter whose leader is this record.
     pub(super) fn wake(&self, leader: u32) {
         if let Ok(record) = self.record(leader) {
             kernel::wake(record.state());
@@ -228,7 +229,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let party = self.party.load(Relaxed);
         if !party.is_null() {
-            // SAFETY: made by `Box::into_raw`, and nobody uses it any more.
+            // SAFETY: made by `Box::into_raw`, and no longer used.
             self.end(*unsafe { Box::from_raw(party) });
         }
     }
@@ -242,37 +243,38 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The party that it belongs to, plus 1; 0: nobody.
+    /// The party that the record belongs to, plus 1; 0: none.
     pub(super) fn owner(self) -> &'a AtomicU32 {
         self.memory.u32(self.at)
     }
 
-    /// Of a leader: how the wait stands. It is slept upon.
+    /// Of a leader: the state of the wait. The waiter sleeps on it.
     pub(super) fn state(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 4)
     }
 
-    /// The record that has the wait's state.
+    /// The record that holds the wait's state.
     pub(super) fn leader(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 8)
     }
 
-    /// Which of the wait's places it is.
+    /// Which of the wait's places this record is.
     pub(super) fn number(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 12)
     }
 
-    /// Its object, plus 1; 0 when nothing is wanted of one any more.
+    /// Its object, plus 1; 0 if the record wants nothing of an object any more.
     pub(super) fn object(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 16)
     }
 
-    /// Which of the object's queues.
+    /// Which of the object's queues it is for.
     pub(super) fn queue(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 20)
     }
 
-    /// Whether it stands there. From here on under the lock of the object.
+    /// Whether it stands in the queue. This and the following fields are used under the lock of the
+    /// object.
     pub(super) fn is_queued(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 24)
     }
@@ -286,7 +288,7 @@ impl<'a> Record<'a> {
         self.memory.u32(self.at + 32)
     }
 
-    /// How much is wanted.
+    /// How much it wants.
     pub(super) fn want(self) -> &'a AtomicU32 {
         self.memory.u32(self.at + 36)
     }

@@ -9,7 +9,7 @@ use crate::rt::sync::{Ordering::*, spin};
 use crate::rt::time;
 use crate::select::order;
 
-/// Where somebody wants to wait, and for how much.
+/// The place where a party wants to wait, and for how much.
 #[derive(Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) object: Object<'a>,
@@ -17,18 +17,18 @@ pub(super) struct Wish<'a> {
     pub(super) want: u32,
 }
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Given what it wanted at the place with this index; it is to be taken.
+    /// It was given what it wanted at the place with this index, and must take it.
     Given(usize),
-    /// At this place nothing will come.
+    /// Nothing will come at the place with this index.
     Closed(usize),
     Late,
 }
 
-/// The records of a wait. When it is dropped they leave where they stand; what was given and not
-/// taken is given on.
+/// The records of a wait. Dropping it takes them out of their queues. Anything that was given and
+/// not taken goes to the next waiter.
 pub(super) struct Standing<'a> {
     shared: &'a Shared,
     party: &'a Party,
@@ -38,8 +38,8 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// Waits until one of the wishes is fulfilled, which are tried from this one on. A point of
-    /// cancellation if it has to wait. Switches.
+    /// Waits until one of the wishes is fulfilled. They are tried in order, beginning with `first`.
+    /// A point of cancellation if it has to wait. Switches.
     pub(super) fn wait(
         shared: &'a Shared,
         wishes: &'a [Wish<'a>],
@@ -72,7 +72,7 @@ impl<'a> Standing<'a> {
         Ok((standing, end))
     }
 
-    /// Takes records, and says in them what is wanted.
+    /// Takes records, and writes the wishes into them.
     fn begin(&mut self) -> Result<(), Fault> {
         let shared = self.shared;
         for wish in self.wishes {
@@ -130,9 +130,9 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Whose deadline had passed when it came lets others run all the same, as it does in one
-    /// process: or a worker that asks again and again would starve them. It keeps nobody from
-    /// anything meanwhile.
+    /// If its deadline had passed when it came, it lets others run all the same, as within one
+    /// process: a worker that asks again and again would starve them. Meanwhile it blocks no other
+    /// waiter.
     fn late(&self, has_slept: bool) -> Result<End, Fault> {
         if !has_slept {
             self.leave();
@@ -149,7 +149,7 @@ impl<'a> Standing<'a> {
         })
     }
 
-    /// Ends it, if it was not served.
+    /// Ends the wait, if it was not served.
     fn revoke(&self) -> bool {
         let leader = self.shared.record(self.records[0]);
         // ORDERING(seg-claim.2): as above.
@@ -161,7 +161,7 @@ impl<'a> Standing<'a> {
         })
     }
 
-    /// What was said to who was claimed.
+    /// The outcome that was written for a claimed waiter.
     fn end(&self) -> Result<End, Fault> {
         match claimed_at(self.state()) {
             Some((at, is_given)) if (at as usize) < self.wishes.len() => Ok(if is_given {
@@ -173,22 +173,22 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Takes what was given at the place with this index: that cannot be undone. For a tube under
-    /// the lock.
+    /// Takes what was given at the place with this index. That cannot be undone. For a tube, call
+    /// it under the lock.
     pub(super) fn taken(&self, at: usize) {
         if let Ok(record) = self.shared.record(self.records[at]) {
             record.object().store(0, Relaxed);
         }
     }
 
-    /// Its wait has ended.
+    /// Takes the records of an ended wait out of their queues.
     fn leave(&self) {
         for (number, wish) in self.records.iter().zip(self.wishes) {
             let Ok(record) = self.shared.record(*number) else {
                 continue;
             };
             if record.object().load(Relaxed) != 0 {
-                // In one with which nothing will ever be done it may stay.
+                // If the object is dead or corrupt, the record may stay.
                 let _ = wish.object.locked(|locked| locked.leave(*number));
                 record.object().store(0, Relaxed);
             }
@@ -198,7 +198,7 @@ impl<'a> Standing<'a> {
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        // What the process was before a fork is buried by others, if need be.
+        // If the party belongs to the process before a fork, others bury it, if need be.
         if self.party.liveness.is_inherited() {
             return;
         }
@@ -215,7 +215,7 @@ impl Drop for Standing<'_> {
     }
 }
 
-/// Counts the caller among those that wait.
+/// Counts the caller as a waiter.
 struct Waiting<'a>(&'a Party);
 
 impl Waiting<'_> {

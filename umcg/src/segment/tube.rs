@@ -14,14 +14,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Messages of one size through a ring in a [`Segment`](super::Segment), as bytes. Any process
-/// sends and receives. First in, first out; who waits longest to send or to receive is served
-/// first.
+/// Messages of one size, as bytes, through a ring in a [`Segment`](super::Segment). Any process
+/// sends and receives. First in, first out. The waiter that has waited longest to send or to
+/// receive is served first.
 ///
-/// A process that dies loses the message that it has received, and no other. Nobody knows of a dead
-/// sender: a tube is closed by [`close`](ByteTube::close) only.
+/// A process that dies loses the message that it has received, and no other. Receivers do not
+/// notice that a sender is dead: a tube is closed by [`close`](ByteTube::close) only.
 ///
-/// Clones are the same tube. Where nobody waits, sending and receiving make no system call; a
+/// Clones are the same tube. If no party waits, sending and receiving make no system call. A
 /// message is copied twice, under the tube's inner lock. Not for signal handlers.
 #[derive(Clone)]
 pub struct ByteTube {
@@ -51,7 +51,7 @@ impl ByteTube {
     /// [`TubeError`].
     ///
     /// # Panics
-    /// When the message has not the size of the tube's messages.
+    /// If the message does not have the size of the tube's messages.
     pub fn send(&self, message: &[u8]) -> Result<(), TubeError> {
         self.for_ever(Message::In(message))
     }
@@ -67,7 +67,7 @@ impl ByteTube {
         |deadline| self.until(Message::In(message), deadline)
     }
 
-    /// Like [`ByteTube::send`], if there is room, and nobody else waits for it. Never waits.
+    /// Like [`ByteTube::send`], if there is room, and no other party waits for it. Never waits.
     ///
     /// # Errors
     /// [`TryTubeError`].
@@ -85,7 +85,7 @@ impl ByteTube {
     /// [`TubeError`].
     ///
     /// # Panics
-    /// When there is not as much place for the message as it takes.
+    /// If `message` does not have the size of the tube's messages.
     pub fn recv(&self, message: &mut [u8]) -> Result<(), TubeError> {
         self.for_ever(Message::Out(message))
     }
@@ -112,8 +112,8 @@ impl ByteTube {
         self.at_once(&mut Message::Out(message))
     }
 
-    /// Nothing is sent any more; what was sent can be received. All that wait in vain go on. Does
-    /// not switch.
+    /// Closes the tube. No message is sent any more; messages that were sent can still be received.
+    /// All that wait in vain go on. Does not switch.
     ///
     /// # Errors
     /// [`Fault`].
@@ -125,7 +125,7 @@ impl ByteTube {
         })
     }
 
-    /// Whether it was closed.
+    /// Whether the tube is closed.
     pub fn is_closed(&self) -> bool {
         self.handle.object().closed().load(Relaxed) != 0
     }
@@ -139,12 +139,12 @@ impl ByteTube {
             .min(self.ring.capacity) as usize
     }
 
-    /// Whether there are none; may be outdated at once.
+    /// Whether there are no messages; may be outdated at once.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many messages it can keep.
+    /// How many messages the tube can hold.
     pub fn capacity(&self) -> u32 {
         self.ring.capacity
     }
@@ -154,8 +154,8 @@ impl ByteTube {
         self.ring.size as usize
     }
 
-    /// How many wait to receive, and how many to send, dead ones that nobody has found yet too; may
-    /// be outdated at once.
+    /// How many wait to receive, and how many to send, including dead waiters that have not been
+    /// found yet; may be outdated at once.
     ///
     /// # Errors
     /// [`Fault`].
@@ -165,7 +165,7 @@ impl ByteTube {
             .locked(|locked| Ok((locked.count(FIRST)?, locked.count(SENDERS)?)))
     }
 
-    /// Whether nothing will ever be done with it; none while it is in order.
+    /// The fault of the tube, if it is dead or corrupt; none while it is in order.
     pub fn fault(&self) -> Option<Fault> {
         self.handle.object().fault()
     }
@@ -210,7 +210,7 @@ impl ByteTube {
             End::Closed(_) => Err(TubeWaitError::Closed),
             End::Given(at) => {
                 self.handle.object().locked(|locked| {
-                    // In one step with what the promise is for.
+                    // In one step with the use of the promise.
                     standing.taken(at);
                     locked.move_as_promised(self.ring, &mut message)
                 })?;
@@ -240,8 +240,8 @@ impl fmt::Debug for ByteTube {
     }
 }
 
-/// A [`ByteTube`] whose messages are values of a type. What is not sent is still the caller's: it
-/// is a copy.
+/// A [`ByteTube`] whose messages are values of a type. A message is a copy: one that is not sent is
+/// still the caller's.
 pub struct Tube<T> {
     bytes: ByteTube,
     values: PhantomData<fn(T) -> T>,
@@ -315,7 +315,7 @@ impl<T: Plain> Tube<T> {
         self.bytes.close()
     }
 
-    /// The same tube for messages as bytes, to ask for its length and the like.
+    /// The same tube for messages as bytes. Use it for the length and other properties.
     pub fn as_bytes(&self) -> &ByteTube {
         &self.bytes
     }

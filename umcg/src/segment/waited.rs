@@ -1,20 +1,21 @@
-//! How long somebody has waited for another party, by looking again and again.
+//! How long a party has waited for another one, measured by repeated checks.
 
-/// The most that counts of the time between two looks, in nanoseconds. A caller that did not look
-/// for longer had no processor. The other party perhaps had none either: the machine may have stood
-/// still.
+/// The most that counts of the time between two checks, in nanoseconds. A caller that did not check
+/// for longer had no processor. The other party may have had none either: the machine may have
+/// stood still.
 const BETWEEN_LOOKS: u64 = 10_000_000;
 
-/// The time between the first look and the last, as far as the caller was there to look.
+/// The time between the first check and the last, as far as the caller was able to check.
 #[derive(Default)]
 pub(super) struct Waited {
-    /// When it looked last.
+    /// When it last checked.
     looked: Option<u64>,
     total: u64,
 }
 
 impl Waited {
-    /// One look, at this time. Returns what counts of the time since the first one, in nanoseconds.
+    /// One check, at time `now`. Returns how much of the time since the first check counts, in
+    /// nanoseconds.
     pub(super) fn look(&mut self, now: u64) -> u64 {
         let since = self.looked.replace(now).unwrap_or(now);
         self.total += now.saturating_sub(since).min(BETWEEN_LOOKS);
