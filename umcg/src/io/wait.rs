@@ -27,7 +27,7 @@ pub(crate) fn park(reason: Reason) {
     park_for(reason);
 }
 
-/// Like [`park`], until `deadline` at most. False if the deadline has passed.
+/// Like [`park()`], until `deadline` at most. False if the deadline has passed.
 #[inline]
 pub(crate) fn park_until(reason: Reason, deadline: u64) -> bool {
     if deadline == NEVER {

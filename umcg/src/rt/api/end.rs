@@ -77,7 +77,7 @@ pub(crate) unsafe fn end<R>(task: &'static Task, room: *mut (), packet: Option<P
         // destructor may make thread-locals once more.
         // SAFETY: left above, and no other thread reads it.
         let packet = unsafe { read_packet::<R>(task) };
-        // SAFETY: the caller is that worker, and runs on what its body has left.
+        // SAFETY: the caller is that worker, and its body has returned.
         unsafe { task.worker().run(|| forget_quietly(packet)) };
         locals::clear(task);
         task.result.store(null_mut(), Relaxed);

@@ -1,4 +1,4 @@
-//! What an idle server sleeps in: the driver of input and output, as the engine knows it.
+//! The driver of input and output, as the engine knows it: an idle server sleeps in it.
 
 use std::any::Any;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A runtime: what its servers, its workers and its owner share.
+//! A runtime: the state that its servers, its workers and its owner share.
 
 use super::poller::Poller;
 use super::server::{self, Running, ServerState};
@@ -132,7 +132,7 @@ pub(crate) struct RuntimeState {
     /// Held while dumping. The holder is not preempted, or other workers on its server would wait
     /// for the lock in vain.
     pub(crate) dumping: HoldLock<()>,
-    /// What servers have to do besides running workers: [`OVER`], and [`STOPPING`] once for each
+    /// The tasks of servers besides running workers: [`OVER`], and [`STOPPING`] once for each
     /// request.
     attention: AtomicU32,
     /// How many threads want the stacks and blocks that servers keep.
@@ -404,7 +404,7 @@ impl RuntimeState {
         self.wake(wake);
     }
 
-    /// Wakes a server that should look for what is ready now.
+    /// Wakes a server that should look for the worker that is ready now.
     #[inline(always)]
     fn wake(&self, wake: Wake) {
         asymmetric::light();

@@ -73,7 +73,7 @@ impl Sleepers {
         self.asleep.load(Relaxed) == 0 || (self.searching.load(Relaxed) != 0 && self.is_searched())
     }
 
-    /// Whether a server searches that will see what the caller has put into a queue.
+    /// Whether a server searches that will see the worker that the caller has put into a queue.
     #[cold]
     fn is_searched(&self) -> bool {
         // ORDERING(searching.1): SeqCst, pairs with searching.2: a searcher that has found another

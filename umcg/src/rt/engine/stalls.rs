@@ -101,7 +101,7 @@ impl fmt::Display for StallCause {
     }
 }
 
-/// What a runtime does about stalls.
+/// A runtime's policy for stalls.
 pub(crate) struct Policy {
     /// Nanoseconds until a stay on a server is reported; none for never.
     pub(crate) after: Option<u64>,

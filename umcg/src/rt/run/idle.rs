@@ -44,7 +44,7 @@ use umcg_core::{asymmetric, raw};
 /// How often a searcher looks at most, and how long it waits between two looks.
 const LOOKS: u32 = 4;
 const PAUSES: u32 = 20;
-/// Every how many turns a server whose searches found nothing tries again.
+/// After how many turns a server whose searches found no worker searches again.
 const AGAIN: u64 = 32;
 
 /// In nanoseconds: when to check again whether all workers wait for each other, and whether the

@@ -88,7 +88,7 @@ fn tick(watch: &Watch) -> u64 {
         .max(SHORTEST_TICK)
 }
 
-/// What the last check of a server saw.
+/// The findings of the last check of a server.
 #[derive(Default)]
 struct Seen {
     looks: u64,

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!              join: commit                  end
-//!   RUNNING ------------------> waiter ------------> DONE      the handle has the worker's stack, and what it returned
+//!   RUNNING ------------------> waiter ------------> DONE      the handle has the worker's stack, and its result
 //!      |  ^                       |                   ^
 //!      |  '--- leave: timeout ----'                   |
 //!      |        or cancelled                          |
