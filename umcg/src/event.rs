@@ -94,8 +94,7 @@ impl fmt::Debug for Ready {
 #[derive(Debug)]
 #[must_use = "an event may hold the only right to run a worker"]
 pub enum Event {
-    /// It began to block in the kernel, and goes on there without its server. [`Event::Wake`]
-    /// follows.
+    /// It began to block in the kernel, and goes on outside its server. [`Event::Wake`] follows.
     Block(WorkerId),
     /// It has registered, can go on after having blocked, or its [`Ready`] was dropped.
     Wake(Ready),

@@ -210,7 +210,7 @@ impl Child {
     /// Ends the child by SIGKILL.
     ///
     /// # Errors
-    /// It may not be killed.
+    /// The kernel refuses to kill the child.
     pub fn kill(&mut self) -> io::Result<()> {
         self.inner.kill()
     }

@@ -120,7 +120,7 @@ impl<S: Duplex> OwnedWriteHalf<S> {
 impl<S: Duplex> Drop for OwnedWriteHalf<S> {
     fn drop(&mut self) {
         if self.shut_down {
-            // It fails only if there is no connection any more.
+            // The call fails only if there is no connection any more.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
     }

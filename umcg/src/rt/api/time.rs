@@ -24,9 +24,9 @@ fn sleep_nanos(deadline: u64) {
     }
 }
 
-/// Calls `f`. If `f` waits when `duration` is over, that wait ends by unwinding to here:
-/// destructors run, and the result is [`Elapsed`]. Computing without waiting is not cut short,
-/// unless `f` calls [`checkpoint`](crate::rt::checkpoint).
+/// Calls `f`. If `f` waits at any time after `duration` has passed, that wait ends by unwinding to
+/// here: destructors run, and the result is [`Elapsed`]. Computing without waiting is not cut
+/// short, unless `f` calls [`checkpoint`](crate::rt::checkpoint).
 ///
 /// # Errors
 /// [`Elapsed`].

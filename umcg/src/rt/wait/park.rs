@@ -72,7 +72,8 @@ const BY_WAKER: u32 = OWN | WAKER;
 
 impl Handle {
     /// Makes the named party go on: its [`park`](park()) returns, or its next one returns at once.
-    /// If it waits for something else first, that wait is not ended. Does not switch.
+    /// If it waits for something else first, that wait goes on, and the unpark is kept. Does not
+    /// switch.
     #[inline]
     pub fn unpark(self) {
         unpark(self.task());
