@@ -58,8 +58,8 @@ extern "C" {
 #define UMCG_EVENT_WORKER(event) ((uint64_t)(event) & ~UMCG_EVENT_TYPE_MASK)
 
 /*
- * Deadlines of umcg_ctl are nanoseconds of CLOCK_REALTIME; these two values are special. Those of
- * umcg/rt.h, and of the headers that go with it, are of CLOCK_MONOTONIC.
+ * Deadlines of umcg_ctl are nanoseconds of CLOCK_REALTIME; these two values are special. Deadlines
+ * of umcg/rt.h, and of the headers that go with it, are nanoseconds of CLOCK_MONOTONIC.
  */
 #define UMCG_NO_TIMEOUT 0 /* wait for ever */
 #define UMCG_POLL 1       /* in a server's UMCG_WAIT: do not wait at all */
@@ -82,11 +82,11 @@ extern "C" {
  *                          event in events[0] and events of idle workers after it; a worker goes to
  *                          the idle list, with a deadline if abs_timeout is not 0.
  *
- * What a command does not use must be 0 or NULL. events is ended by a 0 where there is room for
- * one. A worker may have two events, a WAIT and the TIMEOUT that followed, which are handed over
- * together: so idle workers are taken while two slots are left. WAIT with two slots hands over one
- * worker, as {event, 0} or {WAIT, TIMEOUT}; CTX_SWITCH with one or two slots gives its own event
- * alone.
+ * Parameters that a command does not use must be 0 or NULL. The events end with a 0 if there is
+ * room for one. A worker may have two events, a WAIT and the TIMEOUT that followed. The two are
+ * handed over together, so idle workers are taken only while two slots are left. WAIT with two
+ * slots hands over one worker, as {event, 0} or {WAIT, TIMEOUT}. CTX_SWITCH with one or two slots
+ * hands over only the event of the worker that ran.
  *
  * Returns 0, or -1 with errno:
  *   EINVAL     bad argument, unknown command, or not possible in the caller's or the named worker's
@@ -106,23 +106,23 @@ int umcg_ctl(uint32_t flags, uint32_t cmd, pid_t next_tid, uint64_t abs_timeout,
 /* ---- Blocking ---- */
 
 /*
- * umcg_blocking_begin - what follows may block in the kernel, until umcg_blocking_end.
+ * umcg_blocking_begin - begins a scope in which the caller may block in the kernel.
  *
  * The worker's server gets event BLOCK and runs on at once. The code up to umcg_blocking_end runs
- * on the worker's home thread, with the worker's own kernel identity (a light worker: on a helper
- * thread). Scopes nest; only the outermost counts. On a server or a plain thread it does nothing.
- * Returns 0. umcg_ctl's WAIT and CTX_SWITCH are EINVAL in a scope.
+ * on the worker's home thread, with the worker's own kernel identity. (That of a light worker runs
+ * on a helper thread.) Scopes nest; only the outermost counts. On a server or a plain thread it
+ * does nothing. Returns 0. In a scope umcg_ctl's WAIT and CTX_SWITCH fail with EINVAL.
  *
  * Called from anywhere. Switches when called in a worker.
  */
 int umcg_blocking_begin(void);
 
 /*
- * umcg_blocking_end - the end of the scope that umcg_blocking_begin opened.
+ * umcg_blocking_end - ends the scope that umcg_blocking_begin opened.
  *
  * Event WAKE is queued, and the call returns once a server has switched to the worker. errno is
- * kept, so that the error of the blocking call can be read after it. In a worker without an open
- * scope: EINVAL.
+ * kept, so that the error of the blocking call can be read afterwards. Fails with EINVAL in a
+ * worker without an open scope.
  *
  * Called from where the scope was opened. Switches when called in a worker.
  */
@@ -133,20 +133,21 @@ int umcg_blocking_end(void);
 /*
  * umcg_set_preemption - how long a worker may run before it is preempted (event PREEMPT).
  *
- * In nanoseconds of the server's own time, for every server of the process; 0 turns preemption off.
- * Unless set, it is on for servers that register by umcg_ctl (10 ms), and off in the runtime of
- * umcg/rt.h.
+ * The interval is in nanoseconds of the server's own time and holds for every server of the
+ * process; 0 turns preemption off. Unless it is set, preemption is on for servers that register by
+ * umcg_ctl (10 ms), and off in the runtime of umcg/rt.h.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_set_preemption(uint64_t interval_ns);
 
 /*
- * umcg_critical_begin, umcg_critical_end - a section in which the calling worker is not preempted.
+ * umcg_critical_begin, umcg_critical_end - begins or ends a section in which the calling worker is
+ * not preempted.
  *
- * Sections nest. A preemption that fell due inside happens at the end of the outermost one. In a
- * worker, an end without a begin is EINVAL. On a server or a plain thread both do nothing and
- * return 0.
+ * Sections nest. A preemption that falls due inside a section happens at the end of the outermost
+ * one. In a worker, an end without a begin fails with EINVAL. On a server or a plain thread both do
+ * nothing and return 0.
  *
  * Called from anywhere. umcg_critical_begin does not switch; umcg_critical_end may.
  */
@@ -168,7 +169,7 @@ pid_t umcg_gettid(void);
 /*
  * umcg_set_name - names the calling worker, for messages and traces. The name is copied.
  *
- * EINVAL if the caller is not a worker or name is NULL.
+ * Fails with EINVAL if the caller is not a worker or name is NULL.
  *
  * Called from a worker. Does not switch.
  */
@@ -185,13 +186,13 @@ typedef struct umcg_light_attr {
 /*
  * umcg_light_create - makes a light worker that runs fn(arg).
  *
- * Its event WAKE is queued; it runs once a server switches to it, and ends (event EXIT) when fn
- * returns. A C++ exception that leaves fn ends the process: the worker's name is said, and
- * std::terminate called. attr may be NULL.
+ * Its event WAKE is queued. It runs once a server switches to it, and ends (event EXIT) when fn
+ * returns. A C++ exception that leaves fn ends the process: the worker's name is printed, and
+ * std::terminate is called. attr may be NULL.
  *
  * Returns the worker's tid, for use as next_tid, or -1: EINVAL if worker_id has low bits set, fn is
  * NULL or the stack size is impossible; ENOMEM if there is no memory for its stack. Another server
- * may have been handed the WAKE before the call has returned.
+ * may receive the WAKE before the call returns.
  *
  * Called from anywhere. Does not switch.
  */

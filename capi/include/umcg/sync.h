@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * umcg/sync.h - mutexes, locks for readers and writers, condition variables, what is done once,
- * barriers, wait groups, events; and waiting for any or all of some of them.
+ * umcg/sync.h - mutexes, locks for readers and writers, condition variables, once-only
+ * initialisation, barriers, wait groups, events; and waiting for any or all of some of them.
  *
- * They are for workers and plain threads of one process alike. To wait stops the worker, not its
- * server: so they take the place of pthread_mutex_t and its like wherever a worker may wait, and
- * are used as those, but that errors are told by -1 and errno, and times are deadlines. A worker
- * may move from one kernel thread to another while it has a lock.
+ * They are for workers and plain threads of one process alike. A wait stops the worker, not its
+ * server: use them in place of pthread_mutex_t and its like wherever a worker may wait. They are
+ * used in the same way, except that errors are returned as -1 and errno, and times are deadlines. A
+ * worker may move from one kernel thread to another while it holds a lock.
  *
  * Objects are part of the caller's own data. Each has an initialiser for static ones, and a
- * function for others; all zeros are an object too, except a barrier. They are not copied or moved,
- * nothing is to be done at their end, and their memory may be used for other things when nobody is
- * in a call on them any more.
+ * function for others. All zeros are a valid object too, except for a barrier. Do not copy or move
+ * them. Nothing is to be done at their end: the memory may be reused once no call on the object is
+ * running.
  *
- * Who waits longest is served first, and what was given to a waiter cannot be taken by who comes
- * later, but for mutexes that are not fair. Nothing here makes a system call unless the caller has
- * to wait, or wakes a kernel thread that sleeps.
+ * The longest waiter is served first, and a lock or wakeup that was given to a waiter cannot be
+ * taken by a later caller. Mutexes that are not fair are the exception. Nothing here makes a system
+ * call unless the caller has to wait, or wakes a kernel thread that sleeps.
  *
  * The words of umcg/rt.h mean here what they mean there: "anywhere", "may switch", "cancellable",
  * deadlines. But a call that need not wait is not cut short. A wait that is cut short, or whose
- * deadline passes, has taken nothing and changed nothing. Where a call fails with no error of its
- * own below, it fails with EINVAL: a pointer is NULL; and, if it is cancellable, with ECANCELED: it
- * had to wait, and the caller was aborted; if it has a deadline, with ETIMEDOUT: that has passed.
+ * deadline passes, has taken nothing and changed nothing. Some errors are not listed again below.
+ * Every call fails with EINVAL if a pointer is NULL. A cancellable call fails with ECANCELED if it
+ * had to wait and the caller was aborted. A call with a deadline fails with ETIMEDOUT if that has
+ * passed.
  *
- * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Those of
+ * Deadlines are nanoseconds of CLOCK_MONOTONIC, 0 for never; umcg_after_ns makes one. Deadlines of
  * umcg_ctl, in umcg.h, are of CLOCK_REALTIME.
  */
 #ifndef UMCG_SYNC_H
@@ -38,7 +39,7 @@
 extern "C" {
 #endif
 
-/* What is in them is the library's affair. */
+/* The members are private to the library. */
 typedef struct umcg_mutex {
     uint64_t word;
     void *places;
@@ -80,7 +81,8 @@ typedef struct umcg_event {
 /* Flag of umcg_mutex_init. */
 #define UMCG_MUTEX_FAIR 1
 
-/* Flags of umcg_event_init, and of its initialiser: it is set at first; it is reset by hand. */
+/* Flags of umcg_event_init and of UMCG_EVENT_INIT: the event is set at first; it is reset by hand.
+ */
 #define UMCG_EVENT_SET 1
 #define UMCG_EVENT_MANUAL 4
 
@@ -98,15 +100,15 @@ typedef struct umcg_event {
 /* ---- Mutexes ---- */
 
 /*
- * A mutex is for one worker or thread at a time. It goes to who is running, and who waits for it
- * may be overtaken, but not for ever; a *fair* one goes to who waits longest, always, which is
- * slower where many kernel threads contend. It does not know who has it: to lock it again waits for
- * ever, and whoever has it may leave it to somebody else to unlock.
+ * One worker or thread at a time holds a mutex. A running caller may take it before the waiters:
+ * they may be overtaken, but not for ever. A *fair* mutex always goes to the longest waiter, which
+ * is slower where many kernel threads contend. A mutex does not know its holder. Locking it again
+ * while holding it waits for ever, and another thread or worker may unlock it.
  */
 
 /*
- * umcg_mutex_init - makes it a mutex that nobody has, a fair one with UMCG_MUTEX_FAIR in flags.
- * Nobody else uses it yet.
+ * umcg_mutex_init - makes *m an unlocked mutex, a fair one with UMCG_MUTEX_FAIR in flags. It must
+ * not be in use yet.
  *
  * Fails with EINVAL: m is NULL, or another flag is set.
  *
@@ -115,30 +117,30 @@ typedef struct umcg_event {
 int umcg_mutex_init(umcg_mutex_t *m, int flags);
 
 /*
- * umcg_mutex_lock - waits until the caller has it, as long as it takes, as pthread_mutex_lock(3)
- * does.
+ * umcg_mutex_lock - waits until the caller holds the mutex, as long as it takes, as
+ * pthread_mutex_lock(3) does.
  *
  * Called from anywhere. May switch. Not cancellable.
  */
 int umcg_mutex_lock(umcg_mutex_t *m);
 
 /*
- * umcg_mutex_trylock - the same if nobody has it. Fails with EBUSY: somebody has.
+ * umcg_mutex_trylock - locks the mutex if it is unlocked. Fails with EBUSY: it is locked.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_mutex_trylock(umcg_mutex_t *m);
 
 /*
- * umcg_mutex_lock_until - the same until deadline_ns; with UMCG_NO_TIMEOUT it is a lock that can be
- * cut short.
+ * umcg_mutex_lock_until - as umcg_mutex_lock, until deadline_ns. With UMCG_NO_TIMEOUT it waits
+ * without a deadline, but can be cut short.
  *
  * Called from anywhere. May switch. Cancellable.
  */
 int umcg_mutex_lock_until(umcg_mutex_t *m, uint64_t deadline_ns);
 
 /*
- * umcg_mutex_unlock - lets others have it. Fails with EPERM: nobody has it.
+ * umcg_mutex_unlock - unlocks the mutex. Fails with EPERM: it is not locked.
  *
  * Called from anywhere. Does not switch.
  */
@@ -147,21 +149,22 @@ int umcg_mutex_unlock(umcg_mutex_t *m);
 /* ---- Locks for readers and writers ---- */
 
 /*
- * Many may have it to read, or one to write. In the order in which they came, readers that stand
- * one behind the other together: so readers that come and go do not starve a writer. Who reads must
- * not lock it again while it does, as it would wait behind a writer that waits for it.
+ * Many readers may hold the lock, or one writer. It is granted in the order in which the callers
+ * came; readers that stand next to each other in the queue get it together. So readers that come
+ * and go do not starve a writer. A reader must not lock it to read again while it holds it: it
+ * would wait behind a writer that waits for it.
  */
 
 /*
- * umcg_rwlock_init - makes it a lock that nobody has. Nobody else uses it yet.
+ * umcg_rwlock_init - makes *l an unlocked lock. It must not be in use yet.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_rwlock_init(umcg_rwlock_t *l);
 
 /*
- * umcg_rwlock_rdlock, umcg_rwlock_wrlock - waits until the caller has it, to read or to write, as
- * long as it takes.
+ * umcg_rwlock_rdlock, umcg_rwlock_wrlock - waits until the caller holds the lock, to read or to
+ * write, as long as it takes.
  *
  * Called from anywhere. May switch. Not cancellable.
  */
@@ -169,8 +172,8 @@ int umcg_rwlock_rdlock(umcg_rwlock_t *l);
 int umcg_rwlock_wrlock(umcg_rwlock_t *l);
 
 /*
- * umcg_rwlock_tryrdlock, umcg_rwlock_trywrlock - the same if it need not wait. Fail with EBUSY: it
- * would have to.
+ * umcg_rwlock_tryrdlock, umcg_rwlock_trywrlock - locks it if that needs no wait. Fail with EBUSY:
+ * the call would have to wait.
  *
  * Called from anywhere. Neither switches.
  */
@@ -178,7 +181,8 @@ int umcg_rwlock_tryrdlock(umcg_rwlock_t *l);
 int umcg_rwlock_trywrlock(umcg_rwlock_t *l);
 
 /*
- * umcg_rwlock_rdlock_until, umcg_rwlock_wrlock_until - the same until deadline_ns.
+ * umcg_rwlock_rdlock_until, umcg_rwlock_wrlock_until - as umcg_rwlock_rdlock and
+ * umcg_rwlock_wrlock, until deadline_ns.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -186,26 +190,26 @@ int umcg_rwlock_rdlock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
 int umcg_rwlock_wrlock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
 
 /*
- * umcg_rwlock_unlock - gives up what the caller has of it, to read or to write. Fails with EPERM:
- * nobody has it so.
+ * umcg_rwlock_unlock - unlocks it, for a reader or a writer. Fails with EPERM: it is not locked in
+ * that way.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_rwlock_unlock(umcg_rwlock_t *l);
 
 /*
- * umcg_rwlock_downgrade - makes a writer a reader, with nobody writing in between. Fails with
- * EPERM: nobody writes.
+ * umcg_rwlock_downgrade - makes the writer a reader; no other writer gets in between. Fails with
+ * EPERM: it is not locked to write.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_rwlock_downgrade(umcg_rwlock_t *l);
 
 /*
- * umcg_rwlock_uplock, umcg_rwlock_tryuplock, umcg_rwlock_uplock_until - locks it to read, and
- * perhaps to *upgrade*, that is, to write without that anybody else has written in between. One at
- * a time may have it so, beside plain readers. As umcg_rwlock_rdlock, umcg_rwlock_tryrdlock and
- * umcg_rwlock_rdlock_until.
+ * umcg_rwlock_uplock, umcg_rwlock_tryuplock, umcg_rwlock_uplock_until - locks it to read with the
+ * right to *upgrade*: to become the writer without another writer getting in between. One caller at
+ * a time may hold it so, beside plain readers. Otherwise as umcg_rwlock_rdlock,
+ * umcg_rwlock_tryrdlock and umcg_rwlock_rdlock_until.
  *
  * Called from anywhere. May switch, but for umcg_rwlock_tryuplock. Only umcg_rwlock_uplock_until is
  * cancellable.
@@ -215,12 +219,13 @@ int umcg_rwlock_tryuplock(umcg_rwlock_t *l);
 int umcg_rwlock_uplock_until(umcg_rwlock_t *l, uint64_t deadline_ns);
 
 /*
- * umcg_rwlock_upgrade, umcg_rwlock_tryupgrade, umcg_rwlock_upgrade_until - makes who has it by
- * umcg_rwlock_uplock a writer; waits until the others that read have unlocked it, before all others
- * that wait. umcg_rwlock_unlock unlocks it then. One that fails still has it as before.
+ * umcg_rwlock_upgrade, umcg_rwlock_tryupgrade, umcg_rwlock_upgrade_until - makes the caller, which
+ * holds the lock by umcg_rwlock_uplock, the writer. Waits until the other readers have unlocked it,
+ * ahead of all other waiters. Afterwards umcg_rwlock_unlock unlocks it. A call that fails leaves
+ * the lock held as before.
  *
- * Fail with EPERM: nobody has it by umcg_rwlock_uplock; umcg_rwlock_tryupgrade with EBUSY: it would
- * have to wait.
+ * Fail with EPERM: the lock is not held by umcg_rwlock_uplock. umcg_rwlock_tryupgrade fails with
+ * EBUSY: it would have to wait.
  *
  * Called from anywhere. May switch, but for umcg_rwlock_tryupgrade. Only umcg_rwlock_upgrade_until
  * is cancellable.
@@ -230,11 +235,11 @@ int umcg_rwlock_tryupgrade(umcg_rwlock_t *l);
 int umcg_rwlock_upgrade_until(umcg_rwlock_t *l, uint64_t deadline_ns);
 
 /*
- * umcg_rwlock_upunlock, umcg_rwlock_updowngrade - gives up what the caller has by
- * umcg_rwlock_uplock; makes that one a plain reader. Fail with EPERM: nobody has it so.
+ * umcg_rwlock_upunlock, umcg_rwlock_updowngrade - unlocks what umcg_rwlock_uplock has locked; makes
+ * its holder a plain reader. Fail with EPERM: the lock is not held by umcg_rwlock_uplock.
  *
- * umcg_rwlock_downgrade_up - makes a writer one that has it by umcg_rwlock_uplock. Fails with
- * EPERM: nobody writes.
+ * umcg_rwlock_downgrade_up - makes the writer a holder as by umcg_rwlock_uplock. Fails with EPERM:
+ * it is not locked to write.
  *
  * Called from anywhere. None switches.
  */
@@ -245,7 +250,7 @@ int umcg_rwlock_downgrade_up(umcg_rwlock_t *l);
 /* ---- Condition variables ---- */
 
 /*
- * umcg_cond_init - makes it a condition variable. Nobody else uses it yet.
+ * umcg_cond_init - makes *c a condition variable. It must not be in use yet.
  *
  * Called from anywhere. Does not switch.
  */
@@ -255,12 +260,13 @@ int umcg_cond_init(umcg_cond_t *c);
  * umcg_cond_wait, umcg_cond_wait_until - unlocks the mutex, waits until the caller is woken, and
  * locks the mutex again.
  *
- * It ends when it was woken, when its deadline has passed or when it is cut short, never without a
- * reason; in each case with the mutex locked. What was waited for may be gone by then, as others
- * may lock the mutex before. The time to lock it again counts not. One that is cut short or late
- * has not been woken: that is the next one's. Always waits, and so an aborted caller always fails.
+ * The wait ends when the caller is woken, when its deadline has passed or when it is cut short,
+ * never without a reason. In each case the mutex is locked again. Check the condition again:
+ * another caller may have locked the mutex first and changed it. The time to lock the mutex again
+ * does not count towards the deadline. A wait that is cut short or late has not been woken: its
+ * wakeup goes to the next waiter. The call always waits, so an aborted caller always fails.
  *
- * Fail with EPERM: nobody has the mutex.
+ * Fail with EPERM: the mutex is not locked.
  *
  * Called from anywhere, with the mutex locked. Switch. Cancellable.
  */
@@ -268,22 +274,22 @@ int umcg_cond_wait(umcg_cond_t *c, umcg_mutex_t *m);
 int umcg_cond_wait_until(umcg_cond_t *c, umcg_mutex_t *m, uint64_t deadline_ns);
 
 /*
- * umcg_cond_signal, umcg_cond_broadcast - wakes who waits longest, or all that wait.
+ * umcg_cond_signal, umcg_cond_broadcast - wakes the longest waiter, or all waiters.
  *
  * Called from anywhere. Neither switches.
  */
 int umcg_cond_signal(umcg_cond_t *c);
 int umcg_cond_broadcast(umcg_cond_t *c);
 
-/* ---- What is done once ---- */
+/* ---- Once-only initialisation ---- */
 
 /*
- * umcg_once - calls fn if nobody has before; if somebody is doing so, waits until it has returned.
- * What it did is seen then.
+ * umcg_once - calls fn if that has not been done before. If another caller is running fn, waits
+ * until it has returned. The effects of fn are visible when the call returns.
  *
- * A C++ exception that leaves fn leaves the call, and fn was not done: the next who comes or waits
- * does it. To call it again from within fn waits for ever. An abort cuts short the wait, but not
- * fn.
+ * A C++ exception that leaves fn leaves the call, and fn counts as not done: the next caller or
+ * waiter calls it. Calling umcg_once again from within fn waits for ever. An abort cuts short the
+ * wait, but not fn.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -297,7 +303,7 @@ int umcg_once(umcg_once_t *o, void (*fn)(void));
 int umcg_once_is_done(const umcg_once_t *o);
 
 /*
- * umcg_once_wait, umcg_once_wait_until - waits until somebody has done it.
+ * umcg_once_wait, umcg_once_wait_until - waits until fn has returned.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -307,7 +313,7 @@ int umcg_once_wait_until(umcg_once_t *o, uint64_t deadline_ns);
 /* ---- Barriers ---- */
 
 /*
- * umcg_barrier_init - makes it a barrier for so many. Nobody else uses it yet.
+ * umcg_barrier_init - makes *b a barrier for this many parties. It must not be in use yet.
  *
  * Fails with EINVAL: b is NULL, or parties is 0.
  *
@@ -316,11 +322,11 @@ int umcg_once_wait_until(umcg_once_t *o, uint64_t deadline_ns);
 int umcg_barrier_init(umcg_barrier_t *b, uint32_t parties);
 
 /*
- * umcg_barrier_wait, umcg_barrier_wait_until - waits until so many have come. Then all go on, and
- * it begins anew.
+ * umcg_barrier_wait, umcg_barrier_wait_until - waits until all parties have arrived. Then all go
+ * on, and the barrier begins anew.
  *
- * Returns 1 to the one that came last, and 0 to the others. A wait that fails has not come. Even
- * who comes last fails if it was aborted.
+ * Returns 1 to the last party that arrives, and 0 to the others. A wait that fails does not count
+ * as an arrival. Even the last party fails if it was aborted.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -330,35 +336,35 @@ int umcg_barrier_wait_until(umcg_barrier_t *b, uint64_t deadline_ns);
 /* ---- Wait groups ---- */
 
 /*
- * A wait group counts things that are to be done. They are added before anybody waits for them;
- * afterwards it can be used again.
+ * A wait group counts things that are to be done. Add them before any caller waits for them.
+ * Afterwards the group can be used again.
  */
 
 /*
- * umcg_wait_group_init - makes it a group with nothing to do. Nobody else uses it yet.
+ * umcg_wait_group_init - makes *g a group with nothing to do. It must not be in use yet.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_wait_group_init(umcg_wait_group_t *g);
 
 /*
- * umcg_wait_group_add - so much is to be done besides. Fails with EOVERFLOW: that is more than
- * 4,294,967,295 together.
+ * umcg_wait_group_add - adds this many things to be done. Fails with EOVERFLOW: together they would
+ * be more than 4,294,967,295.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_wait_group_add(umcg_wait_group_t *g, uint32_t more);
 
 /*
- * umcg_wait_group_done - one thing is done; who waits for the last sees what was done before. Fails
- * with EPERM: nothing is to be done.
+ * umcg_wait_group_done - one thing is done. A waiter for the last one sees what was done before
+ * this call. Fails with EPERM: nothing is to be done.
  *
  * Called from anywhere. Does not switch.
  */
 int umcg_wait_group_done(umcg_wait_group_t *g);
 
 /*
- * umcg_wait_group_count - how much is to be done; may be outdated at once.
+ * umcg_wait_group_count - how many things are to be done. The number may be outdated at once.
  *
  * Called from anywhere. Does not switch.
  */
@@ -375,14 +381,15 @@ int umcg_wait_group_wait_until(umcg_wait_group_t *g, uint64_t deadline_ns);
 /* ---- Events ---- */
 
 /*
- * An event is set or not. One that is reset by hand stays set, and lets everybody through, until
- * umcg_event_reset. One that is not lets one through each time that it is set, who waits longest;
- * if nobody waits it stays set for the next, and to set it again adds nothing.
+ * An event is set or not. An event that is reset by hand stays set, and lets every waiter through,
+ * until umcg_event_reset. An event that is reset automatically lets one waiter through each time it
+ * is set: the longest waiter. If there is no waiter it stays set for the next one, and setting it
+ * again adds nothing.
  */
 
 /*
- * umcg_event_init - makes it an event, with the flags UMCG_EVENT_SET and UMCG_EVENT_MANUAL. Nobody
- * else uses it yet.
+ * umcg_event_init - makes *e an event, with the flags UMCG_EVENT_SET and UMCG_EVENT_MANUAL. It must
+ * not be in use yet.
  *
  * Fails with EINVAL: e is NULL, or another flag is set.
  *
@@ -391,8 +398,9 @@ int umcg_wait_group_wait_until(umcg_wait_group_t *g, uint64_t deadline_ns);
 int umcg_event_init(umcg_event_t *e, int flags);
 
 /*
- * umcg_event_set, umcg_event_pulse - sets it; sets it for those that wait at this moment, all of
- * them or, if it is not reset by hand, the first, and then it is not set.
+ * umcg_event_set, umcg_event_pulse - sets the event; sets it only for the present waiters. If the
+ * event is reset by hand a pulse lets all of them through, otherwise only the first. Afterwards it
+ * is not set.
  *
  * Called from anywhere. Neither switches.
  */
@@ -400,8 +408,8 @@ int umcg_event_set(umcg_event_t *e);
 int umcg_event_pulse(umcg_event_t *e);
 
 /*
- * umcg_event_reset, umcg_event_is_set - undoes umcg_event_set; looks. Return whether it was set, 1
- * or 0.
+ * umcg_event_reset, umcg_event_is_set - undoes umcg_event_set; only looks. Return whether the event
+ * was set, 1 or 0.
  *
  * Called from anywhere. Neither switches.
  */
@@ -409,8 +417,8 @@ int umcg_event_reset(umcg_event_t *e);
 int umcg_event_is_set(const umcg_event_t *e);
 
 /*
- * umcg_event_wait, umcg_event_wait_until - waits until it is set; what was done before is seen
- * then.
+ * umcg_event_wait, umcg_event_wait_until - waits until the event is set. The waiter then sees
+ * everything that was done before umcg_event_set.
  *
  * Called from anywhere. May switch. Cancellable.
  */
@@ -418,7 +426,8 @@ int umcg_event_wait(umcg_event_t *e);
 int umcg_event_wait_until(umcg_event_t *e, uint64_t deadline_ns);
 
 /*
- * umcg_event_trywait - the same if it is set. Fails with EAGAIN: it is not.
+ * umcg_event_trywait - takes the event if it is set, without waiting. Fails with EAGAIN: it is not
+ * set.
  *
  * Called from anywhere. Does not switch.
  */
@@ -427,7 +436,7 @@ int umcg_event_trywait(umcg_event_t *e);
 /* ---- Any, or all, of many ---- */
 
 /*
- * Both take operations as umcg_select does, of these kinds: UMCG_ACQUIRE takes a wakeup from a
+ * Both take operations as umcg_select does, of three kinds: UMCG_ACQUIRE takes a wakeup from a
  * semaphore, UMCG_LOCK locks a mutex, UMCG_HAPPENED waits for an event.
  *
  *     umcg_op_t all[] = {UMCG_HAPPENED(&started), UMCG_ACQUIRE(&tickets), UMCG_LOCK(&log)};
@@ -435,10 +444,11 @@ int umcg_event_trywait(umcg_event_t *e);
  */
 
 /*
- * umcg_wait_any - does one of n operations, and returns its index: of those that can be done at
- * once, the lowest. The others are as if nobody had asked. An object may be there more than once.
+ * umcg_wait_any - does one of n operations, and returns its index. If several can be done at once,
+ * it does the one with the lowest index. The others have no effect. An object may be in the list
+ * more than once.
  *
- * Fails with ESHUTDOWN: the semaphore that it came to was closed; EINVAL: the list is NULL or
+ * Fails with ESHUTDOWN: the semaphore that was chosen was closed; EINVAL: the list is NULL or
  * empty, an operation is of another kind, or an object is NULL.
  *
  * Called from anywhere. May switch. Cancellable.
@@ -447,11 +457,11 @@ int umcg_wait_any(const umcg_op_t *ops, int n, uint64_t deadline_ns);
 
 /*
  * umcg_wait_all - waits until all n operations can be done at once, and does them together. Before
- * that it takes nothing, and keeps nobody from anything: so it cannot deadlock with others that
+ * that it takes nothing and keeps no object from others. So it cannot deadlock with others that
  * wait for the same objects, in whatever order.
  *
  * Fails as umcg_wait_any does; with ESHUTDOWN if any of the semaphores is closed, and with EINVAL
- * if an object is there twice.
+ * if an object is in the list twice.
  *
  * Called from anywhere. May switch. Cancellable.
  */
